@@ -17,9 +17,14 @@ locals {
   facts = jsondecode(file("${path.module}/generated/facts.json"))
   tags  = merge(var.tags, { "eks:eks-cluster-name" = var.cluster_name })
 
-  make_controller_role = var.identity != "none"
+  make_controller_policies = var.create ? var.identity != "none" : false
+  make_controller_role     = var.create ? contains(["pod-identity", "irsa"], var.identity) : false
+  make_queue               = var.create && var.create_queue
+  make_instance_profile    = var.create && var.create_instance_profile
+  make_access_entries      = var.create && var.access_entry
   # Known before anything is made, whatever the ARN is going to be: `&&` would wait for it.
-  make_node_role = var.create_node_role ? var.node_role_arn == null : false
+  make_node_role    = var.create && var.create_node_role ? var.node_role_arn == null : false
+  make_windows_role = var.create && var.windows
 
   # The longest name AWS allows each thing, and what stands around the cluster's name in it.
   patterns = {

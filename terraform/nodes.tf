@@ -2,28 +2,39 @@
 
 locals {
   node_roles = merge(
-    local.make_node_role ? { linux = { name = local.names.node_role, description = local.facts.descriptions.node_role } } : {},
-    var.windows ? { windows = { name = local.names.windows_node_role, description = local.facts.descriptions.windows_node_role } } : {},
+    local.make_node_role ? { linux = { name = local.names.node_role, description = coalesce(var.node_role_description, local.facts.descriptions.node_role) } } : {},
+    local.make_windows_role ? { windows = { name = local.names.windows_node_role, description = local.facts.descriptions.windows_node_role } } : {},
   )
 
+  # A cluster of IPv6 takes the policy that the account has for it: AWS manages none.
+  cni_policy = "AmazonEKS_CNI_Policy"
+  managed_node_policies = [
+    for name in local.facts.node_policies : name
+    if name != local.cni_policy || (var.attach_cni_policy && var.cluster_ip_family == "ipv4")
+  ]
+  ipv6_policies = var.attach_cni_policy && var.cluster_ip_family == "ipv6" ? {
+    AmazonEKS_CNI_IPv6_Policy = "arn:${local.partition}:iam::${local.account_id}:policy/AmazonEKS_CNI_IPv6_Policy"
+  } : {}
+
   node_policies = {
-    for pair in setproduct(keys(local.node_roles), local.facts.node_policies) : "${pair[0]}/${pair[1]}" => {
+    for pair in setproduct(keys(local.node_roles), local.managed_node_policies) : "${pair[0]}/${pair[1]}" => {
       role   = pair[0]
       policy = "arn:${local.partition}:iam::aws:policy/${pair[1]}"
     }
   }
 
   # By the names the caller gave, because an ARN may be known only after apply.
+  further_node_policies = merge(local.ipv6_policies, var.extra_node_policy_arns)
   extra_node_policies = {
-    for pair in setproduct(keys(local.node_roles), keys(var.extra_node_policy_arns)) : "${pair[0]}/${pair[1]}" => {
+    for pair in setproduct(keys(local.node_roles), keys(local.further_node_policies)) : "${pair[0]}/${pair[1]}" => {
       role   = pair[0]
-      policy = var.extra_node_policy_arns[pair[1]]
+      policy = local.further_node_policies[pair[1]]
     }
   }
 
   access_entries = merge(
     { nodes = { principal = local.make_node_role ? aws_iam_role.node["linux"].arn : local.node_role_arn, type = "EC2_LINUX" } },
-    var.windows ? { windows-nodes = { principal = aws_iam_role.node["windows"].arn, type = "EC2_WINDOWS" } } : {},
+    local.make_windows_role ? { windows-nodes = { principal = aws_iam_role.node["windows"].arn, type = "EC2_WINDOWS" } } : {},
     {
       for name, role in var.extra_node_roles : "extra/${name}" => {
         principal = role.arn
@@ -39,9 +50,10 @@ resource "aws_iam_role" "node" {
   name                 = each.value.name
   path                 = var.iam_path
   description          = each.value.description
+  max_session_duration = var.node_role_max_session_duration
   permissions_boundary = var.permissions_boundary_arn
   assume_role_policy   = templatefile("${path.module}/generated/node-trust.json.tftpl", local.values)
-  tags                 = local.tags
+  tags                 = merge(local.tags, var.node_role_tags)
 }
 
 resource "aws_iam_role_policy_attachment" "node" {
@@ -59,6 +71,8 @@ resource "aws_iam_role_policy_attachment" "node_extra" {
 }
 
 resource "aws_iam_instance_profile" "node" {
+  count = local.make_instance_profile ? 1 : 0
+
   name = local.names.instance_profile
   path = var.iam_path
   role = local.make_node_role ? aws_iam_role.node["linux"].name : local.names.node_role
@@ -78,7 +92,7 @@ resource "aws_iam_instance_profile" "node" {
 }
 
 resource "aws_eks_access_entry" "node" {
-  for_each = { for name, entry in local.access_entries : name => entry if var.access_entry }
+  for_each = { for name, entry in local.access_entries : name => entry if local.make_access_entries }
 
   cluster_name  = var.cluster_name
   principal_arn = each.value.principal
@@ -87,7 +101,7 @@ resource "aws_eks_access_entry" "node" {
 }
 
 resource "aws_iam_service_linked_role" "spot" {
-  count = var.create_spot_service_linked_role ? 1 : 0
+  count = var.create && var.create_spot_service_linked_role ? 1 : 0
 
   aws_service_name = "spot.amazonaws.com"
 }
@@ -95,7 +109,7 @@ resource "aws_iam_service_linked_role" "spot" {
 # By id and not by place: a subnet that comes or goes leaves the tags of the others alone. Terraform refuses ids that it
 # does not know yet, and rightly: a subnet made in the same configuration has to be tagged where it is made.
 resource "aws_ec2_tag" "subnet" {
-  for_each = var.subnet_ids
+  for_each = var.create ? var.subnet_ids : toset([])
 
   resource_id = each.value
   key         = "karpenter.sh/discovery"
@@ -103,7 +117,7 @@ resource "aws_ec2_tag" "subnet" {
 }
 
 resource "aws_ec2_tag" "security_group" {
-  count = (var.tag_security_group != null ? var.tag_security_group : var.security_group_id != null) ? 1 : 0
+  count = var.create && (var.tag_security_group != null ? var.tag_security_group : var.security_group_id != null) ? 1 : 0
 
   resource_id = var.security_group_id
   key         = "karpenter.sh/discovery"
@@ -115,4 +129,9 @@ resource "aws_ec2_tag" "security_group" {
       error_message = "tag_security_group = true needs security_group_id."
     }
   }
+}
+
+moved {
+  from = aws_iam_instance_profile.node
+  to   = aws_iam_instance_profile.node[0]
 }

@@ -48,9 +48,19 @@ output "controller_role_arn" {
   value       = one(aws_iam_role.controller[*].arn)
 }
 
+output "controller_role_unique_id" {
+  description = "IAM's own id of the controller role; null without one."
+  value       = one(aws_iam_role.controller[*].unique_id)
+}
+
 output "controller_policy_arns" {
   description = "ARNs of the controller's policies."
   value       = sort([for policy in aws_iam_policy.controller : policy.arn])
+}
+
+output "controller_policy_documents" {
+  description = "The controller's policies as JSON, by the beginning of their names, whether they are made or not."
+  value       = local.controller_policies
 }
 
 output "node_role_name" {
@@ -63,29 +73,59 @@ output "node_role_arn" {
   value       = local.make_node_role ? aws_iam_role.node["linux"].arn : var.node_role_arn
 }
 
+output "node_role_unique_id" {
+  description = "IAM's own id of the node role; null unless it is made here."
+  value       = local.make_node_role ? aws_iam_role.node["linux"].unique_id : null
+}
+
+output "node_access_entry_arn" {
+  description = "ARN of the access entry of the node role; null without one."
+  value       = local.make_access_entries ? aws_eks_access_entry.node["nodes"].access_entry_arn : null
+}
+
 output "windows_node_role_name" {
   description = "Name of the node role for Windows; null without one."
-  value       = var.windows ? aws_iam_role.node["windows"].name : null
+  value       = local.make_windows_role ? aws_iam_role.node["windows"].name : null
 }
 
 output "instance_profile_name" {
-  description = "Name of the instance profile: EC2NodeClass `spec.instanceProfile` of clusters without an IAM endpoint."
-  value       = aws_iam_instance_profile.node.name
+  description = "Name of the instance profile: EC2NodeClass `spec.instanceProfile` of clusters without an IAM endpoint; null without one."
+  value       = one(aws_iam_instance_profile.node[*].name)
+}
+
+output "instance_profile_arn" {
+  description = "ARN of the instance profile; null without one."
+  value       = one(aws_iam_instance_profile.node[*].arn)
+}
+
+output "instance_profile_id" {
+  description = "Terraform's id of the instance profile; null without one."
+  value       = one(aws_iam_instance_profile.node[*].id)
+}
+
+output "instance_profile_unique_id" {
+  description = "IAM's own id of the instance profile; null without one."
+  value       = one(aws_iam_instance_profile.node[*].unique_id)
 }
 
 output "queue_name" {
-  description = "Name of the interruption queue: chart value `settings.interruptionQueue`."
-  value       = aws_sqs_queue.interruption.name
+  description = "Name of the interruption queue: chart value `settings.interruptionQueue`; null without one."
+  value       = local.make_queue ? aws_sqs_queue.interruption[0].name : var.queue_name
 }
 
 output "queue_arn" {
-  description = "ARN of the interruption queue."
-  value       = aws_sqs_queue.interruption.arn
+  description = "ARN of the interruption queue; null unless it is made here."
+  value       = one(aws_sqs_queue.interruption[*].arn)
 }
 
 output "queue_url" {
-  description = "URL of the interruption queue."
-  value       = aws_sqs_queue.interruption.url
+  description = "URL of the interruption queue; null unless it is made here."
+  value       = one(aws_sqs_queue.interruption[*].url)
+}
+
+output "event_rules" {
+  description = "Name and ARN of each EventBridge rule, by what it announces."
+  value       = { for name, rule in aws_cloudwatch_event_rule.interruption : name => { name = rule.name, arn = rule.arn } }
 }
 
 output "chart_values" {
@@ -93,11 +133,11 @@ output "chart_values" {
   value = {
     serviceAccount = merge(
       { name = var.service_account },
-      var.identity == "irsa" ? { annotations = { "eks.amazonaws.com/role-arn" = aws_iam_role.controller[0].arn } } : {},
+      var.identity == "irsa" ? { annotations = { "eks.amazonaws.com/role-arn" = one(aws_iam_role.controller[*].arn) } } : {},
     )
     settings = {
       clusterName       = var.cluster_name
-      interruptionQueue = aws_sqs_queue.interruption.name
+      interruptionQueue = local.has_queue ? local.names.queue : ""
       enableZonalShift  = var.zonal_shift
     }
   }

@@ -16,16 +16,22 @@ variable "tags" {
   default     = {}
 }
 
+variable "create" {
+  description = "Whether anything is made at all."
+  type        = bool
+  default     = true
+}
+
 # The controller
 
 variable "identity" {
-  description = "How the controller gets its credentials: `pod-identity` (needs the add-on eks-pod-identity-agent), `irsa` (needs `oidc_issuer`) or `none` (no controller role is made)."
+  description = "How the controller gets its credentials: `pod-identity` (needs the add-on eks-pod-identity-agent), `irsa` (needs `oidc_issuer`), `policies-only` (policies for a role that is made elsewhere) or `none` (neither role nor policies)."
   type        = string
   default     = "pod-identity"
 
   validation {
-    condition     = contains(["pod-identity", "irsa", "none"], var.identity)
-    error_message = "Expected pod-identity, irsa or none."
+    condition     = contains(["pod-identity", "irsa", "policies-only", "none"], var.identity)
+    error_message = "Expected pod-identity, irsa, policies-only or none."
   }
 }
 
@@ -71,6 +77,74 @@ variable "controller_role_name" {
   validation {
     condition     = var.controller_role_name == null || can(regex("^[\\w+=,.@-]{1,64}$", var.controller_role_name))
     error_message = "Expected a name without path, of at most 64 letters, digits and `_+=,.@-`."
+  }
+}
+
+variable "create_pod_identity_association" {
+  description = "Make the association of the service account with `identity = \"pod-identity\"`. Set it to false while another module has one: EKS allows one."
+  type        = bool
+  default     = true
+}
+
+variable "controller_role_description" {
+  description = "Description of the controller role; else what `karpenter bootstrap` says."
+  type        = string
+  default     = null
+}
+
+variable "controller_role_max_session_duration" {
+  description = "Longest session of the controller role, 3600 to 43200 seconds; else that of IAM, one hour."
+  type        = number
+  default     = null
+
+  validation {
+    condition     = var.controller_role_max_session_duration == null ? true : var.controller_role_max_session_duration >= 3600 && var.controller_role_max_session_duration <= 43200
+    error_message = "Expected 3600 to 43200 seconds."
+  }
+}
+
+variable "controller_role_tags" {
+  description = "Further tags of the controller role."
+  type        = map(string)
+  default     = {}
+}
+
+variable "controller_policy_description" {
+  description = "Description of the controller's policies; else what `karpenter bootstrap` says. IAM cannot change it: another one makes the policies again."
+  type        = string
+  default     = null
+}
+
+variable "extra_controller_policy_arns" {
+  description = "ARNs of further managed policies of the controller role, by any name."
+  type        = map(string)
+  default     = {}
+
+  validation {
+    condition     = alltrue([for arn in values(var.extra_controller_policy_arns) : can(regex("^arn:[^:]+:iam::([0-9]{12}|aws):policy/", arn))])
+    error_message = "Expected ARNs of IAM policies."
+  }
+}
+
+variable "extra_controller_statements" {
+  description = "Further statements of the controller's last policy, as JSON."
+  type        = list(string)
+  default     = []
+
+  validation {
+    condition     = alltrue([for statement in var.extra_controller_statements : can(jsondecode(statement).Effect)])
+    error_message = "Expected statements of IAM as JSON, such as jsonencode({ Effect = \"Allow\", ... })."
+  }
+}
+
+variable "extra_controller_trust_statements" {
+  description = "Further statements of the trust document of the controller role, as JSON."
+  type        = list(string)
+  default     = []
+
+  validation {
+    condition     = alltrue([for statement in var.extra_controller_trust_statements : can(jsondecode(statement).Effect)])
+    error_message = "Expected statements of IAM as JSON, such as jsonencode({ Effect = \"Allow\", ... })."
   }
 }
 
@@ -132,6 +206,46 @@ variable "node_role_name" {
     condition     = var.node_role_name == null || can(regex("^[\\w+=,.@-]{1,64}$", var.node_role_name))
     error_message = "Expected a name without path, of at most 64 letters, digits and `_+=,.@-`."
   }
+}
+
+variable "node_role_description" {
+  description = "Description of the node role; else what `karpenter bootstrap` says."
+  type        = string
+  default     = null
+}
+
+variable "node_role_max_session_duration" {
+  description = "Longest session of the node roles made here, 3600 to 43200 seconds; else that of IAM, one hour."
+  type        = number
+  default     = null
+
+  validation {
+    condition     = var.node_role_max_session_duration == null ? true : var.node_role_max_session_duration >= 3600 && var.node_role_max_session_duration <= 43200
+    error_message = "Expected 3600 to 43200 seconds."
+  }
+}
+
+variable "node_role_tags" {
+  description = "Further tags of the node roles made here."
+  type        = map(string)
+  default     = {}
+}
+
+variable "cluster_ip_family" {
+  description = "`ipv4` or `ipv6`: with `ipv6` the node roles get the policy `AmazonEKS_CNI_IPv6_Policy` of the account instead of `AmazonEKS_CNI_Policy` of AWS. It must exist."
+  type        = string
+  default     = "ipv4"
+
+  validation {
+    condition     = contains(["ipv4", "ipv6"], var.cluster_ip_family)
+    error_message = "Expected ipv4 or ipv6."
+  }
+}
+
+variable "attach_cni_policy" {
+  description = "Give the node roles the policy of the CNI. Without it the DaemonSet `aws-node` needs a role of its own, or nodes do not become ready."
+  type        = bool
+  default     = true
 }
 
 variable "create_node_role" {
@@ -204,6 +318,12 @@ variable "access_entry" {
   default     = true
 }
 
+variable "create_instance_profile" {
+  description = "Make the instance profile, which only EC2NodeClasses with `spec.instanceProfile` need."
+  type        = bool
+  default     = true
+}
+
 variable "instance_profile_name" {
   description = "Name of the instance profile for clusters without an IAM endpoint; else `KarpenterNodeInstanceProfile-<cluster>`, cut to what IAM allows."
   type        = string
@@ -235,6 +355,12 @@ variable "tag_security_group" {
 
 # Interruptions
 
+variable "create_queue" {
+  description = "Make the interruption queue and its rules. Without them `queue_name` names a queue that another module makes; without that the controller hears of no interruption."
+  type        = bool
+  default     = true
+}
+
 variable "queue_name" {
   description = "Name of the interruption queue; else the cluster's name, cut to what SQS allows."
   type        = string
@@ -254,6 +380,28 @@ variable "queue_kms_key_arn" {
   validation {
     condition     = var.queue_kms_key_arn == null || can(regex("^arn:[^:]+:kms:[^:]+:[0-9]{12}:key/", var.queue_kms_key_arn))
     error_message = "Expected the ARN of a key, not an alias: the controller's policy names the key."
+  }
+}
+
+variable "queue_kms_data_key_reuse_period_seconds" {
+  description = "How long SQS uses a data key again before it asks KMS, 60 to 86400 seconds; else that of SQS, five minutes."
+  type        = number
+  default     = null
+
+  validation {
+    condition     = var.queue_kms_data_key_reuse_period_seconds == null ? true : var.queue_kms_data_key_reuse_period_seconds >= 60 && var.queue_kms_data_key_reuse_period_seconds <= 86400
+    error_message = "Expected 60 to 86400 seconds."
+  }
+}
+
+variable "extra_queue_statements" {
+  description = "Further statements of the queue's policy, as JSON."
+  type        = list(string)
+  default     = []
+
+  validation {
+    condition     = alltrue([for statement in var.extra_queue_statements : can(jsondecode(statement).Effect)])
+    error_message = "Expected statements of IAM as JSON, such as jsonencode({ Effect = \"Allow\", ... })."
   }
 }
 

@@ -20,8 +20,8 @@ run "names_are_those_the_ecosystem_knows" {
     error_message = "controller role ${aws_iam_role.controller[0].name}"
   }
   assert {
-    condition     = aws_sqs_queue.interruption.name == "prod"
-    error_message = "queue ${aws_sqs_queue.interruption.name}"
+    condition     = aws_sqs_queue.interruption[0].name == "prod"
+    error_message = "queue ${aws_sqs_queue.interruption[0].name}"
   }
   assert {
     condition = sort([for rule in aws_cloudwatch_event_rule.interruption : rule.name]) == tolist([
@@ -57,17 +57,17 @@ run "the_queue_is_encrypted_and_only_its_rules_may_send" {
   command = plan
 
   assert {
-    condition     = aws_sqs_queue.interruption.sqs_managed_sse_enabled && aws_sqs_queue.interruption.kms_master_key_id == null
+    condition     = aws_sqs_queue.interruption[0].sqs_managed_sse_enabled && aws_sqs_queue.interruption[0].kms_master_key_id == null
     error_message = "not encrypted by SQS"
   }
   assert {
-    condition     = aws_sqs_queue.interruption.message_retention_seconds == 300
+    condition     = aws_sqs_queue.interruption[0].message_retention_seconds == 300
     error_message = "another retention"
   }
   assert {
     condition = alltrue([
       for rule in aws_cloudwatch_event_rule.interruption :
-      contains(jsondecode(aws_sqs_queue_policy.interruption.policy).Statement[0].Condition.ArnEquals["aws:SourceArn"], "arn:aws:events:eu-west-1:123456789012:rule/${rule.name}")
+      contains(jsondecode(aws_sqs_queue_policy.interruption[0].policy).Statement[0].Condition.ArnEquals["aws:SourceArn"], "arn:aws:events:eu-west-1:123456789012:rule/${rule.name}")
     ])
     error_message = "a rule that may not send"
   }

@@ -25,7 +25,7 @@ run "every_name_is_cut_to_what_aws_allows" {
     error_message = "not the name `karpenter bootstrap` chooses: ${aws_iam_role.node["linux"].name}"
   }
   assert {
-    condition     = alltrue([for rule in aws_cloudwatch_event_rule.interruption : length(rule.name) <= 64]) && length(aws_sqs_queue.interruption.name) <= 80
+    condition     = alltrue([for rule in aws_cloudwatch_event_rule.interruption : length(rule.name) <= 64]) && length(aws_sqs_queue.interruption[0].name) <= 80
     error_message = "a rule's or the queue's name is too long"
   }
   assert {

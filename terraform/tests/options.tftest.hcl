@@ -85,7 +85,7 @@ run "an_existing_node_role_is_left_as_it_is" {
     error_message = "a role or an attachment was made"
   }
   assert {
-    condition     = aws_iam_instance_profile.node.role == "nodes" && output.node_role_name == "nodes"
+    condition     = aws_iam_instance_profile.node[0].role == "nodes" && output.node_role_name == "nodes"
     error_message = "the name still has its path"
   }
   assert {
@@ -153,7 +153,7 @@ run "optional_statements_come_with_their_options" {
     error_message = "the parameter may not be read"
   }
   assert {
-    condition     = aws_sqs_queue.interruption.kms_master_key_id == "arn:aws:kms:eu-west-1:123456789012:key/k"
+    condition     = aws_sqs_queue.interruption[0].kms_master_key_id == "arn:aws:kms:eu-west-1:123456789012:key/k"
     error_message = "the queue does not use the key"
   }
 }
@@ -218,7 +218,7 @@ run "without_a_node_role_one_must_be_named" {
     create_node_role = false
   }
 
-  expect_failures = [aws_iam_instance_profile.node]
+  expect_failures = [aws_iam_instance_profile.node[0]]
 }
 
 run "bad_values_are_refused" {
@@ -284,7 +284,7 @@ run "a_role_of_nodes_that_is_named_twice_is_refused" {
     extra_node_roles = { again = { arn = "arn:aws:iam::123456789012:role/nodes" } }
   }
 
-  expect_failures = [aws_iam_instance_profile.node]
+  expect_failures = [aws_iam_instance_profile.node[0]]
 }
 
 run "a_group_that_is_to_be_tagged_must_be_named" {

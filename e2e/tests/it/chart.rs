@@ -3,7 +3,7 @@
 //!
 //! `charts/tests/<case>.values.yaml` renders to `<case>.golden.yaml` (`UPDATE_GOLDEN=1` rewrites it; read the
 //! diff); `<case>.refused.yaml` must not render, and its first line says what Helm must complain about. The first
-//! line of a values file may add arguments.
+//! line of a values file may add arguments. Cases of `karpenter-nodepools` are in `charts/tests/nodepools`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,13 +21,18 @@ const FOREIGN: &[&str] = &["ServiceMonitor", "PrometheusRule"];
 /// The values that must be set.
 const LEAST: &str = "settings.clusterName=demo,controller.image.repository=registry.example.com/karpenter";
 
+const NODEPOOLS: &str = "karpenter-nodepools";
+
+/// The charts that have cases, and in which folder.
+const WITH_CASES: [(&str, &str); 2] = [("karpenter", "tests"), (NODEPOOLS, "tests/nodepools")];
+
 fn charts() -> PathBuf {
     prepare::cache::repository().join("charts")
 }
 
-/// Files of `charts/tests` that end like this, with their case's name.
-fn cases(ending: &str) -> Vec<(String, PathBuf)> {
-    let mut found: Vec<_> = fs::read_dir(charts().join("tests"))
+/// Files in a folder of the charts that end like this, with their case's name.
+fn cases(folder: &str, ending: &str) -> Vec<(String, PathBuf)> {
+    let mut found: Vec<_> = fs::read_dir(charts().join(folder))
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .filter_map(|path| {
@@ -36,7 +41,7 @@ fn cases(ending: &str) -> Vec<(String, PathBuf)> {
         })
         .collect();
     found.sort();
-    assert!(!found.is_empty(), "no case ends with `{ending}`");
+    assert!(!found.is_empty(), "no case in `{folder}` ends with `{ending}`");
     found
 }
 
@@ -64,23 +69,25 @@ fn render(chart: &str, values: Option<&Path>, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The manifests of a case of the main chart.
-fn render_case(values: &Path) -> String {
+/// The manifests of a case.
+fn render_case(chart: &str, values: &Path) -> String {
     let arguments = heading(values, "arguments");
-    render("karpenter", Some(values), &arguments.split_whitespace().collect::<Vec<_>>())
+    render(chart, Some(values), &arguments.split_whitespace().collect::<Vec<_>>())
 }
 
 #[test]
 fn charts_render_as_the_goldens_say() {
     let update = std::env::var_os("UPDATE_GOLDEN").is_some();
     let mut stale = Vec::new();
-    for (name, values) in cases(".values.yaml") {
-        let text = render_case(&values);
-        let golden = charts().join(format!("tests/{name}.golden.yaml"));
-        if update {
-            fs::write(&golden, &text).unwrap();
-        } else if fs::read_to_string(&golden).ok().as_ref() != Some(&text) {
-            stale.push(name);
+    for (chart, folder) in WITH_CASES {
+        for (name, values) in cases(folder, ".values.yaml") {
+            let text = render_case(chart, &values);
+            let golden = values.with_file_name(format!("{name}.golden.yaml"));
+            if update {
+                fs::write(&golden, &text).unwrap();
+            } else if fs::read_to_string(&golden).ok().as_ref() != Some(&text) {
+                stale.push(golden);
+            }
         }
     }
     assert!(stale.is_empty(), "{stale:?} render differently; look with UPDATE_GOLDEN=1");
@@ -88,12 +95,14 @@ fn charts_render_as_the_goldens_say() {
 
 #[test]
 fn wrong_values_are_refused_with_their_name() {
-    for (name, values) in cases(".refused.yaml") {
-        let output = template("karpenter", Some(&values), &[]);
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(!output.status.success(), "`{name}` renders");
-        let expected = heading(&values, "refused");
-        assert!(!expected.is_empty() && said.contains(&expected), "`{name}`: {said}");
+    for (chart, folder) in WITH_CASES {
+        for (name, values) in cases(folder, ".refused.yaml") {
+            let output = template(chart, Some(&values), &[]);
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(!output.status.success(), "`{name}` renders");
+            let expected = heading(&values, "refused");
+            assert!(!expected.is_empty() && said.contains(&expected), "`{name}`: {said}");
+        }
     }
 }
 
@@ -186,13 +195,15 @@ fn every_setting_may_be_a_template_that_refers_to_other_values() {
     fs::write(&file, values.to_string()).unwrap();
     let arguments = heading(&case, "arguments");
     let arguments: Vec<&str> = arguments.split_whitespace().collect();
-    assert_eq!(render("karpenter", Some(&file), &arguments), render_case(&case));
+    assert_eq!(render("karpenter", Some(&file), &arguments), render_case("karpenter", &case));
 }
 
 #[test]
 fn the_linter_has_nothing_to_say() {
     let helm = prepare::helm().expect("helm is built from its module");
-    for (chart, values) in [("karpenter", &["--set", LEAST][..]), ("karpenter-crd", &[])] {
+    let pools = &["--set", "clusterName=demo,nodePools.general.spec.weight=1"][..];
+    for (chart, values) in [("karpenter", &["--set", LEAST][..]), ("karpenter-crd", &[]), (NODEPOOLS, pools)]
+    {
         let mut lint = Command::new(&helm);
         lint.args(["lint", "--strict", "--kube-version", "1.35.0"]).arg(charts().join(chart)).args(values);
         let output = lint.output().unwrap();
@@ -232,6 +243,23 @@ fn the_chart_of_the_definitions_keeps_them_unless_told() {
     }
 }
 
+/// The readme's example of values, as its reader would copy it.
+#[test]
+fn the_readme_of_the_pools_renders() {
+    let readme = fs::read_to_string(charts().join(NODEPOOLS).join("README.md")).unwrap();
+    let values = readme.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("pools.yaml");
+    fs::write(&file, values).unwrap();
+    let objects = manifests::documents(&render(NODEPOOLS, Some(&file), &[])).unwrap();
+    let mut names: Vec<_> =
+        objects.iter().map(|object| format!("{} {}", object["kind"], object["metadata"]["name"])).collect();
+    names.sort();
+    let expected =
+        ["EC2NodeClass\" \"default", "EC2NodeClass\" \"gpu", "NodePool\" \"general", "NodePool\" \"gpu"];
+    assert_eq!(names, expected.map(|name| format!("\"{name}\"")));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_real_api_server_accepts_every_case() {
     let cluster = LocalCluster::start(Options::default()).await.expect("the control plane starts");
@@ -242,10 +270,13 @@ async fn a_real_api_server_accepts_every_case() {
         let namespace = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
         Api::<Namespace>::all(client.clone()).create(&PostParams::default(), &namespace).await.unwrap();
     }
-    for (name, values) in cases(".values.yaml") {
-        for document in manifests::documents(&render_case(&values)).unwrap() {
+    let all = WITH_CASES.iter().flat_map(|(chart, folder)| {
+        cases(folder, ".values.yaml").into_iter().map(move |(name, values)| (*chart, name, values))
+    });
+    for (chart, name, values) in all {
+        for document in manifests::documents(&render_case(chart, &values)).unwrap() {
             if document["kind"].as_str().is_some_and(|kind| !FOREIGN.contains(&kind)) {
-                let what = format!("{name}: {} {}", document["kind"], document["metadata"]["name"]);
+                let what = format!("{chart}, {name}: {} {}", document["kind"], document["metadata"]["name"]);
                 // Selectors cannot change, so each case is a release of its own in the eyes of the server.
                 let mut document = document;
                 if document["kind"] == "Deployment" {

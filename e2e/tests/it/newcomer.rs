@@ -2,9 +2,11 @@
 //!
 //! The account is emulated and the control plane is a local one, so a command that needs EKS itself, a registry or
 //! a compiler cannot run here. Each of those is named in [`NOT_HERE`] with its reason; a command of the pages that is
-//! neither expected nor named there fails the test, so that the pages claim nothing that was not tried.
+//! neither expected nor named there fails the test, so that the pages claim nothing that was not tried. Sections in which
+//! pods get nodes are followed where a controller and machines are at work.
 
 mod guides;
+mod walkthroughs;
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -13,6 +15,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 use karpenter_e2e::account::moto::{MotoAccount, Options};
 use karpenter_e2e::cluster::local::{self, LocalCluster};
+use karpenter_e2e::world::World;
 use karpenter_e2e::{command_line, manifests, prepare};
 use tokio::process::Command;
 
@@ -37,21 +40,35 @@ const NOT_HERE: &[(&str, &str)] = &[
     ("terraform ", "needs the rest of the reader's Terraform; `terraform.rs` applies the module by itself"),
     ("cargo build", "compiles the binaries; those under test stand for them"),
     (".github/actions/karpenter-e2e/gate.sh", "starts a world of its own; the workflow `ci.yml` runs it"),
+    ("eksctl ", "makes a cluster of EKS; the local control plane stands for it"),
+    ("export CLUSTER=", "names the reader's cluster and region; the desk names its own"),
     ("aws eks update-nodegroup-config", "changes node groups, of which this account has none"),
-    ("kubectl rollout status", "waits for pods of the controller, which no kubelet runs here"),
-    ("kubectl wait --for=delete pod", "waits for a kubelet to end pods"),
-    ("kubectl logs", "reads from a pod of the controller, which no kubelet runs here"),
-    ("kubectl port-forward", "reaches into a pod of the controller, which no kubelet runs here"),
-    ("karpenter explain", "asks the controller, which no kubelet runs here"),
-    ("kubectl drain", "waits for a kubelet to end pods"),
+    (
+        "kubectl rollout status deployment/karpenter",
+        "waits for pods of the controller, which is a process here",
+    ),
+    ("kubectl logs", "reads from a pod of the controller, which is a process here"),
+    ("kubectl port-forward", "reaches into a pod of the controller, which is a process here"),
     ("kubectl get nodeclaims --watch", "ends by Ctrl-C only"),
+    ("karpenter view --timeline", "ends by Ctrl-C only"),
     ("cosign ", "checks a release, and none is published yet"),
     ("gh attestation", "checks a release, and none is published yet"),
     ("sha256sum ", "checks a release, and none is published yet"),
 ];
 
-/// What a command must end with and say; whatever is not listed must succeed.
-const EXPECTED: &[(&str, i32, &str)] = &[
+/// The same, for a control plane without a controller and without machines.
+const NOT_WITHOUT_MACHINES: &[(&str, &str)] = &[
+    ("kubectl rollout status", "waits for a kubelet to run pods"),
+    ("kubectl wait --for=delete pod", "waits for a kubelet to end pods"),
+    ("kubectl drain", "waits for a kubelet to end pods"),
+    ("karpenter explain", "asks the controller"),
+];
+
+/// How a command begins, what it must end with, and what it must say; an exit code below zero is any.
+type Expected = (&'static str, i32, &'static str);
+
+/// Whatever is not listed must succeed.
+const EXPECTED: &[Expected] = &[
     // Before the shorter beginnings below: what these say goes into files, and the account has nothing left to do.
     ("karpenter bootstrap plan --cluster-name prod --output json", 0, ""),
     ("karpenter doctor --cluster-name prod --output json", 0, ""),
@@ -98,19 +115,35 @@ fn commands(page: &str, heading: &str) -> Vec<String> {
     found
 }
 
-fn reason_not_to(command: &str) -> Option<&'static str> {
-    NOT_HERE.iter().find(|(start, _)| command.starts_with(start)).map(|(_, why)| *why)
-}
-
 /// A folder with the programs and files the pages speak of.
 struct Desk {
     folder: tempfile::TempDir,
     environment: Vec<(String, String)>,
+    /// Where the controller of a world answers questions, if it is at work.
+    controller: Option<String>,
 }
 
 impl Desk {
-    /// The repository's folders as they are, and the programs under test before all others.
+    /// A desk before an account, and a cluster if there is one.
     fn new(account: &MotoAccount, kubeconfig: Option<&Path>) -> Result<Self> {
+        Self::with(account.endpoint(), REGION, CLUSTER, kubeconfig, None)
+    }
+
+    /// A desk before a world whose controller and machines are at work.
+    fn at_work(world: &World) -> Result<Self> {
+        let aws = &world.environment;
+        let controller = Some(world.metrics_endpoint()?);
+        Self::with(&aws.endpoint, &aws.region, &aws.cluster, Some(world.kubeconfig()), controller)
+    }
+
+    /// The repository's folders as they are, and the programs under test before all others.
+    fn with(
+        endpoint: &str,
+        region: &str,
+        cluster: &str,
+        kubeconfig: Option<&Path>,
+        controller: Option<String>,
+    ) -> Result<Self> {
         let folder = tempfile::tempdir().context("make a folder")?;
         let programs = folder.path().join("programs");
         fs::create_dir(&programs)?;
@@ -125,27 +158,43 @@ impl Desk {
         let mut environment = vec![
             set("PATH", &format!("{}:{path}", programs.display())),
             set("HOME", &folder.path().display().to_string()),
-            set("AWS_ENDPOINT_URL", account.endpoint()),
+            set("AWS_ENDPOINT_URL", endpoint),
             set("AWS_ACCESS_KEY_ID", "emulator"),
             set("AWS_SECRET_ACCESS_KEY", "emulator"),
             set("AWS_EC2_METADATA_DISABLED", "true"),
             set("AWS_PAGER", ""),
             // Version 1 of the AWS CLI does not know AWS_REGION.
-            set("AWS_REGION", REGION),
-            set("AWS_DEFAULT_REGION", REGION),
+            set("AWS_REGION", region),
+            set("AWS_DEFAULT_REGION", region),
+            set("CLUSTER", cluster),
         ];
         let nowhere = folder.path().join("no-kubeconfig");
         let kubeconfig = kubeconfig.unwrap_or(&nowhere);
         environment.push(set("KUBECONFIG", &kubeconfig.display().to_string()));
-        Ok(Self { folder, environment })
+        Ok(Self { folder, environment, controller })
+    }
+
+    fn reason_not_to(&self, command: &str) -> Option<&'static str> {
+        let without: &[_] = if self.controller.is_some() { &[] } else { NOT_WITHOUT_MACHINES };
+        let mut all = NOT_HERE.iter().chain(without);
+        all.find(|(start, _)| command.starts_with(start)).map(|(_, why)| *why)
+    }
+
+    /// What stands for the port-forward of the pages.
+    fn prelude(&self) -> String {
+        let Some(controller) = &self.controller else { return String::new() };
+        format!(
+            "karpenter() {{\n  if [ \"$1\" = explain ]; then set -- \"$@\" --endpoint {controller}; fi\n  \
+             command karpenter \"$@\"\n}}\n"
+        )
     }
 
     /// Runs commands one after the other in one shell, as a reader would who copies them.
     async fn run(&self, commands: &[String]) -> Result<Vec<Ended>> {
-        let mut script = String::new();
+        let mut script = self.prelude();
         let mut run = Vec::new();
         for command in commands {
-            if let Some(why) = reason_not_to(command) {
+            if let Some(why) = self.reason_not_to(command) {
                 tracing::info!(command, why, "not run here");
                 continue;
             }
@@ -183,9 +232,15 @@ impl Desk {
 
     /// The same, and each ends as expected.
     async fn follow(&self, commands: &[String]) -> Result<()> {
+        self.follow_and_expect(commands, &[]).await
+    }
+
+    /// The same, where some commands end as a page says and not as they usually do.
+    async fn follow_and_expect(&self, commands: &[String], special: &[Expected]) -> Result<()> {
         for Ended { command, code, said } in self.run(commands).await? {
-            let (_, expected, words) = EXPECTED
+            let (_, expected, words) = special
                 .iter()
+                .chain(EXPECTED)
                 .find(|(start, ..)| command.starts_with(start))
                 .copied()
                 .unwrap_or(("", 0, ""));

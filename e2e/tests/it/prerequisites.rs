@@ -5,6 +5,7 @@
 
 mod cloudformation;
 mod inventory;
+mod submodule;
 mod terraform;
 
 use anyhow::{Context, Result, ensure};

@@ -13,12 +13,12 @@ use karpenter_e2e::scenario::{Chosen, Suite, end, run};
 use karpenter_e2e::world::{self, Options, World};
 
 /// Where logs and dumps of a scenario stay.
-fn folder(name: &str) -> PathBuf {
+pub(crate) fn folder(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 
 /// A world of processes on this machine.
-fn options(folder: PathBuf) -> Options {
+pub(crate) fn options(folder: PathBuf) -> Options {
     Options {
         cluster: cluster::Choice::Local(local::Options {
             folder: Some(folder.join("control-plane")),
@@ -61,7 +61,7 @@ fn hand_in(suite: Suite, rights: Rights) {
 /// waits for boots and quiet times about as long as it computes on two cores.
 const SIDE_BY_SIDE: usize = 2;
 
-static TURNS: tokio::sync::Semaphore = tokio::sync::Semaphore::const_new(SIDE_BY_SIDE);
+pub(crate) static TURNS: tokio::sync::Semaphore = tokio::sync::Semaphore::const_new(SIDE_BY_SIDE);
 
 /// Among the first by its name, in which order tests start: it takes long, and would run alone at the end.
 #[tokio::test(flavor = "multi_thread")]

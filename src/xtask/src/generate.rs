@@ -2,6 +2,7 @@
 
 mod crds;
 mod doctor;
+mod pool_values;
 mod prerequisites;
 mod prices;
 mod reference;
@@ -45,6 +46,7 @@ pub(crate) fn check(root: &Path) -> Result<Vec<String>> {
 fn files(root: &Path) -> Result<Vec<Generated>> {
     let mut files = crds::files()?;
     files.push(doctor::file());
+    files.push(pool_values::file()?);
     files.extend(prerequisites::files());
     files.push(prices::file(root)?);
     files.extend(roles::files());

@@ -84,7 +84,7 @@ fn the_image_exposes_the_charts_ports() {
 #[test]
 fn versions_are_those_of_the_workspace() {
     let version = manifest("Cargo.toml", "version");
-    for chart in ["karpenter", "karpenter-crd"] {
+    for chart in ["karpenter", "karpenter-crd", "karpenter-nodepools"] {
         let text = file(&format!("charts/{chart}/Chart.yaml"));
         assert!(text.contains(&format!("\nversion: {version}\nappVersion: {version}\n")), "{chart}");
     }

@@ -1,4 +1,5 @@
-//! Every command of the pages in `docs/guides`, copied from them and run by a shell.
+//! Every command of the pages in `docs/guides`, copied from them and run by a shell. Those in `docs/guides/walkthroughs`
+//! are followed by [`super::walkthroughs`].
 //!
 //! What a reader has before the first step, a test makes: a release of this chart with another image stands for the
 //! reference's, a Deployment for Cluster Autoscaler, names with prefixes for the roles of another Terraform module.
@@ -8,20 +9,22 @@ use std::fs;
 
 use karpenter_e2e::cluster::local::{self, LocalCluster};
 use karpenter_e2e::prepare;
+use karpenter_e2e::world::World;
 
-use super::{Desk, account, can_run, commands, furnish};
+use super::{Desk, Expected, account, can_run, commands, furnish};
+use crate::scenarios;
 
 /// A page, with its parts in the order in which they are followed in one world.
-struct Guide {
-    page: &'static str,
-    parts: &'static [Part],
+pub(super) struct Guide {
+    pub(super) page: &'static str,
+    pub(super) parts: &'static [Part],
 }
 
 /// Sections that are followed in one shell.
-struct Part {
+pub(super) struct Part {
     /// What brings about the state that the reader starts from.
-    before: &'static [&'static str],
-    sections: &'static [&'static str],
+    pub(super) before: &'static [&'static str],
+    pub(super) sections: &'static [&'static str],
 }
 
 const ACCOUNT: &str = "karpenter bootstrap apply --cluster-name prod";
@@ -91,10 +94,105 @@ const GATE: Guide = Guide {
     }],
 };
 
-const GUIDES: &[Guide] = &[SWAP, ROLL_BACK, UPGRADE, FROM_CLUSTER_AUTOSCALER, FROM_OLDER, TERRAFORM, GATE];
+const FIRST_CLUSTER: Guide = Guide {
+    page: "docs/guides/first-cluster.md",
+    parts: &[Part { before: &[], sections: &["## A cluster", "## The controller"] }],
+};
+
+const GUIDES: &[Guide] =
+    &[SWAP, ROLL_BACK, UPGRADE, FROM_CLUSTER_AUTOSCALER, FROM_OLDER, TERRAFORM, GATE, FIRST_CLUSTER];
+
+const FIRST_PODS: AtWork = AtWork {
+    page: "docs/guides/first-cluster.md",
+    before: &[],
+    sections: &["## Pods and nodes"],
+    special: &[("kubectl get nodeclaims", 0, "general-")],
+};
+
+/// What the page before has left.
+const CLEAR: &str = "kubectl delete deployments --all --cascade=foreground && kubectl delete pods --all \
+    && kubectl delete nodepools.karpenter.sh --all --timeout=5m";
+const PRESENT_POOL: &str = "sed s/demo/$CLUSTER/ docs/examples/nodepool.yaml | kubectl apply -f - \
+    && kubectl wait --for=condition=Ready nodepools --all --timeout=2m";
+const PRESENT_PODS: &str = "kubectl apply -f docs/examples/inflate.yaml \
+    && kubectl scale deployment/inflate --replicas=3 && kubectl rollout status deployment/inflate --timeout=5m";
+
+const QUESTIONS: &[&AtWork] = &[
+    &AtWork {
+        page: "docs/guides/why-is-my-pod-pending.md",
+        before: &[
+            PRESENT_POOL,
+            "kubectl run api --image=registry.k8s.io/pause:3.10 \
+                --overrides='{\"spec\": {\"nodeSelector\": {\"kubernetes.io/arch\": \"arm64\"}}}'",
+        ],
+        sections: &["## Look", "## The command that answers it"],
+        special: &[
+            ("karpenter explain pod/", 0, "kubernetes.io/arch"),
+            ("karpenter plan", 3, "would help"),
+            ("kubectl get events", 0, "FailedScheduling"),
+        ],
+    },
+    &AtWork {
+        page: "docs/guides/why-is-my-node-not-consolidated.md",
+        before: &[
+            CLEAR,
+            PRESENT_POOL,
+            PRESENT_PODS,
+            "kubectl annotate pods --all karpenter.sh/do-not-disrupt=true",
+            // Looked at again when the pool's `consolidateAfter` is over, at the latest.
+            "until karpenter explain | grep --quiet do-not-disrupt; do sleep 1; done",
+        ],
+        sections: &["## Look", "## The command that answers it"],
+        special: &[("karpenter explain node/", 0, "do-not-disrupt"), ("karpenter plan", 0, "do-not-disrupt")],
+    },
+    &AtWork {
+        page: "docs/guides/why-this-instance-type.md",
+        before: &[CLEAR, PRESENT_POOL, PRESENT_PODS],
+        sections: &["## Look", "## The command that answers it"],
+        special: &[("karpenter plan", -1, "large")],
+    },
+    &AtWork {
+        page: "docs/guides/what-does-it-cost.md",
+        before: &[CLEAR, PRESENT_POOL, PRESENT_PODS],
+        sections: &["## Look", "## The command that answers it"],
+        special: &[("karpenter view --once", 0, "an hour"), ("karpenter plan", -1, "Per hour")],
+    },
+];
+
+/// Sections of a page that need a controller and machines at work.
+pub(super) struct AtWork {
+    pub(super) page: &'static str,
+    /// What brings about the state that the reader starts from.
+    pub(super) before: &'static [&'static str],
+    pub(super) sections: &'static [&'static str],
+    /// What commands end with and say there.
+    pub(super) special: &'static [Expected],
+}
+
+/// Follows pages one after the other in one world in which the account is ready and the controller runs.
+pub(super) async fn at_work(name: &str, pages: &[&AtWork]) {
+    if !can_run(name, &["bash", "kubectl", "jq", "aws"]).await {
+        return;
+    }
+    let _turn = scenarios::TURNS.acquire().await.expect("it is never closed");
+    let world = World::start(scenarios::options(scenarios::folder(name))).await.expect("the world starts");
+    world.install().await.expect("the controller is installed");
+    let desk = Desk::at_work(&world).unwrap();
+    for page in pages {
+        let before = page.before.iter().map(|command| (*command).to_owned());
+        let steps = page.sections.iter().flat_map(|section| commands(page.page, section));
+        let all: Vec<String> = before.chain(steps).collect();
+        let followed = desk.follow_and_expect(&all, page.special).await;
+        if let Err(error) = followed {
+            world.dump().await;
+            panic!("{}: {error:#}", page.page);
+        }
+    }
+    world.stop().await.expect("everything ends");
+}
 
 /// Follows a guide from a new cluster and a new account on.
-async fn follow(guide: &Guide) {
+pub(super) async fn follow(guide: &Guide) {
     if !can_run(guide.page, &["bash", "kubectl"]).await {
         return;
     }
@@ -147,25 +245,45 @@ async fn the_guide_gate_your_pipeline_is_as_the_page_says() {
     follow(&GATE).await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn the_guide_first_cluster_is_as_the_page_says() {
+    follow(&FIRST_CLUSTER).await;
+    at_work("first-cluster", &[&FIRST_PODS]).await;
+}
+
+/// One world for all four: each leaves what it has made, and the next begins with taking it away.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_questions_people_ask_are_answered_by_their_commands() {
+    at_work("questions", QUESTIONS).await;
+}
+
+/// Fails unless every section of the page with commands is in a part of the guides of that page.
+pub(super) fn nothing_left_out(page: &str, sections: &[&str]) {
+    let text = fs::read_to_string(prepare::cache::repository().join(page)).unwrap();
+    for section in text.split("\n## ").skip(1).filter(|section| section.contains("```sh")) {
+        let heading = format!("## {}", section.lines().next().unwrap_or_default());
+        assert!(sections.contains(&heading.as_str()), "no test follows the section `{heading}` of {page}");
+    }
+}
+
+/// The pages in a folder of the repository, by path from its root.
+pub(super) fn pages(folder: &str) -> Vec<String> {
+    let repository = prepare::cache::repository();
+    let entries = fs::read_dir(repository.join(folder)).unwrap().map(|entry| entry.unwrap().path());
+    let pages = entries.filter(|path| path.extension() == Some(OsStr::new("md")));
+    pages.map(|path| path.strip_prefix(repository).unwrap().display().to_string()).collect()
+}
+
 #[test]
 fn no_section_of_a_guide_is_left_out() {
-    let repository = prepare::cache::repository();
-    let mut pages = 0;
-    for entry in fs::read_dir(repository.join("docs/guides")).unwrap() {
-        let path = entry.unwrap().path();
-        if path.extension() != Some(OsStr::new("md")) {
-            continue;
-        }
-        pages += 1;
-        let page = path.strip_prefix(repository).unwrap().display().to_string();
-        let guide = GUIDES.iter().find(|guide| guide.page == page);
-        let parts = guide.unwrap_or_else(|| panic!("no test follows `{page}`")).parts;
-        let text = fs::read_to_string(&path).unwrap();
-        for section in text.split("\n## ").skip(1).filter(|section| section.contains("```sh")) {
-            let heading = format!("## {}", section.lines().next().unwrap_or_default());
-            let is_followed = parts.iter().any(|part| part.sections.contains(&heading.as_str()));
-            assert!(is_followed, "no test follows the section `{heading}` of {page}");
-        }
+    let at_work = std::iter::once(&FIRST_PODS).chain(QUESTIONS.iter().copied());
+    for page in pages("docs/guides") {
+        let bare = GUIDES.iter().filter(|guide| guide.page == page).flat_map(|guide| guide.parts);
+        let bare = bare.flat_map(|part| part.sections);
+        let busy = at_work.clone().filter(|page_at_work| page_at_work.page == page);
+        let busy = busy.flat_map(|page_at_work| page_at_work.sections);
+        let followed: Vec<&str> = bare.chain(busy).copied().collect();
+        assert!(!followed.is_empty(), "no test follows `{page}`");
+        nothing_left_out(&page, &followed);
     }
-    assert_eq!(pages, GUIDES.len());
 }

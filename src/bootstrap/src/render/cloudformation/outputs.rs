@@ -3,9 +3,11 @@
 use serde_json::{Map, Value, json};
 
 use super::intrinsic::{attribute, node_role_arn, node_role_name, queue_name, reference};
+use super::resources::policy_id;
+use crate::render::Documents;
 
 /// The `Outputs` section.
-pub(super) fn outputs() -> Value {
+pub(super) fn outputs(documents: &Documents) -> Value {
     let all = [
         ("ClusterName", None, "Chart value settings.clusterName", reference("ClusterName")),
         ("QueueName", None, "Chart value settings.interruptionQueue", queue_name()),
@@ -17,6 +19,12 @@ pub(super) fn outputs() -> Value {
             Some("WindowsNodes"),
             "EC2NodeClass spec.role of Windows nodes",
             reference("WindowsNodeRole"),
+        ),
+        (
+            "ControllerRoleName",
+            Some("MakeControllerRole"),
+            "Name of the controller's role, for policies of your own",
+            reference("ControllerRole"),
         ),
         (
             "ControllerRoleArn",
@@ -38,5 +46,18 @@ pub(super) fn outputs() -> Value {
         }
         (name.to_owned(), output)
     };
-    Value::Object(all.into_iter().map(output).collect::<Map<_, _>>())
+    let mut outputs: Map<_, _> = all.into_iter().map(output).collect();
+    // With `PoliciesOnly` a role made elsewhere takes them: `Ref` of a managed policy is its ARN.
+    for (prefix, _) in &documents.policies {
+        let id = policy_id(prefix);
+        outputs.insert(
+            format!("{id}Arn"),
+            json!({
+                "Condition": "MakePolicies",
+                "Description": "ARN of a policy that the controller's role needs; it needs all of them",
+                "Value": reference(&id),
+            }),
+        );
+    }
+    Value::Object(outputs)
 }

@@ -108,7 +108,7 @@ pub(super) fn extra_access_entries() -> Vec<ExtraAccessEntry> {
 }
 
 /// `KarpenterNodeLifecycle-` becomes `NodeLifecyclePolicy`.
-fn policy_id(prefix: &str) -> String {
+pub(super) fn policy_id(prefix: &str) -> String {
     format!("{}Policy", prefix.trim_start_matches("Karpenter").trim_end_matches('-'))
 }
 

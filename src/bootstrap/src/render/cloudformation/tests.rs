@@ -15,7 +15,7 @@ fn documents() -> Documents {
 #[test]
 fn every_parameter_is_used() {
     let resources = resources::resources(&documents()).to_string();
-    let everything = format!("{resources}{}{}", inputs::conditions(), outputs::outputs());
+    let everything = format!("{resources}{}{}", inputs::conditions(), outputs::outputs(&documents()));
     for name in inputs::parameters().as_object().unwrap().keys() {
         let used =
             everything.contains(&format!("\"{name}\"")) || everything.contains(&format!("${{{name}}}"));
@@ -38,6 +38,22 @@ fn optional_statements_stand_in_the_last_policy_under_their_condition() {
     assert!(document[0].as_str().unwrap().contains("}${ZonalShiftStatement}${QueueKeyStatement}\n  ]"));
     assert_eq!(document[1]["ZonalShiftStatement"]["Fn::If"][0], "ZonalShift");
     assert_eq!(document[1]["QueueKeyStatement"]["Fn::If"][0], "HasQueueKmsKeyArn");
+}
+
+/// A role made elsewhere takes them on.
+#[test]
+fn every_policy_of_the_controller_is_an_output_under_its_own_condition() {
+    let documents = documents();
+    let (resources, outputs) = (resources::resources(&documents), outputs::outputs(&documents));
+    let is_policy = |resource: &serde_json::Value| resource["Type"] == "AWS::IAM::ManagedPolicy";
+    let resources = resources.as_object().unwrap().iter();
+    let policies: Vec<_> = resources.filter(|(_, resource)| is_policy(resource)).collect();
+    assert_eq!(policies.len(), documents.policies.len());
+    for (id, policy) in policies {
+        let output = &outputs[format!("{id}Arn")];
+        assert_eq!(output["Value"], json!({ "Ref": id }));
+        assert_eq!(output["Condition"], policy["Condition"]);
+    }
 }
 
 #[test]

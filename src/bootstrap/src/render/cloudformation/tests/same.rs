@@ -18,7 +18,7 @@ fn evaluated(settings: &Settings) -> Evaluated {
         "Parameters": inputs::parameters(),
         "Conditions": inputs::conditions(),
         "Resources": resources::resources(&super::documents()),
-        "Outputs": outputs::outputs(),
+        "Outputs": outputs::outputs(&super::documents()),
     });
     Evaluated::new(template, &parameters(settings), settings)
 }

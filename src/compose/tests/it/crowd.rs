@@ -1,0 +1,161 @@
+//! Many pods that are created at once, on an account whose machines take five seconds to boot.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use karpenter_bootstrap::{apply::apply, desired::desired, observe::observe, plan::plan};
+use karpenter_compose::Parts;
+use karpenter_compose::playground::{Playground, Speed};
+use karpenter_controllers::Settings;
+use karpenter_controllers::settings::{Home, Source};
+use karpenter_kube_sim::VirtualClock;
+use karpenter_model::Clock;
+use karpenter_telemetry::metrics::Metrics;
+use kube::api::{Api, ListParams};
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+const CLUSTER: &str = "demo";
+/// From launch until EC2 calls an instance running.
+pub(crate) const BOOT: Duration = Duration::from_secs(5);
+/// How often the pods are counted.
+const LOOK: Duration = Duration::from_millis(100);
+/// When it is called broken.
+const PATIENCE: Duration = Duration::from_mins(5);
+
+/// How it went.
+#[derive(Debug)]
+pub(crate) struct Crowd {
+    /// From the creation of the Deployment until all of its pods run.
+    pub(crate) took: Duration,
+    /// Instances that were launched.
+    pub(crate) instances: usize,
+}
+
+/// Creates that many pods in a new cluster whose pool is ready, and waits until all run.
+pub(crate) async fn run(pods: usize) -> Result<Crowd> {
+    let shutdown = CancellationToken::new();
+    let mut tasks = JoinSet::new();
+    let clock: Arc<dyn Clock> = Arc::new(VirtualClock::starting_at(Timestamp::now()));
+    let speed = Speed { boot: BOOT, ..Speed::demo() };
+    let playground = Playground::new(Arc::clone(&clock), CLUSTER, speed);
+    playground.spawn(&mut tasks, &shutdown);
+    bootstrap(&playground).await?;
+    for object in karpenter_api::crd_values().into_iter().chain(objects()) {
+        playground.load(&object)?;
+    }
+    let parts = Parts {
+        kubernetes: playground.client(),
+        events: playground.client(),
+        leases: playground.client(),
+        metrics: Arc::new(Metrics::new()),
+        aws: playground.aws(),
+        clock,
+        settings: settings()?,
+        aws_settings: karpenter_aws::Settings {
+            cluster_ca_bundle: Some("Y2VydGlmaWNhdGU=".to_owned()),
+            ..karpenter_aws::Settings::new(CLUSTER, "https://demo.invalid")
+        },
+        lease_namespace: "kube-system".to_owned(),
+    };
+    tasks.spawn(karpenter_compose::run(parts, shutdown.clone()));
+    // One pod first: the pool is ready, and the controller leads.
+    playground.load(&deployment("first", 1))?;
+    until_running(&playground, 1).await?;
+
+    let start = Instant::now();
+    playground.load(&deployment("crowd", pods))?;
+    until_running(&playground, pods + 1).await?;
+    let crowd = Crowd { took: start.elapsed(), instances: playground.instances_launched() };
+    shutdown.cancel();
+    while tasks.join_next().await.is_some() {}
+    Ok(crowd)
+}
+
+async fn bootstrap(playground: &Playground) -> Result<()> {
+    let clients = playground.aws();
+    let identity = clients.sts.get_caller_identity().await?;
+    let settings =
+        karpenter_bootstrap::Settings::new(CLUSTER, &clients.region, &identity.account, clients.partition);
+    let wanted = desired(&settings);
+    let plan = plan(&settings, &wanted, &observe(&clients, &settings, &wanted).await?);
+    apply(&clients, CLUSTER, &plan, &mut |_| {}).await?;
+    Ok(())
+}
+
+/// The defaults, without fixed ports.
+fn settings() -> Result<Settings> {
+    let given = [("metrics-port", "0"), ("health-probe-port", "0")];
+    Settings::resolve(Home::Machine, |flag| {
+        let found = given.iter().find(|(name, _)| *name == flag.name);
+        found.map(|(_, text)| (*text, Source::Flag))
+    })
+    .map_err(|errors| anyhow!("{errors:?}"))
+}
+
+/// A pool without limits, and its class.
+fn objects() -> [Value; 2] {
+    let tag = json!([{ "tags": { "karpenter.sh/discovery": CLUSTER } }]);
+    [
+        json!({
+            "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": { "name": "general" },
+            "spec": { "template": { "spec": {
+                "requirements": [
+                    { "key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot", "on-demand"] },
+                    { "key": "karpenter.k8s.aws/instance-category", "operator": "In", "values": ["c", "m", "r"] },
+                ],
+                "nodeClassRef": { "group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default" },
+            } } },
+        }),
+        json!({
+            "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": { "name": "default" },
+            "spec": {
+                "role": format!("KarpenterNodeRole-{CLUSTER}"),
+                "amiSelectorTerms": [{ "alias": "al2023@latest" }],
+                "subnetSelectorTerms": tag,
+                "securityGroupSelectorTerms": tag,
+            },
+        }),
+    ]
+}
+
+fn deployment(name: &str, replicas: usize) -> Value {
+    let container = json!({
+        "name": "pod", "image": "registry.k8s.io/pause:3.10",
+        "resources": { "requests": { "cpu": "500m", "memory": "512Mi" } },
+    });
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": name, "namespace": "default" },
+        "spec": {
+            "replicas": replicas,
+            "selector": { "matchLabels": { "app": name } },
+            "template": {
+                "metadata": { "labels": { "app": name } },
+                "spec": { "terminationGracePeriodSeconds": 0, "containers": [container] },
+            },
+        },
+    })
+}
+
+/// Waits until that many pods run.
+async fn until_running(playground: &Playground, pods: usize) -> Result<()> {
+    let api: Api<Pod> = Api::namespaced(playground.client(), "default");
+    let wait = async {
+        loop {
+            let all = api.list(&ListParams::default()).await.context("cannot list pods")?.items;
+            let running = |pod: &&Pod| {
+                pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Running")
+            };
+            if all.iter().filter(running).count() == pods {
+                return Ok(());
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, wait).await.context("the pods did not run in time")?
+}

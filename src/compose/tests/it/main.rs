@@ -1,0 +1,5 @@
+//! The controller as it is put together, on a cluster and an account in memory.
+#![allow(clippy::unwrap_used, reason = "a helper that meets the unexpected fails its test")]
+
+mod crowd;
+mod thousand_pods;
