@@ -80,17 +80,40 @@ fn the_build_says_what_it_is() {
 }
 
 #[test]
-fn families_per_node_are_replaced_as_a_whole() {
+fn series_of_an_object_are_those_set_last_and_go_with_it() {
     let metrics = Metrics::new();
-    let families = metrics.node_families(&["zone".to_owned()]);
-    let row = |node: &str| ["a", node, "", "true"].map(ToOwned::to_owned).to_vec();
-    families.current_lifetime_seconds.publish([(row("n1"), 1.0), (row("n2"), 2.0)].into());
-    metrics.node_families(&[]).current_lifetime_seconds.publish([(row("n2"), 3.0)].into());
-    let text = metrics.render();
-    let want =
-        "karpenter_nodes_current_lifetime_seconds{managed=\"true\",node_name=\"n2\",phase=\"\",zone=\"a\"} 3";
-    assert!(text.lines().any(|line| line == want), "{text}");
-    assert!(!text.contains("n1"));
+    let ages = &metrics.node_families(&["zone".to_owned()]).current_lifetime_seconds;
+    let row = |zone: &str, node: &str| [zone, node, "", "true"].map(ToOwned::to_owned).to_vec();
+    let shown = || -> Vec<(String, f64)> {
+        let text = metrics.render();
+        let lines =
+            text.lines().filter_map(|line| line.strip_prefix("karpenter_nodes_current_lifetime_seconds{"));
+        let of = |line: &str| {
+            let (labels, value) = line.rsplit_once("} ").unwrap();
+            let label =
+                |name: &str| labels.split(&format!("{name}=\"")).nth(1).unwrap().split('"').next().unwrap();
+            (format!("{} {}", label("node_name"), label("zone")), value.parse().unwrap())
+        };
+        lines.map(of).collect()
+    };
+    let is = |expected: &[(&str, f64)]| {
+        let expected: Vec<_> =
+            expected.iter().map(|(series, value)| ((*series).to_owned(), *value)).collect();
+        assert_eq!(shown(), expected);
+    };
+    ages.set("n1", [(row("a", "n1"), 1.0), (row("b", "n1"), 2.0)]);
+    ages.set("n2", [(row("a", "n2"), 3.0)]);
+    is(&[("n1 a", 1.0), ("n1 b", 2.0), ("n2 a", 3.0)]);
+    ages.update("n1", [4.0, 5.0]);
+    ages.update("n3", [6.0]);
+    is(&[("n1 a", 4.0), ("n1 b", 5.0), ("n2 a", 3.0)]);
+    // One stays, one goes and one comes.
+    ages.set("n1", [(row("b", "n1"), 7.0), (row("c", "n1"), 8.0)]);
+    is(&[("n1 b", 7.0), ("n1 c", 8.0), ("n2 a", 3.0)]);
+    ages.retain(|object| object == "n2");
+    is(&[("n2 a", 3.0)]);
+    ages.set("n2", []);
+    is(&[]);
 }
 
 #[test]
