@@ -66,15 +66,16 @@ pub(crate) enum Action {
     Disconnect(For),
 }
 
-/// Why a file is no scenario.
+/// Why there is no scenario in a file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("cannot read scenario `{path}`, line {line}{}: {problem}", of_field(.field))]
-pub(crate) struct Malformed {
-    path: String,
-    line: u64,
-    /// Empty where it is about no single field.
-    field: String,
-    problem: String,
+pub(crate) enum Unread {
+    #[error(
+        "cannot read scenario `{path}`: {problem}; name a file of YAML, or a folder with .yaml files in it"
+    )]
+    File { path: String, problem: String },
+    /// `field` is empty where it is about no single one.
+    #[error("cannot read scenario `{path}`, line {line}{}: {problem}", of_field(.field))]
+    Malformed { path: String, line: u64, field: String, problem: String },
 }
 
 fn of_field(field: &str) -> String {
@@ -85,12 +86,12 @@ fn of_field(field: &str) -> String {
 type Wrong = (u64, String, String);
 
 /// Reads a file, and the manifests it names.
-pub(crate) fn read(path: &Path) -> Result<Scenario, Malformed> {
+pub(crate) fn read(path: &Path) -> Result<Scenario, Unread> {
     let name = path.display().to_string();
-    let malformed = |(line, field, problem)| Malformed { path: name.clone(), line, field, problem };
     let text = fs::read_to_string(path)
-        .map_err(|error| malformed((1, String::new(), format!("{error}; give a file of YAML"))))?;
-    parse(&name, &text, path.parent().unwrap_or(Path::new(""))).map_err(malformed)
+        .map_err(|error| Unread::File { path: name.clone(), problem: error.to_string() })?;
+    parse(&name, &text, path.parent().unwrap_or(Path::new("")))
+        .map_err(|(line, field, problem)| Unread::Malformed { path: name.clone(), line, field, problem })
 }
 
 /// Reads a scenario whose manifests are seen from `folder`.
@@ -407,9 +408,8 @@ expect:
   - nodes: {atMost: 3}
 ";
 
-    fn wrong(text: &str) -> Malformed {
-        let (line, field, problem) = parse("a.yaml", text, Path::new("")).unwrap_err();
-        Malformed { path: "a.yaml".to_owned(), line, field, problem }
+    fn wrong(text: &str) -> Wrong {
+        parse("a.yaml", text, Path::new("")).unwrap_err()
     }
 
     #[test]
@@ -484,14 +484,15 @@ expect:
         ];
         for (good, bad, line, field, problem) in cases {
             let found = wrong(&GOOD.replacen(good, bad, 1));
-            assert_eq!((found.line, found.field.as_str()), (line, field), "{bad}: {found}");
-            assert!(problem.is_empty() || found.problem == problem, "{bad}: {found}");
+            assert_eq!((found.0, found.1.as_str()), (line, field), "{bad}: {found:?}");
+            assert!(problem.is_empty() || found.2 == problem, "{bad}: {found:?}");
         }
     }
 
     #[test]
     fn the_whole_message_names_file_line_and_field() {
-        let found = wrong(&GOOD.replace("expect:", "expectations:")).to_string();
+        let (line, field, problem) = wrong(&GOOD.replace("expect:", "expectations:"));
+        let found = Unread::Malformed { path: "a.yaml".to_owned(), line, field, problem }.to_string();
         assert_eq!(
             found.split("; there are").next().unwrap(),
             "cannot read scenario `a.yaml`, line 9, field `expectations`: there is no field `expectations`"
@@ -507,5 +508,12 @@ expect:
         let scenario = parse("a.yaml", &text, Path::new("")).unwrap();
         let times: Vec<u64> = scenario.events.iter().map(|event| event.at.as_secs() / 60).collect();
         assert_eq!(times, [1, 61, 121, 1441, 1501, 1561]);
+    }
+
+    #[test]
+    fn a_file_that_is_not_there_has_no_line() {
+        let error = read(Path::new("missing/a.yaml")).map(|_| ()).unwrap_err().to_string();
+        assert!(error.starts_with("cannot read scenario `missing/a.yaml`: "), "{error}");
+        assert!(error.ends_with("; name a file of YAML, or a folder with .yaml files in it"), "{error}");
     }
 }
