@@ -145,11 +145,8 @@ fn ground(scenario: &Scenario) -> Ground {
     let stale = faults.contains(&Fault::from(FaultName::AwsStale));
     let defaults = Options::default();
     let mut settings = file.settings.clone();
-    // Together nine tenths of what a quiet controller computes, and of no use here: there is no other replica, and its
-    // metrics are never read.
-    for switch in ["disable-leader-election", "disable-cluster-state-observability"] {
-        settings.entry(switch.to_owned()).or_insert_with(|| "true".to_owned());
-    }
+    // There is no other replica, and keeping the Lease is much of what a quiet controller does.
+    settings.entry("disable-leader-election".to_owned()).or_insert_with(|| "true".to_owned());
     Ground {
         account: Options {
             cluster: cluster.clone(),
