@@ -94,7 +94,7 @@ impl Published {
             (timing::Age::ProvisioningUnstarted, &pods.provisioning_unstarted_time_seconds),
             (timing::Age::Undecided, &pods.provisioning_scheduling_undecided_time_seconds),
         ];
-        Self(gauges.map(|(age, gauge)| (age, Series::new(gauge.clone()))).into())
+        Self(gauges.map(|(age, gauge)| (age, Series::new(gauge))).into())
     }
 
     fn publish(&self, timings: &Timings, now: Timestamp) {

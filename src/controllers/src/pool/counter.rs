@@ -23,9 +23,9 @@ const NAME: &str = "nodepool.counter";
 /// Runs until `shutdown`.
 pub(crate) async fn run(context: Context, shutdown: CancellationToken) {
     let mut published = Published {
-        limit: Series::new(context.metrics.nodepools.limit.clone()),
-        usage: Series::new(context.metrics.nodepools.usage.clone()),
-        cost: Series::new(context.metrics.nodepools.cost_total.clone()),
+        limit: Series::new(&context.metrics.nodepools.limit),
+        usage: Series::new(&context.metrics.nodepools.usage),
+        cost: Series::new(&context.metrics.nodepools.cost_total),
         unpriced: BTreeMap::new(),
         departed: Departed::default(),
     };

@@ -69,7 +69,7 @@ pub(super) struct Zones(Series<2>);
 impl Zones {
     /// Nothing published yet.
     pub(super) fn new(metrics: &Metrics) -> Self {
-        Self(Series::new(metrics.scheduler.pending_pods_by_effective_zone_count.clone()))
+        Self(Series::new(&metrics.scheduler.pending_pods_by_effective_zone_count))
     }
 
     /// Publishes the zones of the pods that wait, and drops those no pod wants any more.

@@ -34,19 +34,24 @@ impl Family {
         let gauge = prometheus::GaugeVec::new(prometheus::Opts::new(row.name, row.help), &labels)
             .expect("invariant: further labels are distinct and valid names");
         registry.register(&labels, &gauge);
+        Self::over(gauge)
+    }
+
+    /// Writes through gauges that are registered.
+    pub(super) fn over(gauge: prometheus::GaugeVec) -> Self {
         Self { gauge, objects: Mutex::default() }
     }
 
     /// From now on `object` has exactly the series in `samples`: values of the further labels, then of the family's own,
     /// which no other object may have. There is no moment in which one that stays is missing.
     pub fn set(&self, object: &str, samples: impl IntoIterator<Item = (Vec<String>, f64)>) {
+        let mut objects = self.lock();
         let series = |(labels, value): (Vec<String>, f64)| {
             let gauge = self.gauge.with_label_values(&labels);
             gauge.set(value);
             Series { labels, gauge }
         };
         let now: Vec<Series> = samples.into_iter().map(series).collect();
-        let mut objects = self.lock();
         let before =
             if now.is_empty() { objects.remove(object) } else { objects.insert(object.to_owned(), now) };
         let now = objects.get(object).map(Vec::as_slice).unwrap_or_default();

@@ -60,7 +60,7 @@ async fn summaries_forget_observations_after_ten_minutes_but_keep_the_count() {
 #[test]
 fn series_of_an_object_are_replaced_as_a_whole() {
     let metrics = Metrics::new();
-    let series = Series::new(metrics.nodepools.limit.clone());
+    let series = Series::new(&metrics.nodepools.limit);
     let row = |resource: &str| [resource.to_owned(), "default".to_owned()];
     series.replace("default", [(row("cpu"), 4.0), (row("memory"), 8.0)]);
     series.replace("default", [(row("cpu"), 5.0)]);

@@ -91,8 +91,8 @@ struct Budgets {
 impl Budgets {
     fn of(metrics: &Metrics) -> Self {
         Self {
-            allowed: Series::new(metrics.nodepools.allowed_disruptions.clone()),
-            consuming: Series::new(metrics.nodepools.nodes_consuming_budgets.clone()),
+            allowed: Series::new(&metrics.nodepools.allowed_disruptions),
+            consuming: Series::new(&metrics.nodepools.nodes_consuming_budgets),
         }
     }
 
