@@ -67,9 +67,9 @@ impl Published {
                     known
                 }
                 _ => {
-                    amounts(families, keys, node);
-                    let age = (labels(keys, node), age.as_secs_f64());
-                    families.current_lifetime_seconds.set(name, [age]);
+                    let labels = labels(keys, node);
+                    amounts(families, &labels, node);
+                    families.current_lifetime_seconds.set(name, [(labels, age.as_secs_f64())]);
                     let (allocatable, requested) = (node.effective_allocatable(), node.requested());
                     Known { node: Arc::clone(node), allocatable, requested }
                 }
@@ -91,7 +91,7 @@ impl Published {
     }
 }
 
-fn amounts(families: &NodeFamilies, keys: &Keys, node: &Node) {
+fn amounts(families: &NodeFamilies, labels: &[String], node: &Node) {
     let (name, allocatable) = (node.display_name(), node.effective_allocatable());
     let overhead = node.effective_capacity().subtract(&allocatable);
     for (family, resources) in [
@@ -102,13 +102,14 @@ fn amounts(families: &NodeFamilies, keys: &Keys, node: &Node) {
         (&families.total_daemon_limits, node.daemon_limited()),
         (&families.system_overhead, overhead),
     ] {
-        family.set(name, samples(keys, node, &resources));
+        family.set(name, samples(labels, &resources));
     }
 }
 
-fn samples(keys: &Keys, node: &Node, resources: &Resources) -> Vec<(Vec<String>, f64)> {
+/// A value for each resource, whose name follows the labels of the Node.
+fn samples(labels: &[String], resources: &Resources) -> Vec<(Vec<String>, f64)> {
     let row = |resource: &str, quantity: Quantity| {
-        let mut labels = labels(keys, node);
+        let mut labels = labels.to_vec();
         labels.push(resource.to_lowercase().replace('-', "_"));
         (labels, units(quantity))
     };
