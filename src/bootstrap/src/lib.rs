@@ -27,6 +27,7 @@ pub mod observe;
 pub mod permissions;
 pub mod plan;
 pub mod policy;
+mod ready;
 pub mod render;
 pub mod settings;
 pub mod show;
@@ -34,4 +35,5 @@ pub mod stack;
 pub mod step;
 
 pub use error::Error;
+pub use ready::make_ready;
 pub use settings::Settings;

@@ -8,14 +8,19 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow};
 use karpenter_aws_api::Clients;
 use karpenter_aws_sim::{Account, Options};
+use karpenter_controllers::Settings;
+use karpenter_controllers::settings::{Flag, Home, Source};
 use karpenter_kube_sim::apiserver::ApiServer;
 use karpenter_kube_sim::apiserver::serve::Serving;
 use karpenter_kube_sim::{kube_system, kubelet};
 use karpenter_model::Clock;
+use karpenter_telemetry::metrics::Metrics;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+
+use crate::Parts;
 
 /// How long things take.
 #[derive(Clone, Copy, Debug)]
@@ -110,6 +115,27 @@ impl Playground {
     /// Creates an object.
     pub fn load(&self, object: &Value) -> Result<()> {
         self.server.load(object).map(drop).map_err(|refusal| anyhow!("the API server refuses: {refusal}"))
+    }
+
+    /// What a controller of the cluster is made from: the default settings, without fixed ports, which might be taken.
+    pub fn parts(&self) -> Result<Parts> {
+        let given = |flag: &Flag| {
+            ["metrics-port", "health-probe-port"].contains(&flag.name).then_some(("0", Source::Flag))
+        };
+        Ok(Parts {
+            kubernetes: self.client(),
+            events: self.client(),
+            leases: self.client(),
+            metrics: Arc::new(Metrics::new()),
+            aws: self.aws(),
+            clock: Arc::clone(&self.clock),
+            settings: Settings::resolve(Home::Machine, given).map_err(|errors| anyhow!("{errors:?}"))?,
+            aws_settings: karpenter_aws::Settings {
+                cluster_ca_bundle: Some("Y2VydGlmaWNhdGU=".to_owned()),
+                ..karpenter_aws::Settings::new(&self.cluster, "https://demo.invalid")
+            },
+            lease_namespace: "kube-system".to_owned(),
+        })
     }
 
     /// A client of the cluster.

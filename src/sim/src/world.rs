@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow};
 use jiff::Timestamp;
 use karpenter_aws_sim::{Account, Options};
-use karpenter_bootstrap::{apply::apply, desired::desired, observe::observe, plan::plan};
+use karpenter_bootstrap::make_ready;
 use karpenter_kube_sim::apiserver::{self, ApiServer};
 use karpenter_kube_sim::kubelet::{self, Agent, Ec2Machines};
 use karpenter_kube_sim::{VirtualClock, kube_system};
@@ -104,16 +104,7 @@ impl World {
         let server = ApiServer::with_options(options);
         let account = Account::with_clock(account, Arc::clone(&time));
         let clients = account.clients();
-        let identity = clients.sts.get_caller_identity().await?;
-        let settings = karpenter_bootstrap::Settings::new(
-            &cluster,
-            &clients.region,
-            &identity.account,
-            clients.partition,
-        );
-        let wanted = desired(&settings);
-        let steps = plan(&settings, &wanted, &observe(&clients, &settings, &wanted).await?);
-        apply(&clients, &cluster, &steps, &mut |_| {}).await.context("cannot make the account ready")?;
+        make_ready(&clients, &cluster).await.context("cannot make the account ready")?;
         let types = clients.ec2.describe_instance_types(&Default::default()).await?.items;
         let cores = types.into_iter().map(|info| (info.name.to_string(), info.vcpus)).collect();
         let options = kubelet::Options { cluster_name: cluster.clone(), ..machines };

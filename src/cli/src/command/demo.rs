@@ -13,15 +13,12 @@ use clap::Args;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
 use karpenter_api::NodeClaim;
-use karpenter_bootstrap::{apply::apply, desired::desired, observe::observe, plan::plan, show};
+use karpenter_bootstrap::{make_ready, show};
+use karpenter_compose as compose;
 use karpenter_compose::playground::{Playground, Speed};
-use karpenter_compose::{self as compose, Parts};
-use karpenter_controllers::Settings;
-use karpenter_controllers::settings::{Home, Source};
 use karpenter_kube_sim::VirtualClock;
 use karpenter_model::{Clock, Price};
 use karpenter_telemetry::logging;
-use karpenter_telemetry::metrics::Metrics;
 use karpenter_view::PriceBook;
 use kube::api::{Api, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
@@ -90,7 +87,7 @@ impl Demo {
     ) -> Result<Self> {
         let printer = Printer::start();
         let clock: Arc<dyn Clock> = Arc::new(VirtualClock::starting_at(Timestamp::now()));
-        let mut playground = Playground::new(Arc::clone(&clock), CLUSTER, Speed::demo());
+        let mut playground = Playground::new(clock, CLUSTER, Speed::demo());
         playground.spawn(tasks, shutdown);
         let kubeconfig = playground.serve(folder).await?;
         printer
@@ -110,21 +107,7 @@ impl Demo {
             "NodePool general, EC2NodeClass default, Deployment inflate (0 replicas)",
         ))?;
 
-        let parts = Parts {
-            kubernetes: playground.client(),
-            events: playground.client(),
-            leases: playground.client(),
-            metrics: Arc::new(Metrics::new()),
-            aws: playground.aws(),
-            clock,
-            settings: settings()?,
-            aws_settings: karpenter_aws::Settings {
-                cluster_ca_bundle: Some("Y2VydGlmaWNhdGU=".to_owned()),
-                ..karpenter_aws::Settings::new(CLUSTER, "https://demo.invalid")
-            },
-            lease_namespace: "kube-system".to_owned(),
-        };
-        tasks.spawn(compose::run(parts, shutdown.clone()));
+        tasks.spawn(compose::run(playground.parts()?, shutdown.clone()));
         let story = timeline::follow(playground.client(), prices(&playground), printer);
         let stopped = shutdown.clone();
         tasks.spawn(async move {
@@ -201,24 +184,8 @@ impl Demo {
 
 /// Makes the account ready, as `karpenter bootstrap apply` does.
 async fn bootstrap(playground: &Playground, printer: Printer) -> Result<()> {
-    let clients = playground.aws();
-    let identity = clients.sts.get_caller_identity().await?;
-    let settings =
-        karpenter_bootstrap::Settings::new(CLUSTER, &clients.region, &identity.account, clients.partition);
-    let wanted = desired(&settings);
-    let plan = plan(&settings, &wanted, &observe(&clients, &settings, &wanted).await?);
-    apply(&clients, CLUSTER, &plan, &mut |_| {}).await?;
+    let plan = make_ready(&playground.aws(), CLUSTER).await?;
     printer.print(&Line::new("account", format!("bootstrap: {}", show::summary(&plan))))
-}
-
-/// The defaults, without fixed ports: a demo must not clash with anything.
-fn settings() -> Result<Settings> {
-    let given = [("metrics-port", "0"), ("health-probe-port", "0")];
-    Settings::resolve(Home::Machine, |flag| {
-        let found = given.iter().find(|(name, _)| *name == flag.name);
-        found.map(|(_, text)| (*text, Source::Flag))
-    })
-    .map_err(|errors| anyhow::anyhow!("{errors:?}"))
 }
 
 fn prices(playground: &Playground) -> PriceBook {

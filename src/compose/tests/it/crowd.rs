@@ -3,17 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
-use karpenter_bootstrap::{apply::apply, desired::desired, observe::observe, plan::plan};
-use karpenter_compose::Parts;
+use karpenter_bootstrap::make_ready;
 use karpenter_compose::playground::{Playground, Speed};
-use karpenter_controllers::Settings;
-use karpenter_controllers::settings::{Home, Source};
 use karpenter_kube_sim::VirtualClock;
 use karpenter_model::Clock;
-use karpenter_telemetry::metrics::Metrics;
 use kube::api::{Api, ListParams};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
@@ -43,27 +39,13 @@ pub(crate) async fn run(pods: usize) -> Result<Crowd> {
     let mut tasks = JoinSet::new();
     let clock: Arc<dyn Clock> = Arc::new(VirtualClock::starting_at(Timestamp::now()));
     let speed = Speed { boot: BOOT, ..Speed::demo() };
-    let playground = Playground::new(Arc::clone(&clock), CLUSTER, speed);
+    let playground = Playground::new(clock, CLUSTER, speed);
     playground.spawn(&mut tasks, &shutdown);
-    bootstrap(&playground).await?;
+    make_ready(&playground.aws(), CLUSTER).await?;
     for object in karpenter_api::crd_values().into_iter().chain(objects()) {
         playground.load(&object)?;
     }
-    let parts = Parts {
-        kubernetes: playground.client(),
-        events: playground.client(),
-        leases: playground.client(),
-        metrics: Arc::new(Metrics::new()),
-        aws: playground.aws(),
-        clock,
-        settings: settings()?,
-        aws_settings: karpenter_aws::Settings {
-            cluster_ca_bundle: Some("Y2VydGlmaWNhdGU=".to_owned()),
-            ..karpenter_aws::Settings::new(CLUSTER, "https://demo.invalid")
-        },
-        lease_namespace: "kube-system".to_owned(),
-    };
-    tasks.spawn(karpenter_compose::run(parts, shutdown.clone()));
+    tasks.spawn(karpenter_compose::run(playground.parts()?, shutdown.clone()));
     // One pod first: the pool is ready, and the controller leads.
     playground.load(&deployment("first", 1))?;
     until_running(&playground, 1).await?;
@@ -75,27 +57,6 @@ pub(crate) async fn run(pods: usize) -> Result<Crowd> {
     shutdown.cancel();
     while tasks.join_next().await.is_some() {}
     Ok(crowd)
-}
-
-async fn bootstrap(playground: &Playground) -> Result<()> {
-    let clients = playground.aws();
-    let identity = clients.sts.get_caller_identity().await?;
-    let settings =
-        karpenter_bootstrap::Settings::new(CLUSTER, &clients.region, &identity.account, clients.partition);
-    let wanted = desired(&settings);
-    let plan = plan(&settings, &wanted, &observe(&clients, &settings, &wanted).await?);
-    apply(&clients, CLUSTER, &plan, &mut |_| {}).await?;
-    Ok(())
-}
-
-/// The defaults, without fixed ports.
-fn settings() -> Result<Settings> {
-    let given = [("metrics-port", "0"), ("health-probe-port", "0")];
-    Settings::resolve(Home::Machine, |flag| {
-        let found = given.iter().find(|(name, _)| *name == flag.name);
-        found.map(|(_, text)| (*text, Source::Flag))
-    })
-    .map_err(|errors| anyhow!("{errors:?}"))
 }
 
 /// A pool without limits, and its class.

@@ -1,0 +1,21 @@
+//! All of it at once, with nothing asked: for accounts that are played.
+
+use karpenter_aws_api::Clients;
+
+use crate::apply::apply;
+use crate::desired::desired;
+use crate::observe::observe;
+use crate::plan::{Plan, plan};
+use crate::{Error, Settings};
+
+/// Makes the account ready for `cluster` with the usual settings, as `karpenter bootstrap apply` does; the plan that was
+/// carried out.
+pub async fn make_ready(clients: &Clients, cluster: &str) -> Result<Plan, Error> {
+    let identity =
+        clients.sts.get_caller_identity().await.map_err(Error::observing("the identity of the caller"))?;
+    let settings = Settings::new(cluster, &clients.region, &identity.account, clients.partition);
+    let wanted = desired(&settings);
+    let plan = plan(&settings, &wanted, &observe(clients, &settings, &wanted).await?);
+    apply(clients, cluster, &plan, &mut |_| {}).await?;
+    Ok(plan)
+}
