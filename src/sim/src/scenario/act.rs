@@ -13,7 +13,7 @@ use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParam
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use super::format::{CapacityLoss, CapacityType, Machines, Object, Scale};
+use super::format::{CapacityType, Machines, Object, Scale};
 use super::judge::is_of_type;
 use super::read::{Action, Manifest};
 use super::record::Recorder;
@@ -45,21 +45,16 @@ pub(crate) async fn act(world: &Arc<World>, recorder: &mut Recorder, action: &Ac
             }
         }
         Action::LoseCapacity(loss) => {
-            let offerings = offerings(loss);
+            let offerings = offerings(loss.capacity_type, loss.zone.as_ref(), loss.instance_type.as_ref());
             account.limit_capacity(offerings.clone(), 0);
             if let Some(lasts) = loss.r#for {
                 later(world, lasts.0, move |world| world.account.unlimit_capacity(&offerings));
             }
         }
         Action::ChangePrice(change) => {
-            let (capacity_type, zone) = (change.capacity_type, change.zone.clone());
-            let loss = CapacityLoss {
-                capacity_type,
-                zone,
-                instance_type: change.instance_type.clone(),
-                r#for: None,
-            };
-            account.scale_prices(&offerings(&loss), change.percent);
+            let offerings =
+                offerings(change.capacity_type, change.zone.as_ref(), change.instance_type.as_ref());
+            account.scale_prices(&offerings, change.percent);
         }
         Action::ReleaseImages(release) => account.release_images(&release.version),
         Action::DoomBoots(count) => account.doom_next_boots(*count),
@@ -167,11 +162,15 @@ fn machines(world: &World, which: &Machines) -> Vec<Instance> {
     found
 }
 
-fn offerings(loss: &CapacityLoss) -> OfferingSelector {
+fn offerings(
+    capacity_type: Option<CapacityType>,
+    zone: Option<&String>,
+    instance_type: Option<&String>,
+) -> OfferingSelector {
     OfferingSelector {
-        instance_type: loss.instance_type.as_deref().map(Into::into),
-        zone: loss.zone.as_deref().map(Into::into),
-        spot: loss.capacity_type.map(|of| of == CapacityType::Spot),
+        instance_type: instance_type.map(|name| name.as_str().into()),
+        zone: zone.map(|name| name.as_str().into()),
+        spot: capacity_type.map(|of| of == CapacityType::Spot),
     }
 }
 

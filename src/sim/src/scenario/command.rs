@@ -1,7 +1,7 @@
 //! `karpenter test`: plays scenario files and says by the exit code whether all went as expected.
 
 use std::num::NonZero;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -12,7 +12,7 @@ use clap::Args;
 
 use super::format::File;
 use super::player::play;
-use super::read::{Scenario, read};
+use super::read::{Scenario, entries, read};
 use super::report::{Case, junit, line, timeline, total};
 
 /// Arguments of `karpenter test`.
@@ -118,22 +118,15 @@ fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
             all.push(path.clone());
             continue;
         }
-        let mut found = scenarios_in(path)
+        let mut found = entries(path, &["yaml", "yml"])
             .with_context(|| format!("cannot read folder `{}`; name one that exists", path.display()))?;
+        found.retain(|path| path.is_file());
         if found.is_empty() {
             bail!("folder `{}` has no scenario; name one with .yaml files in it", path.display());
         }
-        found.sort();
         all.append(&mut found);
     }
     Ok(all)
-}
-
-fn scenarios_in(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
-    let mut found =
-        std::fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>()?;
-    found.retain(|path| path.is_file() && path.extension().is_some_and(|end| end == "yaml" || end == "yml"));
-    Ok(found)
 }
 
 #[cfg(test)]

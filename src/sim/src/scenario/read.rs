@@ -2,7 +2,7 @@
 //! meant.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use karpenter_controllers::Settings;
@@ -231,15 +231,18 @@ fn objects(given: &[Spanned<Value>], field: &str, folder: &Path) -> Result<Vec<M
 }
 
 /// A file, or the manifests of a folder by name.
-fn files(path: &Path) -> std::io::Result<Vec<std::path::PathBuf>> {
+fn files(path: &Path) -> std::io::Result<Vec<PathBuf>> {
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
+    entries(path, &["yaml", "yml", "json"])
+}
+
+/// What is in a folder and ends like this, by name.
+pub(crate) fn entries(folder: &Path, endings: &[&str]) -> std::io::Result<Vec<PathBuf>> {
     let mut found =
-        fs::read_dir(path)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>()?;
-    found.retain(|file| {
-        file.extension().is_some_and(|end| ["yaml", "yml", "json"].iter().any(|one| end == *one))
-    });
+        fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>()?;
+    found.retain(|path| path.extension().is_some_and(|end| endings.iter().any(|one| end == *one)));
     found.sort();
     Ok(found)
 }

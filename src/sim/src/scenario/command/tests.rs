@@ -1,6 +1,7 @@
 //! The command, and the scenarios of the repository: every one is played here.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use super::*;
 
