@@ -19,13 +19,13 @@ from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_ba
 from . import authorization, calls, control, errors, faults, lifecycle, patches, seed
 from .authorization import principals
 from .patches import unimplemented
-from .services import eks, fis, placement_groups, pricing, request, reservations, zonal_shift
+from .services import eks, fis, placement_groups, pricing, request, reservations, spot_prices, zonal_shift
 from .stacks import api as stacks
 
 # Costly to render and the same for the life of the process; the body carries neither time nor signature.
 STATIC = {"DescribeInstanceTypes", "DescribeInstanceTypeOfferings"}
 STATIC_ENTRIES = 512
-SERVICES = (reservations, placement_groups, pricing, zonal_shift, eks, fis)
+SERVICES = (reservations, placement_groups, spot_prices, pricing, zonal_shift, eks, fis)
 # REST services name the operation by method and path only.
 OPERATIONS = {"eks": eks.operation, "arc-zonal-shift": zonal_shift.operation, "fis": fis.operation}
 

@@ -7,7 +7,7 @@ from moto.ec2.models.instance_types import INSTANCE_TYPE_OFFERINGS, INSTANCE_TYP
 
 from .. import capacity, settings
 from ..patches import iam
-from ..patches.spot_prices import sold_as_spot
+from ..services.spot_prices import sold_as_spot
 from ..services import ec2_wire, placement_groups, reservations
 from .request import Candidate
 
