@@ -7,8 +7,8 @@ from moto.ec2.models.instance_types import INSTANCE_TYPE_OFFERINGS, INSTANCE_TYP
 
 from .. import capacity, settings
 from ..patches import iam
-from ..services.spot_prices import sold_as_spot
 from ..services import ec2_wire, placement_groups, reservations
+from ..services.spot_prices import sold_as_spot
 from .request import Candidate
 
 Refusal = tuple[str, str]

@@ -49,6 +49,7 @@ def apply() -> None:
         parameters,
         performance,
         queues,
+        rendering,
         stopping,
         survey,
         tags,
@@ -57,6 +58,7 @@ def apply() -> None:
 
     for module in (
         performance,
+        rendering,
         unimplemented,
         images,
         parameters,

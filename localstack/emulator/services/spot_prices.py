@@ -1,7 +1,7 @@
 """DescribeSpotPriceHistory from the price table, in pages, for every product the caller names.
 
-Every controller asks for some twenty thousand rows when it starts; moto renders them one timestamp at a time, which takes
-seconds.
+Every controller asks for some twenty thousand rows when it starts; moto renders them one timestamp at a time, which
+takes seconds.
 """
 
 from datetime import UTC, datetime
