@@ -49,7 +49,8 @@ pub fn play(
         boot,
         ready: Duration::from_secs(1),
         pod_start: Duration::from_millis(500),
-        poll: Duration::from_millis(500),
+        // Each look is a description of every instance, which an emulated account renders slowly.
+        poll: Duration::from_secs(1),
         ..Options::default()
     };
     let machines = Arc::new(Ec2Machines::new(aws, cluster));
