@@ -1,5 +1,5 @@
-//! Every way a node leaves, proven in one world: side by side as in `scheduling`, once in peace and once while the
-//! controller is killed again and again.
+//! Every way a node leaves, proven in one world: side by side as in `scheduling`, in peace or while the controller is
+//! killed again and again.
 //!
 //! What must hold at every moment is looked at all the time, not only at the end: see
 //! [`watch`](super::watch).
@@ -21,7 +21,6 @@ use futures::future::FutureExt;
 use serde_json::{Value, json};
 
 use super::behaviour::{self, Behaviour, Only};
-use super::scraped;
 use crate::world::World;
 
 /// What these behaviours need beyond the defaults.
@@ -32,16 +31,12 @@ pub fn behaviours() -> Vec<&'static str> {
     behaviour::names(&[BEHAVIOURS])
 }
 
-/// Runs all behaviours in a world in which nothing of ours is installed yet, and looks at what the controller has to
-/// show for it.
+/// Runs all behaviours in a world in which nothing of ours is installed yet.
 pub async fn run(world: &mut World, only: &Only) -> Result<()> {
     install(world).await?;
     let proven = behaviour::prove(world, "disruption", &[BEHAVIOURS], only).await;
     world.check_controller().await?;
     proven?;
-    if only.0.is_none() {
-        scraped::as_declared(world).await?;
-    }
     behaviour::clear_away(world).await
 }
 

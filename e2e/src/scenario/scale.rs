@@ -17,6 +17,7 @@ use kube::runtime::watcher::Config;
 
 use super::corner::Corner;
 use super::facts::{nothing_left, phase};
+use super::scraped;
 use crate::world::World;
 use meter::Meter;
 use moments::Moments;
@@ -108,9 +109,11 @@ pub async fn run(world: &mut World, workloads: &[Workload], percent: u32) -> Res
     world.install().await?;
     world.install_class().await?;
     let mut figures = Figures::new(percent);
-    for &workload in workloads {
-        let row =
-            one(world, workload, percent).await.with_context(|| format!("workload `{}`", workload.name()))?;
+    for (index, &workload) in workloads.iter().enumerate() {
+        let shown = workloads == Workload::ALL && index + 1 == workloads.len();
+        let row = one(world, workload, percent, shown)
+            .await
+            .with_context(|| format!("workload `{}`", workload.name()))?;
         tracing::info!(workload = workload.name(), ?row, "done");
         figures.insert(workload.name(), row);
     }
@@ -118,12 +121,16 @@ pub async fn run(world: &mut World, workloads: &[Workload], percent: u32) -> Res
     Ok(figures)
 }
 
-/// Measures one workload and clears it away.
-async fn one(world: &World, workload: Workload, percent: u32) -> Result<Row> {
+/// Measures one workload and clears it away. After the last of all, which together launch, consolidate, replace and lose
+/// nodes, what the controller has to show for it is looked at before the series of the pool are gone.
+async fn one(world: &World, workload: Workload, percent: u32, shown: bool) -> Result<Row> {
     let run = Run::begin(world, workload, percent).await?;
     let meter = Meter::begin(world).await?;
     let mut row = workload.play(&run).await?;
     row.extend(meter.end(run.claims.ever()).await?);
+    if shown {
+        scraped::as_declared(world).await?;
+    }
     run.corner.scale_down().await?;
     // Nodes of a pool that is gone go at once; those of one that is there leave as its budget lets them.
     let pools: Api<NodePool> = Api::all(world.client.clone());

@@ -45,11 +45,22 @@ async fn prove(suite: Suite) {
 
 static RIGHTS: Mutex<BTreeMap<Suite, Rights>> = Mutex::new(BTreeMap::new());
 
+/// Every suite but `disruption`, whose behaviours `disruption-with-crashes` proves under harder conditions.
+const PROVEN: [Suite; 7] = [
+    Suite::Bootstrap,
+    Suite::Launch,
+    Suite::Restart,
+    Suite::Scheduling,
+    Suite::Classes,
+    Suite::DisruptionWithCrashes,
+    Suite::Faults,
+];
+
 /// Together the suites make use of every right; the last one to end says which they do not.
 fn hand_in(suite: Suite, rights: Rights) {
     let mut handed_in = RIGHTS.lock().expect("no suite panicked while it handed in");
     handed_in.insert(suite, rights);
-    if Suite::ALL.iter().all(|suite| handed_in.contains_key(suite)) {
+    if PROVEN.iter().all(|suite| handed_in.contains_key(suite)) {
         let mut all = Rights::default();
         handed_in.values().for_each(|rights| all.absorb(rights.clone()));
         std::fs::write(folder("rights.txt"), all.report()).expect("the report can be written");
@@ -58,8 +69,8 @@ fn hand_in(suite: Suite, rights: Rights) {
 }
 
 /// How many suites run side by side. Each is a control plane, an account and a controller in a world of its own, and
-/// waits for boots and quiet times about as long as it computes on two cores.
-const SIDE_BY_SIDE: usize = 2;
+/// waits for boots and quiet times about twice as long as it computes on two cores.
+const SIDE_BY_SIDE: usize = 3;
 
 pub(crate) static TURNS: tokio::sync::Semaphore = tokio::sync::Semaphore::const_new(SIDE_BY_SIDE);
 
@@ -87,11 +98,6 @@ async fn pods_become_nodes_and_disappear_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_controller_that_dies_five_times_loses_and_doubles_nothing() {
     prove(Suite::Restart).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn nodes_leave_for_every_reason_and_none_leaves_too_early() {
-    prove(Suite::Disruption).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
