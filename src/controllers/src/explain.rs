@@ -5,6 +5,7 @@
 //! only the process's own machine is answered: in a cluster through `kubectl port-forward`.
 
 mod answer;
+mod launches;
 mod question;
 mod refused;
 mod route;
@@ -21,6 +22,8 @@ use karpenter_model::{
 };
 
 pub use answer::{Answer, Fact, Why};
+use launches::Launches;
+pub(crate) use launches::Step;
 pub use question::{Question, QuestionError};
 use refused::Refused;
 pub use route::routes;
@@ -34,6 +37,7 @@ pub struct Explanations(Arc<Mutex<Known>>);
 struct Known {
     disruption: Option<Disruption>,
     provisioning: Option<Provisioning>,
+    launches: Launches,
     refused: Refused,
 }
 
@@ -102,6 +106,11 @@ impl Explanations {
     pub(crate) fn planned(&self, at: Timestamp, report: Report) {
         let Report { pods, pools, nodes: _ } = report;
         self.lock().provisioning = Some(Provisioning { at, pods, pools });
+    }
+
+    /// Records that the launch of `claim` has come to `step`.
+    pub(crate) fn reached(&self, claim: &ClaimName, step: Step, at: Timestamp) {
+        self.lock().launches.reached(claim, step, at);
     }
 
     /// Records a rule that a plan broke; returns whether it is to be logged now.

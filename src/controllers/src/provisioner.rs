@@ -14,6 +14,7 @@ mod tell;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use karpenter_engine::backlog::Backlog;
 use karpenter_kube_harness::compute;
 use karpenter_lifecycle::pods::batch::Batcher;
@@ -117,9 +118,10 @@ pub(crate) async fn run(
                 Some(left) => sleep(left).await,
                 None => std::future::pending().await,
             } } => {
+                let waited = batch.opened().unwrap_or_else(|| context.now());
                 if batch.close(context.now()).is_some() {
                     // Failures are logged and counted by the wrapper; the pods trigger again by themselves.
-                    let work = pass(&context, &memory, &zones);
+                    let work = pass(&context, &memory, &zones, waited);
                     let _reported = observe::pass(&context.metrics, NAME, "", |outcome| outcome.again(), work).await;
                     if std::mem::take(&mut memory.slices().go_on) {
                         batch.trigger(BACKLOG.to_owned(), context.now());
@@ -142,7 +144,14 @@ fn again_for(context: &Context) -> Vec<Trigger> {
     pods.chain(leaving.map(|node| node.id.to_string())).collect()
 }
 
-async fn pass(context: &Context, memory: &Memory, zones: &Zones) -> Result<Outcome, Error> {
+/// One plan for what has come since `waited`.
+async fn pass(
+    context: &Context,
+    memory: &Memory,
+    zones: &Zones,
+    waited: Timestamp,
+) -> Result<Outcome, Error> {
+    let batched = context.now();
     instance_types::refresh(context, NAME).await;
     let Some(mut snapshot) = context.snapshot() else { return Ok(Outcome::Waiting) };
     let mut held = memory.refusals.hold(&mut snapshot);
@@ -165,6 +174,7 @@ async fn pass(context: &Context, memory: &Memory, zones: &Zones) -> Result<Outco
         (plan, report, took, part)
     });
     let (mut plan, mut report, took, part) = Running::new(context, &snapshot).until(planning).await;
+    let course = apply::Course { waited, batched, planned: context.now() };
     context.metrics.scheduler.scheduling_duration_seconds.observe([NAME], took);
     if let Some(part) = part {
         refusals::tell(context, &plan, &part.plan, &part.findings);
@@ -181,7 +191,7 @@ async fn pass(context: &Context, memory: &Memory, zones: &Zones) -> Result<Outco
     memory.planned(&snapshot, &report, left_out);
     let room = buffers::enabled(context).then(|| buffers::counted(context, &snapshot, &report));
     context.explanations.planned(snapshot.now, report);
-    let outcome = apply::apply(context, &memory.lessons, &snapshot, &plan).await;
+    let outcome = apply::apply(context, &memory.lessons, &snapshot, &plan, course).await;
     if let Some(room) = room {
         buffers::provisioned(context, &room).await;
     }

@@ -7,10 +7,11 @@
 use karpenter_api::NodeClaim;
 use karpenter_kube_harness::write;
 use karpenter_model::names::{annotation, label};
-use karpenter_model::{InstanceTypeName, Launch, PoolName, Resources};
+use karpenter_model::{ClaimName, InstanceTypeName, Launch, PoolName, Resources};
 use kube::ResourceExt;
 
 use crate::claim::object::object;
+use crate::explain::Step;
 use crate::tell::report::label_of;
 use crate::view::KnownPool;
 use crate::{Context, Error};
@@ -40,6 +41,8 @@ pub async fn create(context: &Context, launch: &Launch, reason: &str) -> Result<
     }
     drop(room);
     let created = created?;
+    let name = ClaimName::from(created.name_any().as_str());
+    context.explanations.reached(&name, Step::Created, context.now());
     let relaxed = created.annotations().get(annotation::MIN_VALUES_RELAXED).map_or("false", String::as_str);
     context.metrics.nodeclaims.created_total.inc([reason, label_of(&created, label::NODE_POOL), relaxed]);
     let types: Vec<&str> = launch.instance_types.iter().take(5).map(InstanceTypeName::as_str).collect();

@@ -79,7 +79,11 @@ pub(super) fn answer(known: &Known, question: &Question) -> Answer {
     match question {
         Question::All => all(known, question),
         Question::Node(name) => machine(known, question, |disruption| disruption.nodes.get(name)),
-        Question::Claim(name) => machine(known, question, |disruption| disruption.claims.get(name)),
+        Question::Claim(name) => {
+            let mut answer = machine(known, question, |disruption| disruption.claims.get(name));
+            answer.facts.extend(known.launches.facts(name));
+            answer
+        }
         Question::Pod(key) => {
             let Some(provisioning) = &known.provisioning else { return unknown(question) };
             let outcome = provisioning.pods.get(key);

@@ -13,6 +13,7 @@ use karpenter_model::{Claim, InstanceTypeName};
 
 use crate::Context;
 use crate::cloud;
+use crate::explain::Step;
 use crate::view::Unevaluated;
 
 /// Launches, or finds the machine of an earlier try: the request is the same for every try of one claim.
@@ -21,7 +22,10 @@ pub(crate) async fn ask(context: &Context, controller: &'static str, object: &No
         Ok(request) => request,
         Err(message) => return Answer::Failed { reason: None, message },
     };
-    match cloud::call(context, controller, "Create", context.provider.launch(&request)).await {
+    context.explanations.reached(&request.claim, Step::Asked, context.now());
+    let answer = cloud::call(context, controller, "Create", context.provider.launch(&request)).await;
+    context.explanations.reached(&request.claim, Step::Answered, context.now());
+    match answer {
         Ok(instance) => Answer::Launched(Box::new(Machine {
             provider_id: instance.provider_id,
             image_id: instance.image_id,

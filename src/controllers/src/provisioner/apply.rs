@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use futures::StreamExt;
 use futures::stream;
+use jiff::Timestamp;
 use karpenter_lifecycle::pods::contradiction::patience;
 use karpenter_model::{ClaimName, Launch, Plan, Pod, PodKey, Snapshot, Target};
 use karpenter_telemetry::events::{Event, reason};
@@ -14,13 +15,41 @@ use super::lessons::Lessons;
 use super::tell::about;
 use crate::Context;
 use crate::claim::create::create;
+use crate::explain::Step;
 
 /// Claims created at once: bounds the burst on the API server, not the plan.
 const CREATES: usize = 50;
 
+/// When a plan came about.
+#[derive(Clone, Copy)]
+pub(super) struct Course {
+    /// The first pod of the batch was seen.
+    pub(super) waited: Timestamp,
+    /// The batch was closed.
+    pub(super) batched: Timestamp,
+    /// The plan was there.
+    pub(super) planned: Timestamp,
+}
+
+impl Course {
+    fn of(self, context: &Context, claim: &ClaimName) {
+        for (step, at) in
+            [(Step::Waited, self.waited), (Step::Batched, self.batched), (Step::Planned, self.planned)]
+        {
+            context.explanations.reached(claim, step, at);
+        }
+    }
+}
+
 /// Creates the claims of `plan` and promises pods their places. A claim that cannot be created concerns no
 /// other claim; one for pods whose machines have just come up is not created yet.
-pub(super) async fn apply(context: &Context, lessons: &Lessons, snapshot: &Snapshot, plan: &Plan) -> Outcome {
+pub(super) async fn apply(
+    context: &Context,
+    lessons: &Lessons,
+    snapshot: &Snapshot,
+    plan: &Plan,
+    course: Course,
+) -> Outcome {
     let now = context.now();
     let pods: BTreeMap<&PodKey, &Pod> = pods(snapshot);
     for nomination in &plan.nominations {
@@ -39,7 +68,7 @@ pub(super) async fn apply(context: &Context, lessons: &Lessons, snapshot: &Snaps
         !lessons.are_expected(snapshot, &of)
     });
     let creations: Vec<_> =
-        wanted.map(|launch| launched(context, lessons, snapshot, launch, &pods)).collect();
+        wanted.map(|launch| launched(context, lessons, snapshot, launch, &pods, course)).collect();
     let created = stream::iter(creations)
         .buffer_unordered(CREATES)
         .filter(|created| std::future::ready(*created))
@@ -55,10 +84,12 @@ async fn launched(
     snapshot: &Snapshot,
     launch: &Launch,
     pods: &BTreeMap<&PodKey, &Pod>,
+    course: Course,
 ) -> bool {
     match create(context, launch, "provisioned").await {
         Ok(claim) => {
             let name = ClaimName::from(claim.name_any().as_str());
+            course.of(context, &name);
             let promised = launch.pods.iter().filter_map(|key| pods.get(key).copied());
             let promised: Vec<&Pod> = promised.filter(|pod| !pod.is_virtual()).collect();
             lessons.launched(&name, promised.iter().copied(), snapshot);

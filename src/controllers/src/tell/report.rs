@@ -7,6 +7,7 @@ use karpenter_model::{Claim, NodeObject};
 use karpenter_telemetry::events::{self, ObjectRef, Reason, Severity, reason};
 
 use crate::Context;
+use crate::explain::Step;
 
 /// Publishes the events among `effects`; other effects are the caller's.
 pub(crate) fn publish(context: &Context, effects: impl IntoIterator<Item = Effect>) {
@@ -82,6 +83,15 @@ pub(crate) fn milestone(
     };
     let (pool, zone, capacity_type) =
         (label(label::NODE_POOL), label(label::ZONE), label(label::CAPACITY_TYPE));
+    let step = match milestone {
+        Milestone::Launched(_) => Some(Step::Launched),
+        Milestone::Registered(_) => Some(Step::Registered),
+        Milestone::Initialized(_) => Some(Step::Initialized),
+        _ => None,
+    };
+    if let (Some(step), Some(claim)) = (step, claim) {
+        context.explanations.reached(&claim.name, step, context.now());
+    }
     match milestone {
         Milestone::Launched(id) => tracing::info!(
             "provider-id" = %id,

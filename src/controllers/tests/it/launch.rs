@@ -6,6 +6,7 @@ use karpenter_cloud::memory::{Fault, Operation};
 use karpenter_cloud::{Kind, OfferingKey};
 use karpenter_kube_sim::kubelet::Behaviour;
 use karpenter_model::CapacityType;
+use kube::ResourceExt;
 use serde_json::json;
 
 use crate::world::{World, condition};
@@ -43,6 +44,35 @@ async fn without_capacity_for_one_type_the_claim_goes_and_another_type_is_bought
         .await;
     assert_ne!(world.account.machines()[0].instance_type.as_str(), "small");
     world.one_machine_per_claim().await;
+    process.stop().await;
+}
+
+/// What a machine takes to boot and join is most of it; the first second is that of the batch.
+#[tokio::test(start_paused = true)]
+async fn the_way_of_a_launch_is_told_step_by_step_in_milliseconds() {
+    let mut world = World::new().await;
+    world.launches_take = Duration::from_millis(850);
+    world.pool("default", &json!({}));
+    world.pod("web", "1");
+    let process = world.start();
+    world.all_running().await;
+    let claim = world.claims().remove(0).name_any();
+    let answer = process.explanations.answer(&format!("nodeclaim/{claim}").parse().unwrap());
+    let steps = [
+        "first pod waited",
+        "batch closed",
+        "planned",
+        "nodeclaim created",
+        "launch requested",
+        "launch answered",
+        "launched",
+        "registered",
+        "initialized",
+    ];
+    let told: Vec<_> = answer.facts.iter().filter(|fact| steps.contains(&fact.name.as_str())).collect();
+    assert_eq!(told.iter().map(|fact| fact.name.as_str()).collect::<Vec<_>>(), steps);
+    assert!(told[1].value.starts_with("1000 ms later"), "{told:?}");
+    assert!(told[5].value.starts_with("850 ms later"), "{told:?}");
     process.stop().await;
 }
 

@@ -58,6 +58,14 @@ impl<K: Ord> Batcher<K> {
         }
     }
 
+    /// When the open window was opened; `None` when no window is open.
+    pub fn opened(&self) -> Option<Timestamp> {
+        match self.phase {
+            Phase::Open { opened, .. } => Some(opened),
+            Phase::Waiting | Phase::Passing => None,
+        }
+    }
+
     /// Closes the window if its deadline has come, and returns what triggered it. A pass follows, and
     /// [`Self::pass_ended`] after it.
     pub fn close(&mut self, now: Timestamp) -> Option<BTreeSet<K>> {
