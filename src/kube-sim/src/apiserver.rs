@@ -14,6 +14,7 @@ mod crd;
 pub mod faults;
 mod http;
 mod jsonpath;
+pub mod listing;
 pub mod object;
 pub(crate) mod patch;
 mod refusal;

@@ -49,19 +49,14 @@ async fn a_pod_gets_an_instance_that_is_named_and_goes_when_the_pod_goes() {
     load_pool(&world);
     load_pod(&world, "one");
     world.until("the pod runs", async || running(&world, "one").await).await;
-    let claims = Api::<NodeClaim>::all(world.client.clone());
-    world
-        .until("the instance is tagged", async || {
-            let all = claims.list(&Default::default()).await.unwrap();
-            all.items.iter().all(|claim| claim.annotations().contains_key(annotation::aws::TAGGED))
-        })
-        .await;
+    let is_tagged = |claim: &NodeClaim| claim.annotations().contains_key(annotation::aws::TAGGED);
+    world.until("the instance is tagged", async || world.all().iter().all(is_tagged)).await;
     let instances: Vec<_> =
         world.account.instances().into_iter().filter(|one| one.state == InstanceState::Running).collect();
     assert_eq!(instances.len(), 1, "{instances:?}");
-    let node = &Api::<Node>::all(world.client.clone()).list(&Default::default()).await.unwrap().items[0];
+    let node = &world.all::<Node>()[0];
     assert_eq!(instances[0].tags["Name"], node.name_any());
-    let claim = &claims.list(&Default::default()).await.unwrap().items[0];
+    let claim = &world.all::<NodeClaim>()[0];
     assert_eq!(instances[0].tags["karpenter.sh/nodeclaim"], claim.name_any());
     for key in [annotation::aws::EC2_NODE_CLASS_HASH, annotation::aws::INSTANCE_PROFILE_NAME] {
         assert!(claim.annotations().contains_key(key), "{key}");

@@ -54,7 +54,7 @@ async fn launched(world: &World, pool: &str, count: usize) -> bool {
         claim.labels().get("karpenter.sh/nodepool").is_some_and(|name| name == pool)
             && claim.status.as_ref().is_some_and(|status| status.provider_id.is_some())
     };
-    claims(world).await.iter().filter(of_pool).count() == count
+    claims(world).iter().filter(of_pool).count() == count
 }
 
 async fn within(limit: Duration, every: Duration, what: &str, reached: impl AsyncFn() -> bool) {
@@ -96,16 +96,16 @@ async fn machines_that_end_at_once_cost_few_calls_and_launches_beside_them_do_no
     for number in 0..machines {
         world.load(&claim(&format!("many-{number:03}"), "many", "m5.large"));
     }
-    within(10 * MINUTE, LATER, "the machines are there", async || world.nodes().await == machines).await;
+    within(10 * MINUTE, LATER, "the machines are there", async || world.nodes() == machines).await;
     let in_peace = launch(&world, 1, BESIDE).await;
     // Everything that follows a launch is over.
     let tagged = |claim: &NodeClaim| claim.annotations().contains_key(annotation::aws::TAGGED);
-    within(20 * MINUTE, LATER, "all have names", async || claims(&world).await.iter().all(tagged)).await;
+    within(20 * MINUTE, LATER, "all have names", async || claims(&world).iter().all(tagged)).await;
     world.account.forget_calls();
 
     let began = world.now();
     let all = Api::<NodeClaim>::all(world.client.clone());
-    for claim in claims(&world).await {
+    for claim in claims(&world) {
         if claim.labels()["karpenter.sh/nodepool"] == "many" {
             all.delete(&claim.name_any(), &Default::default()).await.unwrap();
         }
@@ -113,8 +113,7 @@ async fn machines_that_end_at_once_cost_few_calls_and_launches_beside_them_do_no
     let at_the_start = launch(&world, 2, BESIDE).await;
     tokio::time::sleep(MINUTE).await;
     let amid = launch(&world, 3, BESIDE).await;
-    within(3 * SHUTDOWN, LATER, "the machines are gone", async || claims(&world).await.len() == 3 * BESIDE)
-        .await;
+    within(3 * SHUTDOWN, LATER, "the machines are gone", async || claims(&world).len() == 3 * BESIDE).await;
 
     let calls = world.account.calls().0;
     let describes = most_in_a_minute(&calls, "DescribeInstances", began);

@@ -24,7 +24,7 @@ async fn running(nodes: usize) -> World {
     world.until_ready("default").await;
     pool_of(&world, "web", "m5.large");
     one_per_node(&world, "web", nodes, "web");
-    world.until("all pods run", async || runs(&world).await && claims(&world).await.len() == nodes).await;
+    world.until("all pods run", async || runs(&world) && claims(&world).len() == nodes).await;
     world
 }
 
@@ -34,7 +34,7 @@ fn is_drifted(claim: &NodeClaim) -> bool {
 }
 
 async fn names(world: &World) -> BTreeSet<String> {
-    claims(world).await.iter().map(ResourceExt::name_any).collect()
+    claims(world).iter().map(ResourceExt::name_any).collect()
 }
 
 /// Hides everything the node class selects, subnets, security groups and images, or shows it again.
@@ -69,7 +69,7 @@ async fn answers_without_images_subnets_groups_and_types_make_no_node_drift() {
         .await;
     world.until_condition("default", "AMIsReady", (ConditionStatus::False, "AMINotFound")).await;
     let unharmed = async || {
-        assert!(!claims(&world).await.iter().any(is_drifted));
+        assert!(!claims(&world).iter().any(is_drifted));
         assert_eq!(names(&world).await, before);
         assert_eq!(world.account.live_instances().len(), instances);
     };
@@ -140,8 +140,8 @@ async fn a_minute_of_throttling_is_met_with_few_calls_and_is_over_when_it_is_ove
     let started = Instant::now();
     world.until("everything is launched", async || live() == CLAIMS).await;
     assert!(started.elapsed() <= MINUTE, "{:?}", started.elapsed());
-    assert_eq!(claims(&world).await.len(), CLAIMS, "no claim was given up");
-    world.until("all pods run", async || runs(&world).await).await;
+    assert_eq!(claims(&world).len(), CLAIMS, "no claim was given up");
+    world.until("all pods run", async || runs(&world)).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -154,7 +154,7 @@ async fn hundreds_of_interruptions_at_once_are_acted_on_within_seconds() {
     pool_of(&world, "web", "m5.large");
     let count = usize::try_from(NODES).unwrap();
     one_per_node(&world, "web", count, "web");
-    world.until("all pods run", async || runs(&world).await && claims(&world).await.len() == count).await;
+    world.until("all pods run", async || runs(&world) && claims(&world).len() == count).await;
     // What a call takes on a real day.
     world
         .server
@@ -173,7 +173,7 @@ async fn hundreds_of_interruptions_at_once_are_acted_on_within_seconds() {
     }
     let started = Instant::now();
     let acted = async || {
-        let going = claims(&world).await;
+        let going = claims(&world);
         going.iter().filter(|claim| claim.metadata.deletion_timestamp.is_some()).count() >= count
             || world.metrics.nodeclaims.disrupted_total.value(["spot_interrupted", "web", "spot"])
                 >= u64::from(NODES)

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Pod;
-use karpenter_api::NodeClaim;
 use karpenter_aws::market::unavailable::Subject;
 use karpenter_aws_api::Tags;
 use karpenter_aws_api::ec2::Instance;
@@ -14,15 +12,15 @@ use karpenter_cloud::OfferingKey;
 use karpenter_kube_sim::apiserver::{Fault as ApiFault, Rule};
 use karpenter_model::CapacityType;
 use kube::ResourceExt;
-use kube::api::Api;
 use serde_json::json;
 
+use crate::workload::{claims, runs};
 use crate::world::{QUEUE, World};
 
 /// A world with a queue that gets every notice, and one spot instance with a pod on it.
 async fn running() -> (World, Instance) {
     let world = waiting().await;
-    world.until("the pod runs", async || all_running(&world).await).await;
+    world.until("the pod runs", async || runs(&world)).await;
     let instance = world.account.live_instances().remove(0);
     (world, instance)
 }
@@ -78,17 +76,6 @@ pub(crate) async fn listen(world: &World) {
     clients.events.put_targets("all", &[Target { id: "queue".into(), arn: arn.into() }]).await.unwrap();
 }
 
-async fn all_running(world: &World) -> bool {
-    let pods = Api::<Pod>::all(world.client.clone()).list(&Default::default()).await.unwrap();
-    let running =
-        |pod: &Pod| pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Running");
-    !pods.items.is_empty() && pods.iter().all(running)
-}
-
-async fn claims(world: &World) -> Vec<NodeClaim> {
-    Api::<NodeClaim>::all(world.client.clone()).list(&Default::default()).await.unwrap().items
-}
-
 /// Messages left in the queue, whether the controller is handling them or not.
 pub(crate) async fn left(world: &World) -> String {
     let sqs = &world.account.clients().sqs;
@@ -110,10 +97,7 @@ async fn until_replaced(world: &World, old: &Instance) {
     world
         .until("the pod runs on another instance", async || {
             let live = world.account.live_instances();
-            live.len() == 1
-                && live[0].id != old.id
-                && claims(world).await.len() == 1
-                && all_running(world).await
+            live.len() == 1 && live[0].id != old.id && claims(world).len() == 1 && runs(world)
         })
         .await;
 }
@@ -124,7 +108,7 @@ async fn a_spot_warning_moves_the_pods_before_the_instance_is_gone_and_avoids_it
     world.account.interrupt_spot(&old.id).unwrap();
     world
         .until("the claim is being deleted", async || {
-            claims(&world).await.iter().any(|claim| claim.metadata.deletion_timestamp.is_some())
+            claims(&world).iter().any(|claim| claim.metadata.deletion_timestamp.is_some())
         })
         .await;
     let offering = Subject::Offering(OfferingKey {
@@ -156,7 +140,7 @@ async fn a_warning_that_comes_before_its_claim_knows_the_instance_is_not_dropped
     world.account.interrupt_spot(&old.id).unwrap();
     world
         .until("the claim is being deleted", async || {
-            claims(&world).await.iter().any(|claim| claim.metadata.deletion_timestamp.is_some())
+            claims(&world).iter().any(|claim| claim.metadata.deletion_timestamp.is_some())
         })
         .await;
     let lives = world.account.live_instances().iter().any(|instance| instance.id == old.id);
@@ -170,7 +154,7 @@ async fn a_rebalance_recommendation_is_only_told() {
     world.account.recommend_rebalance(&old.id).unwrap();
     world.until("events are published", async || world.told("SpotRebalanceRecommendation").len() == 2).await;
     tokio::time::sleep(Duration::from_mins(5)).await;
-    assert!(claims(&world).await.iter().all(|claim| claim.metadata.deletion_timestamp.is_none()));
+    assert!(claims(&world).iter().all(|claim| claim.metadata.deletion_timestamp.is_none()));
     assert_eq!(left(&world).await, "0");
 }
 
@@ -251,7 +235,7 @@ async fn an_impaired_instance_is_given_up_at_once_and_counted_once() {
     world.account.impair(&old.id, Impairment::System).unwrap();
     world
         .until("its deadline is set", async || {
-            claims(&world).await.iter().any(|claim| {
+            claims(&world).iter().any(|claim| {
                 claim.annotations().contains_key("karpenter.sh/nodeclaim-termination-timestamp")
                     && claim.metadata.deletion_timestamp.is_some()
             })

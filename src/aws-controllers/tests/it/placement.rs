@@ -8,7 +8,6 @@ use karpenter_aws_api::ec2::{PlacementGroup, PlacementStrategy};
 use karpenter_aws_sim::Fault;
 use karpenter_model::names::label::aws;
 use kube::ResourceExt;
-use kube::api::Api;
 use serde_json::json;
 
 use crate::workload;
@@ -58,12 +57,11 @@ async fn a_node_is_registered_with_the_partition_ec2_chose() {
     world.class("default", &json!({"placementGroupSelector": {"name": "rack"}}));
     workload::pool(&world, &["on-demand"]);
     workload::replicas(&world, 1);
-    world.until("the pod runs", async || workload::runs(&world).await).await;
-    let node =
-        Api::<Node>::all(world.client.clone()).list(&Default::default()).await.unwrap().items.remove(0);
+    world.until("the pod runs", async || workload::runs(&world)).await;
+    let node = world.all::<Node>().remove(0);
     assert_eq!(node.labels()[aws::PLACEMENT_GROUP_ID], "pg-1");
     assert_eq!(node.labels()[aws::PLACEMENT_GROUP_PARTITION], "1");
-    let claim = workload::claims(&world).await.remove(0);
+    let claim = workload::claims(&world).remove(0);
     assert_eq!(claim.labels()[aws::PLACEMENT_GROUP_PARTITION], "1");
     let registered = claim.status.unwrap().conditions.into_iter().find(|one| one.kind == "Registered");
     assert_eq!(registered.map(|one| one.status), Some(True));

@@ -10,7 +10,6 @@ use karpenter_aws_sim::Fault;
 use karpenter_aws_sim::examples::capacity_reservation;
 use karpenter_model::names::label::{self, aws};
 use kube::ResourceExt;
-use kube::api::Api;
 use serde_json::json;
 
 use crate::workload;
@@ -31,12 +30,12 @@ async fn running(reservation: CapacityReservation) -> World {
     world.class("default", &json!({"capacityReservationSelectorTerms": [{"id": "cr-1"}]}));
     workload::pool(&world, &["reserved", "on-demand"]);
     workload::replicas(&world, 1);
-    world.until("the pod runs", async || workload::runs(&world).await).await;
+    world.until("the pod runs", async || workload::runs(&world)).await;
     world
 }
 
 async fn node(world: &World) -> Node {
-    Api::<Node>::all(world.client.clone()).list(&Default::default()).await.unwrap().items.remove(0)
+    world.all::<Node>().remove(0)
 }
 
 #[tokio::test(start_paused = true)]
@@ -46,7 +45,7 @@ async fn reservations_are_in_the_status_and_used_first() {
     assert_eq!(ready.map(|(status, _)| status), Some(True));
     let shown = world.get("default").await.unwrap().status.unwrap().capacity_reservations;
     assert_eq!(shown.iter().map(|one| one.id.as_str()).collect::<Vec<_>>(), ["cr-1"]);
-    for labels in [workload::claims(&world).await[0].labels(), node(&world).await.labels()] {
+    for labels in [workload::claims(&world)[0].labels(), node(&world).await.labels()] {
         assert_eq!(labels[label::CAPACITY_TYPE], "reserved");
         assert_eq!(labels[aws::CAPACITY_RESERVATION_ID], "cr-1");
     }
@@ -63,7 +62,7 @@ async fn what_outlives_its_reservation_is_called_on_demand_and_stays() {
     world.account.end_reservation(&"cr-1".into());
     world
         .until("claim and Node say so", async || {
-            let (claims, node) = (workload::claims(&world).await, node(&world).await);
+            let (claims, node) = (workload::claims(&world), node(&world).await);
             [claims[0].labels(), node.labels()].into_iter().all(|labels| {
                 labels[label::CAPACITY_TYPE] == "on-demand"
                     && aws::RESERVED_CAPACITY.iter().all(|key| !labels.contains_key(*key))
@@ -83,10 +82,10 @@ async fn a_capacity_block_is_left_forty_minutes_before_it_ends() {
     let block =
         CapacityReservation { kind: Some("capacity-block".to_owned()), ends_at: Some(end), ..reservation() };
     let world = running(block).await;
-    assert_eq!(workload::claims(&world).await[0].labels()[aws::CAPACITY_RESERVATION_TYPE], "capacity-block");
+    assert_eq!(workload::claims(&world)[0].labels()[aws::CAPACITY_RESERVATION_TYPE], "capacity-block");
     world
         .until("the claim is deleted", async || {
-            workload::claims(&world).await.iter().any(|claim| claim.metadata.deletion_timestamp.is_some())
+            workload::claims(&world).iter().any(|claim| claim.metadata.deletion_timestamp.is_some())
         })
         .await;
     let left = end.duration_since(world.now());
@@ -97,10 +96,10 @@ async fn a_capacity_block_is_left_forty_minutes_before_it_ends() {
     assert_eq!(counter.value(["capacity_block_ends", "web", "reserved"]), 1);
     world
         .until("the pod runs elsewhere", async || {
-            let claims = workload::claims(&world).await;
+            let claims = workload::claims(&world);
             claims.len() == 1
                 && claims[0].labels().get(label::CAPACITY_TYPE).is_some_and(|kind| kind == "on-demand")
-                && workload::runs(&world).await
+                && workload::runs(&world)
         })
         .await;
 }
@@ -110,5 +109,5 @@ async fn an_ordinary_reservation_that_ends_is_not_left_early() {
     let end = an_hour_after_the_start();
     let world = running(CapacityReservation { ends_at: Some(end), ..reservation() }).await;
     tokio::time::sleep(Duration::from_mins(50)).await;
-    assert!(workload::claims(&world).await[0].metadata.deletion_timestamp.is_none());
+    assert!(workload::claims(&world)[0].metadata.deletion_timestamp.is_none());
 }

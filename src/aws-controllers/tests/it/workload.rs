@@ -2,7 +2,6 @@
 
 use k8s_openapi::api::core::v1::Pod;
 use karpenter_api::NodeClaim;
-use kube::api::Api;
 use serde_json::json;
 
 use crate::world::World;
@@ -79,14 +78,14 @@ pub(crate) fn one_per_node(world: &World, name: &str, replicas: usize, pool: &st
 }
 
 /// Whether there are pods and all of them run.
-pub(crate) async fn runs(world: &World) -> bool {
-    let pods = Api::<Pod>::all(world.client.clone()).list(&Default::default()).await.unwrap();
+pub(crate) fn runs(world: &World) -> bool {
+    let pods = world.all::<Pod>();
     let running =
         |pod: &Pod| pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Running");
-    !pods.items.is_empty() && pods.iter().all(running)
+    !pods.is_empty() && pods.iter().all(running)
 }
 
 /// Every claim.
-pub(crate) async fn claims(world: &World) -> Vec<NodeClaim> {
-    Api::<NodeClaim>::all(world.client.clone()).list(&Default::default()).await.unwrap().items
+pub(crate) fn claims(world: &World) -> Vec<NodeClaim> {
+    world.all()
 }

@@ -17,6 +17,7 @@ use karpenter_cloud::Provider;
 use karpenter_controllers::{Context, View};
 use karpenter_kube_harness::server::Readiness;
 use karpenter_kube_sim::apiserver::ApiServer;
+use karpenter_kube_sim::apiserver::listing::{Listed, Listing};
 use karpenter_kube_sim::kubelet::{Agent, Machines};
 use karpenter_kube_sim::{VirtualClock, kube_system, kubelet};
 use karpenter_model::Clock;
@@ -43,6 +44,7 @@ pub(crate) struct World {
     pub(crate) events: MemorySink,
     pub(crate) metrics: Arc<Metrics>,
     clock: Arc<VirtualClock>,
+    listing: Listing,
     stop: CancellationToken,
 }
 
@@ -114,7 +116,8 @@ impl World {
         };
         let (aws, view) = controllers.start(&stop);
         let client = server.client();
-        Self { server, client, account, aws, view, events, metrics, clock, stop }
+        let listing = Listing::default();
+        Self { server, client, account, aws, view, events, metrics, clock, listing, stop }
     }
 
     pub(crate) async fn create_role(&self, name: &str) {
@@ -183,16 +186,20 @@ impl World {
             }
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
-        for class in Api::<EC2NodeClass>::all(self.client.clone()).list(&Default::default()).await.unwrap() {
+        for class in self.all::<EC2NodeClass>() {
             eprintln!("{}", serde_json::to_string(&json!(class)).unwrap());
         }
         panic!("not reached: {what}");
     }
 
+    /// All objects of a kind.
+    pub(crate) fn all<K: Listed>(&self) -> Vec<K> {
+        self.listing.of(&self.server)
+    }
+
     /// How many Nodes there are.
-    pub(crate) async fn nodes(&self) -> usize {
-        let nodes = Api::<Node>::all(self.client.clone()).list(&Default::default()).await.unwrap();
-        nodes.items.len()
+    pub(crate) fn nodes(&self) -> usize {
+        self.all::<Node>().len()
     }
 
     pub(crate) fn now(&self) -> Timestamp {

@@ -4,7 +4,6 @@
 //! the state does not come.
 
 mod calls;
-mod listing;
 mod machines;
 mod slow;
 
@@ -19,6 +18,7 @@ use karpenter_cloud::memory::{Account, Catalogue, MemoryProvider, Options};
 use karpenter_controllers::{Context, Explanations, RunError, Settings, View, Watching};
 use karpenter_kube_harness::server::Readiness;
 use karpenter_kube_sim::apiserver::ApiServer;
+use karpenter_kube_sim::apiserver::listing::{Listed, Listing};
 use karpenter_kube_sim::kubelet::Agent;
 use karpenter_kube_sim::{VirtualClock, kube_system, kubelet};
 use karpenter_model::Clock;
@@ -30,12 +30,9 @@ use kube::ResourceExt;
 use kube::api::{
     Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams,
 };
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-
-use listing::Listing;
 
 pub(crate) use calls::{Calls, Crash};
 
@@ -277,10 +274,7 @@ impl World {
     }
 
     /// All objects of a kind, as they are stored: faults that tests inject into requests do not reach it.
-    pub(crate) fn list<K>(&self) -> Vec<K>
-    where
-        K: kube::Resource<DynamicType = ()> + Clone + Send + DeserializeOwned + 'static,
-    {
+    pub(crate) fn list<K: Listed>(&self) -> Vec<K> {
         self.listing.of(&self.server)
     }
 
