@@ -135,7 +135,6 @@ const QUESTIONS: &[&AtWork] = &[
     &AtWork {
         page: "docs/guides/why-is-my-node-not-consolidated.md",
         before: &[
-            CLEAR,
             PRESENT_POOL,
             PRESENT_PODS,
             "kubectl annotate pods --all karpenter.sh/do-not-disrupt=true",
@@ -147,13 +146,13 @@ const QUESTIONS: &[&AtWork] = &[
     },
     &AtWork {
         page: "docs/guides/why-this-instance-type.md",
-        before: &[CLEAR, PRESENT_POOL, PRESENT_PODS],
+        before: &[PRESENT_POOL, PRESENT_PODS],
         sections: &["## Look", "## The command that answers it"],
         special: &[("karpenter plan", -1, "large")],
     },
     &AtWork {
         page: "docs/guides/what-does-it-cost.md",
-        before: &[CLEAR, PRESENT_POOL, PRESENT_PODS],
+        before: &[PRESENT_POOL, PRESENT_PODS],
         sections: &["## Look", "## The command that answers it"],
         special: &[("karpenter view --once", 0, "an hour"), ("karpenter plan", -1, "Per hour")],
     },
@@ -169,7 +168,8 @@ pub(super) struct AtWork {
     pub(super) special: &'static [Expected],
 }
 
-/// Follows pages one after the other in one world in which the account is ready and the controller runs.
+/// Follows pages one after the other in one world in which the account is ready and the controller runs. What a page has
+/// made is taken away before the next.
 pub(super) async fn at_work(name: &str, pages: &[&AtWork]) {
     if !can_run(name, &["bash", "kubectl", "jq", "aws"]).await {
         return;
@@ -178,8 +178,9 @@ pub(super) async fn at_work(name: &str, pages: &[&AtWork]) {
     let world = World::start(scenarios::options(scenarios::folder(name))).await.expect("the world starts");
     world.install().await.expect("the controller is installed");
     let desk = Desk::at_work(&world).unwrap();
-    for page in pages {
-        let before = page.before.iter().map(|command| (*command).to_owned());
+    for (index, page) in pages.iter().enumerate() {
+        let clear = (index > 0).then_some(CLEAR);
+        let before = clear.iter().chain(page.before).map(|command| (*command).to_owned());
         let steps = page.sections.iter().flat_map(|section| commands(page.page, section));
         let all: Vec<String> = before.chain(steps).collect();
         let followed = desk.follow_and_expect(&all, page.special).await;
@@ -248,13 +249,12 @@ async fn the_guide_gate_your_pipeline_is_as_the_page_says() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_guide_first_cluster_is_as_the_page_says() {
     follow(&FIRST_CLUSTER).await;
-    at_work("first-cluster", &[&FIRST_PODS]).await;
 }
 
-/// One world for all four: each leaves what it has made, and the next begins with taking it away.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_questions_people_ask_are_answered_by_their_commands() {
-    at_work("questions", QUESTIONS).await;
+async fn the_first_pods_and_the_questions_people_ask_are_as_the_pages_say() {
+    let pages: Vec<&AtWork> = std::iter::once(&FIRST_PODS).chain(QUESTIONS.iter().copied()).collect();
+    at_work("questions", &pages).await;
 }
 
 /// Fails unless every section of the page with commands is in a part of the guides of that page.

@@ -49,40 +49,25 @@ const SLIDES: AtWork = AtWork {
     special: &[],
 };
 
+const TEXTS_AT_WORK: [&AtWork; 5] = [&TALK, &FIRST_BLOG, &WORKSHOP, &V1_BLOG, &SLIDES];
+
 /// The texts, by the letter of their heading in the table, with the number of their steps.
 const TEXTS: [(&str, usize); 5] = [("A", 8), ("B", 9), ("C", 6), ("D", 6), ("E", 6)];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_walkthrough_talk_is_as_the_page_says() {
-    at_work("walkthrough-talk", &[&TALK]).await;
+async fn the_walkthroughs_are_as_their_pages_say() {
+    at_work("walkthroughs", &TEXTS_AT_WORK).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_walkthrough_first_blog_is_as_the_page_says() {
+async fn the_account_of_the_first_blog_is_as_the_page_says() {
     follow(&FIRST_BLOG_ACCOUNT).await;
-    at_work("walkthrough-first-blog", &[&FIRST_BLOG]).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_walkthrough_workshop_is_as_the_page_says() {
-    at_work("walkthrough-workshop", &[&WORKSHOP]).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_walkthrough_v1_blog_is_as_the_page_says() {
-    at_work("walkthrough-v1-blog", &[&V1_BLOG]).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_walkthrough_slides_is_as_the_page_says() {
-    at_work("walkthrough-slides", &[&SLIDES]).await;
 }
 
 #[test]
 fn no_section_of_a_walkthrough_is_left_out() {
-    let all = [&TALK, &FIRST_BLOG, &WORKSHOP, &V1_BLOG, &SLIDES];
     for page in pages("docs/guides/walkthroughs") {
-        let busy = all.iter().filter(|text| text.page == page).flat_map(|text| text.sections);
+        let busy = TEXTS_AT_WORK.iter().filter(|text| text.page == page).flat_map(|text| text.sections);
         let bare = FIRST_BLOG_ACCOUNT.parts.iter().filter(|_| page == FIRST_BLOG_ACCOUNT.page);
         let followed: Vec<&str> = busy.chain(bare.flat_map(|part| part.sections)).copied().collect();
         assert!(!followed.is_empty(), "no test follows `{page}`");
