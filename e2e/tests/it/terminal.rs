@@ -1,6 +1,7 @@
 //! The built `karpenter view` in a pseudo-terminal, on a real control plane: keys in, screen out. What the controller says
 //! comes by a port-forward through the API server, from a kubelet that answers nothing else.
 
+use std::fs;
 use std::io::{Read, Write};
 use std::num::NonZero;
 use std::path::Path;
@@ -11,7 +12,7 @@ use k8s_openapi::api::core::v1::ServiceAccount;
 use karpenter_api::NodeClaim;
 use karpenter_e2e::cluster::local::LocalCluster;
 use karpenter_e2e::wait::{self, PATIENCE};
-use karpenter_e2e::{command_line, manifests};
+use karpenter_e2e::{command_line, manifests, prepare};
 use kube::Client;
 use kube::api::{
     Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams,
@@ -118,7 +119,7 @@ impl Drop for Terminal {
 pub(crate) async fn view_shows_the_cluster_and_answers_keys(cluster: &LocalCluster) {
     let kubelet = Kubelet::answering(ANSWER).await;
     furnish(&cluster.client(), kubelet.address.port()).await;
-    explain_reaches_the_leader(cluster.kubeconfig()).await;
+    explain_reaches_the_leader(cluster).await;
     for (rows, cols) in [(24, 80), (50, 200)] {
         let terminal = Terminal::start(cluster, rows, cols);
         // Reading and waiting blocks.
@@ -158,20 +159,50 @@ fn drive(mut terminal: Terminal) {
     terminal.quit();
 }
 
-/// The same way by the other program, without a word about where the controller is.
-async fn explain_reaches_the_leader(kubeconfig: &Path) {
+/// The same way by the other program, without a word about where the controller is: with the rights of the page and not
+/// without them.
+async fn explain_reaches_the_leader(cluster: &LocalCluster) {
+    let client = cluster.client();
+    let name = "viewer";
+    let subject = json!({"kind": "ServiceAccount", "name": name, "namespace": "default"});
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}});
+    manifests::apply_json(&client, account).await.unwrap();
+    let kubeconfig = cluster.service_account_kubeconfig("default", name).await.unwrap();
+    let (code, said) = karpenter(&kubeconfig, &["explain", "node/ip-10-0-0-1"]).await;
+    assert!(code == 1 && said.contains("grant verb `get` on leases"), "{said}");
+
+    let page = fs::read_to_string(prepare::cache::repository().join("docs/view.md")).unwrap();
+    let roles = page.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    manifests::apply(&client, roles).await.unwrap();
+    for (kind, namespace) in [("ClusterRole", Value::Null), ("Role", json!(manifests::NAMESPACE))] {
+        let binding = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": format!("{kind}Binding"),
+            "metadata": {"name": name, "namespace": namespace},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": "karpenter-viewer"},
+            "subjects": [subject],
+        });
+        manifests::apply_json(&client, binding).await.unwrap();
+    }
+    // Roles take a moment to count.
+    let explained = wait::until("the roles to count", || async {
+        let (code, said) = karpenter(&kubeconfig, &["explain", "node/ip-10-0-0-1"]).await;
+        Ok(if code == 0 { Ok(said) } else { Err(said) })
+    });
+    assert!(explained.await.unwrap().contains("stays"));
+    let (code, said) = karpenter(&kubeconfig, &["view", "--once", "--no-prices"]).await;
+    assert!(code == 0 && said.contains(NODE), "nothing it may not read: {said}");
+}
+
+/// Runs the built program: exit code, and all that it says.
+async fn karpenter(kubeconfig: &Path, arguments: &[&str]) -> (i32, String) {
     let output = tokio::process::Command::new(command_line::binary().unwrap())
-        .args(["explain", "node/ip-10-0-0-1"])
+        .args(arguments)
         .env("KUBECONFIG", kubeconfig)
         .output()
         .await
         .expect("the program runs");
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(
-        said.contains("stays") && output.status.success(),
-        "{said}{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.code().unwrap_or(-1), String::from_utf8_lossy(&text).into_owned())
 }
 
 /// One node that is ready, with a pod and the controller on it, a claim without a node, and a pod that waits.
