@@ -63,7 +63,7 @@ fn template(chart: &str, values: Option<&Path>, arguments: &[&str]) -> Output {
 }
 
 /// The manifests, or a panic with what Helm said.
-fn render(chart: &str, values: Option<&Path>, arguments: &[&str]) -> String {
+pub(crate) fn render(chart: &str, values: Option<&Path>, arguments: &[&str]) -> String {
     let output = template(chart, values, arguments);
     assert!(output.status.success(), "{chart}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
@@ -241,6 +241,26 @@ fn the_chart_of_the_definitions_keeps_them_unless_told() {
     for crd in manifests::documents(&render("karpenter-crd", None, &arguments)).unwrap() {
         assert_eq!(crd["metadata"]["annotations"], json!({"a": "b"}));
     }
+}
+
+#[test]
+fn definitions_that_refuse_older_kinds_are_asked_for_and_go_with_the_chart() {
+    let old =
+        manifests::documents(&render("karpenter-crd", None, &["--set", "refuseOlderKinds=true"])).unwrap();
+    let old: Vec<&Value> = old.iter().filter(|crd| crd["spec"]["versions"][0]["name"] != "v1").collect();
+    let mut names: Vec<_> = old.iter().filter_map(|crd| crd["metadata"]["name"].as_str()).collect();
+    names
+        .retain(|name| !["nodeoverlays.karpenter.sh", "capacitybuffers.autoscaling.x-k8s.io"].contains(name));
+    names.sort_unstable();
+    assert_eq!(
+        names,
+        ["awsnodetemplates.karpenter.k8s.aws", "machines.karpenter.sh", "provisioners.karpenter.sh"]
+    );
+    let is_kept = |crd: &&&Value| {
+        names.contains(&crd["metadata"]["name"].as_str().unwrap_or_default())
+            && crd["metadata"].get("annotations").is_some()
+    };
+    assert_eq!(old.iter().filter(is_kept).count(), 0, "there are no objects to keep them for");
 }
 
 /// The readme's example of values, as its reader would copy it.

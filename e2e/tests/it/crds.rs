@@ -1,5 +1,5 @@
 //! The custom resource definitions on a real kube-apiserver: it installs them, keeps what it should keep, and
-//! gives every case of the tables its verdict.
+//! gives every case of the tables its verdict. So do the programs for people that need nothing else of a cluster.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use karpenter_api::cases::{self, Case, Step, Verdict};
@@ -8,6 +8,8 @@ use karpenter_e2e::manifests;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
 use kube::{Client, ResourceExt};
 use serde_json::Value;
+
+use super::{older, terminal};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_case_gets_its_verdict_from_a_real_api_server() {
@@ -22,6 +24,10 @@ async fn every_case_gets_its_verdict_from_a_real_api_server() {
         }
     }
     assert!(wrong.is_empty(), "{} of {} cases wrong:\n{}", wrong.len(), cases.len(), wrong.join("\n"));
+    // They need the same definitions, and a control plane of their own would take longer than they do.
+    older::every_converted_manifest_is_accepted(&client).await;
+    older::old_objects_are_refused_or_converted(&cluster).await;
+    terminal::view_shows_the_cluster_and_answers_keys(&cluster).await;
     cluster.stop().await.expect("all processes end");
 }
 

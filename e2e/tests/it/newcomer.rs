@@ -76,6 +76,8 @@ const EXPECTED: &[Expected] = &[
     ("karpenter bootstrap check", 0, "the account is ready"),
     ("karpenter bootstrap destroy --cluster-name prod --dry-run", 2, "to delete"),
     ("karpenter doctor", 0, "healthy"),
+    // No cluster here is of an older version; `older.rs` reads one that is.
+    ("karpenter convert --live", 1, "it serves none of provisioners"),
     // The role is the account's, and a real account may have it, too: the page says so.
     ("aws iam create-service-linked-role", -1, "AWSServiceRoleForEC2Spot"),
 ];

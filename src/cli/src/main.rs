@@ -9,6 +9,7 @@ mod chart;
 mod command;
 mod complaint;
 mod flags;
+mod leader;
 mod output;
 mod timeline;
 

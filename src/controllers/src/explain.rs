@@ -2,7 +2,7 @@
 //!
 //! `GET /explain?node=NAME`, `?pod=NAMESPACE/NAME`, `?nodepool=NAME`, or without a question for the whole. Answers
 //! name objects and say why; they hold no secrets, but what runs in a cluster is not everybody's business either, so
-//! only the process's own machine is answered: in a cluster through `kubectl port-forward`.
+//! only the process's own machine is answered: in a cluster through a port-forward, as `karpenter explain` makes one.
 
 mod answer;
 mod launches;

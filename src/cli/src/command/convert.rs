@@ -2,6 +2,8 @@
 //!
 //! Manifests go to standard output and the report to standard error, so that the output can be piped into `kubectl apply`.
 
+mod live;
+
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -16,7 +18,7 @@ use karpenter_convert::{Conversion, Input, Options, convert, convert_values, rea
 #[command(
     after_help = "Exit codes: 0 everything has its equal, 1 a text could not be read and nothing was printed, \
                   2 something was dropped or refused, 3 something is left for you to decide.\n\n\
-                  Objects of a cluster: kubectl get provisioners,awsnodetemplates --output yaml | karpenter convert -f -"
+                  Objects of a cluster: karpenter convert --live, with the kubeconfig's right to list them"
 )]
 pub(crate) struct Arguments {
     /// Manifests to convert: files, folders, or - for standard input; other kinds are passed on
@@ -24,10 +26,16 @@ pub(crate) struct Arguments {
         short,
         long,
         value_name = "PATH",
-        required_unless_present = "helm_values",
+        required_unless_present_any = ["helm_values", "live"],
         conflicts_with = "helm_values"
     )]
     filename: Vec<PathBuf>,
+    /// Convert the pools and classes that the cluster of the kubeconfig has in an old version; reads only
+    #[arg(long, conflicts_with_all = ["filename", "helm_values", "fix"])]
+    live: bool,
+    /// With --live, also the workloads that select nodes by old names
+    #[arg(long, requires = "live")]
+    workloads: bool,
     /// Convert this file of chart values instead, or - for standard input
     #[arg(long, value_name = "PATH")]
     helm_values: Option<PathBuf>,
@@ -57,6 +65,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
                 inputs.first().context("cannot convert values: the folder has no file; name one")?;
             convert_values(input)
         }
+        None if arguments.live => {
+            let options = arguments.options();
+            convert(&of_cluster(arguments.workloads, &options)?, &options)
+        }
         None => convert(&read(&arguments.filename)?, &arguments.options()),
     };
     print(&manifests)?;
@@ -66,6 +78,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     };
     std::io::stderr().write_all(said.as_bytes()).context("cannot write to standard error")?;
     Ok(ExitCode::from(report.exit_code()))
+}
+
+fn of_cluster(workloads: bool, options: &Options) -> Result<Vec<Input>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let client = kube::Client::try_default()
+            .await
+            .context("cannot find out how to reach the API server; set KUBECONFIG")?;
+        live::read(&client, workloads, options).await
+    })
 }
 
 impl Arguments {

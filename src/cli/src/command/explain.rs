@@ -1,17 +1,17 @@
 //! `karpenter explain`: why a node stays, a pod waits or a pool takes no part, as the running controller sees it.
 //!
-//! The controller answers only its own machine, so in a cluster the way to it is
-//! `kubectl -n kube-system port-forward deployment/karpenter 8080`.
+//! The controller that leads is asked, wherever it is: [`crate::leader`] finds it.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::{Args, ValueEnum};
 use jiff::{SpanRound, Timestamp, Unit};
 use karpenter_controllers::explain::{Answer, Question};
-use kube::Client;
+
+use crate::leader::Place;
 
 /// Arguments of `karpenter explain`.
 #[derive(Args)]
@@ -19,9 +19,8 @@ pub(crate) struct Arguments {
     /// What to explain: node/NAME, nodeclaim/NAME, pod/NAMESPACE/NAME, nodepool/NAME, or all
     #[arg(default_value = "all")]
     about: Vec<Question>,
-    /// Where the leading controller serves its metrics; in a cluster the end of a port-forward
-    #[arg(long, default_value = ENDPOINT)]
-    endpoint: http::Uri,
+    #[command(flatten)]
+    place: Place,
     /// How to print answers
     #[arg(long, value_enum, default_value_t = Output::Text)]
     output: Output,
@@ -51,43 +50,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 }
 
 async fn ask(arguments: &Arguments) -> Result<Vec<Answer>> {
-    let controller = Controller::at(&arguments.endpoint)?;
+    let controller = arguments.place.controller(None).await?;
     let mut answers = Vec::new();
     for question in &arguments.about {
         answers.push(controller.ask(question).await?);
     }
     Ok(answers)
-}
-
-/// Where the leading controller serves its metrics, if nothing else is said: the end of a port-forward.
-pub(crate) const ENDPOINT: &str = "http://127.0.0.1:8080";
-
-/// The controller that is asked.
-#[derive(Clone)]
-pub(crate) struct Controller {
-    endpoint: http::Uri,
-    client: Client,
-}
-
-impl Controller {
-    /// The controller that serves at `endpoint`; it is asked for nothing yet.
-    pub(crate) fn at(endpoint: &http::Uri) -> Result<Self> {
-        // The client of the Kubernetes API is an HTTP client like any other.
-        let client = Client::try_from(kube::Config::new(endpoint.clone()))?;
-        Ok(Self { endpoint: endpoint.clone(), client })
-    }
-
-    /// What it says.
-    pub(crate) async fn ask(&self, question: &Question) -> Result<Answer> {
-        let request = http::Request::get(format!("/explain{}", question.parameters())).body(Vec::new())?;
-        self.client.request(request).await.with_context(|| {
-            format!(
-                "cannot ask the controller at `{}` about `{question}`; is \
-                 `kubectl -n kube-system port-forward deployment/karpenter 8080` running?",
-                self.endpoint
-            )
-        })
-    }
 }
 
 /// An answer for people: what, why, and what else is worth knowing.

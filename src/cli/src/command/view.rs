@@ -17,7 +17,8 @@ use karpenter_view::{Explainer, Filter, PriceBook, Prices, Scene, Shown, Sort, S
 use kube::config::Kubeconfig;
 use tokio::sync::watch;
 
-use super::explain::{self, Controller};
+use super::explain;
+use crate::leader::{Controller, Place};
 use crate::timeline::{self, Printer};
 
 /// How wide plain text is when there is no terminal to ask.
@@ -62,10 +63,8 @@ pub(crate) struct Arguments {
     /// Use no colours; the variable `NO_COLOR` does the same
     #[arg(long)]
     no_color: bool,
-    /// Where the leading controller serves its metrics, for what it says about a node or pod; in a cluster the end of a
-    /// port-forward
-    #[arg(long, default_value = explain::ENDPOINT)]
-    endpoint: http::Uri,
+    #[command(flatten)]
+    place: Place,
 }
 
 /// Shows the cluster of the current kubeconfig.
@@ -145,11 +144,12 @@ async fn sources(arguments: &Arguments) -> Result<Sources> {
     if !arguments.no_prices {
         tokio::spawn(keep_prices(sender));
     }
+    let client = client().await?;
     Ok(Sources {
-        client: client().await?,
+        explainer: explainer(arguments.place.controller(Some(&client)).await?),
+        client,
         cluster: cluster_name(Kubeconfig::read().ok().and_then(|config| config.current_context).as_deref()),
         prices,
-        explainer: explainer(Controller::at(&arguments.endpoint)?),
         clock: Arc::new(WallClock),
     })
 }

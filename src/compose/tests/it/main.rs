@@ -1,5 +1,6 @@
 //! The controller as it is put together, on a cluster and an account in memory.
 #![allow(clippy::unwrap_used, reason = "a helper that meets the unexpected fails its test")]
 
+mod converted;
 mod crowd;
 mod thousand_pods;

@@ -4,7 +4,7 @@
 //! more, which is why every conversion ends with a decision.
 
 use karpenter_api::nodeclaim::ClaimResources;
-use karpenter_api::{NillableDuration, NodeClaimSpec};
+use karpenter_api::{Duration, NillableDuration, NodeClaimSpec};
 
 use crate::fields::Fields;
 use crate::kind::kubelet;
@@ -28,6 +28,14 @@ pub(crate) fn from_old(mut fields: Fields, reference: &'static str, log: &Log) -
             log.at(Kind::Noted, &kubelet.path, kubelet.line, text);
         }
     }
+    // Machines had none; claims have theirs from their pool.
+    let termination_grace_period = (reference == "nodeClassRef")
+        .then(|| fields.read::<Duration>("terminationGracePeriod"))
+        .flatten()
+        .map(|found| {
+            log.at(Kind::Mapped, &found.path, found.line, "-> spec.terminationGracePeriod");
+            found.value
+        });
     fields.finish();
     log.say(Kind::Added, "spec.expireAfter", "Never: in older versions the pool decided when a node expires");
     let text = "stands for one instance; applying it asks for one more, and the pool does not count the old one: leave it \
@@ -39,7 +47,7 @@ pub(crate) fn from_old(mut fields: Fields, reference: &'static str, log: &Log) -
         requirements,
         resources,
         node_class_ref,
-        termination_grace_period: None,
+        termination_grace_period,
         expire_after: NillableDuration::never(),
     }
 }

@@ -6,5 +6,6 @@
 )]
 
 mod admission;
+mod coverage;
 mod goldens;
 mod properties;

@@ -1,5 +1,7 @@
 //! Keys in, screen out.
 
+mod picture;
+
 use std::sync::Arc;
 
 use expect_test::{Expect, expect};
