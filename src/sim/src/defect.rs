@@ -18,6 +18,9 @@ use crate::target::Target;
 
 mod misreading;
 
+/// What the name of a workload's second disruption budget ends with.
+pub(crate) const SECOND_BUDGET: &str = "-again";
+
 /// A planted defect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Defect {
@@ -43,7 +46,7 @@ pub enum Defect {
     NeverConsolidates,
     /// Every replica has a Lease of its own.
     LeaseOfItsOwn,
-    /// A process that has led once goes on, whoever holds the Lease.
+    /// A process that has led once goes on when another one holds the Lease.
     LeadsOn,
     /// The collector terminates machines whose claim does not name them yet, however young they are.
     CollectsWithoutGrace,

@@ -21,13 +21,12 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::check::Truth;
+use crate::defect::SECOND_BUDGET;
 use crate::history::{Fault, History, Pool, Workload};
 use crate::life::Life;
 use crate::trace::Trace;
 use crate::weather::Weather;
 
-/// What the name of a workload's second disruption budget ends with.
-pub(crate) const SECOND_BUDGET: &str = "-again";
 /// Name of the cluster of random histories, and of its interruption queue.
 const CLUSTER: &str = "sim";
 /// When random histories begin.

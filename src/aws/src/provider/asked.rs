@@ -31,7 +31,7 @@ pub(super) struct Asked {
     unheard: TtlCache<ClaimUid, ()>,
     /// The machines of claims that may not know them yet.
     answered: TtlCache<ClaimUid, Instance>,
-    /// The same by name, until they are told to end.
+    /// The same by name, until they end.
     machines: TtlCache<ClaimName, ProviderId>,
 }
 
@@ -68,7 +68,7 @@ impl Asked {
         self.machines.put(request.claim.clone(), machine.provider_id.clone());
     }
 
-    /// A machine was told to end, or has ended.
+    /// A machine ends, or has ended.
     pub(super) fn ended(&self, machine: &ProviderId) {
         self.machines.retain(|_, known| known != machine);
     }

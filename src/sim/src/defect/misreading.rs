@@ -3,8 +3,7 @@
 use karpenter_model::names::{annotation, condition, finalizer};
 use serde_json::{Value, json};
 
-use super::Defect;
-use crate::world;
+use super::{Defect, SECOND_BUDGET};
 
 /// Message of a condition that is not true.
 const NOT_TRUE: &str = "planted";
@@ -29,7 +28,7 @@ impl Defect {
     /// Whether this object is not seen at all.
     pub(super) fn overlooks(self, object: &Value) -> bool {
         let name = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
-        self == Self::OneBudgetSeen && name.ends_with(world::SECOND_BUDGET)
+        self == Self::OneBudgetSeen && name.ends_with(SECOND_BUDGET)
     }
 
     /// The object as it is read.
