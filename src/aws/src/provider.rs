@@ -345,6 +345,7 @@ impl Provider for AwsProvider {
         let Some(instance) = instance_of(id) else { return Err(foreign(OPERATION, id)) };
         let ended = self.instances.terminate(&instance).await;
         let ended = ended.map_err(|error| cloud_error(OPERATION, id.as_str(), &error))?;
+        self.asked.ended(id);
         if ended == Termination::AlreadyGone
             && let Some(gone) = self.instances.take_ended(&instance)
             && let Some(reservation) = view::reservation_of(&gone, self.settings.reserved_capacity)
@@ -372,7 +373,8 @@ impl Provider for AwsProvider {
     async fn machine_of(&self, claim: &ClaimName) -> Result<Option<ProviderId>> {
         let found = self.instances.of_claim(claim.as_str(), &InstanceState::ALIVE).await;
         let found = found.map_err(|error| cloud_error("find instance of claim", claim.as_str(), &error))?;
-        Ok(found.map(|instance| provider_id(instance.zone.as_str(), instance.id.as_str())))
+        let found = found.map(|instance| provider_id(instance.zone.as_str(), instance.id.as_str()));
+        Ok(found.or_else(|| self.asked.machine_of(claim)))
     }
 
     async fn instances(&self) -> Result<Vec<Instance>> {

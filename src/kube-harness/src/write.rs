@@ -78,15 +78,19 @@ pub async fn create<K: Object>(api: &Api<K>, object: &K) -> Result<K, Error> {
 /// Asks for the deletion of exactly the object with this uid; false when it is not there (any more).
 pub async fn delete<K: Object>(api: &Api<K>, name: &str, uid: Option<String>) -> Result<bool, Error> {
     let params = DeleteParams {
-        preconditions: uid.map(|uid| Preconditions { uid: Some(uid), resource_version: None }),
+        preconditions: uid.clone().map(|uid| Preconditions { uid: Some(uid), resource_version: None }),
         ..DeleteParams::default()
     };
-    match repeated(|| api.delete(name, &params)).await {
-        Ok(_) => Ok(true),
-        // A conflict here is the precondition: the object with that uid is gone.
-        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(false),
-        Err(source) => Err(failed::<K>("delete", name, source)),
-    }
+    let Err(refused) = repeated(|| api.delete(name, &params)).await else { return Ok(true) };
+    let code = if let kube::Error::Api(status) = &refused { status.code } else { 0 };
+    // A conflict is the precondition, so that the object with that uid is gone; or another client has changed it
+    // meanwhile, and it is still there.
+    let gone = match (code, uid) {
+        (404, _) => true,
+        (409, Some(uid)) => read(api, name).await?.is_none_or(|found| found.uid().as_ref() != Some(&uid)),
+        _ => false,
+    };
+    if gone { Ok(false) } else { Err(failed::<K>("delete", name, refused)) }
 }
 
 /// Makes `change` fail when `object` is no longer what it was computed from.

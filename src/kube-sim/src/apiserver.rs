@@ -26,7 +26,8 @@ mod signal;
 pub mod store;
 mod versions;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use karpenter_model::Clock;
 use serde_json::Value;
@@ -70,7 +71,8 @@ pub struct ApiServer {
 
 struct Shared {
     store: Mutex<Store>,
-    revision: Signal<u64>,
+    /// Set with every write to a table: those who wait for one are not woken for the others.
+    tables: Mutex<BTreeMap<TableName, Vec<Signal<u64>>>>,
     faults: Faults,
     version: String,
 }
@@ -84,9 +86,9 @@ impl ApiServer {
     /// A server with the given options.
     pub fn with_options(options: Options) -> Self {
         let store = Store::new(options.clock, options.seed, options.window);
-        let revision = Signal::new(store.revision());
         let faults = Faults::new(options.seed);
-        let shared = Shared { store: Mutex::new(store), revision, faults, version: options.version };
+        let (store, tables) = (Mutex::new(store), Mutex::default());
+        let shared = Shared { store, tables, faults, version: options.version };
         Self { shared: Arc::new(shared) }
     }
 
@@ -107,14 +109,18 @@ impl ApiServer {
 
     /// Writes to the store directly and wakes the watchers.
     pub fn write<T>(&self, write: impl FnOnce(&mut Store) -> T) -> T {
-        let (result, before, revision) = {
+        let (result, touched, revision) = {
             let mut store = self.shared.store.lock().unwrap_or_else(PoisonError::into_inner);
-            let before = store.revision();
-            (write(&mut store), before, store.revision())
+            let result = write(&mut store);
+            (result, store.take_touched(), store.revision())
         };
-        if revision != before {
-            self.shared.revision.set(revision);
-        }
+        let signals = self.tables();
+        touched
+            .iter()
+            .filter_map(|table| signals.get(table))
+            .flatten()
+            .for_each(|signal| signal.set(revision));
+        drop(signals);
         result
     }
 
@@ -144,8 +150,26 @@ impl ApiServer {
         &self.shared.version
     }
 
-    pub(crate) fn subscribe(&self) -> Waiter<u64> {
-        self.shared.revision.subscribe()
+    /// Waits for writes to a table.
+    pub(crate) fn subscribe(&self, table: &TableName) -> Waiter<u64> {
+        let mut tables = self.tables();
+        if !tables.contains_key(table) {
+            tables.insert(table.clone(), vec![Signal::new(0)]);
+        }
+        tables[table][0].subscribe()
+    }
+
+    /// Waits for writes to any of some tables. What is kept for that is kept as long as the server.
+    pub(crate) fn subscribe_any(&self, of: impl IntoIterator<Item = TableName>) -> Waiter<u64> {
+        let (signal, mut tables) = (Signal::new(0), self.tables());
+        for table in of {
+            tables.entry(table).or_insert_with(|| vec![Signal::new(0)]).push(signal.clone());
+        }
+        signal.subscribe()
+    }
+
+    fn tables(&self) -> MutexGuard<'_, BTreeMap<TableName, Vec<Signal<u64>>>> {
+        self.shared.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -19,6 +19,7 @@ mod service_account;
 mod taint_eviction;
 mod template;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
@@ -64,9 +65,12 @@ trait StandIn: Send {
 /// Plays all stand-ins until `shutdown`.
 pub async fn run(server: &ApiServer, options: Options, shutdown: CancellationToken) {
     let mut stand_ins: Vec<(u64, Box<dyn StandIn>)> = all(&options).into_iter().map(|s| (0, s)).collect();
-    let mut revision = server.subscribe();
+    let tables = stand_ins.iter().flat_map(|(_, stand_in)| stand_in.tables());
+    let mut changes = server.subscribe_any(
+        tables.map(|(group, plural)| TableName::new(group, plural)).collect::<BTreeSet<TableName>>(),
+    );
     loop {
-        revision.mark_seen();
+        changes.mark_seen();
         let timer = pass(server, &mut stand_ins);
         tokio::select! {
             biased;
@@ -77,7 +81,7 @@ pub async fn run(server: &ApiServer, options: Options, shutdown: CancellationTok
         tokio::select! {
             biased;
             () = shutdown.cancelled() => return,
-            _changed = revision.changed() => {}
+            _changed = changes.changed() => {}
             () = tokio::time::sleep(pause) => {}
         }
     }

@@ -5,11 +5,14 @@
 //! may not be wrong: where the controller cannot have known yet, it waits.
 
 mod budgets;
+mod candidates;
+mod drift;
 mod ending;
 mod leader;
 mod limits;
 mod machines;
 mod pods;
+mod surplus;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,6 +25,7 @@ use karpenter_kube_sim::apiserver::store::{Change, ChangeKind, Store};
 use karpenter_kube_sim::apiserver::{ApiServer, TableName};
 use karpenter_model::names::{label, tag, taint};
 use serde_json::Value;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::target::Target;
@@ -47,18 +51,28 @@ pub(crate) struct Truth {
     account: Account,
     trace: Trace,
     state: Arc<Mutex<State>>,
+    broken: Arc<Notify>,
     started: Instant,
 }
 
 /// Groups and plural names of what is followed.
-const TABLES: [(&str, &str); 4] =
-    [("", "nodes"), ("", "pods"), ("karpenter.sh", "nodeclaims"), ("karpenter.sh", "nodepools")];
+const TABLES: [(&str, &str); 6] = [
+    ("", "nodes"),
+    ("", "pods"),
+    ("karpenter.sh", "nodeclaims"),
+    ("karpenter.sh", "nodepools"),
+    ("karpenter.k8s.aws", "ec2nodeclasses"),
+    ("policy", "poddisruptionbudgets"),
+];
 
 #[derive(Default)]
 struct State {
     cursor: u64,
     scene: Scene,
     budgets: budgets::Budgets,
+    candidates: candidates::Candidates,
+    drift: drift::Drift,
+    surplus: surplus::Surplus,
     machines: machines::Machines,
     leader: leader::Leader,
     /// Cores of each instance type.
@@ -74,6 +88,11 @@ pub(crate) struct Scene {
     pub(crate) pods: BTreeMap<Key, Arc<Value>>,
     pub(crate) claims: BTreeMap<Key, Arc<Value>>,
     pub(crate) pools: BTreeMap<Key, Arc<Value>>,
+    pub(crate) classes: BTreeMap<Key, Arc<Value>>,
+    /// Disruption budgets of pods.
+    pub(crate) budgets: BTreeMap<Key, Arc<Value>>,
+    /// Nodes that were chosen for disruption once.
+    pub(crate) chosen: BTreeSet<Key>,
     pub(crate) instances: Vec<Instance>,
 }
 
@@ -90,14 +109,25 @@ impl Scene {
         self.claims.get(&Key::new("", name))
     }
 
+    /// The pods on a Node.
+    pub(crate) fn pods_on<'a>(&'a self, node: &'a str) -> impl Iterator<Item = &'a Value> {
+        let there = move |pod: &&Value| object::text(pod, "/spec/nodeName") == node;
+        self.pods.values().map(AsRef::as_ref).filter(there)
+    }
+
     fn put(&mut self, plural: &str, change: &Change) {
         let objects = match plural {
             "nodes" => &mut self.nodes,
             "pods" => &mut self.pods,
             "nodeclaims" => &mut self.claims,
-            _ => &mut self.pools,
+            "nodepools" => &mut self.pools,
+            "ec2nodeclasses" => &mut self.classes,
+            _ => &mut self.budgets,
         };
         let key = Key::of(&change.object);
+        if plural == "nodes" && is_disrupted(&change.object) {
+            self.chosen.insert(key.clone());
+        }
         match change.kind {
             ChangeKind::Deleted => drop(objects.remove(&key)),
             ChangeKind::Added | ChangeKind::Modified => {
@@ -131,7 +161,8 @@ impl Truth {
         cores: BTreeMap<String, u32>,
     ) -> Self {
         let state = State { cores, ..State::default() };
-        Self { server, account, trace, state: Arc::new(Mutex::new(state)), started: Instant::now() }
+        let (state, broken) = (Arc::new(Mutex::new(state)), Arc::default());
+        Self { server, account, trace, state, broken, started: Instant::now() }
     }
 
     /// Reads what was written since the last time.
@@ -143,16 +174,34 @@ impl Truth {
         let (changes, revision) = self.server.read(|store| (changes(store, cursor), store.revision()));
         state.cursor = revision;
         state.scene.instances = instances;
-        let mut found = Vec::new();
+        let (mut found, now) = (Vec::new(), self.seconds());
+        let quiet = changes.is_empty();
         for (plural, change) in changes {
             match plural {
-                "nodes" => state.budgets.node(&state.scene, &change, &mut found),
-                "nodeclaims" => machines::claim(&state.scene, &change, &mut found),
-                _ => {}
+                "nodes" => {
+                    state.budgets.node(&state.scene, &change, &mut found);
+                    state.candidates.node(&state.scene, &change, now, &mut found);
+                    state.surplus.node(&state.scene, &change, now);
+                }
+                "nodeclaims" => {
+                    machines::claim(&state.scene, &change, &mut found);
+                    state.drift.claim(&change, now, &mut found);
+                    state.surplus.claim(&state.scene, &change, now, &mut found);
+                }
+                "pods" => {
+                    state.candidates.pod(&change, now);
+                    state.surplus.pod(&change, now);
+                }
+                "nodepools" => state.drift.pool(&change, now),
+                "ec2nodeclasses" => state.drift.class(&change, now),
+                _ => state.candidates.budget(&change, now),
             }
             state.scene.put(plural, &change);
         }
-        state.machines.look(&state.scene, self.seconds(), &mut found);
+        if !quiet {
+            state.surplus.look(&state.scene, now);
+        }
+        state.machines.look(&state.scene, now, &mut found);
         limits::look(&state.scene, &state.cores, &mut found);
         self.report(state, found);
     }
@@ -177,6 +226,23 @@ impl Truth {
             let mut state = self.lock();
             self.report(&mut state, found);
         }
+        if target.plural == "nodeclaims" && deletes {
+            self.look();
+            let mut state = self.lock();
+            let found = state.candidates.deleting(&state.scene, target);
+            self.report(&mut state, found);
+        }
+    }
+
+    /// Something happens to an instance that is not the controller's doing.
+    pub(crate) fn struck(&self, instance: &InstanceId) {
+        self.lock().candidates.struck(instance.as_str());
+    }
+
+    /// Other images are there from now on.
+    pub(crate) fn images_released(&self) {
+        let now = self.seconds();
+        self.lock().drift.images(now);
     }
 
     /// A controller terminates instances now.
@@ -218,12 +284,18 @@ impl Truth {
         self.lock().found.clone()
     }
 
+    /// Returns once a rule was broken.
+    pub(crate) async fn broken(&self) {
+        self.broken.notified().await;
+    }
+
     fn report(&self, state: &mut State, found: Vec<(&'static str, String)>) {
         for (rule, what) in found {
             // A state that stays wrong is reported once.
             if state.told.insert(format!("{rule} {what}")) {
                 self.trace.note("checker", rule, &what);
                 state.found.push(Violation { seconds: self.seconds(), rule, what });
+                self.broken.notify_one();
             }
         }
     }

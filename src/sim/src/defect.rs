@@ -1,16 +1,25 @@
 //! Defects to plant: each makes the controller do what a controller with that mistake in it would do, without touching the
 //! controller. A checker that none of them trips would be worth nothing.
 
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
 use bytes::Bytes;
-use http::{Method, Request, Response};
+use http::{HeaderValue, Method, Request, Response};
 use http_body_util::BodyExt;
-use karpenter_aws_api::ec2::{FleetRequest, TaggedKind};
-use karpenter_model::names::{annotation, finalizer, tag};
+use karpenter_aws_api::Tags;
+use karpenter_aws_api::ec2::{FleetRequest, Instance, InstanceQuery, TaggedKind};
+use karpenter_model::names::tag;
 use kube::client::Body;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tower::BoxError;
 
 use crate::target::Target;
+
+mod misreading;
+
+/// What the name of a workload's second disruption budget ends with.
+pub(crate) const SECOND_BUDGET: &str = "-again";
 
 /// A planted defect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,11 +46,38 @@ pub enum Defect {
     NeverConsolidates,
     /// Every replica has a Lease of its own.
     LeaseOfItsOwn,
+    /// A process that has led once goes on when another one holds the Lease.
+    LeadsOn,
+    /// The collector terminates machines whose claim does not name them yet, however young they are.
+    CollectsWithoutGrace,
+    /// A node class that found no image makes its machines drift.
+    DriftsOnNoImages,
+    /// Machines that have not registered use up no limit.
+    LimitsWithoutInFlight,
+    /// A replacement counts as initialized as soon as it is launched.
+    ReplacementNotAwaited,
+    /// Claims are taken for what their pool makes today: they carry its present hash before they were replaced.
+    HashStampedFirst,
+    /// Of several disruption budgets for the same pods one is seen.
+    OneBudgetSeen,
+    /// A machine that was launched for pods has no room for them until it has registered.
+    PromisesForgotten,
+}
+
+/// What a process that leads on remembers of the Lease.
+pub(crate) type Led = Arc<Mutex<LedLease>>;
+
+/// The Lease as a process wrote it last.
+#[derive(Default)]
+pub(crate) struct LedLease {
+    /// It was written.
+    pub(crate) leads: bool,
+    lease: Vec<u8>,
 }
 
 impl Defect {
     /// Every one.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 19] = [
         Self::NoClientToken,
         Self::Untagged,
         Self::SwallowedTermination,
@@ -53,6 +89,14 @@ impl Defect {
         Self::DeletionsMissed,
         Self::NeverConsolidates,
         Self::LeaseOfItsOwn,
+        Self::LeadsOn,
+        Self::CollectsWithoutGrace,
+        Self::DriftsOnNoImages,
+        Self::LimitsWithoutInFlight,
+        Self::ReplacementNotAwaited,
+        Self::HashStampedFirst,
+        Self::OneBudgetSeen,
+        Self::PromisesForgotten,
     ];
 
     /// A launch as it is made.
@@ -69,9 +113,58 @@ impl Defect {
         request
     }
 
+    /// Tags as they are written.
+    pub(crate) fn tags(self, mut tags: Tags) -> Tags {
+        if self == Self::Untagged {
+            tags.remove(tag::NODE_CLAIM);
+        }
+        tags
+    }
+
     /// Whether termination is only said to be done.
     pub(crate) fn swallows_termination(self) -> bool {
         self == Self::SwallowedTermination
+    }
+
+    /// Instances as they are described in answer to `query`.
+    pub(crate) fn described(self, query: &InstanceQuery, instances: &mut [Instance]) {
+        const OLD: Duration = Duration::from_hours(1);
+        let lists =
+            query.ids.is_empty() && query.filters.iter().all(|one| !one.name.contains(tag::NODE_CLAIM));
+        if self != Self::CollectsWithoutGrace || !lists {
+            return;
+        }
+        for instance in instances {
+            instance.launched_at -= OLD;
+            // Without it nothing but the status of the claim says that the machine is wanted.
+            instance.tags.remove(tag::NODE_CLAIM);
+        }
+    }
+
+    /// A request about the Lease, and its answer when it never reaches the API server: `led` has the Lease as this process
+    /// wrote it, once it has.
+    pub(crate) async fn lease(
+        self,
+        request: Request<Body>,
+        target: &Target,
+        led: &Led,
+    ) -> Result<(Request<Body>, Option<Response<Body>>), BoxError> {
+        if self != Self::LeadsOn || target.plural != "leases" {
+            return Ok((request, None));
+        }
+        let (head, body) = request.into_parts();
+        let written = body.collect().await?.to_bytes().to_vec();
+        let mut led = led.lock().unwrap_or_else(PoisonError::into_inner);
+        let answer = led.leads.then(|| {
+            let lease = if target.writes() { &written } else { &led.lease };
+            let mut answer = Response::new(Body::from(lease.clone()));
+            answer.headers_mut().insert("content-type", HeaderValue::from_static("application/json"));
+            answer
+        });
+        if target.writes() {
+            led.lease.clone_from(&written);
+        }
+        Ok((Request::from_parts(head, Body::from(written)), answer))
     }
 
     /// A request to the API server as it is made.
@@ -90,7 +183,7 @@ impl Defect {
         }
         let of_claims =
             target.plural == "nodeclaims" && matches!(target.verb.as_str(), "POST" | "PUT" | "PATCH");
-        if self != Self::LostFinalizer || !of_claims {
+        if !matches!(self, Self::LostFinalizer | Self::ReplacementNotAwaited) || !of_claims {
             return Ok(request);
         }
         let (head, body) = request.into_parts();
@@ -98,9 +191,7 @@ impl Defect {
         let Ok(mut object) = serde_json::from_slice::<Value>(&bytes) else {
             return Ok(Request::from_parts(head, Body::from(bytes.to_vec())));
         };
-        if let Some(finalizers) = object.pointer_mut("/metadata/finalizers").and_then(Value::as_array_mut) {
-            finalizers.retain(|one| one != finalizer::TERMINATION);
-        }
+        self.miswrite(&mut object);
         Ok(Request::from_parts(head, Body::from(object.to_string().into_bytes())))
     }
 
@@ -119,7 +210,12 @@ impl Defect {
             return Ok(Response::from_parts(head, Body::from(bytes.to_vec())));
         };
         match value.get_mut("items").and_then(Value::as_array_mut) {
-            Some(items) => items.iter_mut().for_each(|item| self.misread(item)),
+            Some(items) => {
+                items.retain(|item| !self.overlooks(item));
+                for item in items {
+                    self.misread(item);
+                }
+            }
             None => self.misread(&mut value),
         }
         head.headers.remove("content-length");
@@ -135,51 +231,11 @@ impl Defect {
             return Some(bytes);
         }
         let Ok(mut event) = serde_json::from_slice::<Value>(&bytes) else { return Some(bytes) };
+        if self.overlooks(&event["object"]) {
+            return None;
+        }
         self.misread(&mut event["object"]);
         Some(Bytes::from(format!("{event}\n")))
-    }
-
-    fn misreads(self, plural: &str) -> bool {
-        match self {
-            Self::BudgetOffByOne | Self::LimitsMisread | Self::NeverConsolidates => plural == "nodepools",
-            Self::ProtectionIgnored => plural == "pods",
-            _ => false,
-        }
-    }
-
-    fn misread(self, object: &mut Value) {
-        match self {
-            Self::BudgetOffByOne => {
-                for budget in object.pointer_mut("/spec/disruption/budgets").into_iter().flat_map(list) {
-                    let nodes = budget["nodes"].as_str().and_then(|text| text.parse::<u32>().ok());
-                    if let Some(nodes) = nodes {
-                        budget["nodes"] = json!((nodes + 1).to_string());
-                    }
-                }
-            }
-            Self::LimitsMisread => {
-                let cores = object.pointer("/spec/limits/cpu").and_then(|cpu| match cpu {
-                    Value::String(text) => text.parse::<u64>().ok(),
-                    other => other.as_u64(),
-                });
-                if let Some(cores) = cores {
-                    object["spec"]["limits"]["cpu"] = json!((2 * cores).to_string());
-                }
-            }
-            Self::NeverConsolidates => {
-                if let Some(after) = object.pointer_mut("/spec/disruption/consolidateAfter") {
-                    *after = json!("Never");
-                }
-            }
-            Self::ProtectionIgnored => {
-                if let Some(given) =
-                    object.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut)
-                {
-                    given.remove(annotation::DO_NOT_DISRUPT);
-                }
-            }
-            _ => {}
-        }
     }
 }
 
@@ -192,8 +248,4 @@ async fn of_its_own(request: Request<Body>, who: &str) -> Result<Request<Body>, 
     head.uri = head.uri.to_string().replace(NAME, &own).parse()?;
     let text = String::from_utf8(body.collect().await?.to_bytes().to_vec())?;
     Ok(Request::from_parts(head, Body::from(text.replace(&own, NAME).replace(NAME, &own).into_bytes())))
-}
-
-fn list(value: &mut Value) -> impl Iterator<Item = &mut Value> {
-    value.as_array_mut().into_iter().flatten()
 }

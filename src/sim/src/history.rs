@@ -50,11 +50,13 @@ pub enum Fault {
     Crashes,
     /// The process is cut off for longer than its lease lasts.
     Holds,
+    /// `DescribeImages` finds none for a while.
+    AwsNoImages,
 }
 
 impl Fault {
     /// Every kind.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::KubeLatency,
         Self::KubeErrors,
         Self::KubeLostAnswers,
@@ -73,6 +75,8 @@ impl Fault {
         Self::Kubelets,
         Self::Crashes,
         Self::Holds,
+        // The last: faults are drawn in this order.
+        Self::AwsNoImages,
     ];
 }
 
@@ -92,12 +96,15 @@ pub(crate) struct Pool {
 
 /// A deployment of the world.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is drawn by itself, any go together")]
 pub(crate) struct Workload {
     pub(crate) name: String,
     pub(crate) replicas: u32,
     pub(crate) millicores: u32,
     /// A disruption budget of pods with `maxUnavailable: 1`.
     pub(crate) guarded: bool,
+    /// Two of these budgets, so that the API server evicts none of its pods.
+    pub(crate) twice_guarded: bool,
     pub(crate) do_not_disrupt: bool,
     /// Spread over zones.
     pub(crate) spread: bool,
@@ -140,6 +147,8 @@ pub(crate) enum What {
     Crash(usize, u32),
     /// A replica is cut off.
     Hold(usize, Duration),
+    /// No image is found for a while.
+    NoImages(Duration),
 }
 
 impl What {
@@ -161,6 +170,7 @@ impl What {
             Self::Forget => Some(Fault::WatchExpiries),
             Self::Crash(..) => Some(Fault::Crashes),
             Self::Hold(..) => Some(Fault::Holds),
+            Self::NoImages(_) => Some(Fault::AwsNoImages),
         }
     }
 }
@@ -285,6 +295,6 @@ mod tests {
             .flat_map(|history| &history.events)
             .map(|event| format!("{:?}", event.what).split('(').next().unwrap_or_default().to_owned())
             .collect();
-        assert_eq!(kinds.len(), 16, "{kinds:?}");
+        assert_eq!(kinds.len(), 17, "{kinds:?}");
     }
 }

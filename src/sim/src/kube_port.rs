@@ -3,7 +3,7 @@
 //! A request that was sent goes its way in a task of the world, not of its sender: when the sender dies it may be carried
 //! out all the same, as a packet that has left its host.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use bytes::Bytes;
 use futures::stream;
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tower::BoxError;
 
 use crate::check::Truth;
-use crate::defect::Defect;
+use crate::defect::{Defect, Led};
 use crate::life::Life;
 use crate::target::Target;
 use crate::trace::Trace;
@@ -40,6 +40,7 @@ pub(crate) struct KubePort {
     pub(crate) truth: Truth,
     pub(crate) trace: Trace,
     pub(crate) defect: Option<Defect>,
+    pub(crate) led: Led,
 }
 
 impl KubePort {
@@ -70,10 +71,16 @@ impl KubePort {
             self.trace.note(&self.who, &target.text(), &format!("refused {code}"));
             return Ok(refusal(code));
         }
-        let request = match self.defect {
-            Some(defect) => defect.request(request, &target, &self.who).await?,
-            None => request,
+        let (request, unsent) = match self.defect {
+            Some(defect) => {
+                let request = defect.request(request, &target, &self.who).await?;
+                defect.lease(request, &target, &self.led).await?
+            }
+            None => (request, None),
         };
+        if let Some(answer) = unsent {
+            return Ok(answer);
+        }
         self.truth.asked(&target, request.method() == Method::DELETE);
         let answer = self.server.send(request).await;
         if target.plural == "leases"
@@ -81,6 +88,7 @@ impl KubePort {
             && answer.as_ref().is_ok_and(|it| it.status().is_success())
         {
             self.truth.lease_written(&self.who);
+            self.led.lock().unwrap_or_else(PoisonError::into_inner).leads = true;
         }
         let outcome = match &answer {
             Ok(answer) => answer.status().as_u16().to_string(),

@@ -74,6 +74,15 @@ struct Budget {
     /// Histories at most for each
     #[arg(long, default_value_t = 200)]
     histories: u64,
+    /// Seed of the first
+    #[arg(long, default_value_t = 0)]
+    from: u64,
+    /// Plant this one only; may be given more than once
+    #[arg(long, value_parser = defect)]
+    only: Vec<Defect>,
+    /// Go on after a seed that finds it
+    #[arg(long)]
+    every: bool,
 }
 
 fn defect(text: &str) -> Result<Defect, String> {
@@ -134,13 +143,22 @@ fn shrunk(history: &History, rule: &str, runs: usize) -> Result<()> {
     Ok(())
 }
 
+/// What a swarm has played.
+#[derive(Clone, Copy, Default)]
+struct Done {
+    count: u64,
+    took: Duration,
+    /// Of the hashes, in no order.
+    digest: u64,
+}
+
 fn swarm(arguments: &Swarm) -> Result<ExitCode> {
     if arguments.threads == 0 {
         bail!("--threads must be at least 1");
     }
     let (next, began) = (AtomicU64::new(arguments.from), Instant::now());
     let end = arguments.from.saturating_add(arguments.histories);
-    let (failed, done) = (Mutex::new(Vec::new()), Mutex::new((0_u64, Duration::ZERO)));
+    let (failed, done) = (Mutex::new(Vec::new()), Mutex::new(Done::default()));
     std::thread::scope(|scope| {
         let work = || -> Result<()> {
             loop {
@@ -151,7 +169,9 @@ fn swarm(arguments: &Swarm) -> Result<ExitCode> {
                 }
                 let outcome = run(&History::of(seed), false)?;
                 if let Ok(mut done) = done.lock() {
-                    *done = (done.0 + 1, done.1 + outcome.took);
+                    done.count += 1;
+                    done.took += outcome.took;
+                    done.digest ^= u64::from_str_radix(&outcome.hash, 16).unwrap_or_default();
                 }
                 if !outcome.violations.is_empty() {
                     say(seed, &outcome);
@@ -166,14 +186,14 @@ fn swarm(arguments: &Swarm) -> Result<ExitCode> {
             workers.into_iter().map(|worker| worker.join().unwrap_or_else(|_| bail!("a run has panicked")));
         ended.collect::<Result<Vec<()>>>()
     })?;
-    let (count, took) = *done.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let Done { count, took, digest } = *done.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let minutes = began.elapsed().as_secs_f64() / 60.0;
     #[expect(clippy::cast_precision_loss, reason = "a figure to read")]
     let per_minute = count as f64 / minutes;
     println!(
-        "{count} histories from seed {} in {:.1} min: {per_minute:.0} histories and {:.1} virtual hours a minute",
+        "{count} histories from seed {} in {minutes:.1} min: {per_minute:.0} histories and {:.1} virtual hours a minute; \
+         digest of all hashes {digest:016x}",
         arguments.from,
-        minutes,
         took.as_secs_f64() / 3600.0 / minutes
     );
     let failed = failed.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -187,24 +207,31 @@ fn swarm(arguments: &Swarm) -> Result<ExitCode> {
 
 fn defects(arguments: &Budget) -> Result<ExitCode> {
     let mut missed = 0;
-    for defect in Defect::ALL {
-        let began = Instant::now();
-        let mut found = None;
-        for seed in 0..arguments.histories {
+    let planted = Defect::ALL.into_iter();
+    for defect in planted.filter(|one| arguments.only.is_empty() || arguments.only.contains(one)) {
+        let (began, mut found) = (Instant::now(), 0);
+        for number in 0..arguments.histories {
+            let seed = arguments.from + number;
             let outcome = run(&History::of(seed).with_defect(defect), false)?;
-            if let Some(violation) = outcome.violations.first() {
-                found = Some((seed, violation.clone()));
+            let Some(first) = outcome.violations.first() else { continue };
+            found += 1;
+            println!(
+                "{defect:?}: seed {seed} after {} histories, {:.1} s: {} at {} s: {}",
+                number + 1,
+                began.elapsed().as_secs_f64(),
+                first.rule,
+                first.seconds,
+                first.what
+            );
+            if !arguments.every {
                 break;
             }
         }
-        let seconds = began.elapsed().as_secs_f64();
-        let Some((seed, violation)) = found else {
+        if found == 0 {
             missed += 1;
+            let seconds = began.elapsed().as_secs_f64();
             println!("{defect:?}: not found in {} histories, {seconds:.1} s", arguments.histories);
-            continue;
-        };
-        let (count, violation) = (seed + 1, format!("{}: {}", violation.rule, violation.what));
-        println!("{defect:?}: seed {seed} after {count} histories, {seconds:.1} s: {violation}");
+        }
     }
     Ok(if missed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

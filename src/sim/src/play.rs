@@ -7,6 +7,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Node;
 use karpenter_api::{NodeClaim, NodePool};
 use karpenter_aws_api::ec2::{Instance, Lifecycle};
+use karpenter_aws_api::id::InstanceId;
 use karpenter_aws_sim::OfferingSelector;
 use karpenter_kube_sim::kubelet::Behaviour;
 use kube::ResourceExt;
@@ -71,15 +72,21 @@ async fn happen(world: &Arc<World>, what: What) {
         }
         What::Interrupt(pick) => {
             let spot = |instance: &Instance| instance.lifecycle == Some(Lifecycle::Spot);
-            on_one(world, pick, spot, |id| account.interrupt_spot(id));
+            on_one(world, pick, spot, |id| ended(account.interrupt_spot(id)));
         }
-        What::EndInstance(pick) => on_one(world, pick, |_| true, |id| account.terminate_behind_our_back(id)),
-        What::StopInstance(pick) => on_one(world, pick, |_| true, |id| account.stop(id)),
+        What::EndInstance(pick) => {
+            on_one(world, pick, |_| true, |id| ended(account.terminate_behind_our_back(id)));
+        }
+        What::StopInstance(pick) => on_one(world, pick, |_| true, |id| ended(account.stop(id))),
         What::DeleteClaim(pick) => delete_one(&Api::<NodeClaim>::all(client), pick).await,
         What::DeleteNode(pick) => delete_one(&Api::<Node>::all(client), pick).await,
         What::Dry(zone, spot, lasts) => {
             account.limit_capacity(offerings(world, zone, spot), 0);
             later(world, lasts, move |world| world.account.unlimit_capacity(&offerings(world, zone, spot)));
+        }
+        What::NoImages(lasts) => {
+            world.weather.hide_images(true);
+            later(world, lasts, |world| world.weather.hide_images(false));
         }
         What::Doom(count) => account.doom_next_boots(count),
         What::NoJoin(lasts) => {
@@ -87,15 +94,7 @@ async fn happen(world: &Arc<World>, what: What) {
             later(world, lasts, |world| world.agent.behave_all(Behaviour::Healthy));
         }
         What::Silence(pick) => {
-            on_one(
-                world,
-                pick,
-                |_| true,
-                |id| {
-                    world.agent.behave(id.as_str(), Behaviour::Silent);
-                    Ok(())
-                },
-            );
+            on_one(world, pick, |_| true, |id| world.agent.behave(id.as_str(), Behaviour::Silent));
         }
         What::Forget => {
             // What is forgotten can no longer be checked.
@@ -131,18 +130,17 @@ fn offerings(world: &World, zone: usize, spot: bool) -> OfferingSelector {
 }
 
 /// Does something to one of the machines there are.
-fn on_one(
-    world: &World,
-    pick: usize,
-    which: impl Fn(&Instance) -> bool,
-    act: impl FnOnce(&karpenter_aws_api::id::InstanceId) -> karpenter_aws_api::Result<()>,
-) {
+fn on_one(world: &World, pick: usize, which: impl Fn(&Instance) -> bool, act: impl FnOnce(&InstanceId)) {
     let mut machines = world.account.live_instances();
     machines.retain(which);
     if let Some(machine) = machines.get(pick % machines.len().max(1)) {
-        let _ended_meanwhile = act(&machine.id);
+        world.truth.struck(&machine.id);
+        act(&machine.id);
     }
 }
+
+/// An instance that has ended meanwhile is none that anything can happen to.
+fn ended(_meanwhile: karpenter_aws_api::Result<()>) {}
 
 async fn delete_one<K>(api: &Api<K>, pick: usize)
 where

@@ -93,6 +93,7 @@ fn parts(world: &Arc<World>, who: &str, life: &Life) -> Result<Parts> {
         truth,
         trace,
         defect,
+        led: crate::defect::Led::default(),
     };
     let limits = Limits { per_second: settings.kube_client_qps, burst: settings.kube_client_burst };
     let (connected, leases) = kube_port::clients(&port, limits, Arc::clone(&metrics));

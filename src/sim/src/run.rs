@@ -74,9 +74,16 @@ async fn play_through(history: &Arc<History>, print: bool) -> Result<Outcome> {
     for replica in 0..history.replicas {
         tasks.spawn(process::keep_running(Arc::clone(&world), replica, stop.clone()));
     }
-    play::play(&world).await;
-    play::calm_down(&world);
-    settle(&world).await;
+    tokio::select! {
+        biased;
+        // What happens after a rule was broken may follow from that.
+        () = world.truth.broken() => {}
+        () = async {
+            play::play(&world).await;
+            play::calm_down(&world);
+            settle(&world).await;
+        } => {}
+    }
     stop.cancel();
     world.truth.look();
     Ok(Outcome {
@@ -109,9 +116,6 @@ async fn settle(world: &World) {
                 }
                 return;
             }
-        }
-        if !world.truth.violations().is_empty() {
-            return;
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What happens to one request: drawn from the stream of the port it passes, and nothing at all once the weather is calm.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -14,12 +15,14 @@ use crate::seed::{Seed, one_in};
 pub(crate) struct Weather {
     seed: Seed,
     possible: Arc<Mutex<BTreeSet<Fault>>>,
+    no_images: Arc<AtomicBool>,
 }
 
 impl Weather {
     /// The weather of a history.
     pub(crate) fn of(history: &Arc<History>) -> Self {
-        Self { seed: Seed(history.seed), possible: Arc::new(Mutex::new(history.faults.clone())) }
+        let possible = Arc::new(Mutex::new(history.faults.clone()));
+        Self { seed: Seed(history.seed), possible, no_images: Arc::default() }
     }
 
     /// From now on a fault is possible, or not.
@@ -32,8 +35,14 @@ impl Weather {
         }
     }
 
+    /// From now on no image is found, or all are again.
+    pub(crate) fn hide_images(&self, hidden: bool) {
+        self.no_images.store(hidden, Ordering::Relaxed);
+    }
+
     /// From now on nothing goes wrong any more.
     pub(crate) fn calm_down(&self) {
+        self.hide_images(false);
         self.possible().clear();
     }
 
@@ -142,6 +151,11 @@ impl Chances {
     pub(crate) fn stale(&self) -> bool {
         let chance = self.weather.chance(Fault::AwsStale, 4);
         self.with(|random| one_in(random, chance))
+    }
+
+    /// Whether no image is found.
+    pub(crate) fn without_images(&self) -> bool {
+        self.weather.no_images.load(Ordering::Relaxed)
     }
 
     /// What happens to an event of a watch.

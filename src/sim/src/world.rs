@@ -21,6 +21,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::check::Truth;
+use crate::defect::SECOND_BUDGET;
 use crate::history::{Fault, History, Pool, Workload};
 use crate::life::Life;
 use crate::trace::Trace;
@@ -223,10 +224,14 @@ fn pool_object(pool: &Pool) -> Value {
     object
 }
 
-/// A deployment, and its budget.
+/// A deployment, and its budgets.
 fn objects_of(workload: &Workload) -> Vec<Value> {
-    let budget = workload.guarded.then(|| budget(workload));
-    std::iter::once(deployment(workload)).chain(budget).collect()
+    let budgets = match (workload.guarded, workload.twice_guarded) {
+        (_, true) => vec![budget(workload, ""), budget(workload, SECOND_BUDGET)],
+        (true, false) => vec![budget(workload, "")],
+        (false, false) => Vec::new(),
+    };
+    std::iter::once(deployment(workload)).chain(budgets).collect()
 }
 
 fn deployment(workload: &Workload) -> Value {
@@ -256,10 +261,10 @@ fn deployment(workload: &Workload) -> Value {
     })
 }
 
-fn budget(workload: &Workload) -> Value {
+fn budget(workload: &Workload, suffix: &str) -> Value {
     json!({
         "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
-        "metadata": {"name": workload.name, "namespace": "default"},
+        "metadata": {"name": format!("{}{suffix}", workload.name), "namespace": "default"},
         "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app": workload.name}}},
     })
 }

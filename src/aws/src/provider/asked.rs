@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use karpenter_cloud::{Instance, LaunchRequest};
-use karpenter_model::{ClaimUid, Clock};
+use karpenter_model::{ClaimName, ClaimUid, Clock, ProviderId};
 
 use crate::calls::cache::{TtlCache, later};
 
@@ -31,13 +31,17 @@ pub(super) struct Asked {
     unheard: TtlCache<ClaimUid, ()>,
     /// The machines of claims that may not know them yet.
     answered: TtlCache<ClaimUid, Instance>,
+    /// The same by name, until they end.
+    machines: TtlCache<ClaimName, ProviderId>,
 }
 
 impl Asked {
     /// Nothing has been asked for yet.
     pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
         let answered = TtlCache::new(Arc::clone(&clock), ANSWERED);
-        Self { since: OnceLock::new(), unheard: TtlCache::new(Arc::clone(&clock), UNHEARD), answered, clock }
+        let (unheard, machines) =
+            (TtlCache::new(Arc::clone(&clock), UNHEARD), TtlCache::new(Arc::clone(&clock), ANSWERED));
+        Self { since: OnceLock::new(), unheard, answered, machines, clock }
     }
 
     /// Whether a machine may be there that EC2 would not find by the token of this request.
@@ -61,6 +65,18 @@ impl Asked {
     /// EC2 has launched this machine.
     pub(super) fn launched(&self, request: &LaunchRequest, machine: &Instance) {
         self.answered.put(request.uid.clone(), machine.clone());
+        self.machines.put(request.claim.clone(), machine.provider_id.clone());
+    }
+
+    /// A machine ends, or has ended.
+    pub(super) fn ended(&self, machine: &ProviderId) {
+        self.machines.retain(|_, known| known != machine);
+    }
+
+    /// The machine that was launched for a claim of this name a short while ago, which EC2 may not show yet: its claim may
+    /// be deleted before it knows it.
+    pub(super) fn machine_of(&self, claim: &ClaimName) -> Option<ProviderId> {
+        self.machines.get(claim)
     }
 
     /// The machine that was launched for this claim a short while ago.

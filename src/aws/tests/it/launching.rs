@@ -285,6 +285,21 @@ async fn a_claim_that_has_changed_since_its_launch_gets_no_second_machine() {
     assert_eq!(world.account.live_instances().len(), 1);
 }
 
+/// The claim was given up before its status could be written, and EC2 does not show the machine yet.
+#[tokio::test(start_paused = true)]
+async fn the_machine_of_a_claim_that_knows_none_is_known_before_ec2_shows_it() {
+    let options = Options { zones: 2, invisible_for: Duration::from_secs(8), ..Options::default() };
+    let world = World::with(options, |_| {}).await;
+    let launched = world.provider.launch(&on_demand("web-1")).await.expect("launches");
+    let found = world.provider.machine_of(&"web-1".into()).await.expect("answers");
+    assert_eq!(found.as_ref(), Some(&launched.provider_id));
+    assert_eq!(world.provider.machine_of(&"web-2".into()).await, Ok(None));
+    world.clock.advance(Duration::from_secs(10));
+    world.provider.terminate(&launched.provider_id).await.expect("terminates");
+    world.settle();
+    assert_eq!(world.provider.machine_of(&"web-1".into()).await, Ok(None), "it has ended");
+}
+
 /// What user-made overlays say of the more expensive type: next to free, and with a device.
 fn overlays(world: &World) -> PoolOverlays {
     let registry = world.provider.label_registry();

@@ -28,8 +28,8 @@ pub enum Violation {
 pub struct Schema {
     root: Value,
     rules: Mutex<CompiledSchema>,
-    /// Those outside `spec`.
-    rules_outside_spec: Mutex<CompiledSchema>,
+    /// Those outside `spec`, if there are any.
+    rules_outside_spec: Option<Mutex<CompiledSchema>>,
 }
 
 impl std::fmt::Debug for Schema {
@@ -45,11 +45,8 @@ impl Schema {
         if let Some(spec) = outside.pointer_mut("/properties/spec") {
             *spec = json!({"type": "object"});
         }
-        Self {
-            root: root.clone(),
-            rules: Mutex::new(compile_schema(root)),
-            rules_outside_spec: Mutex::new(compile_schema(&outside)),
-        }
+        let rules_outside_spec = has_rules(&outside).then(|| Mutex::new(compile_schema(&outside)));
+        Self { root: root.clone(), rules: Mutex::new(compile_schema(root)), rules_outside_spec }
     }
 
     /// The schema as it was given.
@@ -77,7 +74,19 @@ impl Schema {
             return causes;
         }
         let same_spec = old.is_some_and(|old| old.get("spec") == object.get("spec"));
-        let rules = if same_spec { &self.rules_outside_spec } else { &self.rules };
+        let rules = if same_spec { self.rules_outside_spec.as_ref() } else { Some(&self.rules) };
+        let Some(rules) = rules else { return Vec::new() };
         cel::check(&rules.lock().unwrap_or_else(PoisonError::into_inner), object, old)
+    }
+}
+
+/// Whether a schema has a rule anywhere. A property of that name is taken for one, which costs time and nothing else.
+fn has_rules(schema: &Value) -> bool {
+    match schema {
+        Value::Object(fields) => {
+            fields.contains_key("x-kubernetes-validations") || fields.values().any(has_rules)
+        }
+        Value::Array(items) => items.iter().any(has_rules),
+        _ => false,
     }
 }

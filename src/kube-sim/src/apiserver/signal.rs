@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-/// The side that changes the value.
+/// The side that changes the value. Clones change the same one.
+#[derive(Clone)]
 pub(crate) struct Signal<T>(Arc<Shared<T>>);
 
 struct Shared<T> {

@@ -23,7 +23,10 @@ mod scale;
 mod token;
 mod update;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use karpenter_model::Clock;
 use serde_json::{Value, json};
@@ -72,6 +75,8 @@ pub struct Store {
     owners: Owners,
     log: Log,
     revision: u64,
+    /// Tables written to since they were asked for.
+    touched: BTreeSet<TableName>,
     random: fastrand::Rng,
 }
 
@@ -86,6 +91,7 @@ impl Store {
             owners: Owners::default(),
             log: Log::new(window),
             revision: 0,
+            touched: BTreeSet::new(),
             random: fastrand::Rng::with_seed(seed),
         };
         store.create_initial_objects();
@@ -138,6 +144,23 @@ impl Store {
         self.log.newest(table)
     }
 
+    /// Tables written to since the last time.
+    pub(crate) fn take_touched(&mut self) -> BTreeSet<TableName> {
+        std::mem::take(&mut self.touched)
+    }
+
+    fn touch(&mut self, table: &TableName) {
+        if !self.touched.contains(table) {
+            self.touched.insert(table.clone());
+        }
+    }
+
+    /// Changes of a table that a watch which has seen all up to `revision` has not; 410 when some are no longer kept.
+    /// Unlike one that resumes it does not mind that other tables have moved on.
+    pub(crate) fn unseen(&self, table: &TableName, revision: u64) -> Result<Vec<Change>, Refusal> {
+        self.log.unseen(table, revision)
+    }
+
     /// Forgets the history, as etcd compaction does: watchers that lag get 410.
     pub fn compact(&mut self) {
         self.log.compact(self.revision);
@@ -157,6 +180,7 @@ impl Store {
         self.revision += 1;
         object::metadata_mut(&mut object)
             .insert("resourceVersion".to_owned(), json!(self.revision.to_string()));
+        self.touch(table);
         let object = Arc::new(object);
         let key = Key::of(&object);
         let previous = self.tables.entry(table.clone()).or_default().insert(key.clone(), object.clone());
@@ -176,6 +200,7 @@ impl Store {
     fn erase(&mut self, table: &TableName, key: &Key) -> Option<Arc<Value>> {
         let previous = self.tables.get_mut(table)?.remove(key)?;
         self.revision += 1;
+        self.touch(table);
         self.owners.forget(table, key, &previous);
         let mut last = Value::clone(&previous);
         object::metadata_mut(&mut last)

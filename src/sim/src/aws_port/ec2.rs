@@ -57,7 +57,11 @@ impl Ec2 for Port {
     async fn describe_instances(&self, query: &InstanceQuery) -> Result<Vec<Instance>> {
         let (query, port) = (query.to_owned(), self.port.clone());
         self.forward("DescribeInstances", move |ec2| async move {
-            ec2.describe_instances(&query).await.map(|instances| port.described(instances))
+            let mut instances = ec2.describe_instances(&query).await.map(|found| port.described(found))?;
+            if let Some(defect) = port.defect {
+                defect.described(&query, &mut instances);
+            }
+            Ok(instances)
         })
         .await
     }
@@ -121,7 +125,15 @@ impl Ec2 for Port {
 
     async fn describe_images(&self, query: &ImageQuery) -> Result<Listing<Image>> {
         let query = query.to_owned();
-        self.forward("DescribeImages", move |ec2| async move { ec2.describe_images(&query).await }).await
+        let chances = self.port.chances.clone();
+        self.forward("DescribeImages", move |ec2| async move {
+            let mut images = ec2.describe_images(&query).await?;
+            if chances.without_images() {
+                images.items.clear();
+            }
+            Ok(images)
+        })
+        .await
     }
 
     async fn describe_capacity_reservations(
@@ -198,7 +210,7 @@ impl Ec2 for Port {
 
     async fn create_tags(&self, resources: &[String], tags: &Tags) -> Result<()> {
         let resources = resources.to_owned();
-        let tags = tags.to_owned();
+        let tags = self.port.defect.map_or_else(|| tags.to_owned(), |defect| defect.tags(tags.to_owned()));
         self.forward("CreateTags", move |ec2| async move { ec2.create_tags(&resources, &tags).await }).await
     }
 

@@ -1,11 +1,15 @@
 //! Liveness: once nothing goes wrong any more, every pod runs, every machine has its claim and every claim its Node, and no
 //! node stands empty.
 
+use std::sync::Arc;
+
 use karpenter_kube_sim::apiserver::object::{self, text};
-use karpenter_model::names::{annotation, label};
+use karpenter_model::names::label;
 use serde_json::Value;
 
-use super::{Scene, claim_of};
+use super::candidates::stays;
+use super::drift::is_outdated;
+use super::{Scene, claim_of, pool_of};
 
 /// What is missing, in words; nothing when all is well.
 pub(crate) type Unfinished = Vec<String>;
@@ -24,29 +28,36 @@ pub(super) fn unfinished(scene: &Scene) -> Unfinished {
     for claim in scene.claims.values().filter(|claim| !waits_for_ever(scene, claim)) {
         if object::is_deleting(claim) || object::condition(claim, "Initialized") != Some("True") {
             missing.push(format!("claim {} has not settled", object::name(claim)));
+        } else if is_outdated(scene, claim) && !is_held(scene, claim) && !is_blocked(scene, claim) {
+            missing.push(format!("claim {} is not what its pool would make today", object::name(claim)));
         }
     }
     for node in scene.nodes.values() {
-        if object::label(node, label::NODE_POOL).is_some() && is_empty(scene, node) {
+        let ours = object::label(node, label::NODE_POOL).is_some();
+        if ours && is_empty(scene, node) && !is_blocked(scene, node) {
             missing.push(format!("node {} is empty", object::name(node)));
         }
     }
     missing
 }
 
-/// A claim that another client deletes stays as long as a pod on its Node must not be disrupted.
+/// A claim that another client deletes stays as long as a pod on its Node cannot leave.
 fn waits_for_ever(scene: &Scene, claim: &Value) -> bool {
-    let protected = |pod: &Value| {
-        let annotations = pod.pointer("/metadata/annotations");
-        annotations.is_some_and(|all| all.get(annotation::DO_NOT_DISRUPT).is_some())
-    };
-    object::is_deleting(claim) && pods_on(scene, text(claim, "/status/nodeName")).any(protected)
+    object::is_deleting(claim) && is_held(scene, claim)
 }
 
-fn pods_on<'a>(scene: &'a Scene, node: &'a str) -> impl Iterator<Item = &'a Value> {
-    scene.pods.values().map(AsRef::as_ref).filter(move |pod| text(pod, "/spec/nodeName") == node)
+/// Whether a pod on the Node of a claim cannot leave.
+fn is_held(scene: &Scene, claim: &Value) -> bool {
+    let budgets: Vec<&Value> = scene.budgets.values().map(AsRef::as_ref).collect();
+    scene.pods_on(text(claim, "/status/nodeName")).any(|pod| stays(pod, &budgets).is_some())
+}
+
+/// Whether a claim of the same pool as this claim or Node waits for ever, which may use up the budget.
+fn is_blocked(scene: &Scene, object: &Value) -> bool {
+    let same = |other: &&Arc<Value>| pool_of(other) == pool_of(object);
+    scene.claims.values().filter(same).any(|other| waits_for_ever(scene, other))
 }
 
 fn is_empty(scene: &Scene, node: &Value) -> bool {
-    pods_on(scene, object::name(node)).next().is_none()
+    scene.pods_on(object::name(node)).next().is_none()
 }

@@ -7,7 +7,7 @@ use karpenter_kube_sim::apiserver::object;
 use karpenter_model::names::label;
 use serde_json::Value;
 
-use super::{Found, Scene, claim_of, is_disrupted};
+use super::{Found, Scene, claim_of};
 
 /// Looks at every pool.
 pub(super) fn look(scene: &Scene, cores: &BTreeMap<String, u32>, found: &mut Found) {
@@ -28,11 +28,15 @@ pub(super) fn look(scene: &Scene, cores: &BTreeMap<String, u32>, found: &mut Fou
     }
 }
 
-/// Whether the Node of an instance is being disrupted.
+/// Whether the Node of an instance was chosen for disruption, be it that it stays after all: what was launched in its place
+/// before that stays too.
 fn leaves(scene: &Scene, instance: &Instance) -> bool {
     let id = instance.id.as_str();
-    let node = scene.nodes.values().find(|node| object::text(node, "/spec/providerID").ends_with(id));
-    node.is_some_and(|node| is_disrupted(node))
+    scene
+        .chosen
+        .iter()
+        .filter_map(|key| scene.nodes.get(key))
+        .any(|node| object::text(node, "/spec/providerID").ends_with(id))
 }
 
 fn limit(pool: &Value) -> Option<u32> {

@@ -55,13 +55,15 @@ pub(super) fn claim(scene: &Scene, change: &Change, found: &mut Found) {
     }
 }
 
-/// A controller terminates instances: none whose claim names it and is not being deleted.
+/// A controller terminates instances: none that its claim names, or may come to name, while that is not being deleted.
 pub(super) fn terminating(scene: &Scene, ids: &[InstanceId]) -> Found {
     let mut found = Found::new();
     for instance in scene.alive().filter(|instance| ids.contains(&instance.id)) {
         let Some(claim) = scene.claim(claim_of(instance)) else { continue };
-        let names_it = object::text(claim, "/status/providerID").ends_with(instance.id.as_str());
-        if names_it && !object::is_deleting(claim) {
+        let named = object::text(claim, "/status/providerID");
+        // A claim that names none yet may be about to name this one.
+        let wanted = named.is_empty() || named.ends_with(instance.id.as_str());
+        if wanted && !object::is_deleting(claim) {
             found.push(("wanted machine", format!("{} is terminated, its claim is to stay", instance.id)));
         }
     }

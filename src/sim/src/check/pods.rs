@@ -27,15 +27,11 @@ pub(super) fn leaving(store: &Store, target: &Target, deletes: bool) -> Found {
     }
     if deletes && object::condition(&pod, "Ready") == Some("True") {
         for budget in objects(store, "policy", "poddisruptionbudgets") {
-            let covers = |pod: &Value| {
-                object::namespace(&budget) == object::namespace(pod)
-                    && label_selector_matches(&budget["spec"]["selector"], &pod["metadata"]["labels"])
-            };
-            if !covers(&pod) {
+            if !covers(&budget, &pod) {
                 continue;
             }
-            let covered =
-                objects(store, "", "pods").into_iter().filter(|pod| covers(pod)).collect::<Vec<_>>();
+            let pods = objects(store, "", "pods").into_iter();
+            let covered: Vec<_> = pods.filter(|pod| covers(&budget, pod)).collect();
             let allowed = allowed_disruptions(&budget, covered.iter().map(Arc::as_ref), |_| None);
             if allowed.disruptions < 1 {
                 found.push(("budget of pods", format!("{} is deleted, none may go", target.name)));
@@ -43,6 +39,12 @@ pub(super) fn leaving(store: &Store, target: &Target, deletes: bool) -> Found {
         }
     }
     found
+}
+
+/// Whether a disruption budget is about a pod.
+pub(super) fn covers(budget: &Value, pod: &Value) -> bool {
+    object::namespace(budget) == object::namespace(pod)
+        && label_selector_matches(&budget["spec"]["selector"], &pod["metadata"]["labels"])
 }
 
 /// Whether the claim of a node says how long its pods may keep it.

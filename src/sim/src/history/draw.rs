@@ -17,8 +17,12 @@ pub(super) fn history(number: u64) -> History {
     let faults = faults(&mut seed.stream("faults"));
     let pools = pools(&mut seed.stream("pools"));
     let mut random = seed.stream("workloads");
-    let workloads: Vec<Workload> =
+    let mut workloads: Vec<Workload> =
         (0..random.usize(1..4)).map(|number| workload(&format!("w{number}"), &mut random)).collect();
+    let mut random = seed.stream("second budgets");
+    for workload in &mut workloads {
+        workload.twice_guarded = one_in(&mut random, 8);
+    }
     let mut events = Vec::new();
     life(&mut seed.stream("life"), trouble, &pools, &workloads, &mut events);
     for fault in &faults {
@@ -57,6 +61,7 @@ fn workload(name: &str, random: &mut Rng) -> Workload {
         replicas: random.u32(1..6),
         millicores: [100, 400, 900, 1_500, 3_000][random.usize(..5)],
         guarded: random.u32(..3) == 0,
+        twice_guarded: false,
         do_not_disrupt: random.u32(..5) == 0,
         spread: random.u32(..4) == 0,
     }
@@ -109,6 +114,7 @@ fn strikes(fault: Fault, random: &mut Rng, trouble: Duration, events: &mut Vec<E
             Fault::WatchExpiries => What::Forget,
             Fault::Crashes => What::Crash(random.usize(..2), random.u32(..120)),
             Fault::Holds => What::Hold(random.usize(..2), Duration::from_secs(random.u64(5..60))),
+            Fault::AwsNoImages => What::NoImages(Duration::from_secs(random.u64(60..400))),
             _ => return,
         };
         events.push(Event { at, what });

@@ -30,17 +30,20 @@ pub(crate) async fn act(world: &Arc<World>, recorder: &mut Recorder, action: &Ac
             let which = Machines { capacity_type: Some(CapacityType::Spot), ..which.clone() };
             for instance in machines(world, &which) {
                 recorder.taken([instance.id.to_string()]);
+                world.truth.struck(&instance.id);
                 account.interrupt_spot(&instance.id)?;
             }
         }
         Action::Terminate(which) => {
             for instance in machines(world, which) {
                 recorder.taken([instance.id.to_string()]);
+                world.truth.struck(&instance.id);
                 account.terminate_behind_our_back(&instance.id)?;
             }
         }
         Action::Silence(which) => {
             for instance in machines(world, which) {
+                world.truth.struck(&instance.id);
                 world.agent.behave(instance.id.as_str(), Behaviour::Silent);
             }
         }
@@ -56,7 +59,10 @@ pub(crate) async fn act(world: &Arc<World>, recorder: &mut Recorder, action: &Ac
                 offerings(change.capacity_type, change.zone.as_ref(), change.instance_type.as_ref());
             account.scale_prices(&offerings, change.percent);
         }
-        Action::ReleaseImages(release) => account.release_images(&release.version),
+        Action::ReleaseImages(release) => {
+            account.release_images(&release.version);
+            world.truth.images_released();
+        }
         Action::DoomBoots(count) => account.doom_next_boots(*count),
         Action::NeverJoin(lasts) => {
             world.agent.behave_all(Behaviour::NeverJoins);

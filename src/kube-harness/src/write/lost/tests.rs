@@ -129,3 +129,15 @@ async fn patches_and_deletions_are_repeated_too_and_a_server_that_stays_away_is_
     let error = write::merge(&claims, "web-1", &change).await.unwrap_err();
     assert_eq!(error.to_string(), "cannot patch NodeClaim `web-1`");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_refused_for_a_conflict_is_not_taken_for_done_while_the_object_is_there() {
+    let server = server(&[]);
+    let (claims, faults) = (claims(&server), server.faults());
+    let created = write::create(&claims, &claim("web-1", "uid")).await.unwrap();
+    faults.inject(Rule::on("delete").resource("nodeclaims").times(1), Fault::Conflict);
+    let error = write::delete(&claims, "web-1", created.uid()).await.unwrap_err();
+    assert!(error.is_conflict(), "{error}");
+    assert!(!write::delete(&claims, "web-1", Some("of-another".to_owned())).await.unwrap());
+    assert!(write::delete(&claims, "web-1", created.uid()).await.unwrap());
+}

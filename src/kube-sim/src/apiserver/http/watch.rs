@@ -1,4 +1,4 @@
-//! Watches: a stream that reads the log whenever the revision moves.
+//! Watches: a stream that reads the log whenever its table was written to.
 //!
 //! A watcher pulls, the store never pushes: there is no channel that could overflow, and a slow client only falls
 //! behind until the log has forgotten what it needs (410).
@@ -38,10 +38,12 @@ struct Watch {
     view: View,
     bookmarks: bool,
     cursor: u64,
+    /// Whether the history was read at least once.
+    follows: bool,
     ready: VecDeque<Bytes>,
     ended: bool,
     deadline: Instant,
-    revision: Waiter<u64>,
+    changes: Waiter<u64>,
     breaks: Waiter<String>,
 }
 
@@ -65,10 +67,11 @@ pub(super) fn start(
         view,
         bookmarks: query.is_true("allowWatchBookmarks"),
         cursor: 0,
+        follows: false,
         ready: VecDeque::new(),
         ended: false,
         deadline: Instant::now() + timeout,
-        revision: server.subscribe(),
+        changes: server.subscribe(&target.resource.table()),
         breaks: server.faults().watch_breaks(),
     };
     watch.open(query)?;
@@ -124,7 +127,7 @@ impl Watch {
             if self.ended {
                 return None;
             }
-            self.revision.mark_seen();
+            self.changes.mark_seen();
             self.read_log();
             if self.ready.is_empty() && !self.ended {
                 self.sleep().await;
@@ -135,11 +138,13 @@ impl Watch {
     async fn sleep(&mut self) {
         tokio::select! {
             biased;
-            _changed = self.revision.changed() => {}
+            _changed = self.changes.changed() => {}
             () = broken(&mut self.breaks, &self.resource.plural) => self.ended = true,
             () = tokio::time::sleep_until(self.deadline) => {
                 self.ended = true;
                 if self.bookmarks {
+                    // Other tables have moved on meanwhile, and with them what can be resumed from.
+                    self.read_log();
                     self.ready.push_back(self.bookmark(&Value::Null));
                 }
             }
@@ -148,7 +153,10 @@ impl Watch {
 
     fn read_log(&mut self) {
         let server = self.server.clone();
-        server.read(|store| match store.changes_since(&self.resource.table(), self.cursor) {
+        // What a watch begins with may be older than the history; after that it has seen all there was.
+        let since = if self.follows { Store::unseen } else { Store::changes_since };
+        self.follows = true;
+        server.read(|store| match since(store, &self.resource.table(), self.cursor) {
             Ok(changes) => {
                 let events: Vec<Bytes> =
                     changes.iter().filter_map(|change| self.seen(change, store)).collect();

@@ -69,12 +69,19 @@ impl Log {
     }
 
     pub(super) fn since(&self, table: &TableName, revision: u64) -> Result<Vec<Change>, Refusal> {
-        let forgotten = self.tables.get(table).map_or(0, |w| w.forgotten).max(self.compacted);
-        if revision < forgotten {
-            let message = format!("too old resource version: {revision} ({forgotten})");
-            return Err(Refusal::expired(message));
+        if revision < self.compacted {
+            return Err(expired(revision, self.compacted));
         }
+        self.unseen(table, revision)
+    }
+
+    /// The same for those who have followed the table so far: a compaction takes nothing from them but changes of it
+    /// that they have not read.
+    pub(super) fn unseen(&self, table: &TableName, revision: u64) -> Result<Vec<Change>, Refusal> {
         let Some(window) = self.tables.get(table) else { return Ok(Vec::new()) };
+        if revision < window.forgotten {
+            return Err(expired(revision, window.forgotten));
+        }
         let first = window.changes.partition_point(|c| c.revision <= revision);
         Ok(window.changes.range(first..).cloned().collect())
     }
@@ -87,7 +94,12 @@ impl Log {
     pub(super) fn compact(&mut self, revision: u64) {
         self.compacted = revision;
         for window in self.tables.values_mut() {
+            window.forgotten = window.newest;
             window.changes.clear();
         }
     }
+}
+
+fn expired(revision: u64, forgotten: u64) -> Refusal {
+    Refusal::expired(format!("too old resource version: {revision} ({forgotten})"))
 }

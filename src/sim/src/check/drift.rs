@@ -1,0 +1,82 @@
+//! Drift needs a cause: a machine is said to have drifted only after what it is made from has changed. And it ends: at rest
+//! no machine is left that its pool would make otherwise.
+
+use std::collections::BTreeMap;
+
+use karpenter_kube_sim::apiserver::object::{self, Key};
+use karpenter_kube_sim::apiserver::store::{Change, ChangeKind};
+use karpenter_model::names::condition;
+use serde_json::Value;
+
+use super::{Found, Scene, pool_of};
+
+/// How long before its creation a claim may have been planned with an older template, in seconds: watches are late, and
+/// answers may take more than a minute.
+const OUTDATED: u64 = 180;
+
+/// When what machines are made from has changed, in seconds.
+#[derive(Default)]
+pub(super) struct Drift {
+    /// Templates of pools, by name.
+    templates: BTreeMap<String, u64>,
+    /// A node class, or the images there are.
+    classes: Option<u64>,
+    born: BTreeMap<Key, u64>,
+}
+
+impl Drift {
+    /// A pool changes.
+    pub(super) fn pool(&mut self, change: &Change, now: u64) {
+        if is_changed(change, "/spec/template") {
+            self.templates.insert(object::name(&change.object).to_owned(), now);
+        }
+    }
+
+    /// A node class changes.
+    pub(super) fn class(&mut self, change: &Change, now: u64) {
+        if is_changed(change, "/spec") {
+            self.classes = Some(now);
+        }
+    }
+
+    /// Other images are there.
+    pub(super) fn images(&mut self, now: u64) {
+        self.classes = Some(now);
+    }
+
+    /// A claim changes.
+    pub(super) fn claim(&mut self, change: &Change, now: u64, found: &mut Found) {
+        let key = Key::of(&change.object);
+        match change.kind {
+            ChangeKind::Added => drop(self.born.insert(key.clone(), now)),
+            ChangeKind::Deleted => {
+                self.born.remove(&key);
+                return;
+            }
+            ChangeKind::Modified => {}
+        }
+        let drifted = |claim: &Value| object::condition(claim, condition::DRIFTED) == Some("True");
+        if !drifted(&change.object) || change.previous.as_ref().is_some_and(|claim| drifted(claim)) {
+            return;
+        }
+        let pool = pool_of(&change.object);
+        let born = self.born.get(&key).copied().unwrap_or_default();
+        let causes = [self.templates.get(pool).copied(), self.classes];
+        if causes.iter().flatten().all(|at| at + OUTDATED < born) {
+            let what = format!("{} of pool {pool} is said to have drifted, nothing has changed", key.name);
+            found.push(("drift without cause", what));
+        }
+    }
+}
+
+/// Whether a part of an object is another one than before.
+fn is_changed(change: &Change, part: &str) -> bool {
+    change.previous.as_ref().is_some_and(|before| before.pointer(part) != change.object.pointer(part))
+}
+
+/// Whether a pool would make this claim with other labels today.
+pub(super) fn is_outdated(scene: &Scene, claim: &Value) -> bool {
+    let Some(pool) = scene.pools.get(&Key::new("", pool_of(claim))) else { return false };
+    let wanted = pool.pointer("/spec/template/metadata/labels").and_then(Value::as_object);
+    wanted.into_iter().flatten().any(|(key, value)| object::label(claim, key) != value.as_str())
+}

@@ -1,0 +1,131 @@
+//! Defects that are in how objects are read: what the API server sends is changed before the controller sees it.
+
+use karpenter_model::names::{annotation, condition, finalizer};
+use serde_json::{Value, json};
+
+use super::{Defect, SECOND_BUDGET};
+
+/// Message of a condition that is not true.
+const NOT_TRUE: &str = "planted";
+
+impl Defect {
+    /// Whether objects of this kind are misread.
+    pub(super) fn misreads(self, plural: &str) -> bool {
+        match self {
+            Self::BudgetOffByOne | Self::LimitsMisread | Self::NeverConsolidates => plural == "nodepools",
+            Self::ProtectionIgnored => plural == "pods",
+            Self::DriftsOnNoImages => plural == "ec2nodeclasses",
+            Self::OneBudgetSeen => plural == "poddisruptionbudgets",
+            Self::LostFinalizer
+            | Self::LimitsWithoutInFlight
+            | Self::ReplacementNotAwaited
+            | Self::HashStampedFirst
+            | Self::PromisesForgotten => plural == "nodeclaims",
+            _ => false,
+        }
+    }
+
+    /// Whether this object is not seen at all.
+    pub(super) fn overlooks(self, object: &Value) -> bool {
+        let name = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+        self == Self::OneBudgetSeen && name.ends_with(SECOND_BUDGET)
+    }
+
+    /// The object as it is read.
+    pub(super) fn misread(self, object: &mut Value) {
+        match self {
+            Self::BudgetOffByOne => {
+                for budget in object.pointer_mut("/spec/disruption/budgets").into_iter().flat_map(list) {
+                    let nodes = budget["nodes"].as_str().and_then(|text| text.parse::<u32>().ok());
+                    if let Some(nodes) = nodes {
+                        budget["nodes"] = json!((nodes + 1).to_string());
+                    }
+                }
+            }
+            Self::LimitsMisread => {
+                let cores = object.pointer("/spec/limits/cpu").and_then(|cpu| match cpu {
+                    Value::String(text) => text.parse::<u64>().ok(),
+                    other => other.as_u64(),
+                });
+                if let Some(cores) = cores {
+                    object["spec"]["limits"]["cpu"] = json!((2 * cores).to_string());
+                }
+            }
+            Self::NeverConsolidates => {
+                if let Some(after) = object.pointer_mut("/spec/disruption/consolidateAfter") {
+                    *after = json!("Never");
+                }
+            }
+            Self::ProtectionIgnored => without_annotation(object, annotation::DO_NOT_DISRUPT),
+            Self::DriftsOnNoImages => {
+                let none = object.pointer("/status/amis").and_then(Value::as_array).is_none_or(Vec::is_empty);
+                if none && object["status"].is_object() {
+                    object["status"]["amis"] =
+                        json!([{"id": "ami-none", "name": "none", "requirements": []}]);
+                }
+            }
+            Self::LimitsWithoutInFlight if is_joining(object) => set_cpu(object, "capacity"),
+            Self::PromisesForgotten if is_joining(object) => set_cpu(object, "allocatable"),
+            Self::ReplacementNotAwaited if is_joining(object) => {
+                let since = object["metadata"]["creationTimestamp"].clone();
+                if let Some(all) = object.pointer_mut("/status/conditions").and_then(Value::as_array_mut) {
+                    all.retain(|one| one["type"] != condition::INITIALIZED);
+                    all.push(json!({
+                        "type": condition::INITIALIZED, "status": "True", "reason": condition::INITIALIZED,
+                        "message": NOT_TRUE, "lastTransitionTime": since,
+                    }));
+                }
+            }
+            // What it writes is not there, and it does not notice.
+            Self::LostFinalizer if object["metadata"]["deletionTimestamp"].is_null() => {
+                object["metadata"]["finalizers"] = json!([finalizer::TERMINATION]);
+            }
+            Self::HashStampedFirst => without_annotation(object, annotation::POOL_HASH),
+            _ => {}
+        }
+    }
+}
+
+impl Defect {
+    /// A claim as it is written: what was misread is not made true by that.
+    pub(super) fn miswrite(self, claim: &mut Value) {
+        if self == Self::LostFinalizer
+            && let Some(all) = claim.pointer_mut("/metadata/finalizers").and_then(Value::as_array_mut)
+        {
+            all.retain(|one| one != finalizer::TERMINATION);
+        }
+        if self == Self::ReplacementNotAwaited {
+            for one in claim.pointer_mut("/status/conditions").into_iter().flat_map(list) {
+                if one["message"] == NOT_TRUE {
+                    one["status"] = json!("Unknown");
+                }
+            }
+        }
+    }
+}
+
+/// Whether a claim has a machine that has not registered.
+fn is_joining(claim: &Value) -> bool {
+    let is = |kind: &str| {
+        let all = claim.pointer("/status/conditions").and_then(Value::as_array);
+        all.into_iter().flatten().any(|one| one["type"] == kind && one["status"] == "True")
+    };
+    is(condition::LAUNCHED) && !is(condition::REGISTERED)
+}
+
+/// So little processing power that it amounts to none.
+fn set_cpu(claim: &mut Value, of: &str) {
+    if let Some(amounts) = claim.pointer_mut(&format!("/status/{of}")).filter(|amounts| amounts.is_object()) {
+        amounts["cpu"] = json!("1m");
+    }
+}
+
+fn without_annotation(object: &mut Value, name: &str) {
+    if let Some(given) = object.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
+        given.remove(name);
+    }
+}
+
+fn list(value: &mut Value) -> impl Iterator<Item = &mut Value> {
+    value.as_array_mut().into_iter().flatten()
+}

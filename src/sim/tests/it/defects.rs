@@ -1,0 +1,69 @@
+//! Every planted defect is found, by the rule it breaks; and what finds it is the defect: the same history without it breaks
+//! none.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use karpenter_sim::{Defect, History, Outcome, run};
+
+/// Each with a seed that finds it soon; few seeds find all, because each has to be played without a defect too.
+const PLANTED: [(Defect, u64, &str); 19] = [
+    (Defect::NoClientToken, 16, "one machine per claim"),
+    (Defect::Untagged, 0, "unowned machine"),
+    (Defect::SwallowedTermination, 9, "liveness"),
+    (Defect::LostFinalizer, 6, "machine outlives claim"),
+    (Defect::BudgetOffByOne, 6, "budget"),
+    (Defect::LimitsMisread, 3, "limit"),
+    (Defect::ProtectionIgnored, 2, "do-not-disrupt"),
+    (Defect::DeletedNotEvicted, 7, "budget of pods"),
+    (Defect::DeletionsMissed, 19, "machines for pods"),
+    (Defect::NeverConsolidates, 14, "liveness"),
+    (Defect::LeaseOfItsOwn, 0, "one leader"),
+    (Defect::LeadsOn, 0, "one leader"),
+    (Defect::CollectsWithoutGrace, 106, "wanted machine"),
+    (Defect::DriftsOnNoImages, 0, "drift without cause"),
+    (Defect::LimitsWithoutInFlight, 16, "limit"),
+    (Defect::ReplacementNotAwaited, 6, "replacement first"),
+    (Defect::HashStampedFirst, 0, "liveness"),
+    (Defect::OneBudgetSeen, 54, "node that cannot drain"),
+    (Defect::PromisesForgotten, 16, "machines for pods"),
+];
+
+fn play(seed: u64, defect: Option<Defect>) -> Outcome {
+    let history = History::of(seed);
+    run(&defect.map_or_else(|| history.clone(), |defect| history.clone().with_defect(defect)), false).unwrap()
+}
+
+/// Does something for each of a list, on two threads.
+fn each<T: Sync>(all: &[T], act: impl Fn(&T) + Sync) {
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while let Some(one) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    act(one);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn every_planted_defect_is_found() {
+    let planted: BTreeSet<Defect> = PLANTED.iter().map(|(defect, ..)| *defect).collect();
+    assert_eq!(planted, Defect::ALL.into_iter().collect(), "each is planted");
+    each(&PLANTED, |(defect, seed, rule)| {
+        let outcome = play(*seed, Some(*defect));
+        let rules: Vec<&str> = outcome.violations.iter().map(|violation| violation.rule).collect();
+        assert!(rules.contains(rule), "{defect:?}: seed {seed} finds {rules:?} instead of `{rule}`");
+    });
+}
+
+#[test]
+fn the_histories_that_find_defects_break_no_rule_without_them() {
+    let seeds: BTreeSet<u64> = PLANTED.iter().map(|(_, seed, _)| *seed).collect();
+    each(&seeds.into_iter().collect::<Vec<u64>>(), |seed| {
+        let outcome = play(*seed, None);
+        assert!(outcome.violations.is_empty(), "seed {seed}: {:?}", outcome.violations);
+    });
+}
