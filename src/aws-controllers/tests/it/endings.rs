@@ -49,7 +49,7 @@ fn claim(name: &str, pool: &str, instance_type: &str) -> Value {
     })
 }
 
-async fn launched(world: &World, pool: &str, count: usize) -> bool {
+fn launched(world: &World, pool: &str, count: usize) -> bool {
     let of_pool = |claim: &&NodeClaim| {
         claim.labels().get("karpenter.sh/nodepool").is_some_and(|name| name == pool)
             && claim.status.as_ref().is_some_and(|status| status.provider_id.is_some())
@@ -69,7 +69,7 @@ async fn within(limit: Duration, every: Duration, what: &str, reached: impl Asyn
 async fn launch(world: &World, round: usize, each: usize) -> Duration {
     let started = Instant::now();
     one_per_node(world, &format!("beside-{round}"), each, "beside");
-    within(5 * MINUTE, SOON, "machines beside", async || launched(world, "beside", round * each).await).await;
+    within(5 * MINUTE, SOON, "machines beside", async || launched(world, "beside", round * each)).await;
     started.elapsed()
 }
 

@@ -33,7 +33,7 @@ fn is_drifted(claim: &NodeClaim) -> bool {
     conditions.into_iter().any(|one| one.kind == "Drifted" && one.status == ConditionStatus::True)
 }
 
-async fn names(world: &World) -> BTreeSet<String> {
+fn names(world: &World) -> BTreeSet<String> {
     claims(world).iter().map(ResourceExt::name_any).collect()
 }
 
@@ -58,7 +58,7 @@ async fn show(world: &World, shown: bool) {
 #[tokio::test(start_paused = true)]
 async fn answers_without_images_subnets_groups_and_types_make_no_node_drift() {
     let world = running(3).await;
-    let (before, instances) = (names(&world).await, world.account.live_instances().len());
+    let (before, instances) = (names(&world), world.account.live_instances().len());
     show(&world, false).await;
     world.account.inject(Fault::fail("DescribeInstanceTypes", "InternalError"));
     world.account.inject(Fault::fail("DescribeInstanceTypeOfferings", "InternalError"));
@@ -70,7 +70,7 @@ async fn answers_without_images_subnets_groups_and_types_make_no_node_drift() {
     world.until_condition("default", "AMIsReady", (ConditionStatus::False, "AMINotFound")).await;
     let unharmed = async || {
         assert!(!claims(&world).iter().any(is_drifted));
-        assert_eq!(names(&world).await, before);
+        assert_eq!(names(&world), before);
         assert_eq!(world.account.live_instances().len(), instances);
     };
     for _ in 0..60 {

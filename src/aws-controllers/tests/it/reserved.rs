@@ -34,7 +34,7 @@ async fn running(reservation: CapacityReservation) -> World {
     world
 }
 
-async fn node(world: &World) -> Node {
+fn node(world: &World) -> Node {
     world.all::<Node>().remove(0)
 }
 
@@ -45,7 +45,7 @@ async fn reservations_are_in_the_status_and_used_first() {
     assert_eq!(ready.map(|(status, _)| status), Some(True));
     let shown = world.get("default").await.unwrap().status.unwrap().capacity_reservations;
     assert_eq!(shown.iter().map(|one| one.id.as_str()).collect::<Vec<_>>(), ["cr-1"]);
-    for labels in [workload::claims(&world)[0].labels(), node(&world).await.labels()] {
+    for labels in [workload::claims(&world)[0].labels(), node(&world).labels()] {
         assert_eq!(labels[label::CAPACITY_TYPE], "reserved");
         assert_eq!(labels[aws::CAPACITY_RESERVATION_ID], "cr-1");
     }
@@ -62,7 +62,7 @@ async fn what_outlives_its_reservation_is_called_on_demand_and_stays() {
     world.account.end_reservation(&"cr-1".into());
     world
         .until("claim and Node say so", async || {
-            let (claims, node) = (workload::claims(&world), node(&world).await);
+            let (claims, node) = (workload::claims(&world), node(&world));
             [claims[0].labels(), node.labels()].into_iter().all(|labels| {
                 labels[label::CAPACITY_TYPE] == "on-demand"
                     && aws::RESERVED_CAPACITY.iter().all(|key| !labels.contains_key(*key))

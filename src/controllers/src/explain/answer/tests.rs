@@ -4,6 +4,7 @@ use karpenter_model::report::ReasonCode;
 use karpenter_model::{DisruptionReason, Method, PodKey};
 
 use super::*;
+use crate::explain::launches::Launches;
 use crate::explain::{Provisioning, Refused};
 
 fn at(second: i64) -> Timestamp {
@@ -71,6 +72,7 @@ fn known() -> Known {
             ]
             .into(),
         }),
+        launches: Launches::default(),
         refused: Refused::default(),
     }
 }
