@@ -4,7 +4,9 @@
 //! export. [`World`] makes the controller's own snapshot of them, [`forecast`] asks the controller's own engine and audit,
 //! and an export writes the objects so that another process plans the same. Nothing here does I/O or reads a clock.
 
+mod buffers;
 mod export;
+mod fixed;
 #[cfg(test)]
 mod fixture;
 mod forecast;
@@ -12,6 +14,7 @@ mod help;
 mod lint;
 mod objects;
 mod offerings;
+mod overlays;
 mod settle;
 mod stand_in;
 #[cfg(test)]

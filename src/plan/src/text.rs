@@ -57,15 +57,18 @@ impl Forecast {
 
     fn write_removals(&self, out: &mut String) -> std::fmt::Result {
         let nodes: usize = self.removals.iter().map(|removal| removal.nodes.len()).sum();
-        if nodes + self.expired.len() == 0 {
+        if nodes + self.expired.len() + self.surplus.len() == 0 {
             return Ok(());
         }
-        writeln!(out, "\nRemove {}", count(nodes + self.expired.len(), "node"))?;
+        writeln!(out, "\nRemove {}", count(nodes + self.expired.len() + self.surplus.len(), "node"))?;
         for removal in &self.removals {
             self.write_removal(out, removal)?;
         }
         for machine in &self.expired {
             writeln!(out, "  - {}\n      because it is older than its expireAfter", described(machine))?;
+        }
+        for machine in &self.surplus {
+            writeln!(out, "  - {}\n      because its pool has more nodes than replicas", described(machine))?;
         }
         Ok(())
     }
