@@ -20,6 +20,7 @@ use serde::Serialize;
 
 use crate::fixed::{Fixed, fixed};
 use crate::help::help;
+use crate::picture::{Decided, Picture, price_of};
 
 /// Everything that would happen now, and why.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -51,6 +52,9 @@ pub struct Forecast {
     pub findings: Vec<String>,
     /// What there is to say about how the plan was made.
     pub notes: Vec<String>,
+    /// What the page draws.
+    #[serde(skip)]
+    pub(crate) picture: Picture,
 }
 
 /// The plan in one word.
@@ -225,6 +229,15 @@ pub fn forecast(snapshot: &Snapshot, mut notes: Vec<String>) -> Forecast {
         (true, true) => Verdict::Changes,
         (true, false) => Verdict::Unchanged,
     };
+    let gone =
+        surplus.iter().chain(&expired).filter_map(|node| Some(node.claim.as_ref()?.name.clone())).collect();
+    let picture = Picture::of(&Decided {
+        snapshot,
+        launches: &launches,
+        nominations: &plan.nominations,
+        commands: &commands,
+        gone: &gone,
+    });
     let nominated = plan.nominations.iter().map(nominated).collect();
     Forecast {
         at: snapshot.now,
@@ -240,6 +253,7 @@ pub fn forecast(snapshot: &Snapshot, mut notes: Vec<String>) -> Forecast {
         pools: pools(snapshot, &report, &decision),
         findings,
         notes,
+        picture,
     }
 }
 
@@ -390,14 +404,6 @@ fn machine(node: &Node, snapshot: &Snapshot) -> Machine {
         price: price_of(node, snapshot).unwrap_or(Price::ZERO),
         pods: pods.collect(),
     }
-}
-
-/// What a node costs, by the offering it was bought through.
-fn price_of(node: &Node, snapshot: &Snapshot) -> Option<Price> {
-    let types = snapshot.instance_types.get(&node.pool()?)?;
-    let name = node.instance_type()?;
-    let of_type: &InstanceType = types.iter().find(|one| one.name == name)?;
-    of_type.bought_through(node, &snapshot.registry).map(|offering| offering.price)
 }
 
 fn prices(snapshot: &Snapshot, surplus: &[&Node], launches: &[Launch], commands: &[Command]) -> Prices {
