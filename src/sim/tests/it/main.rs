@@ -2,5 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "tests stop where something is missing")]
 
+mod foresight;
 mod repeat;
 mod swarm;
