@@ -15,8 +15,6 @@ use super::observed::Observed;
 
 /// What one pass of the controller starts is started within this time.
 const PASS: Duration = Duration::from_secs(3);
-/// A change under a running controller is taken in within this time.
-const TAKEN_IN: Duration = Duration::from_secs(1);
 /// Claims for waiting pods are created within this time: watches, the batch of pods, and the plan.
 const PROVISION: Duration = Duration::from_secs(8);
 
@@ -63,12 +61,6 @@ fn removals(forecast: &Forecast, observed: &Observed) -> Vec<String> {
         differences.push(format!("nodes {surplus:?} were to be given up, {given_up:?} were"));
     }
     let first = leaving.values().min().copied();
-    // A pass in the moment of the change finds part of it carried out: some machines marked as drifted, others not yet.
-    let torn = first.is_some_and(|first| first < TAKEN_IN);
-    let is_seen = |removal: &&Removal| {
-        !torn || removal.nodes.iter().all(|node| leaving.contains_key(node.name.as_str()))
-    };
-    let at_once: Vec<&Removal> = at_once.into_iter().filter(is_seen).collect();
     let waits = later.first().map_or(Duration::ZERO, |removal| {
         Duration::try_from(forecast.at.duration_until(removal.not_before)).unwrap_or_default()
     });
@@ -90,11 +82,6 @@ fn removals(forecast: &Forecast, observed: &Observed) -> Vec<String> {
         }
         foreseen_claims.extend(removals.iter().flat_map(|removal| &removal.replacements));
         seen_claims.extend(observed.claims.iter().filter(|(at, _)| within(*at)).map(|(_, claim)| &**claim));
-    }
-    let planned = forecast.removals.iter().flat_map(|removal| &removal.nodes);
-    let planned: BTreeSet<&str> = planned.map(|node| node.name.as_str()).collect();
-    if torn && leaving.keys().any(|node| !planned.contains(node)) {
-        differences.push(format!("of {leaving:?} no more than {planned:?} were to go"));
     }
     if forecast.removals.is_empty() {
         if !leaving.is_empty() {
