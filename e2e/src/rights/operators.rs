@@ -43,6 +43,18 @@ pub async fn doctor(control: &Control) -> Result<()> {
     Ok(())
 }
 
+/// Every call of `karpenter plan`, signed by `caller`, is one that docs/plan.md lists.
+pub async fn plan(control: &Control, caller: &str) -> Result<()> {
+    let page = include_str!("../../../docs/plan.md");
+    let listed = page.split("```text\n").nth(1).and_then(|rest| rest.split("```").next());
+    let actions: Vec<&str> = listed.context("docs/plan.md lists the actions")?.lines().collect();
+    let document = json!({
+        "Version": "2012-10-17",
+        "Statement": [{"Sid": "Plan", "Effect": "Allow", "Action": actions, "Resource": "*"}],
+    });
+    check(control, caller, Policy::of_identity(&document.to_string())?).await.map(drop)
+}
+
 /// What doctor asks only of accounts that are otherwise than the emulated one.
 const SELDOM: &[&str] = &[
     // Of queues and volumes that a key of the customer's encrypts.

@@ -16,7 +16,7 @@ use anyhow::{Context, Result, bail, ensure};
 use karpenter_e2e::account::moto::{MotoAccount, Options};
 use karpenter_e2e::cluster::local::{self, LocalCluster};
 use karpenter_e2e::world::World;
-use karpenter_e2e::{command_line, manifests, prepare};
+use karpenter_e2e::{command_line, manifests, prepare, rights};
 use tokio::process::Command;
 
 use super::skipped::skip;
@@ -301,6 +301,7 @@ async fn readme_leads_from_a_cluster_to_a_controller_and_back() {
     let account = account().await.expect("the account starts");
     let cluster = LocalCluster::start(local::Options::default()).await.expect("the control plane starts");
     furnish(&cluster).await.unwrap();
+    try_it(&account, &cluster).await.unwrap();
     let desk = Desk::new(&account, Some(cluster.kubeconfig())).unwrap();
     // A cluster that has never heard of Karpenter is no sick one.
     desk.follow(&["karpenter doctor --cluster-name prod".to_owned()]).await.unwrap();
@@ -315,6 +316,42 @@ async fn readme_leads_from_a_cluster_to_a_controller_and_back() {
     cluster.stop().await.unwrap();
     account.stop().await.unwrap();
 }
+
+/// What README says to try on a cluster that has never heard of Karpenter, by a service account that may only look; the calls
+/// of AWS are those docs/plan.md lists.
+async fn try_it(account: &MotoAccount, cluster: &LocalCluster) -> Result<()> {
+    let rights = fs::read_to_string(prepare::cache::repository().join("docs/examples/plan-rights.yaml"))?;
+    for document in manifests::documents(&rights)? {
+        manifests::apply_json(&cluster.client(), document).await?;
+    }
+    let reader = cluster.service_account_kubeconfig("kube-system", "karpenter-plan").await?;
+    let mut desk = Desk::new(account, Some(&reader))?;
+    desk.environment.push(("AWS_ACCESS_KEY_ID".to_owned(), PLANNER.to_owned()));
+    let commands = commands("README.md", "## Try it on your cluster");
+    for needed in ["karpenter plan --cluster-name prod --what-if", "karpenter export", "karpenter plan -f"] {
+        ensure!(commands.iter().any(|command| command.starts_with(needed)), "README does not say `{needed}`");
+    }
+    let special: &[Expected] = &[
+        // What is printed goes into a file. Pods of the cluster itself may wait for nodes, or not.
+        ("karpenter plan --cluster-name prod --what-if pool.yaml --what-if pods.yaml --output html", -1, ""),
+        ("karpenter plan --cluster-name prod --what-if", -1, "x pool `general`"),
+        ("karpenter export", 0, "note:"),
+        ("karpenter plan --cluster-name prod", -1, "does not know NodePools"),
+        ("karpenter plan -f", -1, "No pools."),
+    ];
+    desk.follow_and_expect(&commands, special).await?;
+    let page = fs::read_to_string(desk.folder.path().join("plan.html"))?;
+    ensure!(page.contains("Plan for cluster prod"), "no page: {page}");
+    let without_aws = format!("karpenter plan {OF_MEMORY}");
+    desk.environment.retain(|(name, _)| !name.starts_with("AWS_"));
+    desk.follow_and_expect(&[without_aws], &[("karpenter plan", -1, "x pool `general`")]).await?;
+    rights::operators::plan(account.control(), PLANNER).await
+}
+
+/// Who signs the calls of a plan.
+const PLANNER: &str = "planner";
+/// A plan for which no account is asked.
+const OF_MEMORY: &str = "--offerings memory --what-if pool.yaml --what-if pods.yaml";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn install_with_the_binary_is_as_the_page_says() {

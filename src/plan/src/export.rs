@@ -13,6 +13,7 @@ use karpenter_model::{PoolName, Zone};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::buffers;
 use crate::objects::Objects;
 use crate::offerings::{API_VERSION, INSTANCE_TYPE, Offerings};
 
@@ -91,8 +92,10 @@ pub(crate) fn stream(
     let mut documents = vec![
         json!({"apiVersion": API_VERSION, "kind": HEADER, "metadata": {"name": "export"}, "spec": header}),
     ];
-    let read = objects.all().filter(|(key, _)| key.kind != INSTANCE_TYPE);
+    let read =
+        objects.all().filter(|(key, _)| ![INSTANCE_TYPE, buffers::TEMPLATE].contains(&key.kind.as_str()));
     documents.extend(read.filter_map(|(key, object)| fields::kept(&key.kind, object)));
+    documents.extend(buffers::written(objects).iter().filter_map(|one| fields::kept(buffers::TEMPLATE, one)));
     documents.extend(offerings.written());
     if anonymous {
         documents = anonymous::anonymous(documents);

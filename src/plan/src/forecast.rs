@@ -13,12 +13,14 @@ use karpenter_lifecycle::step::{DeletionCause, Effect};
 use karpenter_model::plan::command::{Candidate, Command};
 use karpenter_model::report::{Reason, ReasonCode};
 use karpenter_model::{
-    DisruptionReason, InstanceType, Launch, Node, NodeName, NodeOutcome, Nomination, OfferingRef, Plan,
-    PodOutcome, PoolName, PoolOutcome, Price, Report, Resources, Snapshot, Target,
+    ClaimName, DisruptionReason, InstanceType, Launch, Node, NodeName, NodeOutcome, Nomination, OfferingRef,
+    Plan, PodOutcome, PoolName, PoolOutcome, Price, Report, Resources, Snapshot, Target,
 };
 use serde::Serialize;
 
+use crate::fixed::{Fixed, fixed};
 use crate::help::help;
+use crate::picture::{Decided, Picture, price_of};
 
 /// Everything that would happen now, and why.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -36,6 +38,8 @@ pub struct Forecast {
     pub removals: Vec<Removal>,
     /// Nodes that are older than they may be and go whatever runs on them.
     pub expired: Vec<Machine>,
+    /// Nodes of pools with a fixed number that are too many.
+    pub surplus: Vec<Machine>,
     /// Pods that would stay pending, by name.
     pub pending: Vec<Waiting>,
     /// Pods that fit on nodes that are there or coming.
@@ -48,6 +52,9 @@ pub struct Forecast {
     pub findings: Vec<String>,
     /// What there is to say about how the plan was made.
     pub notes: Vec<String>,
+    /// What the page draws.
+    #[serde(skip)]
+    pub(crate) picture: Picture,
 }
 
 /// The plan in one word.
@@ -194,7 +201,10 @@ pub struct PoolLine {
 }
 
 /// What would happen to the cluster of `snapshot`; `notes` are passed on.
-pub fn forecast(snapshot: &Snapshot, notes: Vec<String>) -> Forecast {
+pub fn forecast(snapshot: &Snapshot, mut notes: Vec<String>) -> Forecast {
+    let Fixed { launches: of_fixed, snapshot, surplus, notes: limited } = fixed(snapshot);
+    notes.extend(limited);
+    let snapshot = &snapshot;
     let (plan, report) = karpenter_engine::plan(snapshot);
     let mut findings = Vec::new();
     let plan = sound_plan(snapshot, plan, &mut findings);
@@ -208,27 +218,42 @@ pub fn forecast(snapshot: &Snapshot, notes: Vec<String>) -> Forecast {
         wrong.is_empty()
     });
     let expired: Vec<&Node> = expired(snapshot).collect();
-    let pending = waiting(&report);
-    let changes = !plan.launches.is_empty() || !commands.is_empty() || !expired.is_empty();
+    notes.extend(without_room(snapshot, &report));
+    let pending = waiting(snapshot, &report);
+    let surplus: Vec<&Node> =
+        snapshot.nodes.iter().map(|node| &**node).filter(|node| is_of(node, &surplus)).collect();
+    let launches: Vec<Launch> = of_fixed.into_iter().chain(plan.launches).collect();
+    let changes = !launches.is_empty() || !commands.is_empty() || !expired.is_empty() || !surplus.is_empty();
     let verdict = match (pending.is_empty(), changes) {
         (false, _) => Verdict::PodsWait,
         (true, true) => Verdict::Changes,
         (true, false) => Verdict::Unchanged,
     };
+    let gone =
+        surplus.iter().chain(&expired).filter_map(|node| Some(node.claim.as_ref()?.name.clone())).collect();
+    let picture = Picture::of(&Decided {
+        snapshot,
+        launches: &launches,
+        nominations: &plan.nominations,
+        commands: &commands,
+        gone: &gone,
+    });
     let nominated = plan.nominations.iter().map(nominated).collect();
     Forecast {
         at: snapshot.now,
         verdict,
-        price: prices(snapshot, &plan.launches, &commands),
-        launches: plan.launches.iter().map(launched).collect(),
+        price: prices(snapshot, &surplus, &launches, &commands),
+        launches: launches.iter().map(launched).collect(),
         removals: commands.iter().map(|command| removal(command, snapshot)).collect(),
         expired: expired.into_iter().map(|node| machine(node, snapshot)).collect(),
+        surplus: surplus.into_iter().map(|node| machine(node, snapshot)).collect(),
         pending,
         nominated,
         staying: staying(snapshot, &decision),
         pools: pools(snapshot, &report, &decision),
         findings,
         notes,
+        picture,
     }
 }
 
@@ -243,12 +268,22 @@ fn sound_plan(snapshot: &Snapshot, plan: Plan, findings: &mut Vec<String>) -> Pl
 /// The controller's promise ends after a while; by then the pods are there.
 fn nominated_in(snapshot: &Snapshot, plan: &Plan) -> Snapshot {
     let mut snapshot = snapshot.clone();
-    let taken: BTreeSet<&str> = plan.nominations.iter().map(|one| target(&one.target)).collect();
+    // How many pods each takes that exist, and how many that stand for room.
+    let mut taken: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    let virtual_pods: BTreeSet<_> =
+        snapshot.pending.iter().filter(|pod| pod.is_virtual()).map(|pod| pod.key.clone()).collect();
+    for one in &plan.nominations {
+        let (pods, room) = taken.entry(target(&one.target)).or_default();
+        *if virtual_pods.contains(&one.pod) { room } else { pods } += 1;
+    }
     for node in &mut snapshot.nodes {
         let names =
             [node.name.as_ref().map(NodeName::as_str), node.claim.as_ref().map(|claim| claim.name.as_str())];
-        if names.into_iter().flatten().any(|name| taken.contains(name)) {
-            *node = Arc::new(Node { nominated_until: Some(Timestamp::MAX), ..Node::clone(node) });
+        let found = names.into_iter().flatten().find_map(|name| taken.get(name)).copied();
+        if let Some((pods, room)) = found {
+            let nominated_until = if pods > 0 { Some(Timestamp::MAX) } else { node.nominated_until };
+            let buffer_pods = node.buffer_pods + room;
+            *node = Arc::new(Node { nominated_until, buffer_pods, ..Node::clone(node) });
         }
     }
     snapshot
@@ -269,8 +304,31 @@ fn expired(snapshot: &Snapshot) -> impl Iterator<Item = &Node> {
     snapshot.nodes.iter().map(|node| &**node).filter(move |node| due(node))
 }
 
-fn waiting(report: &Report) -> Vec<Waiting> {
-    let waits = report.pods.iter().filter_map(|(pod, outcome)| {
+/// Whether a machine is of one of these claims.
+fn is_of(node: &Node, claims: &[ClaimName]) -> bool {
+    node.claim.as_ref().is_some_and(|claim| claims.contains(&claim.name))
+}
+
+/// Buffers whose room is nowhere, which no pod waits for.
+fn without_room(snapshot: &Snapshot, report: &Report) -> Vec<String> {
+    let mut missing: BTreeMap<String, usize> = BTreeMap::new();
+    for pod in &snapshot.pending {
+        let placed = report.pods.get(&pod.key).is_none_or(PodOutcome::is_placed);
+        if let Some(buffer) = pod.buffer.as_ref().filter(|_| !placed) {
+            *missing.entry(buffer.to_string()).or_default() += 1;
+        }
+    }
+    let said = |(buffer, pods): (String, usize)| {
+        format!("buffer `{buffer}` lacks room for {pods} of its pods, which no pool can give")
+    };
+    missing.into_iter().map(said).collect()
+}
+
+fn waiting(snapshot: &Snapshot, report: &Report) -> Vec<Waiting> {
+    let virtual_pods: BTreeSet<_> =
+        snapshot.pending.iter().filter(|pod| pod.is_virtual()).map(|pod| &pod.key).collect();
+    let real = report.pods.iter().filter(|(pod, _)| !virtual_pods.contains(pod));
+    let waits = real.filter_map(|(pod, outcome)| {
         let mut reasons: Vec<Why> = match outcome {
             PodOutcome::Ignored(reasons) => reasons.iter().map(|reason| why(reason, None)).collect(),
             PodOutcome::Unschedulable(refusals) => {
@@ -348,21 +406,16 @@ fn machine(node: &Node, snapshot: &Snapshot) -> Machine {
     }
 }
 
-/// What a node costs, by the offering it was bought through.
-fn price_of(node: &Node, snapshot: &Snapshot) -> Option<Price> {
-    let types = snapshot.instance_types.get(&node.pool()?)?;
-    let name = node.instance_type()?;
-    let of_type: &InstanceType = types.iter().find(|one| one.name == name)?;
-    of_type.bought_through(node, &snapshot.registry).map(|offering| offering.price)
-}
-
-fn prices(snapshot: &Snapshot, launches: &[Launch], commands: &[Command]) -> Prices {
-    let managed = snapshot.nodes.iter().filter(|node| node.is_managed() && !node.is_leaving());
+fn prices(snapshot: &Snapshot, surplus: &[&Node], launches: &[Launch], commands: &[Command]) -> Prices {
+    let goes = |node: &Node| surplus.iter().any(|one| one.id == node.id);
+    let managed =
+        snapshot.nodes.iter().filter(|node| node.is_managed() && (!node.is_leaving() || goes(node)));
     let known: Vec<Option<Price>> = managed.map(|node| price_of(node, snapshot)).collect();
     let now: Price = known.iter().flatten().copied().sum();
     let new = launches.iter().filter_map(|launch| launch.cheapest.as_ref()).map(|one| one.price).sum();
     let saved: Price = commands.iter().map(|command| command.savings).sum();
-    let after = now.saturating_add(new).saturating_sub(saved);
+    let gone: Price = surplus.iter().filter_map(|node| price_of(node, snapshot)).sum();
+    let after = now.saturating_add(new).saturating_sub(saved).saturating_sub(gone);
     Prices { now, after, unknown_nodes: known.iter().filter(|price| price.is_none()).count() }
 }
 

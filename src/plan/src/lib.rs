@@ -4,14 +4,19 @@
 //! export. [`World`] makes the controller's own snapshot of them, [`forecast`] asks the controller's own engine and audit,
 //! and an export writes the objects so that another process plans the same. Nothing here does I/O or reads a clock.
 
+mod buffers;
 mod export;
+mod fixed;
 #[cfg(test)]
 mod fixture;
 mod forecast;
 mod help;
+mod html;
 mod lint;
 mod objects;
 mod offerings;
+mod overlays;
+mod picture;
 mod settle;
 mod stand_in;
 #[cfg(test)]
@@ -21,11 +26,12 @@ mod what_if;
 mod workloads;
 mod world;
 
+pub use buffers::template_of;
 pub use export::{About, is_export, settings_of};
-pub use forecast::{Forecast, Verdict, forecast};
+pub use forecast::{Forecast, Launched, Removal, Verdict, forecast};
 pub use lint::{LintFinding, LintSeverity, lint, lint_text, near};
 pub use objects::{Objects, Unreadable};
 pub use offerings::Offerings;
-pub use stand_in::{region_of, resolve};
+pub use stand_in::{region_of, resolve, zones_of_nodes};
 pub use what_if::{PriceChange, WhatIf};
 pub use world::{ExportError, Ground, World};

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 /// Kinds whose objects are in a namespace, which is `default` when a manifest does not say.
-const NAMESPACED: [&str; 13] = [
+const NAMESPACED: [&str; 14] = [
+    "BufferTemplate",
     "CapacityBuffer",
     "DaemonSet",
     "Deployment",
@@ -120,6 +121,11 @@ impl Objects {
             }
         }
         self.put(object);
+    }
+
+    /// The object with this key.
+    pub(crate) fn get(&self, key: &ObjectKey) -> Option<&Value> {
+        self.by_key.get(key)
     }
 
     /// Takes an object out.

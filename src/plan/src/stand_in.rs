@@ -15,6 +15,13 @@ pub fn region_of(objects: &[Value]) -> Option<String> {
     zones.into_iter().find_map(region)
 }
 
+/// The zones that nodes are in, by name.
+pub fn zones_of_nodes(objects: &[Value]) -> Vec<String> {
+    let nodes = objects.iter().filter(|object| object["kind"] == "Node");
+    let zones: std::collections::BTreeSet<&str> = nodes.flat_map(zones_in).collect();
+    zones.into_iter().map(str::to_owned).collect()
+}
+
 fn zones_in(object: &Value) -> Vec<&str> {
     let mut zones = Vec::new();
     if let Some(zone) = object.pointer("/metadata/labels").and_then(|labels| labels[label::ZONE].as_str()) {
@@ -52,7 +59,8 @@ mod tests {
     #[test]
     fn the_region_is_that_of_the_zones_objects_name() {
         let node = json!({"kind": "Node", "metadata": {"labels": {label::ZONE: "eu-west-1b"}}});
-        assert_eq!(region_of(&[node]).as_deref(), Some("eu-west-1"));
+        assert_eq!(region_of(std::slice::from_ref(&node)).as_deref(), Some("eu-west-1"));
+        assert_eq!(zones_of_nodes(&[node]), ["eu-west-1b"]);
         let pool = json!({"kind": "NodePool", "spec": {"template": {"spec": {"requirements": [
             {"key": label::ZONE, "operator": "In", "values": ["us-east-2a"]},
         ]}}}});

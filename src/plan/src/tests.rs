@@ -6,6 +6,7 @@ use expect_test::{Expect, expect};
 use jiff::Timestamp;
 use karpenter_cloud::NodeClassKind;
 use karpenter_model::names::label;
+use karpenter_model::settings::FeatureGates;
 use karpenter_model::{LabelRegistry, Settings};
 use serde_json::{Value, json};
 
@@ -16,15 +17,22 @@ const AT: &str = "2026-01-02T00:00:00Z";
 const CREATED: &str = "2026-01-01T00:00:00Z";
 
 fn world(objects: Vec<Value>, what_if: WhatIf) -> World {
+    gated(objects, what_if, |_| {})
+}
+
+/// The same with some feature gates changed.
+fn gated(objects: Vec<Value>, what_if: WhatIf, change: impl FnOnce(&mut FeatureGates)) -> World {
+    let mut settings = Settings::default();
+    change(&mut settings.gates);
     let ground = Ground {
         registry: Arc::new(LabelRegistry::core()),
         classes: vec![NodeClassKind { group: "karpenter.k8s.aws", kind: "EC2NodeClass" }],
-        settings: Arc::new(Settings::default()),
+        settings: Arc::new(settings),
     };
     World::new(objects, AT.parse::<Timestamp>().unwrap(), ground, what_if).unwrap()
 }
 
-fn planned(objects: Vec<Value>, what_if: WhatIf) -> Forecast {
+pub(crate) fn planned(objects: Vec<Value>, what_if: WhatIf) -> Forecast {
     let world = world(objects, what_if);
     let (snapshot, notes) = world.snapshot(&offerings(&["a", "b"]));
     forecast(&snapshot, notes)
@@ -40,7 +48,7 @@ fn condition(kind: &str) -> Value {
     json!({"type": kind, "status": "True", "reason": kind, "message": "", "lastTransitionTime": CREATED})
 }
 
-fn pool(name: &str, spec: &Value) -> Value {
+pub(crate) fn pool(name: &str, spec: &Value) -> Value {
     let mut pool = json!({
         "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name},
         "spec": {
@@ -58,7 +66,7 @@ fn pool(name: &str, spec: &Value) -> Value {
     pool
 }
 
-fn class() -> Value {
+pub(crate) fn class() -> Value {
     json!({
         "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "default"},
         "status": {"conditions": [condition("Ready")]},
@@ -66,7 +74,7 @@ fn class() -> Value {
 }
 
 /// A machine of pool `a` with its claim, of the larger type.
-fn machine(name: &str) -> Vec<Value> {
+pub(crate) fn machine(name: &str) -> Vec<Value> {
     let labels = json!({
         label::NODE_POOL: "a", label::INSTANCE_TYPE: "large", label::ZONE: "zone-a",
         label::CAPACITY_TYPE: "on-demand", label::HOSTNAME: name, label::ARCH: "amd64", label::OS: "linux",
@@ -93,7 +101,7 @@ fn machine(name: &str) -> Vec<Value> {
     ]
 }
 
-fn deployment(name: &str, replicas: u32, cpu: &str, spec: &Value) -> Value {
+pub(crate) fn deployment(name: &str, replicas: u32, cpu: &str, spec: &Value) -> Value {
     let mut template = json!({"containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]});
     for (field, value) in spec.as_object().into_iter().flatten() {
         template[field] = value.clone();
@@ -244,4 +252,106 @@ fn an_export_of_a_cluster_plans_the_same() {
     assert_eq!(exported.types, known.types);
     assert_eq!(text(&again, &exported), text(&cluster, &known));
     assert_eq!(again.export(&exported, about, false), stream);
+}
+
+fn told(world: &World) -> Forecast {
+    let (snapshot, notes) = world.snapshot(&offerings(&["a", "b"]));
+    forecast(&snapshot, notes)
+}
+
+/// A plan of the world, which that of its export equals.
+fn told_by_both(objects: Vec<Value>, change: impl Fn(&mut FeatureGates)) -> Forecast {
+    let cluster = gated(objects, WhatIf::default(), &change);
+    let stream = cluster.export(&offerings(&["a", "b"]), About::default(), false);
+    let read = Objects::read("export", &stream).unwrap();
+    let export = gated(read, WhatIf::default(), &change);
+    let forecast = told(&cluster);
+    let (snapshot, notes) = export.snapshot(export.exported().unwrap());
+    assert_eq!(self::forecast(&snapshot, notes), forecast, "the export plans the same");
+    forecast
+}
+
+#[test]
+fn overlays_change_what_is_cheapest_if_their_gate_is_open() {
+    let overlay = json!({
+        "apiVersion": "karpenter.sh/v1alpha1", "kind": "NodeOverlay", "metadata": {"name": "o"},
+        "spec": {
+            "requirements": [{"key": label::INSTANCE_TYPE, "operator": "In", "values": ["small"]}],
+            "priceAdjustment": "+900%",
+        },
+    });
+    let objects = vec![pool("a", &json!({})), class(), deployment("api", 1, "1", &json!({})), overlay];
+    let cheapest = |forecast: &Forecast| {
+        forecast.launches[0].cheapest.as_ref().map(|one| one.instance_type.to_string()).unwrap()
+    };
+    let closed = told_by_both(objects.clone(), |_| {});
+    assert_eq!(cheapest(&closed), "small");
+    assert!(closed.notes.iter().any(|note| note.contains("NodeOverlays take no part")), "{:?}", closed.notes);
+    let open = told_by_both(objects.clone(), |gates| gates.node_overlay = true);
+    assert_eq!(cheapest(&open), "large", "{}", open.text());
+    let mut wrong = objects;
+    wrong[3]["spec"]["priceAdjustment"] = json!("much");
+    let refused = told_by_both(wrong, |gates| gates.node_overlay = true);
+    assert!(
+        refused.notes.iter().any(|note| note.starts_with("overlay `o` does not apply: ")),
+        "{:?}",
+        refused.notes
+    );
+}
+
+#[test]
+fn static_pools_get_and_give_up_machines_if_their_gate_is_open() {
+    let with = |replicas: u32, limits: Value| {
+        let mut fixed = pool("a", &json!({"replicas": replicas, "limits": limits}));
+        fixed["spec"].as_object_mut().unwrap().remove("disruption");
+        let mut objects = vec![fixed, class()];
+        objects.extend(machine("one").into_iter().chain(machine("two")));
+        objects
+    };
+    let open = |objects| told_by_both(objects, |gates| gates.static_capacity = true);
+    let more = open(with(4, json!({"nodes": "3"})));
+    assert_eq!((more.launches.len(), more.surplus.len()), (1, 0), "{}", more.text());
+    assert_eq!(more.launches[0].cheapest.as_ref().unwrap().instance_type.as_str(), "small");
+    assert!(
+        more.notes.contains(&"limits of pool `a` forbid 1 of its replicas".to_owned()),
+        "{:?}",
+        more.notes
+    );
+    let fewer = open(with(1, json!({})));
+    let gone: Vec<&str> = fewer.surplus.iter().map(|node| node.name.as_str()).collect();
+    assert_eq!((fewer.launches.len(), gone), (0, vec!["one"]), "{}", fewer.text());
+    assert_eq!(fewer.verdict, Verdict::Changes);
+    assert_eq!(fewer.price.after.nanos() * 2, fewer.price.now.nanos());
+    let closed = told_by_both(with(4, json!({})), |_| {});
+    assert_eq!(closed.launches.len() + closed.removals.len(), 0, "{}", closed.text());
+}
+
+#[test]
+fn buffers_hold_room_if_their_gate_is_open() {
+    let buffer = |spec: Value| {
+        json!({
+            "apiVersion": "autoscaling.x-k8s.io/v1beta1", "kind": "CapacityBuffer",
+            "metadata": {"name": "spare", "namespace": "shop", "uid": "b"}, "spec": spec,
+        })
+    };
+    let half = json!({
+        "scalableRef": {"apiGroup": "apps", "kind": "Deployment", "name": "api"}, "percentage": 50,
+    });
+    let objects = vec![pool("a", &json!({})), class(), deployment("api", 2, "3", &json!({})), buffer(half)];
+    let closed = told_by_both(objects.clone(), |_| {});
+    assert_eq!(closed.launches.len(), 2, "{}", closed.text());
+    let open = told_by_both(objects.clone(), |gates| gates.capacity_buffer = true);
+    assert_eq!(open.launches.len(), 3, "{}", open.text());
+    let gates = |gates: &mut FeatureGates| gates.capacity_buffer = true;
+    let named = gated(objects.clone(), WhatIf::default(), gates);
+    let stream = named.export(&offerings(&["a", "b"]), About::default(), true);
+    let anonymous = gated(Objects::read("export", &stream).unwrap(), WhatIf::default(), gates);
+    let (snapshot, notes) = anonymous.snapshot(anonymous.exported().unwrap());
+    assert_eq!(forecast(&snapshot, notes).launches.len(), 3, "without names");
+    let mut nowhere = objects;
+    nowhere[2]["metadata"]["name"] = json!("other");
+    let missing = told_by_both(nowhere, |gates| gates.capacity_buffer = true);
+    let expected =
+        "buffer `shop/spare` holds no room: Deployment `api` does not exist in the namespace of the buffer";
+    assert!(missing.notes.contains(&expected.to_owned()), "{:?}", missing.notes);
 }

@@ -20,11 +20,7 @@ impl Forecast {
     }
 
     fn write(&self, out: &mut String) -> std::fmt::Result {
-        match self.verdict {
-            Verdict::Unchanged => writeln!(out, "Nothing would change, no pod waits.")?,
-            Verdict::Changes => writeln!(out, "Nodes would change, no pod would stay pending.")?,
-            Verdict::PodsWait => writeln!(out, "{} would stay pending.", count(self.pending.len(), "pod"))?,
-        }
+        writeln!(out, "{}", headline(self))?;
         self.write_launches(out)?;
         self.write_removals(out)?;
         self.write_pending(out)?;
@@ -57,15 +53,18 @@ impl Forecast {
 
     fn write_removals(&self, out: &mut String) -> std::fmt::Result {
         let nodes: usize = self.removals.iter().map(|removal| removal.nodes.len()).sum();
-        if nodes + self.expired.len() == 0 {
+        if nodes + self.expired.len() + self.surplus.len() == 0 {
             return Ok(());
         }
-        writeln!(out, "\nRemove {}", count(nodes + self.expired.len(), "node"))?;
+        writeln!(out, "\nRemove {}", count(nodes + self.expired.len() + self.surplus.len(), "node"))?;
         for removal in &self.removals {
             self.write_removal(out, removal)?;
         }
         for machine in &self.expired {
             writeln!(out, "  - {}\n      because it is older than its expireAfter", described(machine))?;
+        }
+        for machine in &self.surplus {
+            writeln!(out, "  - {}\n      because its pool has more nodes than replicas", described(machine))?;
         }
         Ok(())
     }
@@ -142,8 +141,17 @@ impl Forecast {
     }
 }
 
-/// Launches, those that are alike as one.
-fn write_launched(out: &mut String, lead: &str, launches: &[Launched]) -> std::fmt::Result {
+/// The forecast in one sentence.
+pub(crate) fn headline(forecast: &Forecast) -> String {
+    match forecast.verdict {
+        Verdict::Unchanged => "Nothing would change, no pod waits.".to_owned(),
+        Verdict::Changes => "Nodes would change, no pod would stay pending.".to_owned(),
+        Verdict::PodsWait => format!("{} would stay pending.", count(forecast.pending.len(), "pod")),
+    }
+}
+
+/// Launches, those that are alike as one, with the pods of all and their number.
+pub(crate) fn alike(launches: &[Launched]) -> Vec<(&Launched, Vec<String>, usize)> {
     let mut alike: Vec<(&Launched, Vec<String>, usize)> = Vec::new();
     for launch in launches {
         let same = |known: &Launched| {
@@ -158,7 +166,11 @@ fn write_launched(out: &mut String, lead: &str, launches: &[Launched]) -> std::f
             None => alike.push((launch, launch.pods.clone(), 1)),
         }
     }
-    for (launch, pods, number) in alike {
+    alike
+}
+
+fn write_launched(out: &mut String, lead: &str, launches: &[Launched]) -> std::fmt::Result {
+    for (launch, pods, number) in alike(launches) {
         let what = match &launch.cheapest {
             Some(one) => {
                 format!("{} {} {} at {}", one.instance_type, one.zone, one.capacity_type.as_str(), one.price)
@@ -190,14 +202,14 @@ fn described(machine: &Machine) -> String {
 }
 
 /// The first few of `names` and how many more there are.
-fn named(names: &[String]) -> String {
+pub(crate) fn named(names: &[String]) -> String {
     let shown: Vec<&str> = names.iter().take(NAMED).map(String::as_str).collect();
     let more = names.len().saturating_sub(NAMED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     format!("{}{more}", shown.join(", "))
 }
 
-fn count(number: usize, what: &str) -> String {
+pub(crate) fn count(number: usize, what: &str) -> String {
     if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
 }
 

@@ -2,12 +2,17 @@
 //!
 //! Pods of a workload that exist already count, so a cluster with its workloads is not planned for twice, and a
 //! Deployment with more replicas adds the difference. Pods are as the API server would admit them, as far as plans
-//! depend on it: requests stand in for missing ones as limits say.
+//! depend on it: limits stand in for missing requests, then what limit ranges of the namespace give containers.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::LimitRange;
 use karpenter_api::convert;
 use karpenter_model::names::{condition, reason};
-use karpenter_model::{LabelSelector, Labels};
+use karpenter_model::resources::limit_range::ContainerDefaults;
+use karpenter_model::{LabelSelector, Labels, Resources};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::objects::{ObjectKey, Objects, text};
@@ -27,9 +32,25 @@ pub(crate) fn expand(objects: &mut Objects, scaled: &[ObjectKey], at: Timestamp)
             }
         }
     }
+    let namespaces: BTreeSet<String> =
+        objects.of_kind("LimitRange").map(|(key, _)| key.namespace.clone()).collect();
+    let defaults: BTreeMap<String, Vec<ContainerDefaults>> = namespaces
+        .into_iter()
+        .map(|namespace| {
+            let given = container_defaults(objects, &namespace);
+            (namespace, given)
+        })
+        .collect();
     for (key, pod) in objects.of_kind_mut("Pod") {
-        admit(key, pod, at);
+        admit(key, pod, defaults.get(&key.namespace).map(Vec::as_slice).unwrap_or_default(), at);
     }
+}
+
+/// What limit ranges of a namespace give containers, in the order of their names.
+pub(crate) fn container_defaults(objects: &Objects, namespace: &str) -> Vec<ContainerDefaults> {
+    let of_namespace = objects.of_kind("LimitRange").filter(|(key, _)| key.namespace == namespace);
+    let read = of_namespace.filter_map(|(_, object)| LimitRange::deserialize(object).ok());
+    read.filter_map(|object| convert::limit_range(&object).ok()).flatten().collect()
 }
 
 /// Whether another workload makes it, whose template counts instead.
@@ -164,7 +185,9 @@ fn volume_claims(pod: &mut Value, key: &ObjectKey, name: &str, workload: &Value)
 }
 
 /// What an API server and the scheduler would add to a pod: an identity, requests, and that it found no node.
-fn admit(key: &ObjectKey, pod: &mut Value, at: Timestamp) {
+fn admit(key: &ObjectKey, pod: &mut Value, defaults: &[ContainerDefaults], at: Timestamp) {
+    // What an API server has admitted says it all.
+    let defaults = if text(pod, "/metadata/uid").is_empty() { defaults } else { &[] };
     if text(pod, "/metadata/uid").is_empty() {
         pod["metadata"]["uid"] = json!(planned_uid(key));
     }
@@ -174,11 +197,10 @@ fn admit(key: &ObjectKey, pod: &mut Value, at: Timestamp) {
     for list in ["/spec/containers", "/spec/initContainers"] {
         for container in pod.pointer_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
             let limits = container.pointer("/resources/limits").and_then(Value::as_object).cloned();
-            for (resource, amount) in limits.into_iter().flatten() {
-                let requests = &mut container["resources"]["requests"];
-                if requests.get(&resource).is_none_or(Value::is_null) {
-                    requests[&resource] = amount;
-                }
+            fill(container, limits.into_iter().flatten());
+            for given in defaults {
+                fill(container, amounts(&given.requests));
+                fill(container, amounts(&given.limits));
             }
         }
     }
@@ -192,6 +214,20 @@ fn admit(key: &ObjectKey, pod: &mut Value, at: Timestamp) {
     } else {
         json!({"phase": "Running"})
     };
+}
+
+/// Requests of a container where it has none.
+fn fill(container: &mut Value, amounts: impl IntoIterator<Item = (String, Value)>) {
+    for (resource, amount) in amounts {
+        let requests = &mut container["resources"]["requests"];
+        if requests.get(&resource).is_none_or(Value::is_null) {
+            requests[&resource] = amount;
+        }
+    }
+}
+
+fn amounts(resources: &Resources) -> impl Iterator<Item = (String, Value)> {
+    resources.iter().map(|(name, amount)| (name.to_string(), json!(amount.to_string())))
 }
 
 #[cfg(test)]
@@ -287,5 +323,20 @@ mod tests {
         let objects = expanded(vec![pod.clone()], &[]);
         let (_, kept) = objects.of_kind("Pod").next().unwrap();
         assert_eq!((&kept["status"], &kept["spec"]), (&pod["status"], &pod["spec"]));
+    }
+
+    #[test]
+    fn limit_ranges_give_containers_of_planned_pods_what_they_lack() {
+        let range = json!({
+            "apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "usual", "namespace": "shop"},
+            "spec": {"limits": [{"type": "Container", "defaultRequest": {"cpu": "3", "memory": "1Gi"}}]},
+        });
+        let objects = expanded(vec![range, deployment(2), running("api-x", "api", "n")], &[]);
+        let requests = |name: &str| {
+            let (_, pod) = objects.of_kind("Pod").find(|(key, _)| key.name == name).unwrap();
+            pod["spec"]["containers"][0]["resources"]["requests"].clone()
+        };
+        assert_eq!(requests("api-0"), json!({"cpu": "1", "memory": "1Gi"}), "its own limit comes first");
+        assert_eq!(requests("api-x")["memory"], json!(null), "it was admitted already");
     }
 }

@@ -18,7 +18,7 @@ use crate::export::{self, About, Header};
 use crate::objects::Objects;
 use crate::offerings::{INSTANCE_TYPE, Offerings};
 use crate::what_if::{self, WhatIf};
-use crate::{settle, workloads};
+use crate::{buffers, overlays, settle, workloads};
 
 /// How the provider names things, and what decisions are made by.
 #[derive(Clone, Debug)]
@@ -88,14 +88,7 @@ impl World {
         notes.extend(what_if.change(&mut objects, at));
         notes.extend(what_if::limits(&what_if));
         notes.extend(settle::pools(&mut objects, &ground.registry, at));
-        if ground.settings.gates.node_overlay && objects.of_kind("NodeOverlay").next().is_some() {
-            notes.push("NodeOverlays are not laid over instance types of files".to_owned());
-        }
-        if ground.settings.gates.static_capacity {
-            notes.push(
-                "pools with replicas are left out: their number of nodes is kept, not planned".to_owned(),
-            );
-        }
+        notes.extend(closed_gates(&objects, &ground.settings));
         Ok(Self { ground, objects, at, exported, what_if, notes })
     }
 
@@ -127,12 +120,18 @@ impl World {
     /// Everything a plan looks at, and what there is to say about how it was made.
     pub fn snapshot(&self, offerings: &Offerings) -> (Snapshot, Vec<String>) {
         let offerings = self.what_if.offered(offerings.clone());
+        let mut notes = self.notes.clone();
+        let (offerings, refused) = if self.ground.settings.gates.node_overlay {
+            overlays::laid(&self.objects, &self.pools(), offerings, &self.ground.registry)
+        } else {
+            (offerings, Vec::new())
+        };
+        notes.extend(refused);
         let mut objects = self.objects.clone();
         let types = |pool: &Pool| offerings.types.get(&pool.name).map(|types| &**types);
         settle::drift(&mut objects, &self.ground.registry, types, self.at);
         let Ground { registry, classes, settings } = &self.ground;
         let view = View::new(Arc::clone(settings), Arc::clone(registry), classes);
-        let mut notes = self.notes.clone();
         notes.extend(view.load(&objects.values()).iter().map(ToString::to_string));
         // The view leaves pods out that it cannot read, and logs them, which is of no use here.
         let pods = objects.of_kind("Pod").filter_map(|(_, pod)| Pod::deserialize(pod).ok());
@@ -145,6 +144,12 @@ impl World {
         }
         let mut snapshot = view.snapshot(self.at).expect("invariant: a loaded view is complete");
         snapshot.zones_away.clone_from(&offerings.zones_away);
+        if settings.gates.capacity_buffer {
+            let (room, unknown) = buffers::pods(&self.objects, self.at);
+            // After the pods that wait, as the controller has them.
+            snapshot.pending.extend(room.into_iter().map(Arc::new));
+            notes.extend(unknown);
+        }
         (snapshot, notes)
     }
 
@@ -152,4 +157,24 @@ impl World {
     pub fn export(&self, offerings: &Offerings, about: About<'_>, anonymous: bool) -> String {
         export::stream(&self.objects, self.at, offerings, about, anonymous)
     }
+}
+
+/// Objects that the controller does not look at with these settings.
+fn closed_gates(objects: &Objects, settings: &Settings) -> Vec<String> {
+    let gates = &settings.gates;
+    let there = |kind: &str| objects.of_kind(kind).next().is_some();
+    let fixed = objects.of_kind("NodePool").any(|(_, pool)| !pool["spec"]["replicas"].is_null());
+    let closed = [
+        (!gates.node_overlay && there("NodeOverlay"), "NodeOverlays", "NodeOverlay"),
+        (!gates.capacity_buffer && there("CapacityBuffer"), "CapacityBuffers", "CapacityBuffer"),
+        (!gates.static_capacity && fixed, "pools with replicas", "StaticCapacity"),
+    ];
+    let said = |(closed, what, gate): (bool, &str, &str)| {
+        closed.then(|| {
+            format!(
+                "{what} take no part: feature gate {gate} is closed; --set feature-gates={gate}=true opens it"
+            )
+        })
+    };
+    closed.into_iter().filter_map(said).collect()
 }

@@ -105,18 +105,23 @@ fn parts(world: &Arc<World>, who: &str, life: &Life) -> Result<Parts> {
         aws: aws.clients(&world.account.clients()),
         clock: world.clock.clone(),
         settings,
-        aws_settings: karpenter_aws::Settings {
-            cluster_ca_bundle: Some("Y2VydGlmaWNhdGU=".to_owned()),
-            kube_dns_ip: Some("10.100.0.10".to_owned()),
-            interruption_queue: Some(world.cluster.clone()),
-            ..karpenter_aws::Settings::new(&world.cluster, "https://sim.invalid")
-        },
+        aws_settings: aws_settings(world),
         lease_namespace: "kube-system".to_owned(),
     })
 }
 
+/// What the provider is asked with.
+pub(crate) fn aws_settings(world: &World) -> karpenter_aws::Settings {
+    karpenter_aws::Settings {
+        cluster_ca_bundle: Some("Y2VydGlmaWNhdGU=".to_owned()),
+        kube_dns_ip: Some("10.100.0.10".to_owned()),
+        interruption_queue: Some(world.cluster.clone()),
+        ..karpenter_aws::Settings::new(&world.cluster, "https://sim.invalid")
+    }
+}
+
 /// The defaults of the program but for what `differs`, on any port.
-fn settings(differs: &BTreeMap<String, String>) -> Result<Settings> {
+pub(crate) fn settings(differs: &BTreeMap<String, String>) -> Result<Settings> {
     let given = |flag: &Flag| {
         let named = differs.get(flag.name).map(String::as_str);
         named.or_else(|| flag.name.ends_with("-port").then_some("0")).map(|text| (text, Source::Flag))

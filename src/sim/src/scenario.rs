@@ -14,4 +14,6 @@ mod record;
 mod report;
 mod value;
 
+pub(crate) use act::apply;
 pub use command::{Arguments, run};
+pub(crate) use read::Manifest;

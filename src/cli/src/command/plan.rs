@@ -8,11 +8,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use karpenter_model::Zone;
 use karpenter_plan::{PriceChange, WhatIf, forecast};
 
-use crate::output::{Output, print};
+use crate::output::print;
 use gather::read_files;
 pub(crate) use gather::{Gathered, Sources};
 
@@ -22,6 +22,7 @@ pub(crate) use gather::{Gathered, Sources};
                         3 pods would stay pending.\n\n\
                         A change before it is merged: karpenter plan --what-if pool.yaml\n\
                         Without a cluster: karpenter plan -f manifests/\n\
+                        For a pull request: karpenter plan --what-if pool.yaml --output html > plan.html\n\
                         A bug report: karpenter export --anonymize > export.yaml; karpenter plan -f export.yaml")]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -38,6 +39,17 @@ pub(crate) struct Arguments {
     /// How to print the plan
     #[arg(long, value_enum, default_value_t = Output::Text)]
     output: Output,
+}
+
+/// For whom a plan is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// For people
+    Text,
+    /// JSON for tools
+    Json,
+    /// One page for people who have a browser, with a picture of the nodes; needs nothing besides
+    Html,
 }
 
 /// Plans, prints, and says by the exit code whether something would change.
@@ -61,6 +73,7 @@ async fn planned(arguments: &Arguments) -> Result<(String, u8)> {
     let text = match arguments.output {
         Output::Text => forecast.text(),
         Output::Json => serde_json::to_string_pretty(&forecast)? + "\n",
+        Output::Html => forecast.html(arguments.sources.cluster_name()),
     };
     Ok((text, forecast.verdict.exit_code()))
 }

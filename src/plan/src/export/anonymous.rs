@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
+use crate::buffers::TEMPLATE;
 use crate::objects::text;
 use crate::offerings::INSTANCE_TYPE;
 
@@ -85,6 +86,14 @@ fn document(mut document: Value) -> Value {
             let of_type = text(&document, "/spec/name");
             let pools = name.strip_prefix(of_type).unwrap_or_default();
             document["metadata"]["name"] = json!(format!("{of_type}.{}", digest(pools)));
+            document
+        }
+        // Its name is found by that of the workload.
+        TEMPLATE => {
+            let name = text(&document, "/metadata/name").to_owned();
+            let (kind, workload) = name.split_once('.').unwrap_or_default();
+            let mut document = walk(document);
+            document["metadata"]["name"] = json!(format!("{kind}.{}", digest(workload)));
             document
         }
         "CSINode" | "StorageClass" | "DeviceClass" => {

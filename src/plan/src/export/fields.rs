@@ -3,6 +3,7 @@
 use karpenter_model::names::{annotation, label};
 use serde_json::{Map, Value, json};
 
+use crate::buffers::TEMPLATE;
 use crate::objects::text;
 
 /// Fields of every object.
@@ -64,6 +65,7 @@ pub(super) fn kept(kind: &str, object: &Value) -> Option<Value> {
     let fields: &[&str] = match kind {
         "Pod" => return Some(pod(object)),
         "DaemonSet" => return Some(daemon_set(object)),
+        TEMPLATE => return Some(template(object)),
         "Node" => &[
             "metadata.ownerReferences",
             "metadata.finalizers",
@@ -75,9 +77,14 @@ pub(super) fn kept(kind: &str, object: &Value) -> Option<Value> {
             "status.conditions",
         ],
         "NodeClaim" => &["metadata.ownerReferences", "metadata.finalizers", "spec", "status"],
-        "NodePool" | "PodDisruptionBudget" | "LimitRange" | "CSINode" | "ResourceSlice" | "ResourceClaim" => {
-            &["spec", "status"]
-        }
+        "NodeOverlay"
+        | "CapacityBuffer"
+        | "NodePool"
+        | "PodDisruptionBudget"
+        | "LimitRange"
+        | "CSINode"
+        | "ResourceSlice"
+        | "ResourceClaim" => &["spec", "status"],
         "EC2NodeClass" => {
             &["status.conditions", "status.subnets", "status.amis", "status.capacityReservations"]
         }
@@ -137,11 +144,22 @@ fn pod(object: &Value) -> Value {
 
 fn daemon_set(object: &Value) -> Value {
     let mut kept = pick(object, &["spec.selector"]);
-    let template = json!({"metadata": object["spec"]["template"]["metadata"], "spec": object["spec"]["template"]["spec"]});
+    kept["spec"]["template"] = pod_template(&object["spec"]["template"]);
+    kept
+}
+
+/// What a buffer takes from a workload.
+fn template(object: &Value) -> Value {
+    let mut kept = pick(object, &["spec.replicas"]);
+    kept["spec"]["template"] = pod_template(&object["spec"]["template"]);
+    kept
+}
+
+fn pod_template(template: &Value) -> Value {
+    let template = json!({"metadata": template["metadata"], "spec": template["spec"]});
     let mut of_pod = pod(&template);
     let labels = template["metadata"]["labels"].clone();
-    kept["spec"]["template"] = json!({"metadata": {"labels": labels}, "spec": of_pod["spec"].take()});
-    kept
+    json!({"metadata": {"labels": labels}, "spec": of_pod["spec"].take()})
 }
 
 /// The fields of every object and those at `paths`; a path through a list goes into each of its items.

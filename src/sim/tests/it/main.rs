@@ -3,5 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "tests stop where something is missing")]
 
 mod defects;
+mod foresight;
 mod repeat;
 mod swarm;

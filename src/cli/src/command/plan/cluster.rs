@@ -1,6 +1,9 @@
-//! One look at a cluster: every object of the kinds that plans read. Needs leave to list them, and nothing else.
+//! One look at a cluster: every object of the kinds that plans read. Needs leave to list them, and nothing else; with
+//! capacity buffers also to get the workloads they name. A cluster without our definitions is one without pools.
 
 use anyhow::{Result, bail};
+use karpenter_model::settings::FeatureGates;
+use karpenter_plan::template_of;
 use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams};
 use serde_json::{Value, json};
@@ -43,14 +46,28 @@ const KINDS: [Listed; 16] = [
     useful("resource.k8s.io/v1", "ResourceClaim", "devices are not known"),
 ];
 
+/// Kinds that count with a feature gate alone.
+const OVERLAYS: Listed = useful("karpenter.sh/v1alpha1", "NodeOverlay", "prices and amounts are as AWS says");
+const BUFFERS: Listed =
+    useful("autoscaling.x-k8s.io/v1beta1", "CapacityBuffer", "no room is held for buffers");
+
 /// The objects, and what could not be listed.
-pub(super) async fn objects(client: &Client) -> Result<(Vec<Value>, Vec<String>)> {
+pub(super) async fn objects(client: &Client, gates: &FeatureGates) -> Result<(Vec<Value>, Vec<String>)> {
     let (mut objects, mut notes) = (Vec::new(), Vec::new());
-    for listed in &KINDS {
+    let gated = [(gates.node_overlay, &OVERLAYS), (gates.capacity_buffer, &BUFFERS)];
+    let gated = gated.into_iter().filter(|(open, _)| *open).map(|(_, listed)| listed);
+    for listed in KINDS.iter().chain(gated) {
         match list(client, listed).await {
             Ok(found) => objects.extend(found),
             // Not every cluster has every kind.
-            Err(kube::Error::Api(answer)) if answer.code == 404 && listed.without.is_some() => {}
+            Err(kube::Error::Api(answer)) if answer.code == 404 => {
+                if listed.kind == "NodePool" {
+                    notes.push(
+                        "the cluster does not know NodePools, so there are none; --what-if plans with those of a manifest"
+                            .to_owned(),
+                    );
+                }
+            }
             Err(error) => match listed.without {
                 Some(without) => notes.push(format!("cannot list {}, so {without}: {error}", listed.kind)),
                 None => bail!(
@@ -61,13 +78,49 @@ pub(super) async fn objects(client: &Client) -> Result<(Vec<Value>, Vec<String>)
             },
         }
     }
+    let (templates, unread) = workloads(client, &objects).await;
+    objects.extend(templates);
+    notes.extend(unread);
     Ok((objects, notes))
 }
 
+fn resource(version: &str, kind: &str) -> ApiResource {
+    let (group, version) = version.split_once('/').unwrap_or(("", version));
+    ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind))
+}
+
+/// The workload each buffer names, so that its pods are known. One that may not be read is as one that is not there.
+async fn workloads(client: &Client, objects: &[Value]) -> (Vec<Value>, Vec<String>) {
+    let (mut found, mut notes) = (Vec::new(), Vec::new());
+    for buffer in objects.iter().filter(|object| object["kind"] == BUFFERS.kind) {
+        let text = |pointer: &str| buffer.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let (version, kind, name) = match text("/spec/podTemplateRef/name") {
+            "" => ("apps/v1", text("/spec/scalableRef/kind"), text("/spec/scalableRef/name")),
+            name => ("v1", "PodTemplate", name),
+        };
+        if !["PodTemplate", "Deployment", "StatefulSet", "ReplicaSet"].contains(&kind) {
+            continue;
+        }
+        let api: Api<DynamicObject> =
+            Api::namespaced_with(client.clone(), text("/metadata/namespace"), &resource(version, kind));
+        match api.get_opt(name).await.map(|object| object.map(serde_json::to_value)) {
+            Ok(Some(Ok(mut object))) => {
+                object["apiVersion"] = json!(version);
+                object["kind"] = json!(kind);
+                found.push(template_of(&object));
+            }
+            Ok(None | Some(Err(_))) => {}
+            Err(error) => {
+                let of = format!("{}/{}", text("/metadata/namespace"), text("/metadata/name"));
+                notes.push(format!("cannot get {kind} `{name}`, so buffer `{of}` holds no room: {error}"));
+            }
+        }
+    }
+    (found, notes)
+}
+
 async fn list(client: &Client, listed: &Listed) -> kube::Result<Vec<Value>> {
-    let (group, version) = listed.version.split_once('/').unwrap_or(("", listed.version));
-    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, listed.kind));
-    let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+    let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource(listed.version, listed.kind));
     let mut page = ListParams::default().limit(PAGE);
     let mut found = Vec::new();
     loop {
@@ -83,5 +136,40 @@ async fn list(client: &Client, listed: &Listed) -> kube::Result<Vec<Value>> {
             Some(next) if !next.is_empty() => page = page.continue_token(&next),
             _ => return Ok(found),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn the_role_in_the_documentation_allows_to_look_and_no_more() {
+        let stream = include_str!("../../../../../docs/examples/plan-rights.yaml");
+        let objects = karpenter_plan::Objects::read("plan-rights.yaml", stream).unwrap();
+        let role = objects.iter().find(|object| object["kind"] == "ClusterRole").unwrap();
+        let texts = |list: &Value| -> Vec<String> {
+            list.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+        };
+        let mut granted = BTreeSet::new();
+        for rule in role["rules"].as_array().unwrap() {
+            assert_eq!(texts(&rule["verbs"]), ["get", "list"], "{rule}");
+            for group in texts(&rule["apiGroups"]) {
+                granted
+                    .extend(texts(&rule["resources"]).into_iter().map(|resource| (group.clone(), resource)));
+            }
+        }
+        let workloads = [
+            resource("v1", "PodTemplate"),
+            resource("apps/v1", "Deployment"),
+            resource("apps/v1", "StatefulSet"),
+            resource("apps/v1", "ReplicaSet"),
+        ];
+        let listed = KINDS.iter().chain([&OVERLAYS, &BUFFERS]).map(|one| resource(one.version, one.kind));
+        let asked: BTreeSet<(String, String)> =
+            listed.chain(workloads).map(|resource| (resource.group, resource.plural)).collect();
+        assert_eq!(granted, asked);
     }
 }

@@ -15,9 +15,9 @@ use karpenter_compose::WallClock;
 use karpenter_compose::offered::Asked;
 use karpenter_convert::Input;
 use karpenter_model::Clock;
-use karpenter_plan::{Objects, Offerings, WhatIf, World, is_export, settings_of};
 #[cfg(feature = "demo")]
-use karpenter_plan::{region_of, resolve};
+use karpenter_plan::region_of;
+use karpenter_plan::{Objects, Offerings, WhatIf, World, is_export, resolve, settings_of, zones_of_nodes};
 use serde_json::Value;
 
 use super::{cluster, settings};
@@ -76,12 +76,18 @@ pub(crate) struct Gathered {
 }
 
 impl Sources {
+    /// Name of the cluster, empty when none was given.
+    pub(super) fn cluster_name(&self) -> &str {
+        &self.cluster_name
+    }
+
     /// Reads everything.
     pub(crate) async fn gather(&self, what_if: WhatIf) -> Result<Gathered> {
         if self.filename.is_empty() {
             let client =
                 kube::Client::try_default().await.context("cannot find out how to reach the API server")?;
-            let (objects, notes) = cluster::objects(&client).await?;
+            let (ground, _) = settings::resolve(&self.set, &self.cluster_name)?;
+            let (objects, notes) = cluster::objects(&client, &ground.settings.gates).await?;
             return self.gathered(objects, what_if, OfferedBy::Aws, notes).await;
         }
         let objects = read_files(&self.filename)?;
@@ -104,7 +110,11 @@ impl Sources {
             OfferedBy::Memory if !is_export(&objects) => {
                 Some(self.in_memory(&mut objects, &mut what_if, &mut notes)?)
             }
-            OfferedBy::Memory | OfferedBy::Aws => None,
+            OfferedBy::Memory => None,
+            OfferedBy::Aws => {
+                notes.extend(stand_in(&objects, &mut what_if));
+                None
+            }
         };
         let at = self.at.unwrap_or_else(|| WallClock.now());
         let world = World::new(objects.iter().cloned(), at, ground, what_if)?;
@@ -166,6 +176,26 @@ impl Sources {
             "cannot plan without AWS: this build has no account in memory; give --offerings aws or an export"
         )
     }
+}
+
+/// Takes node classes of manifests, which no controller has resolved, for ready in the zones of the cluster's nodes.
+fn stand_in(objects: &[Value], what_if: &mut WhatIf) -> Option<String> {
+    let known = |class: &Value| {
+        let same = |object: &&Value| {
+            object["kind"] == class["kind"] && object["metadata"]["name"] == class["metadata"]["name"]
+        };
+        objects.iter().any(|object| same(&object))
+    };
+    let zones = zones_of_nodes(objects);
+    let (mut fresh, kept): (Vec<Value>, Vec<Value>) = std::mem::take(&mut what_if.manifests)
+        .into_iter()
+        .partition(|one| one["kind"] == "EC2NodeClass" && !known(one));
+    let resolved = if zones.is_empty() { Vec::new() } else { resolve(&mut fresh, &zones) };
+    what_if.manifests = fresh.into_iter().chain(kept).collect();
+    let (classes, zones) = (resolved.join("`, `"), zones.join(", "));
+    (!resolved.is_empty()).then(|| {
+        format!("node class `{classes}` has no status and is taken for ready, with subnets in {zones}, where there are nodes")
+    })
 }
 
 /// The objects of files, folders and standard input, in the order they are given; in folders by name.

@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use karpenter_compose::playground::{Playground, Speed};
 use karpenter_kube_sim::VirtualClock;
 use karpenter_model::names::{finalizer, label};
+use karpenter_model::settings::FeatureGates;
 use karpenter_plan::About;
 use serde_json::{Value, json};
 
@@ -68,6 +69,19 @@ async fn pods_that_no_pool_takes_have_an_exit_code_of_their_own() {
     assert_eq!(forecast["pending"][0]["pod"], "default/inflate-0");
     assert_eq!(forecast["pending"][0]["reasons"][0]["code"], "Requirements");
     assert!(forecast["pending"][0]["help"][0].as_str().unwrap().contains("pool `general`"), "{text}");
+}
+
+#[tokio::test]
+async fn a_page_is_one_whole_file() {
+    let inflate = inflate(3);
+    let (page, code) = plan(
+        &[("a.yaml", NODEPOOL), ("b.yaml", &inflate)],
+        "-f @a.yaml -f @b.yaml --cluster-name prod --output html",
+    )
+    .await;
+    assert_eq!(code, 2, "{page}");
+    assert!(page.starts_with("<!DOCTYPE html>") && page.ends_with("</html>\n"), "{page}");
+    assert!(page.contains("<h1>Plan for cluster prod</h1>") && page.contains("default/inflate-0"), "{page}");
 }
 
 /// A cluster with two machines, pods on them and pods that wait.
@@ -200,7 +214,8 @@ async fn a_cluster_is_listed_as_its_files_say() {
     for object in std::iter::once(shop).chain(cluster()) {
         playground.load(&object).unwrap();
     }
-    let (objects, notes) = super::cluster::objects(&playground.client()).await.unwrap();
+    let (objects, notes) =
+        super::cluster::objects(&playground.client(), &FeatureGates::default()).await.unwrap();
     assert_eq!(notes, Vec::<String>::new());
     let said = |objects: &[Value]| {
         let listed = objects.iter().filter(|one| one["kind"] != "Namespace");

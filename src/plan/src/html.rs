@@ -1,0 +1,160 @@
+//! A forecast as one page that needs nothing else: no network, no script, no file beside it.
+//!
+//! What it shows in colours it says in words, and the picture has a table beside it. Names from the cluster are text to the
+//! compiler ([`markup`]); the page forbids scripts and requests besides. Nodes that are alike are one box; when there
+//! would be too many boxes all the same, nodes of one pool and type are.
+
+mod blocks;
+mod changes;
+mod markup;
+mod picture;
+#[cfg(test)]
+mod tests;
+
+use std::cmp::Ordering;
+
+use karpenter_model::Price;
+
+use crate::forecast::{Forecast, Verdict};
+use crate::text::{count, headline};
+use markup::Markup;
+
+/// Hours of a month, as AWS counts them.
+const HOURS: i64 = 730;
+
+impl Forecast {
+    /// The forecast as an HTML page; `cluster` is its name, if it has one.
+    pub fn html(&self, cluster: &str) -> String {
+        let mut page = Markup::default();
+        let title =
+            if cluster.is_empty() { "Plan".to_owned() } else { format!("Plan for cluster {cluster}") };
+        page.raw("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
+        page.raw("<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n");
+        page.raw("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");
+        page.raw("<meta name=\"referrer\" content=\"no-referrer\">\n");
+        page.element("<title>", format!("{title}: {}", headline(self)), "</title>\n");
+        page.raw("<style>\n").raw(include_str!("html/style.css")).raw("</style>\n</head>\n<body>\n");
+        page.raw("<a class=\"skip\" href=\"#changes\">Skip to the changes</a>\n<header>\n");
+        page.element("<h1>", &title, "</h1>\n");
+        page.raw("<p class=\"verdict ")
+            .raw(class(self.verdict))
+            .raw("\">")
+            .text(headline(self))
+            .raw("</p>\n");
+        page.element(
+            "<p class=\"soft\">What karpenter would do at <time>",
+            self.at,
+            "</time>. Nothing was changed.</p>\n",
+        );
+        self.facts(&mut page);
+        page.raw("</header>\n<main>\n");
+        changes::changes(&mut page, self);
+        changes::pending(&mut page, self);
+        picture::picture(&mut page, &self.picture);
+        changes::staying(&mut page, self);
+        changes::pools(&mut page, self);
+        changes::notes(&mut page, self);
+        page.raw("</main>\n<footer>\n<p>Prices are dollars per hour; a month is 730 hours. Each launch counts at its cheapest ");
+        page.raw(
+            "offering. Made by <code>karpenter plan --output html</code>.</p>\n</footer>\n</body>\n</html>\n",
+        );
+        page.finish()
+    }
+
+    fn facts(&self, page: &mut Markup) {
+        let Forecast { price, picture, .. } = self;
+        let change = price.after.saturating_sub(price.now);
+        page.raw("<dl class=\"facts\">\n<div><dt>Cost per hour</dt><dd>").text(dollars(price.now, 2));
+        page.raw(" <span aria-hidden=\"true\">→</span><span class=\"heard\"> then </span> ")
+            .text(dollars(price.after, 2));
+        page.raw("</dd><dd class=\"more ")
+            .raw(direction(change))
+            .raw("\">")
+            .text(said(change, price.now))
+            .raw("</dd></div>\n");
+        page.raw("<div><dt>Cost per month</dt><dd>").text(month(price.now));
+        page.raw(" <span aria-hidden=\"true\">→</span><span class=\"heard\"> then </span> ")
+            .text(month(price.after));
+        page.raw("</dd><dd class=\"more ")
+            .raw(direction(change))
+            .raw("\">")
+            .text(signed(change, month))
+            .raw("</dd></div>\n");
+        page.raw("<div><dt>Nodes</dt><dd>").text(picture.now.len());
+        page.raw(" <span aria-hidden=\"true\">→</span><span class=\"heard\"> then </span> ")
+            .text(picture.after.len());
+        page.raw("</dd><dd class=\"more\">").text(self.nodes_said()).raw("</dd></div>\n");
+        page.raw("<div><dt>Pods that would stay pending</dt><dd");
+        page.raw(if self.pending.is_empty() { ">" } else { " class=\"up\">" });
+        page.text(self.pending.len()).raw("</dd><dd class=\"more\">");
+        page.text(format!("{} would get a place", count(self.placed(), "pod"))).raw("</dd></div>\n</dl>\n");
+    }
+
+    fn nodes_said(&self) -> String {
+        let replaced: usize = self.removals.iter().map(|removal| removal.replacements.len()).sum();
+        let going: usize = self.removals.iter().map(|removal| removal.nodes.len()).sum();
+        let going = going + self.expired.len() + self.surplus.len();
+        format!("{} launched, {replaced} as replacements, {going} removed", self.launches.len())
+    }
+
+    fn placed(&self) -> usize {
+        self.nominated.len() + self.launches.iter().map(|launch| launch.pods.len()).sum::<usize>()
+    }
+}
+
+fn class(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Unchanged => "unchanged",
+        Verdict::Changes => "changes",
+        Verdict::PodsWait => "pods-wait",
+    }
+}
+
+/// More cost is what a reader should notice first.
+fn direction(change: Price) -> &'static str {
+    match change.cmp(&Price::ZERO) {
+        Ordering::Greater => "up",
+        Ordering::Less => "down",
+        Ordering::Equal => "same",
+    }
+}
+
+/// The change in words, with its share.
+fn said(change: Price, of: Price) -> String {
+    if change == Price::ZERO {
+        return "no change".to_owned();
+    }
+    let share = i128::from(change.nanos()) * 100;
+    let share = share.checked_div(i128::from(of.nanos())).map(|percent| format!(" ({percent:+} %)"));
+    format!("{}{}", signed(change, |price| dollars(price, 4)), share.unwrap_or_default())
+}
+
+fn signed(change: Price, write: impl Fn(Price) -> String) -> String {
+    let amount = Price::from_nanos(change.nanos().saturating_abs());
+    let sign = if change < Price::ZERO { "−" } else { "+" };
+    format!("{sign}{}", write(amount))
+}
+
+fn month(hourly: Price) -> String {
+    dollars(Price::from_nanos(hourly.nanos().saturating_mul(HOURS)), 0)
+}
+
+/// Dollars rounded half up, with thousands set apart.
+fn dollars(price: Price, decimals: u32) -> String {
+    let unit = 1_000_000_000 / 10_i64.pow(decimals);
+    let rounded = (price.nanos().saturating_abs().saturating_add(unit / 2)) / unit;
+    let scale = 10_i64.pow(decimals);
+    let whole = (rounded / scale).to_string();
+    let grouped: Vec<&str> = whole
+        .as_bytes()
+        .rchunks(3)
+        .rev()
+        .map(|group| std::str::from_utf8(group).unwrap_or_default())
+        .collect();
+    let sign = if price < Price::ZERO { "−" } else { "" };
+    let fraction = match usize::try_from(decimals) {
+        Ok(0) | Err(_) => String::new(),
+        Ok(width) => format!(".{:0width$}", rounded % scale),
+    };
+    format!("{sign}${}{fraction}", grouped.join(","))
+}

@@ -1,0 +1,119 @@
+//! What the controller begins with: the claims it creates, the nodes it disrupts, the pods it says it cannot place.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use karpenter_kube_sim::apiserver::object::{self, text};
+use karpenter_kube_sim::apiserver::store::{ListQuery, Store};
+use karpenter_model::Clock as _;
+use karpenter_model::names::taint;
+use karpenter_plan::Forecast;
+use serde_json::Value;
+use tokio::time::{Instant, sleep};
+
+use crate::world::World;
+
+/// Between two looks.
+const LOOK: Duration = Duration::from_millis(250);
+/// How long the controller has to begin: a pass that decides about nodes every ten seconds, and what it needs to know
+/// before.
+const BEGIN: Duration = Duration::from_secs(26);
+
+/// What was seen.
+#[derive(Debug, Default)]
+pub(super) struct Observed {
+    /// Claims in the order they were created, with when.
+    pub(super) claims: Vec<(Duration, Arc<Value>)>,
+    /// Nodes that were tainted to go, or whose claim was deleted, with when.
+    pub(super) leaving: BTreeMap<String, Duration>,
+    /// Why pods stay pending, by the name of the pod.
+    pub(super) refused: BTreeMap<String, BTreeSet<String>>,
+    /// Pods without a node at the end, by name.
+    pub(super) pending: BTreeSet<String>,
+    /// How long it was watched.
+    pub(super) took: Duration,
+}
+
+/// Watches a world.
+pub(super) struct Observer {
+    world: Arc<World>,
+    /// Claims there were before, by uid.
+    before: BTreeSet<String>,
+    /// Nodes that were going before.
+    going: BTreeSet<String>,
+    revision: u64,
+}
+
+impl Observer {
+    /// What is there now is not the controller's doing.
+    pub(super) fn new(world: &Arc<World>) -> Self {
+        let mut observer =
+            Self { world: Arc::clone(world), before: BTreeSet::new(), going: BTreeSet::new(), revision: 0 };
+        observer.before =
+            observer.list("NodeClaim").iter().map(|claim| object::uid(claim).to_owned()).collect();
+        observer.going = observer.leaving();
+        observer.revision = world.server.read(Store::revision);
+        observer
+    }
+
+    /// Looks on until the controller has begun everything the forecast has.
+    pub(super) async fn watch(&mut self, forecast: &Forecast) -> Observed {
+        let began = Instant::now();
+        let at = self.world.clock.now();
+        let last = forecast.removals.iter().map(|removal| removal.not_before).max().unwrap_or(at);
+        let waits = Duration::try_from(forecast.at.duration_until(last)).unwrap_or_default();
+        let mut observed = Observed::default();
+        let mut seen = self.before.clone();
+        while began.elapsed() < BEGIN + waits {
+            sleep(LOOK).await;
+            for claim in self.list("NodeClaim") {
+                if seen.insert(object::uid(&claim).to_owned()) {
+                    observed.claims.push((began.elapsed(), claim));
+                }
+            }
+            for node in self.leaving() {
+                if !self.going.contains(&node) {
+                    observed.leaving.entry(node).or_insert_with(|| began.elapsed());
+                }
+            }
+        }
+        observed.took = began.elapsed();
+        for pod in self.list("Pod") {
+            if text(&pod, "/spec/nodeName").is_empty() && !object::is_deleting(&pod) {
+                observed.pending.insert(object::name(&pod).to_owned());
+            }
+        }
+        // What was said of a pod before and still holds is not said again.
+        let said = self.list("Event").into_iter().filter(|event| {
+            let pod = text(event, "/involvedObject/name");
+            object::revision(event) > self.revision || observed.pending.contains(pod)
+        });
+        let refusals = said.filter(|event| text(event, "/message").starts_with("Failed to schedule pod, "));
+        for event in refusals {
+            let pod = text(&event, "/involvedObject/name").to_owned();
+            observed.refused.entry(pod).or_default().insert(text(&event, "/message").to_owned());
+        }
+        observed
+    }
+
+    /// Names of nodes that are going: tainted, or of a claim that is being deleted.
+    fn leaving(&self) -> BTreeSet<String> {
+        let tainted = |node: &Value| {
+            object::list(node, "/spec/taints").iter().any(|one| one["key"] == taint::DISRUPTED)
+        };
+        let nodes = self.list("Node");
+        let nodes = nodes.iter().filter(|node| tainted(node)).map(|node| object::name(node).to_owned());
+        let claims = self.list("NodeClaim");
+        let claims = claims.iter().filter(|claim| object::is_deleting(claim));
+        nodes.chain(claims.map(|claim| text(claim, "/status/nodeName").to_owned())).collect()
+    }
+
+    fn list(&self, kind: &str) -> Vec<Arc<Value>> {
+        self.world.server.read(|store| {
+            let resource = store.registry().iter().find(|one| one.kind == kind);
+            let page = resource.and_then(|resource| store.list(resource, &ListQuery::default()).ok());
+            page.map(|page| page.items).unwrap_or_default()
+        })
+    }
+}
