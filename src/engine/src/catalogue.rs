@@ -296,6 +296,19 @@ impl<'a> Catalogue<'a> {
         neighbours.all(|other| !std::ptr::eq(other.instance_type, instance_type))
     }
 
+    /// The available offerings of variant `index`, each with a bit for each of `masks` that leaves it.
+    pub(crate) fn left_by<'s>(
+        &'s self,
+        index: VariantIx,
+        masks: &'s [Arc<Mask>],
+    ) -> impl Iterator<Item = (&'a Offering, u64)> + 's {
+        index::each(&self.variants[index].offerings).map(move |offering| {
+            let leaves = |mask: &Mask| mask.requirements.contains(index) && mask.matching.contains(offering);
+            let bits = masks.iter().rev().fold(0, |bits, mask| bits << 1 | u64::from(leaves(mask)));
+            (self.offerings[offering], bits)
+        })
+    }
+
     /// The available offerings of variant `index` that `mask` leaves.
     pub(crate) fn offerings_of<'s>(
         &'s self,

@@ -91,6 +91,13 @@ impl<'a> Rules<'a> {
         set
     }
 
+    /// The rules of `set` about `keys`, as a set of their own.
+    pub(crate) fn about(&mut self, set: RuleSetId, keys: &[KeyId]) -> RuleSetId {
+        let about = |rule: &&RuleId| keys.contains(&self.key_of(**rule));
+        let rules = self.rules_of(set).iter().filter(about).copied().collect();
+        self.intern(rules)
+    }
+
     fn intern(&mut self, mut rules: Vec<RuleId>) -> RuleSetId {
         rules.sort_by_key(|rule| self.key_of(*rule));
         let set = rules.into_boxed_slice();

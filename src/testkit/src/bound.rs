@@ -12,6 +12,10 @@
 //! and limits on pods of a group on one host are kept; spread and affinity over zones, pods that must be together,
 //! limits of pools and reservations are not. Reserved offerings count at their price, as if there were enough of them.
 //!
+//! The linear programme buys fractions of machines. At the prices it ends with, no machine holds pods worth more than its
+//! `z`, and together they must hold all: how many whole machines that takes at least is a second bound, found by dynamic
+//! programming over worth.
+//!
 //! Floats are fine here: nothing is bought by this, and the bound is lowered by more than they can be wrong.
 
 #![expect(
@@ -34,6 +38,8 @@ const ROUNDS: usize = 400;
 /// Fillings of a machine that are looked at: few at first, more when those give no new column.
 const FEWEST_BRANCHES: usize = 1_000;
 const MOST_BRANCHES: usize = 100_000;
+/// Fillings of a machine that are looked at when whole machines are counted.
+const WHOLE_BRANCHES: usize = 10_000;
 /// The bound is close enough to the linear programme then.
 const CLOSE: f64 = 0.999;
 /// How much more rows are worth for the first columns.
@@ -86,7 +92,11 @@ pub fn least_price(snapshot: &Snapshot, pods: &[&Pod]) -> Price {
             branches *= 10;
         }
     }
-    Price::from_nanos((best * SAFETY * 1e9) as i64)
+    // The linear programme buys fractions of machines, which is much where a plan has few.
+    let whole =
+        [&prices, &problem.prices_by_resource()].map(|one| problem.whole_machines(one, WHOLE_BRANCHES));
+    let whole = whole.into_iter().fold(0.0, f64::max);
+    Price::from_nanos((best.max(whole) * SAFETY * 1e9) as i64)
 }
 
 /// What a machine must be worth more than to be a new column.

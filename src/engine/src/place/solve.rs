@@ -71,6 +71,7 @@ impl<'a> Solver<'a> {
         solver.repack();
         let mut solver = solver.kept_apart(snapshot);
         solver.mix();
+        solver.mix_kinds();
         solver.reserve_left();
         solver.finish()
     }

@@ -8,6 +8,7 @@ use fastrand::Rng;
 use jiff::SignedDuration;
 use karpenter_audit::audit;
 use karpenter_model::{ClaimName, Node, NodeId, Nomination, Plan, Pod, PodKey, Snapshot, Target};
+use karpenter_testkit::world::corpus::corpus;
 use karpenter_testkit::world::{self, Mix};
 use karpenter_testkit::{bought, render, small};
 
@@ -15,6 +16,11 @@ use karpenter_testkit::{bought, render, small};
 const SEEDS: u64 = 100;
 /// Worlds per kind that are looked at for an hour.
 const HOURS: u64 = 2;
+
+/// Pods of each world of the corpus that come within an hour, and how often the planner looks: in a debug build every look
+/// at more pods would take seconds.
+const POINTS: usize = 150;
+const LOOKS: u32 = 40;
 
 type Promises = BTreeMap<PodKey, Target>;
 
@@ -143,6 +149,8 @@ fn a_close_packing_of_two_workloads_is_not_bought_twice() {
 /// A cluster whose planner looks every second, with a scheduler that binds pods where they were promised a place.
 struct Hour {
     world: Snapshot,
+    /// How many seconds one step takes.
+    step: u32,
     /// Pods that are still to come.
     later: Vec<Arc<Pod>>,
     /// When machines are ready, in seconds from the start.
@@ -154,15 +162,15 @@ struct Hour {
 impl Hour {
     fn new(mut world: Snapshot, seed: u64) -> Self {
         let later = std::mem::take(&mut world.pending);
-        Self { world, later, ready: BTreeMap::new(), rng: Rng::with_seed(seed), bought: 0 }
+        Self { world, step: 1, later, ready: BTreeMap::new(), rng: Rng::with_seed(seed), bought: 0 }
     }
 
     /// Pods come, machines come up or fail, pods are bound; then the planner looks. Returns pods that are launched for
     /// although they could have had the places they were promised.
     fn second(&mut self, second: u32) -> Vec<PodKey> {
-        self.world.now += SignedDuration::from_secs(1);
+        self.world.now += SignedDuration::from_secs(self.step.into());
         self.world.revision += 1;
-        while !self.later.is_empty() && self.rng.u8(0..8) == 0 {
+        while !self.later.is_empty() && self.comes() {
             let next = self.rng.usize(0..self.later.len());
             self.world.pending.push(self.later.swap_remove(next));
         }
@@ -180,6 +188,11 @@ impl Hour {
             self.world.nodes.push(Arc::new(machine));
         }
         twice
+    }
+
+    /// Whether one more pod comes: few in a second, most of what is left of a world early in a long step.
+    fn comes(&mut self) -> bool {
+        self.rng.u8(0..8) == 0 || (self.step > 1 && self.rng.u8(0..8) > 0)
     }
 
     /// Machines whose time has come are ready, or gone: one in ten fails.
@@ -231,4 +244,21 @@ fn a_planner_that_looks_every_second_for_an_hour_buys_nothing_twice() {
         bought += hour.bought;
     }
     assert!(bought > 4, "{bought} machines are hardly a test");
+}
+
+#[test]
+fn an_hour_with_pods_that_come_late_buys_nothing_twice_in_any_world_of_the_corpus() {
+    for (seed, named) in (0..).zip(corpus()) {
+        let mut world = (named.snapshot)();
+        let stride = world.pending.len().div_ceil(POINTS);
+        world.pending = world.pending.into_iter().step_by(stride).collect();
+        let pods = world.pending.len();
+        let mut hour = Hour { step: 3600 / LOOKS, ..Hour::new(world, seed) };
+        for look in 1..=LOOKS {
+            let twice = hour.second(look * hour.step);
+            assert_eq!(twice, [], "{}, look {look}", named.name);
+        }
+        let placed = pods - hour.later.len() - hour.world.pending.len();
+        assert!(placed * 2 > pods, "{}: {placed} of {pods} pods are bound", named.name);
+    }
 }

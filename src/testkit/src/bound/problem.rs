@@ -18,6 +18,9 @@ const UNHOSTED: f64 = 1e4;
 /// A machine may be worth so much more than its price before another column is looked for.
 const SLACK: f64 = 5e-4;
 
+/// Steps of worth in which machines are counted.
+const COVERING_STEPS: usize = 20_000;
+
 /// Most rounds in which prices of resources are changed by one factor.
 const LIQUID_STEPS: usize = 50;
 
@@ -181,14 +184,7 @@ impl Problem {
             pods.iter().map(|(row, count)| of[*row] * *count as f64).sum()
         };
         for kind in &self.kinds {
-            let items: Vec<Item<'_>> = (0..self.rows.len())
-                .filter(|row| prices[*row] > 1e-12)
-                .filter_map(|row| {
-                    let most = self.most(row, kind);
-                    let Row { requests, group, .. } = &self.rows[row];
-                    (most > 0).then(|| Item { row, value: prices[row], most, requests, group: *group })
-                })
-                .collect();
+            let items = self.items(kind, prices);
             // A machine that exists costs nothing; its worth need not be exact.
             let enough = kind.price * (1.0 + SLACK);
             let Filled { pods, most } = fill(&items, &kind.room, &self.caps, (enough, branches));
@@ -213,6 +209,48 @@ impl Problem {
         let all: f64 = self.rows.iter().zip(prices).map(|(row, price)| row.count as f64 * price).sum();
         (scale * (all - taken.iter().sum::<f64>()), columns)
     }
+
+    /// A bound that counts whole machines: no machine holds more than it can at `prices` of rows, and together they must
+    /// hold all that is worth anything, less what machines that exist can take.
+    pub(super) fn whole_machines(&self, prices: &[f64], branches: usize) -> f64 {
+        let mut machines = Vec::new();
+        let mut left: f64 = self.rows.iter().zip(prices).map(|(row, price)| row.count as f64 * price).sum();
+        for kind in &self.kinds {
+            let Filled { most, .. } =
+                fill(&self.items(kind, prices), &kind.room, &self.caps, (0.0, branches));
+            match kind.count {
+                None => machines.push((most, kind.price)),
+                Some(count) => left -= most * count as f64,
+            }
+        }
+        if left > 0.0 { covering(&machines, left) } else { 0.0 }
+    }
+
+    /// The pods that may be on a machine of `kind`, at `prices` of rows.
+    fn items(&self, kind: &Kind, prices: &[f64]) -> Vec<Item<'_>> {
+        let worthy = (0..self.rows.len()).filter(|row| prices[*row] > 1e-12);
+        let items = worthy.filter_map(|row| {
+            let most = self.most(row, kind);
+            let Row { requests, group, .. } = &self.rows[row];
+            (most > 0).then(|| Item { row, value: prices[row], most, requests, group: *group })
+        });
+        items.collect()
+    }
+}
+
+/// The least price at which machines can hold worth `least`, a whole number of each: what one holds at most, and its
+/// price. What machines hold is rounded up.
+fn covering(machines: &[(f64, f64)], least: f64) -> f64 {
+    let step = least / COVERING_STEPS as f64;
+    let machines: Vec<(usize, f64)> =
+        machines.iter().map(|(held, price)| ((held / step).ceil() as usize, *price)).collect();
+    let mut cheapest = vec![0.0_f64; COVERING_STEPS + 1];
+    for steps in 1..=COVERING_STEPS {
+        let costs = machines.iter().filter(|(held, _)| *held > 0);
+        let costs = costs.map(|(held, price)| price + cheapest[steps.saturating_sub(*held)]);
+        cheapest[steps] = costs.fold(f64::MAX, f64::min);
+    }
+    cheapest[COVERING_STEPS]
 }
 
 fn resource_names(pods: &[&Pod]) -> Vec<String> {

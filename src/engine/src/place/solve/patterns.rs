@@ -13,6 +13,7 @@
 //! What cannot pay is found out before any pod is looked at: the old nodes must cost clearly more than
 //! [a bound](packing::least_price) on the price of all they hold.
 
+mod kinds;
 mod packing;
 
 use std::collections::BTreeMap;
@@ -43,6 +44,8 @@ const UNUSED: i64 = 35;
 const MOST_UNUSED: i64 = 4;
 /// Sets of nodes with more sizes of pods are left alone: filling one machine looks at every size.
 const MOST_SIZES: usize = 256;
+/// Looks at a size while a machine is filled after which no further round is begun.
+const MOST_LOOKS: usize = 10_000;
 /// A total is at least so many bits of its fine units, which is more than a price has.
 const FINE_BITS: u32 = 32;
 /// Most sets of alike nodes that are packed again in a pass, those that cost most.
@@ -129,9 +132,9 @@ impl Solver<'_> {
         let with_nodes = alike.price.saturating_add(each * number) / 100 * (100 - LEAST_SAVING);
         let known: Vec<Size> = sizes
             .iter()
-            .map(|(amounts, pods)| Size { amounts: units.ceiled(amounts), count: pods.len() })
+            .map(|(amounts, pods)| Size { amounts: units.ceiled(amounts), count: pods.len(), kind: 0 })
             .collect();
-        let Some(patterns) = packing::patterns(&known, &offered, with_nodes) else { return };
+        let Some(patterns) = packing::patterns(&known, &offered, with_nodes, MOST_LOOKS) else { return };
         let mut waiting: Vec<_> = sizes.into_values().map(Vec::into_iter).collect();
         let mut parts = Vec::new();
         for Pattern { pods, times, .. } in patterns {
@@ -155,13 +158,14 @@ impl Solver<'_> {
     /// Whether the limits of the pool allow `parts` in place of `nodes`; they are charged for the parts then. Where
     /// they would not allow the largest instance types of parts, parts are kept to those that take no more than the
     /// cheapest.
-    fn stays_within_limits(&mut self, nodes: &[InFlightIx], parts: &mut [Part]) -> bool {
+    pub(super) fn stays_within_limits(&mut self, nodes: &[InFlightIx], parts: &mut [Part]) -> bool {
         let pool = self.filling.in_flight[nodes[0]].pool;
         if self.filling.limits[pool].is_unlimited() {
             return true;
         }
         let mut query = self.query();
-        let rules = query.unreserved(nodes[0]);
+        let unreserved: Vec<Option<RuleSetId>> =
+            parts.iter().map(|part| query.without_reservation(pool, part.state.rules)).collect();
         let Query { compiled, filling, caches } = &mut query;
         let catalogue = &mut caches.catalogues[compiled.pools.spaces[pool].catalogue];
         let limits = &filling.limits[pool];
@@ -169,9 +173,9 @@ impl Solver<'_> {
             nodes.iter().map(|node| &filling.in_flight[*node].state.variants).collect();
         let mut left = limits.exchanged(catalogue, &before, &variants_of(parts));
         if left.is_none() {
-            let Some(rules) = rules else { return false };
-            let ranked = catalogue.ranked(rules, &caches.rules);
-            for part in parts.iter_mut() {
+            for (part, rules) in parts.iter_mut().zip(unreserved) {
+                let Some(rules) = rules else { return false };
+                let ranked = catalogue.ranked(rules, &caches.rules);
                 let variants = &mut part.state.variants;
                 let cheapest = ranked.iter().map(|one| one.variant).find(|one| variants.contains(*one));
                 let Some(cheapest) = cheapest else { return false };
@@ -207,7 +211,7 @@ impl Query<'_, '_> {
             let room = units.floored(&room);
             let is_better = |known: &Machine| known.room.iter().zip(&room).all(|(known, own)| known >= own);
             if !offered.iter().any(is_better) {
-                offered.push(Machine { room, price: one.cheapest.price.nanos() });
+                offered.push(Machine { room, price: one.cheapest.price.nanos(), accepts: 1 });
             }
         }
         offered

@@ -8,8 +8,9 @@
 //! Repacked nodes keep the requirements of the old ones, so whatever was true of those (zones, taints, volumes, rules
 //! about domains) stays true. They are compared at their price without reservations; when all is packed, those that
 //! could use an unreserved instance of one get it. Nodes for which other instance types could be wrong are left alone:
-//! pools with limits, reservations, `minValues`, host ports, shared volumes, devices, and co-located pods. Pods of
-//! different nodes are mixed only where none has a rule about hosts.
+//! reservations, `minValues`, host ports, shared volumes, devices, and co-located pods. Pods of
+//! different nodes are mixed only where none has a rule about hosts. In a pool with limits, new nodes take no more of it
+//! than the old ones and what is left.
 
 use std::collections::BTreeMap;
 
@@ -68,7 +69,11 @@ impl Solver<'_> {
         }
         for number in self.filling.in_flight.positions() {
             let node = &self.filling.in_flight[number];
-            if node.pods.is_empty() || !self.is_plain(node) {
+            // Other instance types could take more of the limits than was charged.
+            if node.pods.is_empty()
+                || !self.filling.limits[node.pool].is_unlimited()
+                || !self.may_change(node)
+            {
                 continue;
             }
             let Self { compiled, caches, filling } = self;
@@ -93,7 +98,7 @@ impl Solver<'_> {
         let mut growing: BTreeMap<(PoolIx, RuleSetId), usize> = BTreeMap::new();
         for (number, node) in self.filling.in_flight.enumerate() {
             let rules = self.host_rules(node);
-            if node.pods.len() > FEW || rules == HostRules::Together || !self.is_plain(node) {
+            if node.pods.len() > FEW || rules == HostRules::Together || !self.may_change(node) {
                 continue;
             }
             // A pod with a rule about hosts may not meet others, so its node is a set of its own.
@@ -160,7 +165,7 @@ impl Solver<'_> {
     /// Splits in-flight node `number` in two, in order of size, where that saves most; whether it saves anything.
     fn split(&mut self, number: InFlightIx, left: &mut usize) -> bool {
         let node = &self.filling.in_flight[number];
-        if self.host_rules(node) == HostRules::Together || !self.is_plain(node) {
+        if self.host_rules(node) == HostRules::Together || !self.may_change(node) {
             return false;
         }
         let mut pods = node.pods.clone();
@@ -182,7 +187,7 @@ impl Solver<'_> {
     }
 
     /// Puts `parts` in place of `nodes` if that saves enough; whether it does.
-    fn replace(&mut self, nodes: &[InFlightIx], parts: Vec<Part>) -> bool {
+    fn replace(&mut self, nodes: &[InFlightIx], mut parts: Vec<Part>) -> bool {
         let mut query = self.query();
         let now = nodes.iter().filter_map(|node| {
             let allowed = query.allowed(*node);
@@ -193,6 +198,9 @@ impl Solver<'_> {
         // One more node has costs that are in no price (start-up, another kubelet), so a trifle is not enough.
         let enough = if parts.len() > nodes.len() { before / 100 * LEAST_SAVING } else { 1 };
         if saving < enough.max(1) {
+            return false;
+        }
+        if !self.stays_within_limits(nodes, &mut parts) {
             return false;
         }
         self.put(nodes, parts);
@@ -217,12 +225,7 @@ impl Solver<'_> {
         }
     }
 
-    /// Whether other instance types would do as well for `node`, rules about hosts aside.
-    fn is_plain(&self, node: &InFlightNode) -> bool {
-        self.filling.limits[node.pool].is_unlimited() && self.may_change(node)
-    }
-
-    /// The same where the limits of its pool are looked at.
+    /// Whether other instance types would do as well for `node`, rules about hosts and limits aside.
     pub(super) fn may_change(&self, node: &InFlightNode) -> bool {
         let State { rules, attached, reserved, .. } = &node.state;
         reserved.is_empty()
@@ -244,12 +247,17 @@ impl Query<'_, '_> {
     /// The requirements a node like in-flight node `like` has as long as it holds no reservation.
     pub(super) fn unreserved(&mut self, like: InFlightIx) -> Option<RuleSetId> {
         let node = &self.filling.in_flight[like];
-        let catalogue = &self.caches.catalogues[self.compiled.pools.spaces[node.pool].catalogue];
+        self.without_reservation(node.pool, node.state.rules)
+    }
+
+    /// What is left of the requirements `rules` of a node of `pool` as long as it holds no reservation.
+    pub(super) fn without_reservation(&mut self, pool: PoolIx, rules: RuleSetId) -> Option<RuleSetId> {
+        let catalogue = &self.caches.catalogues[self.compiled.pools.spaces[pool].catalogue];
         if self.filling.reservations.is_empty() || !catalogue.has_reservations() {
-            return Some(node.state.rules);
+            return Some(rules);
         }
         let unreserved = claim::unreserved(&mut self.caches.rules);
-        self.caches.rules.meet(node.state.rules, unreserved)
+        self.caches.rules.meet(rules, unreserved)
     }
 
     /// The instance types a node like in-flight node `like` may be without a reservation, whatever its pods

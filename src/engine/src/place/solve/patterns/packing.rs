@@ -11,8 +11,6 @@
 
 /// How often values are corrected.
 const ROUNDS: usize = 6;
-/// Looks at a size while a machine is filled after which no further round is begun.
-const MOST_LOOKS: usize = 10_000;
 /// The share of the price, in percent, that further rounds may still save.
 const HOPE: i64 = 8;
 /// The share of what fits that is added at once before room is weighed again.
@@ -21,6 +19,8 @@ const AT_ONCE: i64 = 3;
 const SHARE_BITS: u32 = 20;
 /// Bits of what is left of a machine.
 const FREE_BITS: u32 = 16;
+/// A machine has a bit for each kind of pods.
+pub(super) const MOST_KINDS: usize = 64;
 /// Amounts are below two to the power of this, so that nothing overflows.
 pub(super) const AMOUNT_BITS: u32 = 40;
 /// Steps in which weights of resources are changed, coarse ones first: a factor, as a fraction.
@@ -35,6 +35,8 @@ pub(super) struct Size {
     pub(super) amounts: Vec<i64>,
     /// How many pods there are; at least one.
     pub(super) count: usize,
+    /// Which kind of pods they are, below [`MOST_KINDS`].
+    pub(super) kind: usize,
 }
 
 /// An instance type as long as nothing is on it.
@@ -44,6 +46,8 @@ pub(super) struct Machine {
     pub(super) room: Vec<i64>,
     /// In billionths of a dollar an hour.
     pub(super) price: i64,
+    /// A bit for each kind of pods that may be on it.
+    pub(super) accepts: u64,
 }
 
 /// Pods that share a machine.
@@ -57,11 +61,32 @@ pub(super) struct Pattern {
     pub(super) times: usize,
 }
 
+impl Machine {
+    fn takes(&self, size: &Size) -> bool {
+        self.accepts >> size.kind & 1 == 1
+    }
+}
+
 /// A price that machines for pods that need `totals` together cannot be below, however small the pods.
 ///
 /// Resources get weights; no machine holds more of the weighted total for its price than the best one does. Any weights
 /// give a bound, and a few steps look for good ones.
 pub(super) fn least_price(totals: &[i64], machines: &[Machine]) -> i64 {
+    liquid(totals, machines).0
+}
+
+/// What each resource counts by that bound.
+pub(super) fn weights(totals: &[i64], machines: &[Machine]) -> Vec<u64> {
+    liquid(totals, machines).1
+}
+
+/// What `room` holds of `totals`, by `weights`.
+pub(super) fn worth(room: &[i64], totals: &[i64], weights: &[u64]) -> i128 {
+    let share = |(room, total): (&i64, &i64)| (i128::from(*room) << SHARE_BITS) / i128::from((*total).max(1));
+    room.iter().zip(totals).map(share).zip(weights).map(|(share, weight)| share * i128::from(*weight)).sum()
+}
+
+fn liquid(totals: &[i64], machines: &[Machine]) -> (i64, Vec<u64>) {
     let asked: Vec<usize> = (0..totals.len()).filter(|name| totals[*name] > 0).collect();
     // What of the total each machine holds, rounded up, which can only lower the bound.
     let held = |machine: &Machine| -> Vec<u64> {
@@ -103,11 +128,20 @@ pub(super) fn least_price(totals: &[i64], machines: &[Machine]) -> i64 {
             }
         }
     }
-    best
+    let mut all = vec![0; totals.len()];
+    asked.iter().zip(weights).for_each(|(name, weight)| all[*name] = weight);
+    (best, all)
 }
 
 /// Patterns for all pods of `sizes` that cost less than `enough` together, if some are found.
-pub(super) fn patterns(sizes: &[Size], machines: &[Machine], enough: i64) -> Option<Vec<Pattern>> {
+///
+/// After `most_looks` at a size while a machine is filled no further round is begun.
+pub(super) fn patterns(
+    sizes: &[Size],
+    machines: &[Machine],
+    enough: i64,
+    most_looks: usize,
+) -> Option<Vec<Pattern>> {
     let mut packing = Packing::new(sizes, machines);
     let mut values = packing.alone()?;
     let mut best: Option<(i64, Vec<Pattern>)> = None;
@@ -118,7 +152,7 @@ pub(super) fn patterns(sizes: &[Size], machines: &[Machine], enough: i64) -> Opt
         if best.as_ref().is_none_or(|(least, _)| price < *least) {
             best = Some((price, patterns));
         }
-        if price / 100 * (100 - HOPE) > enough || packing.looks >= MOST_LOOKS {
+        if price / 100 * (100 - HOPE) > enough || packing.looks >= most_looks {
             break;
         }
     }
@@ -161,7 +195,7 @@ impl<'p> Packing<'p> {
     /// What a pod of each size costs on machines of its own; `None` where one fits on no machine.
     fn alone(&self) -> Option<Vec<i64>> {
         let cost = |size: &Size| {
-            let costs = self.machines.iter().filter_map(|machine| {
+            let costs = self.machines.iter().filter(|machine| machine.takes(size)).filter_map(|machine| {
                 let most = i64::try_from(most(&size.amounts, &machine.room)).unwrap_or(i64::MAX);
                 (most > 0).then(|| (machine.price / most).max(1))
             });
@@ -227,7 +261,8 @@ impl<'p> Packing<'p> {
         let mut free = room.clone();
         let mut counts = vec![0_usize; self.sizes.len()];
         let mut weights = vec![0_u64; room.len()];
-        let mut fitting: Vec<usize> = (0..self.sizes.len()).collect();
+        let mut fitting: Vec<usize> =
+            (0..self.sizes.len()).filter(|size| self.machines[machine].takes(&self.sizes[*size])).collect();
         loop {
             fitting.retain(|size| {
                 counts[*size] < left[*size]
@@ -318,10 +353,10 @@ mod tests {
         let count = rng.usize(1..8);
         let sizes = sizes.into_iter().take(count).map(|mut amounts| {
             amounts[0] += 1;
-            Size { amounts, count: rng.usize(1..60) }
+            Size { amounts, count: rng.usize(1..60), kind: 0 }
         });
         let sizes = sizes.collect();
-        let machines = rooms.into_iter().map(|room| Machine { price: rng.i64(1..200_000), room });
+        let machines = rooms.into_iter().map(|room| Machine { price: rng.i64(1..200_000), room, accepts: 1 });
         (sizes, machines.collect())
     }
 
@@ -333,7 +368,8 @@ mod tests {
     fn every_pod_is_on_one_machine_that_holds_it_and_no_price_is_below_the_bound() {
         for seed in 0..2_000 {
             let (sizes, machines) = world(seed);
-            let patterns = patterns(&sizes, &machines, i64::MAX).expect("every size fits on some machine");
+            let patterns =
+                patterns(&sizes, &machines, i64::MAX, 10_000).expect("every size fits on some machine");
             let mut placed = vec![0; sizes.len()];
             for Pattern { machine, pods, times } in &patterns {
                 let mut taken = vec![0; machines[*machine].room.len()];
@@ -359,26 +395,26 @@ mod tests {
 
     #[test]
     fn sizes_that_need_different_resources_share_machines() {
-        let size = |amounts: [i64; 2]| Size { amounts: amounts.to_vec(), count: 100 };
-        let machine = |room: [i64; 2], price| Machine { room: room.to_vec(), price };
+        let size = |amounts: [i64; 2]| Size { amounts: amounts.to_vec(), count: 100, kind: 0 };
+        let machine = |room: [i64; 2], price| Machine { room: room.to_vec(), price, accepts: 1 };
         let sizes = [size([4, 1]), size([1, 4])];
         let machines = [machine([50, 50], 1_000), machine([100, 100], 2_000)];
         // Five units of each resource for a pair, 500 for all: five machines, and no fewer.
         let bound = least_price(&[500, 500], &machines);
         assert!((9_990..=10_000).contains(&bound), "{bound}");
-        let patterns = patterns(&sizes, &machines, i64::MAX).expect("every size fits");
+        let patterns = patterns(&sizes, &machines, i64::MAX, 10_000).expect("every size fits");
         assert_eq!(price(&patterns, &machines), 10_000, "{patterns:?}");
     }
 
     #[test]
     fn patterns_that_cost_too_much_are_none() {
-        let sizes = [Size { amounts: vec![2, 0], count: 7 }];
-        let machines = [Machine { room: vec![5, 0], price: 10 }];
-        assert_eq!(patterns(&sizes, &machines, 40), None, "four machines are needed");
+        let sizes = [Size { amounts: vec![2, 0], count: 7, kind: 0 }];
+        let machines = [Machine { room: vec![5, 0], price: 10, accepts: 1 }];
+        assert_eq!(patterns(&sizes, &machines, 40, 10_000), None, "four machines are needed");
         let expected = [(vec![(0, 2)], 3), (vec![(0, 1)], 1)];
         let expected = expected.map(|(pods, times)| Pattern { machine: 0, pods, times });
-        assert_eq!(patterns(&sizes, &machines, 41), Some(expected.to_vec()));
-        let too_large = [Size { amounts: vec![6, 0], count: 1 }];
-        assert_eq!(patterns(&too_large, &machines, i64::MAX), None, "it fits nowhere");
+        assert_eq!(patterns(&sizes, &machines, 41, 10_000), Some(expected.to_vec()));
+        let too_large = [Size { amounts: vec![6, 0], count: 1, kind: 0 }];
+        assert_eq!(patterns(&too_large, &machines, i64::MAX, 10_000), None, "it fits nowhere");
     }
 }
