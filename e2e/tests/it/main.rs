@@ -7,6 +7,7 @@
 )]
 
 mod account;
+mod behaviours;
 mod borrowed;
 mod chart;
 mod conformance;
@@ -18,7 +19,6 @@ mod kubelet;
 mod newcomer;
 mod older;
 mod prerequisites;
-mod scenarios;
 mod scripts;
 mod skipped;
 mod terminal;

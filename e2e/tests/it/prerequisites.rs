@@ -15,9 +15,6 @@ use karpenter_aws_sdk as sdk;
 use karpenter_e2e::account::moto::{MotoAccount, Options};
 use karpenter_e2e::command_line::{self, AwsEnvironment};
 
-/// Terraform and three emulators at a time would starve each other.
-static ONE_AT_A_TIME: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
-
 const REGION: &str = "us-west-2";
 
 /// An account with an EKS cluster and without anything for Karpenter.

@@ -12,7 +12,7 @@ use karpenter_e2e::prepare;
 use karpenter_e2e::world::World;
 
 use super::{Desk, Expected, account, can_run, commands, furnish};
-use crate::scenarios;
+use crate::behaviours;
 
 /// A page, with its parts in the order in which they are followed in one world.
 pub(super) struct Guide {
@@ -109,9 +109,10 @@ const FIRST_PODS: AtWork = AtWork {
     special: &[("kubectl get nodeclaims", 0, "general-")],
 };
 
-/// What the page before has left.
+/// What the page before has left. A pool goes before its machines, which would take the pods of the next page.
 const CLEAR: &str = "kubectl delete deployments --all --cascade=foreground && kubectl delete pods --all \
-    && kubectl delete nodepools.karpenter.sh --all --timeout=5m";
+    && kubectl delete nodepools.karpenter.sh --all --timeout=5m \
+    && kubectl wait --for=delete nodeclaims --all --timeout=5m";
 const PRESENT_POOL: &str = "sed s/demo/$CLUSTER/ docs/examples/nodepool.yaml | kubectl apply -f - \
     && kubectl wait --for=condition=Ready nodepools --all --timeout=2m";
 const PRESENT_PODS: &str = "kubectl apply -f docs/examples/inflate.yaml \
@@ -174,8 +175,7 @@ pub(super) async fn at_work(name: &str, pages: &[&AtWork]) {
     if !can_run(name, &["bash", "kubectl", "jq", "aws"]).await {
         return;
     }
-    let _turn = scenarios::TURNS.acquire().await.expect("it is never closed");
-    let world = World::start(scenarios::options(scenarios::folder(name))).await.expect("the world starts");
+    let world = World::start(behaviours::options(behaviours::folder(name))).await.expect("the world starts");
     world.install().await.expect("the controller is installed");
     let desk = Desk::at_work(&world).unwrap();
     for (index, page) in pages.iter().enumerate() {

@@ -5,7 +5,7 @@ use karpenter_e2e::account::control::Fault;
 use karpenter_e2e::prepare::cache;
 
 use super::inventory::python;
-use super::{Fresh, ONE_AT_A_TIME, REGION, reference};
+use super::{Fresh, REGION, reference};
 
 const STACK: &str = "Karpenter";
 /// Exit code of `plan` when there is something to do.
@@ -24,7 +24,6 @@ async fn deploy(fresh: &Fresh, arguments: &[&str]) -> Result<String> {
 
 /// Plans, applies, compares, applies again, changes one setting and destroys, all through `--via cloudformation`.
 async fn live(cluster: &str, roles: &[&str], flags: &[&str]) -> Result<()> {
-    let _turn = ONE_AT_A_TIME.lock().await;
     let expected = reference(cluster, roles, flags).await?;
     let fresh = Fresh::start(cluster).await?;
     fresh.make_roles(roles).await?;
@@ -111,7 +110,6 @@ async fn a_stack_for_the_longest_cluster_name_is_what_bootstrap_makes() {
 /// By people who deploy it with tools of their own, and the parameters that `render` prints.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_template_deployed_by_other_tools_is_what_bootstrap_makes() {
-    let _turn = ONE_AT_A_TIME.lock().await;
     let expected = reference("tools", &[], &[]).await.unwrap().with_what_cloudformation_can();
     let fresh = Fresh::start("tools").await.unwrap();
     let printed = fresh.bootstrap(&["render", "cloudformation-parameters"], 0).await.unwrap();
@@ -136,7 +134,6 @@ async fn the_template_deployed_by_other_tools_is_what_bootstrap_makes() {
 /// Each kind of resource refused in turn: the stack is taken back, the reason is printed, the next run goes on.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_half_made_stack_is_taken_back_and_made_by_the_next_run() {
-    let _turn = ONE_AT_A_TIME.lock().await;
     let fresh = Fresh::start("half").await.unwrap();
     let before = fresh.inventory().await.unwrap();
     for action in [
@@ -169,7 +166,6 @@ async fn a_half_made_stack_is_taken_back_and_made_by_the_next_run() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_resource_that_is_refused_takes_the_stack_back() {
-    let _turn = ONE_AT_A_TIME.lock().await;
     let fresh = Fresh::start("refused").await.unwrap();
     let before = fresh.inventory().await.unwrap();
     let template = template();

@@ -12,7 +12,10 @@ use tokio::process::Command;
 
 use crate::skipped::skip;
 
-use super::{Fresh, MotoAccount, ONE_AT_A_TIME, Options, REGION, reference};
+use super::{Fresh, MotoAccount, Options, REGION, reference};
+
+/// Several Terraforms, with a provider and emulators each, would starve each other.
+static ONE_AT_A_TIME: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 /// A folder in which `terraform init` has worked.
 struct Workspace {

@@ -1,4 +1,7 @@
-//! The scenarios, each in a world of its own: real control plane, emulated account, the built controller.
+//! The suites of behaviours, each in a world of its own: real control plane, emulated account, the built controller.
+//!
+//! They wait more than they compute, so several run side by side: as many as the test runner has threads. Tests start in
+//! the order of their names: those that take longest have such as begin early, or they would run alone at the end.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -31,9 +34,8 @@ pub(crate) fn options(folder: PathBuf) -> Options {
     }
 }
 
-/// Runs a suite when it is its turn; panics with what went wrong after keeping what was there.
+/// Runs a suite; panics with what went wrong after keeping what was there.
 async fn prove(suite: Suite) {
-    let _turn = TURNS.acquire().await.expect("it is never closed");
     let outcome =
         run(suite, options(folder(suite.name())), &Chosen::default()).await.expect("the world starts");
     if let Some(failure) = outcome.failure() {
@@ -68,13 +70,6 @@ fn hand_in(suite: Suite, rights: Rights) {
     }
 }
 
-/// How many suites run side by side. Each is a control plane, an account and a controller in a world of its own, and
-/// waits for boots and quiet times about twice as long as it computes on two cores.
-const SIDE_BY_SIDE: usize = 3;
-
-pub(crate) static TURNS: tokio::sync::Semaphore = tokio::sync::Semaphore::const_new(SIDE_BY_SIDE);
-
-/// Among the first by its name, in which order tests start: it takes long, and would run alone at the end.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pod_gets_what_it_asks_of_a_node() {
     prove(Suite::Scheduling).await;
@@ -101,7 +96,7 @@ async fn a_controller_that_dies_five_times_loses_and_doubles_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nodes_leave_as_they_should_although_the_controller_keeps_dying() {
+async fn a_controller_that_keeps_dying_lets_nodes_leave_as_they_should() {
     prove(Suite::DisruptionWithCrashes).await;
 }
 
@@ -112,8 +107,7 @@ async fn a_world_in_trouble_loses_nothing_and_buys_nothing_twice() {
 
 /// Small enough for every run of the tests; the figures of this size mean nothing.
 #[tokio::test(flavor = "multi_thread")]
-async fn every_workload_of_the_scale_suite_ends_with_its_figures() {
-    let _turn = TURNS.acquire().await.expect("it is never closed");
+async fn a_load_of_every_kind_ends_with_its_figures() {
     let mut world = World::start(options(folder("scale"))).await.expect("the world starts");
     let figures = scale::run(&mut world, &Workload::ALL, 1).await;
     if figures.is_err() {
