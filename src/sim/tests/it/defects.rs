@@ -15,7 +15,7 @@ const PLANTED: [(Defect, u64, &str); 19] = [
     (Defect::BudgetOffByOne, 6, "budget"),
     (Defect::LimitsMisread, 3, "limit"),
     (Defect::ProtectionIgnored, 2, "do-not-disrupt"),
-    (Defect::DeletedNotEvicted, 7, "budget of pods"),
+    (Defect::DeletedNotEvicted, 8, "budget of pods"),
     (Defect::DeletionsMissed, 19, "machines for pods"),
     (Defect::NeverConsolidates, 14, "liveness"),
     (Defect::LeaseOfItsOwn, 0, "one leader"),
@@ -25,7 +25,7 @@ const PLANTED: [(Defect, u64, &str); 19] = [
     (Defect::LimitsWithoutInFlight, 16, "limit"),
     (Defect::ReplacementNotAwaited, 6, "replacement first"),
     (Defect::HashStampedFirst, 0, "liveness"),
-    (Defect::OneBudgetSeen, 54, "node that cannot drain"),
+    (Defect::OneBudgetSeen, 9, "node that cannot drain"),
     (Defect::PromisesForgotten, 16, "machines for pods"),
 ];
 
