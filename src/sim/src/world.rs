@@ -28,9 +28,9 @@ use crate::trace::Trace;
 use crate::weather::Weather;
 
 /// Name of the cluster of random histories, and of its interruption queue.
-const CLUSTER: &str = "sim";
+pub(crate) const CLUSTER: &str = "sim";
 /// When random histories begin.
-const START: &str = "2026-01-01T12:00:00Z";
+pub(crate) const START: &str = "2026-01-01T12:00:00Z";
 /// Instance types on sale: the smallest number that has a few of every family.
 const TYPES: usize = 40;
 
@@ -171,6 +171,12 @@ impl World {
 }
 
 fn options_of(history: &History) -> Options {
+    let invisible_for = Duration::from_secs(if history.has(Fault::AwsStale) { 8 } else { 0 });
+    Options { invisible_for, ..account() }
+}
+
+/// The account of a drawn world in which nothing is wrong.
+pub(crate) fn account() -> Options {
     Options {
         cluster: CLUSTER.to_owned(),
         kubernetes_version: "1.35".to_owned(),
@@ -178,12 +184,12 @@ fn options_of(history: &History) -> Options {
         instance_types: Some(TYPES),
         boot_delay: Duration::from_secs(8),
         shutdown_delay: Duration::from_secs(20),
-        invisible_for: Duration::from_secs(if history.has(Fault::AwsStale) { 8 } else { 0 }),
         ..Options::default()
     }
 }
 
-fn class() -> Value {
+/// The class of all pools of a drawn world.
+pub(crate) fn class() -> Value {
     let discovery = json!([{"tags": {"karpenter.sh/discovery": CLUSTER}}]);
     json!({
         "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "default"},
@@ -227,8 +233,8 @@ fn pool_object(pool: &Pool) -> Value {
 /// A deployment, and its budgets.
 fn objects_of(workload: &Workload) -> Vec<Value> {
     let budgets = match (workload.guarded, workload.twice_guarded) {
-        (_, true) => vec![budget(workload, ""), budget(workload, SECOND_BUDGET)],
-        (true, false) => vec![budget(workload, "")],
+        (_, true) => vec![budget(&workload.name, ""), budget(&workload.name, SECOND_BUDGET)],
+        (true, false) => vec![budget(&workload.name, "")],
         (false, false) => Vec::new(),
     };
     std::iter::once(deployment(workload)).chain(budgets).collect()
@@ -261,10 +267,11 @@ fn deployment(workload: &Workload) -> Value {
     })
 }
 
-fn budget(workload: &Workload, suffix: &str) -> Value {
+/// A disruption budget of the pods of a workload; `suffix` tells it from another one.
+pub(crate) fn budget(workload: &str, suffix: &str) -> Value {
     json!({
         "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
-        "metadata": {"name": format!("{}{suffix}", workload.name), "namespace": "default"},
-        "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app": workload.name}}},
+        "metadata": {"name": format!("{workload}{suffix}"), "namespace": "default"},
+        "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app": workload}}},
     })
 }

@@ -6,18 +6,12 @@ use std::time::Duration;
 
 use anyhow::Result;
 use fastrand::Rng;
-use karpenter_aws_sim::Options;
 use karpenter_kube_sim::kubelet;
 use karpenter_model::names::{annotation, label};
 use serde_json::{Value, json};
 
 use crate::seed::{Seed, one_in};
-use crate::world::Ground;
-
-const CLUSTER: &str = "sim";
-const START: &str = "2026-01-01T12:00:00Z";
-/// Instance types on sale.
-const TYPES: usize = 40;
+use crate::world::{CLUSTER, Ground, START, account, budget, class};
 
 /// A world and what changes in it.
 pub(super) struct Drawn {
@@ -49,15 +43,7 @@ impl Drawn {
         Ok(Ground {
             cluster: CLUSTER.to_owned(),
             start: START.parse()?,
-            account: Options {
-                cluster: CLUSTER.to_owned(),
-                kubernetes_version: "1.35".to_owned(),
-                zones: 3,
-                instance_types: Some(TYPES),
-                boot_delay: Duration::from_secs(8),
-                shutdown_delay: Duration::from_secs(20),
-                ..Options::default()
-            },
+            account: account(),
             machines: kubelet::Options {
                 boot: Duration::from_secs(15),
                 ready: Duration::from_secs(5),
@@ -114,19 +100,6 @@ pub(super) fn world(number: u64) -> Drawn {
 /// One of a few.
 fn one<T: Copy>(random: &mut Rng, of: &[T]) -> T {
     of[random.usize(..of.len())]
-}
-
-fn class() -> Value {
-    let discovery = json!([{"tags": {"karpenter.sh/discovery": CLUSTER}}]);
-    json!({
-        "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "default"},
-        "spec": {
-            "role": format!("KarpenterNodeRole-{CLUSTER}"),
-            "amiSelectorTerms": [{"alias": "al2023@latest"}],
-            "subnetSelectorTerms": discovery,
-            "securityGroupSelectorTerms": discovery,
-        },
-    })
 }
 
 fn bare_pool(name: &str) -> Value {
@@ -282,13 +255,7 @@ impl Workload {
     }
 
     fn budget(&self) -> Option<Value> {
-        self.guarded.then(|| {
-            json!({
-                "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
-                "metadata": {"name": self.name, "namespace": "default"},
-                "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app": self.name}}},
-            })
-        })
+        self.guarded.then(|| budget(&self.name, ""))
     }
 }
 
