@@ -56,18 +56,17 @@ fn block<'a>(nodes: &[&'a Drawn]) -> Option<Block<'a>> {
     let sum = |amounts: &mut dyn Iterator<Item = Amounts>| amounts.fold(Amounts::default(), Amounts::plus);
     let pods = all().filter(|pod| pod.workload != DAEMONS).count();
     let identical = rest.iter().all(|node| node.pods == first.pods);
-    let parts = if identical && first.pods.len() <= PODS {
-        first.pods.iter().map(part).collect()
-    } else {
-        merged(all())
-    };
     // Of nodes that are alike one is drawn, of others their sum.
     let (room, taken) = if identical {
         (first.room, sum(&mut first.pods.iter().map(|pod| pod.takes)))
     } else {
         (sum(&mut nodes.iter().map(|node| node.room)), sum(&mut all().map(|pod| pod.takes)))
     };
-    let parts = if identical && first.pods.len() > PODS { merged(first.pods.iter()) } else { parts };
+    let parts = match (identical, first.pods.len()) {
+        (true, ..=PODS) => first.pods.iter().map(part).collect(),
+        (true, _) => merged(first.pods.iter()),
+        (false, _) => merged(all()),
+    };
     Some(Block {
         first,
         names: nodes.iter().filter_map(|node| node.name.as_deref()).collect(),
