@@ -81,16 +81,16 @@ impl Launches {
     pub(super) fn facts(&self, claim: &ClaimName) -> Vec<Fact> {
         let Some(steps) = self.steps.get(claim) else { return Vec::new() };
         let mut facts = Vec::with_capacity(steps.len());
-        let mut before = None;
+        let mut before: Option<(Timestamp, Timestamp)> = None;
         for (step, at) in steps {
-            let (first, last) = *before.get_or_insert((*at, *at));
-            let value = if at == &first && facts.is_empty() {
-                format!("{at:.3}")
-            } else {
-                format!("{} ms later, {} ms in all", milliseconds(last, *at), milliseconds(first, *at))
+            let value = match before {
+                None => format!("{at:.3}"),
+                Some((first, last)) => {
+                    format!("{} ms later, {} ms in all", milliseconds(last, *at), milliseconds(first, *at))
+                }
             };
             facts.push(Fact { name: step.label().to_owned(), value });
-            before = Some((first, *at));
+            before = Some((before.map_or(*at, |(first, _)| first), *at));
         }
         facts
     }

@@ -83,28 +83,31 @@ pub(crate) fn milestone(
     };
     let (pool, zone, capacity_type) =
         (label(label::NODE_POOL), label(label::ZONE), label(label::CAPACITY_TYPE));
-    let step = match milestone {
-        Milestone::Launched(_) => Some(Step::Launched),
-        Milestone::Registered(_) => Some(Step::Registered),
-        Milestone::Initialized(_) => Some(Step::Initialized),
-        _ => None,
+    let reached = |step| {
+        if let Some(claim) = claim {
+            context.explanations.reached(&claim.name, step, context.now());
+        }
     };
-    if let (Some(step), Some(claim)) = (step, claim) {
-        context.explanations.reached(&claim.name, step, context.now());
-    }
     match milestone {
-        Milestone::Launched(id) => tracing::info!(
-            "provider-id" = %id,
-            "instance-type" = label(label::INSTANCE_TYPE),
-            zone,
-            "capacity-type" = capacity_type,
-            "launched nodeclaim"
-        ),
+        Milestone::Launched(id) => {
+            reached(Step::Launched);
+            tracing::info!(
+                "provider-id" = %id,
+                "instance-type" = label(label::INSTANCE_TYPE),
+                zone,
+                "capacity-type" = capacity_type,
+                "launched nodeclaim"
+            );
+        }
         Milestone::Registered(node) => {
+            reached(Step::Registered);
             tracing::info!(node = %node, "registered nodeclaim");
             metrics.nodes.created_total.inc([pool, zone]);
         }
-        Milestone::Initialized(node) => tracing::info!(node = %node, "initialized nodeclaim"),
+        Milestone::Initialized(node) => {
+            reached(Step::Initialized);
+            tracing::info!(node = %node, "initialized nodeclaim");
+        }
         Milestone::Unhealthy { node, condition } => {
             tracing::info!(node = %node, condition, "deleting unhealthy node");
             let image = claim.and_then(|claim| claim.image_id.as_ref()).map_or("", |image| image.as_str());
