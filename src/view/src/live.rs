@@ -100,8 +100,7 @@ impl Look {
             now,
         };
         // Half a list would look like a cluster that grows.
-        let cost: Option<Price> =
-            (complete && matches!(prices, Prices::Known(_))).then(|| scene.totals().price);
+        let cost: Option<Price> = (complete && matches!(prices, Prices::Known(_))).then(|| scene.cost());
         let mut history = self.history.clone();
         if let Some(cost) = cost {
             history.record(now, cost);

@@ -1,6 +1,7 @@
 //! Everything a frame is made of, except for what the user has chosen.
 
 use jiff::Timestamp;
+use karpenter_model::Price;
 
 use crate::details::Details;
 use crate::history::CostHistory;
@@ -32,6 +33,11 @@ pub struct Scene<'a> {
 }
 
 impl<'a> Scene<'a> {
+    /// What all machines cost per hour, as far as prices are known.
+    pub fn cost(&self) -> Price {
+        self.totals().price
+    }
+
     /// All machines.
     pub(crate) fn machines(&self) -> Vec<Machine<'a>> {
         machines(self.world, self.prices)

@@ -3,4 +3,5 @@
 
 mod converted;
 mod crowd;
+mod film;
 mod thousand_pods;

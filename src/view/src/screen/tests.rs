@@ -1,7 +1,5 @@
 //! Keys in, screen out.
 
-mod picture;
-
 use std::sync::Arc;
 
 use expect_test::{Expect, expect};
