@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-const CLUSTER: &str = "demo";
+pub(crate) const CLUSTER: &str = "demo";
 /// From launch until EC2 calls an instance running.
 pub(crate) const BOOT: Duration = Duration::from_secs(5);
 /// How often the pods are counted.
@@ -61,7 +61,6 @@ pub(crate) async fn run(pods: usize) -> Result<Crowd> {
 
 /// A pool without limits, and its class.
 fn objects() -> [Value; 2] {
-    let tag = json!([{ "tags": { "karpenter.sh/discovery": CLUSTER } }]);
     [
         json!({
             "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": { "name": "general" },
@@ -73,16 +72,22 @@ fn objects() -> [Value; 2] {
                 "nodeClassRef": { "group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default" },
             } } },
         }),
-        json!({
-            "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": { "name": "default" },
-            "spec": {
-                "role": format!("KarpenterNodeRole-{CLUSTER}"),
-                "amiSelectorTerms": [{ "alias": "al2023@latest" }],
-                "subnetSelectorTerms": tag,
-                "securityGroupSelectorTerms": tag,
-            },
-        }),
+        class(),
     ]
+}
+
+/// A class that finds what bootstrap has made.
+pub(crate) fn class() -> Value {
+    let tag = json!([{ "tags": { "karpenter.sh/discovery": CLUSTER } }]);
+    json!({
+        "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": { "name": "default" },
+        "spec": {
+            "role": format!("KarpenterNodeRole-{CLUSTER}"),
+            "amiSelectorTerms": [{ "alias": "al2023@latest" }],
+            "subnetSelectorTerms": tag,
+            "securityGroupSelectorTerms": tag,
+        },
+    })
 }
 
 fn deployment(name: &str, replicas: usize) -> Value {

@@ -23,10 +23,10 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::crowd::{self, CLUSTER};
 use svg::Frame;
 
 const FILM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/view.svg");
-const CLUSTER: &str = "demo";
 /// A line for the command, one blank, and the screen.
 const SIZE: Rect = Rect { x: 0, y: 0, width: 124, height: 17 };
 const SCREEN: Rect = Rect { x: 0, y: 2, width: 124, height: 15 };
@@ -53,7 +53,7 @@ struct Camera {
 
 impl Camera {
     /// Looks once. Whether something has changed but the time.
-    async fn look(&mut self, command: &str) -> (bool, World) {
+    async fn look(&mut self, command: &str) -> bool {
         let world = self.world().await;
         let now = self.clock.now();
         let book = self.playground.account();
@@ -83,7 +83,7 @@ impl Camera {
         if let Some(frame) = self.frames.last_mut() {
             frame.lasts += LOOK;
         }
-        (changed, world)
+        changed
     }
 
     async fn world(&self) -> World {
@@ -109,8 +109,7 @@ impl Camera {
         let command = format!("$ kubectl scale deployment inflate --replicas={replicas}");
         let mut quiet = Duration::ZERO;
         while quiet < SETTLED {
-            let (changed, _world) = self.look(&command).await;
-            quiet = if changed { Duration::ZERO } else { quiet + LOOK };
+            quiet = if self.look(&command).await { Duration::ZERO } else { quiet + LOOK };
             tokio::time::sleep(LOOK).await;
         }
     }
@@ -125,7 +124,6 @@ fn screen(scene: &Scene<'_>, command: &str) -> Buffer {
 }
 
 fn pool() -> [Value; 3] {
-    let tag = json!([{ "tags": { "karpenter.sh/discovery": CLUSTER } }]);
     let one_of = |key: &str, values: &[&str]| json!({ "key": key, "operator": "In", "values": values });
     let container = json!({
         "name": "inflate", "image": "registry.k8s.io/pause:3.10",
@@ -146,15 +144,7 @@ fn pool() -> [Value; 3] {
                 "disruption": { "consolidateAfter": "5s", "budgets": [{ "nodes": "100%" }] },
             },
         }),
-        json!({
-            "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": { "name": "default" },
-            "spec": {
-                "role": format!("KarpenterNodeRole-{CLUSTER}"),
-                "amiSelectorTerms": [{ "alias": "al2023@latest" }],
-                "subnetSelectorTerms": tag,
-                "securityGroupSelectorTerms": tag,
-            },
-        }),
+        crowd::class(),
         json!({
             "apiVersion": "apps/v1", "kind": "Deployment",
             "metadata": { "name": "inflate", "namespace": "default" },
