@@ -8,11 +8,13 @@
 mod guard;
 mod log;
 mod ports;
+mod supervised;
 
 pub use guard::Guard;
 pub use log::tail;
 pub use ports::free_ports;
 use ports::says_port_is_taken;
+pub use supervised::Supervised;
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -51,6 +53,7 @@ pub(crate) fn said(what: &str, output: Output) -> Result<String> {
 }
 
 /// What to run.
+#[derive(Clone)]
 pub struct Program {
     /// The name used in messages and as the name of the log file.
     pub name: &'static str,
@@ -124,6 +127,11 @@ impl Process {
     /// The last lines of the log, indented for an error message, with the path of the whole file.
     pub fn last_words(&self) -> String {
         format!("last lines of {} (`{}`):\n{}", self.name, self.log.display(), tail(&self.log, 15))
+    }
+
+    /// Whether one of the last lines of the log contains `text`.
+    pub fn has_last_said(&self, text: &str) -> bool {
+        tail(&self.log, 15).contains(text)
     }
 
     /// Whether the log tells of a port another process had bound.

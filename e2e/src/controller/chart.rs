@@ -18,7 +18,7 @@ use tokio::process::Command;
 use tokio::sync::{Mutex, OnceCell};
 
 use super::forward::Forward;
-use super::{Place, SERVICE_ACCOUNT, Settings, pod_identity};
+use super::{LOST_LEASE, Place, SERVICE_ACCOUNT, Settings, pod_identity};
 use crate::cluster::kind::KindCluster;
 use crate::command_line::{self, AwsEnvironment};
 use crate::engine::controller_image::{ControllerImage, controller_image};
@@ -115,7 +115,8 @@ impl InCluster {
         Ok(())
     }
 
-    /// Fails when a container was restarted: whatever Kubernetes puts right, the controller ended by itself.
+    /// Fails when a container was restarted, unless it had lost its Lease: whatever else Kubernetes puts right, the
+    /// controller ended by itself.
     pub(super) async fn check(&self, place: Place<'_>) -> Result<()> {
         if self.running.lock().await.is_none() {
             return Ok(());
@@ -327,13 +328,21 @@ fn restarts(pod: &Pod) -> i32 {
     statuses.map(|status| status.restart_count).sum()
 }
 
-/// Fails with the last words of a container that ended.
+/// Fails with the last words of a container that ended in another way than by losing its Lease.
 async fn unbroken(client: &Client, pods: &[Pod]) -> Result<()> {
     let Some(broken) = pods.iter().find(|pod| restarts(pod) > 0) else { return Ok(()) };
     let name = broken.name_any();
     let api: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
     let asked = LogParams { previous: true, tail_lines: Some(LAST_LINES), ..LogParams::default() };
     let said = api.logs(&name, &asked).await.unwrap_or_else(|error| format!("no log: {error}"));
+    if said.contains(LOST_LEASE) {
+        tracing::warn!(
+            pod = name,
+            times = restarts(broken),
+            "lost its Lease, and Kubernetes started it again"
+        );
+        return Ok(());
+    }
     bail!("the controller in pod `{name}` has ended {} times; its last lines:\n{said}", restarts(broken));
 }
 

@@ -4,22 +4,25 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use nix::unistd::Pid;
 use tokio::sync::Mutex;
 
-use super::{PODS, Place, SERVICE_ACCOUNT, Settings};
+use super::{LOST_LEASE, PODS, Place, SERVICE_ACCOUNT, Settings};
 use crate::command_line::{binary, definitions};
 use crate::manifests::{self, NAMESPACE};
-use crate::process::{Process, Program};
+use crate::process::{Process, Program, Supervised};
 
 /// How long an orderly stop may take: workers drain, the Lease is released.
 const STOP_WITHIN: Duration = Duration::from_secs(15);
 
+/// Kubernetes starts a container that has ended again after a moment.
+const RESTART_AFTER: Duration = Duration::from_secs(1);
+
 /// A controller on this machine.
 #[derive(Default)]
 pub struct InProcess {
-    running: Mutex<Option<Process>>,
+    running: Mutex<Option<Supervised>>,
 }
 
 /// What EKS Pod Identity puts into a pod's environment.
@@ -38,7 +41,8 @@ impl InProcess {
         manifests::apply(&client, manifests::RBAC).await.context("apply the chart's roles")
     }
 
-    /// Starts it as its own service account. Its log is `<folder>/controller.log`.
+    /// Starts it as its own service account. Its log is `<folder>/controller.log`; one that lost its Lease is started
+    /// again, and what it said before is beside.
     pub(super) async fn start(&self, place: Place<'_>, settings: &Settings, folder: &Path) -> Result<()> {
         let kubeconfig =
             place.cluster.access().service_account_kubeconfig(NAMESPACE, SERVICE_ACCOUNT).await?;
@@ -56,27 +60,29 @@ impl InProcess {
         environment.extend(variables(&kubeconfig, &place.aws.cluster, settings));
         let name = "controller";
         let program = Program { name, binary: binary()?, arguments: vec!["controller".into()], environment };
-        let process = Process::start(program, folder, false, place.guard)?;
-        *self.running.lock().await = Some(process);
+        let may_end = |process: &Process| process.has_last_said(LOST_LEASE);
+        let controller = Supervised::start(program, folder, place.guard, may_end, RESTART_AFTER)?;
+        *self.running.lock().await = Some(controller);
         Ok(())
     }
 
     pub(super) async fn id(&self) -> Option<Pid> {
-        self.running.lock().await.as_ref().map(Process::id)
+        match self.running.lock().await.as_ref() {
+            Some(controller) => controller.id().await,
+            None => None,
+        }
     }
 
     pub(super) async fn check(&self) -> Result<()> {
-        let mut running = self.running.lock().await;
-        let Some(process) = running.as_mut() else { return Ok(()) };
-        match process.ended()? {
+        match self.running.lock().await.as_ref() {
+            Some(controller) => controller.check().await,
             None => Ok(()),
-            Some(status) => bail!("the controller ended with {status}; {}", process.last_words()),
         }
     }
 
     pub(super) async fn stop(&self) -> Result<()> {
         match self.running.lock().await.take() {
-            Some(process) => process.stop(STOP_WITHIN).await,
+            Some(controller) => controller.stop(STOP_WITHIN).await,
             None => Ok(()),
         }
     }
@@ -84,7 +90,7 @@ impl InProcess {
     /// Its successor can bind the same port.
     pub(super) async fn kill(&self) -> Result<()> {
         match self.running.lock().await.take() {
-            Some(process) => process.kill().await,
+            Some(controller) => controller.kill().await,
             None => Ok(()),
         }
     }

@@ -24,9 +24,6 @@ const PODS: usize = 4;
 /// Twice what the controller gives a request before it gives it up.
 const STANDSTILL: Duration = Duration::from_secs(40);
 
-/// Kubernetes starts a container that has ended again after a moment.
-const RESTART_AFTER: Duration = Duration::from_secs(1);
-
 /// The names of the behaviours.
 pub fn behaviours() -> Vec<&'static str> {
     behaviour::names(TABLES)
@@ -86,7 +83,7 @@ async fn failing(world: &World, name: &'static str, (code, status): (&str, u16))
 }
 
 /// A program stops in the middle of launches, as one does whose disk or memory is used up. No other controller leads
-/// meanwhile, so all that can happen to ours is that it goes on, or ends and is started again.
+/// meanwhile, so all that can happen to ours is that it goes on, or loses its Lease and is started again.
 async fn standing_still(world: &World, name: &'static str, program: &str) -> Result<()> {
     let corner = Corner::open(world, name).await?;
     corner.ready_pool(name, json!({})).await?;
@@ -96,27 +93,9 @@ async fn standing_still(world: &World, name: &'static str, program: &str) -> Res
     })
     .await?;
     world.hold(program, STANDSTILL).await?;
-    kept_alive(world, corner.running("worker", PODS)).await?;
+    corner.running("worker", PODS).await?;
+    world.check_controller().await?;
     bought_once(world, name).await
-}
-
-/// Runs `proof` while a controller that has ended is started again, as Kubernetes does: one that cannot renew its Lease
-/// ends.
-async fn kept_alive<T>(world: &World, proof: impl Future<Output = Result<T>>) -> Result<T> {
-    let restarts = async {
-        loop {
-            if let Err(ended) = world.check_controller().await {
-                tracing::info!("starting the controller again: {ended:#}");
-                world.kill_controller().await?;
-                world.start_controller().await?;
-            }
-            tokio::time::sleep(RESTART_AFTER).await;
-        }
-    };
-    tokio::select! {
-        outcome = proof => outcome,
-        outcome = restarts => outcome,
-    }
 }
 
 /// Every instance that a pool ever had, whatever became of it, is one that a pod needed.
