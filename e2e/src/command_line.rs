@@ -3,7 +3,7 @@
 //! Each signs with an access key of its own, so that the account can say which of them made a call.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 
@@ -55,9 +55,18 @@ pub fn binary() -> Result<PathBuf> {
 
 /// Runs `karpenter` with `arguments` to its end and returns the exit code and what it printed.
 pub async fn run(aws: &AwsEnvironment, arguments: &[&str]) -> Result<(i32, String)> {
+    run_with(aws.variables_as(&caller(arguments)), arguments).await
+}
+
+/// The same in front of a cluster, and of no account.
+pub async fn run_at(kubeconfig: &Path, arguments: &[&str]) -> Result<(i32, String)> {
+    run_with(vec![("KUBECONFIG", kubeconfig.into())], arguments).await
+}
+
+async fn run_with(variables: Vec<(&str, OsString)>, arguments: &[&str]) -> Result<(i32, String)> {
     let output = tokio::process::Command::new(binary()?)
         .args(arguments)
-        .envs(aws.variables_as(&caller(arguments)))
+        .envs(variables)
         .kill_on_drop(true)
         .output()
         .await

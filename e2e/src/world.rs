@@ -30,7 +30,7 @@ use crate::command_line::{self, AwsEnvironment};
 use crate::controller::{self, Controller, Place};
 use crate::engine::{self, Engine};
 use crate::machines;
-use crate::manifests;
+use crate::manifests::{self, NAMESPACE};
 use crate::process::{Guard, free_ports};
 use crate::report::Case;
 use crate::rights::{self, Rights};
@@ -365,6 +365,20 @@ impl World {
     /// Runs `karpenter` with arguments to its end.
     pub async fn karpenter(&self, arguments: &[&str]) -> Result<(i32, String)> {
         command_line::run(&self.environment, arguments).await
+    }
+
+    /// What `karpenter explain` says. A controller in the cluster is found as users find it, by its Lease and through the
+    /// API server; one on this machine has no pod.
+    pub async fn explain(&self, question: &str) -> Result<(i32, String)> {
+        match self.controller {
+            Controller::Process(_) => {
+                self.karpenter(&["explain", question, "--endpoint", &self.metrics_endpoint()?]).await
+            }
+            Controller::Chart(_) => {
+                let arguments = ["explain", question, "--leader-election-namespace", NAMESPACE];
+                command_line::run_at(self.kubeconfig(), &arguments).await
+            }
+        }
     }
 
     /// The administrator's kubeconfig.

@@ -8,8 +8,7 @@ use crate::world::World;
 /// Waits until the answer to `question`, written as `node/NAME` and the like, contains every one of `texts`.
 pub(super) async fn explained(world: &World, question: &str, texts: &[&str]) -> Result<()> {
     wait::until(&format!("`karpenter explain {question}` to say {texts:?}"), || async {
-        let endpoint = world.metrics_endpoint()?;
-        let (code, said) = world.karpenter(&["explain", question, "--endpoint", &endpoint]).await?;
+        let (code, said) = world.explain(question).await?;
         let complete = code == 0 && texts.iter().all(|text| said.contains(text));
         Ok(if complete { Ok(()) } else { Err(format!("exit code {code}: {said}")) })
     })
