@@ -35,6 +35,19 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
 }
 
 fn programs(arguments: &Arguments) -> Result<Vec<(&'static str, PathBuf)>> {
+    // Python's packages come one after the other, which leaves cores to the compiler of Go.
+    std::thread::scope(|scope| {
+        let python = (!arguments.no_account).then(|| scope.spawn(prepare::python));
+        let mut found = compiled(arguments)?;
+        if let Some(python) = python {
+            let python = python.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            found.push(("python", python?));
+        }
+        Ok(found)
+    })
+}
+
+fn compiled(arguments: &Arguments) -> Result<Vec<(&'static str, PathBuf)>> {
     let binaries = prepare::binaries()?;
     let mut found = vec![
         ("etcd", binaries.etcd),
@@ -43,9 +56,6 @@ fn programs(arguments: &Arguments) -> Result<Vec<(&'static str, PathBuf)>> {
         ("kube-controller-manager", binaries.kube_controller_manager),
         ("helm", prepare::helm()?),
     ];
-    if !arguments.no_account {
-        found.push(("python", prepare::python()?));
-    }
     if arguments.containers {
         found.push(("kind", prepare::kind()?));
     }
