@@ -27,6 +27,7 @@ mod registration;
 mod repair;
 mod scale;
 mod scrape;
+mod standalone;
 mod static_capacity;
 mod telling;
 mod termination;
