@@ -11,6 +11,7 @@ mod buffers;
 mod coldstart;
 mod contradiction;
 mod crash;
+mod daemons;
 mod deletion;
 mod devices;
 mod disruption;
