@@ -13,6 +13,7 @@ mod interruption;
 mod nodeclass;
 mod placement;
 mod prices;
+mod repair;
 mod reserved;
 mod sharing;
 mod take_over;
