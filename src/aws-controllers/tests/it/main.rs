@@ -7,6 +7,7 @@
 )]
 
 mod cluster;
+mod drift;
 mod endings;
 mod incidents;
 mod interruption;
