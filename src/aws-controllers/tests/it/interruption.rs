@@ -2,15 +2,18 @@
 
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Node;
 use karpenter_aws::market::unavailable::Subject;
 use karpenter_aws_api::Tags;
-use karpenter_aws_api::ec2::Instance;
+use karpenter_aws_api::ec2::{CapacityReservation, Instance};
 use karpenter_aws_api::events::{RuleSpec, Target};
 use karpenter_aws_api::sqs::Attributes;
+use karpenter_aws_sim::examples::capacity_reservation;
 use karpenter_aws_sim::{Fault, Impairment};
 use karpenter_cloud::OfferingKey;
 use karpenter_kube_sim::apiserver::{Fault as ApiFault, Rule};
 use karpenter_model::CapacityType;
+use karpenter_model::names::label::{self, aws};
 use kube::ResourceExt;
 use serde_json::json;
 
@@ -30,12 +33,20 @@ async fn waiting() -> World {
     let world = World::new().await;
     listen(&world).await;
     world.class("default", &json!({}));
+    a_pod_in(&world, &["spot"]);
+    world
+}
+
+/// A pool that buys in these ways, and a pod that comes back when it is evicted.
+fn a_pod_in(world: &World, capacity_types: &[&str]) {
     world.load(&json!({
         "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "web"},
         "spec": {
             "template": {"spec": {
                 "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
-                "requirements": [{"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot"]}],
+                "requirements": [
+                    {"key": "karpenter.sh/capacity-type", "operator": "In", "values": capacity_types},
+                ],
             }},
             "disruption": {"consolidateAfter": "Never"},
         },
@@ -53,7 +64,6 @@ async fn waiting() -> World {
             },
         },
     }));
-    world
 }
 
 pub(crate) async fn listen(world: &World) {
@@ -244,4 +254,72 @@ async fn an_impaired_instance_is_given_up_at_once_and_counted_once() {
     until_replaced(&world, &old).await;
     assert_eq!(world.metrics.aws.interruption_instance_status_unhealthy_total.value(["SystemStatus"]), 1);
     assert_eq!(world.metrics.nodeclaims.disrupted_total.value(["system_status", "web", "spot"]), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_is_terminated_by_hand_is_replaced() {
+    let (world, old) = running().await;
+    world.account.terminate_behind_our_back(&old.id).unwrap();
+    let terminated = world.now();
+    let deleted = || claims(&world).iter().any(|claim| claim.metadata.deletion_timestamp.is_some());
+    world.until("its claim is being deleted", async || deleted()).await;
+    assert!(world.now().duration_since(terminated).as_secs() <= 60);
+    until_replaced(&world, &old).await;
+    assert_eq!(world.metrics.nodeclaims.disrupted_total.value(["instance_terminated", "web", "spot"]), 1);
+    assert!(world.metrics.aws.interruption_received_messages_total.value(["instance_terminated"]) > 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_health_message_by_itself_replaces_the_instance() {
+    let (world, old) = running().await;
+    // No status of the instance says it: only the message does.
+    let message = json!({
+        "version": "0", "source": "aws.health", "detail-type": "AWS Health Event",
+        "time": "2026-01-01T12:00:00Z",
+        "detail": {
+            "service": "EC2", "eventTypeCategory": "scheduledChange",
+            "affectedEntities": [{"entityValue": old.id.as_str()}],
+        },
+    });
+    send(&world, &message.to_string()).await;
+    until_replaced(&world, &old).await;
+    assert_eq!(world.metrics.nodeclaims.disrupted_total.value(["scheduled_change", "web", "spot"]), 1);
+    assert_eq!(left(&world).await, "0");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_goes_back_into_its_interruptible_reservation_is_replaced() {
+    let world = World::new().await;
+    listen(&world).await;
+    world.account.put_capacity_reservation(CapacityReservation {
+        interruptible: Some(true),
+        ..capacity_reservation("cr-1")
+    });
+    world.class("default", &json!({"capacityReservationSelectorTerms": [{"id": "cr-1"}]}));
+    a_pod_in(&world, &["reserved", "on-demand"]);
+    world.until("the pod runs", async || runs(&world)).await;
+    let old = world.account.live_instances().remove(0);
+    let node = world.all::<Node>().remove(0);
+    for (key, value) in [
+        (label::CAPACITY_TYPE, "reserved"),
+        (aws::CAPACITY_RESERVATION_ID, "cr-1"),
+        (aws::CAPACITY_RESERVATION_INTERRUPTIBLE, "true"),
+    ] {
+        assert_eq!(node.labels()[key], value, "{key}");
+    }
+    // The reservation is reduced to nothing.
+    world.account.put_capacity_reservation(CapacityReservation {
+        interruptible: Some(true),
+        total: 0,
+        available: 0,
+        ..capacity_reservation("cr-1")
+    });
+    world.account.interrupt_reservation(&old.id).unwrap();
+    let warned = world.now();
+    let deleted = || claims(&world).iter().any(|claim| claim.metadata.deletion_timestamp.is_some());
+    world.until("its claim is being deleted", async || deleted()).await;
+    assert!(world.now().duration_since(warned).as_secs() <= 60);
+    until_replaced(&world, &old).await;
+    let node = world.all::<Node>().remove(0);
+    assert_eq!(node.labels()[label::CAPACITY_TYPE], "on-demand");
 }

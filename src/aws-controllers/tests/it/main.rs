@@ -7,12 +7,15 @@
 )]
 
 mod cluster;
+mod drift;
 mod endings;
 mod incidents;
 mod interruption;
+mod labels;
 mod nodeclass;
 mod placement;
 mod prices;
+mod repair;
 mod reserved;
 mod sharing;
 mod take_over;

@@ -5,14 +5,16 @@ use std::time::Duration;
 use karpenter_api::ConditionStatus::{False, True, Unknown};
 use karpenter_api::{EC2NodeClass, NodeClaim};
 use karpenter_aws::market::unavailable::{Cause, Subject};
-use karpenter_aws_api::ec2::{LaunchTemplateData, LaunchTemplateSpec};
+use karpenter_aws_api::ec2::{LaunchTemplateData, LaunchTemplateSpec, SecurityGroup};
+use karpenter_aws_api::iam::InstanceProfileSpec;
 use karpenter_aws_sim::Fault;
 use karpenter_model::CapacityType;
-use karpenter_model::names::annotation;
+use karpenter_model::names::{annotation, reason};
 use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
+use crate::workload;
 use crate::world::World;
 
 async fn edit(world: &World, class: &str, spec: Value) {
@@ -90,6 +92,67 @@ async fn a_role_that_does_not_exist_is_told_and_found_once_it_does() {
     world.until_condition("default", "AMIsReady", (True, "AMIsReady")).await;
     world.create_role("node-role").await;
     world.until_ready("default").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_profile_of_the_user_that_does_not_exist_is_told_and_found_once_it_does() {
+    let world = World::new().await;
+    world.class("default", &json!({"role": null, "instanceProfile": "theirs"}));
+    workload::pool(&world, &["on-demand"]);
+    workload::replicas(&world, 1);
+    // A profile that was made a moment ago is not known everywhere, so EC2 is asked again.
+    tokio::time::sleep(Duration::from_mins(30)).await;
+    let ready = world.condition("default", "Ready").await.map(|(status, _)| status);
+    assert_eq!(ready, Some(Unknown));
+    let told = world.told(reason::aws::VALIDATION_UNANSWERED);
+    assert!(told[0].contains("theirs") && told[0].contains("InstanceProfile"), "{told:?}");
+    assert!(workload::claims(&world).is_empty(), "nothing is launched with a class that is not ready");
+    let iam = world.account.clients().iam;
+    let profile =
+        InstanceProfileSpec { name: "theirs".to_owned(), path: "/".to_owned(), tags: Default::default() };
+    iam.create_instance_profile(&profile).await.unwrap();
+    iam.add_role_to_instance_profile("theirs", "node-role").await.unwrap();
+    world.until("the pod runs", async || workload::runs(&world)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_dry_runs_a_class_is_ready_although_launches_are_denied() {
+    for disable_dry_run in [false, true] {
+        let world = World::settled(|settings| settings.disable_dry_run = disable_dry_run).await;
+        for operation in ["CreateLaunchTemplate", "CreateFleet", "RunInstances"] {
+            world.account.inject(Fault::fail(operation, "UnauthorizedOperation"));
+        }
+        world.class("default", &json!({}));
+        world.until_condition("default", "AMIsReady", (True, "AMIsReady")).await;
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        let ready = world.condition("default", "Ready").await.map(|(status, _)| status == True);
+        assert_eq!(ready, Some(disable_dry_run));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn groups_are_found_by_each_value_of_a_tag_that_terms_name() {
+    let world = World::new().await;
+    let group =
+        world.account.clients().ec2.describe_security_groups(&Default::default()).await.unwrap().remove(0);
+    for (id, name) in [
+        ("sg-000000000000000a1", "first"),
+        ("sg-000000000000000a2", "second"),
+        ("sg-000000000000000a3", "third"),
+    ] {
+        world.account.put_security_group(SecurityGroup {
+            id: id.into(),
+            name: name.to_owned(),
+            tags: [("Name".to_owned(), name.to_owned())].into(),
+            ..group.clone()
+        });
+    }
+    let terms = json!([{"tags": {"Name": "first"}}, {"tags": {"Name": "second"}}]);
+    world.class("default", &json!({"securityGroupSelectorTerms": terms}));
+    world.until_ready("default").await;
+    let shown = world.get("default").await.unwrap().status.unwrap().security_groups;
+    let ids: Vec<&str> = shown.iter().map(|group| group.id.as_str()).collect();
+    assert_eq!(ids, ["sg-000000000000000a1", "sg-000000000000000a2"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -66,3 +66,36 @@ async fn a_node_is_registered_with_the_partition_ec2_chose() {
     let registered = claim.status.unwrap().conditions.into_iter().find(|one| one.kind == "Registered");
     assert_eq!(registered.map(|one| one.status), Some(True));
 }
+
+#[tokio::test(start_paused = true)]
+async fn pods_spread_over_partitions_get_one_each() {
+    let world = World::new().await;
+    world.account.put_placement_group(group("available"));
+    world.class("default", &json!({"placementGroupSelector": {"name": "rack"}}));
+    workload::pool(&world, &["on-demand"]);
+    let spread = json!([{
+        "maxSkew": 1, "topologyKey": aws::PLACEMENT_GROUP_PARTITION, "whenUnsatisfiable": "DoNotSchedule",
+        "minDomains": 3, "labelSelector": {"matchLabels": {"app": "web"}},
+    }]);
+    world.load(&json!({
+        "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "web", "namespace": "default"},
+        "spec": {
+            "replicas": 3, "selector": {"matchLabels": {"app": "web"}},
+            "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {
+                    "topologySpreadConstraints": spread,
+                    "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}],
+                },
+            },
+        },
+    }));
+    world.until("three pods run", async || world.nodes() == 3 && workload::runs(&world)).await;
+    let partition = |node: &Node| node.labels()[aws::PLACEMENT_GROUP_PARTITION].clone();
+    let mut partitions: Vec<String> = world.all::<Node>().iter().map(partition).collect();
+    partitions.sort();
+    assert_eq!(partitions, ["1", "2", "3"]);
+    let mut in_ec2: Vec<_> = world.account.live_instances().iter().map(|one| one.partition).collect();
+    in_ec2.sort_unstable();
+    assert_eq!(in_ec2, [Some(1), Some(2), Some(3)]);
+}

@@ -77,6 +77,30 @@ async fn what_outlives_its_reservation_is_called_on_demand_and_stays() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_pool_of_reserved_capacity_only_drifts_once_its_reservation_has_ended() {
+    let world = World::new().await;
+    world.account.put_capacity_reservation(reservation());
+    world.class("default", &json!({"capacityReservationSelectorTerms": [{"id": "cr-1"}]}));
+    workload::pool(&world, &["reserved"]);
+    workload::replicas(&world, 1);
+    world.until("the pod runs", async || workload::runs(&world)).await;
+    let condition = |kind: &str| {
+        let conditions = workload::claims(&world).remove(0).status.unwrap().conditions;
+        conditions.into_iter().find(|one| one.kind == kind).map(|one| one.reason)
+    };
+    world.account.end_reservation(&"cr-1".into());
+    let ended = world.now();
+    let demoted = async || workload::claims(&world)[0].labels()[label::CAPACITY_TYPE] == "on-demand";
+    world.until("the claim is called on-demand", demoted).await;
+    assert!(world.now().duration_since(ended).as_secs() <= 75);
+    world.until("it has drifted", async || condition("Drifted").is_some()).await;
+    assert_eq!(condition("Drifted").as_deref(), Some("RequirementsDrifted"));
+    // There is nothing to replace it by, so it stays.
+    tokio::time::sleep(Duration::from_mins(30)).await;
+    assert!(workload::runs(&world));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_capacity_block_is_left_forty_minutes_before_it_ends() {
     let end = an_hour_after_the_start();
     let block =
@@ -110,4 +134,83 @@ async fn an_ordinary_reservation_that_ends_is_not_left_early() {
     let world = running(CapacityReservation { ends_at: Some(end), ..reservation() }).await;
     tokio::time::sleep(Duration::from_mins(50)).await;
     assert!(workload::claims(&world)[0].metadata.deletion_timestamp.is_none());
+}
+
+/// A pod that asks for these labels.
+fn asking(world: &World, name: &str, selector: &serde_json::Value) {
+    world.load(&json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"},
+        "spec": {
+            "nodeSelector": selector,
+            "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}],
+        },
+    }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_may_ask_for_a_reservation_by_its_id_and_by_its_kind() {
+    for (key, value) in [
+        (aws::CAPACITY_RESERVATION_ID, "cr-2"),
+        (aws::CAPACITY_RESERVATION_TYPE, "default"),
+        (aws::CAPACITY_RESERVATION_INTERRUPTIBLE, "false"),
+    ] {
+        let world = World::new().await;
+        let tags = std::collections::BTreeMap::from([("team".to_owned(), "web".to_owned())]);
+        for (id, instance_type, total) in [("cr-1", "m5.large", 1), ("cr-2", "m5.xlarge", 2)] {
+            world.account.put_capacity_reservation(CapacityReservation {
+                instance_type: instance_type.into(),
+                total,
+                available: total,
+                tags: tags.clone(),
+                ..capacity_reservation(id)
+            });
+        }
+        world.class("default", &json!({"capacityReservationSelectorTerms": [{"tags": {"team": "web"}}]}));
+        workload::pool(&world, &["reserved", "on-demand"]);
+        asking(&world, "one", &json!({key: value}));
+        world.until("the pod runs", async || workload::runs(&world)).await;
+        for labels in [workload::claims(&world)[0].labels(), node(&world).labels()] {
+            assert_eq!(labels[key], value);
+            assert_eq!(labels[label::CAPACITY_TYPE], "reserved");
+        }
+        let instance = world.account.live_instances().remove(0);
+        let id = instance.reservation.unwrap().to_string();
+        assert_eq!(node(&world).labels()[aws::CAPACITY_RESERVATION_ID], id);
+        if key == aws::CAPACITY_RESERVATION_ID {
+            assert_eq!(id, value);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn on_demand_nodes_move_into_a_reservation_that_comes() {
+    let world = World::new().await;
+    world.class("default", &json!({"capacityReservationSelectorTerms": [{"id": "cr-1"}]}));
+    world.load(&json!({
+        "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "web"},
+        "spec": {
+            "template": {"spec": {
+                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+                "requirements": [{
+                    "key": "karpenter.sh/capacity-type", "operator": "In", "values": ["reserved", "on-demand"],
+                }],
+            }},
+            "disruption": {"consolidateAfter": "30s", "budgets": [{"nodes": "100%"}]},
+        },
+    }));
+    workload::replicas(&world, 1);
+    world.until("the pod runs", async || workload::runs(&world)).await;
+    assert_eq!(node(&world).labels()[label::CAPACITY_TYPE], "on-demand");
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    assert_eq!(node(&world).labels()[label::CAPACITY_TYPE], "on-demand", "it is the cheapest there is");
+    world.account.put_capacity_reservation(reservation());
+    world
+        .until("the pod runs in the reservation, and nothing else is left", async || {
+            let live = world.account.live_instances();
+            live.len() == 1
+                && live[0].reservation.as_ref().is_some_and(|id| id.as_str() == "cr-1")
+                && workload::runs(&world)
+        })
+        .await;
+    assert_eq!(node(&world).labels()[label::CAPACITY_TYPE], "reserved");
 }

@@ -21,6 +21,7 @@ use karpenter_kube_sim::apiserver::listing::{Listed, Listing};
 use karpenter_kube_sim::kubelet::{Agent, Machines};
 use karpenter_kube_sim::{VirtualClock, kube_system, kubelet};
 use karpenter_model::Clock;
+use karpenter_model::settings::FeatureGates;
 use karpenter_telemetry::events::{MemorySink, Recorder};
 use karpenter_telemetry::metrics::Metrics;
 use kube::api::Api;
@@ -31,6 +32,9 @@ pub(crate) use writes::Writes;
 
 /// Lets EC2 instances take a role.
 const TRUST: &str = r#"{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}"#;
+
+/// When tests begin, unless they say otherwise.
+const START: &str = "2026-01-01T12:00:00Z";
 
 /// Name of the interruption queue, which exists only where a test makes it.
 pub(crate) const QUEUE: &str = "demo";
@@ -43,6 +47,7 @@ pub(crate) struct World {
     pub(crate) view: Arc<View>,
     pub(crate) events: MemorySink,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) agent: Arc<Agent>,
     clock: Arc<VirtualClock>,
     listing: Listing,
     stop: CancellationToken,
@@ -52,6 +57,23 @@ impl World {
     /// A cluster whose account has a node role, and nothing else.
     pub(crate) async fn new() -> Self {
         let world = Self::without_role();
+        world.create_role("node-role").await;
+        world
+    }
+
+    /// The same with feature gates other than the default ones.
+    pub(crate) async fn gated(gates: FeatureGates) -> Self {
+        let mut ground = Ground::new(Self::options(), START);
+        ground.gates = gates;
+        let world = Self::on_ground(ground, kubelet::Options::default(), |_| {});
+        world.create_role("node-role").await;
+        world
+    }
+
+    /// The same with settings other than the usual ones.
+    pub(crate) async fn settled(change: impl FnOnce(&mut Settings)) -> Self {
+        let ground = Ground::new(Self::options(), START);
+        let world = Self::on_ground(ground, kubelet::Options::default(), change);
         world.create_role("node-role").await;
         world
     }
@@ -75,15 +97,19 @@ impl World {
     }
 
     fn in_account(options: Options, kubelet: kubelet::Options) -> Self {
-        let ground = Ground::new(options, "2026-01-01T12:00:00Z");
+        Self::on_ground(Ground::new(options, START), kubelet, |_| {})
+    }
+
+    fn on_ground(ground: Ground, kubelet: kubelet::Options, change: impl FnOnce(&mut Settings)) -> Self {
         let machines = Arc::new(machines::OnAws(ground.account.clone()));
-        let settings = Settings {
+        let mut settings = Settings {
             zonal_shift: true,
             interruption_queue: Some(QUEUE.to_owned()),
             cluster_ca_bundle: Some("Y2EtYnVuZGxlCg==".to_owned()),
             kube_dns_ip: Some("10.100.0.10".to_owned()),
             ..Settings::new("demo", "https://demo.example")
         };
+        change(&mut settings);
         let client = ground.server.client();
         Self::on(ground, client, settings, machines, kubelet)
     }
@@ -96,11 +122,11 @@ impl World {
         machines: Arc<dyn Machines>,
         kubelet: kubelet::Options,
     ) -> Self {
-        let Ground { server, account, clock } = ground;
+        let Ground { server, account, gates, clock } = ground;
         let (stop, events) = (CancellationToken::new(), MemorySink::default());
-        let agent = Agent::new(server.client(), machines, clock.clone(), kubelet);
-        let stopped = stop.clone();
-        tokio::spawn(async move { agent.run(stopped).await });
+        let agent = Arc::new(Agent::new(server.client(), machines, clock.clone(), kubelet));
+        let (kubelets, stopped) = (Arc::clone(&agent), stop.clone());
+        tokio::spawn(async move { kubelets.run(stopped).await });
         let (system, stopped) = (server.clone(), stop.clone());
         tokio::spawn(
             async move { kube_system::run(&system, kube_system::Options::default(), stopped).await },
@@ -109,6 +135,7 @@ impl World {
         let controllers = Controllers {
             client,
             settings,
+            gates,
             account: &account,
             clock: &clock,
             events: &events,
@@ -117,7 +144,7 @@ impl World {
         let (aws, view) = controllers.start(&stop);
         let client = server.client();
         let listing = Listing::default();
-        Self { server, client, account, aws, view, events, metrics, clock, listing, stop }
+        Self { server, client, account, aws, view, events, metrics, agent, clock, listing, stop }
     }
 
     pub(crate) async fn create_role(&self, name: &str) {
@@ -222,6 +249,7 @@ impl Drop for World {
 pub(crate) struct Ground {
     pub(crate) server: ApiServer,
     pub(crate) account: Account,
+    pub(crate) gates: FeatureGates,
     clock: Arc<VirtualClock>,
 }
 
@@ -234,7 +262,7 @@ impl Ground {
             server.load(&crd).unwrap();
         }
         let account = Account::with_clock(options, Arc::clone(&clock) as _);
-        Self { server, account, clock }
+        Self { server, account, gates: FeatureGates::default(), clock }
     }
 }
 
@@ -255,6 +283,7 @@ pub(crate) async fn create_role(account: &Account, name: &str) {
 struct Controllers<'a> {
     client: kube::Client,
     settings: Settings,
+    gates: FeatureGates,
     account: &'a Account,
     clock: &'a Arc<VirtualClock>,
     events: &'a MemorySink,
@@ -269,7 +298,8 @@ impl Controllers<'_> {
         let clients = self.account.clients();
         let aws = Arc::new(AwsProvider::new(clients, self.settings, Arc::clone(&time), observer));
         let provider: Arc<dyn Provider> = aws.clone();
-        let common = karpenter_controllers::Settings::default();
+        let decisions = karpenter_model::Settings { gates: self.gates, ..Default::default() };
+        let common = karpenter_controllers::Settings { decisions: Arc::new(decisions), ..Default::default() };
         let view = Arc::new(View::new(
             Arc::clone(&common.decisions),
             provider.label_registry(),

@@ -434,6 +434,22 @@ fn windows_joins_with_powershell_after_the_users_commands() {
 }
 
 #[test]
+fn windows_of_every_year_passes_every_kubelet_setting_in_the_fixed_order() {
+    let input = Bootstrap { kubelet: full_kubelet(), ..bootstrap() };
+    for family in [AmiFamily::Windows2019, AmiFamily::Windows2022, AmiFamily::Windows2025] {
+        check(
+            family,
+            &input,
+            &expect![[r#"
+            <powershell>
+            [string]$EKSBootstrapScriptFile = "$env:ProgramFiles\Amazon\EKS\Start-EKSBootstrap.ps1"
+            & $EKSBootstrapScriptFile -EKSClusterName 'demo' -APIServerEndpoint 'https://demo.example' -Base64ClusterCA 'Y2EtYnVuZGxlCg==' -KubeletExtraArgs '--node-labels="karpenter.sh/capacity-type=on-demand,karpenter.sh/nodepool=default" --register-with-taints="karpenter.sh/unregistered:NoExecute" --max-pods=29 --pods-per-core=4 --system-reserved="cpu=100m,memory=1Gi" --kube-reserved="cpu=200m,memory=2Gi" --eviction-hard="memory.available<5%,nodefs.available<10%" --eviction-soft="memory.available<10%" --eviction-soft-grace-period="memory.available=1m" --eviction-max-pod-grace-period=60 --image-gc-high-threshold=80 --image-gc-low-threshold=70 --cpu-cfs-quota=false' -DNSClusterIP '10.100.0.10'
+            </powershell>"#]],
+        );
+    }
+}
+
+#[test]
 fn custom_user_data_is_left_alone() {
     let input = Bootstrap { custom: Some("anything\r\n".to_owned()), ..bootstrap() };
     assert_eq!(render(AmiFamily::Custom, &input).unwrap(), "anything\r\n");

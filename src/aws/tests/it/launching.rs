@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use karpenter_api::ec2nodeclass::AmiFamily;
 use karpenter_aws::market::unavailable::FIRST;
+use karpenter_aws_api::ec2::ImageQuery;
 use karpenter_aws_sim::{Fault, OfferingSelector, Options, Quotas};
 use karpenter_cloud::overlay::{PoolOverlays, Sight, judge, labels_of};
 use karpenter_cloud::{Kind, LaunchRequest, Provider, Read};
@@ -210,6 +211,29 @@ async fn every_family_launches() {
         .await;
         world.provider.launch(&on_demand("web-1")).await.unwrap_or_else(|error| panic!("{alias}: {error}"));
     }
+}
+
+/// The last Kubernetes for which there are images of Amazon Linux 2.
+#[tokio::test(start_paused = true)]
+async fn the_latest_and_a_pinned_amazon_linux_2_launch() {
+    let mut images = Vec::new();
+    for alias in ["al2@latest", "al2@v20251209", "al2@v20251103"] {
+        let options = Options { zones: 2, kubernetes_version: "1.32".to_owned(), ..Options::default() };
+        let world =
+            World::with(options, |spec| spec.ami_selector_terms[0].alias = Some(alias.to_owned())).await;
+        let launched = world.provider.launch(&on_demand("web-1")).await.expect("launches");
+        let running = world.account.live_instances().remove(0);
+        let query = ImageQuery { ids: vec![running.image.clone()], ..ImageQuery::default() };
+        let image = world.account.clients().ec2.describe_images(&query).await.unwrap().items.remove(0);
+        assert_eq!(launched.image_id.unwrap().as_str(), image.id.as_str());
+        let text = world.account.user_data(&running.id).expect("has user data").expose().to_owned();
+        assert!(text.contains("/etc/eks/bootstrap.sh 'demo'"), "{text}");
+        images.push(image.name);
+    }
+    let [latest, pinned, older] = &images[..] else { unreachable!() };
+    assert_eq!(latest, pinned);
+    assert!(latest.starts_with("amazon-eks-node-1.32-v20251209"), "{latest}");
+    assert!(older.starts_with("amazon-eks-node-1.32-v20251103"), "{older}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,6 +7,7 @@
 )]
 
 mod conformance;
+mod devices;
 mod ending;
 mod knowledge;
 mod launching;

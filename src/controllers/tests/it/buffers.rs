@@ -325,3 +325,88 @@ async fn a_node_that_drifts_or_is_deleted_is_made_up_for() {
     has_room(&world, "spare").await;
     process.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn fewer_replicas_need_less_room_and_wider_limits_more() {
+    let world = World::new().await;
+    world.pool("default", &json!({}));
+    template(&world, "spare", "1", &json!({}));
+    buffer(
+        &world,
+        "spare",
+        &json!({"podTemplateRef": {"name": "spare"}, "replicas": 6, "limits": {"cpu": "2"}}),
+    );
+    let process = start(&world);
+    // What is asked for, how many pods that is, and at least as many cores for them.
+    for (spec, replicas) in [
+        (json!({}), 2),
+        (json!({"limits": {"cpu": "5"}}), 5),
+        (json!({"limits": null}), 6),
+        (json!({"replicas": 1}), 1),
+    ] {
+        change(&world, "spare", &spec).await;
+        world
+            .until(&format!("{replicas} replicas"), Duration::from_secs(3), || async {
+                status(&world, "spare").replicas == Some(replicas)
+            })
+            .await;
+        world
+            .until(&format!("room for {replicas}, and not much more"), 10 * MINUTE, || async {
+                let cpu: u64 = world.nodes().iter().map(cores).sum();
+                // Every machine keeps some of a core for itself.
+                let wanted = u64::try_from(replicas).unwrap();
+                cpu > wanted && cpu <= 2 * wanted + 2
+            })
+            .await;
+        has_room(&world, "spare").await;
+    }
+    process.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_that_expire_are_made_up_for() {
+    let (world, process) = with_room(2, &json!({"template": {"spec": {"expireAfter": "5m"}}})).await;
+    let first = claim_names(&world);
+    world
+        .until("none of the first nodes is left", 15 * MINUTE, || async {
+            claim_names(&world).iter().all(|name| !first.contains(name))
+        })
+        .await;
+    has_room(&world, "spare").await;
+    assert_eq!(
+        process.metrics.nodeclaims.disrupted_total.value(["expired", "default", "spot"]),
+        u64::try_from(first.len()).unwrap()
+    );
+    process.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_like_those_of_a_workload_keep_their_distance_from_them() {
+    let world = World::new().await;
+    world.pool("default", &json!({"disruption": {"consolidateAfter": "Never"}}));
+    let apart = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+        {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "web"}}},
+    ]}});
+    world.load(&json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "default"},
+        "spec": {
+            "replicas": 2,
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {"metadata": {"labels": {"app": "web"}}, "spec": {
+                "affinity": apart,
+                "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "100m"}}}],
+            }},
+        },
+    }));
+    let like = json!({"apiGroup": "apps", "kind": "Deployment", "name": "web"});
+    buffer(&world, "spare", &json!({"scalableRef": like, "replicas": 2}));
+    let process = start(&world);
+    world
+        .until("both pods run", 5 * MINUTE, || async {
+            world.pods().len() == 2 && world.pods().iter().all(is_running)
+        })
+        .await;
+    has_room(&world, "spare").await;
+    assert_eq!(world.nodes().len(), 4, "two with a pod each, two with room for one each");
+    process.stop().await;
+}

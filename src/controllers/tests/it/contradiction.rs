@@ -5,8 +5,9 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Node, Pod, Taint};
 use kube::ResourceExt;
 use kube::api::{Api, Patch, PatchParams};
-use serde_json::json;
+use serde_json::{Value, json};
 
+use crate::disruption::set;
 use crate::world::{World, is_running};
 
 const MINUTE: Duration = Duration::from_mins(1);
@@ -114,4 +115,37 @@ async fn nodes_the_scheduler_refuses_to_use_are_not_bought_for_ever() {
     world.pod("api", "2");
     world.all_running().await;
     process.stop().await;
+}
+
+/// Most nodes at once, and how many were bought, while the foreign controller taints every node of a pool of this
+/// disruption for five minutes.
+async fn tainted_and_disrupted(pods: u32, disruption: &Value) -> (usize, u64) {
+    let world = World::new().await;
+    world.pool("default", &json!({"disruption": disruption}));
+    set(&world, "web", pods, "1", &json!({}));
+    let process = world.start();
+    let mut most = 0;
+    for _ in 0..300 {
+        quarantine(&world).await;
+        most = most.max(world.nodes().len());
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    let bought = process.metrics.nodeclaims.created_total.value(["provisioned", "default", "false"]);
+    process.stop().await;
+    (most, bought)
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_that_are_tainted_and_removed_are_not_bought_for_ever() {
+    for disruption in [
+        json!({"consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "0s"}),
+        json!({"consolidationPolicy": "WhenEmpty", "consolidateAfter": "0s"}),
+        json!({"consolidationPolicy": "WhenEmpty", "consolidateAfter": "30s"}),
+    ] {
+        for pods in [1, 10] {
+            let (most, bought) = tainted_and_disrupted(pods, &disruption).await;
+            // All pods fit on one node. Three are bought until it is clear that nodes are no help, then one after a pause.
+            assert!(most <= 3 && bought <= 6, "{disruption}: {most} at once, {bought} in all");
+        }
+    }
 }

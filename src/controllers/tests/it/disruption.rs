@@ -324,6 +324,40 @@ async fn a_replacement_that_never_joins_is_given_up_and_the_old_machine_stays() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_replacement_that_never_gets_ready_is_given_up_and_the_old_machines_stay() {
+    let world = World::new().await;
+    world.pool("default", &pool(&["small"], &drift_only("1")));
+    set(&world, "web", 2, "1", &json!({}));
+    let process = world.start();
+    settled(&world, 2, 2).await;
+    let old = claim_names(&world).await;
+    world.agent.behave_all(Behaviour::NotReady);
+    for machine in world.account.machines() {
+        world.agent.behave(machine.instance_id.as_str(), Behaviour::Healthy);
+    }
+    drift_all(&world);
+    let tainted = || async { !untouched(&world) };
+    world.until("a machine is to be replaced", 10 * MINUTE, tainted).await;
+    let chosen = tokio::time::Instant::now();
+    world
+        .until("the replacement has joined", 5 * MINUTE, || async {
+            world
+                .claims()
+                .iter()
+                .any(|claim| !old.contains(&claim.name_any()) && condition(claim, "Registered") == "True")
+        })
+        .await;
+    world.until("taint and condition are taken back", 11 * MINUTE, || async { untouched(&world) }).await;
+    assert!(chosen.elapsed() <= 11 * MINUTE, "{:?}", chosen.elapsed());
+    for _ in 0..120 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(claim_names(&world).await.is_superset(&old) && running(&world, 2).await);
+    }
+    assert_eq!(process.metrics.disruption.queue_failures_total.value(["replace", "drifted", ""]), 1);
+    process.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_a_command_leaves_over_is_used_by_the_next() {
     let world = World::new().await;
     world.pool("default", &pool(&["large"], &drift_only("1")));

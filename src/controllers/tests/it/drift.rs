@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Node;
 use karpenter_cloud::memory::{Fault, Operation};
 use karpenter_cloud::{DriftReason, Kind};
+use kube::ResourceExt;
+use kube::api::{Api, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::world::{Process, World};
@@ -47,6 +50,35 @@ async fn another_template_is_drift_at_once_and_the_old_one_is_not() {
     world.change_pool("default", &json!({"template": {"metadata": {"labels": null}}})).await;
     becomes(&world, None, MINUTE).await;
     process.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_part_of_the_template_makes_machines_drift_and_they_are_replaced() {
+    let taint = json!([{"key": "example.com/late", "effect": "NoSchedule"}]);
+    for (part, template) in [
+        ("labels", json!({"metadata": {"labels": {"team": "a"}}})),
+        ("annotations", json!({"metadata": {"annotations": {"example.com/why": "a"}}})),
+        ("taints", json!({"spec": {"taints": [{"key": "example.com/shy", "effect": "PreferNoSchedule"}]}})),
+        ("startup taints", json!({"spec": {"startupTaints": taint}})),
+        ("expiration", json!({"spec": {"expireAfter": "100h"}})),
+        ("grace period", json!({"spec": {"terminationGracePeriod": "1h"}})),
+    ] {
+        let (world, process) = running().await;
+        let old = world.claims()[0].name_any();
+        world.change_pool("default", &json!({"template": template})).await;
+        becomes(&world, Some("NodePoolDrifted"), MINUTE).await;
+        world.change_pool("default", &json!({"disruption": {"budgets": [{"nodes": "100%"}]}})).await;
+        world
+            .until(&format!("another machine by its {part}"), 10 * MINUTE, || async {
+                let claims = world.claims();
+                if part == "startup taints" {
+                    take_taints(&world).await;
+                }
+                claims.len() == 1 && claims[0].name_any() != old
+            })
+            .await;
+        process.stop().await;
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -124,6 +156,20 @@ async fn a_restart_neither_loses_nor_invents_drift() {
     assert_eq!(drifted(&world).map(|drifted| drifted.1).as_deref(), Some("NodePoolDrifted"));
     assert_eq!(transition(&world), since);
     process.stop().await;
+}
+
+/// What startup taints wait for has started on every node that is registered.
+async fn take_taints(world: &World) {
+    let nodes: Api<Node> = Api::all(world.client.clone());
+    let registered = |node: &Node| node.labels().contains_key("karpenter.sh/registered");
+    for node in world.nodes().into_iter().filter(registered) {
+        let mut taints = node.spec.clone().unwrap_or_default().taints.unwrap_or_default();
+        taints.retain(|taint| taint.key != "example.com/late");
+        let change = Patch::Merge(json!({
+            "metadata": {"resourceVersion": node.metadata.resource_version}, "spec": {"taints": taints},
+        }));
+        let _conflict = nodes.patch(&node.name_any(), &PatchParams::default(), &change).await;
+    }
 }
 
 fn transition(world: &World) -> Option<jiff::Timestamp> {

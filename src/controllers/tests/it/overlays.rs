@@ -9,7 +9,7 @@ use kube::ResourceExt;
 use kube::api::{Api, DeleteParams};
 use serde_json::{Value, json};
 
-use crate::disruption::set;
+use crate::disruption::{set, set_of};
 use crate::permissions::forbid;
 use crate::world::{Crash, Process, World, condition, is_running};
 
@@ -104,30 +104,57 @@ async fn an_amount_makes_pods_fit_that_ask_for_an_extended_resource() {
     process.stop().await;
 }
 
+/// Waits until every pod runs on one machine of this type.
+async fn is_on(world: &World, instance_type: &str) {
+    world
+        .until(&format!("the pod runs on `{instance_type}` alone"), Duration::from_mins(20), || async {
+            world.types() == [instance_type] && world.pods().iter().all(is_running)
+        })
+        .await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn machines_move_to_the_type_an_overlay_makes_cheaper() {
+    let medium = of_types(&["medium"]);
+    for overlay in [
+        json!({"requirements": medium, "priceAdjustment": "-99%", "weight": 3}),
+        json!({"requirements": medium, "price": "0.0000232"}),
+    ] {
+        let world = World::new().await;
+        // A spot machine is replaced by a cheaper spot machine only where many types are.
+        let on_demand =
+            json!([{"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}]);
+        world.pool("default", &json!({"template": {"spec": {"requirements": on_demand}}}));
+        set(&world, "web", 1, "1", &json!({}));
+        let process = world.start_overlaying();
+        is_on(&world, "small").await;
+        world.overlay("cheap", &overlay);
+        is_on(&world, "medium").await;
+        process.stop().await;
+    }
+}
+
+/// Pods that ask for huge pages run on the only type that has them so far, until an overlay says that a cheaper one has
+/// them as well.
+#[tokio::test(start_paused = true)]
+async fn machines_move_to_the_cheaper_type_an_overlay_gives_huge_pages() {
     let world = World::new().await;
-    // A spot machine is replaced by a cheaper spot machine only where many types are.
     let on_demand = json!([{"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}]);
     world.pool("default", &json!({"template": {"spec": {"requirements": on_demand}}}));
-    set(&world, "web", 1, "1", &json!({}));
+    let pages =
+        |types: &[&str]| json!({"requirements": of_types(types), "capacity": {"hugepages-2Mi": "100Mi"}});
+    world.overlay("large", &pages(&["large"]));
+    let resources = json!({"cpu": "1", "memory": "100Mi", "hugepages-2Mi": "100Mi"});
+    let containers = json!([{
+        "name": "c", "image": "i", "resources": {"requests": resources, "limits": resources},
+    }]);
+    set_of(&world, "web", 1, &json!({"containers": containers}));
     let process = world.start_overlaying();
-    world
-        .until("the pod runs", Duration::from_mins(5), || async {
-            let pods = world.pods();
-            pods.len() == 1 && is_running(&pods[0])
-        })
-        .await;
-    assert_eq!(world.types(), ["small"]);
-    world.overlay(
-        "cheap",
-        &json!({"requirements": of_types(&["medium"]), "priceAdjustment": "-99%", "weight": 3}),
-    );
-    world
-        .until("the replacement is there alone", Duration::from_mins(20), || async {
-            world.types() == ["medium"]
-        })
-        .await;
+    is_on(&world, "large").await;
+    let claim = world.claims().remove(0);
+    assert_eq!(claim.status.clone().unwrap().capacity.unwrap()["hugepages-2Mi"].to_string(), "100Mi");
+    world.overlay("small", &pages(&["small"]));
+    is_on(&world, "small").await;
     process.stop().await;
 }
 

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use karpenter_api::NodePool;
+use karpenter_model::Settings;
+use karpenter_model::settings::MinValuesPolicy;
 use kube::Api;
 use serde_json::json;
 
@@ -81,4 +83,36 @@ async fn each_pass_is_measured_once() {
     let measured = of_provisioner(&text, "karpenter_scheduler_scheduling_duration_seconds_count{");
     assert!(measured > 5.0 && measured <= passes, "{measured} of {passes}");
     process.stop().await;
+}
+
+/// A pool that wants three types of which two do not exist.
+#[tokio::test(start_paused = true)]
+async fn values_that_are_too_few_hold_pods_back_or_are_let_go_as_the_policy_says() {
+    for policy in [MinValuesPolicy::Strict, MinValuesPolicy::BestEffort] {
+        let world = World::new().await;
+        let types = json!([{
+            "key": "node.kubernetes.io/instance-type", "operator": "In",
+            "values": ["small", "no-such-type", "nor-this-one"], "minValues": 3,
+        }]);
+        world.pool("default", &json!({"template": {"spec": {"requirements": types}}}));
+        world.pod("web", "1");
+        let process = world.start_deciding(Settings { min_values_policy: policy, ..Settings::default() });
+        if policy == MinValuesPolicy::Strict {
+            let told = || process.events.messages("NoCompatibleInstanceTypes");
+            world.until("the pool is told", Duration::from_mins(1), || async { !told().is_empty() }).await;
+            tokio::time::sleep(Duration::from_mins(5)).await;
+            assert!(world.claims().is_empty() && world.account.machines().is_empty());
+            let pods = process.events.messages("FailedScheduling");
+            assert!(pods[0].contains("minValues"), "{pods:?}");
+        } else {
+            world.all_running().await;
+            let claim = world.claims().remove(0);
+            let annotations = claim.metadata.annotations.unwrap();
+            assert_eq!(annotations["karpenter.sh/nodeclaim-min-values-relaxed"], "true");
+            let types =
+                claim.spec.requirements.iter().find(|one| one.key == "node.kubernetes.io/instance-type");
+            assert_eq!(types.unwrap().min_values, Some(1));
+        }
+        process.stop().await;
+    }
 }

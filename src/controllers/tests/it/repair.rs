@@ -5,7 +5,7 @@ use std::time::Duration;
 use karpenter_kube_sim::kubelet::Behaviour;
 use karpenter_model::settings::FeatureGates;
 use kube::ResourceExt;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::world::{Crash, Process, World};
 
@@ -97,4 +97,57 @@ async fn nodes_in_a_zone_the_cluster_is_shifted_away_from_are_left_alone_until_i
     world.account.shift_away([]);
     world.until("the broken node is gone", 15 * MINUTE, || async { !is_there(&world, &broken) }).await;
     process.stop().await;
+}
+
+/// A node with one pod that resists a drain: `protect` are annotations of the pod. Both stay where they are when the
+/// node breaks, because the pod tolerates every taint.
+async fn resisting(pool: &Value, protect: &Value) -> (World, Process) {
+    let world = World::new().await;
+    world.pool("default", pool);
+    world.load(&json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {
+            "name": "web", "namespace": "default", "labels": {"app": "web"}, "annotations": protect,
+        },
+        "spec": {
+            "terminationGracePeriodSeconds": 3600, "tolerations": [{"operator": "Exists"}],
+            "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}],
+        },
+    }));
+    world.load(&json!({
+        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "web"}}},
+    }));
+    let gates = FeatureGates { node_repair: true, ..FeatureGates::default() };
+    let process = world.start_gated(Crash::Never, gates);
+    world.all_running().await;
+    (world, process)
+}
+
+#[tokio::test(start_paused = true)]
+async fn budgets_protected_pods_and_grace_periods_hold_no_repair_up() {
+    let protected = json!({"karpenter.sh/do-not-disrupt": "true"});
+    let frozen = json!({"disruption": {"budgets": [{"nodes": "0"}]}});
+    let graceful = json!({"template": {"spec": {"terminationGracePeriod": "24h"}}});
+    for (what, pool, pod) in [
+        ("a budget of zero and one of pods", &frozen, &json!({})),
+        ("a pod that must not be disrupted", &json!({}), &protected),
+        ("the same with a grace period of a day", &graceful, &protected),
+    ] {
+        // The kubelet says that it is not ready, or says nothing more.
+        for broken in [Behaviour::NotReady, Behaviour::Silent] {
+            let (world, process) = resisting(pool, pod).await;
+            let machine = world.account.machines()[0].clone();
+            world.agent.behave(machine.instance_id.as_str(), broken);
+            tokio::time::sleep(29 * MINUTE).await;
+            assert!(is_there(&world, machine.instance_id.as_str()), "{what}: it may recover");
+            // Half an hour from the transition, which a silent kubelet's leases delay; then the end of the machine.
+            let gone = || async { !is_there(&world, machine.instance_id.as_str()) };
+            world.until(&format!("{what}: the node is gone"), 5 * MINUTE, gone).await;
+            let disrupted = &process.metrics.nodeclaims.disrupted_total;
+            assert_eq!(disrupted.value(["unhealthy", "default", "spot"]), 1, "{what}");
+            process.stop().await;
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use karpenter_api::NodeClaim;
+use karpenter_api::{NodeClaim, NodePool};
 use karpenter_kube_sim::apiserver::{Fault, Rule};
 use karpenter_model::settings::FeatureGates;
 use kube::ResourceExt;
@@ -137,5 +137,125 @@ async fn a_crash_at_any_write_neither_loses_nor_doubles_a_node() {
             world.one_machine_per_claim().await;
             second.stop().await;
         }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_carry_what_the_template_says() {
+    let template = json!({
+        "metadata": {"labels": {"team": "a"}, "annotations": {"example.com/why": "b"}},
+        "spec": {
+            "taints": [{"key": "example.com/only", "value": "c", "effect": "NoSchedule"}],
+            "requirements": [
+                {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["zone-b"]},
+                {"key": "example.com/shelf", "operator": "In", "values": ["d"]},
+            ],
+        },
+    });
+    let world = world(&json!({"replicas": 2, "template": template})).await;
+    let process = start(&world, Crash::Never);
+    settled(&world, 2).await;
+    for node in world.nodes() {
+        for (key, value) in [
+            ("team", "a"),
+            ("example.com/shelf", "d"),
+            ("topology.kubernetes.io/zone", "zone-b"),
+            ("karpenter.sh/nodepool", "fixed"),
+        ] {
+            assert_eq!(node.labels().get(key).map(String::as_str), Some(value), "{key}");
+        }
+        assert_eq!(node.annotations()["example.com/why"], "b");
+        let taints = json!(node.spec.unwrap().taints);
+        assert_eq!(taints, json!([{"key": "example.com/only", "value": "c", "effect": "NoSchedule"}]));
+    }
+    process.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dynamic_pool_beside_it_grows_and_shrinks_and_changes_nothing_here() {
+    let world = world(&json!({"replicas": 2, "disruption": {"consolidateAfter": "0s"}})).await;
+    // A pod fits on no node of the fixed pool.
+    world
+        .change_pool(
+            "fixed",
+            &json!({"template": {"spec": {"requirements": [
+                {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["small"]},
+            ]}}}),
+        )
+        .await;
+    world.pool("dynamic", &json!({}));
+    let process = start(&world, Crash::Never);
+    settled(&world, 2).await;
+    let of = |pool: &str| -> Vec<String> {
+        let mut names = Vec::new();
+        for claim in world.claims() {
+            if claim.labels()["karpenter.sh/nodepool"] == pool {
+                names.push(claim.name_any());
+            }
+        }
+        names.sort();
+        names
+    };
+    let fixed = of("fixed");
+    for number in 0..3 {
+        world.pod(&format!("web-{number}"), "3");
+    }
+    world.all_running().await;
+    assert!(!of("dynamic").is_empty());
+    // What fits in free room of the fixed pool goes there, and buys nothing.
+    let before = of("dynamic");
+    world.pod("small", "1");
+    world.all_running().await;
+    assert_eq!(of("dynamic"), before);
+    world.change_pool("fixed", &json!({"replicas": 3})).await;
+    world.until("another node of the fixed pool", 5 * MINUTE, || async { of("fixed").len() == 3 }).await;
+    for number in 0..3 {
+        world.delete_pod(&format!("web-{number}")).await;
+    }
+    world.until("the dynamic pool is empty", 10 * MINUTE, || async { of("dynamic").is_empty() }).await;
+    settled(&world, 3).await;
+    assert!(fixed.iter().all(|name| of("fixed").contains(name)), "none of them was replaced");
+    process.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn changes_in_quick_succession_end_at_the_last_one() {
+    let world = world(&json!({"replicas": 2})).await;
+    let process = start(&world, Crash::Never);
+    settles(&world, 2).await;
+    for replicas in [6, 1, 8, 3, 0, 4] {
+        world.change_pool("fixed", &json!({"replicas": replicas})).await;
+        tokio::time::sleep(Duration::from_millis(700)).await;
+    }
+    settled(&world, 4).await;
+    // Another template while the number changes: every node is of the last template in the end.
+    let labelled = json!({"replicas": 5, "template": {"metadata": {"labels": {"team": "a"}}}});
+    world.change_pool("fixed", &labelled).await;
+    tokio::time::sleep(Duration::from_millis(700)).await;
+    world.change_pool("fixed", &json!({"replicas": 3})).await;
+    let replaced = || async {
+        let nodes = world.nodes();
+        nodes.len() == 3 && nodes.iter().all(|node| node.labels().contains_key("team"))
+    };
+    world.until("three nodes of the last template", 30 * MINUTE, replaced).await;
+    settled(&world, 3).await;
+    process.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pool_deleted_while_it_grows_takes_every_node_along() {
+    for moment in [0, 2, 20, 300] {
+        let world = world(&json!({"replicas": 2})).await;
+        let process = start(&world, Crash::Never);
+        settles(&world, 2).await;
+        world.change_pool("fixed", &json!({"replicas": 6})).await;
+        tokio::time::sleep(Duration::from_secs(moment)).await;
+        let pools: Api<NodePool> = Api::all(world.client.clone());
+        pools.delete("fixed", &DeleteParams::default()).await.unwrap();
+        world.all_gone().await;
+        assert!(world.list::<NodePool>().is_empty(), "{moment} s");
+        tokio::time::sleep(10 * MINUTE).await;
+        world.all_gone().await;
+        process.stop().await;
     }
 }

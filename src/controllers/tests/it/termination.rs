@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use karpenter_model::settings::FeatureGates;
 use kube::ResourceExt;
-use kube::api::{Api, DeleteParams};
+use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::world::{Crash, Process, World, is_running};
@@ -162,6 +162,34 @@ async fn a_protection_for_a_while_holds_for_that_while() {
     assert!(is_running(&world.pods()[0]), "it is protected");
     gone_after(&world, &nodes, 5 * MINUTE).await;
     assert!(!process.events.messages("DoNotDisruptUntil").is_empty());
+    process.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_protected_for_different_whiles_leave_in_that_order_and_one_holds_the_node() {
+    let (world, process) = fixed(1, &json!({})).await;
+    let node = world.nodes().remove(0).name_any();
+    for (name, protection) in
+        [("a", json!("2m")), ("b", json!("4m")), ("c", json!("true")), ("d", json!(null))]
+    {
+        let mut annotations = json!({});
+        if !protection.is_null() {
+            annotations = json!({"karpenter.sh/do-not-disrupt": protection});
+        }
+        place_with_grace(&world, name, &node, &annotations, 1);
+    }
+    all_run(&world).await;
+    let nodes = delete_nodes(&world).await;
+    let left = || -> Vec<String> { world.pods().iter().map(ResourceExt::name_any).collect() };
+    for (after, expected) in [(60, &["a", "b", "c"][..]), (90, &["b", "c"]), (120, &["c"]), (1800, &["c"])] {
+        tokio::time::sleep(Duration::from_secs(after)).await;
+        assert_eq!(left(), expected, "{after} s later");
+    }
+    assert!(world.nodes().iter().any(|one| one.name_any() == node), "the node waits for the last pod");
+    let pods: Api<Pod> = Api::namespaced(world.client.clone(), "default");
+    let over = Patch::Merge(json!({"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": null}}}));
+    pods.patch("c", &PatchParams::default(), &over).await.unwrap();
+    gone_after(&world, &nodes, 5 * MINUTE).await;
     process.stop().await;
 }
 

@@ -1,7 +1,8 @@
 //! Template contents and names.
 
 use karpenter_api::ec2nodeclass::{
-    BlockDevice as ClassBlockDevice, NetworkInterface as ClassInterface, Toggle,
+    BlockDevice as ClassBlockDevice, ConnectionTracking as ClassTracking, NetworkInterface as ClassInterface,
+    Toggle,
 };
 
 use super::*;
@@ -98,6 +99,65 @@ fn disks_of_the_class_replace_those_of_the_family_and_zero_rates_are_left_out() 
         (ebs.encrypted, ebs.size_gib, ebs.volume_type.as_deref()),
         (Some(true), Some(20), Some("gp3"))
     );
+}
+
+#[test]
+fn a_volume_is_asked_for_as_the_class_describes_it() {
+    let spec: Ec2NodeClassSpec = serde_json::from_value(json!({
+        "subnetSelectorTerms": [], "securityGroupSelectorTerms": [], "amiSelectorTerms": [],
+        "blockDeviceMappings": [{"deviceName": "/dev/xvda", "ebs": {
+            "volumeSize": "20Gi", "volumeType": "io2", "iops": 1000, "deleteOnTermination": true,
+            "encrypted": true, "kmsKeyID": "alias/web", "snapshotID": "snap-0123456789abcdef0",
+            "volumeInitializationRate": 150,
+        }}],
+    }))
+    .unwrap();
+    let tags = tags("a");
+    let devices = template(inputs(&spec, &tags)).data.block_devices;
+    assert_eq!(devices.len(), 1);
+    assert_eq!(devices[0].device.as_deref(), Some("/dev/xvda"));
+    let volume = devices[0].ebs.clone().unwrap();
+    assert_eq!(
+        (volume.volume_type.as_deref(), volume.iops, volume.size_gib),
+        (Some("io2"), Some(1000), Some(20))
+    );
+    assert_eq!(
+        (volume.throughput, volume.delete_on_termination, volume.encrypted),
+        (None, Some(true), Some(true))
+    );
+    assert_eq!((volume.kms_key.as_deref(), volume.initialization_rate), (Some("alias/web"), Some(150)));
+    assert_eq!(volume.snapshot.as_deref(), Some("snap-0123456789abcdef0"));
+}
+
+#[test]
+fn connection_tracking_is_on_every_interface_with_addresses_and_on_no_other() {
+    let class = |tracking: Option<ClassTracking>, interfaces| Ec2NodeClassSpec {
+        connection_tracking: tracking,
+        network_interfaces: interfaces,
+        ..Default::default()
+    };
+    let all = ClassTracking {
+        tcp_established_timeout: Some(300),
+        udp_stream_timeout: Some(120),
+        udp_timeout: Some(45),
+    };
+    let some = ClassTracking { udp_timeout: Some(30), ..Default::default() };
+    let sent =
+        |tcp_established, udp_stream, udp| Some(ConnectionTracking { tcp_established, udp_stream, udp });
+    let tags = tags("a");
+    let tracked = |spec: &Ec2NodeClassSpec, efa| -> Vec<_> {
+        let nics = template(Inputs { efa, ..inputs(spec, &tags) }).data.network_interfaces;
+        nics.into_iter().map(|nic| nic.connection_tracking).collect()
+    };
+    let whole = sent(Some(300), Some(120), Some(45));
+    assert_eq!(tracked(&class(Some(all.clone()), None), 0), std::slice::from_ref(&whole));
+    assert_eq!(tracked(&class(Some(all.clone()), None), 2), [whole, whole], "adapters of EFA");
+    assert_eq!(tracked(&class(Some(some), None), 0), [sent(None, None, Some(30))]);
+    assert_eq!(tracked(&class(None, None), 2), [None, None]);
+    let nic =
+        |card, interface_type| ClassInterface { network_card_index: card, device_index: 0, interface_type };
+    let own = vec![nic(0, InterfaceType::Interface), nic(1, InterfaceType::EfaOnly)];
+    assert_eq!(tracked(&class(Some(all), Some(own)), 0), [whole, None]);
 }
 
 #[test]

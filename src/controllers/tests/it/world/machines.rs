@@ -44,10 +44,15 @@ impl Machines for InMemory {
     }
 }
 
+/// A machine whose claim has no pool, which is an empty name here, says nothing of a pool.
 fn user_data(pool: &str) -> String {
+    let labels = if pool.is_empty() {
+        String::new()
+    } else {
+        format!("--node-labels=\"karpenter.sh/nodepool={pool}\"")
+    };
     format!(
         "#!/bin/bash\n/etc/eks/bootstrap.sh 'memory' --kubelet-extra-args \
-         '--node-labels=\"karpenter.sh/nodepool={pool}\" \
-         --register-with-taints=\"karpenter.sh/unregistered:NoExecute\"'\n"
+         '{labels} --register-with-taints=\"karpenter.sh/unregistered:NoExecute\"'\n"
     )
 }
