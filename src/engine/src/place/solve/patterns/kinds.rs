@@ -91,7 +91,7 @@ impl Solver<'_> {
         let Some(pods) = self.query().kinds(set) else { return };
         let units = Units::exact(pods.sizes.keys().map(|(_, amounts)| amounts), &total);
         let mut machines = self.query().machines(set.pool, &pods.kinds, &units);
-        keep_best(&mut machines, &units.ceiled(&total));
+        keep_best(&mut machines, &units.ceiled(&total), 0);
         let number = i64::try_from(set.nodes.len()).unwrap_or(i64::MAX);
         let each = before / number * NODE / 100;
         for machine in &mut machines {
@@ -249,18 +249,30 @@ impl Query<'_, '_> {
     }
 }
 
-/// Keeps, of the machines that the same kinds may be on, those that hold most of `total` for their price.
-pub(super) fn keep_best(machines: &mut Vec<Machine>, total: &[i64]) {
+/// Keeps, of the machines that the same kinds may be on, those that hold most of `total` for their price, and the
+/// `cheapest`, for pods that take a machine whatever they request.
+pub(super) fn keep_best(machines: &mut Vec<Machine>, total: &[i64], cheapest: usize) {
     let weights = packing::weights(total, machines);
     let worth = |machine: &Machine| packing::worth(&machine.room, total, &weights);
+    let keep = |machines: &[Machine], most: usize| -> Vec<Machine> {
+        let (mut last, mut number) = (0, 0);
+        let is_kept = |machine: &&Machine| {
+            number = if machine.accepts == last { number + 1 } else { 1 };
+            last = machine.accepts;
+            number <= most
+        };
+        machines.iter().filter(is_kept).cloned().collect()
+    };
+    machines.sort_by_key(|machine| (machine.accepts, machine.price));
+    let cheap = keep(machines, cheapest);
     machines.sort_by(|a, b| {
         let value = |one: &Machine, other: &Machine| worth(one) * i128::from(other.price);
         a.accepts.cmp(&b.accepts).then_with(|| value(b, a).cmp(&value(a, b)))
     });
-    let (mut last, mut number) = (0, 0);
-    machines.retain(|machine| {
-        number = if machine.accepts == last { number + 1 } else { 1 };
-        last = machine.accepts;
-        number <= MOST_MACHINES
-    });
+    *machines = keep(machines, MOST_MACHINES);
+    for machine in cheap {
+        if !machines.contains(&machine) {
+            machines.push(machine);
+        }
+    }
 }

@@ -26,6 +26,8 @@ const MOST_SIZES: usize = 1_024;
 const MOST_WORK: usize = 200_000_000;
 /// Most of them.
 const MOST_LOOKS: usize = 200_000;
+/// Cheap machines that are looked at beside those that hold most for their price, where a rule limits pods on a host.
+const CHEAPEST: usize = 6;
 /// How often values of sizes are corrected.
 const ROUNDS: usize = 24;
 /// A rule about hosts is part of patterns where its pods need at least one in so many of the nodes of a plan.
@@ -167,7 +169,8 @@ impl Solver<'_> {
         }
         let units = Units::exact(sizes.keys().map(|(_, _, amounts)| amounts), &stock.total);
         let mut machines = self.query().machines(pool, &stock.kinds, &units);
-        keep_best(&mut machines, &units.ceiled(&stock.total));
+        let cheapest = if sizes.keys().any(|(_, group, _)| group.is_some()) { CHEAPEST } else { 0 };
+        keep_best(&mut machines, &units.ceiled(&stock.total), cheapest);
         let before = self.price_of(&stock.nodes)?;
         let number = i64::try_from(stock.nodes.len()).unwrap_or(i64::MAX);
         let each = before / number * NODE / 100;
