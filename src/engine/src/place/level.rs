@@ -96,6 +96,15 @@ impl Levels {
         self.levels[id.get()]
     }
 
+    /// What the pod takes up on its node at level `id`.
+    pub(crate) fn footprint(&self, id: LevelIx) -> FootprintIx {
+        let (key, _) = self
+            .demands
+            .get_index(self.level(id).demand.get())
+            .expect("invariant: demands are never removed");
+        key.footprint
+    }
+
     /// What the pod asks of its node at level `id`.
     pub(crate) fn demand(&self, id: LevelIx) -> &Demand {
         &self.demands[self.level(id).demand.get()]

@@ -14,6 +14,7 @@ mod filling;
 mod join;
 mod patterns;
 mod promised;
+mod rearranged;
 mod repack;
 pub(crate) mod simulation;
 #[cfg(test)]
@@ -64,6 +65,7 @@ impl<'a> Solver<'a> {
     /// Places every pod of `snapshot`.
     pub(crate) fn run(snapshot: &'a Snapshot) -> Placement {
         let mut solver = Self::new(snapshot);
+        let empty = solver.before_rearranging();
         let waiting = solver.keep_promises(solver.compiled.queue.positions().collect());
         solver.place_all(waiting);
         // Before repacking, which keeps every pod placed and so cannot help those left behind.
@@ -72,6 +74,9 @@ impl<'a> Solver<'a> {
         let mut solver = solver.kept_apart(snapshot);
         solver.mix();
         solver.mix_kinds();
+        if let Some(empty) = empty {
+            solver.rearrange(&empty);
+        }
         solver.reserve_left();
         solver.finish()
     }
@@ -149,7 +154,8 @@ impl<'a> Solver<'a> {
             return Tried::Refused;
         }
         let mut used_up = false;
-        if self.join_node(index, None, level, bound) || self.join_open_node(index, level, bound, &mut used_up)
+        if self.join_node(index, None, level, bound)
+            || self.join_open_node(index, None, level, bound, &mut used_up)
         {
             return Tried::Placed;
         }
@@ -198,11 +204,12 @@ impl<'a> Solver<'a> {
         true
     }
 
-    /// Puts the pod into the least loaded open in-flight node that takes it; sets `used_up` where reservations were in
-    /// the way.
+    /// Puts the pod into the least loaded open in-flight node that takes it, or into node `on` if that takes it; sets
+    /// `used_up` where reservations were in the way.
     fn join_open_node(
         &mut self,
         index: PodIx,
+        on: Option<InFlightIx>,
         level: LevelIx,
         bound: Option<ProfileIx>,
         used_up: &mut bool,
@@ -212,7 +219,8 @@ impl<'a> Solver<'a> {
         let pod = compiled.pod(index);
         let Known { demand, demand_memo, level_memo, .. } = learnt.known(&compiled.levels, level);
         // Host affinity leaves few nodes: those with a matching pod. Walking over all of them would find the same.
-        let mut candidates = match bound.and_then(|id| filling.topology.in_flight_to_join(id)) {
+        let joining = bound.and_then(|id| filling.topology.in_flight_to_join(id));
+        let mut candidates = match on.map(|number| vec![number]).or(joining) {
             Some(nodes) => filling.open.only(nodes, |number| filling.in_flight[number].pods.len()),
             None => Walk::default(),
         };

@@ -21,6 +21,9 @@ const SLACK: f64 = 5e-4;
 /// Steps of worth in which machines are counted.
 const COVERING_STEPS: usize = 20_000;
 
+/// Groups of pods that may share a host only so many at a time that are kept.
+const MOST_GROUPS: usize = 4;
+
 /// Most rounds in which prices of resources are changed by one factor.
 const LIQUID_STEPS: usize = 50;
 
@@ -66,11 +69,13 @@ impl Problem {
         let mut wants: BTreeMap<Wants, (usize, &Pod)> = BTreeMap::new();
         let mut groups: BTreeMap<String, (usize, usize)> = BTreeMap::new();
         let mut rows: BTreeMap<(Vec<i128>, usize, Option<usize>), usize> = BTreeMap::new();
+        let capped = spreading(pods);
         for pod in pods {
             let number = wants.len();
             let wanted = wants.entry(wants_of(pod, snapshot)).or_insert((number, pod)).0;
             let number = groups.len();
-            let group = cap(pod).map(|(name, most)| groups.entry(name).or_insert((number, most)).0);
+            let group = cap(pod).filter(|(name, _)| capped.contains(name));
+            let group = group.map(|(name, most)| groups.entry(name).or_insert((number, most)).0);
             let requests = names.iter().map(|name| pod.requests.amount(name).nanos()).collect();
             *rows.entry((requests, wanted, group)).or_default() += 1;
         }
@@ -293,6 +298,20 @@ fn cap(pod: &Pod) -> Option<(String, usize)> {
         })
     });
     apart.chain(spread).min_by_key(|(_, most)| *most)
+}
+
+/// The groups that need most machines for their pods, as far as a machine may not have all of one. The others are left
+/// out, as any rule may be: each makes more rows of pods that ask for the same, and the search slow, for nothing where the
+/// pods of all groups need more machines anyway.
+fn spreading(pods: &[&Pod]) -> BTreeSet<String> {
+    let mut numbers: BTreeMap<String, (usize, usize)> = BTreeMap::new();
+    for (name, most) in pods.iter().filter_map(|pod| cap(pod)) {
+        numbers.entry(name).or_insert((0, most)).0 += 1;
+    }
+    let machines = numbers.into_iter().map(|(name, (pods, most))| (pods.div_ceil(most.max(1)), name));
+    let mut machines: Vec<(usize, String)> = machines.filter(|(number, _)| *number > 1).collect();
+    machines.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+    machines.into_iter().take(MOST_GROUPS).map(|(_, name)| name).collect()
 }
 
 /// The machines that can be bought.

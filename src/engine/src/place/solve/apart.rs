@@ -10,6 +10,7 @@
 //! prices that depend on who holds them.
 
 use super::Solver;
+use crate::index::InFlightIx;
 
 /// The share of the price, in percent, that must be saved to be worth more nodes and another plan than before.
 const LEAST_SAVING: i64 = 15;
@@ -46,9 +47,16 @@ impl<'a> Solver<'a> {
 
     /// What all in-flight nodes cost at least, in billionths of a dollar an hour; `None` where a price is not known.
     pub(super) fn price(&mut self) -> Option<i64> {
+        let numbers: Vec<InFlightIx> = self.filling.in_flight.positions().collect();
+        self.price_of(&numbers)
+    }
+
+    /// The same of these in-flight nodes.
+    pub(super) fn price_of(&mut self, numbers: &[InFlightIx]) -> Option<i64> {
         let Self { compiled, caches, filling } = self;
         let mut total: i64 = 0;
-        for node in filling.in_flight.iter().filter(|node| !node.pods.is_empty()) {
+        let nodes = numbers.iter().map(|number| &filling.in_flight[*number]);
+        for node in nodes.filter(|node| !node.pods.is_empty()) {
             let catalogue = &mut caches.catalogues[compiled.pools.spaces[node.pool].catalogue];
             let least = catalogue.least_price(node.state.rules, &node.state.variants, &caches.rules)?;
             total = total.saturating_add(least.nanos());

@@ -62,7 +62,7 @@ impl<'a> Solver<'a> {
     }
 
     /// All co-located groups, in the order of their first pods.
-    fn groups(&self) -> Vec<CoLocated> {
+    pub(super) fn groups(&self) -> Vec<CoLocated> {
         let mut groups: InternedMap<GroupIx, CoLocated> = InternedMap::default();
         for index in self.compiled.queue.positions() {
             // The last level: a preference to share a host is no reason to repeat placement.
@@ -76,7 +76,7 @@ impl<'a> Solver<'a> {
     }
 
     /// Opens an in-flight node for `group`, one for all of it if some instance type would do, and places the group.
-    fn open_for(&mut self, group: &[PodIx]) {
+    pub(super) fn open_for(&mut self, group: &[PodIx]) {
         let combined = self.query().combined(group);
         let Some((first, others)) = group.split_first() else { return };
         for step in 0.. {

@@ -15,11 +15,12 @@
 
 mod kinds;
 mod packing;
+mod targets;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use packing::{AMOUNT_BITS, Machine, Pattern, Size};
+use packing::{AMOUNT_BITS, Machine, Pattern, ROUNDS, Size};
 
 use super::compiled::Compiled;
 use super::filling::Filling;
@@ -132,9 +133,16 @@ impl Solver<'_> {
         let with_nodes = alike.price.saturating_add(each * number) / 100 * (100 - LEAST_SAVING);
         let known: Vec<Size> = sizes
             .iter()
-            .map(|(amounts, pods)| Size { amounts: units.ceiled(amounts), count: pods.len(), kind: 0 })
+            .map(|(amounts, pods)| Size {
+                amounts: units.ceiled(amounts),
+                count: pods.len(),
+                kind: 0,
+                cap: None,
+            })
             .collect();
-        let Some(patterns) = packing::patterns(&known, &offered, with_nodes, MOST_LOOKS) else { return };
+        let Some(patterns) = packing::patterns(&known, &offered, with_nodes, (ROUNDS, MOST_LOOKS)) else {
+            return;
+        };
         let mut waiting: Vec<_> = sizes.into_values().map(Vec::into_iter).collect();
         let mut parts = Vec::new();
         for Pattern { pods, times, .. } in patterns {

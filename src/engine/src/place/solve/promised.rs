@@ -6,6 +6,7 @@
 //! promise, which come after all that have one: a pod that arrives later does not take the room of one that waits.
 
 use super::Solver;
+use crate::bits::Bits;
 use crate::index::PodIx;
 
 impl Solver<'_> {
@@ -15,14 +16,29 @@ impl Solver<'_> {
         if self.compiled.promised.is_empty() {
             return queue;
         }
+        let is_promised = |index: &PodIx| {
+            self.compiled.promised.contains_key(index) && !self.compiled.pod(*index).is_virtual()
+        };
+        let promised = queue.iter().copied().filter(is_promised).collect();
+        // Plans that were made in turn can only be kept in turn.
+        let mut left = self.in_turn(promised);
+        let mut kept = Bits::none(self.compiled.queue.len());
         // A rule about other pods may keep a pod out until others have come to where they belong.
         loop {
             let before = self.filling.placed;
-            queue.retain(|index| self.compiled.pod(*index).is_virtual() || !self.keep_promise(*index));
+            left.retain(|index| {
+                let is_kept = self.keep_promise(*index);
+                if is_kept {
+                    kept.insert(*index);
+                }
+                !is_kept
+            });
             if self.filling.placed == before {
-                return queue;
+                break;
             }
         }
+        queue.retain(|index| !kept.contains(*index));
+        queue
     }
 
     /// Sends the pod at `index` where it was promised a place, at the strictest level at which that takes it; whether

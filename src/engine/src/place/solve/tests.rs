@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use karpenter_model::{Node, Pod, Snapshot, Target};
+use karpenter_testkit::world::{self, Mix};
 use karpenter_testkit::{crowd, small};
 
 use super::Solver;
@@ -110,4 +111,35 @@ fn keeping_apart_costs_no_pod_its_place_and_is_never_more_expensive() {
         cheaper_within_limits += u32::from(after < before && is_limited(&snapshot));
     }
     assert!(cheaper > 5 && cheaper_within_limits > 1, "cheaper in {cheaper}, {cheaper_within_limits}");
+}
+
+#[test]
+fn rearranging_costs_no_pod_its_place_and_is_never_more_expensive() {
+    let kinds: [fn(u64) -> Snapshot; 4] = [
+        small::social,
+        crowd::crowd,
+        |seed| world::pending(120, 20, Mix::Topology, seed),
+        |seed| world::pending(120, 20, Mix::Diverse, seed),
+    ];
+    let (mut cheaper, mut asked) = (0, 0);
+    for (seed, kind) in
+        (0..karpenter_testkit::seeds(SEEDS) / 2).flat_map(|seed| kinds.map(|kind| (seed, kind)))
+    {
+        let snapshot = kind(seed);
+        let empty = Solver::new(&snapshot).before_rearranging();
+        let Some(empty) = empty else { continue };
+        let mut solver = placed(&snapshot);
+        let pods = solver.compiled.queue.len();
+        let (before, (whereabouts, _)) = (solver.price(), solver.filling.whereabouts(pods));
+        solver.rearrange(&empty);
+        let (after, (whereabouts_after, _)) = (solver.price(), solver.filling.whereabouts(pods));
+        assert!(whereabouts.is_within(&whereabouts_after), "seed {seed}: a pod has lost its place");
+        let on_nodes = solver.filling.in_flight.iter().map(|node| node.pods.len()).sum::<usize>();
+        let joined = solver.filling.joined.len();
+        assert_eq!(on_nodes + joined, solver.filling.placed, "seed {seed}: each pod is in one place");
+        assert!(after <= before, "seed {seed}: {after:?} is more than {before:?}");
+        asked += 1;
+        cheaper += u32::from(after < before);
+    }
+    assert!(cheaper >= 20, "cheaper in {cheaper} of {asked}");
 }

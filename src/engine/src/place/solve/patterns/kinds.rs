@@ -12,7 +12,7 @@
 
 use std::collections::BTreeMap;
 
-use super::packing::{self, MOST_KINDS, Machine, Pattern, Size};
+use super::packing::{self, MOST_KINDS, Machine, Pattern, ROUNDS, Size};
 use super::{NODE, Units};
 use crate::amounts::Amounts;
 use crate::index::{InFlightIx, PodIx, PoolIx};
@@ -90,8 +90,8 @@ impl Solver<'_> {
         let Some((before, total)) = self.query().worth(set) else { return };
         let Some(pods) = self.query().kinds(set) else { return };
         let units = Units::exact(pods.sizes.keys().map(|(_, amounts)| amounts), &total);
-        let mut machines = self.query().machines(set, &pods.kinds, &units);
-        keep_best(&mut machines, &units.ceiled(&total));
+        let mut machines = self.query().machines(set.pool, &pods.kinds, &units);
+        keep_best(&mut machines, &units.ceiled(&total), 0);
         let number = i64::try_from(set.nodes.len()).unwrap_or(i64::MAX);
         let each = before / number * NODE / 100;
         for machine in &mut machines {
@@ -104,11 +104,14 @@ impl Solver<'_> {
                 amounts: units.ceiled(amounts),
                 count: pods.len(),
                 kind: *kind,
+                cap: None,
             })
             .collect();
         // Machines of parts may be cheaper than those of patterns, so what is too expensive by a little is looked at.
         let with_nodes = before.saturating_add(each * number);
-        let Some(patterns) = packing::patterns(&sizes, &machines, with_nodes, MOST_LOOKS) else { return };
+        let Some(patterns) = packing::patterns(&sizes, &machines, with_nodes, (ROUNDS, MOST_LOOKS)) else {
+            return;
+        };
         let kinds: Vec<usize> = sizes.iter().map(|size| size.kind).collect();
         let mut waiting: Vec<_> = pods.sizes.into_values().map(Vec::into_iter).collect();
         let mut parts = Vec::new();
@@ -184,13 +187,13 @@ impl Query<'_, '_> {
         Some(pods)
     }
 
-    /// Offerings of instance types of the pool of `set`, without those that another one has as much room as for as many
+    /// Offerings of instance types of `pool`, without those that another one has as much room as for as many
     /// kinds and no more money.
-    fn machines(&mut self, set: &Set, kinds: &[RuleSetId], units: &Units) -> Vec<Machine> {
+    pub(super) fn machines(&mut self, pool: PoolIx, kinds: &[RuleSetId], units: &Units) -> Vec<Machine> {
         let kinds: Option<Vec<RuleSetId>> =
-            kinds.iter().map(|rules| self.without_reservation(set.pool, *rules)).collect();
+            kinds.iter().map(|rules| self.without_reservation(pool, *rules)).collect();
         let Some(kinds) = kinds else { return Vec::new() };
-        let space = &self.compiled.pools.spaces[set.pool];
+        let space = &self.compiled.pools.spaces[pool];
         let catalogue = &mut self.caches.catalogues[space.catalogue];
         let masks: Vec<_> = kinds.iter().map(|rules| catalogue.mask(*rules, &self.caches.rules)).collect();
         let allowed = in_flight::fitting(&Amounts::default(), &space.base, &[], space, catalogue);
@@ -246,18 +249,30 @@ impl Query<'_, '_> {
     }
 }
 
-/// Keeps, of the machines that the same kinds may be on, those that hold most of `total` for their price.
-fn keep_best(machines: &mut Vec<Machine>, total: &[i64]) {
+/// Keeps, of the machines that the same kinds may be on, those that hold most of `total` for their price, and the
+/// `cheapest`, for pods that take a machine whatever they request.
+pub(super) fn keep_best(machines: &mut Vec<Machine>, total: &[i64], cheapest: usize) {
     let weights = packing::weights(total, machines);
     let worth = |machine: &Machine| packing::worth(&machine.room, total, &weights);
+    let keep = |machines: &[Machine], most: usize| -> Vec<Machine> {
+        let (mut last, mut number) = (0, 0);
+        let is_kept = |machine: &&Machine| {
+            number = if machine.accepts == last { number + 1 } else { 1 };
+            last = machine.accepts;
+            number <= most
+        };
+        machines.iter().filter(is_kept).cloned().collect()
+    };
+    machines.sort_by_key(|machine| (machine.accepts, machine.price));
+    let cheap = keep(machines, cheapest);
     machines.sort_by(|a, b| {
         let value = |one: &Machine, other: &Machine| worth(one) * i128::from(other.price);
         a.accepts.cmp(&b.accepts).then_with(|| value(b, a).cmp(&value(a, b)))
     });
-    let (mut last, mut number) = (0, 0);
-    machines.retain(|machine| {
-        number = if machine.accepts == last { number + 1 } else { 1 };
-        last = machine.accepts;
-        number <= MOST_MACHINES
-    });
+    *machines = keep(machines, MOST_MACHINES);
+    for machine in cheap {
+        if !machines.contains(&machine) {
+            machines.push(machine);
+        }
+    }
 }

@@ -9,8 +9,8 @@
 //!
 //! Integers only, no randomness, equal values in the order of the lists: the same input gives the same patterns.
 
-/// How often values are corrected.
-const ROUNDS: usize = 6;
+/// How often values are corrected, unless more is worth it.
+pub(super) const ROUNDS: usize = 6;
 /// The share of the price, in percent, that further rounds may still save.
 const HOPE: i64 = 8;
 /// The share of what fits that is added at once before room is weighed again.
@@ -37,6 +37,8 @@ pub(super) struct Size {
     pub(super) count: usize,
     /// Which kind of pods they are, below [`MOST_KINDS`].
     pub(super) kind: usize,
+    /// A group of sizes, numbered from zero, of which a machine may have only so many pods.
+    pub(super) cap: Option<(usize, usize)>,
 }
 
 /// An instance type as long as nothing is on it.
@@ -140,12 +142,12 @@ pub(super) fn patterns(
     sizes: &[Size],
     machines: &[Machine],
     enough: i64,
-    most_looks: usize,
+    (rounds, most_looks): (usize, usize),
 ) -> Option<Vec<Pattern>> {
     let mut packing = Packing::new(sizes, machines);
     let mut values = packing.alone()?;
     let mut best: Option<(i64, Vec<Pattern>)> = None;
-    for _ in 0..ROUNDS {
+    for _ in 0..rounds {
         let patterns = packing.filled(&values);
         let price = packing.price(&patterns);
         packing.correct(&mut values, &patterns);
@@ -165,6 +167,8 @@ struct Packing<'p> {
     machines: &'p [Machine],
     /// By machine, size and resource: which share one pod takes, at least 1 where it takes any.
     shares: Vec<u64>,
+    /// By group: how many pods of it a machine may have.
+    caps: Vec<usize>,
     /// How often a size was looked at so far.
     looks: usize,
 }
@@ -189,14 +193,21 @@ impl<'p> Packing<'p> {
                 shares.extend(size.amounts.iter().zip(&machine.room).map(share));
             }
         }
-        Self { sizes, machines, shares, looks: 0 }
+        let mut caps = Vec::new();
+        for (group, most) in sizes.iter().filter_map(|size| size.cap) {
+            caps.resize(caps.len().max(group + 1), usize::MAX);
+            caps[group] = most;
+        }
+        Self { sizes, machines, shares, caps, looks: 0 }
     }
 
     /// What a pod of each size costs on machines of its own; `None` where one fits on no machine.
     fn alone(&self) -> Option<Vec<i64>> {
         let cost = |size: &Size| {
             let costs = self.machines.iter().filter(|machine| machine.takes(size)).filter_map(|machine| {
-                let most = i64::try_from(most(&size.amounts, &machine.room)).unwrap_or(i64::MAX);
+                let most =
+                    most(&size.amounts, &machine.room).min(size.cap.map_or(usize::MAX, |(_, most)| most));
+                let most = i64::try_from(most).unwrap_or(i64::MAX);
                 (most > 0).then(|| (machine.price / most).max(1))
             });
             costs.min()
@@ -261,11 +272,13 @@ impl<'p> Packing<'p> {
         let mut free = room.clone();
         let mut counts = vec![0_usize; self.sizes.len()];
         let mut weights = vec![0_u64; room.len()];
+        let mut caps = self.caps.clone();
         let mut fitting: Vec<usize> =
             (0..self.sizes.len()).filter(|size| self.machines[machine].takes(&self.sizes[*size])).collect();
         loop {
             fitting.retain(|size| {
                 counts[*size] < left[*size]
+                    && self.sizes[*size].cap.is_none_or(|(group, _)| caps[group] > 0)
                     && self.sizes[*size].amounts.iter().zip(&free).all(|(amount, free)| amount <= free)
             });
             for ((weight, free), room) in weights.iter_mut().zip(&free).zip(room) {
@@ -292,13 +305,19 @@ impl<'p> Packing<'p> {
             }
             let Some((best, _)) = best else { break };
             let amounts = &self.sizes[best].amounts;
-            let fits = most(amounts, &free).min(left[best] - counts[best]);
+            let group = self.sizes[best].cap.map(|(group, _)| group);
+            let capped = group.map_or(usize::MAX, |group| caps[group]);
+            let fits = most(amounts, &free).min(left[best] - counts[best]).min(capped);
             let added = i64::try_from(fits).unwrap_or(i64::MAX) / AT_ONCE;
             let added = added.max(1);
             for (free, amount) in free.iter_mut().zip(amounts) {
                 *free -= amount * added;
             }
-            counts[best] += usize::try_from(added).unwrap_or(1);
+            let added = usize::try_from(added).unwrap_or(1);
+            counts[best] += added;
+            if let Some(group) = group {
+                caps[group] -= added;
+            }
         }
         let pods: Vec<(usize, usize)> =
             counts.into_iter().enumerate().filter(|(_, count)| *count > 0).collect();
@@ -353,7 +372,7 @@ mod tests {
         let count = rng.usize(1..8);
         let sizes = sizes.into_iter().take(count).map(|mut amounts| {
             amounts[0] += 1;
-            Size { amounts, count: rng.usize(1..60), kind: 0 }
+            Size { amounts, count: rng.usize(1..60), kind: 0, cap: None }
         });
         let sizes = sizes.collect();
         let machines = rooms.into_iter().map(|room| Machine { price: rng.i64(1..200_000), room, accepts: 1 });
@@ -368,8 +387,8 @@ mod tests {
     fn every_pod_is_on_one_machine_that_holds_it_and_no_price_is_below_the_bound() {
         for seed in 0..2_000 {
             let (sizes, machines) = world(seed);
-            let patterns =
-                patterns(&sizes, &machines, i64::MAX, 10_000).expect("every size fits on some machine");
+            let patterns = patterns(&sizes, &machines, i64::MAX, (ROUNDS, 10_000))
+                .expect("every size fits on some machine");
             let mut placed = vec![0; sizes.len()];
             for Pattern { machine, pods, times } in &patterns {
                 let mut taken = vec![0; machines[*machine].room.len()];
@@ -395,26 +414,47 @@ mod tests {
 
     #[test]
     fn sizes_that_need_different_resources_share_machines() {
-        let size = |amounts: [i64; 2]| Size { amounts: amounts.to_vec(), count: 100, kind: 0 };
+        let size = |amounts: [i64; 2]| Size { amounts: amounts.to_vec(), count: 100, kind: 0, cap: None };
         let machine = |room: [i64; 2], price| Machine { room: room.to_vec(), price, accepts: 1 };
         let sizes = [size([4, 1]), size([1, 4])];
         let machines = [machine([50, 50], 1_000), machine([100, 100], 2_000)];
         // Five units of each resource for a pair, 500 for all: five machines, and no fewer.
         let bound = least_price(&[500, 500], &machines);
         assert!((9_990..=10_000).contains(&bound), "{bound}");
-        let patterns = patterns(&sizes, &machines, i64::MAX, 10_000).expect("every size fits");
+        let patterns = patterns(&sizes, &machines, i64::MAX, (ROUNDS, 10_000)).expect("every size fits");
         assert_eq!(price(&patterns, &machines), 10_000, "{patterns:?}");
     }
 
     #[test]
+    fn no_machine_has_more_pods_of_a_group_than_it_may_have() {
+        for seed in 0..500 {
+            let (mut sizes, machines) = world(seed);
+            let most = 1 + usize::try_from(seed % 3).unwrap();
+            sizes.iter_mut().step_by(2).for_each(|size| size.cap = Some((0, most)));
+            let patterns = patterns(&sizes, &machines, i64::MAX, (ROUNDS, 10_000))
+                .expect("every size fits on some machine");
+            let mut placed = vec![0; sizes.len()];
+            for Pattern { pods, times, .. } in &patterns {
+                let capped = pods.iter().filter(|(size, _)| sizes[*size].cap.is_some());
+                let capped: usize = capped.map(|(_, count)| count).sum();
+                assert!(capped <= most, "seed {seed}: {pods:?}");
+                for (size, count) in pods {
+                    placed[*size] += count * times;
+                }
+            }
+            assert_eq!(placed, sizes.iter().map(|size| size.count).collect::<Vec<_>>(), "seed {seed}");
+        }
+    }
+
+    #[test]
     fn patterns_that_cost_too_much_are_none() {
-        let sizes = [Size { amounts: vec![2, 0], count: 7, kind: 0 }];
+        let sizes = [Size { amounts: vec![2, 0], count: 7, kind: 0, cap: None }];
         let machines = [Machine { room: vec![5, 0], price: 10, accepts: 1 }];
-        assert_eq!(patterns(&sizes, &machines, 40, 10_000), None, "four machines are needed");
+        assert_eq!(patterns(&sizes, &machines, 40, (ROUNDS, 10_000)), None, "four machines are needed");
         let expected = [(vec![(0, 2)], 3), (vec![(0, 1)], 1)];
         let expected = expected.map(|(pods, times)| Pattern { machine: 0, pods, times });
-        assert_eq!(patterns(&sizes, &machines, 41, 10_000), Some(expected.to_vec()));
-        let too_large = [Size { amounts: vec![6, 0], count: 1, kind: 0 }];
-        assert_eq!(patterns(&too_large, &machines, i64::MAX, 10_000), None, "it fits nowhere");
+        assert_eq!(patterns(&sizes, &machines, 41, (ROUNDS, 10_000)), Some(expected.to_vec()));
+        let too_large = [Size { amounts: vec![6, 0], count: 1, kind: 0, cap: None }];
+        assert_eq!(patterns(&too_large, &machines, i64::MAX, (ROUNDS, 10_000)), None, "it fits nowhere");
     }
 }

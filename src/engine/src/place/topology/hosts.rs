@@ -1,0 +1,91 @@
+//! What rules about hosts say when pods are put together on hosts that do not exist yet, before any is placed.
+
+use std::collections::BTreeMap;
+
+use karpenter_model::names::label;
+
+use super::group::Kind;
+use super::{Topology, counting};
+use crate::index::{GroupIx, ProfileIx};
+
+/// When pods are tried where rules about others decide the order, and not size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(crate) enum Turn {
+    /// It must share its host with others.
+    Together,
+    /// It is to spread over hosts: whoever is on one already may keep it off.
+    Spread,
+    /// It has rules about other domains.
+    First,
+    /// It has no rules.
+    #[default]
+    Then,
+    /// It keeps others off its host: a host it comes to early is lost for them.
+    Last,
+}
+
+/// Pods of one host by the rules about hosts that count them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Tally(BTreeMap<GroupIx, u32>);
+
+impl Topology {
+    /// Whether any rule is about hosts.
+    pub(crate) fn has_host_rules(&self) -> bool {
+        self.groups.keys().any(|key| key.topology_key == label::HOSTNAME)
+    }
+
+    /// When a pod of profile `id` is tried.
+    pub(crate) fn turn(&self, id: ProfileIx) -> Turn {
+        let (profile, _) = self.entry(id);
+        let turns = profile.owned.iter().map(|group| {
+            let (key, _) = self.at(*group);
+            match &key.kind {
+                _ if key.topology_key != label::HOSTNAME => Turn::First,
+                Kind::Affinity => Turn::Together,
+                Kind::Spread { .. } => Turn::Spread,
+                Kind::AntiAffinity | Kind::Inverse => Turn::Last,
+            }
+        });
+        let turns: Vec<Turn> = turns.collect();
+        // Who keeps others off does so whatever else it has rules about.
+        let last = turns.iter().copied().find(|turn| *turn == Turn::Last);
+        last.or(turns.into_iter().min()).unwrap_or_default()
+    }
+
+    /// The rule by which fewest pods of profile `id` may share a host, and how many.
+    pub(crate) fn most_on_host(&self, id: ProfileIx) -> Option<(GroupIx, u32)> {
+        let (_, links) = self.entry(id);
+        let limiting =
+            links.rules.iter().filter(|link| link.host && link.own).filter_map(|link| {
+                match &self.at(link.group).0.kind {
+                    Kind::Spread { max_skew, .. } => Some((link.group, *max_skew)),
+                    Kind::AntiAffinity => Some((link.group, 1)),
+                    Kind::Affinity | Kind::Inverse => None,
+                }
+            });
+        limiting.min_by_key(|(_, most)| *most)
+    }
+
+    /// Whether rules about hosts let a pod of profile `id` join the pods in `tally` on a new host. Affinity aside: whose
+    /// pods must be together are put there together.
+    pub(crate) fn may_join(&self, id: ProfileIx, tally: &Tally) -> bool {
+        let (_, links) = self.entry(id);
+        links.rules.iter().filter(|link| link.host).all(|link| {
+            let there = tally.0.get(&link.group).copied().unwrap_or(0);
+            match &self.at(link.group).0.kind {
+                Kind::Spread { max_skew, .. } => there + u32::from(link.own) <= *max_skew,
+                Kind::AntiAffinity | Kind::Inverse => there == 0,
+                Kind::Affinity => true,
+            }
+        })
+    }
+
+    /// Counts a pod of profile `id` in `tally`.
+    pub(crate) fn count_on_host(&self, id: ProfileIx, tally: &mut Tally) {
+        for group in counting(&self.profiles, id) {
+            if self.at(group).0.topology_key == label::HOSTNAME {
+                *tally.0.entry(group).or_default() += 1;
+            }
+        }
+    }
+}
