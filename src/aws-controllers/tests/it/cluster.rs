@@ -11,6 +11,7 @@ use kube::ResourceExt;
 use kube::api::{Api, DeleteParams};
 use serde_json::json;
 
+use crate::workload;
 use crate::world::World;
 
 fn load_pool(world: &World) {
@@ -86,4 +87,36 @@ async fn nodes_drift_when_their_node_class_changes_and_not_before() {
     world
         .until("the hash follows", async || world.aws.drift(&claim).await.unwrap() == Some(drift::NODE_CLASS))
         .await;
+}
+
+/// The pool of the reference's suites, and pods that ask for nothing.
+#[tokio::test(start_paused = true)]
+async fn fifty_pods_share_at_most_two_instances() {
+    let world = World::new().await;
+    world.class("default", &json!({}));
+    world.until_ready("default").await;
+    world.load(&json!({
+        "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "web"},
+        "spec": {"template": {"spec": {
+            "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+            "requirements": [
+                {"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]},
+                {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
+                {"key": "karpenter.k8s.aws/instance-category", "operator": "In", "values": ["c", "m", "r"]},
+                {"key": "karpenter.k8s.aws/instance-generation", "operator": "Gt", "values": ["4"]},
+            ],
+        }}},
+    }));
+    world.load(&json!({
+        "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "web", "namespace": "default"},
+        "spec": {
+            "replicas": 50, "selector": {"matchLabels": {"app": "web"}},
+            "template": {
+                "metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "i"}]},
+            },
+        },
+    }));
+    world.until("all pods run", async || world.all::<Pod>().len() == 50 && workload::runs(&world)).await;
+    let live = world.account.live_instances();
+    assert!((1..=2).contains(&live.len()), "{live:?}");
 }

@@ -186,3 +186,28 @@ async fn hundreds_of_interruptions_at_once_are_acted_on_within_seconds() {
     assert!(polls <= count / 10 + 25, "{polls} polls");
     world.until("the queue is empty", async || left(&world).await == "0").await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn many_instances_that_are_scheduled_to_end_are_all_replaced() {
+    const NODES: usize = 30;
+    let world = World::new().await;
+    listen(&world).await;
+    world.class("default", &json!({}));
+    world.until_ready("default").await;
+    pool_of(&world, "web", "m5.large");
+    one_per_node(&world, "web", NODES, "web");
+    world.until("all pods run", async || runs(&world) && claims(&world).len() == NODES).await;
+    let old: BTreeSet<_> = world.account.live_instances().into_iter().map(|one| one.id).collect();
+    for id in &old {
+        world.account.schedule_event(id, "instance-retirement", world.now()).unwrap();
+    }
+    let started = Instant::now();
+    world
+        .until("every pod runs on another instance", async || {
+            let live = world.account.live_instances();
+            live.len() == NODES && live.iter().all(|one| !old.contains(&one.id)) && runs(&world)
+        })
+        .await;
+    assert!(started.elapsed() <= 30 * MINUTE, "{:?}", started.elapsed());
+    assert_eq!(left(&world).await, "0");
+}

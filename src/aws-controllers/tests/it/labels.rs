@@ -55,7 +55,7 @@ async fn zones_and_zone_ids_that_overlap_leave_what_both_allow() {
     let id = subnets.iter().find(|one| one.zone == "us-west-2b").unwrap().zone_id.clone().unwrap();
     workload::pool(&world, &["on-demand"]);
     asking(&world, "web", &json!([one_of(label::ZONE, &["us-west-2a"]), one_of(aws::ZONE_ID, &[&id])]));
-    world.until("the pod is told", async || !world.told("FailedScheduling").is_empty()).await;
+    world.until("the pod has an event", async || !world.told("FailedScheduling").is_empty()).await;
     assert!(workload::claims(&world).is_empty());
 }
 
@@ -105,4 +105,38 @@ async fn a_windows_build_is_selected_and_its_image_launched() {
     let query = karpenter_aws_api::ec2::ImageQuery { ids: vec![image], ..Default::default() };
     let image = world.account.clients().ec2.describe_images(&query).await.unwrap().items.remove(0);
     assert!(image.name.contains("Windows_Server-2022"), "{}", image.name);
+}
+
+#[tokio::test(start_paused = true)]
+async fn labels_of_kubernetes_domains_that_a_pool_may_set_are_on_its_nodes() {
+    // Kubelets may not say most of these about themselves, so they come with the registration.
+    for key in [
+        "node-restriction.kubernetes.io/team",
+        "sub.node-restriction.kubernetes.io/team",
+        "node.kubernetes.io/team",
+        "kops.k8s.io/instancegroup",
+        "sub.kops.k8s.io/instancegroup",
+    ] {
+        for by_requirement in [false, true] {
+            let world = World::new().await;
+            world.class("default", &json!({}));
+            let mut requirements = vec![one_of("karpenter.sh/capacity-type", &["on-demand"])];
+            let mut labels = json!({});
+            if by_requirement {
+                requirements.push(one_of(key, &["a", "b"]));
+            } else {
+                labels[key] = json!("a");
+            }
+            world.load(&json!({
+                "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "web"},
+                "spec": {"template": {"metadata": {"labels": labels}, "spec": {
+                    "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+                    "requirements": requirements,
+                }}},
+            }));
+            asking(&world, "web", &json!([one_of(key, &["a"])]));
+            world.until(&format!("the pod runs for {key}"), async || workload::runs(&world)).await;
+            assert_eq!(world.all::<Node>()[0].labels()[key], "a");
+        }
+    }
 }

@@ -21,6 +21,7 @@ mod events;
 mod faults;
 mod incidents;
 mod launch;
+mod loads;
 mod overlays;
 mod permissions;
 mod pools;

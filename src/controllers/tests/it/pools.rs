@@ -99,7 +99,9 @@ async fn values_that_are_too_few_hold_pods_back_or_are_let_go_as_the_policy_says
         let process = world.start_deciding(Settings { min_values_policy: policy, ..Settings::default() });
         if policy == MinValuesPolicy::Strict {
             let told = || process.events.messages("NoCompatibleInstanceTypes");
-            world.until("the pool is told", Duration::from_mins(1), || async { !told().is_empty() }).await;
+            world
+                .until("the pool has an event", Duration::from_mins(1), || async { !told().is_empty() })
+                .await;
             tokio::time::sleep(Duration::from_mins(5)).await;
             assert!(world.claims().is_empty() && world.account.machines().is_empty());
             let pods = process.events.messages("FailedScheduling");
