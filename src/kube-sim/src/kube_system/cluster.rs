@@ -6,22 +6,57 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use super::pods::Pods;
 use crate::apiserver::{
-    ApiServer, Refusal, Resource,
+    ApiServer, Refusal, Resource, TableName,
     object::{self, Key},
-    store::{DeleteOptions, ListQuery, Part, Patch, PatchKind, Store, WriteOptions},
+    store::{Change, DeleteOptions, ListQuery, Part, Patch, PatchKind, Store, WriteOptions},
 };
+
+/// How far a stand-in has read a table.
+#[derive(Default)]
+pub(super) struct Cursor(Option<u64>);
+
+/// What a stand-in has not seen of a table.
+pub(super) enum News {
+    /// Changes, oldest first.
+    Changes(Vec<Change>),
+    /// Everything there is, because it has seen nothing yet or the changes are no longer kept.
+    All(Vec<Arc<Value>>),
+}
+
+impl Cursor {
+    /// What was written to the table of a built-in kind since the last time.
+    pub(super) fn news(&mut self, server: &ApiServer, group: &str, plural: &str) -> News {
+        server.read(|store| {
+            let table = TableName::new(group, plural);
+            let since = self.0.replace(store.revision());
+            if let Some(Ok(changes)) = since.map(|since| store.unseen(&table, since)) {
+                return News::Changes(changes);
+            }
+            let page = store.list(&resource(store, group, plural), &ListQuery::default());
+            News::All(page.map(|page| page.items).unwrap_or_default())
+        })
+    }
+}
 
 /// The cluster during one pass.
 pub(super) struct Cluster<'a> {
-    server: &'a ApiServer,
+    pub(super) server: &'a ApiServer,
+    /// Its pods when the pass of the stand-in began.
+    pub(super) pods: &'a mut Pods,
     /// The time of the pass.
     pub(super) now: Timestamp,
 }
 
 impl<'a> Cluster<'a> {
-    pub(super) fn new(server: &'a ApiServer) -> Self {
-        Self { server, now: server.read(Store::now) }
+    pub(super) fn new(server: &'a ApiServer, pods: &'a mut Pods) -> Self {
+        Self { server, pods, now: server.read(Store::now) }
+    }
+
+    /// The node of this name.
+    pub(super) fn node(&self, name: &str) -> Option<Arc<Value>> {
+        self.server.read(|store| store.get(&resource(store, "", "nodes"), &Key::new("", name)).ok())
     }
 
     /// The time of the pass as the API writes it.
