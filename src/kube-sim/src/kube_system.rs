@@ -12,6 +12,7 @@ mod cluster;
 mod daemonset;
 mod deployment;
 mod disruption;
+mod news;
 mod node_lifecycle;
 mod pods;
 mod replicaset;

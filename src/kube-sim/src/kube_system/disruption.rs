@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 
 use super::{
     StandIn,
-    cluster::{Cluster, Cursor, News},
+    cluster::Cluster,
+    news::{Cursor, News},
     template::number,
 };
 use crate::apiserver::{

@@ -13,7 +13,8 @@ use serde_json::{Value, json};
 
 use super::{
     StandIn,
-    cluster::{Cluster, Cursor, News},
+    cluster::Cluster,
+    news::{Cursor, News},
 };
 use crate::apiserver::{
     object::{self, list, text},

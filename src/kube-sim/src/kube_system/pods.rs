@@ -12,7 +12,7 @@ use crate::apiserver::{
     store::ChangeKind,
 };
 
-use super::cluster::{Cursor, News};
+use super::news::{Cursor, News};
 
 type Keyed = BTreeMap<Key, Arc<Value>>;
 

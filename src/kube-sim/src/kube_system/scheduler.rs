@@ -23,7 +23,8 @@ use self::{
 };
 use super::{
     StandIn,
-    cluster::{Cluster, Cursor, News},
+    cluster::Cluster,
+    news::{Cursor, News},
     requests,
     template::number,
 };

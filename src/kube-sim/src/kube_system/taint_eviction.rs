@@ -7,7 +7,8 @@ use serde_json::Value;
 
 use super::{
     StandIn,
-    cluster::{Cluster, Cursor, News},
+    cluster::Cluster,
+    news::{Cursor, News},
     scheduler::tolerates,
 };
 use crate::apiserver::{
