@@ -2,8 +2,9 @@
 //! autoscaler meets.
 //!
 //! They work on the store of the [`ApiServer`] directly, not over HTTP: a pass reads a consistent state and writes
-//! without waiting, so no stand-in needs expectations or caches, and equal runs stay equal. A stand-in is looked at
-//! only after one of its tables changed, at most once per [`Options::tick`].
+//! without waiting, so no stand-in needs expectations, and equal runs stay equal. A stand-in is looked at only after one
+//! of its tables changed, at most once per [`Options::tick`]; those that would look at every node or pod read from the
+//! log what has changed instead.
 //!
 //! What they leave out is said in each file. Jobs, stateful sets, volumes and preemption are not played.
 
@@ -11,7 +12,9 @@ mod cluster;
 mod daemonset;
 mod deployment;
 mod disruption;
+mod news;
 mod node_lifecycle;
+mod pods;
 mod replicaset;
 mod requests;
 mod scheduler;
@@ -25,6 +28,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use self::cluster::Cluster;
+use self::pods::Pods;
 use crate::apiserver::{ApiServer, TableName};
 
 /// How often the stand-ins look.
@@ -59,7 +63,7 @@ trait StandIn: Send {
     }
 
     /// One step towards what should be.
-    fn pass(&mut self, cluster: &Cluster<'_>);
+    fn pass(&mut self, cluster: &mut Cluster<'_>);
 }
 
 /// Plays all stand-ins until `shutdown`.
@@ -69,9 +73,10 @@ pub async fn run(server: &ApiServer, options: Options, shutdown: CancellationTok
     let mut changes = server.subscribe_any(
         tables.map(|(group, plural)| TableName::new(group, plural)).collect::<BTreeSet<TableName>>(),
     );
+    let mut pods = Pods::default();
     loop {
         changes.mark_seen();
-        let timer = pass(server, &mut stand_ins);
+        let timer = pass(server, &mut pods, &mut stand_ins);
         tokio::select! {
             biased;
             () = shutdown.cancelled() => return,
@@ -96,14 +101,13 @@ fn all(options: &Options) -> Vec<Box<dyn StandIn>> {
         Box::new(deployment::Deployments),
         Box::new(replicaset::ReplicaSets),
         Box::new(daemonset::DaemonSets),
-        Box::new(scheduler::Scheduler),
-        Box::new(disruption::Disruption),
+        Box::new(scheduler::Scheduler::default()),
+        Box::new(disruption::Disruption::default()),
     ]
 }
 
 /// Lets every stand-in look whose tables have changed since it last looked.
-fn pass(server: &ApiServer, stand_ins: &mut [(u64, Box<dyn StandIn>)]) -> bool {
-    let cluster = Cluster::new(server);
+fn pass(server: &ApiServer, pods: &mut Pods, stand_ins: &mut [(u64, Box<dyn StandIn>)]) -> bool {
     for (seen, stand_in) in &mut *stand_ins {
         let newest = server.read(|store| {
             let tables = stand_in.tables().iter();
@@ -115,7 +119,8 @@ fn pass(server: &ApiServer, stand_ins: &mut [(u64, Box<dyn StandIn>)]) -> bool {
         if newest > *seen || stand_in.watches_time() {
             // Taken before the pass, so that whatever the pass itself writes is looked at again.
             *seen = newest;
-            stand_in.pass(&cluster);
+            pods.refresh(server);
+            stand_in.pass(&mut Cluster::new(server, pods));
         }
     }
     stand_ins.iter().any(|(_, stand_in)| stand_in.watches_time())

@@ -4,9 +4,10 @@
 //! end-to-end suite. For every running machine it reads the user data and joins a Node with exactly what that says;
 //! it runs the pods bound to its nodes, stops them when they are deleted, and goes silent with its machine.
 //!
-//! Everything is level-triggered: a pass compares what is with what should be and does one step towards it, so a
-//! failed call or a restart costs one pass. Passes start when something changes, when something is due, and at least
-//! once per [`Options::poll`].
+//! Everything is level-triggered: a look at a node compares what is with what should be and does one step towards it, so
+//! a failed call or a restart costs one look. A node is looked at when it, its pods or its machine have changed, when
+//! something is due on it, and a poll after a call about it failed; the others cost nothing. Machines are listed when
+//! anything has changed, and at least once per [`Options::poll`].
 
 mod allocatable;
 mod cloud;
@@ -15,10 +16,11 @@ mod heartbeat;
 mod machine;
 mod node;
 mod pods;
+mod schedule;
 mod view;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -31,6 +33,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::ec2::Ec2Machines;
 pub use self::machine::{Machine, MachineState, Machines};
+use self::schedule::Schedule;
 use self::view::View;
 
 /// How the machines behave. All durations are time of the clock.
@@ -102,6 +105,8 @@ pub struct Agent {
 struct Behaviours {
     by_instance: BTreeMap<String, Behaviour>,
     others: Behaviour,
+    /// Told since the last pass: every node is looked at.
+    changed: bool,
 }
 
 /// What a pass remembers for the next one; losing it delays things, nothing more.
@@ -111,14 +116,52 @@ struct Memory {
     machines_missing_since: BTreeMap<String, Timestamp>,
     nodes_missing_since: BTreeMap<String, Timestamp>,
     complaints: BTreeMap<String, String>,
+    fleet: Fleet,
+    schedule: Schedule,
 }
 
-/// What every step of a pass uses.
+/// The machines as they were listed last.
+#[derive(Default)]
+struct Fleet {
+    listed: Arc<Vec<Arc<Machine>>>,
+    /// Machines that run, by the names of their nodes.
+    running: BTreeMap<String, Arc<Machine>>,
+    /// Provider ids of those that are not terminated.
+    there: BTreeSet<String>,
+}
+
+impl Fleet {
+    /// Takes a new list; returns the names of nodes whose machines are others than before.
+    fn take(&mut self, listed: Arc<Vec<Arc<Machine>>>) -> BTreeSet<String> {
+        if Arc::ptr_eq(&self.listed, &listed) {
+            return BTreeSet::new();
+        }
+        let before: BTreeMap<&str, &Arc<Machine>> =
+            self.listed.iter().map(|machine| (machine.instance_id.as_str(), machine)).collect();
+        let same = |machine: &Arc<Machine>| {
+            let known = before.get(machine.instance_id.as_str());
+            known.is_some_and(|known| Arc::ptr_eq(known, machine) || *known == machine)
+        };
+        let mut changed: BTreeSet<String> = BTreeSet::new();
+        changed.extend(listed.iter().filter(|one| !same(one)).map(|one| one.private_dns_name.clone()));
+        let now: BTreeSet<&str> = listed.iter().map(|machine| machine.instance_id.as_str()).collect();
+        let gone = self.listed.iter().filter(|one| !now.contains(one.instance_id.as_str()));
+        changed.extend(gone.map(|one| one.private_dns_name.clone()));
+        let running = listed.iter().filter(|machine| machine.state == MachineState::Running);
+        self.running = running.map(|one| (one.private_dns_name.clone(), Arc::clone(one))).collect();
+        let there = listed.iter().filter(|machine| machine.state != MachineState::Terminated);
+        self.there = there.map(|one| one.provider_id.clone()).collect();
+        self.listed = listed;
+        changed
+    }
+}
+
+/// What every step of a look at a node uses.
 struct Pass<'a> {
     agent: &'a Agent,
     view: &'a View,
-    pods: BTreeMap<String, Vec<Arc<Pod>>>,
     now: Timestamp,
+    /// When the node that is looked at has to be looked at again.
     next: Option<Timestamp>,
 }
 
@@ -130,12 +173,16 @@ impl Agent {
 
     /// Tells one machine how to behave from now on.
     pub fn behave(&self, instance_id: &str, behaviour: Behaviour) {
-        self.behaviours().by_instance.insert(instance_id.to_owned(), behaviour);
+        let mut behaviours = self.behaviours();
+        behaviours.by_instance.insert(instance_id.to_owned(), behaviour);
+        behaviours.changed = true;
     }
 
     /// Tells all machines that were not told otherwise how to behave from now on.
     pub fn behave_all(&self, behaviour: Behaviour) {
-        self.behaviours().others = behaviour;
+        let mut behaviours = self.behaviours();
+        behaviours.others = behaviour;
+        behaviours.changed = true;
     }
 
     fn behaviour(&self, instance_id: &str) -> Behaviour {
@@ -162,21 +209,41 @@ impl Agent {
         }
     }
 
-    /// One step for everything; returns how long nothing is due.
+    /// One step for every node that needs one; returns how long nothing is due.
     async fn pass(&self, view: &View, memory: &mut Memory) -> Duration {
-        let mut pass =
-            Pass { agent: self, view, pods: view.pods_by_node(), now: self.clock.now(), next: None };
-        match self.machines.list().await {
+        let now = self.clock.now();
+        let mut names = view.take_changed();
+        let listed = match self.machines.shared().await {
             Ok(machines) => {
-                for machine in machines.iter().filter(|m| m.state == MachineState::Running) {
-                    pass.run_machine(machine, memory).await;
-                }
-                pass.release_nodes(&machines, memory).await;
+                names.extend(memory.fleet.take(machines));
+                true
             }
-            Err(error) => tracing::warn!(%error, "cannot list machines"),
+            Err(error) => {
+                tracing::warn!(%error, "cannot list machines");
+                false
+            }
+        };
+        if std::mem::take(&mut self.behaviours().changed) {
+            names.extend(memory.fleet.running.keys().cloned());
         }
-        pass.collect_pods(memory).await;
-        pass.pause()
+        names.extend(memory.schedule.take_due(now));
+        let mut pass = Pass { agent: self, view, now, next: None };
+        for name in names {
+            pass.next = None;
+            if listed {
+                if let Some(machine) = memory.fleet.running.get(&name).cloned() {
+                    pass.run_machine(&machine, memory).await;
+                }
+                pass.release_node(&name, memory).await;
+            } else {
+                pass.again();
+            }
+            pass.collect_pods(&name, memory).await;
+            memory.schedule.set(name, pass.next);
+        }
+        let due = memory.schedule.first();
+        let until = |next: Timestamp| Duration::try_from(next.duration_since(now)).unwrap_or_default();
+        due.map_or(self.options.poll, until).min(self.options.poll).max(Duration::from_millis(1))
     }
 }
 
@@ -198,7 +265,7 @@ impl Pass<'_> {
         self.keep_ready(&node, machine, behaviour).await;
         self.beat(&node, memory).await;
         let running = behaviour == Behaviour::Healthy && node::is_ready(&node);
-        for pod in self.pods.get(name).cloned().unwrap_or_default() {
+        for pod in self.view.pods_on(name) {
             if pod.metadata.deletion_timestamp.is_some() {
                 self.stop_pod(&pod).await;
             } else if running {
@@ -207,7 +274,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Whether `at` has come; if not, the next pass starts then.
+    /// Whether `at` has come; if not, the node is looked at again then.
     fn is_due(&mut self, at: Timestamp) -> bool {
         if at <= self.now {
             return true;
@@ -216,19 +283,29 @@ impl Pass<'_> {
         false
     }
 
-    fn pause(&self) -> Duration {
-        let until = |next: Timestamp| Duration::try_from(next.duration_since(self.now)).unwrap_or_default();
-        let due = self.next.map_or(self.agent.options.poll, until);
-        due.min(self.agent.options.poll).max(Duration::from_millis(1))
+    /// The node is looked at again after a poll.
+    fn again(&mut self) {
+        let _not_yet = self.is_due(after(self.now, self.agent.options.poll));
+    }
+
+    /// A refused write is repeated by a later look; races with other writers are not worth a word.
+    fn report<T>(&mut self, what: &str, name: &str, result: kube::Result<T>) {
+        let Err(error) = result else { return };
+        self.again();
+        match error {
+            kube::Error::Api(status) if matches!(status.code, 404 | 409) => {}
+            error => tracing::warn!(%name, %error, "cannot {what}"),
+        }
     }
 
     /// Deletes exactly this pod, without grace.
-    async fn remove_pod(&self, pod: &Pod) {
+    async fn remove_pod(&mut self, pod: &Pod) {
         let pods: Api<Pod> = Api::namespaced(self.agent.client.clone(), &pod.namespace().unwrap_or_default());
         let only_this = kube::api::Preconditions { uid: pod.uid(), resource_version: None };
         let params =
             DeleteParams { preconditions: Some(only_this), ..DeleteParams::default().grace_period(0) };
-        report("remove pod", &pod.name_any(), pods.delete(&pod.name_any(), &params).await);
+        let removed = pods.delete(&pod.name_any(), &params).await;
+        self.report("remove pod", &pod.name_any(), removed);
     }
 
     fn nodes(&self) -> Api<Node> {
@@ -239,13 +316,4 @@ impl Pass<'_> {
 fn after(at: Timestamp, span: Duration) -> Timestamp {
     let span = SignedDuration::try_from(span).unwrap_or(SignedDuration::MAX);
     at.checked_add(span).unwrap_or(Timestamp::MAX)
-}
-
-/// A refused write is repeated by a later pass; races with other writers are not worth a word.
-fn report<T>(what: &str, name: &str, result: kube::Result<T>) {
-    match result {
-        Ok(_) => {}
-        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
-        Err(error) => tracing::warn!(%name, %error, "cannot {what}"),
-    }
 }

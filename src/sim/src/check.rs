@@ -93,7 +93,10 @@ pub(crate) struct Scene {
     pub(crate) budgets: BTreeMap<Key, Arc<Value>>,
     /// Nodes that were chosen for disruption once.
     pub(crate) chosen: BTreeSet<Key>,
-    pub(crate) instances: Vec<Instance>,
+    /// Pods by their node.
+    by_node: BTreeMap<String, BTreeMap<Key, Arc<Value>>>,
+    /// Those that are not terminated.
+    pub(crate) instances: Arc<Vec<Arc<Instance>>>,
 }
 
 impl Scene {
@@ -101,7 +104,7 @@ impl Scene {
     pub(crate) fn alive(&self) -> impl Iterator<Item = &Instance> {
         let alive =
             |instance: &&Instance| matches!(instance.state, InstanceState::Pending | InstanceState::Running);
-        self.instances.iter().filter(alive)
+        self.instances.iter().map(AsRef::as_ref).filter(alive)
     }
 
     /// The claim of this name.
@@ -110,9 +113,8 @@ impl Scene {
     }
 
     /// The pods on a Node.
-    pub(crate) fn pods_on<'a>(&'a self, node: &'a str) -> impl Iterator<Item = &'a Value> {
-        let there = move |pod: &&Value| object::text(pod, "/spec/nodeName") == node;
-        self.pods.values().map(AsRef::as_ref).filter(there)
+    pub(crate) fn pods_on<'a>(&'a self, node: &str) -> impl Iterator<Item = &'a Value> {
+        self.by_node.get(node).into_iter().flat_map(BTreeMap::values).map(AsRef::as_ref)
     }
 
     fn put(&mut self, plural: &str, change: &Change) {
@@ -128,11 +130,30 @@ impl Scene {
         if plural == "nodes" && is_disrupted(&change.object) {
             self.chosen.insert(key.clone());
         }
-        match change.kind {
-            ChangeKind::Deleted => drop(objects.remove(&key)),
+        let before = match change.kind {
+            ChangeKind::Deleted => objects.remove(&key),
             ChangeKind::Added | ChangeKind::Modified => {
-                objects.insert(key, Arc::clone(&change.object));
+                objects.insert(key.clone(), Arc::clone(&change.object))
             }
+        };
+        if plural == "pods" {
+            self.move_pod(&key, before.as_deref(), change);
+        }
+    }
+
+    fn move_pod(&mut self, key: &Key, before: Option<&Value>, change: &Change) {
+        let node = |pod: &Value| object::text(pod, "/spec/nodeName").to_owned();
+        if let Some(node) = before.map(node)
+            && let Some(pods) = self.by_node.get_mut(&node)
+        {
+            pods.remove(key);
+            if pods.is_empty() {
+                self.by_node.remove(&node);
+            }
+        }
+        if change.kind != ChangeKind::Deleted {
+            let pods = self.by_node.entry(node(&change.object)).or_default();
+            pods.insert(key.clone(), Arc::clone(&change.object));
         }
     }
 }
@@ -167,12 +188,13 @@ impl Truth {
 
     /// Reads what was written since the last time.
     pub(crate) fn look(&self) {
-        let instances = self.account.instances();
+        let instances = self.account.live();
         let mut state = self.lock();
         let state = &mut *state;
         let cursor = state.cursor;
         let (changes, revision) = self.server.read(|store| (changes(store, cursor), store.revision()));
         state.cursor = revision;
+        let still = Arc::ptr_eq(&state.scene.instances, &instances);
         state.scene.instances = instances;
         let (mut found, now) = (Vec::new(), self.seconds());
         let quiet = changes.is_empty();
@@ -201,8 +223,13 @@ impl Truth {
         if !quiet {
             state.surplus.look(&state.scene, now);
         }
-        state.machines.look(&state.scene, now, &mut found);
-        limits::look(&state.scene, &state.cores, &mut found);
+        // What has not changed is as it was found before, but for machines that are without claim for ever longer.
+        if !quiet || !still {
+            limits::look(&state.scene, &state.cores, &mut found);
+        }
+        if !quiet || !still || state.machines.any_unowned() {
+            state.machines.look(&state.scene, now, &mut found);
+        }
         self.report(state, found);
     }
 

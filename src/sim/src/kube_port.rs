@@ -170,8 +170,11 @@ impl Watch {
 
     fn note(&self, bytes: &[u8], cut: Option<Cut>) {
         let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-        for byte in bytes {
-            hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        // Eight bytes at a time: every byte of every event passes here.
+        for part in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..part.len()].copy_from_slice(part);
+            hash = (hash ^ u64::from_le_bytes(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
         }
         let kind = bytes.get(9..14).map(String::from_utf8_lossy).unwrap_or_default();
         let what = format!("event {} {kind} {hash:016x}", self.plural);

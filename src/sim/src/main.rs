@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use clap::{Args, Parser, Subcommand};
 use karpenter_sim::scenario;
-use karpenter_sim::{Defect, History, Outcome, run, shrink};
+use karpenter_sim::{Defect, History, Outcome, Shape, run, shrink, week};
 
 /// Deterministic simulation of the controller
 #[derive(Parser)]
@@ -29,6 +29,8 @@ enum Command {
     Defects(Budget),
     /// Play scenario files, as `karpenter test` does
     Test(scenario::Arguments),
+    /// Play a week of a large cluster, and hold what it costs against a lower bound
+    Week(Length),
 }
 
 #[derive(Args)]
@@ -85,6 +87,22 @@ struct Budget {
     every: bool,
 }
 
+#[derive(Args)]
+struct Length {
+    /// Machines of the busiest hour
+    #[arg(long, default_value_t = 500)]
+    machines: u32,
+    /// Hours to play
+    #[arg(long, default_value_t = 168)]
+    hours: u32,
+    /// The hour in which newer images are released, which the controller sees within a day; never when it is not played
+    #[arg(long, default_value_t = 50)]
+    images_at: u32,
+    /// Which machines are interrupted, and every name and delay
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
 fn defect(text: &str) -> Result<Defect, String> {
     let all = || Defect::ALL.map(|defect| format!("{defect:?}")).join(", ");
     let found = Defect::ALL.into_iter().find(|defect| format!("{defect:?}") == text);
@@ -97,6 +115,7 @@ fn main() -> Result<ExitCode> {
         Command::Swarm(arguments) => swarm(&arguments),
         Command::Defects(arguments) => defects(&arguments),
         Command::Test(arguments) => scenario::run(&arguments),
+        Command::Week(arguments) => long(&arguments),
     }
 }
 
@@ -118,6 +137,13 @@ fn one(arguments: &Run) -> Result<ExitCode> {
         shrunk(&history, first.rule, arguments.shrink)?;
     }
     Ok(ExitCode::FAILURE)
+}
+
+fn long(arguments: &Length) -> Result<ExitCode> {
+    let &Length { machines, hours, images_at, seed } = arguments;
+    let played = week(&Shape { seed, machines, hours, images_at: Some(images_at) })?;
+    print!("{played}");
+    Ok(if played.violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn say(seed: u64, outcome: &Outcome) {

@@ -9,13 +9,14 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
 use jiff::Timestamp;
+use karpenter_aws_api::ec2::{Instance, Lifecycle};
 use karpenter_aws_sim::{Account, Options};
 use karpenter_bootstrap::make_ready;
 use karpenter_kube_sim::apiserver::{self, ApiServer};
-use karpenter_kube_sim::kubelet::{self, Agent, Ec2Machines};
+use karpenter_kube_sim::kubelet::{self, Agent};
 use karpenter_kube_sim::{VirtualClock, kube_system};
-use karpenter_model::Clock;
 use karpenter_model::names::{annotation, label};
+use karpenter_model::{Clock, Price};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -24,6 +25,7 @@ use crate::check::Truth;
 use crate::defect::SECOND_BUDGET;
 use crate::history::{Fault, History, Pool, Workload};
 use crate::life::Life;
+use crate::machines::Fleet;
 use crate::trace::Trace;
 use crate::weather::Weather;
 
@@ -64,6 +66,8 @@ pub(crate) struct World {
     pub(crate) cluster: String,
     /// Settings of the controller that differ from their defaults.
     pub(crate) settings: BTreeMap<String, String>,
+    /// Between two heartbeats of a node.
+    heartbeat: Duration,
     look: Duration,
     lives: Mutex<BTreeMap<usize, Life>>,
 }
@@ -108,8 +112,9 @@ impl World {
         make_ready(&clients, &cluster).await.context("cannot make the account ready")?;
         let types = clients.ec2.describe_instance_types(&Default::default()).await?.items;
         let cores = types.into_iter().map(|info| (info.name.to_string(), info.vcpus)).collect();
+        let heartbeat = machines.heartbeat;
         let options = kubelet::Options { cluster_name: cluster.clone(), ..machines };
-        let machines = Arc::new(Ec2Machines::new(clients, &cluster));
+        let machines = Arc::new(Fleet::new(&account, &cluster));
         let agent = Arc::new(Agent::new(server.client(), machines, time, options));
         let truth = Truth::new(server.clone(), account.clone(), trace.clone(), cores);
         let weather = Weather::of(history);
@@ -124,6 +129,7 @@ impl World {
             trace,
             cluster,
             settings: differing,
+            heartbeat,
             look,
             lives: Mutex::default(),
         };
@@ -136,10 +142,11 @@ impl World {
     /// Runs scheduler, workload controllers, kubelets and checkers.
     pub(crate) fn spawn(self: &Arc<Self>, tasks: &mut JoinSet<()>, stop: &CancellationToken) {
         let (server, stopped) = (self.server.clone(), stop.clone());
+        let heartbeat_grace = self.heartbeat * 3;
         tasks.spawn(async move {
             let options = kube_system::Options {
                 tick: Duration::from_millis(500),
-                heartbeat_grace: Duration::from_mins(2),
+                heartbeat_grace,
                 ..kube_system::Options::default()
             };
             kube_system::run(&server, options, stopped).await;
@@ -186,6 +193,16 @@ pub(crate) fn account() -> Options {
         shutdown_delay: Duration::from_secs(20),
         ..Options::default()
     }
+}
+
+/// Dollars per hour of an instance.
+pub(crate) fn price(account: &Account, instance: &Instance) -> Price {
+    let (name, zone) = (instance.instance_type.as_str(), instance.zone.as_str());
+    let nanos = match instance.lifecycle {
+        Some(Lifecycle::Spot) => account.spot_price(name, zone),
+        _ => account.on_demand_price(name),
+    };
+    Price::from_nanos(nanos.and_then(|nanos| i64::try_from(nanos).ok()).unwrap_or_default())
 }
 
 /// The class of all pools of a drawn world.

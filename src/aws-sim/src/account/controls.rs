@@ -1,5 +1,6 @@
 //! What a test may do to the account that no customer can: capacity, prices, faults, bad luck.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -182,7 +183,7 @@ impl Account {
         self.truth(|state, _| {
             let vm = Vm::found(instance, user_data);
             state.compute.touch(&vm.id);
-            state.compute.vms.insert(vm.id.clone(), vm);
+            state.compute.vms.insert(vm);
         });
     }
 
@@ -200,7 +201,7 @@ impl Account {
     pub fn end_reservation(&self, id: &ReservationId) {
         self.truth(|state, _| {
             state.compute.reservations.remove(id);
-            for vm in state.compute.vms.values_mut().filter(|vm| vm.reservation.as_ref() == Some(id)) {
+            for vm in state.compute.vms.select_mut(|vm| vm.reservation.as_ref() == Some(id)) {
                 vm.reservation = None;
                 vm.lifecycle = None;
             }
@@ -335,6 +336,11 @@ impl Account {
         let mut instances = self.instances();
         instances.retain(|instance| instance.state != InstanceState::Terminated);
         instances
+    }
+
+    /// The same, shared; the same allocation as the last time when none of them has changed.
+    pub fn live(&self) -> Arc<Vec<Arc<Instance>>> {
+        self.truth(|state, _| state.compute.vms.live())
     }
 
     /// User data of an instance as the machine would read it.

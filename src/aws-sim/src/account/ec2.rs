@@ -11,6 +11,7 @@ mod network;
 mod tags;
 mod templates;
 mod vm;
+mod vms;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,6 +26,7 @@ use self::fleet::Launch;
 use self::network::Network;
 pub(super) use self::templates::Template;
 pub(super) use self::vm::Vm;
+use self::vms::Vms;
 use super::Account;
 use crate::options::Options;
 use karpenter_aws_api::ec2::{
@@ -48,7 +50,7 @@ pub(super) struct Compute {
     pub(super) templates: BTreeMap<String, Template>,
     template_tokens: BTreeMap<String, (LaunchTemplateSpec, LaunchTemplate)>,
     fleet_tokens: BTreeMap<String, (FleetRequest, FleetResult)>,
-    pub(super) vms: BTreeMap<InstanceId, Vm>,
+    pub(super) vms: Vms,
     /// Instances that still have a change ahead of them.
     moving: BTreeSet<InstanceId>,
     pub(super) capacity: Capacity,
@@ -67,7 +69,7 @@ impl Compute {
             templates: BTreeMap::new(),
             template_tokens: BTreeMap::new(),
             fleet_tokens: BTreeMap::new(),
-            vms: BTreeMap::new(),
+            vms: Vms::default(),
             moving: BTreeSet::new(),
             capacity: Capacity::new(options.quotas),
             doomed_boots: 0,
@@ -77,8 +79,14 @@ impl Compute {
 
     /// Carries out every change that is due, and returns all changes since the last time, oldest first.
     pub(super) fn settle(&mut self, options: &Options, now: Timestamp) -> Vec<Transition> {
-        for id in self.moving.clone() {
-            let Some(vm) = self.vms.get_mut(&id) else { continue };
+        let due = |id: &&InstanceId| {
+            let next = self.vms.get(id).map(|vm| vm.next_change(options));
+            // What has nothing ahead of it moves no more.
+            next.is_some_and(|next| next.is_none_or(|(_, at)| at <= now))
+        };
+        let due: Vec<InstanceId> = self.moving.iter().filter(due).cloned().collect();
+        for id in due {
+            let Some(vm) = self.vms.get_mut(id.as_str()) else { continue };
             let mut ended = None;
             while let Some((state, at)) = vm.next_change(options) {
                 if at > now {
@@ -111,7 +119,7 @@ impl Compute {
     }
 
     pub(super) fn find(&mut self, operation: &'static str, id: &InstanceId) -> Result<&mut Vm> {
-        self.vms.get_mut(id).ok_or_else(|| no_instance(operation, id))
+        self.vms.get_mut(id.as_str()).ok_or_else(|| no_instance(operation, id))
     }
 
     /// Notes that time has something to do for this instance.
@@ -258,7 +266,9 @@ impl Ec2 for Account {
 
     async fn describe_user_data(&self, instance: &InstanceId) -> Result<Option<Secret>> {
         self.call("DescribeInstanceAttribute", instance.as_str(), |state, _| {
-            Ok(state.compute.find("DescribeInstanceAttribute", instance)?.user_data.clone())
+            let found = state.compute.vms.get(instance);
+            let found = found.ok_or_else(|| no_instance("DescribeInstanceAttribute", instance))?;
+            Ok(found.user_data.clone())
         })
         .await
     }

@@ -76,3 +76,24 @@ async fn conformance_finds_what_is_wrong_and_can_leave_checks_out() {
     let (_, subject) = self::subject(["m5.xlarge", "m5.large"]).await;
     assert_eq!(conformance::run(&subject, &[pricing]).await, []);
 }
+
+#[tokio::test]
+async fn live_instances_are_described_anew_when_one_has_changed() {
+    let world = support::World::new(Options::default()).await;
+    let launched = world.launch(support::SPOT, 2, &[("m5.large", 0)]).await;
+    let first = world.account.live();
+    assert!(Arc::ptr_eq(&first, &world.account.live()), "nothing has changed");
+    let tags = Tags::from([("a".to_owned(), "b".to_owned())]);
+    let ids: Vec<String> = first.iter().map(|instance| instance.id.to_string()).collect();
+    assert!(ids.len() == 2 && launched.errors.is_empty(), "{launched:?}");
+    world.clients.ec2.create_tags(&ids[..1], &tags).await.unwrap();
+    let tagged = world.account.live();
+    assert_eq!(tagged[0].tags.get("a").map(String::as_str), Some("b"));
+    assert!(Arc::ptr_eq(&first[1], &tagged[1]), "the other one is as it was");
+    world.clients.ec2.terminate_instances(&[first[0].id.clone()]).await.unwrap();
+    world.pass(60);
+    let left = world.account.live();
+    assert_eq!(left.iter().map(|instance| instance.id.to_string()).collect::<Vec<_>>(), ids[1..]);
+    let truth = world.account.live_instances();
+    assert!(left.iter().map(AsRef::as_ref).eq(truth.iter()), "as they are described one by one");
+}

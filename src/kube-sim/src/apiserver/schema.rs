@@ -1,10 +1,11 @@
 //! Structural schemas of custom kinds: prune, default, validate, then the CEL rules - in kube-apiserver's order.
 //!
-//! Like kube-apiserver, which ratchets, rules are not evaluated again on a `spec` that a write leaves as it is: status
-//! writes are the most frequent ones, and rules the most expensive part of them.
+//! Like kube-apiserver, which ratchets, neither structure nor rules are checked again on a `spec` that a write leaves as it
+//! is: status writes are the most frequent ones, and checks the most expensive part of them.
 
 mod cel;
 mod defaults;
+mod path;
 mod prune;
 mod structure;
 
@@ -69,11 +70,11 @@ impl Schema {
     /// What is wrong with an object. Rules are evaluated only on objects whose structure is right, as they may
     /// rely on it.
     pub fn check(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
-        let causes = structure::check(&self.root, object);
+        let same_spec = old.is_some_and(|old| old.get("spec") == object.get("spec"));
+        let causes = structure::check(&self.root, object, if same_spec { &["spec"] } else { &[] });
         if !causes.is_empty() {
             return causes;
         }
-        let same_spec = old.is_some_and(|old| old.get("spec") == object.get("spec"));
         let rules = if same_spec { self.rules_outside_spec.as_ref() } else { Some(&self.rules) };
         let Some(rules) = rules else { return Vec::new() };
         cel::check(&rules.lock().unwrap_or_else(PoisonError::into_inner), object, old)

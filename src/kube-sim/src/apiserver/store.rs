@@ -189,7 +189,10 @@ impl Store {
         }
         self.owners.learn(table, &key, &object);
         let kind = if previous.is_some() { ChangeKind::Modified } else { ChangeKind::Added };
-        self.log.push(table, Change { revision: self.revision, kind, object: object.clone(), previous });
+        self.log.push(
+            table,
+            Change { revision: self.revision, kind, object: object.clone(), previous, text: Arc::default() },
+        );
         if crd::is_crd_table(table) {
             self.serve_custom_resource(&object);
         }
@@ -211,6 +214,7 @@ impl Store {
             kind: ChangeKind::Deleted,
             object: last.clone(),
             previous: Some(previous),
+            text: Arc::default(),
         };
         self.log.push(table, change);
         self.after_erase(table, &last);

@@ -6,22 +6,31 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use super::news::resource;
+use super::pods::Pods;
 use crate::apiserver::{
-    ApiServer, Refusal, Resource,
+    ApiServer, Refusal,
     object::{self, Key},
     store::{DeleteOptions, ListQuery, Part, Patch, PatchKind, Store, WriteOptions},
 };
 
 /// The cluster during one pass.
 pub(super) struct Cluster<'a> {
-    server: &'a ApiServer,
+    pub(super) server: &'a ApiServer,
+    /// Its pods when the pass of the stand-in began.
+    pub(super) pods: &'a mut Pods,
     /// The time of the pass.
     pub(super) now: Timestamp,
 }
 
 impl<'a> Cluster<'a> {
-    pub(super) fn new(server: &'a ApiServer) -> Self {
-        Self { server, now: server.read(Store::now) }
+    pub(super) fn new(server: &'a ApiServer, pods: &'a mut Pods) -> Self {
+        Self { server, pods, now: server.read(Store::now) }
+    }
+
+    /// The node of this name.
+    pub(super) fn node(&self, name: &str) -> Option<Arc<Value>> {
+        self.server.read(|store| store.get(&resource(store, "", "nodes"), &Key::new("", name)).ok())
     }
 
     /// The time of the pass as the API writes it.
@@ -83,8 +92,4 @@ impl<'a> Cluster<'a> {
             }
         }
     }
-}
-
-fn resource(store: &Store, group: &str, plural: &str) -> Arc<Resource> {
-    store.registry().get(group, "v1", plural).expect("invariant: stand-ins use built-in kinds")
 }

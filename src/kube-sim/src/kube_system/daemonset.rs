@@ -30,7 +30,7 @@ impl StandIn for DaemonSets {
         &[("apps", "daemonsets"), ("", "nodes"), ("", "pods")]
     }
 
-    fn pass(&mut self, cluster: &Cluster<'_>) {
+    fn pass(&mut self, cluster: &mut Cluster<'_>) {
         let sets = cluster.list("apps", "daemonsets");
         if sets.is_empty() {
             return;

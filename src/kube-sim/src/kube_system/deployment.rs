@@ -24,7 +24,7 @@ impl StandIn for Deployments {
         &[("apps", "deployments"), ("apps", "replicasets")]
     }
 
-    fn pass(&mut self, cluster: &Cluster<'_>) {
+    fn pass(&mut self, cluster: &mut Cluster<'_>) {
         let sets = cluster.list("apps", "replicasets");
         for deployment in cluster.list("apps", "deployments") {
             let own: Vec<_> = sets.iter().filter(|set| controls(&deployment, set)).cloned().collect();

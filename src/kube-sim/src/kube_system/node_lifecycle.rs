@@ -2,15 +2,23 @@
 //!
 //! Only nodes with a Lease can be silent; a Node made by hand is believed.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::{StandIn, cluster::Cluster};
+use super::{
+    StandIn,
+    cluster::Cluster,
+    news::{Cursor, News},
+};
 use crate::apiserver::{
     object::{self, list, text},
-    store::Part,
+    store::{ChangeKind, Part},
 };
 
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
@@ -19,11 +27,53 @@ const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 
 pub(super) struct NodeLifecycle {
     grace: SignedDuration,
+    nodes: Cursor,
+    leases: Cursor,
+    /// When nodes were heard of last.
+    beats: BTreeMap<String, Timestamp>,
+    in_order: BTreeSet<(Timestamp, String)>,
 }
 
 impl NodeLifecycle {
     pub(super) fn new(grace: Duration) -> Self {
-        Self { grace: SignedDuration::try_from(grace).unwrap_or(SignedDuration::MAX) }
+        let grace = SignedDuration::try_from(grace).unwrap_or(SignedDuration::MAX);
+        let (nodes, leases) = (Cursor::default(), Cursor::default());
+        Self { grace, nodes, leases, beats: BTreeMap::new(), in_order: BTreeSet::new() }
+    }
+
+    /// Reads heartbeats.
+    fn listen(&mut self, cluster: &Cluster<'_>) {
+        match self.leases.news(cluster.server, "coordination.k8s.io", "leases") {
+            News::Changes(changes) => {
+                for change in changes {
+                    self.heard(&change.object, change.kind != ChangeKind::Deleted);
+                }
+            }
+            News::All(leases) => {
+                (self.beats, self.in_order) = (BTreeMap::new(), BTreeSet::new());
+                for lease in &leases {
+                    self.heard(lease, true);
+                }
+            }
+        }
+    }
+
+    fn heard(&mut self, lease: &Value, there: bool) {
+        if object::namespace(lease) != "kube-node-lease" {
+            return;
+        }
+        let name = object::name(lease);
+        if let Some(before) = self.beats.remove(name) {
+            self.in_order.remove(&(before, name.to_owned()));
+        }
+        if let Some(at) = object::time(lease, "/spec/renewTime").filter(|_| there) {
+            self.beats.insert(name.to_owned(), at);
+            self.in_order.insert((at, name.to_owned()));
+        }
+    }
+
+    fn is_silent(&self, name: &str, now: Timestamp) -> bool {
+        self.beats.get(name).is_some_and(|last| now.duration_since(*last) > self.grace)
     }
 }
 
@@ -36,18 +86,18 @@ impl StandIn for NodeLifecycle {
         true
     }
 
-    fn pass(&mut self, cluster: &Cluster<'_>) {
-        let beats: BTreeMap<String, Timestamp> = cluster
-            .list("coordination.k8s.io", "leases")
-            .iter()
-            .filter(|lease| object::namespace(lease) == "kube-node-lease")
-            .filter_map(|lease| {
-                Some((object::name(lease).to_owned(), object::time(lease, "/spec/renewTime")?))
-            })
-            .collect();
-        for node in cluster.list("", "nodes") {
-            let last = beats.get(object::name(&node));
-            let silent = last.is_some_and(|last| cluster.now.duration_since(*last) > self.grace);
+    fn pass(&mut self, cluster: &mut Cluster<'_>) {
+        self.listen(cluster);
+        let mut names: BTreeSet<String> = match self.nodes.news(cluster.server, "", "nodes") {
+            News::Changes(changes) => {
+                changes.iter().map(|change| object::name(&change.object).to_owned()).collect()
+            }
+            News::All(nodes) => nodes.iter().map(|node| object::name(node).to_owned()).collect(),
+        };
+        let silent = self.in_order.iter().take_while(|(at, _)| cluster.now.duration_since(*at) > self.grace);
+        names.extend(silent.map(|(_, name)| name.clone()));
+        for node in names.iter().filter_map(|name| cluster.node(name)) {
+            let silent = self.is_silent(object::name(&node), cluster.now);
             if silent && object::condition(&node, "Ready") != Some("Unknown") {
                 declare_unknown(cluster, &node);
             } else {

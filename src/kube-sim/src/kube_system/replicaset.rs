@@ -1,6 +1,6 @@
 //! Replica sets: as many pods as wanted. Pods are not adopted by label.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
@@ -18,15 +18,10 @@ impl StandIn for ReplicaSets {
         &[("apps", "replicasets"), ("", "pods")]
     }
 
-    fn pass(&mut self, cluster: &Cluster<'_>) {
-        let mut owned: BTreeMap<String, Vec<Arc<Value>>> = BTreeMap::new();
-        for pod in cluster.list("", "pods").into_iter().filter(|pod| is_active(pod)) {
-            if let Some(owner) = object::controller(&pod) {
-                owned.entry(text(owner, "/uid").to_owned()).or_default().push(pod.clone());
-            }
-        }
+    fn pass(&mut self, cluster: &mut Cluster<'_>) {
         for set in cluster.list("apps", "replicasets") {
-            let pods = owned.remove(object::uid(&set)).unwrap_or_default();
+            let owned = cluster.pods.of_owner(object::uid(&set)).filter(|pod| is_active(pod));
+            let pods: Vec<Arc<Value>> = owned.cloned().collect();
             if !object::is_deleting(&set) {
                 scale(cluster, &set, &pods);
             }
@@ -43,6 +38,9 @@ fn scale(cluster: &Cluster<'_>, set: &Value, pods: &[Arc<Value>]) {
         }
     }
     let surplus = usize::try_from(-missing).unwrap_or(0);
+    if surplus == 0 {
+        return;
+    }
     let mut doomed: Vec<&Arc<Value>> = pods.iter().collect();
     doomed.sort_by_key(|pod| worth(pod));
     for pod in doomed.into_iter().take(surplus) {

@@ -21,22 +21,34 @@ use self::{
     pod_affinity::Neighbours,
     spread::Spread,
 };
-use super::{StandIn, cluster::Cluster, requests, template::number};
+use super::{
+    StandIn,
+    cluster::Cluster,
+    news::{Cursor, News},
+    requests,
+    template::number,
+};
 use crate::apiserver::{
     object::{self, list, text},
     store::Part,
 };
 
-pub(super) struct Scheduler;
+/// Keeps what is left on each node, and works it out again where something has changed.
+#[derive(Default)]
+pub(super) struct Scheduler {
+    nodes: Cursor,
+    /// In order of their names.
+    candidates: Vec<Candidate>,
+}
 
 impl StandIn for Scheduler {
     fn tables(&self) -> &[(&'static str, &'static str)] {
         &[("", "pods"), ("", "nodes")]
     }
 
-    fn pass(&mut self, cluster: &Cluster<'_>) {
-        let pods = cluster.list("", "pods");
-        let mut pending: Vec<&Arc<Value>> = pods.iter().filter(|pod| is_pending(pod)).collect();
+    fn pass(&mut self, cluster: &mut Cluster<'_>) {
+        let mut pending: Vec<Arc<Value>> =
+            cluster.pods.unbound().filter(|pod| is_pending(pod)).cloned().collect();
         if pending.is_empty() {
             return;
         }
@@ -44,12 +56,13 @@ impl StandIn for Scheduler {
         pending.sort_by_key(|pod| {
             (-number(pod, "/spec/priority"), text(pod, "/metadata/creationTimestamp").to_owned())
         });
-        let mut candidates = candidate::all(&cluster.list("", "nodes"), &pods);
+        self.refresh(cluster);
+        let candidates = &mut self.candidates;
         let mut refused: BTreeMap<String, Reasons> = BTreeMap::new();
-        for pod in pending {
+        for pod in &pending {
             let siblings = siblings(pod);
             let known = siblings.as_ref().and_then(|siblings| refused.get(siblings));
-            let choice = known.map_or_else(|| choose(pod, &candidates), |reasons| Err(reasons.clone()));
+            let choice = known.map_or_else(|| choose(pod, candidates), |reasons| Err(reasons.clone()));
             match choice {
                 Ok(index) => {
                     if cluster.bind(pod, &candidates[index].name) {
@@ -60,6 +73,33 @@ impl StandIn for Scheduler {
                     say_unschedulable(cluster, pod, candidates.len(), &reasons);
                     refused.extend(siblings.map(|siblings| (siblings, reasons)));
                 }
+            }
+        }
+    }
+}
+
+impl Scheduler {
+    /// Takes in what was written about nodes and their pods.
+    fn refresh(&mut self, cluster: &mut Cluster<'_>) {
+        let mut names = cluster.pods.take_touched();
+        match self.nodes.news(cluster.server, "", "nodes") {
+            News::Changes(changes) => {
+                names.extend(changes.iter().map(|change| object::name(&change.object).to_owned()));
+            }
+            News::All(nodes) => {
+                names.extend(self.candidates.drain(..).map(|one| one.name));
+                names.extend(nodes.iter().map(|node| object::name(node).to_owned()));
+            }
+        }
+        for name in names {
+            let place = self.candidates.binary_search_by(|one| one.name.as_str().cmp(&name));
+            let node = cluster.node(&name).filter(|node| !object::is_deleting(node));
+            let now = node.map(|node| Candidate::of(node, cluster.pods.on_node(&name)));
+            match (place, now) {
+                (Ok(index), Some(now)) => self.candidates[index] = now,
+                (Ok(index), None) => drop(self.candidates.remove(index)),
+                (Err(index), Some(now)) => self.candidates.insert(index, now),
+                (Err(_), None) => {}
             }
         }
     }

@@ -12,7 +12,7 @@ impl StandIn for ServiceAccounts {
         &[("", "namespaces"), ("", "serviceaccounts")]
     }
 
-    fn pass(&mut self, cluster: &Cluster<'_>) {
+    fn pass(&mut self, cluster: &mut Cluster<'_>) {
         let accounts = cluster.list("", "serviceaccounts");
         for namespace in cluster.list("", "namespaces").iter().filter(|n| !object::is_deleting(n)) {
             let name = object::name(namespace);

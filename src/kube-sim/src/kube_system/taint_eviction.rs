@@ -1,17 +1,33 @@
 //! Pods that do not tolerate a `NoExecute` taint of their node are deleted, at once or when their patience ends.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use super::{StandIn, cluster::Cluster, scheduler::tolerates};
-use crate::apiserver::object::{self, list, text};
+use super::{
+    StandIn,
+    cluster::Cluster,
+    news::{Cursor, News},
+    scheduler::tolerates,
+};
+use crate::apiserver::{
+    object::{self, list},
+    store::ChangeKind,
+};
 
-/// Remembers since when a taint has been seen on a node, for taints that do not say.
+/// Remembers which nodes have such taints, and since when a taint has been seen, for taints that do not say.
 #[derive(Default)]
 pub(super) struct TaintEviction {
-    seen: BTreeMap<(String, String), Timestamp>,
+    cursor: Cursor,
+    tainted: BTreeMap<String, Tainted>,
+}
+
+/// A node with such taints.
+struct Tainted {
+    uid: String,
+    /// With the time from which patience counts.
+    taints: Vec<(Value, Timestamp)>,
 }
 
 impl StandIn for TaintEviction {
@@ -23,28 +39,45 @@ impl StandIn for TaintEviction {
         true
     }
 
-    fn pass(&mut self, cluster: &Cluster<'_>) {
-        let nodes = cluster.list("", "nodes");
-        let mut tainted: BTreeMap<&str, Vec<(&Value, Timestamp)>> = BTreeMap::new();
-        let mut seen = BTreeMap::new();
-        for node in &nodes {
-            for taint in list(node, "/spec/taints").iter().filter(|t| t["effect"] == "NoExecute") {
-                let name = (object::uid(node).to_owned(), text(taint, "/key").to_owned());
-                let first = self.seen.get(&name).copied().unwrap_or(cluster.now);
-                seen.insert(name, first);
-                let since = object::time(taint, "/timeAdded").unwrap_or(first);
-                tainted.entry(object::name(node)).or_default().push((taint, since));
+    fn pass(&mut self, cluster: &mut Cluster<'_>) {
+        match self.cursor.news(cluster.server, "", "nodes") {
+            News::Changes(changes) => {
+                for change in changes {
+                    self.note(&change.object, change.kind != ChangeKind::Deleted, cluster.now);
+                }
+            }
+            News::All(nodes) => {
+                let there: BTreeSet<&str> = nodes.iter().map(|node| object::name(node)).collect();
+                self.tainted.retain(|name, _| there.contains(name.as_str()));
+                for node in &nodes {
+                    self.note(node, true, cluster.now);
+                }
             }
         }
-        self.seen = seen;
-        if tainted.is_empty() {
-            return;
-        }
-        for pod in cluster.list("", "pods").iter().filter(|pod| !object::is_deleting(pod)) {
-            let taints = tainted.get(text(pod, "/spec/nodeName")).map(Vec::as_slice).unwrap_or_default();
-            if taints.iter().any(|(taint, since)| must_go(pod, taint, *since, cluster.now)) {
-                cluster.delete("", "pods", pod);
+        for (name, Tainted { taints, .. }) in &self.tainted {
+            for pod in cluster.pods.on_node(name).filter(|pod| !object::is_deleting(pod)) {
+                if taints.iter().any(|(taint, since)| must_go(pod, taint, *since, cluster.now)) {
+                    cluster.delete("", "pods", pod);
+                }
             }
+        }
+    }
+}
+
+impl TaintEviction {
+    fn note(&mut self, node: &Value, there: bool, now: Timestamp) {
+        let before = self.tainted.remove(object::name(node));
+        let before = before.filter(|before| before.uid == object::uid(node));
+        let first = |taint: &Value| {
+            let mut known = before.iter().flat_map(|before| &before.taints);
+            let known = known.find(|(known, _)| known["key"] == taint["key"]).map(|(_, since)| *since);
+            object::time(taint, "/timeAdded").or(known).unwrap_or(now)
+        };
+        let taints = list(node, "/spec/taints").iter().filter(|taint| taint["effect"] == "NoExecute");
+        let taints: Vec<_> = taints.map(|taint| (taint.clone(), first(taint))).collect();
+        if there && !taints.is_empty() {
+            let uid = object::uid(node).to_owned();
+            self.tainted.insert(object::name(node).to_owned(), Tainted { uid, taints });
         }
     }
 }

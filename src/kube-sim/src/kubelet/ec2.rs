@@ -43,7 +43,8 @@ impl Ec2Machines {
         Self { clients, cluster: cluster.to_owned(), known: Mutex::default() }
     }
 
-    async fn machine(&self, instance: &Instance) -> Result<Machine, BoxError> {
+    /// A machine as its node sees it.
+    pub async fn machine(&self, instance: &Instance) -> Result<Machine, BoxError> {
         let info = self.type_info(&instance.instance_type).await?;
         Ok(Machine {
             instance_id: instance.id.to_string(),

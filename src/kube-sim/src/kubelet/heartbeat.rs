@@ -7,7 +7,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use super::{Memory, Pass, after, report};
+use super::{Memory, Pass, after};
 
 impl Pass<'_> {
     /// Renews the lease of a node when it is time.
@@ -28,8 +28,9 @@ impl Pass<'_> {
         };
         if answer.is_ok() {
             memory.heartbeats.insert(name.clone(), self.now);
+            let _not_yet = self.is_due(after(self.now, self.agent.options.heartbeat));
         }
-        report("renew lease", &name, answer);
+        self.report("renew lease", &name, answer);
     }
 }
 

@@ -1,5 +1,7 @@
 //! Machines, as the owner of the account describes them.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use jiff::Timestamp;
 use karpenter_model::Resources;
@@ -9,6 +11,11 @@ use karpenter_model::Resources;
 pub trait Machines: Send + Sync {
     /// All machines of the cluster that are not terminated; complete, or an error.
     async fn list(&self) -> Result<Vec<Machine>, Box<dyn std::error::Error + Send + Sync>>;
+
+    /// The same, shared: who knows that nothing has changed gives what it gave before.
+    async fn shared(&self) -> Result<Arc<Vec<Arc<Machine>>>, Box<dyn std::error::Error + Send + Sync>> {
+        Ok(Arc::new(self.list().await?.into_iter().map(Arc::new).collect()))
+    }
 }
 
 /// One machine.

@@ -9,7 +9,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use super::{Behaviour, Machine, Memory, Pass, after, allocatable, report};
+use super::{Behaviour, Machine, Memory, Pass, after, allocatable};
 use crate::{
     apiserver::object::rfc3339,
     userdata::{self, Bootstrap},
@@ -36,7 +36,7 @@ impl Pass<'_> {
         let object = node(machine, &bootstrap, &self.agent.options.version, &rfc3339(self.now));
         let object: Node = serde_json::from_value(object).expect("invariant: a valid Node");
         let created = self.nodes().create(&PostParams::default(), &object).await;
-        report("join", &machine.private_dns_name, created);
+        self.report("join", &machine.private_dns_name, created);
     }
 
     fn bootstrap(&self, machine: &Machine) -> Result<Bootstrap, String> {
@@ -66,7 +66,7 @@ impl Pass<'_> {
             .nodes()
             .patch_status(&node.name_any(), &PatchParams::default(), &Patch::Strategic(patch))
             .await;
-        report("report readiness", &node.name_any(), patched);
+        self.report("report readiness", &node.name_any(), patched);
     }
 }
 

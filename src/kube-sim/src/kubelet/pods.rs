@@ -1,9 +1,6 @@
 //! Running and stopping pods.
 
-use std::{
-    hash::{DefaultHasher, Hash, Hasher},
-    sync::Arc,
-};
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Container, Pod};
@@ -14,7 +11,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use super::{Machine, Memory, Pass, after, report};
+use super::{Machine, Memory, Pass, after};
 use crate::apiserver::object::rfc3339;
 
 impl Pass<'_> {
@@ -28,7 +25,7 @@ impl Pass<'_> {
         let pods: Api<Pod> = Api::namespaced(self.agent.client.clone(), &pod.namespace().unwrap_or_default());
         let started =
             pods.patch_status(&pod.name_any(), &PatchParams::default(), &Patch::Strategic(patch)).await;
-        report("start pod", &pod.name_any(), started);
+        self.report("start pod", &pod.name_any(), started);
     }
 
     /// Removes a deleted pod once its processes have stopped.
@@ -42,18 +39,17 @@ impl Pass<'_> {
         }
     }
 
-    /// Removes pods whose node no longer exists.
-    pub(super) async fn collect_pods(&mut self, memory: &mut Memory) {
-        let orphaned = |(node, _): &(&String, &Vec<Arc<Pod>>)| self.view.node(node).is_none();
-        let orphans: Vec<(String, Vec<Arc<Pod>>)> =
-            self.pods.iter().filter(orphaned).map(|(node, pods)| (node.clone(), pods.clone())).collect();
-        memory.nodes_missing_since.retain(|node, _| orphans.iter().any(|(missing, _)| missing == node));
-        for (node, pods) in orphans {
-            let since = *memory.nodes_missing_since.entry(node).or_insert(self.now);
-            if self.is_due(after(since, self.agent.options.pod_collection)) {
-                for pod in pods {
-                    self.remove_pod(&pod).await;
-                }
+    /// Removes the pods of a node that no longer exists.
+    pub(super) async fn collect_pods(&mut self, node: &str, memory: &mut Memory) {
+        let pods = self.view.pods_on(node);
+        if pods.is_empty() || self.view.node(node).is_some() {
+            memory.nodes_missing_since.remove(node);
+            return;
+        }
+        let since = *memory.nodes_missing_since.entry(node.to_owned()).or_insert(self.now);
+        if self.is_due(after(since, self.agent.options.pod_collection)) {
+            for pod in pods {
+                self.remove_pod(&pod).await;
             }
         }
     }

@@ -1,6 +1,9 @@
-//! Nodes and bound pods, kept current by watches.
+//! Nodes and bound pods, kept current by watches, and which nodes they say something new about.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -8,28 +11,41 @@ use kube::{
     Api, Client, ResourceExt,
     runtime::{
         WatchStreamExt,
-        reflector::{self, ObjectRef, Store},
-        watcher,
+        watcher::{self, Event},
     },
 };
 use tokio::{sync::Notify, task::JoinSet};
 
 /// The view; dropping it ends the watches.
 pub(super) struct View {
-    nodes: Store<Node>,
-    pods: Store<Pod>,
+    state: Arc<Mutex<State>>,
     changed: Arc<Notify>,
     _watches: JoinSet<()>,
 }
 
+#[derive(Default)]
+struct State {
+    nodes: BTreeMap<String, Arc<Node>>,
+    /// By node, then by namespace and name.
+    pods: BTreeMap<String, BTreeMap<(String, String), Arc<Pod>>>,
+    /// Names of nodes since they were asked for.
+    changed: BTreeSet<String>,
+}
+
 impl View {
     pub(super) fn watch(client: &Client) -> Self {
-        let changed = Arc::new(Notify::new());
+        let (state, changed) = (Arc::<Mutex<State>>::default(), Arc::new(Notify::new()));
         let mut watches = JoinSet::new();
-        let nodes = follow(Api::all(client.clone()), watcher::Config::default(), &changed, &mut watches);
-        let bound = watcher::Config::default().fields("spec.nodeName!=");
-        let pods = follow(Api::all(client.clone()), bound, &changed, &mut watches);
-        Self { nodes, pods, changed, _watches: watches }
+        let all = watcher::Config::default();
+        follow::<Node>(Api::all(client.clone()), all.clone(), &state, &changed, &mut watches);
+        follow::<Pod>(
+            Api::all(client.clone()),
+            all.fields("spec.nodeName!="),
+            &state,
+            &changed,
+            &mut watches,
+        );
+        Self { state, changed, _watches: watches }
     }
 
     /// Returns after the next change, at once if there was one since the last call.
@@ -37,66 +53,101 @@ impl View {
         self.changed.notified().await;
     }
 
+    /// Names of the nodes that have changed since the last call, or whose pods have.
+    pub(super) fn take_changed(&self) -> BTreeSet<String> {
+        std::mem::take(&mut lock(&self.state).changed)
+    }
+
     pub(super) fn node(&self, name: &str) -> Option<Arc<Node>> {
-        self.nodes.get(&ObjectRef::new(name))
+        lock(&self.state).nodes.get(name).cloned()
     }
 
-    /// All nodes in order of their names.
-    pub(super) fn nodes(&self) -> Vec<Arc<Node>> {
-        let mut nodes = self.nodes.state();
-        nodes.sort_by_key(|node| node.name_any());
-        nodes
+    /// Pods bound to a node, in order of namespace and name.
+    pub(super) fn pods_on(&self, node: &str) -> Vec<Arc<Pod>> {
+        lock(&self.state).pods.get(node).map(|pods| pods.values().cloned().collect()).unwrap_or_default()
     }
+}
 
-    fn pods(&self) -> Vec<Arc<Pod>> {
-        let mut pods = self.pods.state();
-        pods.sort_by_key(|pod| (pod.namespace(), pod.name_any()));
-        pods
-    }
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
-    /// Bound pods by the name of their node.
-    pub(super) fn pods_by_node(&self) -> BTreeMap<String, Vec<Arc<Pod>>> {
-        let mut by_node: BTreeMap<String, Vec<Arc<Pod>>> = BTreeMap::new();
-        for pod in self.pods() {
-            by_node.entry(node_of(&pod).to_owned()).or_default().push(pod);
+/// What is watched.
+trait Watched: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + Send + Sync + 'static {
+    /// It is as given, or no more.
+    fn put(self, there: bool, state: &mut State);
+
+    /// All of them are these.
+    fn replace(all: Vec<Self>, state: &mut State);
+}
+
+impl Watched for Node {
+    fn put(self, there: bool, state: &mut State) {
+        let name = self.name_any();
+        state.changed.insert(name.clone());
+        if there {
+            state.nodes.insert(name, Arc::new(self));
+        } else {
+            state.nodes.remove(&name);
         }
-        by_node
+    }
+
+    fn replace(all: Vec<Self>, state: &mut State) {
+        state.changed.extend(std::mem::take(&mut state.nodes).into_keys());
+        for node in all {
+            node.put(true, state);
+        }
     }
 }
 
-/// `spec.nodeName`.
-fn node_of(pod: &Pod) -> &str {
-    pod.spec.as_ref().and_then(|s| s.node_name.as_deref()).unwrap_or_default()
+impl Watched for Pod {
+    fn put(self, there: bool, state: &mut State) {
+        let node = self.spec.as_ref().and_then(|s| s.node_name.clone()).unwrap_or_default();
+        let key = (self.namespace().unwrap_or_default(), self.name_any());
+        state.changed.insert(node.clone());
+        let pods = state.pods.entry(node.clone()).or_default();
+        if there {
+            pods.insert(key, Arc::new(self));
+        } else {
+            pods.remove(&key);
+        }
+        if pods.is_empty() {
+            state.pods.remove(&node);
+        }
+    }
+
+    fn replace(all: Vec<Self>, state: &mut State) {
+        state.changed.extend(std::mem::take(&mut state.pods).into_keys());
+        for pod in all {
+            pod.put(true, state);
+        }
+    }
 }
 
-fn follow<K>(
+fn follow<K: Watched + serde::de::DeserializeOwned>(
     api: Api<K>,
     config: watcher::Config,
+    state: &Arc<Mutex<State>>,
     changed: &Arc<Notify>,
     watches: &mut JoinSet<()>,
-) -> Store<K>
-where
-    K: kube::Resource<DynamicType = ()>
-        + Clone
-        + std::fmt::Debug
-        + serde::de::DeserializeOwned
-        + Send
-        + Sync
-        + 'static,
-{
-    let (store, writer) = reflector::store();
-    let changed = changed.clone();
+) {
+    let (state, changed) = (Arc::clone(state), Arc::clone(changed));
     watches.spawn(async move {
-        let stream = watcher(api, config).default_backoff().reflect(writer);
-        stream
-            .for_each(|event| {
-                match event {
-                    Ok(_) => changed.notify_one(),
-                    Err(error) => tracing::debug!(%error, "watch interrupted"),
+        let mut listed = Vec::new();
+        let mut stream = std::pin::pin!(watcher::watcher(api, config).default_backoff());
+        while let Some(event) = stream.next().await {
+            match event {
+                Ok(Event::Init) => listed.clear(),
+                Ok(Event::InitApply(object)) => listed.push(object),
+                Ok(Event::InitDone) => K::replace(std::mem::take(&mut listed), &mut lock(&state)),
+                Ok(Event::Apply(object)) => object.put(true, &mut lock(&state)),
+                Ok(Event::Delete(object)) => object.put(false, &mut lock(&state)),
+                Err(error) => {
+                    tracing::debug!(%error, "watch interrupted");
+                    continue;
                 }
-                std::future::ready(())
-            })
-            .await;
+            }
+            changed.notify_one();
+        }
     });
-    store
 }

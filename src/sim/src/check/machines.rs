@@ -20,6 +20,11 @@ pub(super) struct Machines {
 }
 
 impl Machines {
+    /// Whether an instance had no claim at the last look.
+    pub(super) fn any_unowned(&self) -> bool {
+        !self.unowned.is_empty()
+    }
+
     /// Looks at every instance.
     pub(super) fn look(&mut self, scene: &Scene, now: u64, found: &mut Found) {
         let mut by_claim: BTreeMap<&str, Vec<&str>> = BTreeMap::new();

@@ -17,20 +17,29 @@ const OUTDATED: u64 = 180;
 pub(super) struct Surplus {
     /// Pods, and when they had no node to stay on last.
     needed: BTreeMap<Key, u64>,
+    /// Pods that had none at the last look.
+    homeless: BTreeSet<Key>,
     /// Claims whose Node was not ready yet, and since when.
     coming: BTreeMap<Key, u64>,
+    /// Nodes of claims that are being deleted.
+    leaving: BTreeMap<Key, String>,
+    /// Nodes and pods that have changed since the last look.
+    touched: (BTreeSet<String>, BTreeSet<Key>),
 }
 
 impl Surplus {
     /// A pod changes.
     pub(super) fn pod(&mut self, change: &Change, now: u64) {
+        let key = Key::of(&change.object);
+        self.touched.1.insert(key.clone());
         if text(&change.object, "/spec/nodeName").is_empty() {
-            self.needed.insert(Key::of(&change.object), now);
+            self.needed.insert(key, now);
         }
     }
 
     /// A Node changes: the pods of one that is being disrupted need another.
     pub(super) fn node(&mut self, scene: &Scene, change: &Change, now: u64) {
+        self.touched.0.insert(object::name(&change.object).to_owned());
         if is_disrupted(&change.object) || !is_ready(&change.object) {
             self.needed.extend(scene.pods_on(object::name(&change.object)).map(|pod| (Key::of(pod), now)));
         }
@@ -39,8 +48,14 @@ impl Surplus {
     /// A claim changes.
     pub(super) fn claim(&mut self, scene: &Scene, change: &Change, now: u64, found: &mut Found) {
         let key = Key::of(&change.object);
+        let node = text(&change.object, "/status/nodeName").to_owned();
+        self.touched.0.insert(node.clone());
         if change.kind == ChangeKind::Deleted || object::is_deleting(&change.object) {
             self.coming.remove(&key);
+            match change.kind {
+                ChangeKind::Deleted => drop(self.leaving.remove(&key)),
+                _ => drop(self.leaving.insert(key, node)),
+            }
             return;
         }
         let pool = scene.pools.get(&Key::new("", pool_of(&change.object)));
@@ -58,33 +73,41 @@ impl Surplus {
         }
     }
 
-    /// Looks at everything.
+    /// Looks at what has changed.
     pub(super) fn look(&mut self, scene: &Scene, now: u64) {
-        let leaving: BTreeSet<&str> = scene
-            .claims
-            .values()
-            .filter(|claim| object::is_deleting(claim))
-            .map(|claim| text(claim, "/status/nodeName"))
-            .collect();
+        let (nodes, mut pods) = std::mem::take(&mut self.touched);
+        for node in &nodes {
+            pods.extend(scene.pods_on(node).map(Key::of));
+        }
+        let leaving: BTreeSet<&str> = self.leaving.values().map(String::as_str).collect();
         let stays = |name: &str| {
             let node = scene.nodes.get(&Key::new("", name));
             node.is_some_and(|node| is_ready(node) && !is_disrupted(node) && !leaving.contains(name))
         };
-        for (key, pod) in &scene.pods {
-            if !stays(text(pod, "/spec/nodeName")) {
-                self.needed.insert(key.clone(), now);
+        for key in pods {
+            let homeless = scene.pods.get(&key).is_some_and(|pod| !stays(text(pod, "/spec/nodeName")));
+            if homeless {
+                self.homeless.insert(key);
+            } else {
+                self.homeless.remove(&key);
             }
         }
-        let up: BTreeSet<&str> = scene
-            .nodes
-            .values()
-            .filter(|node| is_ready(node))
-            .map(|node| text(node, "/spec/providerID"))
-            .filter(|id| !id.is_empty())
-            .collect();
-        self.coming.retain(|key, _| {
-            let claim = scene.claims.get(key);
-            claim.is_some_and(|claim| !up.contains(text(claim, "/status/providerID")))
-        });
+        self.needed.extend(self.homeless.iter().map(|key| (key.clone(), now)));
+        if !self.coming.is_empty() {
+            let up: BTreeSet<&str> = scene
+                .nodes
+                .values()
+                .filter(|node| is_ready(node))
+                .map(|node| text(node, "/spec/providerID"))
+                .filter(|id| !id.is_empty())
+                .collect();
+            self.coming.retain(|key, _| {
+                let claim = scene.claims.get(key);
+                claim.is_some_and(|claim| !up.contains(text(claim, "/status/providerID")))
+            });
+        }
+        // What counts for no claim that comes now, or will come, is forgotten.
+        let first = self.coming.values().min().copied().unwrap_or(now);
+        self.needed.retain(|_, at| *at + OUTDATED >= first);
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use karpenter_aws_api::ec2::{Instance, InstanceState, Lifecycle};
+use karpenter_aws_api::ec2::{Instance, InstanceState};
 use karpenter_kube_sim::apiserver::TableName;
 use karpenter_kube_sim::apiserver::object::{self, text};
 use karpenter_kube_sim::apiserver::store::ChangeKind;
@@ -16,7 +16,7 @@ use karpenter_model::names::label;
 use karpenter_model::{Clock as _, Price};
 use serde_json::Value;
 
-use crate::world::World;
+use crate::world::{World, price};
 
 /// Everything that is known of a run.
 #[derive(Clone, Debug, Default)]
@@ -250,19 +250,10 @@ impl Recorder {
         let paid =
             |instance: &Instance| matches!(instance.state, InstanceState::Pending | InstanceState::Running);
         let instances = world.account.instances();
-        let per_hour = instances.iter().filter(|instance| paid(instance)).map(|one| price(world, one)).sum();
+        let per_hour =
+            instances.iter().filter(|instance| paid(instance)).map(|one| price(&world.account, one)).sum();
         Picture { at, per_hour, nodes, pods: counted }
     }
-}
-
-/// Dollars per hour of an instance.
-fn price(world: &World, instance: &Instance) -> Price {
-    let (name, zone) = (instance.instance_type.as_str(), instance.zone.as_str());
-    let nanos = match instance.lifecycle {
-        Some(Lifecycle::Spot) => world.account.spot_price(name, zone),
-        _ => world.account.on_demand_price(name),
-    };
-    Price::from_nanos(nanos.and_then(|nanos| i64::try_from(nanos).ok()).unwrap_or_default())
 }
 
 /// What is asked of a node; `None` for one of no pool.

@@ -6,3 +6,4 @@ mod defects;
 mod foresight;
 mod repeat;
 mod swarm;
+mod week;

@@ -74,6 +74,7 @@ const INTERNAL: &[(&str, &[&str])] = &[
             "model",
             "plan",
             "telemetry",
+            "testkit",
         ],
     ),
     ("xtask", &["api", "aws-controllers", "bootstrap", "cloud", "controllers", "doctor", "telemetry"]),

@@ -146,7 +146,7 @@ impl Launch<'_> {
         let compute = &mut self.state.compute;
         vm.partition = vm.partition.or_else(|| compute.emptiest_partition(vm.placement_group.as_ref()?));
         compute.transitions.push((id.clone(), InstanceState::Pending, self.now));
-        compute.vms.insert(id.clone(), vm);
+        compute.vms.insert(vm);
         compute.touch(&id);
         Ok(id)
     }

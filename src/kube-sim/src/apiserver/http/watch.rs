@@ -3,7 +3,7 @@
 //! A watcher pulls, the store never pushes: there is no channel that could overflow, and a slow client only falls
 //! behind until the log has forgotten what it needs (410).
 
-use std::{collections::VecDeque, convert::Infallible, sync::Arc, time::Duration};
+use std::{borrow::Cow, collections::VecDeque, convert::Infallible, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures::stream;
@@ -182,7 +182,11 @@ impl Watch {
             (true, true) => "MODIFIED",
             (true, false) => "DELETED",
         };
-        Some(event(kind, &self.view.one(&self.resource, &change.object, store)))
+        Some(match self.view.one(&self.resource, &change.object, store) {
+            // As it is stored, and so for all who watch it.
+            Cow::Borrowed(stored) => line(kind, change.text.get_or_init(|| answer::bytes_of(stored).into())),
+            Cow::Owned(shown) => event(kind, &shown),
+        })
     }
 
     fn bookmark(&self, annotations: &Value) -> Bytes {
@@ -205,8 +209,15 @@ async fn broken(breaks: &mut Waiter<String>, plural: &str) {
 }
 
 fn event(kind: &str, object: &Value) -> Bytes {
-    let mut line = format!("{{\"type\":\"{kind}\",\"object\":").into_bytes();
-    line.extend(answer::bytes_of(object));
+    line(kind, &answer::bytes_of(object))
+}
+
+fn line(kind: &str, object: &[u8]) -> Bytes {
+    let mut line = Vec::with_capacity(object.len() + 40);
+    line.extend(b"{\"type\":\"");
+    line.extend(kind.as_bytes());
+    line.extend(b"\",\"object\":");
+    line.extend(object);
     line.extend(b"}\n");
     line.into()
 }

@@ -2,17 +2,19 @@
 
 use serde_json::Value;
 
+use super::path::Path;
+
 /// Removes unknown fields and returns their paths. The metadata, `apiVersion` and `kind` of the object itself are
 /// always known.
 pub(super) fn prune(schema: &Value, object: &mut Value) -> Vec<String> {
     let mut dropped = Vec::new();
-    walk(schema, object, "", &mut dropped);
+    walk(schema, object, &Path::Root, &mut dropped);
     dropped
 }
 
-fn walk(schema: &Value, value: &mut Value, path: &str, dropped: &mut Vec<String>) {
+fn walk(schema: &Value, value: &mut Value, path: &Path<'_>, dropped: &mut Vec<String>) {
     let preserves = schema["x-kubernetes-preserve-unknown-fields"] == true;
-    let embedded = path.is_empty() || schema["x-kubernetes-embedded-resource"] == true;
+    let embedded = path.is_root() || schema["x-kubernetes-embedded-resource"] == true;
     match value {
         Value::Object(map) => {
             let properties = schema.get("properties").and_then(Value::as_object);
@@ -26,7 +28,7 @@ fn walk(schema: &Value, value: &mut Value, path: &str, dropped: &mut Vec<String>
             let unknown: Vec<String> = map.keys().filter(|f| !known(f)).cloned().collect();
             for field in unknown {
                 map.shift_remove(&field);
-                dropped.push(join(path, &field));
+                dropped.push(Path::Field(path, &field).dotted());
             }
             for (field, below) in map {
                 if embedded && field == "metadata" {
@@ -34,23 +36,19 @@ fn walk(schema: &Value, value: &mut Value, path: &str, dropped: &mut Vec<String>
                 }
                 let schema = properties.and_then(|p| p.get(field)).or(additional.filter(|a| a.is_object()));
                 if let Some(schema) = schema {
-                    walk(schema, below, &join(path, field), dropped);
+                    walk(schema, below, &Path::Field(path, field), dropped);
                 }
             }
         }
         Value::Array(list) => {
             if let Some(items) = schema.get("items") {
                 for (index, entry) in list.iter_mut().enumerate() {
-                    walk(items, entry, &format!("{path}[{index}]"), dropped);
+                    walk(items, entry, &Path::Item(path, index), dropped);
                 }
             }
         }
         _ => {}
     }
-}
-
-fn join(path: &str, field: &str) -> String {
-    if path.is_empty() { field.to_owned() } else { format!("{path}.{field}") }
 }
 
 #[cfg(test)]

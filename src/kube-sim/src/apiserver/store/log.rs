@@ -2,9 +2,10 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
+use bytes::Bytes;
 use serde_json::Value;
 
 use crate::apiserver::{refusal::Refusal, resource::TableName};
@@ -21,6 +22,8 @@ pub struct Change {
     /// The object before the write. A watcher with a selector needs it: an object that stops matching is
     /// deleted as far as that watcher can see.
     pub previous: Option<Arc<Value>>,
+    /// The object as it is stored, as text: written once for all who watch it.
+    pub(crate) text: Arc<OnceLock<Bytes>>,
 }
 
 /// What a write did.

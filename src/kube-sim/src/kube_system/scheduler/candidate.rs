@@ -1,6 +1,6 @@
 //! Nodes as the scheduler sees them: what is left on each, and who is there.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use karpenter_model::{Quantity, Resources};
 use serde_json::Value;
@@ -21,31 +21,24 @@ pub(super) struct Candidate {
     free: Resources,
 }
 
-/// All nodes in order of their names.
-pub(super) fn all(nodes: &[Arc<Value>], pods: &[Arc<Value>]) -> Vec<Candidate> {
-    let mut by_node: BTreeMap<&str, Vec<&Arc<Value>>> = BTreeMap::new();
-    for pod in pods.iter().filter(|pod| !matches!(text(pod, "/status/phase"), "Succeeded" | "Failed")) {
-        by_node.entry(text(pod, "/spec/nodeName")).or_default().push(pod);
-    }
-    let candidate = |node: &Arc<Value>| {
+impl Candidate {
+    /// A node and the pods bound to it.
+    pub(super) fn of<'a>(node: Arc<Value>, pods: impl Iterator<Item = &'a Arc<Value>>) -> Self {
         let allocatable = requests::quantities(&node["status"]["allocatable"]);
-        let mut candidate = Candidate {
-            name: object::name(node).to_owned(),
-            node: node.clone(),
+        let mut candidate = Self {
+            name: object::name(&node).to_owned(),
+            node,
             pods: Vec::new(),
             avoiding: Vec::new(),
             free: allocatable.clone(),
             allocatable,
         };
-        for pod in by_node.get(candidate.name.as_str()).into_iter().flatten() {
+        for pod in pods.filter(|pod| !matches!(text(pod, "/status/phase"), "Succeeded" | "Failed")) {
             candidate.take(pod);
         }
         candidate
-    };
-    nodes.iter().filter(|node| !object::is_deleting(node)).map(candidate).collect()
-}
+    }
 
-impl Candidate {
     /// Counts a pod as running here.
     pub(super) fn take(&mut self, pod: &Arc<Value>) {
         self.free = self.free.subtract(&requests::of(pod));

@@ -1,0 +1,42 @@
+//! What was written to a table since a stand-in looked last.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::apiserver::{
+    ApiServer, Resource, TableName,
+    store::{Change, ListQuery, Store},
+};
+
+/// How far a stand-in has read a table.
+#[derive(Default)]
+pub(super) struct Cursor(Option<u64>);
+
+/// What a stand-in has not seen of a table.
+pub(super) enum News {
+    /// Changes, oldest first.
+    Changes(Vec<Change>),
+    /// Everything there is, because it has seen nothing yet or the changes are no longer kept.
+    All(Vec<Arc<Value>>),
+}
+
+impl Cursor {
+    /// What was written to the table of a built-in kind since the last time.
+    pub(super) fn news(&mut self, server: &ApiServer, group: &str, plural: &str) -> News {
+        server.read(|store| {
+            let table = TableName::new(group, plural);
+            let since = self.0.replace(store.revision());
+            if let Some(Ok(changes)) = since.map(|since| store.unseen(&table, since)) {
+                return News::Changes(changes);
+            }
+            let page = store.list(&resource(store, group, plural), &ListQuery::default());
+            News::All(page.map(|page| page.items).unwrap_or_default())
+        })
+    }
+}
+
+/// A built-in kind.
+pub(super) fn resource(store: &Store, group: &str, plural: &str) -> Arc<Resource> {
+    store.registry().get(group, "v1", plural).expect("invariant: stand-ins use built-in kinds")
+}

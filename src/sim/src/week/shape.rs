@@ -1,0 +1,131 @@
+//! How large the cluster is, and how many pods are wanted when.
+
+use std::time::Duration;
+
+use karpenter_model::names::label;
+use serde_json::{Value, json};
+
+use crate::world::{budget, class};
+
+/// Minutes between two changes of the number of pods.
+pub(super) const STEP: u32 = 30;
+
+/// Thousandths of a core that a pod of each workload asks for.
+const WORKLOADS: [u32; 8] = [500, 800, 1_100, 1_400, 1_700, 2_100, 2_600, 3_300];
+
+/// Of the pods of the busiest hour so many in a thousand are wanted at the beginning of each hour of a day.
+const DAY: [u32; 24] = [
+    260, 230, 210, 200, 200, 220, 280, 400, 560, 720, 860, 950, 1_000, 990, 960, 930, 900, 850, 760, 640,
+    520, 430, 360, 300,
+];
+
+/// What is played.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Which machines are interrupted, and every name and delay.
+    pub seed: u64,
+    /// Machines of the busiest hour, about.
+    pub machines: u32,
+    /// How long it takes.
+    pub hours: u32,
+    /// The hour in which newer images are released.
+    pub images_at: Option<u32>,
+}
+
+impl Shape {
+    /// How long it takes.
+    pub(super) fn lasts(&self) -> Duration {
+        Duration::from_hours(self.hours.into())
+    }
+
+    /// Replicas of each workload in this minute: between the hours of [`DAY`] in a straight line, half of it on the sixth and
+    /// seventh day.
+    pub(super) fn replicas(&self, minute: u32) -> Vec<u32> {
+        let (hour, within) = (minute / 60, minute % 60);
+        let of = |hour: u32| DAY[usize::try_from(hour % 24).unwrap_or_default()];
+        let now = (of(hour) * (60 - within) + of(hour + 1) * within) / 60;
+        let now = if hour / 24 % 7 >= 5 { now / 2 } else { now };
+        // Machines of four cores keep some for themselves: about 3.2 are for pods that leave gaps.
+        let cores = u64::from(self.machines) * 3_200 * u64::from(now) / 1_000;
+        let each = cores / WORKLOADS.len() as u64;
+        WORKLOADS
+            .iter()
+            .map(|millis| u32::try_from(each / u64::from(*millis)).unwrap_or(u32::MAX).max(1))
+            .collect()
+    }
+
+    /// Class, pool and workloads without pods.
+    pub(super) fn objects(&self) -> Vec<Value> {
+        let mut objects = vec![class(), self.pool()];
+        for number in 0..WORKLOADS.len() {
+            objects.push(deployment(number, 0));
+            objects.push(budget(&name(number), ""));
+            objects[2 * number + 3]["spec"]["maxUnavailable"] = json!("10%");
+        }
+        objects
+    }
+
+    fn pool(&self) -> Value {
+        json!({
+            "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "week"},
+            "spec": {
+                "template": {"spec": {
+                    "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+                    "expireAfter": "Never",
+                    "requirements": [
+                        {"key": label::CAPACITY_TYPE, "operator": "In", "values": ["spot", "on-demand"]},
+                        {"key": label::ARCH, "operator": "In", "values": ["amd64"]},
+                        {"key": label::aws::INSTANCE_CPU, "operator": "In", "values": ["2", "4"]},
+                    ],
+                }},
+                "disruption": {
+                    "consolidationPolicy": "WhenEmptyOrUnderutilized",
+                    "consolidateAfter": "5m",
+                    "budgets": [{"nodes": (self.machines / 10).max(1).to_string()}],
+                },
+            },
+        })
+    }
+}
+
+/// The name of a workload.
+pub(super) fn name(number: usize) -> String {
+    format!("w{number}")
+}
+
+/// A workload.
+pub(super) fn deployment(number: usize, replicas: u32) -> Value {
+    let labels = json!({"app": name(number)});
+    let millis = WORKLOADS[number];
+    let requests = json!({"cpu": format!("{millis}m"), "memory": format!("{millis}Mi")});
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": name(number), "namespace": "default"},
+        "spec": {
+            "replicas": replicas, "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {
+                "terminationGracePeriodSeconds": 5,
+                "containers": [{"name": "c", "image": "i", "resources": {"requests": requests}}],
+            }},
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn noon_wants_most_and_the_weekend_half() {
+        let shape = Shape { seed: 1, machines: 500, hours: 168, images_at: None };
+        let cores = |minute: u32| -> u64 {
+            let pods = shape.replicas(minute);
+            pods.iter().zip(WORKLOADS).map(|(count, millis)| u64::from(*count) * u64::from(millis)).sum()
+        };
+        let noon = cores(12 * 60);
+        assert!((1_550_000..=1_600_000).contains(&noon), "{noon}");
+        assert!(cores(3 * 60) * 4 < noon, "nights are quiet");
+        assert!(cores((5 * 24 + 12) * 60) * 2 <= noon, "the weekend too");
+        assert!((0..168 * 60).all(|minute| cores(minute) <= noon));
+    }
+}
