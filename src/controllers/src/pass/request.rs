@@ -4,12 +4,13 @@
 //! first attempt again: the provider adopts what earlier ones have launched before it launches anything, and
 //! a token that turns out to be spent costs one more try.
 
-use karpenter_api::{NodeClaim, Operator, convert};
+use karpenter_api::{NodeClaim, Operator as ApiOperator, convert};
 use karpenter_cloud::overlay::PoolOverlays;
 use karpenter_cloud::{Kind, LaunchRequest};
 use karpenter_lifecycle::claim::launch::{Answer, Machine};
+use karpenter_model::label::Labels;
 use karpenter_model::names::{annotation, label};
-use karpenter_model::{Claim, InstanceTypeName};
+use karpenter_model::{Claim, InstanceTypeName, LabelRegistry, Operator};
 
 use crate::Context;
 use crate::cloud;
@@ -18,10 +19,12 @@ use crate::view::Unevaluated;
 
 /// Launches, or finds the machine of an earlier try: the request is the same for every try of one claim.
 pub(crate) async fn ask(context: &Context, controller: &'static str, object: &NodeClaim) -> Answer {
-    let request = match request(context, object) {
+    let mut request = match request(context, object) {
         Ok(request) => request,
         Err(message) => return Answer::Failed { reason: None, message },
     };
+    let stated = stated(&request, context.view.registry());
+    request.labels.extend(stated.clone());
     context.explanations.reached(&request.claim, Step::Asked, context.now());
     let answer = cloud::call(context, controller, "Create", context.provider.launch(&request)).await;
     context.explanations.reached(&request.claim, Step::Answered, context.now());
@@ -29,7 +32,8 @@ pub(crate) async fn ask(context: &Context, controller: &'static str, object: &No
         Ok(instance) => Answer::Launched(Box::new(Machine {
             provider_id: instance.provider_id,
             image_id: instance.image_id,
-            labels: instance.labels,
+            // What the cloud resolved is what was launched, whatever the claim says.
+            labels: stated.into_iter().chain(instance.labels).collect(),
             annotations: instance.annotations,
             capacity: instance.capacity,
             allocatable: instance.allocatable,
@@ -55,6 +59,20 @@ pub(crate) async fn ask(context: &Context, controller: &'static str, object: &No
             }
         }
     }
+}
+
+/// Labels that requirements of the claim state and no label does: keys that no cloud knows, with one value. A plan writes
+/// them as labels; on a claim that a person creates there is only the requirement, and pods select its node by it.
+fn stated(request: &LaunchRequest, registry: &LabelRegistry) -> Labels {
+    let mut stated = Labels::new();
+    for requirement in request.requirements.iter() {
+        let key = requirement.key();
+        let open = !request.labels.contains_key(key) && !registry.is_well_known(key.as_str());
+        if let (true, Operator::In, 1) = (open, requirement.operator(), requirement.values().len()) {
+            stated.extend(requirement.any().map(|value| (key.clone(), value)));
+        }
+    }
+    stated
 }
 
 /// The request for the machine of this claim, or why there is none yet.
@@ -98,6 +116,6 @@ fn instance_types(object: &NodeClaim) -> Vec<InstanceTypeName> {
         .spec
         .requirements
         .iter()
-        .find(|one| one.key == label::INSTANCE_TYPE && one.operator == Operator::In);
+        .find(|one| one.key == label::INSTANCE_TYPE && one.operator == ApiOperator::In);
     listed.map_or_else(Vec::new, |one| one.values().iter().map(|name| name.as_str().into()).collect())
 }

@@ -181,3 +181,23 @@ async fn a_broken_one_is_repaired_by_the_share_of_the_cluster() {
     world.until("it is given up", 10 * MINUTE, || async { world.claims().is_empty() }).await;
     process.stop().await;
 }
+
+/// A label that no type defines is what the claim requires; one that the cloud decides is what was launched.
+#[tokio::test(start_paused = true)]
+async fn a_single_value_of_a_key_of_its_own_is_a_label_of_the_node() {
+    let (world, process) = ready(&json!({"spec": {"requirements": [
+        requirement("example.com/shelf", &["e"]),
+        requirement("example.com/either", &["f", "g"]),
+        requirement("topology.kubernetes.io/zone", &["zone-b", "zone-a"]),
+    ]}}))
+    .await;
+    let zone = world.account.machines()[0].zone.to_string();
+    for labels in [world.nodes()[0].labels(), world.claims()[0].labels()] {
+        assert_eq!(labels.get("example.com/shelf").map(String::as_str), Some("e"));
+        assert_eq!(labels.get("example.com/either"), None, "it is not known which");
+        assert_eq!(labels["topology.kubernetes.io/zone"], zone);
+    }
+    process.stop().await;
+    world.pod_with("web", "1", &json!({"nodeSelector": {"example.com/shelf": "e"}}));
+    world.all_running().await;
+}
