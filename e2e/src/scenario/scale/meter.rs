@@ -14,11 +14,14 @@ use crate::world::{Member, Part, World};
 /// `USER_HZ`, what `/proc` counts time in: part of Linux's interface on amd64 and arm64.
 const TICKS_PER_SECOND: f64 = 100.0;
 
+/// Processor time so far of each process.
+type Seconds = BTreeMap<(Part, Pid), f64>;
+
 /// Counters at the beginning of a workload.
 pub(super) struct Meter<'a> {
     world: &'a World,
     start: Instant,
-    seconds: BTreeMap<Part, f64>,
+    seconds: Seconds,
     calls: u64,
     writes: Writes,
 }
@@ -44,11 +47,7 @@ impl<'a> Meter<'a> {
         let mut row = Row::new();
         let mut note = |name: &str, value: f64| row.insert(name.to_owned(), value);
         note("nodes_launched", count(nodes));
-        let used: BTreeMap<Part, f64> = processor_seconds(self.world)
-            .await
-            .into_iter()
-            .map(|(part, seconds)| (part, seconds - self.seconds.get(&part).unwrap_or(&0.0)))
-            .collect();
+        let used = used(&self.seconds, &processor_seconds(self.world).await);
         let all: f64 = used.values().sum();
         for (part, seconds) in &used {
             note(&format!("share_{}", part.name()), seconds / all.max(f64::MIN_POSITIVE));
@@ -82,13 +81,20 @@ fn writes_so_far(world: &World) -> Result<Writes> {
     world.audit_log().map_or_else(|| Ok(Writes::default()), |log| writes(&log))
 }
 
-/// User and system time of each part so far.
-async fn processor_seconds(world: &World) -> BTreeMap<Part, f64> {
-    let mut seconds = BTreeMap::new();
-    for Member { part, id, .. } in world.processes().await {
-        *seconds.entry(part).or_default() += seconds_of(id).unwrap_or_default();
+/// User and system time of each process so far.
+async fn processor_seconds(world: &World) -> Seconds {
+    let members = world.processes().await.into_iter();
+    members.map(|one| ((one.part, one.id), seconds_of(one.id).unwrap_or_default())).collect()
+}
+
+/// What each part has used between two looks. A process that came in between counts from its start: a controller that lost
+/// its Lease is another one afterwards. What one used that has ended since is not known.
+fn used(before: &Seconds, now: &Seconds) -> BTreeMap<Part, f64> {
+    let mut used = BTreeMap::new();
+    for (process, seconds) in now {
+        *used.entry(process.0).or_default() += seconds - before.get(process).unwrap_or(&0.0);
     }
-    seconds
+    used
 }
 
 /// Seconds of a process from `/proc/ID/stat` (`proc_pid_stat(5)`): fields 14 and 15, counted from behind the name, which may
@@ -112,6 +118,14 @@ fn peak_mib(id: Pid) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_process_that_was_started_again_counts_from_its_start() {
+        let of = |id, seconds| ((Part::Controller, Pid::from_raw(id)), seconds);
+        let account = ((Part::Account, Pid::from_raw(9)), 3.0);
+        let (before, now) = (Seconds::from([of(1, 12.0), account]), Seconds::from([of(2, 2.0), account]));
+        assert_eq!(used(&before, &now), BTreeMap::from([(Part::Controller, 2.0), (Part::Account, 0.0)]));
+    }
 
     #[test]
     fn a_process_has_used_time_and_memory() {
