@@ -1,4 +1,4 @@
-//! What a number of pods costs at least, whoever buys the machines for them.
+//! What a number of pods costs at least, no matter what buys the machines for them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

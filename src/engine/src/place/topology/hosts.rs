@@ -13,7 +13,7 @@ use crate::index::{GroupIx, ProfileIx};
 pub(crate) enum Turn {
     /// It must share its host with others.
     Together,
-    /// It is to spread over hosts: whoever is on one already may keep it off.
+    /// It is to spread over hosts: pods that are on one already may keep it off.
     Spread,
     /// It has rules about other domains.
     First,
