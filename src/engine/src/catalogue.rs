@@ -10,7 +10,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-use karpenter_model::{CapacityType, InstanceType, Offering, Price, Reservation, ReservationId, Resources};
+use karpenter_model::{
+    CapacityType, InstanceType, LabelValue, Offering, Price, Requirement, Requirements, Reservation,
+    ReservationId, Resources,
+};
 
 use crate::amounts::{Amounts, ResourceIndex};
 use crate::bits::Bits;
@@ -344,16 +347,38 @@ fn remembered<'m, I: Ix>(
     memory.entry(rule).or_insert_with(|| table.select(|alternative| rules.agree(rule, alternative)))
 }
 
+/// Rules by the address of their values. Types have most of their requirements in common as one object (`SharedTypes` of
+/// `cloud`), and an address is hashed in no time, fifty labels of a thousand types are not.
+#[derive(Default)]
+struct Shared(InternedMap<*const BTreeSet<LabelValue>, RuleId>);
+
+impl Shared {
+    fn rule(&mut self, requirement: &Requirement, rules: &mut Rules<'_>) -> RuleId {
+        let address = std::ptr::from_ref(requirement.values());
+        match self.0.get(&address) {
+            // Equal addresses are a hint, not a proof: the key or the operator may differ.
+            Some(rule) if rules.requirement(*rule) == requirement => *rule,
+            Some(_) => rules.rule(requirement),
+            None => {
+                let rule = rules.rule(requirement);
+                self.0.insert(address, rule);
+                rule
+            }
+        }
+    }
+}
+
 /// One table per key that any of `things` defines.
 fn tables<'r, I: Ix>(
-    things: impl ExactSizeIterator<Item = &'r karpenter_model::Requirements>,
+    things: impl ExactSizeIterator<Item = &'r Requirements>,
     rules: &mut Rules<'_>,
 ) -> BTreeMap<KeyId, KeyTable<I>> {
     let len = things.len();
     let mut defined: BTreeMap<KeyId, BTreeMap<RuleId, Bits<I>>> = BTreeMap::new();
+    let mut known = Shared::default();
     for (index, requirements) in things.enumerate() {
         for requirement in requirements.iter() {
-            let rule = rules.rule(requirement);
+            let rule = known.rule(requirement, rules);
             let alternatives = defined.entry(rules.key_of(rule)).or_default();
             alternatives.entry(rule).or_insert_with(|| Bits::none(len)).insert(I::new(index));
         }

@@ -1,8 +1,8 @@
 //! Structural validation: types, enums, patterns, bounds, required fields, formats, and lists that are sets or
 //! maps. Errors are worded as kube-apiserver words them.
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::sync::{PoisonError, RwLock};
 
 use regex::Regex;
 use serde_json::{Map, Value};
@@ -190,16 +190,14 @@ fn check_string(schema: &Value, text: &str, path: &Path<'_>, causes: &mut Vec<Ca
 /// Patterns search, they are not anchored. A pattern that this engine cannot compile accepts everything, so that
 /// the double is never stricter than the original by accident.
 fn matches(pattern: &str, text: &str) -> bool {
-    thread_local! {
-        static COMPILED: RefCell<BTreeMap<String, Option<Regex>>> = const { RefCell::new(BTreeMap::new()) };
+    // One for the whole process: tests have a thread and a server each, and compiling costs more than the rest of a write.
+    static COMPILED: RwLock<BTreeMap<String, Option<Regex>>> = RwLock::new(BTreeMap::new());
+    let fits = |regex: &Option<Regex>| regex.as_ref().is_none_or(|regex| regex.is_match(text));
+    if let Some(regex) = COMPILED.read().unwrap_or_else(PoisonError::into_inner).get(pattern) {
+        return fits(regex);
     }
-    COMPILED.with_borrow_mut(|compiled| {
-        let fits = |regex: &Option<Regex>| regex.as_ref().is_none_or(|regex| regex.is_match(text));
-        if let Some(regex) = compiled.get(pattern) {
-            return fits(regex);
-        }
-        fits(compiled.entry(pattern.to_owned()).or_insert_with(|| Regex::new(pattern).ok()))
-    })
+    let mut compiled = COMPILED.write().unwrap_or_else(PoisonError::into_inner);
+    fits(compiled.entry(pattern.to_owned()).or_insert_with(|| Regex::new(pattern).ok()))
 }
 
 fn check_number(schema: &Value, number: f64, path: &Path<'_>, causes: &mut Vec<Cause>) {
