@@ -132,7 +132,8 @@ impl std::fmt::Debug for Launcher {
 }
 
 impl Launcher {
-    /// Launches an instance. The `NodeClass` must be ready.
+    /// Launches an instance. The `NodeClass` must be ready. `unsettled` says that an earlier request with the same token may
+    /// have been carried out: a refusal of this one says nothing about that, so it leaves the token as it is.
     ///
     /// # Errors
     /// `NoCapacity` when no offering is left, `NodeClassNotReady` when the `NodeClass` lacks something, and the
@@ -142,6 +143,7 @@ impl Launcher {
         request: &LaunchRequest,
         class: &EC2NodeClass,
         types: &[Arc<InstanceType>],
+        unsettled: bool,
     ) -> Result<Launched, Error> {
         self.learn_service_cidr(request, class).await?;
         let prepared = self.prepare(request, class, types).await?;
@@ -158,7 +160,7 @@ impl Launcher {
         self.settle(&charges, answer.as_ref().ok());
         renewed?;
         let result = answer.map_err(|error| {
-            let spent = outcome::spends_token(&error);
+            let spent = outcome::spends_token(&error) && !unsettled;
             launch_error(OPERATION, request.claim.as_str(), &error).with_token_spent(spent)
         })?;
         self.learn(&result, &fleet, &prepared);

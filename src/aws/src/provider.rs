@@ -318,10 +318,16 @@ impl Provider for AwsProvider {
         }
         self.placement_group(OPERATION, claim, &class).await?;
         let types = request.seen(&self.list(OPERATION, &class)?, &self.registry);
+        let unsettled = self.asked.unsettled(request);
         self.asked.now(request);
-        let launched = self.launcher.launch(request, &class, &types).await;
-        if launched.as_ref().map_or_else(|error| error.token_spent, |_| true) {
-            self.asked.heard(request);
+        let launched = self.launcher.launch(request, &class, &types, unsettled.is_some()).await;
+        match (&launched, unsettled) {
+            // How the earlier request went is still not known, and when that was made is what counts.
+            (Err(error), Some(earlier)) if error.code.is_some() && !error.token_spent => {
+                self.asked.unheard_since(request, earlier);
+            }
+            (Err(error), _) if !error.token_spent => {}
+            _ => self.asked.heard(request),
         }
         if let Err(error) = &launched
             && error.code.as_deref() == Some(OTHER_CONTENTS)

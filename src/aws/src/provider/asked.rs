@@ -5,6 +5,9 @@
 //! request cannot be made again, because an offering or a subnet has been used up since. Nor is it where the claim has
 //! changed since: EC2 refuses its token with other contents, and does not show a new machine at once. A claim whose status
 //! could not be written asks like that, so what it was answered is kept, and answered again after that refusal.
+//!
+//! A request whose answer was lost may have launched a machine that EC2 shows seconds later. Until then only its token leads
+//! to that machine, so no refusal of a later request, be it for its rate or for its contents, makes the token another one.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -19,6 +22,8 @@ use crate::calls::cache::{TtlCache, later};
 const CLOCK_SKEW: Duration = Duration::from_mins(1);
 /// How long a launch is remembered whose answer was not heard; claims that get nowhere are given up sooner.
 const UNHEARD: Duration = Duration::from_hours(1);
+/// EC2 shows a machine seconds after it was launched; after this long one that it does not show is not there.
+const SHOWN_WITHIN: Duration = Duration::from_mins(1);
 /// How long an answer is kept: much longer than EC2 takes to show a new machine.
 const ANSWERED: Duration = Duration::from_mins(10);
 
@@ -27,8 +32,8 @@ pub(super) struct Asked {
     clock: Arc<dyn Clock>,
     /// When this process launched for the first time: claims from before may have been another's.
     since: OnceLock<Timestamp>,
-    /// Launches whose answer has not been heard.
-    unheard: TtlCache<ClaimUid, ()>,
+    /// Launches whose answer has not been heard, and when they were asked for.
+    unheard: TtlCache<ClaimUid, Timestamp>,
     /// The machines of claims that may not know them yet.
     answered: TtlCache<ClaimUid, Instance>,
     /// The same by name, until they end.
@@ -52,9 +57,22 @@ impl Asked {
             || self.unheard.get(&request.uid).is_some()
     }
 
+    /// When a request with the same token was made that may have been carried out, if EC2 need not show its machine yet.
+    pub(super) fn unsettled(&self, request: &LaunchRequest) -> Option<Timestamp> {
+        let since = *self.since.get_or_init(|| self.clock.now());
+        let of_a_predecessor = (request.created_at < later(since, CLOCK_SKEW)).then_some(since);
+        let asked = self.unheard.get(&request.uid).or(of_a_predecessor)?;
+        (self.clock.now() < later(asked, SHOWN_WITHIN)).then_some(asked)
+    }
+
     /// To be said before asking: the caller may stop listening at any moment.
     pub(super) fn now(&self, request: &LaunchRequest) {
-        self.unheard.put(request.uid.clone(), ());
+        self.unheard_since(request, self.clock.now());
+    }
+
+    /// The request that has not been answered is this old.
+    pub(super) fn unheard_since(&self, request: &LaunchRequest, asked: Timestamp) {
+        self.unheard.put(request.uid.clone(), asked);
     }
 
     /// EC2 has answered with the result.
