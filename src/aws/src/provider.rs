@@ -377,10 +377,16 @@ impl Provider for AwsProvider {
     }
 
     async fn machine_of(&self, claim: &ClaimName) -> Result<Option<ProviderId>> {
+        const OPERATION: &str = "find instance of claim";
         let found = self.instances.of_claim(claim.as_str(), &InstanceState::ALIVE).await;
-        let found = found.map_err(|error| cloud_error("find instance of claim", claim.as_str(), &error))?;
+        let found = found.map_err(|error| cloud_error(OPERATION, claim.as_str(), &error))?;
         let found = found.map(|instance| provider_id(instance.zone.as_str(), instance.id.as_str()));
-        Ok(found.or_else(|| self.asked.machine_of(claim)))
+        let found = found.or_else(|| self.asked.machine_of(claim));
+        if found.is_none() && self.asked.may_be_launched(claim) {
+            let text = "the answer of its launch was lost, and EC2 may show the machine up to a minute later; asking again";
+            return Err(Error::new(Kind::Transient, OPERATION, claim.as_str(), text));
+        }
+        Ok(found)
     }
 
     async fn instances(&self) -> Result<Vec<Instance>> {

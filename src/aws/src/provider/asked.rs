@@ -34,6 +34,8 @@ pub(super) struct Asked {
     since: OnceLock<Timestamp>,
     /// Launches whose answer has not been heard, and when they were asked for.
     unheard: TtlCache<ClaimUid, Timestamp>,
+    /// The same by name.
+    launching: TtlCache<ClaimName, Timestamp>,
     /// The machines of claims that may not know them yet.
     answered: TtlCache<ClaimUid, Instance>,
     /// The same by name, until they end.
@@ -44,9 +46,10 @@ impl Asked {
     /// Nothing has been asked for yet.
     pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
         let answered = TtlCache::new(Arc::clone(&clock), ANSWERED);
-        let (unheard, machines) =
-            (TtlCache::new(Arc::clone(&clock), UNHEARD), TtlCache::new(Arc::clone(&clock), ANSWERED));
-        Self { since: OnceLock::new(), unheard, answered, machines, clock }
+        let machines = TtlCache::new(Arc::clone(&clock), ANSWERED);
+        let unheard = TtlCache::new(Arc::clone(&clock), UNHEARD);
+        let launching = TtlCache::new(Arc::clone(&clock), SHOWN_WITHIN);
+        Self { since: OnceLock::new(), unheard, launching, answered, machines, clock }
     }
 
     /// Whether a machine may be there that EC2 would not find by the token of this request.
@@ -73,11 +76,13 @@ impl Asked {
     /// The request that has not been answered is this old.
     pub(super) fn unheard_since(&self, request: &LaunchRequest, asked: Timestamp) {
         self.unheard.put(request.uid.clone(), asked);
+        self.launching.put(request.claim.clone(), asked);
     }
 
     /// EC2 has answered with the result.
     pub(super) fn heard(&self, request: &LaunchRequest) {
         self.unheard.remove(&request.uid);
+        self.launching.remove(&request.claim);
     }
 
     /// EC2 has launched this machine.
@@ -95,6 +100,12 @@ impl Asked {
     /// be deleted before it knows it.
     pub(super) fn machine_of(&self, claim: &ClaimName) -> Option<ProviderId> {
         self.machines.get(claim)
+    }
+
+    /// Whether a machine may have been launched for a claim of this name that EC2 need not show yet.
+    pub(super) fn may_be_launched(&self, claim: &ClaimName) -> bool {
+        let asked = self.launching.get(claim);
+        asked.is_some_and(|asked| self.clock.now() < later(asked, SHOWN_WITHIN))
     }
 
     /// The machine that was launched for this claim a short while ago.

@@ -369,6 +369,31 @@ async fn the_machine_of_a_claim_that_knows_none_is_known_before_ec2_shows_it() {
     assert_eq!(world.provider.machine_of(&"web-1".into()).await, Ok(None), "it has ended");
 }
 
+/// The answer of the launch was lost and the claim given up: it must not go before the machine can be found. Found by the
+/// simulation, seed 5259.
+#[tokio::test(start_paused = true)]
+async fn that_a_claim_has_no_machine_is_not_said_while_ec2_may_hide_one() {
+    let options = Options { zones: 2, invisible_for: Duration::from_secs(8), ..Options::default() };
+    let world = World::with(options, |_| {}).await;
+    world.account.inject(Fault::lose_answer("CreateFleet").times(1));
+    world.provider.launch(&on_demand("web-1")).await.expect_err("the answer is lost");
+    let unknown = world.provider.machine_of(&"web-1".into()).await.expect_err("it cannot be known yet");
+    assert_eq!(unknown.kind, Kind::Transient, "{unknown}");
+    world.clock.advance(Duration::from_secs(10));
+    let found = world.provider.machine_of(&"web-1".into()).await.expect("answers");
+    assert!(found.is_some(), "EC2 shows it now");
+
+    world.account.inject(Fault::lose_answer("CreateFleet").times(1));
+    world.account.limit_capacity(OfferingSelector::default(), 0);
+    world.provider.launch(&on_demand("web-2")).await.expect_err("the answer is lost");
+    world.clock.advance(Duration::from_mins(2));
+    assert_eq!(
+        world.provider.machine_of(&"web-2".into()).await,
+        Ok(None),
+        "what is not shown by now is not there"
+    );
+}
+
 /// What user-made overlays say of the more expensive type: next to free, and with a device.
 fn overlays(world: &World) -> PoolOverlays {
     let registry = world.provider.label_registry();
