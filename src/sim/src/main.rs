@@ -101,6 +101,9 @@ struct Length {
     /// Which machines are interrupted, and every name and delay
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Show what the controller logs, as `RUST_LOG` says
+    #[arg(long)]
+    log: bool,
 }
 
 fn defect(text: &str) -> Result<Defect, String> {
@@ -119,9 +122,14 @@ fn main() -> Result<ExitCode> {
     }
 }
 
+/// Shows from now on what the controller logs, as `RUST_LOG` says.
+fn show_log() {
+    tracing_subscriber::fmt().with_env_filter(tracing_subscriber::EnvFilter::from_default_env()).init();
+}
+
 fn one(arguments: &Run) -> Result<ExitCode> {
     if arguments.log {
-        tracing_subscriber::fmt().with_env_filter(tracing_subscriber::EnvFilter::from_default_env()).init();
+        show_log();
     }
     let mut history = History::of(arguments.seed);
     if let Some(defect) = arguments.defect {
@@ -140,7 +148,10 @@ fn one(arguments: &Run) -> Result<ExitCode> {
 }
 
 fn long(arguments: &Length) -> Result<ExitCode> {
-    let &Length { machines, hours, images_at, seed } = arguments;
+    let &Length { machines, hours, images_at, seed, log } = arguments;
+    if log {
+        show_log();
+    }
     let played = week(&Shape { seed, machines, hours, images_at: Some(images_at) })?;
     print!("{played}");
     Ok(if played.violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
