@@ -132,8 +132,10 @@ impl std::fmt::Debug for Launcher {
 }
 
 impl Launcher {
-    /// Launches an instance. The `NodeClass` must be ready. `unsettled` says that an earlier request with the same token may
-    /// have been carried out: a refusal of this one says nothing about that, so it leaves the token as it is.
+    /// Launches an instance. The `NodeClass` must be ready.
+    ///
+    /// `asking` is called when all is ready, right before EC2 is asked, and says whether an earlier request with the same
+    /// token may have been carried out: a refusal of this one says nothing about that, so it leaves the token as it is.
     ///
     /// # Errors
     /// `NoCapacity` when no offering is left, `NodeClassNotReady` when the `NodeClass` lacks something, and the
@@ -143,12 +145,13 @@ impl Launcher {
         request: &LaunchRequest,
         class: &EC2NodeClass,
         types: &[Arc<InstanceType>],
-        unsettled: bool,
+        asking: impl FnOnce() -> bool + Send,
     ) -> Result<Launched, Error> {
         self.learn_service_cidr(request, class).await?;
         let prepared = self.prepare(request, class, types).await?;
         let fleet = fleet_request(request, class, &prepared)?;
         let charges = self.charge(&prepared);
+        let unsettled = asking();
         let mut answer = self.create_fleet(&fleet, &prepared).await;
         let mut renewed = Ok(());
         if lost::may_be_repeated(&answer) {

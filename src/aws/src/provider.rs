@@ -318,9 +318,13 @@ impl Provider for AwsProvider {
         }
         self.placement_group(OPERATION, claim, &class).await?;
         let types = request.seen(&self.list(OPERATION, &class)?, &self.registry);
-        let unsettled = self.asked.unsettled(request);
-        self.asked.now(request);
-        let launched = self.launcher.launch(request, &class, &types, unsettled.is_some()).await;
+        let mut unsettled = None;
+        let asking = || {
+            unsettled = self.asked.unsettled(request);
+            self.asked.now(request);
+            unsettled.is_some()
+        };
+        let launched = self.launcher.launch(request, &class, &types, asking).await;
         match (&launched, unsettled) {
             // How the earlier request went is still not known, and when that was made is what counts.
             (Err(error), Some(earlier)) if error.code.is_some() && !error.token_spent => {

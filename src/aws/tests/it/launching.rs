@@ -317,6 +317,18 @@ async fn a_refusal_says_nothing_about_the_request_before_it() {
     }
 }
 
+/// No offering is left, which is known without asking: such a claim goes at once.
+#[tokio::test(start_paused = true)]
+async fn what_was_never_asked_for_is_not_waited_for() {
+    let world = World::new().await;
+    world.account.limit_capacity(OfferingSelector::default(), 0);
+    world.provider.launch(&on_demand("web-1")).await.expect_err("EC2 has none");
+    world.account.inject(Fault::lose_answer("CreateFleet").times(1));
+    let failed = world.provider.launch(&on_demand("web-2")).await.expect_err("nothing is left to ask for");
+    assert_eq!(failed.kind, Kind::NoCapacity, "{failed}");
+    assert_eq!(world.provider.machine_of(&"web-2".into()).await, Ok(None));
+}
+
 /// What EC2 still does not show a minute later is not there, and another token may be tried.
 #[tokio::test(start_paused = true)]
 async fn a_token_is_kept_for_a_minute_and_no_longer() {
