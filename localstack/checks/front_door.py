@@ -1,6 +1,11 @@
 """Faults, the call log, control requests, parallel clients."""
 
+import sys
+import threading
+import time
 import urllib.error
+
+from emulator import calls
 
 from .kit import (
     CLUSTER,
@@ -75,6 +80,25 @@ def test_calls_are_counted_and_logged() -> None:
     caller = report["log"][0]["caller"]
     assert control("GET", f"calls?caller={caller}") == report
     assert control("GET", "calls?caller=somebody-else") == {"counts": {}, "unimplemented": {}, "log": []}
+
+
+def test_the_call_log_is_read_while_calls_are_put_down() -> None:
+    def note() -> None:
+        for number in range(5_000):
+            calls.record("role", "ec2", f"Describe{number}", REGION, 200, None, time.monotonic())
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)  # as if the log were long and the machine busy
+    noting = threading.Thread(target=note)
+    noting.start()
+    try:
+        while noting.is_alive():
+            calls.report(None)
+        assert calls.report("role")["counts"] == {f"ec2:Describe{number}": 1 for number in range(5_000)}
+    finally:
+        noting.join()
+        sys.setswitchinterval(interval)
+        calls.reset()
 
 
 def test_machines_are_listed_with_their_user_data() -> None:
