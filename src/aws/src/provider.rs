@@ -325,12 +325,13 @@ impl Provider for AwsProvider {
             unsettled.is_some()
         };
         let launched = self.launcher.launch(request, &class, &types, asking).await;
-        match (&launched, unsettled) {
-            // How the earlier request went is still not known, and when that was made is what counts.
-            (Err(error), Some(earlier)) if error.code.is_some() && !error.token_spent => {
-                self.asked.unheard_since(request, earlier);
+        match &launched {
+            Err(error) if !error.token_spent => {
+                // How the earlier request went is still not known, and when that was made is what counts.
+                if let Some(earlier) = unsettled.filter(|_| error.code.is_some()) {
+                    self.asked.unheard_since(request, earlier);
+                }
             }
-            (Err(error), _) if !error.token_spent => {}
             _ => self.asked.heard(request),
         }
         if let Err(error) = &launched

@@ -32,14 +32,19 @@ pub(super) struct Asked {
     clock: Arc<dyn Clock>,
     /// When this process launched for the first time: claims from before may have been another's.
     since: OnceLock<Timestamp>,
-    /// Launches whose answer has not been heard, and when they were asked for.
-    unheard: TtlCache<ClaimUid, Timestamp>,
-    /// The same by name.
-    launching: TtlCache<ClaimName, Timestamp>,
+    /// Launches whose answer has not been heard.
+    unheard: TtlCache<ClaimUid, Sent>,
     /// The machines of claims that may not know them yet.
     answered: TtlCache<ClaimUid, Instance>,
     /// The same by name, until they end.
     machines: TtlCache<ClaimName, ProviderId>,
+}
+
+/// For which claim, and when.
+#[derive(Clone)]
+struct Sent {
+    claim: ClaimName,
+    at: Timestamp,
 }
 
 impl Asked {
@@ -48,24 +53,20 @@ impl Asked {
         let answered = TtlCache::new(Arc::clone(&clock), ANSWERED);
         let machines = TtlCache::new(Arc::clone(&clock), ANSWERED);
         let unheard = TtlCache::new(Arc::clone(&clock), UNHEARD);
-        let launching = TtlCache::new(Arc::clone(&clock), SHOWN_WITHIN);
-        Self { since: OnceLock::new(), unheard, launching, answered, machines, clock }
+        Self { since: OnceLock::new(), unheard, answered, machines, clock }
     }
 
     /// Whether a machine may be there that EC2 would not find by the token of this request.
     pub(super) fn before(&self, request: &LaunchRequest) -> bool {
-        let since = *self.since.get_or_init(|| self.clock.now());
-        request.attempt > 0
-            || request.created_at < later(since, CLOCK_SKEW)
-            || self.unheard.get(&request.uid).is_some()
+        let earlier = self.of_a_predecessor(request);
+        request.attempt > 0 || earlier.is_some() || self.unheard.get(&request.uid).is_some()
     }
 
     /// When a request with the same token was made that may have been carried out, if EC2 need not show its machine yet.
     pub(super) fn unsettled(&self, request: &LaunchRequest) -> Option<Timestamp> {
-        let since = *self.since.get_or_init(|| self.clock.now());
-        let of_a_predecessor = (request.created_at < later(since, CLOCK_SKEW)).then_some(since);
-        let asked = self.unheard.get(&request.uid).or(of_a_predecessor)?;
-        (self.clock.now() < later(asked, SHOWN_WITHIN)).then_some(asked)
+        let earlier = self.of_a_predecessor(request);
+        let asked = self.unheard.get(&request.uid).map(|sent| sent.at).or(earlier)?;
+        self.may_be_hidden(asked).then_some(asked)
     }
 
     /// To be said before asking: the caller may stop listening at any moment.
@@ -75,14 +76,12 @@ impl Asked {
 
     /// The request that has not been answered is this old.
     pub(super) fn unheard_since(&self, request: &LaunchRequest, asked: Timestamp) {
-        self.unheard.put(request.uid.clone(), asked);
-        self.launching.put(request.claim.clone(), asked);
+        self.unheard.put(request.uid.clone(), Sent { claim: request.claim.clone(), at: asked });
     }
 
     /// EC2 has answered with the result.
     pub(super) fn heard(&self, request: &LaunchRequest) {
         self.unheard.remove(&request.uid);
-        self.launching.remove(&request.claim);
     }
 
     /// EC2 has launched this machine.
@@ -104,12 +103,22 @@ impl Asked {
 
     /// Whether a machine may have been launched for a claim of this name that EC2 need not show yet.
     pub(super) fn may_be_launched(&self, claim: &ClaimName) -> bool {
-        let asked = self.launching.get(claim);
-        asked.is_some_and(|asked| self.clock.now() < later(asked, SHOWN_WITHIN))
+        self.unheard.entries().iter().any(|(_, sent)| sent.claim == *claim && self.may_be_hidden(sent.at))
     }
 
     /// The machine that was launched for this claim a short while ago.
     pub(super) fn answered(&self, request: &LaunchRequest) -> Option<Instance> {
         self.answered.get(&request.uid)
+    }
+
+    /// Until when a predecessor of this process may have asked for this machine, if it may have.
+    fn of_a_predecessor(&self, request: &LaunchRequest) -> Option<Timestamp> {
+        let since = *self.since.get_or_init(|| self.clock.now());
+        (request.created_at < later(since, CLOCK_SKEW)).then_some(since)
+    }
+
+    /// Whether EC2 need not show yet what was asked for then.
+    fn may_be_hidden(&self, asked: Timestamp) -> bool {
+        self.clock.now() < later(asked, SHOWN_WITHIN)
     }
 }
