@@ -217,7 +217,7 @@ pub const OWN: &[Flag] = &[
         "disruption-anti-flap-window",
         "DISRUPTION_ANTI_FLAP_WINDOW",
         "15m",
-        "How long a node that took over is not replaced by one like its predecessor; 0s always allows it",
+        "How long a node that took over is not replaced by one like its predecessor, nor one removed again that a removal made necessary; 0s always allows it",
     ),
     Flag::switch(
         "disruption-launchable-capacity",

@@ -7,7 +7,8 @@
 //! - health gate: when replacements of a pool do not come up, nothing more is replaced by nodes of it, except for one
 //!   try after every pause (30 min by default);
 //! - no capacity: a node of a static pool is not given up for one that cannot be bought now;
-//! - anti-flap: a node that took over from another one is not replaced by one like that shortly after;
+//! - anti-flap: a node that took over from another one is not replaced by one like that shortly after, and one that was
+//!   launched because a removal did not work out is not removed in the same way;
 //! - command rate: so many commands per minute and no more.
 
 use std::collections::BTreeMap;
@@ -125,14 +126,19 @@ pub(crate) fn capacity(pool: &Pool, snapshot: &Snapshot) -> Result<(), Held> {
     if launchable { Ok(()) } else { Err(none()) }
 }
 
-/// Whether replacing `candidates` by `launches` would go back to what one of the nodes just was. Only one for one:
-/// what merges or splits nodes is not a way back.
+/// Whether replacing `candidate` by `launches` would go back to what was there a short while ago. Only one for one, or for
+/// nothing: what splits a node is not a way back.
 pub(crate) fn anti_flap(
-    candidates: &[&Candidate<'_>],
+    candidate: &Candidate<'_>,
     launches: &[Launch],
     memory: &Memory,
+    now: Timestamp,
 ) -> Result<(), Held> {
-    let ([candidate], [launch]) = (candidates, launches) else { return Ok(()) };
+    let launch = match launches {
+        [] => return bought_back(candidate, memory, now),
+        [launch] => launch,
+        _ => return Ok(()),
+    };
     let Some((instance_type, capacity_type)) = memory.predecessor(&candidate.claim.name) else {
         return Ok(());
     };
@@ -142,6 +148,13 @@ pub(crate) fn anti_flap(
         return Err(Held::new(Brake::AntiFlap, detail));
     }
     Ok(())
+}
+
+/// Whether removing `candidate` would repeat a removal after which a node had to be launched: this one.
+pub(crate) fn bought_back(candidate: &Candidate<'_>, memory: &Memory, now: Timestamp) -> Result<(), Held> {
+    let Some(until) = memory.bought_back(&candidate.claim.name, now) else { return Ok(()) };
+    let detail = format!("launched for pods that were to fit on other nodes, until {until:.0}");
+    Err(Held::new(Brake::AntiFlap, detail))
 }
 
 /// How many more commands may be decided, given those that started within the last minute and those that wait.

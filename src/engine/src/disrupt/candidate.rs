@@ -2,11 +2,13 @@
 
 mod blocker;
 
+use std::collections::BTreeSet;
+
 use karpenter_model::names::annotation;
 use karpenter_model::plan::command::{Candidate as Disrupted, Method};
 use karpenter_model::{
-    CapacityType, Claim, ConditionType, DisruptionReason, InstanceType, Node, NodeName, Offering, Pod, Pool,
-    Price, RemovalTarget,
+    CapacityType, Claim, ConditionType, DisruptionReason, InstanceType, Node, NodeName, Offering, OwnerUid,
+    Pod, Pool, Price, RemovalTarget,
 };
 
 pub(crate) use blocker::Blocker;
@@ -119,6 +121,7 @@ impl<'a> Candidate<'a> {
 
     /// What a command says about it.
     pub(crate) fn disrupted(&self) -> Disrupted {
+        let workloads: BTreeSet<&OwnerUid> = self.moving().filter_map(|pod| pod.owner_uid.as_ref()).collect();
         Disrupted {
             target: RemovalTarget {
                 id: self.node.id.clone(),
@@ -131,6 +134,7 @@ impl<'a> Candidate<'a> {
             capacity_type: self.node.capacity_type(),
             price: self.price,
             pods: self.moving().map(|pod| pod.key.clone()).collect(),
+            workloads: workloads.into_iter().cloned().collect(),
         }
     }
 }

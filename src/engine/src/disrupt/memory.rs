@@ -1,6 +1,7 @@
 //! What a pass leaves behind for the next one. Lost on a restart, and nothing breaks then: it only makes the next
 //! pass cheaper and fairer, and holds what the brakes remember.
 
+mod bought_back;
 mod recall;
 mod refused;
 mod unfinished;
@@ -20,6 +21,7 @@ use crate::disrupt::decision::Decision;
 use crate::disrupt::input::Input;
 use crate::disrupt::rejection::Rejection;
 use crate::disrupt::sweep::Sweep;
+use bought_back::BoughtBack;
 use recall::Recall;
 use refused::Refused;
 pub(crate) use refused::Scope;
@@ -48,6 +50,8 @@ pub struct Memory {
     started: VecDeque<Timestamp>,
     /// Claims that took over from one node, and from which.
     successors: BTreeMap<ClaimName, Succession>,
+    /// Nodes that were launched for pods of nodes that went.
+    bought_back: BoughtBack,
     /// Pools whose replacements do not come up.
     gates: BTreeMap<PoolName, Gate>,
     /// Nodes that second looks rejected, and those of commands that failed.
@@ -103,6 +107,7 @@ impl Memory {
     pub fn started(&mut self, command: &Command, replacements: &[ClaimName], now: Timestamp) {
         self.recall = None;
         self.started.push_back(now);
+        self.bought_back.started(command, replacements, now);
         let [candidate] = &command.candidates[..] else { return };
         let [successor] = replacements else { return };
         let replaced = candidate.instance_type.clone().zip(candidate.capacity_type);
@@ -180,7 +185,7 @@ impl Memory {
         let gates = self.gates.values().map(move |gate| (gate.since, signed(gate_pause)));
         let spans = started.chain(flaps).chain(gates);
         let ends = spans.filter_map(|(at, span)| at.checked_add(span).ok());
-        ends.chain(settled).chain(self.refused.instants())
+        ends.chain(settled).chain(self.refused.instants()).chain(self.bought_back.instants())
     }
 
     /// Why `node` does not go within `scope` yet, because of the result of an earlier command.
@@ -202,6 +207,7 @@ impl Memory {
             self.started.pop_front();
         }
         self.successors.retain(|_, succession| within(succession.at, anti_flap, now));
+        self.bought_back.look(snapshot, signed(anti_flap));
         self.refused.forget(now);
         self.gates.retain(|pool, _| snapshot.pools.iter().any(|known| known.name == *pool));
     }
@@ -229,6 +235,11 @@ impl Memory {
     /// What the node of `claim` took over from lately.
     pub(crate) fn predecessor(&self, claim: &ClaimName) -> Option<&TypeAndCapacity> {
         self.successors.get(claim).map(|succession| &succession.from)
+    }
+
+    /// Until when the node of `claim` stays because it was launched for pods of a node that had just been removed.
+    pub(crate) fn bought_back(&self, claim: &ClaimName, now: Timestamp) -> Option<Timestamp> {
+        self.bought_back.until(claim, now)
     }
 
     /// Why each node stayed when `method` had the same `input` and found nothing to do.

@@ -166,3 +166,78 @@ fn groups_of_three_are_tried_however_many_machines_there_are() {
         decision.commands.iter().map(|one| (one.candidates.len(), one.replacements.len())).collect();
     assert!(sizes.iter().any(|(gone, new)| *gone > 2 && new < gone), "{sizes:?}");
 }
+
+/// Two machines with room for the pods of a third, which has been there since `created_at`.
+fn room_for_the_pods_of(third: &str, created_at: jiff::Timestamp, now: jiff::Timestamp) -> Snapshot {
+    let mut text =
+        String::from("type s cpu=2 mem=4Gi pods=10 od=0.1 zones=a\npool web types=* budget=100%\n");
+    for (node, pods) in [("a", "1000m"), ("b", "1400m"), (third, "900m")] {
+        let _ = writeln!(text, "node {node} pool=web type=s zone=a capacity=on-demand");
+        let _ = writeln!(text, "pod on-{node} cpu={pods} on={node}");
+    }
+    let _ = writeln!(text, "pod small cpu=400m on={third}");
+    let mut snapshot = snapshot(&text);
+    snapshot.now = now;
+    for node in snapshot.nodes.iter_mut().filter(|node| node.id.as_str() == third) {
+        let node = Arc::make_mut(node);
+        let claim = node.claim.as_mut().expect("a machine of ours");
+        Arc::make_mut(claim).created_at = created_at;
+        for pod in &mut node.pods {
+            Arc::make_mut(pod).owner_uid = Some("workload".into());
+        }
+    }
+    snapshot
+}
+
+fn why_it_stays(decision: &Decision, node: &str) -> Option<ReasonCode> {
+    match &decision.nodes[node] {
+        NodeOutcome::Kept(reason) => Some(reason.code),
+        NodeOutcome::Removed(_) => None,
+    }
+}
+
+#[test]
+fn a_machine_that_was_bought_back_stays_and_twice_as_long_each_time() {
+    let minutes = jiff::SignedDuration::from_mins;
+    let mut now = snapshot("").now;
+    let (mut memory, mut created_at, mut waits) = (Memory::default(), now - minutes(60), Vec::new());
+    for third in ["c", "d", "e", "f", "g", "h", "i"] {
+        let bought = now;
+        // Until it goes, minute by minute.
+        let decision = loop {
+            let decision = pass(&room_for_the_pods_of(third, created_at, now), &mut memory);
+            match why_it_stays(&decision, third) {
+                None => break decision,
+                Some(code) => assert_eq!(code, ReasonCode::AntiFlap, "{third} at {now}"),
+            }
+            now += minutes(1);
+        };
+        waits.push(now.duration_since(bought).as_mins());
+        // The scheduler puts the small one where the large one was to go, and a machine is launched for that.
+        memory.started(&decision.commands[0], &[], now);
+        now += jiff::SignedDuration::from_secs(1);
+        created_at = now;
+    }
+    assert_eq!(waits, [0, 15, 30, 60, 120, 240, 240]);
+}
+
+#[test]
+fn a_replacement_and_a_machine_of_other_pods_are_not_taken_for_one_bought_back() {
+    let now = snapshot("").now;
+    let later = now + jiff::SignedDuration::from_mins(1);
+    let mut memory = Memory::default();
+    let first = pass(&room_for_the_pods_of("c", now - jiff::SignedDuration::from_mins(60), now), &mut memory);
+    memory.started(&first.commands[0], &[], now);
+    let mut others = room_for_the_pods_of("d", later, later);
+    for node in &mut others.nodes {
+        for pod in &mut Arc::make_mut(node).pods {
+            Arc::make_mut(pod).owner_uid = Some("another".into());
+        }
+    }
+    assert_eq!(why_it_stays(&pass(&others, &mut memory.clone()), "d"), None);
+    let replacement = room_for_the_pods_of("d", later, later);
+    let claims =
+        replacement.nodes.iter().filter_map(|node| node.claim.as_ref().map(|claim| claim.name.clone()));
+    memory.started(&first.commands[0], &claims.collect::<Vec<_>>(), now);
+    assert_eq!(why_it_stays(&pass(&replacement, &mut memory), "d"), None);
+}

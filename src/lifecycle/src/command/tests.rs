@@ -40,6 +40,7 @@ fn candidate(index: usize) -> Candidate {
         capacity_type: Some(CapacityType::OnDemand),
         price: Price::ZERO,
         pods: vec![pod(index)],
+        workloads: Vec::new(),
     }
 }
 

@@ -6,7 +6,7 @@
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::id::{CapacityType, InstanceTypeName, NodeId, PodKey, PoolName, Zone};
+use crate::id::{CapacityType, InstanceTypeName, NodeId, OwnerUid, PodKey, PoolName, Zone};
 use crate::money::Price;
 use crate::plan::{Launch, Nomination, RemovalTarget};
 use crate::pool::DisruptionReason;
@@ -48,6 +48,9 @@ pub struct Candidate {
     pub price: Price,
     /// Pods on it that need a new home.
     pub pods: Vec<PodKey>,
+    /// What makes those pods again once they are gone, each once.
+    #[serde(skip)]
+    pub workloads: Vec<OwnerUid>,
 }
 
 /// The method behind a command, in the order they are asked (spec disruption 3.1).

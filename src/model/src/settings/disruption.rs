@@ -51,8 +51,8 @@ pub struct Brakes {
     pub health_gate_pause: Duration,
     /// Whether a machine of a static pool stays while its pool can launch nothing that could take its place.
     pub launchable_capacity: bool,
-    /// How long a machine that took over from another one is not replaced by one like that again; zero switches the
-    /// brake off.
+    /// How long a machine that took over from another one is not replaced by one like that again, and one that was launched
+    /// because a removal did not work out is not removed in the same way; zero switches the brake off.
     pub anti_flap_window: Duration,
     /// Most commands that start within a minute, over all methods; 0 is no limit.
     pub commands_per_minute: u32,

@@ -173,7 +173,7 @@ impl<'p, 'a> Session<'p, 'a> {
             return false;
         }
         let launches = &proposal.replacements;
-        let held = brake::anti_flap(&[candidate], launches, self.pass.memory)
+        let held = brake::anti_flap(candidate, launches, self.pass.memory, self.pass.snapshot.now)
             .and_then(|()| brake::health_gates(launches, self.pass.memory, self.pass.snapshot));
         if let Err(held) = held {
             self.hold(candidate, held);
@@ -226,11 +226,16 @@ impl<'p, 'a> Session<'p, 'a> {
         left
     }
 
-    /// Nodes of `candidates` that the budgets allow all at once, up to the size of a batch.
-    fn within_budget(&self, method: Method, candidates: &[Candidate<'a>]) -> Vec<Candidate<'a>> {
+    /// Nodes of `candidates` that the budgets allow all at once, up to the size of a batch. A node that was bought back goes
+    /// alone or not at all: what goes together may well be removed without a replacement.
+    fn within_budget(&mut self, method: Method, candidates: &[Candidate<'a>]) -> Vec<Candidate<'a>> {
         let mut budgets = self.pass.budgets.clone();
+        let now = self.pass.snapshot.now;
+        let stays = |candidate: &Candidate<'a>| brake::bought_back(candidate, self.pass.memory, now).is_err();
+        self.held |= candidates.iter().any(stays);
         let reachable = candidates.iter().filter(|candidate| {
-            self.movable.contains(&candidate.node.id) && !self.out.contains(&candidate.node.id)
+            let id = &candidate.node.id;
+            self.movable.contains(id) && !self.out.contains(id) && !stays(candidate)
         });
         let allowed =
             reachable.filter(|candidate| budgets.take(&candidate.pool.name, method.reason()).is_ok());
