@@ -52,9 +52,6 @@ use crate::network::zone_names::ZoneNames;
 use crate::registry::label_registry;
 use crate::settings::Settings;
 
-/// What EC2 answers to a token that it knows with other contents.
-const OTHER_CONTENTS: &str = "IdempotentParameterMismatch";
-
 /// The one kind of node class this provider owns.
 pub const NODE_CLASS_KIND: NodeClassKind = NodeClassKind { group: "karpenter.k8s.aws", kind: "EC2NodeClass" };
 
@@ -311,6 +308,10 @@ impl Provider for AwsProvider {
         let claim = request.claim.as_str();
         let class = self.class(OPERATION, &request.node_class)?;
         ready(OPERATION, claim, &class)?;
+        if let Some(machine) = self.asked.answered(request) {
+            tracing::info!(claim, instance = %machine.provider_id, "launched a moment ago, not again");
+            return Ok(machine);
+        }
         if let Some(instance) = self.launched_before(request).await? {
             tracing::info!(claim, instance = %instance.id, "adopted instance launched before");
             self.asked.heard(request);
@@ -333,13 +334,6 @@ impl Provider for AwsProvider {
                 }
             }
             _ => self.asked.heard(request),
-        }
-        if let Err(error) = &launched
-            && error.code.as_deref() == Some(OTHER_CONTENTS)
-            && let Some(machine) = self.asked.answered(request)
-        {
-            tracing::info!(claim, instance = %machine.provider_id, "launched a moment ago, not again");
-            return Ok(machine);
         }
         let mut launched = launched?;
         let id = InstanceId::from(launched.instance.as_str());

@@ -2,9 +2,9 @@
 //!
 //! EC2 answers a repeated token with the machine of the first time, which covers everything else. It is no help where a
 //! predecessor of this process may have got further than the first attempt, or where an answer was lost and the same
-//! request cannot be made again, because an offering or a subnet has been used up since. Nor is it where the claim has
-//! changed since: EC2 refuses its token with other contents, and does not show a new machine at once. A claim whose status
-//! could not be written asks like that, so what it was answered is kept, and answered again after that refusal.
+//! request cannot be made again, because an offering or a subnet has been used up since. Nor is it where EC2 refuses the
+//! request, for its rate or because the claim has changed since, and does not show a new machine at once. A claim whose status
+//! could not be written asks like that, so what it was answered is kept, and answered again without asking EC2.
 //!
 //! A request whose answer was lost may have launched a machine that EC2 shows seconds later. Until then only its token leads
 //! to that machine, so no refusal of a later request, be it for its rate or for its contents, makes the token another one.
@@ -93,6 +93,7 @@ impl Asked {
     /// A machine ends, or has ended.
     pub(super) fn ended(&self, machine: &ProviderId) {
         self.machines.retain(|_, known| known != machine);
+        self.answered.retain(|_, known| known.provider_id != *machine);
     }
 
     /// The machine that was launched for a claim of this name a short while ago, which EC2 may not show yet: its claim may

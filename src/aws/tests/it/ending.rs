@@ -250,19 +250,18 @@ async fn nothing_is_looked_up_before_the_first_attempt_at_a_claim_of_this_proces
     let fresh = of_now(&world, "web-1");
     let launched = world.provider.launch(&fresh).await.expect("launches");
     assert_eq!(world.account.calls().count("DescribeInstances"), 0);
-    // The token alone: the same attempt is the same machine.
+    // Asked again, it is the same machine.
     let same = world.provider.launch(&fresh).await.expect("launches");
     assert_eq!(same.provider_id, launched.provider_id);
     assert_eq!(world.account.calls().count("DescribeInstances"), 0);
-    let second = LaunchRequest { attempt: 1, ..fresh };
-    let adopted = world.provider.launch(&second).await.expect("adopts");
-    assert_eq!(adopted.provider_id, launched.provider_id);
+    let second = LaunchRequest { attempt: 1, ..of_now(&world, "web-2") };
+    world.provider.launch(&second).await.expect("launches");
     assert_eq!(world.account.calls().count("DescribeInstances"), 1);
     let old =
         LaunchRequest { created_at: world.provider.now() - Duration::from_hours(1), ..on_demand("old") };
     world.provider.launch(&old).await.expect("launches");
     assert_eq!(world.account.calls().count("DescribeInstances"), 2);
-    assert_eq!(world.account.instances().len(), 3);
+    assert_eq!(world.account.instances().len(), 4);
 }
 
 #[tokio::test(start_paused = true)]

@@ -350,7 +350,8 @@ async fn a_token_is_kept_for_a_minute_and_no_longer() {
 }
 
 /// The claim got its labels, and then its status could not be written: the next pass asks with other contents, which EC2 refuses
-/// under the same token, and a new machine is not shown for seconds.
+/// under the same token, or for its rate, and a new machine is not shown for seconds. The latter found by the simulation, seed
+/// 7246.
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_has_changed_since_its_launch_gets_no_second_machine() {
     let options = Options { zones: 2, invisible_for: Duration::from_secs(8), ..Options::default() };
@@ -359,6 +360,9 @@ async fn a_claim_that_has_changed_since_its_launch_gets_no_second_machine() {
     for label in ["first", "second", "third"] {
         let mut changed = on_demand("web-1");
         changed.labels.insert("example.com/new".into(), label.into());
+        if label != "third" {
+            world.account.inject(Fault::fail("CreateFleet", "RequestLimitExceeded").times(1));
+        }
         let again = world.provider.launch(&changed).await.expect("answers the same");
         assert_eq!(again.instance_id, first.instance_id);
         world.clock.advance(Duration::from_secs(1));
