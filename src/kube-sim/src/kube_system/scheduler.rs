@@ -1,8 +1,9 @@
 //! The scheduler: binds pending pods to nodes, and says why when it cannot.
 //!
 //! Filters: cordons, taints, node selector and required node affinity, resources, host ports, required pod affinity
-//! and anti-affinity, hard topology spread. The emptiest node wins. Preferences, preemption, volumes and resource
-//! claims are not played.
+//! and anti-affinity, hard topology spread. A node that the pod names in `status.nominatedNodeName` is tried first, and
+//! keeps room for it from pods that are no more important; else the emptiest node wins. Preferences, preemption, volumes
+//! and resource claims are not played.
 
 mod affinity_term;
 mod candidate;
@@ -58,6 +59,11 @@ impl StandIn for Scheduler {
         });
         self.refresh(cluster);
         let candidates = &mut self.candidates;
+        for pod in &pending {
+            if let Some(index) = nominated(pod, candidates) {
+                candidates[index].expect(pod);
+            }
+        }
         let mut refused: BTreeMap<String, Reasons> = BTreeMap::new();
         for pod in &pending {
             let siblings = siblings(pod);
@@ -67,6 +73,9 @@ impl StandIn for Scheduler {
                 Ok(index) => {
                     if cluster.bind(pod, &candidates[index].name) {
                         candidates[index].take(pod);
+                        if let Some(expecting) = nominated(pod, candidates) {
+                            candidates[expecting].no_longer_expect(pod);
+                        }
                     }
                 }
                 Err(reasons) => {
@@ -74,6 +83,9 @@ impl StandIn for Scheduler {
                     refused.extend(siblings.map(|siblings| (siblings, reasons)));
                 }
             }
+        }
+        for candidate in candidates {
+            candidate.expected.clear();
         }
     }
 }
@@ -105,6 +117,12 @@ impl Scheduler {
     }
 }
 
+/// The candidate that a pod names.
+fn nominated(pod: &Value, candidates: &[Candidate]) -> Option<usize> {
+    let name = text(pod, "/status/nominatedNodeName");
+    candidates.binary_search_by(|one| one.name.as_str().cmp(name)).ok()
+}
+
 /// How many nodes refused for each reason.
 type Reasons = BTreeMap<String, usize>;
 
@@ -113,7 +131,9 @@ type Reasons = BTreeMap<String, usize>;
 fn siblings(pod: &Value) -> Option<String> {
     let attracted = pod["spec"]["affinity"].get("podAffinity").is_some();
     let spread = !list(pod, "/spec/topologySpreadConstraints").is_empty();
-    let uniform = !attracted && !spread && text(pod, "/metadata/ownerReferences/0/kind") == "ReplicaSet";
+    let nominated = !text(pod, "/status/nominatedNodeName").is_empty();
+    let replica = text(pod, "/metadata/ownerReferences/0/kind") == "ReplicaSet";
+    let uniform = replica && !attracted && !spread && !nominated;
     uniform.then(|| text(pod, "/metadata/ownerReferences/0/uid").to_owned())
 }
 
@@ -143,6 +163,11 @@ fn choose(pod: &Value, candidates: &[Candidate]) -> Result<usize, Reasons> {
         spread: Spread::of(pod, candidates),
         neighbours: Neighbours::of(pod, candidates),
     };
+    if let Some(index) = nominated(pod, candidates)
+        && refusal(&ask, &candidates[index]).is_none()
+    {
+        return Ok(index);
+    }
     let mut reasons = Reasons::new();
     let mut best: Option<(i64, usize)> = None;
     for (index, candidate) in candidates.iter().enumerate() {
@@ -171,7 +196,7 @@ fn refusal(ask: &Ask<'_>, candidate: &Candidate) -> Option<String> {
     if !node_selector::admits(pod, &candidate.node) {
         return why("node(s) didn't match Pod's node affinity/selector");
     }
-    if let Some(resource) = candidate.insufficient(&ask.requests) {
+    if let Some(resource) = candidate.insufficient(pod, &ask.requests) {
         return Some(if resource == "pods" {
             "Too many pods".to_owned()
         } else {

@@ -201,6 +201,26 @@ async fn the_scheduler_respects_taints_selectors_affinity_and_spread() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_node_that_a_pod_names_is_tried_first_and_its_room_is_kept() {
+    let world = World::new();
+    world.deployment(2, json!({"nodeSelector": {"kubernetes.io/hostname": "a"}})).await;
+    settle().await;
+    let named = world.pods().await[1].name_any();
+    let name = Patch::Merge(json!({"status": {"nominatedNodeName": "a"}}));
+    world.api::<Pod>().patch_status(&named, &PatchParams::default(), &name).await.expect("patched");
+    // Room for one of both, and the other one is older.
+    let small = json!({"metadata": {"name": "a", "labels": {"kubernetes.io/hostname": "a"}},
+        "status": {"allocatable": {"cpu": "1", "memory": "8Gi", "pods": "10"}}});
+    world.nodes().create(&PostParams::default(), &typed(small)).await.expect("created");
+    settle().await;
+    for pod in world.pods().await {
+        let (spec, status) = (pod.spec.clone().unwrap_or_default(), pod.status.clone().unwrap_or_default());
+        let here = (pod.name_any() == named).then(|| "a".to_owned());
+        assert_eq!((spec.node_name, status.nominated_node_name), (here, None), "{}", pod.name_any());
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn daemons_run_on_every_node_they_tolerate() {
     let world = World::new();
     world.node("a", "z1", json!([])).await;

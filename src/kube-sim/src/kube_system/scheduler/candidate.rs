@@ -1,5 +1,6 @@
 //! Nodes as the scheduler sees them: what is left on each, and who is there.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use karpenter_model::{Quantity, Resources};
@@ -8,6 +9,7 @@ use serde_json::Value;
 use super::affinity_term::avoids_others;
 use crate::apiserver::object::{self, list, text};
 use crate::kube_system::requests;
+use crate::kube_system::template::number;
 
 /// One node.
 pub(super) struct Candidate {
@@ -17,6 +19,8 @@ pub(super) struct Candidate {
     pub(super) pods: Vec<Arc<Value>>,
     /// Those among them that keep others away.
     pub(super) avoiding: Vec<Arc<Value>>,
+    /// Pods that name it and are not here yet.
+    pub(super) expected: Vec<Arc<Value>>,
     allocatable: Resources,
     free: Resources,
 }
@@ -30,6 +34,7 @@ impl Candidate {
             node,
             pods: Vec::new(),
             avoiding: Vec::new(),
+            expected: Vec::new(),
             free: allocatable.clone(),
             allocatable,
         };
@@ -46,6 +51,16 @@ impl Candidate {
             self.avoiding.push(pod.clone());
         }
         self.pods.push(pod.clone());
+    }
+
+    /// Keeps room for a pod that names this node.
+    pub(super) fn expect(&mut self, pod: &Arc<Value>) {
+        self.expected.push(pod.clone());
+    }
+
+    /// The pod has found its place, here or elsewhere.
+    pub(super) fn no_longer_expect(&mut self, pod: &Value) {
+        self.expected.retain(|one| object::uid(one) != object::uid(pod));
     }
 
     /// Free share of the processors in thousandths.
@@ -75,11 +90,21 @@ impl Candidate {
         Some(format!("{}: {}", text(taint, "/key"), text(taint, "/value")))
     }
 
-    /// The first resource there is too little of.
-    pub(super) fn insufficient(&self, wanted: &Resources) -> Option<String> {
+    /// The first resource there is too little of for `pod`, which wants this much: what pods that are expected here and no
+    /// less important want is not free.
+    pub(super) fn insufficient(&self, pod: &Value, wanted: &Resources) -> Option<String> {
+        let priority = |pod: &Value| number(pod, "/spec/priority");
+        let others = self
+            .expected
+            .iter()
+            .filter(|other| object::uid(other) != object::uid(pod) && priority(other) >= priority(pod));
+        let mut free = Cow::Borrowed(&self.free);
+        for other in others {
+            free = Cow::Owned(free.subtract(&requests::of(other)));
+        }
         let mut lacking = wanted
             .iter()
-            .filter(|(name, amount)| **amount > Quantity::ZERO && **amount > self.free.amount(name.as_str()));
+            .filter(|(name, amount)| **amount > Quantity::ZERO && **amount > free.amount(name.as_str()));
         lacking.next().map(|(name, _)| name.to_string())
     }
 
