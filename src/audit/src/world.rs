@@ -24,7 +24,7 @@ impl<'a> World<'a> {
     pub(crate) fn new(snapshot: &'a Snapshot) -> Self {
         let leaving = snapshot.nodes.iter().filter(|node| node.is_leaving()).flat_map(|node| &node.pods);
         let moving = leaving.filter(|pod| snapshot.currently_reschedulable(pod));
-        let pending = snapshot.pending.iter().filter(|pod| pod.is_provisionable());
+        let pending = snapshot.waiting();
         Self {
             snapshot,
             waiting: moving.chain(pending).map(|pod| (&pod.key, pod.as_ref())).collect(),

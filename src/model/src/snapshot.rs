@@ -8,7 +8,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use crate::device::Devices;
-use crate::id::{DaemonSetName, Namespace, PodKey, PoolName, VolumeClaimName, Zone};
+use crate::id::{DaemonSetName, Namespace, NodeName, PodKey, PoolName, VolumeClaimName, Zone};
 use crate::instance_type::InstanceType;
 use crate::label::selector::LabelSelector;
 use crate::label::{LabelRegistry, Labels};
@@ -124,6 +124,36 @@ impl Snapshot {
         }
     }
 
+    /// Pods that wait for capacity and are to be planned for. Those that the scheduler makes room for by preemption are not
+    /// (spec scheduling 11.1): the node they are nominated for has pods that are on their way out or less important. Every
+    /// other nomination only says where a pod is expected, as ours do, and the pod still needs its place.
+    pub fn waiting(&self) -> impl Iterator<Item = &Arc<Pod>> {
+        let pending = self.pending.iter().filter(|pod| pod.is_provisionable());
+        let nominated: BTreeSet<&NodeName> =
+            pending.clone().filter_map(|pod| pod.nominated_node.as_ref()).collect();
+        let named = self.nodes.iter().filter_map(|node| Some((node.name.as_ref()?, node.as_ref())));
+        let nodes: BTreeMap<&NodeName, &Node> = if nominated.is_empty() {
+            BTreeMap::new()
+        } else {
+            named.filter(|(name, _)| nominated.contains(name)).collect()
+        };
+        pending.filter(move |pod| {
+            let node = pod.nominated_node.as_ref().and_then(|name| nodes.get(name));
+            !node.is_some_and(|node| self.is_preempting(pod, node))
+        })
+    }
+
+    /// Whether the nomination of `pod` for `node` can be the scheduler's, which has others make room there.
+    fn is_preempting(&self, pod: &Pod, node: &Node) -> bool {
+        let here = |place: &Target| match place {
+            Target::Node(name) => node.name.as_ref() == Some(name),
+            Target::Claim(name) => node.claim.as_ref().is_some_and(|claim| claim.name == *name),
+        };
+        let promised = self.promises.get(&pod.key).is_some_and(here);
+        let priority = |pod: &Pod| pod.priority.unwrap_or_default();
+        !promised && node.pods.iter().any(|other| other.is_terminating() || priority(other) < priority(pod))
+    }
+
     /// Whether no eviction of `pod` can pass its budgets: more than one covers it, or the one that does
     /// blocks fully (spec scheduling 11.3). Pods that are not evictable are never blocked.
     pub(crate) fn fully_blocked(&self, pod: &Pod) -> bool {
@@ -144,5 +174,44 @@ impl Snapshot {
     /// Whether `pod`, bound to a node that is going away, needs a new home now (spec disruption 0.6).
     pub fn currently_reschedulable(&self, pod: &Pod) -> bool {
         pod.is_reschedulable() && pod.is_disruptable(self.now) && !self.fully_blocked(pod)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::NodeId;
+
+    fn pod(name: &str, priority: i32) -> Pod {
+        let key = PodKey::new("default", name);
+        let pod = Pod::pending(key, name, Timestamp::UNIX_EPOCH);
+        Pod { priority: Some(priority), unschedulable: true, ..pod }
+    }
+
+    #[test]
+    fn a_nomination_is_a_preemption_only_where_pods_can_be_sent_away_for_it() {
+        let nominated = Pod { nominated_node: Some("n".into()), ..pod("a", 5) };
+        let leaving = Pod { deletion: Some(Timestamp::UNIX_EPOCH), ..pod("b", 5) };
+        let place = |name: &str| Some(Target::Node(name.into()));
+        let cases = [
+            ("no such node", "other", pod("b", 0), None, true),
+            ("nobody less important", "n", pod("b", 5), None, true),
+            ("somebody less important", "n", pod("b", 4), None, false),
+            ("somebody on the way out", "n", leaving, None, false),
+            ("promised there", "n", pod("b", 4), place("n"), true),
+            ("promised elsewhere", "n", pod("b", 4), place("m"), false),
+        ];
+        for (what, node, other, promise, waits) in cases {
+            let mut snapshot = Snapshot::empty(Timestamp::UNIX_EPOCH);
+            let mut machine = Node::new(NodeId::from(node), Timestamp::UNIX_EPOCH);
+            machine.name = Some(node.into());
+            machine.pods = vec![Arc::new(other)];
+            snapshot.nodes = vec![Arc::new(machine)];
+            snapshot.pending = vec![Arc::new(nominated.clone()), Arc::new(pod("c", 0))];
+            let promises = promise.map(|place| (nominated.key.clone(), place));
+            snapshot.promises = Arc::new(promises.into_iter().collect());
+            let waiting: Vec<&str> = snapshot.waiting().map(|pod| pod.key.name.as_str()).collect();
+            assert_eq!(waiting, if waits { vec!["a", "c"] } else { vec!["c"] }, "{what}");
+        }
     }
 }

@@ -13,7 +13,7 @@ use crate::interning::InternedMap;
 /// Pods to place, each once, as they are in the snapshot: those that will lose their node, and those that wait for
 /// capacity.
 pub(crate) fn pods(snapshot: &Snapshot) -> Vec<&Pod> {
-    let waiting = snapshot.pending.iter().filter(|pod| pod.is_provisionable());
+    let waiting = snapshot.waiting();
     let leaving = snapshot.nodes.iter().filter(|node| node.is_leaving()).flat_map(|node| &node.pods);
     let moving = leaving.filter(|pod| snapshot.currently_reschedulable(pod));
     let pods: Vec<&Pod> = moving.chain(waiting).map(AsRef::as_ref).collect();

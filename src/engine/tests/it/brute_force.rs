@@ -130,7 +130,7 @@ fn a_pod_waits_only_where_no_pool_could_host_it() {
             continue;
         }
         let (_, report) = karpenter_engine::plan(&snapshot);
-        for pod in snapshot.pending.iter().filter(|pod| pod.is_provisionable()) {
+        for pod in snapshot.waiting() {
             if let PodOutcome::Unschedulable(refusals) = &report.pods[&pod.key] {
                 compared += 1;
                 let alternative = hostable_alone(&snapshot, pod);

@@ -54,7 +54,7 @@ fn every_plan_passes_the_audit() {
 fn every_waiting_pod_gets_an_outcome() {
     for (seed, snapshot) in (0..).zip(worlds()) {
         let (plan, report) = karpenter_engine::plan(&snapshot);
-        for pod in snapshot.pending.iter().filter(|pod| pod.is_provisionable()) {
+        for pod in snapshot.waiting() {
             assert!(report.pods.contains_key(&pod.key), "seed {seed}: {}", pod.key);
         }
         let placed = report.pods.values().filter(|outcome| outcome.is_placed()).count();

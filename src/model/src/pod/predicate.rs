@@ -50,13 +50,10 @@ impl Pod {
         self.buffer.is_some()
     }
 
-    /// Waits for capacity: the scheduler gave up on it and it is promised no node.
+    /// Waits for capacity: the scheduler gave up on it. Whether it is to be planned for depends on the node it may be
+    /// nominated for, see [`Snapshot::waiting`](crate::Snapshot::waiting).
     pub fn is_provisionable(&self) -> bool {
-        self.unschedulable
-            && self.node_name.is_none()
-            && self.nominated_node.is_none()
-            && !self.is_daemon()
-            && !self.is_mirror()
+        self.unschedulable && self.node_name.is_none() && !self.is_daemon() && !self.is_mirror()
     }
 
     /// Asks for the same node as `other`, which is the same pod at another time.
@@ -163,7 +160,7 @@ mod tests {
             assert!(!pod.is_provisionable());
         }
         assert!(pod().is_provisionable());
-        assert!(!Pod { nominated_node: Some("n".into()), ..pod() }.is_provisionable());
+        assert!(Pod { nominated_node: Some("n".into()), ..pod() }.is_provisionable());
         assert!(!Pod { node_name: Some("n".into()), ..pod() }.is_provisionable());
         assert!(!Pod { unschedulable: false, ..pod() }.is_provisionable());
     }
