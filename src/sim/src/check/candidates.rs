@@ -112,7 +112,11 @@ impl Candidates {
         if unrest || expires || others_do {
             return none;
         }
-        let needed: i64 = scene.pods_on(&key.name).map(cores).sum();
+        // It may not have seen those that came just before.
+        let known = |pod: &&Value| {
+            self.bound.get(&Key::of(pod)).is_some_and(|bound| bound.saturating_add(OUTDATED) < *since)
+        };
+        let needed: i64 = scene.pods_on(&key.name).filter(known).map(cores).sum();
         let room: i64 = scene
             .nodes
             .values()
