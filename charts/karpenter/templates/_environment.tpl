@@ -37,6 +37,7 @@ compares them with the settings of the code and with the values.
 {{- include "karpenter.env" (list "PREFERENCE_POLICY" $settings.preferencePolicy) }}
 {{- include "karpenter.env" (list "MIN_VALUES_POLICY" $settings.minValuesPolicy) }}
 {{- include "karpenter.env" (list "LOG_FORMAT" $settings.logFormat) }}
+{{- include "karpenter.env" (list "NOMINATED_NODE_NAME" $settings.nominatedNodeName) }}
 {{- include "karpenter.env" (list "SCHEDULING_DEFAULT_SPREAD" $settings.schedulingDefaultSpread) }}
 {{- include "karpenter.env" (list "SCHEDULING_PODS_PER_PASS" $settings.schedulingPodsPerPass) }}
 {{- include "karpenter.env" (list "DISRUPTION_SIMULATIONS_PER_PASS" $settings.disruptionSimulationsPerPass) }}

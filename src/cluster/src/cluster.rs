@@ -140,6 +140,12 @@ impl<O: Shown> Cluster<O> {
         self.revision += 1;
     }
 
+    /// The pods that were promised a place on this claim, as they are now.
+    pub fn promised(&self, claim: &ClaimName) -> Vec<Arc<Pod>> {
+        let pods = self.own.promises.pods_of(claim);
+        pods.filter_map(|key| self.facts.pods.model(key)).cloned().collect()
+    }
+
     /// Promises pods a place on a machine that is known by this name, in later passes too.
     fn promise_on(&mut self, place: &Target, pods: impl IntoIterator<Item = PodKey>) {
         for loser in self.own.promises.make(place, pods) {

@@ -39,7 +39,7 @@ const FIRST_SHIFTS: Duration = Duration::from_secs(5);
 pub struct Parts {
     /// The API server.
     pub kubernetes: kube::Client,
-    /// The API server, for events.
+    /// The API server, for events and hints.
     pub events: kube::Client,
     /// The API server, for renewals of the lease.
     pub leases: kube::Client,
@@ -76,6 +76,7 @@ pub async fn run(parts: Parts, shutdown: CancellationToken) -> Result<()> {
     let explanations = Explanations::default();
     let common = Context {
         client: parts.kubernetes.clone(),
+        hints: parts.events,
         provider: Arc::clone(&provider) as Arc<dyn Provider>,
         clock: Arc::clone(&parts.clock),
         settings: Arc::clone(&settings),

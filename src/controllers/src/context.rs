@@ -17,6 +17,8 @@ use crate::{Explanations, Settings, View};
 pub struct Context {
     /// The API server.
     pub client: kube::Client,
+    /// The API server, for hints: what may wait until everything else has been written, and be left out.
+    pub hints: kube::Client,
     /// The cloud.
     pub provider: Arc<dyn Provider>,
     /// The time.

@@ -39,6 +39,7 @@ impl World {
         let (events, time) = (MemorySink::default(), Arc::clone(&clock));
         let context = Context {
             client: server.client(),
+            hints: server.client(),
             provider: Arc::new(provider),
             clock,
             settings,

@@ -25,6 +25,7 @@ use karpenter_model::{Claim, NodeName, NodeObject, ProviderId};
 use crate::cloud;
 use crate::pass::draft::Draft;
 use crate::pods::evict::{self, Evictions};
+use crate::pods::nominate;
 use crate::tell::report;
 use crate::view::read;
 use crate::{Context, Error};
@@ -131,6 +132,12 @@ impl<'a> Pass<'a> {
             Effect::Terminate(id) => self.terminate(&id).await,
             Effect::LookUp => self.look_up().await,
             Effect::DeleteClaim(cause) => self.delete_claim(cause).await,
+            Effect::Nominate(node) => {
+                if let Some(draft) = &self.draft {
+                    nominate::pods_of(self.context, draft.name(), &node).await;
+                }
+                Ok(())
+            }
             Effect::PatchNode(patch) => self.patch_node(&patch).await,
             Effect::DeleteNode(name) => self.delete_node(&name).await,
             Effect::RemoveNodeFinalizer(name) => self.remove_node_finalizer(&name).await,

@@ -46,7 +46,11 @@ pub fn rbac(classes: &[NodeClassKind]) -> Vec<PolicyRule> {
 /// Those of them that the reference does not ask for. An installation that swaps the image and keeps the
 /// roles loses only what they are for.
 pub fn optional_rbac() -> Vec<PolicyRule> {
-    vec![rule("", &["limitranges"], &["get", "list", "watch"])]
+    vec![
+        rule("", &["limitranges"], &["get", "list", "watch"]),
+        // To name nodes to the scheduler.
+        rule("", &["pods/status"], &["patch"]),
+    ]
 }
 
 /// Rules of the role in the namespace of the lease, whose name is `lease`.

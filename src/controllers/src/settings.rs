@@ -35,6 +35,8 @@ pub struct Settings {
     pub kube_client_burst: u32,
     /// How the one active replica is chosen.
     pub leader_election: LeaderElection,
+    /// Tell the scheduler which pods a node was launched for.
+    pub nominated_node_name: bool,
     /// Start watches before leading, so that a successor knows the cluster at once.
     pub warm_up: bool,
     /// Publish a series per pod, node and pool.
@@ -116,6 +118,7 @@ impl Settings {
                 name: reader.text("leader-election-name"),
                 namespace: Some(reader.text("leader-election-namespace")).filter(|name| !name.is_empty()),
             },
+            nominated_node_name: reader.boolean("nominated-node-name"),
             warm_up: !reader.boolean("disable-controller-warmup"),
             cluster_state_observability: !reader.boolean("disable-cluster-state-observability"),
             memory_limit_bytes: u64::try_from(reader.number::<i64>("memory-limit"))

@@ -2,7 +2,7 @@
 //!
 //! The limit protects the API server from us, not us from it: it is a bucket over all requests, as in the reference
 //! (spec disruption 5.1). Renewals of the lease do not go through it, so that load cannot cost us the leadership.
-//! Events go through it, but leave half of the burst to the others: a storm of them delays no launch.
+//! Events and hints go through it, but leave half of the burst to the others: a storm of them delays no launch.
 
 mod body;
 mod bucket;
@@ -57,9 +57,9 @@ pub struct Limits {
 
 /// Clients that keep to common limits and whose requests are counted.
 pub struct Connected {
-    /// For everything but events.
+    /// For everything but events and hints.
     pub client: Client,
-    /// For events, which wait for everything else.
+    /// For events and hints, which wait for everything else.
     pub events: Client,
 }
 

@@ -53,6 +53,11 @@ impl Error {
         self.source.code() == Some(409)
     }
 
+    /// We may not do this.
+    pub fn is_forbidden(&self) -> bool {
+        self.source.code() == Some(403)
+    }
+
     /// The object is not there.
     pub fn is_not_found(&self) -> bool {
         self.source.code() == Some(404)

@@ -130,6 +130,9 @@ pub enum Effect {
     RecordPodEvent(Timestamp),
     /// Delete the claim; count it under the cause only if the call succeeds.
     DeleteClaim(DeletionCause),
+    /// Tell the scheduler which pods the claim was launched for, and that this is its Node. A hint: what cannot be told is
+    /// left out.
+    Nominate(NodeName),
     /// Change a Node; with an optimistic lock when taints are part of it.
     PatchNode(NodePatch),
     /// Delete a Node; `NotFound` is success.

@@ -307,6 +307,7 @@ impl Controllers<'_> {
         ));
         let now = Arc::clone(&time);
         let context = Context {
+            hints: self.client.clone(),
             client: self.client,
             provider,
             clock: time,

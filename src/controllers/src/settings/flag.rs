@@ -133,6 +133,12 @@ pub const FLAGS: &[Flag] = &[
 /// Settings the reference does not have. Every default behaves as the reference does as long as nothing goes wrong.
 pub const OWN: &[Flag] = &[
     Flag::new("log-format", "LOG_FORMAT", "json", "How log lines look: json for collectors, text for people"),
+    Flag::switch(
+        "nominated-node-name",
+        "NOMINATED_NODE_NAME",
+        "true",
+        "Name a new node in the status of the pods it was launched for, which the scheduler then tries first",
+    ),
     Flag::new(
         "scheduling-default-spread",
         "SCHEDULING_DEFAULT_SPREAD",

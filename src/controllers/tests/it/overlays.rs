@@ -10,7 +10,6 @@ use kube::api::{Api, DeleteParams};
 use serde_json::{Value, json};
 
 use crate::disruption::{set, set_of};
-use crate::permissions::forbid;
 use crate::world::{Crash, Process, World, condition, is_running};
 
 impl World {
@@ -201,11 +200,11 @@ async fn nothing_is_planned_until_overlays_are_known() {
     world.pool("default", &json!({}));
     world.overlay("large", &json!({"requirements": of_types(&["large"]), "price": "0.0001"}));
     world.pod("web", "1");
-    forbid(&world, "nodeoverlays");
+    world.forbidden.add("nodeoverlays");
     let process = world.start_overlaying();
     tokio::time::sleep(Duration::from_mins(3)).await;
     assert!(world.claims().is_empty());
-    world.server.faults().clear();
+    world.forbidden.clear();
     world.all_running().await;
     assert_eq!(world.types(), ["large"]);
     process.stop().await;

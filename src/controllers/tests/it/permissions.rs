@@ -10,7 +10,6 @@ use karpenter_cloud::memory::NODE_CLASS;
 use karpenter_controllers::optional_rbac;
 use karpenter_controllers::rbac;
 use karpenter_kube_harness::server::probe_routes;
-use karpenter_kube_sim::apiserver::{Fault, Refusal, Rule};
 use karpenter_model::settings::FeatureGates;
 use kube::api::{Api, DeleteParams};
 use serde_json::json;
@@ -22,7 +21,7 @@ use crate::world::{Crash, World};
 type Permission = (String, String, String);
 
 /// What a request needs: the path without `/api/v1` or `/apis/<group>/<version>`, namespaces and names.
-fn needed(method: &str, path: &str) -> Permission {
+pub(crate) fn needed(method: &str, path: &str) -> Permission {
     let mut parts = path.trim_start_matches('/').split('/');
     let group = if parts.next() == Some("apis") { parts.next().unwrap() } else { "" };
     let mut parts: Vec<&str> = parts.skip(1).collect();
@@ -47,24 +46,12 @@ fn needed(method: &str, path: &str) -> Permission {
     (group.to_owned(), resource, verb.to_owned())
 }
 
-pub(crate) fn forbid(world: &World, resource: &str) {
-    let refusal = Refusal {
-        code: 403,
-        reason: "Forbidden",
-        message: format!("{resource} is forbidden"),
-        subject: None,
-        causes: Vec::new(),
-        retry_after_seconds: None,
-    };
-    world.server.faults().inject(Rule::any().resource(resource), Fault::Refuse(Box::new(refusal)));
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_right_that_is_missing_is_named_by_the_probe_and_granting_it_is_enough() {
     let world = World::new().await;
     world.pool("default", &json!({}));
     world.pod("web", "1");
-    forbid(&world, "storageclasses");
+    world.forbidden.add("storageclasses");
     let process = world.start();
     let probe = || async {
         let request = Request::get("/readyz").body(Body::empty()).unwrap();
@@ -82,7 +69,7 @@ async fn a_right_that_is_missing_is_named_by_the_probe_and_granting_it_is_enough
     assert!(text.starts_with("the view of the cluster is not complete yet: StorageClass ("), "{text}");
     assert!(text.contains("storageclasses is forbidden"), "{text}");
     assert!(world.claims().is_empty(), "nothing is decided on half a view");
-    world.server.faults().clear();
+    world.forbidden.clear();
     world.all_running().await;
     assert_eq!(probe().await, (StatusCode::OK, "ok".to_owned()));
     process.stop().await;
@@ -95,7 +82,7 @@ async fn rights_the_reference_does_not_ask_for_can_be_done_without() {
     world.pod("web", "1");
     for rule in optional_rbac() {
         for resource in rule.resources.unwrap() {
-            forbid(&world, &resource);
+            world.forbidden.add(&resource);
         }
     }
     let process = world.start();
@@ -104,7 +91,7 @@ async fn rights_the_reference_does_not_ask_for_can_be_done_without() {
         || process.calls.granted().contains(&("WATCH".to_owned(), "/api/v1/limitranges".to_owned()));
     assert!(!watched());
     // Granting them later is enough.
-    world.server.faults().clear();
+    world.forbidden.clear();
     tokio::time::sleep(Duration::from_mins(6)).await;
     assert!(watched());
     process.stop().await;

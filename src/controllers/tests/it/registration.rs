@@ -50,3 +50,31 @@ async fn a_node_takes_pods_only_when_every_hook_is_ready() {
     assert_eq!(node.labels().get("cloud/partition").map(String::as_str), Some("3"));
     process.stop().await;
 }
+
+/// Two small pods that came first and two large ones, for which two machines are enough: each with one of both.
+async fn machines_for_small_and_large_pods(named: bool) -> usize {
+    let world = World::new().await;
+    let types = json!([{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["small"]}]);
+    world.pool("default", &json!({"template": {"spec": {"requirements": types}}}));
+    for (name, cpu) in [("a", "500m"), ("b", "500m"), ("c", "1100m"), ("d", "1100m")] {
+        world.pod(name, cpu);
+    }
+    if !named {
+        world.forbidden.add("pods/status");
+    }
+    let process = world.start();
+    let mut machines = std::collections::BTreeSet::new();
+    for _ in 0..120 {
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        machines.extend(world.claims().iter().map(ResourceExt::name_any));
+    }
+    world.all_running().await;
+    process.stop().await;
+    machines.len()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_scheduler_is_told_who_a_machine_was_launched_for() {
+    assert_eq!(machines_for_small_and_large_pods(true).await, 2);
+    assert!(machines_for_small_and_large_pods(false).await > 2, "small pods take the room of the large ones");
+}

@@ -34,7 +34,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use calls::{Calls, Crash};
+pub(crate) use calls::{Calls, Crash, Forbidden};
 
 /// Everything but the controllers; it survives their crashes.
 pub(crate) struct World {
@@ -43,6 +43,7 @@ pub(crate) struct World {
     pub(crate) account: Arc<Account>,
     pub(crate) agent: Arc<Agent>,
     pub(crate) clock: Arc<VirtualClock>,
+    pub(crate) forbidden: Forbidden,
     /// How long after its machine is there a launch is answered.
     pub(crate) launches_take: Duration,
     catalogue: Arc<Catalogue>,
@@ -87,7 +88,19 @@ impl World {
             async move { kube_system::run(&system, kube_system::Options::default(), stopped).await },
         );
         let (launches_take, listing) = (Duration::ZERO, Listing::default());
-        let world = Self { server, client, account, agent, clock, launches_take, catalogue, listing, stop };
+        let forbidden = Forbidden::default();
+        let world = Self {
+            server,
+            client,
+            account,
+            agent,
+            clock,
+            forbidden,
+            launches_take,
+            catalogue,
+            listing,
+            stop,
+        };
         world.class("default");
         world
     }
@@ -161,8 +174,9 @@ impl World {
             provider.node_class_kinds(),
         ));
         let explanations = Explanations::default();
-        let (calls, client) = Calls::around(self.client.clone(), crash);
+        let (calls, client) = Calls::around(self.client.clone(), self.forbidden.clone(), crash);
         let context = Context {
+            hints: client.clone(),
             client,
             provider,
             clock,

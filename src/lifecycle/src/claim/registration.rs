@@ -112,6 +112,8 @@ fn ours(claim: &Claim, node: &NodeObject) -> NodePatch {
 
 fn registered(claim: &Claim, node: &NodeObject) -> Step {
     Step::of([
+        // Before the taint goes: from then on the scheduler gives the room to whoever comes first.
+        Effect::Nominate(node.name.clone()),
         Effect::PatchNode(ours(claim, node)),
         Effect::RecordNode(node.name.clone()),
         Effect::RegistrationHealth(RegistrationOutcome::Success),

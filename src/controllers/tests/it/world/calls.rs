@@ -1,11 +1,14 @@
-//! Everything the controllers ask of the API server, and crashes at a chosen request.
+//! Everything the controllers ask of the API server, what they are not allowed to, and crashes at a chosen request.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use http::{Request, Response};
 use kube::client::Body;
+use serde_json::json;
 use tokio::sync::watch;
+
+use crate::permissions::needed;
 
 /// When the process crashes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,10 +20,41 @@ pub(crate) enum Crash {
     AfterWrite(usize),
 }
 
+/// Resources that the controllers, and nobody else, may do nothing with.
+#[derive(Clone, Default)]
+pub(crate) struct Forbidden(Arc<Mutex<BTreeSet<String>>>);
+
+impl Forbidden {
+    /// From now on; with a subresource as `pods/eviction`.
+    pub(crate) fn add(&self, resource: &str) {
+        self.0.lock().unwrap().insert(resource.to_owned());
+    }
+
+    /// Nothing any longer.
+    pub(crate) fn clear(&self) {
+        self.0.lock().unwrap().clear();
+    }
+
+    fn answer(&self, method: &str, path: &str) -> Option<Response<Body>> {
+        let forbidden = self.0.lock().unwrap();
+        if forbidden.is_empty() {
+            return None;
+        }
+        let (_, resource, _) = needed(method, path);
+        let status = json!({
+            "kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden", "code": 403,
+            "message": format!("{resource} is forbidden"),
+        });
+        let answer = Response::builder().status(403).header("Content-Type", "application/json");
+        forbidden.contains(&resource).then(|| answer.body(status.to_string().into_bytes().into()).unwrap())
+    }
+}
+
 /// The log of one process.
 #[derive(Clone)]
 pub(crate) struct Calls {
     state: Arc<Mutex<State>>,
+    forbidden: Forbidden,
     crashed: watch::Sender<bool>,
 }
 
@@ -35,8 +69,8 @@ struct State {
 
 impl Calls {
     /// A client that logs and crashes, in front of `inner`.
-    pub(crate) fn around(inner: kube::Client, crash: Crash) -> (Self, kube::Client) {
-        let calls = Self { state: Arc::default(), crashed: watch::Sender::new(false) };
+    pub(crate) fn around(inner: kube::Client, forbidden: Forbidden, crash: Crash) -> (Self, kube::Client) {
+        let calls = Self { state: Arc::default(), forbidden, crashed: watch::Sender::new(false) };
         let seen = calls.clone();
         let service = tower::service_fn(move |request: Request<Body>| {
             let (calls, inner) = (seen.clone(), inner.clone());
@@ -55,6 +89,9 @@ impl Calls {
         let write = self.note(&request);
         if write.is_some_and(|write| crash == Crash::BeforeWrite(write)) {
             return self.crash().await;
+        }
+        if let Some(refusal) = self.forbidden.answer(&asked.0, &asked.1) {
+            return Ok(refusal);
         }
         let answer = inner.send(request).await;
         if answer.as_ref().is_ok_and(|answer| answer.status().is_success()) {

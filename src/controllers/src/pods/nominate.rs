@@ -1,0 +1,73 @@
+//! Tells the scheduler which pods a node was launched for: `status.nominatedNodeName` of those pods.
+//!
+//! The scheduler takes pods as they come and prefers the emptiest node, so that small pods take the room a plan gave to
+//! large ones, and for those another node is launched. It tries the node that a pod names before all others (since
+//! Kubernetes 1.24, KEP-1923) and keeps that room from pods that are no more important; since 1.35 (KEP-5278) it also leaves
+//! the name alone while the pod does not fit yet.
+//!
+//! A hint, never a condition: what cannot be written in time is left out, and the node takes pods as it would have.
+
+use std::sync::{Arc, Once};
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::stream;
+use k8s_openapi::api::core::v1;
+use karpenter_kube_harness::write;
+use karpenter_model::{ClaimName, NodeName, Pod};
+use kube::Api;
+use serde_json::json;
+
+use crate::Context;
+
+/// How long a node that is ready for pods may wait for this.
+const WITHIN: Duration = Duration::from_secs(2);
+/// Writes at a time, for one node.
+const WRITES: usize = 10;
+
+/// Names `node` in the status of the pods that were promised a place on `claim` and have none yet.
+pub(crate) async fn pods_of(context: &Context, claim: &str, node: &NodeName) {
+    if !context.settings.nominated_node_name {
+        return;
+    }
+    let claim = ClaimName::from(claim);
+    let promised = context.view.with_cluster(|cluster| cluster.promised(&claim));
+    // Another name is that of an earlier place, which the pod is no longer planned for.
+    let waiting = promised
+        .into_iter()
+        .filter(|pod| pod.node_name.is_none() && pod.nominated_node.as_ref() != Some(node));
+    let writes: Vec<_> = waiting.map(|pod| name(context, pod, node)).collect();
+    let all = stream::iter(writes).buffer_unordered(WRITES).take_while(|go_on| std::future::ready(*go_on));
+    if tokio::time::timeout(WITHIN, all.for_each(|_| std::future::ready(()))).await.is_err() {
+        tracing::debug!(node = %node, "not every pod of the node could be told to the scheduler in time");
+    }
+}
+
+/// Names `node` in the status of one pod; whether it makes sense to go on with others.
+async fn name(context: &Context, pod: Arc<Pod>, node: &NodeName) -> bool {
+    let pods: Api<v1::Pod> = Api::namespaced(context.hints.clone(), pod.key.namespace.as_str());
+    // The uid: a pod that was made again under the same name was not planned for.
+    let change = json!({
+        "metadata": {"uid": pod.uid.as_str()},
+        "status": {"nominatedNodeName": node.as_str()},
+    });
+    match write::merge_status(&pods, pod.key.name.as_str(), &change).await {
+        Ok(_) => true,
+        Err(error) if error.is_forbidden() => {
+            static TOLD: Once = Once::new();
+            TOLD.call_once(|| {
+                tracing::warn!(
+                    %error,
+                    "cannot tell the scheduler which pods a node was launched for, so it may arrange them in a way that \
+                     needs more nodes; let the role `patch` `pods/status`, or switch this off with \
+                     --nominated-node-name=false"
+                );
+            });
+            false
+        }
+        Err(error) => {
+            tracing::debug!(pod = %pod.key, node = %node, %error, "cannot tell the scheduler the node of a pod");
+            true
+        }
+    }
+}
