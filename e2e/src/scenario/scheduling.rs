@@ -15,7 +15,6 @@ mod labels;
 mod limits;
 mod overlays;
 mod partitions;
-mod planned;
 mod ports;
 mod preferences;
 mod readiness;
@@ -58,7 +57,6 @@ const BEHAVIOURS: &[Behaviour] = &[
         name: "pods that avoid each other get a node each",
         proof: |world| hostnames::run(world).boxed_local(),
     },
-    Behaviour { name: "the scheduler follows the plan", proof: |world| planned::run(world).boxed_local() },
     Behaviour {
         name: "one pool serves both architectures",
         proof: |world| architectures::run(world).boxed_local(),

@@ -20,9 +20,9 @@ use jiff::Timestamp;
 use karpenter_model::device::DeviceClass;
 use karpenter_model::pod::volume::resolve::{ClaimFacts, ClassFacts, VolumeFacts};
 use karpenter_model::{
-    Claim, ClaimName, Daemon, DaemonSetName, DeviceClassName, InstanceType, LabelRegistry, Labels, Namespace,
-    Node, NodeId, NodeName, NodeObject, Pod, PodDisruptionBudget, PodKey, Pool, PoolName, ProviderId,
-    ResourceClaimKey, ResourceSlice, Resources, Settings, Snapshot, Target,
+    Claim, ClaimName, ConditionType, Daemon, DaemonSetName, DeviceClassName, InstanceType, LabelRegistry,
+    Labels, Namespace, Node, NodeId, NodeName, NodeObject, Pod, PodDisruptionBudget, PodKey, Pool, PoolName,
+    ProviderId, ResourceClaimKey, ResourceSlice, Resources, Settings, Snapshot, Target,
 };
 
 pub use self::kind::{AttachLimits, Kind, Shown, UsedClaim, VolumeClaimKey};
@@ -138,6 +138,14 @@ impl<O: Shown> Cluster<O> {
         self.promise_on(&Target::Claim(name.clone()), pods);
         self.touch_claim(name);
         self.revision += 1;
+    }
+
+    /// A pod that was promised a place on a claim whose Node has registered and stays, and the Node.
+    pub fn expected_on(&self, pod: &PodKey) -> Option<(Arc<Pod>, NodeName)> {
+        let claim = self.facts.claims.model(self.own.promises.claim_of(pod)?)?;
+        let takes_pods = claim.deletion.is_none() && claim.is_true(ConditionType::Registered);
+        let node = claim.node_name.clone().filter(|_| takes_pods)?;
+        Some((Arc::clone(self.facts.pods.model(pod)?), node))
     }
 
     /// The pods that were promised a place on this claim, as they are now.

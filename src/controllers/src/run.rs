@@ -24,6 +24,7 @@ use crate::node::hydration::Hydration;
 use crate::node::repair::{self, Health};
 use crate::node::termination::Termination;
 use crate::pods::evict::Evictions;
+use crate::pods::nominate;
 use crate::pool::{self, overlays, static_capacity};
 use crate::provisioner::{self, Memory};
 use crate::reconciler::run as run_queue;
@@ -151,6 +152,15 @@ fn spawn_controllers(tasks: &mut JoinSet<()>, context: &Context, shutdown: &Canc
     spawn_for_claims(tasks, context, &evictions, shutdown);
     spawn_for_nodes(tasks, context, &evictions, shutdown);
     spawn_for_pools(tasks, context, shutdown);
+    if context.settings.nominated_node_name {
+        tasks.spawn(start(nominate::Again, context, shutdown, |queue| {
+            subscribers.pods(move |seen| {
+                if nominate::is_taken_away(seen) {
+                    queue.add(seen.pod().key.clone());
+                }
+            });
+        }));
+    }
 
     if context.settings.cluster_state_observability {
         let told = context.clone();

@@ -2,8 +2,12 @@
 //!
 //! The scheduler takes pods as they come and prefers the emptiest node, so that small pods take the room a plan gave to
 //! large ones, and for those another node is launched. It tries the node that a pod names before all others (since
-//! Kubernetes 1.24, KEP-1923) and keeps that room from pods that are no more important; since 1.35 (KEP-5278) it also leaves
-//! the name alone while the pod does not fit yet.
+//! Kubernetes 1.24, KEP-1923) and keeps that room from pods that are no more important. KEP-5278 makes it a way for others to
+//! say where they expect a pod.
+//!
+//! The scheduler (1.35) takes the name away whenever it tries a pod that fits nowhere yet and can preempt nobody, and it tries
+//! all pods that wait when some node becomes ready. So a node is named when it registers, and again when the name was taken
+//! away, which costs a write for each attempt of the scheduler; writing the name makes it try nothing.
 //!
 //! A hint, never a condition: what cannot be written in time is left out, and the node takes pods as it would have.
 
@@ -13,12 +17,15 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::stream;
 use k8s_openapi::api::core::v1;
+use karpenter_kube_harness::queue::{Done, Spec};
 use karpenter_kube_harness::write;
-use karpenter_model::{ClaimName, NodeName, Pod};
+use karpenter_model::{ClaimName, NodeName, Pod, PodKey};
 use kube::Api;
 use serde_json::json;
 
-use crate::Context;
+use crate::reconciler::Reconciler;
+use crate::view::PodSeen;
+use crate::{Context, Error, Settings};
 
 /// How long a node that is ready for pods may wait for this.
 const WITHIN: Duration = Duration::from_secs(2);
@@ -41,6 +48,35 @@ pub(crate) async fn pods_of(context: &Context, claim: &str, node: &NodeName) {
     if tokio::time::timeout(WITHIN, all.for_each(|_| std::future::ready(()))).await.is_err() {
         tracing::debug!(node = %node, "not every pod of the node could be told to the scheduler in time");
     }
+}
+
+/// Names the node again when the scheduler has taken the name away: it does whenever it tries a pod and finds no place
+/// for it, and tries all that wait when some other node takes pods.
+pub(crate) struct Again;
+
+impl Reconciler for Again {
+    type Key = PodKey;
+    type Error = Error;
+
+    fn spec(&self, settings: &Settings) -> Spec {
+        Spec::new("pod.nomination", settings.concurrency(10, 100))
+    }
+
+    async fn pass(&self, context: &Context, key: &PodKey) -> Result<Done, Error> {
+        let Some((pod, node)) = context.view.with_cluster(|cluster| cluster.expected_on(key)) else {
+            return Ok(Done::idle());
+        };
+        if pod.node_name.is_none() && pod.nominated_node.as_ref() != Some(&node) {
+            name(context, pod, &node).await;
+        }
+        Ok(Done::idle())
+    }
+}
+
+/// Whether the scheduler has taken a name away.
+pub(crate) fn is_taken_away(seen: &PodSeen) -> bool {
+    matches!(seen, PodSeen::Updated { old, new }
+        if new.node_name.is_none() && new.nominated_node.is_none() && old.nominated_node.is_some())
 }
 
 /// Names `node` in the status of one pod; whether it makes sense to go on with others.

@@ -2,8 +2,8 @@
 //!
 //! Filters: cordons, taints, node selector and required node affinity, resources, host ports, required pod affinity
 //! and anti-affinity, hard topology spread. A node that the pod names in `status.nominatedNodeName` is tried first, and
-//! keeps room for it from pods that are no more important; else the emptiest node wins. Preferences, preemption, volumes
-//! and resource claims are not played.
+//! keeps room for it from pods that are no more important, until the pod is tried and fits nowhere; else the emptiest node
+//! wins. Preferences, preemption, volumes and resource claims are not played.
 
 mod affinity_term;
 mod candidate;
@@ -40,6 +40,20 @@ pub(super) struct Scheduler {
     nodes: Cursor,
     /// In order of their names.
     candidates: Vec<Candidate>,
+    /// How many changes there have been so far.
+    changes: Changes,
+    /// How many there had been when a pod, by uid, was refused last: before the next one that may help it, it is not
+    /// tried again.
+    refused: BTreeMap<String, Changes>,
+}
+
+/// Changes after which pods that were refused are tried again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Changes {
+    /// Of nodes and of what runs on them.
+    all: u64,
+    /// Those among them that give room, or another node.
+    openings: u64,
 }
 
 impl StandIn for Scheduler {
@@ -58,7 +72,8 @@ impl StandIn for Scheduler {
             (-number(pod, "/spec/priority"), text(pod, "/metadata/creationTimestamp").to_owned())
         });
         self.refresh(cluster);
-        let candidates = &mut self.candidates;
+        let (candidates, changes) = (&mut self.candidates, self.changes);
+        let mut tried = BTreeMap::new();
         for pod in &pending {
             if let Some(index) = nominated(pod, candidates) {
                 candidates[index].expect(pod);
@@ -66,6 +81,11 @@ impl StandIn for Scheduler {
         }
         let mut refused: BTreeMap<String, Reasons> = BTreeMap::new();
         for pod in &pending {
+            let uid = object::uid(pod);
+            if let Some(then) = self.refused.get(uid).filter(|then| !helps(pod, **then, changes)) {
+                tried.insert(uid.to_owned(), *then);
+                continue;
+            }
             let siblings = siblings(pod);
             let known = siblings.as_ref().and_then(|siblings| refused.get(siblings));
             let choice = known.map_or_else(|| choose(pod, candidates), |reasons| Err(reasons.clone()));
@@ -79,6 +99,7 @@ impl StandIn for Scheduler {
                     }
                 }
                 Err(reasons) => {
+                    tried.insert(uid.to_owned(), changes);
                     say_unschedulable(cluster, pod, candidates.len(), &reasons);
                     refused.extend(siblings.map(|siblings| (siblings, reasons)));
                 }
@@ -87,6 +108,7 @@ impl StandIn for Scheduler {
         for candidate in candidates {
             candidate.expected.clear();
         }
+        self.refused = tried;
     }
 }
 
@@ -103,10 +125,15 @@ impl Scheduler {
                 names.extend(nodes.iter().map(|node| object::name(node).to_owned()));
             }
         }
+        self.changes.all += u64::from(!names.is_empty());
         for name in names {
             let place = self.candidates.binary_search_by(|one| one.name.as_str().cmp(&name));
             let node = cluster.node(&name).filter(|node| !object::is_deleting(node));
             let now = node.map(|node| Candidate::of(node, cluster.pods.on_node(&name)));
+            let before = place.ok().map(|index| &self.candidates[index]);
+            let opens =
+                now.as_ref().is_some_and(|now| before.is_none_or(|before| now.offers_more_than(before)));
+            self.changes.openings += u64::from(opens);
             match (place, now) {
                 (Ok(index), Some(now)) => self.candidates[index] = now,
                 (Ok(index), None) => drop(self.candidates.remove(index)),
@@ -129,12 +156,23 @@ type Reasons = BTreeMap<String, usize>;
 /// Pods with this in common get the same answer: what one of them was refused, binding others cannot grant within a
 /// pass. `None` for pods that may be attracted to what is bound in between.
 fn siblings(pod: &Value) -> Option<String> {
-    let attracted = pod["spec"]["affinity"].get("podAffinity").is_some();
-    let spread = !list(pod, "/spec/topologySpreadConstraints").is_empty();
     let nominated = !text(pod, "/status/nominatedNodeName").is_empty();
     let replica = text(pod, "/metadata/ownerReferences/0/kind") == "ReplicaSet";
-    let uniform = replica && !attracted && !spread && !nominated;
+    let uniform = replica && !minds_others(pod) && !nominated;
     uniform.then(|| text(pod, "/metadata/ownerReferences/0/uid").to_owned())
+}
+
+/// Whether what has changed since `then` may give a pod a place that it was refused.
+fn helps(pod: &Value, then: Changes, now: Changes) -> bool {
+    let affinity = &pod["spec"]["affinity"];
+    let apart = affinity.get("podAntiAffinity").is_some() || !candidate::host_ports(pod).is_empty();
+    if minds_others(pod) || apart { now != then } else { now.openings != then.openings }
+}
+
+/// Whether where other pods are may give it a place.
+fn minds_others(pod: &Value) -> bool {
+    let attracted = pod["spec"]["affinity"].get("podAffinity").is_some();
+    attracted || !list(pod, "/spec/topologySpreadConstraints").is_empty()
 }
 
 fn is_pending(pod: &Value) -> bool {
@@ -227,7 +265,9 @@ fn say_unschedulable(cluster: &Cluster<'_>, pod: &Value, nodes: usize, reasons: 
     let conditions = object::list(pod, "/status/conditions");
     let says =
         |c: &Value| c["type"] == "PodScheduled" && c["status"] == "False" && c["message"] == message.as_str();
-    if conditions.iter().any(says) {
+    // A pod that fits nowhere is expected nowhere: where nothing can be preempted for it, its name of a node goes.
+    let nominated = !text(pod, "/status/nominatedNodeName").is_empty();
+    if conditions.iter().any(says) && !nominated {
         return;
     }
     let mut conditions: Vec<Value> =
@@ -236,5 +276,6 @@ fn say_unschedulable(cluster: &Cluster<'_>, pod: &Value, nodes: usize, reasons: 
         "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message,
         "lastTransitionTime": cluster.timestamp(),
     }));
-    cluster.patch("", "pods", pod, Part::Status, json!({"status": {"conditions": conditions}}));
+    let status = json!({"conditions": conditions, "nominatedNodeName": null});
+    cluster.patch("", "pods", pod, Part::Status, json!({"status": status}));
 }

@@ -8,7 +8,7 @@ use karpenter_sim::{Defect, History, Outcome, run};
 
 /// Each with a seed that finds it soon; few seeds find all, because each has to be played without a defect too.
 const PLANTED: [(Defect, u64, &str); 19] = [
-    (Defect::NoClientToken, 16, "one machine per claim"),
+    (Defect::NoClientToken, 70, "one machine per claim"),
     (Defect::Untagged, 0, "unowned machine"),
     (Defect::SwallowedTermination, 9, "liveness"),
     (Defect::LostFinalizer, 6, "machine outlives claim"),
@@ -25,7 +25,7 @@ const PLANTED: [(Defect, u64, &str); 19] = [
     (Defect::LimitsWithoutInFlight, 16, "limit"),
     (Defect::ReplacementNotAwaited, 32, "replacement first"),
     (Defect::HashStampedFirst, 0, "liveness"),
-    (Defect::OneBudgetSeen, 30, "node that cannot drain"),
+    (Defect::OneBudgetSeen, 287, "node that cannot drain"),
     (Defect::PromisesForgotten, 16, "machines for pods"),
 ];
 

@@ -53,6 +53,13 @@ impl Candidate {
         self.pods.push(pod.clone());
     }
 
+    /// Whether a pod that was refused here before may have a place now.
+    pub(super) fn offers_more_than(&self, before: &Self) -> bool {
+        let same = |pointer| self.node.pointer(pointer) == before.node.pointer(pointer);
+        let freed = self.free.iter().any(|(name, amount)| *amount > before.free.amount(name.as_str()));
+        freed || !same("/spec") || !same("/metadata/labels")
+    }
+
     /// Keeps room for a pod that names this node.
     pub(super) fn expect(&mut self, pod: &Arc<Value>) {
         self.expected.push(pod.clone());
