@@ -130,7 +130,7 @@ pub enum Effect {
     RecordPodEvent(Timestamp),
     /// Delete the claim; count it under the cause only if the call succeeds.
     DeleteClaim(DeletionCause),
-    /// Tell the scheduler which pods the claim was launched for, and that this is its Node. A hint: what cannot be told is
+    /// Tell the scheduler which pods the claim was launched for, and that this is its Node. A hint: what cannot be written is
     /// left out.
     Nominate(NodeName),
     /// Change a Node; with an optimistic lock when taints are part of it.

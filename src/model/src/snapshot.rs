@@ -125,7 +125,7 @@ impl Snapshot {
     }
 
     /// Pods that wait for capacity and are to be planned for. Those that the scheduler makes room for by preemption are not
-    /// (spec scheduling 11.1): the node they are nominated for has pods that are on their way out or less important. Every
+    /// (spec scheduling 11.1): the node they are nominated for has pods that are terminating or less important. Every
     /// other nomination only says where a pod is expected, as ours do, and the pod still needs its place.
     pub fn waiting(&self) -> impl Iterator<Item = &Arc<Pod>> {
         let pending = self.pending.iter().filter(|pod| pod.is_provisionable());
@@ -195,9 +195,9 @@ mod tests {
         let place = |name: &str| Some(Target::Node(name.into()));
         let cases = [
             ("no such node", "other", pod("b", 0), None, true),
-            ("nobody less important", "n", pod("b", 5), None, true),
-            ("somebody less important", "n", pod("b", 4), None, false),
-            ("somebody on the way out", "n", leaving, None, false),
+            ("no pod less important", "n", pod("b", 5), None, true),
+            ("a pod less important", "n", pod("b", 4), None, false),
+            ("a terminating pod", "n", leaving, None, false),
             ("promised there", "n", pod("b", 4), place("n"), true),
             ("promised elsewhere", "n", pod("b", 4), place("m"), false),
         ];

@@ -5,7 +5,7 @@
 //! Kubernetes 1.24, KEP-1923) and keeps that room from pods that are no more important. KEP-5278 makes it a way for others to
 //! say where they expect a pod.
 //!
-//! The scheduler (1.35) takes the name away whenever it tries a pod that fits nowhere yet and can preempt nobody, and it tries
+//! The scheduler (1.35) takes the name away whenever it tries a pod that fits nowhere yet and can preempt no pod, and it tries
 //! all pods that wait when some node becomes ready. So a node is named when it registers, and again when the name was taken
 //! away, which costs a write for each attempt of the scheduler; writing the name makes it try nothing.
 //!
@@ -46,7 +46,7 @@ pub(crate) async fn pods_of(context: &Context, claim: &str, node: &NodeName) {
     let writes: Vec<_> = waiting.map(|pod| name(context, pod, node)).collect();
     let all = stream::iter(writes).buffer_unordered(WRITES).take_while(|go_on| std::future::ready(*go_on));
     if tokio::time::timeout(WITHIN, all.for_each(|_| std::future::ready(()))).await.is_err() {
-        tracing::debug!(node = %node, "not every pod of the node could be told to the scheduler in time");
+        tracing::debug!(node = %node, "not every pod of the node could be named its node in time");
     }
 }
 

@@ -112,7 +112,7 @@ fn ours(claim: &Claim, node: &NodeObject) -> NodePatch {
 
 fn registered(claim: &Claim, node: &NodeObject) -> Step {
     Step::of([
-        // Before the taint goes: from then on the scheduler gives the room to whoever comes first.
+        // Before the taint goes: from then on the scheduler gives the room to the pod that comes first.
         Effect::Nominate(node.name.clone()),
         Effect::PatchNode(ours(claim, node)),
         Effect::RecordNode(node.name.clone()),

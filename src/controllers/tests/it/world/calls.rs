@@ -20,7 +20,7 @@ pub(crate) enum Crash {
     AfterWrite(usize),
 }
 
-/// Resources that the controllers, and nobody else, may do nothing with.
+/// Resources that the controllers alone may do nothing with.
 #[derive(Clone, Default)]
 pub(crate) struct Forbidden(Arc<Mutex<BTreeSet<String>>>);
 
