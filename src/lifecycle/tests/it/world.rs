@@ -390,6 +390,8 @@ impl World {
                 return Ok(());
             }
             Effect::Event(_) | Effect::Milestone(_) | Effect::RegistrationHealth(_) => return Ok(()),
+            // A hint to the scheduler: its calls may fail and nothing depends on them.
+            Effect::Nominate(_) => {}
             Effect::AddFinalizer => {
                 draft.version = self.locked(number, draft.version, |claim| {
                     claim.finalizers.push(finalizer::TERMINATION.to_owned());
