@@ -1,7 +1,5 @@
 //! CustomResourceDefinitions: from the stored definition to the resources it makes the server serve.
 
-use std::sync::Arc;
-
 use serde_json::{Value, json};
 
 use super::{
@@ -70,7 +68,7 @@ fn resource(definition: &Value, version: &Value) -> Resource {
         counts_generations: true,
         custom: true,
         columns: columns(version),
-        schema: schema.map(|schema| Arc::new(Schema::compile(schema))),
+        schema: schema.map(Schema::compile),
     }
 }
 

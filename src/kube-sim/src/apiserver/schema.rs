@@ -9,7 +9,7 @@ mod path;
 mod prune;
 mod structure;
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use kube_cel::{CompiledSchema, compile_schema};
 use serde_json::{Value, json};
@@ -25,7 +25,7 @@ pub enum Violation {
     Values(Vec<Cause>),
 }
 
-/// A schema, compiled once per CustomResourceDefinition.
+/// A schema, compiled once per process.
 pub struct Schema {
     root: Value,
     rules: Mutex<CompiledSchema>,
@@ -40,8 +40,21 @@ impl std::fmt::Debug for Schema {
 }
 
 impl Schema {
-    /// Compiles an `openAPIV3Schema`.
-    pub fn compile(root: &Value) -> Self {
+    /// Compiles an `openAPIV3Schema`, or returns the equal one that was compiled before.
+    pub fn compile(root: &Value) -> Arc<Self> {
+        // One for the whole process: tests have a server each with the same few definitions, and to compile their rules
+        // was an eighth of what such a test took.
+        static COMPILED: Mutex<Vec<Arc<Schema>>> = Mutex::new(Vec::new());
+        let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = compiled.iter().find(|known| known.root == *root) {
+            return Arc::clone(known);
+        }
+        let new = Arc::new(Self::compiled(root));
+        compiled.push(Arc::clone(&new));
+        new
+    }
+
+    fn compiled(root: &Value) -> Self {
         let mut outside = root.clone();
         if let Some(spec) = outside.pointer_mut("/properties/spec") {
             *spec = json!({"type": "object"});
