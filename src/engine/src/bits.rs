@@ -128,6 +128,13 @@ impl<I: Ix> Bits<I> {
         }
     }
 
+    /// Drops what is in `other`.
+    pub(crate) fn subtract(&mut self, other: &Self) {
+        for (word, less) in self.words.iter_mut().zip(&other.words) {
+            *word &= !less;
+        }
+    }
+
     /// Both at once.
     pub(crate) fn and(&self, other: &Self) -> Self {
         let mut both = self.clone();
@@ -199,6 +206,9 @@ mod tests {
         both.clear();
         assert!(both.is_empty());
         assert!(a.any_in(64..66) && !a.any_in(65..129));
+        let mut difference = a.clone();
+        difference.subtract(&b);
+        assert_eq!(difference, of(&[0, 64]));
         let mut less = a;
         less.remove(64);
         assert!(!less.contains(64) && less.contains(63) && !less.contains(10_000));

@@ -347,24 +347,49 @@ fn remembered<'m, I: Ix>(
     memory.entry(rule).or_insert_with(|| table.select(|alternative| rules.agree(rule, alternative)))
 }
 
-/// Rules by the address of their values. Types have most of their requirements in common as one object (`SharedTypes` of
-/// `cloud`), and an address is hashed in no time, fifty labels of a thousand types are not.
+/// Numbers of the rules that things have, counted from 0 as they are met.
+///
+/// Found by address, because an address is hashed in no time and fifty labels of a thousand types are not: equal sets,
+/// and equal values of sets that differ, are one object each (`SharedTypes` of `cloud`). All things are borrowed while
+/// they are counted, so no address is used twice.
 #[derive(Default)]
-struct Shared(InternedMap<*const BTreeSet<LabelValue>, RuleId>);
+struct Counted {
+    rules: Vec<RuleId>,
+    /// By the address of the first requirement.
+    sets: InternedMap<*const Requirement, Vec<usize>>,
+    by_values: InternedMap<*const BTreeSet<LabelValue>, usize>,
+    by_rule: BTreeMap<RuleId, usize>,
+}
 
-impl Shared {
-    fn rule(&mut self, requirement: &Requirement, rules: &mut Rules<'_>) -> RuleId {
+impl Counted {
+    fn of(&mut self, set: &Requirements, rules: &mut Rules<'_>) -> &[usize] {
+        let Some(first) = set.iter().next() else { return &[] };
+        let address = std::ptr::from_ref(first);
+        let place = if let Some(place) = self.sets.get_index_of(&address) {
+            place
+        } else {
+            let numbers = set.iter().map(|requirement| self.rule(requirement, rules)).collect();
+            self.sets.insert_full(address, numbers).0
+        };
+        &self.sets[place]
+    }
+
+    fn rule(&mut self, requirement: &Requirement, rules: &mut Rules<'_>) -> usize {
         let address = std::ptr::from_ref(requirement.values());
-        match self.0.get(&address) {
-            // Equal addresses are a hint, not a proof: the key or the operator may differ.
-            Some(rule) if rules.requirement(*rule) == requirement => *rule,
-            Some(_) => rules.rule(requirement),
-            None => {
-                let rule = rules.rule(requirement);
-                self.0.insert(address, rule);
-                rule
-            }
+        let known = self.by_values.get(&address).copied();
+        // Equal values are a hint, not a proof: the key or the operator may differ.
+        if let Some(number) = known.filter(|number| rules.requirement(self.rules[*number]) == requirement) {
+            return number;
         }
+        let rule = rules.rule(requirement);
+        let number = *self.by_rule.entry(rule).or_insert(self.rules.len());
+        if number == self.rules.len() {
+            self.rules.push(rule);
+        }
+        if known.is_none() {
+            self.by_values.insert(address, number);
+        }
+        number
     }
 }
 
@@ -374,19 +399,24 @@ fn tables<'r, I: Ix>(
     rules: &mut Rules<'_>,
 ) -> BTreeMap<KeyId, KeyTable<I>> {
     let len = things.len();
-    let mut defined: BTreeMap<KeyId, BTreeMap<RuleId, Bits<I>>> = BTreeMap::new();
-    let mut known = Shared::default();
-    for (index, requirements) in things.enumerate() {
-        for requirement in requirements.iter() {
-            let rule = known.rule(requirement, rules);
-            let alternatives = defined.entry(rules.key_of(rule)).or_default();
-            alternatives.entry(rule).or_insert_with(|| Bits::none(len)).insert(I::new(index));
+    let mut counted = Counted::default();
+    let mut having: Vec<Bits<I>> = Vec::new();
+    for (index, set) in things.enumerate() {
+        for number in counted.of(set, rules) {
+            if *number >= having.len() {
+                having.resize_with(number + 1, || Bits::none(len));
+            }
+            having[*number].insert(I::new(index));
         }
+    }
+    let mut defined: BTreeMap<KeyId, BTreeMap<RuleId, Bits<I>>> = BTreeMap::new();
+    for (rule, things) in counted.rules.into_iter().zip(having) {
+        defined.entry(rules.key_of(rule)).or_default().insert(rule, things);
     }
     let table = |alternatives: BTreeMap<RuleId, Bits<I>>| {
         let mut undefined = Bits::all(len);
         for things in alternatives.values() {
-            things.iter().for_each(|index| undefined.remove(index));
+            undefined.subtract(things);
         }
         KeyTable { undefined, alternatives: alternatives.into_iter().collect() }
     };

@@ -15,7 +15,7 @@ use karpenter_testkit::{bought, render, small};
 /// Seeds per kind of world, unless the environment asks for more.
 const SEEDS: u64 = 100;
 /// Worlds per kind that are looked at for an hour.
-const HOURS: u64 = 2;
+const HOURS: u64 = 1;
 
 /// Pods of each world of the corpus that come within an hour, and how often the planner looks: in a debug build every look
 /// at more pods would take seconds.
@@ -243,7 +243,7 @@ fn a_planner_that_looks_every_second_for_an_hour_buys_nothing_twice() {
         }
         bought += hour.bought;
     }
-    assert!(bought > 4, "{bought} machines are hardly a test");
+    assert!(bought > 2, "{bought} machines are hardly a test");
 }
 
 #[test]

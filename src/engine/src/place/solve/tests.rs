@@ -123,7 +123,7 @@ fn rearranging_costs_no_pod_its_place_and_is_never_more_expensive() {
     ];
     let (mut cheaper, mut asked) = (0, 0);
     for (seed, kind) in
-        (0..karpenter_testkit::seeds(SEEDS) / 2).flat_map(|seed| kinds.map(|kind| (seed, kind)))
+        (0..karpenter_testkit::seeds(SEEDS) / 5).flat_map(|seed| kinds.map(|kind| (seed, kind)))
     {
         let snapshot = kind(seed);
         let empty = Solver::new(&snapshot).before_rearranging();
@@ -141,5 +141,5 @@ fn rearranging_costs_no_pod_its_place_and_is_never_more_expensive() {
         asked += 1;
         cheaper += u32::from(after < before);
     }
-    assert!(cheaper >= 20, "cheaper in {cheaper} of {asked}");
+    assert!(cheaper >= 8, "cheaper in {cheaper} of {asked}");
 }
