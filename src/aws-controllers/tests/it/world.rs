@@ -101,7 +101,7 @@ impl World {
     }
 
     fn on_ground(ground: Ground, kubelet: kubelet::Options, change: impl FnOnce(&mut Settings)) -> Self {
-        let machines = Arc::new(machines::OnAws(ground.account.clone()));
+        let machines = Arc::new(machines::OnAws::of(ground.account.clone()));
         let mut settings = Settings {
             zonal_shift: true,
             interruption_queue: Some(QUEUE.to_owned()),
