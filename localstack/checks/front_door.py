@@ -14,12 +14,14 @@ from .kit import (
     client,
     code_of,
     control,
+    describe,
     error_of,
     fleet,
     fresh,
     ids,
     in_localstack,
     template,
+    wait_for,
 )
 
 
@@ -138,3 +140,21 @@ def test_parallel_launches_do_not_break_moto() -> None:
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(lambda _: fleet(account, ["m5.large", "m5.xlarge"]), range(24)))
     assert len({identifier for answer in answers for identifier in ids(answer)}) == 24
+
+
+def test_what_is_kept_of_an_answer_ends_with_a_change() -> None:
+    account = fresh()
+    template(account)
+    identifier = ids(fleet(account, ["m5.large"]))[0]
+    ec2 = client("ec2")
+    colours = lambda: [tag["Value"] for tag in describe(identifier)[0]["Tags"] if tag["Key"] == "colour"]  # noqa: E731
+    state = lambda: describe(identifier)[0]["State"]["Name"]  # noqa: E731
+    assert [colours(), colours()] == [[], []]
+    ec2.create_tags(Resources=[identifier], Tags=[{"Key": "colour", "Value": "green"}])
+    assert [colours(), state()] == [["green"], "running"]
+    control("POST", "settings", {"shutting_down_seconds": 0.2})
+    ec2.terminate_instances(InstanceIds=[identifier])
+    assert state() == "shutting-down"
+    wait_for(lambda: state() == "terminated")
+    fresh()
+    assert code_of(ec2.describe_instances, InstanceIds=[identifier]) == "InvalidInstanceID.NotFound"

@@ -23,6 +23,7 @@ SPOT_TERMINATION = "Server.SpotInstanceTermination"
 
 _due: list[tuple[float, int, Callable[[], None]]] = []
 _order = itertools.count()
+_happened = 0
 
 
 def reset() -> None:
@@ -31,9 +32,16 @@ def reset() -> None:
 
 def advance() -> None:
     """Lets everything happen whose time has come."""
+    global _happened
     now = time.monotonic()
     while _due and _due[0][0] <= now:
         heapq.heappop(_due)[2]()
+        _happened += 1
+
+
+def happened() -> int:
+    """How much has happened by itself so far."""
+    return _happened
 
 
 def later(seconds: float, change: Callable[[], None]) -> None:

@@ -18,13 +18,11 @@ from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_ba
 
 from . import authorization, calls, control, errors, faults, lifecycle, patches, seed
 from .authorization import principals
+from .kept import Kept
 from .patches import unimplemented
 from .services import eks, fis, placement_groups, pricing, request, reservations, spot_prices, zonal_shift
 from .stacks import api as stacks
 
-# Costly to render and the same for the life of the process; the body carries neither time nor signature.
-STATIC = {"DescribeInstanceTypes", "DescribeInstanceTypeOfferings"}
-STATIC_ENTRIES = 512
 SERVICES = (reservations, placement_groups, spot_prices, pricing, zonal_shift, eks, fis)
 # REST services name the operation by method and path only.
 OPERATIONS = {"eks": eks.operation, "arc-zonal-shift": zonal_shift.operation, "fis": fis.operation}
@@ -39,7 +37,7 @@ class Account:
         patches.apply()
         self._moto = DomainDispatcherApplication(create_backend_app)
         self._lock = threading.RLock()
-        self._static: dict[tuple[str, str, bytes], errors.Reply] = {}
+        self._kept = Kept()
         self.endpoint = ""
 
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
@@ -63,6 +61,7 @@ class Account:
             return None
         with self._lock:
             lifecycle.advance()
+            self._kept.changed()
             return control.answer(asked)
 
     def refuse(self, asked: request.Request) -> errors.Reply | None:
@@ -82,18 +81,15 @@ class Account:
             return self._ask_moto(asked, environ, body)
         with self._lock:
             lifecycle.advance()
+            self._kept.before(asked)
             for service in SERVICES:
                 if (reply := service.answer(asked)) is not None:
                     return reply
-            if asked.action not in STATIC:
-                return self._ask_moto(asked, environ, body)
-            key = (asked.region, asked.action, body)
-            if key not in self._static and len(self._static) < STATIC_ENTRIES:
+            reply = self._kept.find(asked, body)
+            if reply is None:
                 reply = self._ask_moto(asked, environ, body)
-                if reply.status != 200:
-                    return reply
-                self._static[key] = reply
-            return self._static.get(key) or self._ask_moto(asked, environ, body)
+                self._kept.keep(asked, body, reply)
+            return reply
 
     def _ask_moto(self, asked: request.Request, environ: dict[str, Any], body: bytes) -> errors.Reply:
         environ["wsgi.input"] = io.BytesIO(body)

@@ -1,7 +1,7 @@
 """DescribeInstanceTypes and -Offerings: only what the region sells, in pages.
 
 Stock moto ignores `MaxResults` and lists types of other regions. The answers cost seconds to render and never
-change, so `server` keeps them; see `server.STATIC`.
+change, so they are kept; see `kept.FOREVER`.
 """
 
 from typing import Any
