@@ -7,14 +7,16 @@ use std::future::Future;
 use std::time::Duration;
 
 use anyhow::{Error, Result, bail};
-use tokio::time::{Instant, MissedTickBehavior};
+use tokio::time::{Instant, sleep};
 
 /// How long anything may take. On an idle machine every wait of this crate ends within seconds, and it ends as soon
 /// as what it waits for holds; the rest is for machines that have other things to do.
 pub const PATIENCE: Duration = Duration::from_mins(10);
 
-/// How often the question is asked.
-const ASK_EVERY: Duration = Duration::from_millis(250);
+/// How long it is until the question is asked again: an eighth of what was waited so far, within these bounds. What takes
+/// a minute is not known a moment earlier for being asked four times a second by every behaviour of a suite, and the
+/// answers are most of what an API server with a dozen behaviours would do.
+const ASK_AGAIN: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(1)];
 
 /// Asks `question` until it answers `Ok(Ok(value))`. `Ok(Err(text))` means "not yet" and says what was seen; an
 /// error that [is not passing](is_passing) ends the wait at once.
@@ -30,20 +32,19 @@ pub async fn until_within<T, F>(patience: Duration, what: &str, mut question: im
 where
     F: Future<Output = Result<std::result::Result<T, String>>>,
 {
-    let deadline = Instant::now() + patience;
-    let mut ticks = tokio::time::interval(ASK_EVERY);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let start = Instant::now();
     loop {
-        ticks.tick().await;
         let seen = match question().await {
             Ok(Ok(value)) => return Ok(value),
             Ok(Err(seen)) => seen,
             Err(error) if is_passing(&error) => format!("{error:#}"),
             Err(error) => return Err(error),
         };
-        if Instant::now() >= deadline {
+        if start.elapsed() >= patience {
             bail!("waited {}s for {what}; last seen: {seen}", patience.as_secs());
         }
+        let [soon, late] = ASK_AGAIN;
+        sleep((start.elapsed() / 8).clamp(soon, late)).await;
     }
 }
 
