@@ -62,8 +62,17 @@ fn every_planted_defect_is_found() {
 #[test]
 fn the_histories_that_find_defects_break_no_rule_without_them() {
     let seeds: BTreeSet<u64> = PLANTED.iter().map(|(_, seed, _)| *seed).collect();
+    let launched = AtomicUsize::new(0);
     each(&seeds.into_iter().collect::<Vec<u64>>(), |seed| {
         let outcome = play(*seed, None);
-        assert!(outcome.violations.is_empty(), "seed {seed}: {:?}", outcome.violations);
+        launched.fetch_add(outcome.launched, Ordering::Relaxed);
+        assert!(
+            outcome.violations.is_empty(),
+            "replay with `karpenter-sim run --seed {seed} --shrink 60`: {:?}\n{}",
+            outcome.violations,
+            History::of(*seed)
+        );
     });
+    let launched = launched.into_inner();
+    assert!(launched > 20, "only {launched} instances: too little happens for that to mean anything");
 }
