@@ -5,7 +5,7 @@ use karpenter_model::{CapacityType, Snapshot};
 use karpenter_testkit::{crowd, render};
 
 /// Worlds, unless the environment asks for more.
-const SEEDS: u64 = 200;
+const SEEDS: u64 = 100;
 
 /// Whether `launch` of a plan for `snapshot` has pods that need CPU and pods that need memory.
 fn is_mixed(snapshot: &Snapshot, launch: &karpenter_model::Launch) -> bool {

@@ -13,14 +13,14 @@ use karpenter_testkit::world::{self, Mix};
 use karpenter_testkit::{bought, render, small};
 
 /// Seeds per kind of world, unless the environment asks for more.
-const SEEDS: u64 = 100;
+const SEEDS: u64 = 60;
 /// Worlds per kind that are looked at for an hour.
 const HOURS: u64 = 1;
 
 /// Pods of each world of the corpus that come within an hour, and how often the planner looks: in a debug build every look
 /// at more pods would take seconds.
 const POINTS: usize = 150;
-const LOOKS: u32 = 40;
+const LOOKS: u32 = 24;
 
 type Promises = BTreeMap<PodKey, Target>;
 

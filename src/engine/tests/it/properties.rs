@@ -10,7 +10,7 @@ use karpenter_testkit::world::{self, Mix};
 use karpenter_testkit::{render, small};
 
 /// Seeds per property and kind of world, unless the environment asks for more; a failure names its number.
-const SEEDS: u64 = 100;
+const SEEDS: u64 = 60;
 
 /// Every kind of small world.
 fn worlds() -> impl Iterator<Item = Snapshot> {
