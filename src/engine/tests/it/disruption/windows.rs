@@ -129,7 +129,7 @@ fn field(rng: &mut fastrand::Rng, least: u32, most: u32) -> String {
 #[test]
 fn planner_and_audit_agree_about_random_windows() {
     let mut open = 0;
-    for seed in 0..1_500 {
+    for seed in 0..600 {
         let rng = &mut fastrand::Rng::with_seed(seed);
         let mut schedule = String::new();
         for (least, most) in [(0, 59), (0, 23), (1, 31), (1, 12), (0, 6)] {
@@ -147,5 +147,5 @@ fn planner_and_audit_agree_about_random_windows() {
         assert_eq!(planner, auditor, "seed {seed}: {schedule}for {duration} at {now}");
         open += u32::from(planner);
     }
-    assert!((300..1_200).contains(&open), "{open} of 1500 are open");
+    assert!((120..480).contains(&open), "{open} of 600 are open");
 }
