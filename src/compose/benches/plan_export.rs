@@ -86,6 +86,12 @@ fn objects() -> Vec<Value> {
     let class = json!({"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"});
     let subnets = ["a", "b", "c"]
         .map(|zone| json!({"id": format!("subnet-{zone}"), "zone": format!("us-west-2{zone}")}));
+    let discovery = json!([{"tags": {"karpenter.sh/discovery": "bench"}}]);
+    let amis = ["amd64", "arm64"].map(|architecture| {
+        json!({"id": format!("ami-{architecture}"), "name": architecture, "requirements": [
+            {"key": label::ARCH, "operator": "In", "values": [architecture]},
+        ]})
+    });
     let mut objects = vec![
         json!({
             "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "general", "uid": "pool"},
@@ -96,7 +102,16 @@ fn objects() -> Vec<Value> {
         }),
         json!({
             "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "default", "uid": "class"},
-            "spec": {}, "status": {"subnets": subnets, "conditions": [condition("Ready")]},
+            "spec": {
+                "role": "nodes",
+                "amiSelectorTerms": [{"alias": "al2023@latest"}],
+                "subnetSelectorTerms": discovery,
+                "securityGroupSelectorTerms": discovery,
+            },
+            "status": {
+                "subnets": subnets, "securityGroups": [{"id": "sg-nodes", "name": "nodes"}], "amis": amis,
+                "conditions": [condition("Ready")],
+            },
         }),
     ];
     for number in 0..NODES {
@@ -107,6 +122,10 @@ fn objects() -> Vec<Value> {
         waiting["status"] = json!({"phase": "Pending", "conditions": [
             {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"},
         ]});
+        // Half of them fit the nodes there are, which have room and are all amd64; the others need new ones.
+        if number % 2 == 1 {
+            waiting["spec"]["nodeSelector"] = json!({label::ARCH: "arm64"});
+        }
         objects.push(waiting);
     }
     objects
