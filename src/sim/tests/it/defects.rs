@@ -4,7 +4,9 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use karpenter_sim::{Defect, History, Outcome, run};
+use karpenter_sim::{Defect, History, run};
+
+use crate::swarm::plays_well;
 
 /// Each with a seed that finds it soon; few seeds find all, because each has to be played without a defect too.
 const PLANTED: [(Defect, u64, &str); 19] = [
@@ -29,11 +31,6 @@ const PLANTED: [(Defect, u64, &str); 19] = [
     (Defect::PromisesForgotten, 16, "machines for pods"),
 ];
 
-fn play(seed: u64, defect: Option<Defect>) -> Outcome {
-    let history = History::of(seed);
-    run(&defect.map_or_else(|| history.clone(), |defect| history.clone().with_defect(defect)), false).unwrap()
-}
-
 /// Does something for each of a list, on two threads.
 fn each<T: Sync>(all: &[T], act: impl Fn(&T) + Sync) {
     let next = AtomicUsize::new(0);
@@ -53,7 +50,7 @@ fn every_planted_defect_is_found() {
     let planted: BTreeSet<Defect> = PLANTED.iter().map(|(defect, ..)| *defect).collect();
     assert_eq!(planted, Defect::ALL.into_iter().collect(), "each is planted");
     each(&PLANTED, |(defect, seed, rule)| {
-        let outcome = play(*seed, Some(*defect));
+        let outcome = run(&History::of(*seed).with_defect(*defect), false).unwrap();
         let rules: Vec<&str> = outcome.violations.iter().map(|violation| violation.rule).collect();
         assert!(rules.contains(rule), "{defect:?}: seed {seed} finds {rules:?} instead of `{rule}`");
     });
@@ -64,14 +61,7 @@ fn the_histories_that_find_defects_break_no_rule_without_them() {
     let seeds: BTreeSet<u64> = PLANTED.iter().map(|(_, seed, _)| *seed).collect();
     let launched = AtomicUsize::new(0);
     each(&seeds.into_iter().collect::<Vec<u64>>(), |seed| {
-        let outcome = play(*seed, None);
-        launched.fetch_add(outcome.launched, Ordering::Relaxed);
-        assert!(
-            outcome.violations.is_empty(),
-            "replay with `karpenter-sim run --seed {seed} --shrink 60`: {:?}\n{}",
-            outcome.violations,
-            History::of(*seed)
-        );
+        launched.fetch_add(plays_well(*seed).launched, Ordering::Relaxed);
     });
     let launched = launched.into_inner();
     assert!(launched > 20, "only {launched} instances: too little happens for that to mean anything");
