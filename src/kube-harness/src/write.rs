@@ -53,7 +53,6 @@ pub async fn none<K: Object>(api: &Api<K>) -> Result<bool, Error> {
 /// that another client has created is a conflict.
 pub async fn create<K: Object>(api: &Api<K>, object: &K) -> Result<K, Error> {
     let name = object.meta().name.as_deref().unwrap_or_default();
-    debug_assert!(!name.is_empty(), "a creation without a name cannot be repeated");
     let (params, mut tries) = (PostParams::default(), 0);
     let created = repeated(|| {
         tries += 1;

@@ -307,10 +307,7 @@ impl<'s, 'x, 'c> Search<'s, 'x, 'c> {
                     if let Some(choice) = self.choices.last_mut() {
                         choice.term = Some(term);
                     }
-                    let depth = self.choices.len();
-                    let found = self.descend(slot + 1, from, &narrowed);
-                    debug_assert!(found.is_some() || self.choices.len() == depth, "what was tried is undone");
-                    found
+                    self.descend(slot + 1, from, &narrowed)
                 }),
             };
             if found.is_some() {

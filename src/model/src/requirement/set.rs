@@ -181,13 +181,12 @@ impl Requirements {
     /// Whether every key both sides constrain has a common value. Two sides that both accept absence agree.
     pub fn intersects(&self, incoming: &Self) -> Result<(), Incompatibility> {
         // Walk the smaller side; both are in key order, so the first disagreement is the same.
-        let (few, many) = if self.len() <= incoming.len() { (self, incoming) } else { (incoming, self) };
+        let few = if self.len() <= incoming.len() { self } else { incoming };
         for requirement in few.iter() {
             let key = requirement.key();
             let (Some(existing), Some(asked)) = (self.get(key.as_str()), incoming.get(key.as_str())) else {
                 continue;
             };
-            debug_assert!(many.contains(key.as_str()));
             let both_accept_absence = existing.accepts_absence() && asked.accepts_absence();
             if !both_accept_absence && !existing.intersects(asked) {
                 return Err(Incompatibility::Disjoint {
