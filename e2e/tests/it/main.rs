@@ -17,6 +17,7 @@ mod crds;
 mod failures;
 mod kubelet;
 mod newcomer;
+mod objects;
 mod older;
 mod prerequisites;
 mod scripts;

@@ -11,8 +11,9 @@ use karpenter_e2e::cluster::local::{self, LocalCluster};
 use karpenter_e2e::prepare;
 use karpenter_e2e::world::World;
 
-use super::{Desk, Expected, account, can_run, commands, furnish};
-use crate::behaviours;
+use super::walkthroughs::FIRST_BLOG_ACCOUNT;
+use super::{CLUSTER, Desk, Expected, Options, REGION, account, can_run, commands, furnish};
+use crate::{behaviours, objects};
 
 /// A page, with its parts in the order in which they are followed in one world.
 pub(super) struct Guide {
@@ -192,63 +193,35 @@ pub(super) async fn at_work(name: &str, pages: &[&AtWork]) {
     world.stop().await.expect("everything ends");
 }
 
-/// Follows a guide from a new cluster and a new account on.
-pub(super) async fn follow(guide: &Guide) {
-    if !can_run(guide.page, &["bash", "kubectl"]).await {
+/// Follows guides one after the other, each from a cluster and an account on in which nothing was done yet.
+async fn follow(guides: &[&Guide]) {
+    if !can_run("docs/guides", &["bash", "kubectl"]).await {
         return;
     }
     let account = account().await.expect("the account starts");
     let cluster = LocalCluster::start(local::Options::default()).await.expect("the control plane starts");
-    furnish(&cluster).await.unwrap();
-    let desk = Desk::new(&account, Some(cluster.kubeconfig())).unwrap();
-    for part in guide.parts {
-        let before = part.before.iter().map(|command| (*command).to_owned());
-        let steps = part.sections.iter().flat_map(|section| commands(guide.page, section));
-        let all: Vec<String> = before.chain(steps).collect();
-        desk.follow(&all).await.unwrap();
+    let empty = objects::all(&cluster.client()).await.unwrap().into_keys().collect();
+    for guide in guides {
+        account.control().reset().await.unwrap();
+        account.control().seed(CLUSTER, REGION, &Options::default().kubernetes).await.unwrap();
+        objects::remove_all_but(&cluster.client(), &empty).await.unwrap();
+        furnish(&cluster).await.unwrap();
+        let desk = Desk::new(&account, Some(cluster.kubeconfig())).unwrap();
+        for part in guide.parts {
+            let before = part.before.iter().map(|command| (*command).to_owned());
+            let steps = part.sections.iter().flat_map(|section| commands(guide.page, section));
+            let all: Vec<String> = before.chain(steps).collect();
+            desk.follow(&all).await.unwrap_or_else(|error| panic!("{}: {error:#}", guide.page));
+        }
     }
     cluster.stop().await.unwrap();
     account.stop().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_guide_swap_from_karpenter_is_as_the_page_says() {
-    follow(&SWAP).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_guide_roll_back_is_as_the_page_says() {
-    follow(&ROLL_BACK).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_guide_upgrade_is_as_the_page_says() {
-    follow(&UPGRADE).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_guide_cluster_autoscaler_is_as_the_page_says() {
-    follow(&FROM_CLUSTER_AUTOSCALER).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_guide_from_older_karpenter_is_as_the_page_says() {
-    follow(&FROM_OLDER).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_guide_terraform_aws_eks_is_as_the_page_says() {
-    follow(&TERRAFORM).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_guide_gate_your_pipeline_is_as_the_page_says() {
-    follow(&GATE).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_guide_first_cluster_is_as_the_page_says() {
-    follow(&FIRST_CLUSTER).await;
+async fn the_guides_are_as_their_pages_say() {
+    let guides: Vec<&Guide> = GUIDES.iter().chain([&FIRST_BLOG_ACCOUNT]).collect();
+    follow(&guides).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
