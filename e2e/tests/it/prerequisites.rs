@@ -8,10 +8,11 @@ mod inventory;
 mod submodule;
 mod terraform;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use karpenter_aws_api::Tags;
 use karpenter_aws_api::iam::RoleSpec;
 use karpenter_aws_sdk as sdk;
+use karpenter_e2e::account::control::Seeded;
 use karpenter_e2e::account::moto::{MotoAccount, Options};
 use karpenter_e2e::command_line::{self, AwsEnvironment};
 
@@ -34,6 +35,20 @@ impl Fresh {
             cluster: cluster.to_owned(),
         };
         Ok(Self { account, environment })
+    }
+
+    /// As if the account were a new one, with this cluster.
+    async fn renew(&mut self, cluster: &str) -> Result<Seeded> {
+        cluster.clone_into(&mut self.environment.cluster);
+        self.account.control().reset().await?;
+        self.account.control().seed(cluster, REGION, &Options::default().kubernetes).await
+    }
+
+    /// What `karpenter bootstrap apply` makes of the account with these roles and flags.
+    async fn reference(&self, roles: &[&str], flags: &[&str]) -> Result<inventory::Inventory> {
+        self.make_roles(roles).await?;
+        self.bootstrap(&[&["apply"], flags].concat(), 0).await?;
+        self.inventory().await
     }
 
     /// Runs `karpenter bootstrap` to its end and expects this exit code.
@@ -70,14 +85,4 @@ impl Fresh {
     async fn inventory(&self) -> Result<inventory::Inventory> {
         inventory::read(&self.environment).await
     }
-}
-
-/// What `karpenter bootstrap apply` makes of an account with these roles and flags.
-async fn reference(cluster: &str, roles: &[&str], flags: &[&str]) -> Result<inventory::Inventory> {
-    let fresh = Fresh::start(cluster).await?;
-    fresh.make_roles(roles).await?;
-    fresh.bootstrap(&[&["apply"], flags].concat(), 0).await?;
-    let found = fresh.inventory().await?;
-    fresh.account.stop().await.context("stop the reference account")?;
-    Ok(found)
 }

@@ -1,11 +1,11 @@
 //! The CloudFormation template: linted, deployed, compared, changed, deleted.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use karpenter_e2e::account::control::Fault;
 use karpenter_e2e::prepare::cache;
 
 use super::inventory::python;
-use super::{Fresh, REGION, reference};
+use super::{Fresh, REGION};
 
 const STACK: &str = "Karpenter";
 /// Exit code of `plan` when there is something to do.
@@ -23,9 +23,10 @@ async fn deploy(fresh: &Fresh, arguments: &[&str]) -> Result<String> {
 }
 
 /// Plans, applies, compares, applies again, changes one setting and destroys, all through `--via cloudformation`.
-async fn live(cluster: &str, roles: &[&str], flags: &[&str]) -> Result<()> {
-    let expected = reference(cluster, roles, flags).await?;
-    let fresh = Fresh::start(cluster).await?;
+async fn live(fresh: &mut Fresh, cluster: &str, roles: &[&str], flags: &[&str]) -> Result<()> {
+    fresh.renew(cluster).await?;
+    let expected = fresh.reference(roles, flags).await?;
+    fresh.renew(cluster).await?;
     fresh.make_roles(roles).await?;
     let before = fresh.inventory().await?;
     let with = |action: &'static str, more: &[&'static str]| -> Vec<String> {
@@ -66,16 +67,12 @@ async fn live(cluster: &str, roles: &[&str], flags: &[&str]) -> Result<()> {
     ensure!(differences.is_empty(), "before | after the stack\n{}", differences.join("\n"));
     let text = run(with("destroy", &[]), 0).await?;
     ensure!(text.contains("nothing to do"), "{text}");
-    fresh.account.stop().await.context("stop the account")
+    Ok(())
 }
 
+/// A plain stack, one with every option, and one for the longest name that a cluster can have.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plain_stack_is_what_bootstrap_makes() {
-    live("plain", &[], &[]).await.unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_stack_with_every_option_is_what_bootstrap_makes() {
+async fn a_stack_is_what_bootstrap_makes() {
     let key = "arn:aws:kms:us-west-2:123456789012:key/11111111-2222-3333-4444-555555555555";
     let flags = [
         "--iam-path",
@@ -99,19 +96,23 @@ async fn a_stack_with_every_option_is_what_bootstrap_makes() {
         "--extra-ssm-parameter",
         "arn:aws:ssm:us-west-2:123456789012:parameter/ami",
     ];
-    live("options", &["gpu-nodes", "windows-nodes"], &flags).await.unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_stack_for_the_longest_cluster_name_is_what_bootstrap_makes() {
-    live(&"c".repeat(100), &[], &[]).await.unwrap();
+    let longest = "c".repeat(100);
+    let cases: [(&str, &[&str], &[&str]); 3] =
+        [("plain", &[], &[]), ("options", &["gpu-nodes", "windows-nodes"], &flags), (&longest, &[], &[])];
+    let mut fresh = Fresh::start("plain").await.unwrap();
+    for (cluster, roles, flags) in cases {
+        let lived = live(&mut fresh, cluster, roles, flags).await;
+        lived.unwrap_or_else(|error| panic!("cluster {cluster}, flags {flags:?}: {error:#}"));
+    }
+    fresh.account.stop().await.unwrap();
 }
 
 /// By people who deploy it with tools of their own, and the parameters that `render` prints.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_template_deployed_by_other_tools_is_what_bootstrap_makes() {
-    let expected = reference("tools", &[], &[]).await.unwrap().with_what_cloudformation_can();
-    let fresh = Fresh::start("tools").await.unwrap();
+    let mut fresh = Fresh::start("tools").await.unwrap();
+    let expected = fresh.reference(&[], &[]).await.unwrap().with_what_cloudformation_can();
+    fresh.renew("tools").await.unwrap();
     let printed = fresh.bootstrap(&["render", "cloudformation-parameters"], 0).await.unwrap();
     let mut parameters: Vec<&str> = printed.lines().collect();
     parameters.push("SpotServiceLinkedRole=true");

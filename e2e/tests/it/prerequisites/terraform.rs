@@ -12,7 +12,7 @@ use tokio::process::Command;
 
 use crate::skipped::skip;
 
-use super::{Fresh, MotoAccount, Options, REGION, reference};
+use super::{Fresh, MotoAccount, Options, REGION};
 
 /// Several Terraforms, with a provider and emulators each, would starve each other.
 static ONE_AT_A_TIME: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
@@ -219,8 +219,9 @@ output "karpenter" {{
 async fn live(cluster: &str, roles: &[&str], flags: &[&str], variables: &str) -> Result<()> {
     let folder = folder();
     copy_module(folder.path())?;
-    let fresh = Fresh::start(cluster).await?;
-    let seeded = fresh.account.seeded().context("the account was seeded")?;
+    let mut fresh = Fresh::start(cluster).await?;
+    let expected = fresh.reference(roles, flags).await?;
+    let seeded = fresh.renew(cluster).await?;
     let group = seeded.cluster_security_group.clone().context("the cluster has a security group")?;
     let variables = format!(
         "  subnet_ids = {:?}\n  security_group_id = {group:?}\n  create_spot_service_linked_role = true\n{variables}",
@@ -231,7 +232,6 @@ async fn live(cluster: &str, roles: &[&str], flags: &[&str], variables: &str) ->
     let Some(workspace) = Workspace::init(&name, folder.path()).await? else { return Ok(()) };
     fresh.make_roles(roles).await?;
     let before = fresh.inventory().await?;
-    let expected = reference(cluster, roles, flags).await?;
 
     workspace.run(&["apply", "-auto-approve", "-no-color", "-input=false"]).await?;
     let differences = expected.differences(&fresh.inventory().await?);
