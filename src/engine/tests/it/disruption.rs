@@ -1,5 +1,6 @@
 //! Disruption from outside: golden scenarios, each of which must pass the audit.
 
+mod alternation;
 mod brakes;
 mod budgets;
 mod buffers;

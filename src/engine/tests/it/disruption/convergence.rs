@@ -23,7 +23,7 @@ fn running(snapshot: &Snapshot) -> BTreeSet<PodKey> {
 }
 
 /// The machine `launch` becomes when it is bought the cheapest way.
-fn bought(launch: &Launch, name: &str, snapshot: &Snapshot) -> Node {
+pub(super) fn bought(launch: &Launch, name: &str, snapshot: &Snapshot) -> Node {
     let types = &snapshot.instance_types[&launch.pool];
     let cheapest = launch.cheapest.as_ref();
     let wanted = cheapest.map(|offering| &offering.instance_type);
@@ -73,7 +73,7 @@ fn bought(launch: &Launch, name: &str, snapshot: &Snapshot) -> Node {
 }
 
 /// `snapshot` once `commands` have been carried out; new machines are named after `step`.
-fn carried_out(snapshot: &Snapshot, commands: &[Command], step: usize) -> Snapshot {
+pub(super) fn carried_out(snapshot: &Snapshot, commands: &[Command], step: usize) -> Snapshot {
     let mut after = snapshot.clone();
     let gone: BTreeSet<&NodeId> = commands.iter().flat_map(Command::nodes).collect();
     let leaving = snapshot.nodes.iter().filter(|node| gone.contains(&node.id));
