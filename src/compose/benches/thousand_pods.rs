@@ -1,5 +1,6 @@
 //! How long a thousand pods wait for machines that take five seconds to boot, on a clock:
-//! `cargo bench -p karpenter-compose --features demo --bench thousand_pods` prints the figure of docs/performance.md.
+//! `cargo bench -p karpenter-compose --features demo --bench thousand_pods` prints the figure of docs/performance.md,
+//! with `-- 20000` that of so many pods.
 //!
 //! Everything is in one process and counted: API server, scheduler, kubelets and account in memory, and the controller.
 
@@ -12,18 +13,23 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 
-/// What the demonstration promises.
+/// What the demonstration promises for a thousand pods.
 const BAR: Duration = Duration::from_secs(30);
+/// What is promised for up to twenty thousand.
+const BAR_OF_MANY: Duration = Duration::from_mins(1);
 
 fn main() -> Result<()> {
+    // Cargo adds `--bench`.
+    let pods = std::env::args().find_map(|word| word.parse().ok()).unwrap_or(1_000);
     let runtime = tokio::runtime::Runtime::new()?;
-    let crowd = runtime.block_on(crowd::run(1_000))?;
+    let crowd = runtime.block_on(crowd::run(pods))?;
     println!(
-        "1,000 pods ran {:.1} s after their creation, on {} machines that boot in {} s",
+        "{pods} pods ran {:.1} s after their creation, on {} machines that boot in {} s",
         crowd.took.as_secs_f64(),
         crowd.instances,
         crowd::BOOT.as_secs()
     );
-    ensure!(crowd.took <= BAR, "the bar is {} s", BAR.as_secs());
+    let bar = if pods > 1_000 { BAR_OF_MANY } else { BAR };
+    ensure!(crowd.took <= bar, "the bar is {} s", bar.as_secs());
     Ok(())
 }

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) const CLUSTER: &str = "demo";
 /// From launch until EC2 calls an instance running.
 pub(crate) const BOOT: Duration = Duration::from_secs(5);
-/// How often the pods are counted.
+/// How often the pods are counted, for each thousand of them: reading them all is work for the same cores.
 const LOOK: Duration = Duration::from_millis(100);
 /// When it is called broken.
 const PATIENCE: Duration = Duration::from_mins(5);
@@ -120,7 +120,7 @@ async fn until_running(playground: &Playground, pods: usize) -> Result<()> {
             if all.iter().filter(running).count() == pods {
                 return Ok(());
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(LOOK * u32::try_from(pods.div_ceil(1_000)).unwrap_or(u32::MAX)).await;
         }
     };
     tokio::time::timeout(PATIENCE, wait).await.context("the pods did not run in time")?
