@@ -54,7 +54,7 @@ fn is_kept(snapshot: &Snapshot, target: &Target, place: Option<&Target>) -> bool
 }
 
 /// Whether `target` means `node`.
-fn names(node: &Node, target: &Target) -> bool {
+pub(crate) fn names(node: &Node, target: &Target) -> bool {
     match target {
         Target::Claim(name) => node.claim.as_ref().is_some_and(|claim| claim.name == *name),
         Target::Node(name) => node.name.as_ref() == Some(name),

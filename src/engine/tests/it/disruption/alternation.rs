@@ -8,10 +8,11 @@ use fastrand::Rng;
 use jiff::SignedDuration;
 use karpenter_engine::disrupt::{Memory, Standing, decide};
 use karpenter_engine::plan;
-use karpenter_model::{Command, Node, Pod, PodKey, Snapshot, Target};
+use karpenter_model::{Command, Pod, PodKey, Snapshot, Target};
 use karpenter_testkit::snapshot;
 
 use super::convergence::{bought, carried_out};
+use crate::promises::names;
 
 const HOURS: u32 = 100;
 /// Between two looks, and between two changes of the pods.
@@ -80,9 +81,8 @@ impl Cluster {
         for (key, target) in places {
             let Some(at) = self.world.pending.iter().position(|pod| pod.key == key) else { continue };
             let pod = self.world.pending.remove(at);
-            let is_target =
-                |node: &&mut Arc<Node>| node.name.clone().map(Target::Node).as_ref() == Some(&target);
-            let node = self.world.nodes.iter_mut().find(is_target).expect("the place exists");
+            let node = self.world.nodes.iter_mut().find(|node| names(node, &target));
+            let node = node.expect("the place exists");
             let bound = Pod { node_name: node.name.clone(), unschedulable: false, ..(*pod).clone() };
             Arc::make_mut(node).pods.push(Arc::new(bound));
         }

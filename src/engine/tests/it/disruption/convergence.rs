@@ -9,9 +9,11 @@ use karpenter_engine::disrupt::{Memory, Standing, decide};
 use karpenter_model::names::label;
 use karpenter_model::{
     Claim, Command, Condition, ConditionStatus, ConditionType, DisruptionReason, Launch, Node, NodeId, Pod,
-    PodKey, Snapshot, Target,
+    PodKey, Snapshot,
 };
 use karpenter_testkit::disruptable;
+
+use crate::promises::names;
 
 /// More steps than any of the generated clusters needs.
 const STEPS: usize = 20;
@@ -88,9 +90,7 @@ pub(super) fn carried_out(snapshot: &Snapshot, commands: &[Command], step: usize
         after.nodes.push(Arc::new(node));
     }
     for nomination in commands.iter().flat_map(|command| &command.nominations) {
-        let is_target =
-            |node: &&mut Arc<Node>| node.name.clone().map(Target::Node).as_ref() == Some(&nomination.target);
-        let node = after.nodes.iter_mut().find(is_target);
+        let node = after.nodes.iter_mut().find(|node| names(node, &nomination.target));
         let pod = homeless.iter().find(|pod| pod.key == nomination.pod);
         if let (Some(node), Some(pod)) = (node, pod) {
             Arc::make_mut(node).pods.push(Arc::clone(pod));
