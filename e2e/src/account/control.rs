@@ -294,6 +294,12 @@ impl Control {
             .with_context(|| format!("seed the account for cluster `{cluster}`"))
     }
 
+    /// As if the account were another one, which has this EKS cluster and nothing else.
+    pub async fn renew(&self, cluster: &str, region: &str, kubernetes: &str) -> Result<Seeded> {
+        self.reset().await?;
+        self.seed(cluster, region, kubernetes).await
+    }
+
     /// Adds a rule about capacity.
     pub async fn limit_capacity(&self, rule: &CapacityRule) -> Result<()> {
         self.post("capacity", rule).await

@@ -40,8 +40,7 @@ impl Fresh {
     /// As if the account were a new one, with this cluster.
     async fn renew(&mut self, cluster: &str) -> Result<Seeded> {
         cluster.clone_into(&mut self.environment.cluster);
-        self.account.control().reset().await?;
-        self.account.control().seed(cluster, REGION, &Options::default().kubernetes).await
+        self.account.control().renew(cluster, REGION, &Options::default().kubernetes).await
     }
 
     /// What `karpenter bootstrap apply` makes of the account with these roles and flags.

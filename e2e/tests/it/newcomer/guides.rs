@@ -202,8 +202,7 @@ async fn follow(guides: &[&Guide]) {
     let cluster = LocalCluster::start(local::Options::default()).await.expect("the control plane starts");
     let empty = objects::all(&cluster.client()).await.unwrap().into_keys().collect();
     for guide in guides {
-        account.control().reset().await.unwrap();
-        account.control().seed(CLUSTER, REGION, &Options::default().kubernetes).await.unwrap();
+        account.control().renew(CLUSTER, REGION, &Options::default().kubernetes).await.unwrap();
         objects::remove_all_but(&cluster.client(), &empty).await.unwrap();
         furnish(&cluster).await.unwrap();
         let desk = Desk::new(&account, Some(cluster.kubeconfig())).unwrap();
