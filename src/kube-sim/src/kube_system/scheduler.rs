@@ -128,8 +128,8 @@ impl Scheduler {
         self.changes.all += u64::from(!names.is_empty());
         for name in names {
             let place = self.candidates.binary_search_by(|one| one.name.as_str().cmp(&name));
-            let node = cluster.node(&name).filter(|node| !object::is_deleting(node));
-            let now = node.map(|node| Candidate::of(node, cluster.pods.on_node(&name)));
+            // One that is being deleted as well: only taints keep pods off it, and its own pods count for those that spread.
+            let now = cluster.node(&name).map(|node| Candidate::of(node, cluster.pods.on_node(&name)));
             let before = place.ok().map(|index| &self.candidates[index]);
             let opens =
                 now.as_ref().is_some_and(|now| before.is_none_or(|before| now.offers_more_than(before)));

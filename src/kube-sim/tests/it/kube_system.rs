@@ -201,6 +201,29 @@ async fn the_scheduler_respects_taints_selectors_affinity_and_spread() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn pods_on_a_node_that_is_being_deleted_count_for_those_that_spread() {
+    let world = World::new();
+    for (name, zone) in [("a", "z1"), ("b", "z2"), ("c", "z2")] {
+        world.node(name, zone, json!([])).await;
+    }
+    let full = Patch::Merge(json!({"status": {"allocatable": {"cpu": "500m"}}}));
+    world.nodes().patch_status("c", &PatchParams::default(), &full).await.expect("patched");
+    let by_zone = json!({"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone",
+        "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {"app": "web"}}}]});
+    world.deployment(2, by_zone).await;
+    settle().await;
+    assert_eq!(world.placements().await, ["a", "b"]);
+    let taint = json!([{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]);
+    let drained = json!({"metadata": {"finalizers": ["example.com/drain"]}, "spec": {"taints": taint}});
+    world.nodes().patch("b", &PatchParams::default(), &Patch::Merge(drained)).await.expect("patched");
+    world.nodes().delete("b", &DeleteParams::default()).await.expect("deleted");
+    let more = Patch::Merge(json!({"spec": {"replicas": 3}}));
+    world.api::<Deployment>().patch("web", &PatchParams::default(), &more).await.expect("patched");
+    settle().await;
+    assert_eq!(world.placements().await, ["a", "a", "b"], "one in each zone, so the next may go to either");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_node_that_a_pod_names_is_tried_first_and_its_room_is_kept() {
     let world = World::new();
     world.deployment(2, json!({"nodeSelector": {"kubernetes.io/hostname": "a"}})).await;
