@@ -18,7 +18,7 @@ use karpenter_aws_controllers::{AwsContext, MetricsObserver};
 use karpenter_cloud::Provider;
 use karpenter_controllers::definitions;
 use karpenter_controllers::explain;
-use karpenter_controllers::{Context, Explanations, Settings, View, Watching};
+use karpenter_controllers::{Context, Explanations, Following, Settings, View, Watching};
 use karpenter_kube_harness::leader::{self, Candidate};
 use karpenter_kube_harness::server::{self, Listen, Readiness};
 use karpenter_kube_harness::{memory, watchdog};
@@ -86,6 +86,7 @@ pub async fn run(parts: Parts, shutdown: CancellationToken) -> Result<()> {
         explanations: explanations.clone(),
     };
 
+    let _following = Following::of(&common.view);
     let readiness = Readiness::default();
     let view = Arc::clone(&common.view);
     readiness.waits_for(move || view.awaited());

@@ -35,4 +35,4 @@ pub use rbac::{lease_rbac, optional_rbac, rbac};
 pub use run::watching::Watching;
 pub use run::{RunError, joined, lead, run};
 pub use settings::Settings;
-pub use view::View;
+pub use view::{Following, View};

@@ -40,7 +40,7 @@ pub use class::Class;
 pub use follow::Followed;
 pub use load::Unread;
 pub(crate) use overlay::Unevaluated;
-pub use wake::{Conditioned, PodSeen, StatusSeen, Subscribers};
+pub use wake::{Conditioned, Following, PodSeen, StatusSeen, Subscribers};
 
 use karpenter_kube_harness::watch::Troubles;
 

@@ -43,7 +43,7 @@ pub struct Outcome {
 /// Plays a history. With `print`, the trace goes to standard output line by line.
 pub fn run(history: &History, print: bool) -> Result<Outcome> {
     let history = Arc::new(history.clone());
-    alone(history.seed, move || async move { play_through(&history, print).await })
+    alone(history.seed, move || async move { play_through(&history, Trace::new(print)).await })
 }
 
 /// Does something on a thread and a paused clock of its own: what libraries keep for a thread must not depend on what ran
@@ -65,9 +65,8 @@ pub(crate) fn alone<T: Send + 'static, F: Future<Output = Result<T>>>(
     running.join().map_err(|_| anyhow::anyhow!("the simulation itself has panicked"))?
 }
 
-async fn play_through(history: &Arc<History>, print: bool) -> Result<Outcome> {
+async fn play_through(history: &Arc<History>, trace: Trace) -> Result<Outcome> {
     let began = tokio::time::Instant::now();
-    let trace = Trace::new(print);
     let world = Arc::new(World::new(history, trace.clone()).await?);
     let (mut tasks, stop) = (JoinSet::new(), CancellationToken::new());
     world.spawn(&mut tasks, &stop);
@@ -117,5 +116,24 @@ async fn settle(world: &World) {
                 return;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A swarm plays thousands of histories in one process. All that leads to the world leads to the trace.
+    #[test]
+    fn a_run_leaves_nothing_behind() {
+        let history = Arc::new(History::quiet(0, Duration::from_mins(1)));
+        let played = alone(history.seed, move || async move {
+            let trace = Trace::new(false);
+            play_through(&history, trace.clone()).await?;
+            Ok(trace)
+        });
+        let trace = played.unwrap();
+        assert!(trace.lines() > 100, "a controller has run");
+        assert_eq!(trace.holders(), 1);
     }
 }

@@ -51,6 +51,12 @@ impl Trace {
         }
     }
 
+    /// How many clones there are, this one included.
+    #[cfg(test)]
+    pub(crate) fn holders(&self) -> usize {
+        Arc::strong_count(&self.state)
+    }
+
     /// Hash of all lines so far: 16 hexadecimal digits.
     pub(crate) fn hash(&self) -> String {
         let digest = self.lock().hash.clone().finalize();

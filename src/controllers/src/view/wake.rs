@@ -9,6 +9,8 @@ use kube::api::DynamicObject;
 
 use karpenter_kube_harness::queue::Queue;
 
+use super::View;
+
 /// What a watch said about a pod, in terms of before and after.
 #[derive(Clone, Debug)]
 pub enum PodSeen {
@@ -107,7 +109,29 @@ pub struct Subscribers {
     specs: Mutex<Vec<SpecListener>>,
 }
 
+/// Makes a view forget its subscribers when it is dropped: most of them hold the view that holds them.
+pub struct Following(Arc<View>);
+
+impl Following {
+    /// To be held as long as the process uses `view`.
+    pub fn of(view: &Arc<View>) -> Self {
+        Self(Arc::clone(view))
+    }
+}
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        self.0.subscribers().forget_all();
+    }
+}
+
 impl Subscribers {
+    fn forget_all(&self) {
+        let Self { claims, nodes, pools, buffers, pods, raw_pods, statuses, specs } = self;
+        drop((take(claims), take(nodes), take(pools), take(buffers)));
+        drop((take(pods), take(raw_pods), take(statuses), take(specs)));
+    }
+
     /// Asks for a pass over every claim that changes, or whose Node or pool does.
     pub fn claims(&self, queue: Queue<ClaimName>) {
         self.claims.lock().unwrap_or_else(PoisonError::into_inner).push(queue);
@@ -197,4 +221,9 @@ impl Subscribers {
             listener(seen);
         }
     }
+}
+
+/// Taken out before they are dropped, which may end more than one view holds.
+fn take<T>(followers: &Mutex<Vec<T>>) -> Vec<T> {
+    std::mem::take(&mut *followers.lock().unwrap_or_else(PoisonError::into_inner))
 }
