@@ -19,7 +19,7 @@ pub(super) fn unfinished(scene: &Scene) -> Unfinished {
     let mut missing = Unfinished::new();
     for pod in scene.pods.values() {
         if text(pod, "/status/phase") != "Running" || object::is_deleting(pod) {
-            missing.push(format!("pod {} does not run", object::name(pod)));
+            missing.push(format!("pod {} does not run{}", object::name(pod), said_of(pod)));
         }
     }
     for instance in scene.alive().filter(|instance| scene.claim(claim_of(instance)).is_none()) {
@@ -60,4 +60,11 @@ fn is_blocked(scene: &Scene, object: &Value) -> bool {
 
 fn is_empty(scene: &Scene, node: &Value) -> bool {
     scene.pods_on(object::name(node)).next().is_none()
+}
+
+/// What the scheduler said of a pod that it found no place for.
+fn said_of(pod: &Value) -> String {
+    let mut conditions = object::list(pod, "/status/conditions").iter();
+    let message = conditions.find_map(|one| (one["type"] == "PodScheduled").then(|| text(one, "/message")));
+    message.filter(|message| !message.is_empty()).map_or_else(String::new, |message| format!(": {message}"))
 }
