@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use karpenter_sim::{Defect, History, run};
 
+use crate::each;
 use crate::swarm::plays_well;
 
 /// Each with a seed that finds it soon; few seeds find all, because each has to be played without a defect too.
@@ -30,20 +31,6 @@ const PLANTED: [(Defect, u64, &str); 19] = [
     (Defect::OneBudgetSeen, 287, "node that cannot drain"),
     (Defect::PromisesForgotten, 16, "machines for pods"),
 ];
-
-/// Does something for each of a list, on two threads.
-fn each<T: Sync>(all: &[T], act: impl Fn(&T) + Sync) {
-    let next = AtomicUsize::new(0);
-    std::thread::scope(|scope| {
-        for _ in 0..2 {
-            scope.spawn(|| {
-                while let Some(one) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    act(one);
-                }
-            });
-        }
-    });
-}
 
 #[test]
 fn every_planted_defect_is_found() {

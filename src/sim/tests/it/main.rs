@@ -7,3 +7,19 @@ mod foresight;
 mod repeat;
 mod swarm;
 mod week;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Does something for each of a list, on two threads.
+fn each<T: Sync>(all: &[T], act: impl Fn(&T) + Sync) {
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while let Some(one) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    act(one);
+                }
+            });
+        }
+    });
+}
