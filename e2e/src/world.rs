@@ -368,17 +368,13 @@ impl World {
     }
 
     /// What `karpenter explain` says. A controller in the cluster is found as users find it, by its Lease and through the
-    /// API server; one on this machine has no pod.
+    /// API server; one on this machine has no pod, and one without an election no Lease.
     pub async fn explain(&self, question: &str) -> Result<(i32, String)> {
-        match self.controller {
-            Controller::Process(_) => {
-                self.karpenter(&["explain", question, "--endpoint", &self.metrics_endpoint()?]).await
-            }
-            Controller::Chart(_) => {
-                let arguments = ["explain", question, "--leader-election-namespace", NAMESPACE];
-                command_line::run_at(self.kubeconfig(), &arguments).await
-            }
+        if matches!(self.controller, Controller::Chart(_)) && self.election {
+            let arguments = ["explain", question, "--leader-election-namespace", NAMESPACE];
+            return command_line::run_at(self.kubeconfig(), &arguments).await;
         }
+        self.karpenter(&["explain", question, "--endpoint", &self.metrics_endpoint()?]).await
     }
 
     /// The administrator's kubeconfig.

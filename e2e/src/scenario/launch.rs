@@ -2,7 +2,8 @@
 //!
 //! 1. bootstrap, controller, NodePool and EC2NodeClass as in the README;
 //! 2. `inflate` at 1, then at 10: every pod runs, on nodes that become exactly what the specification says;
-//! 3. `inflate` at 0: no claim, node, finalizer or instance is left.
+//! 3. the controller answers questions, found as users find it;
+//! 4. `inflate` at 0: no claim, node, finalizer or instance is left.
 
 use std::collections::BTreeMap;
 
@@ -13,6 +14,7 @@ use karpenter_aws_api::ec2::Instance;
 use karpenter_model::names;
 use kube::ResourceExt;
 
+use super::explained::explained;
 use super::facts::{all_running, claims, instance_of, instances, label, nodes, nothing_left, pods, scale};
 use crate::manifests;
 use crate::wait;
@@ -47,6 +49,8 @@ pub async fn play(world: &World) -> Result<()> {
     all_running(world, 10).await?;
     // A pod may run on a node before the controller has seen that the node is complete, and may move once more.
     wait::settles("machines as specified", || check_machines(world)).await?;
+    let node = nodes(world).await?.first().map(ResourceExt::name_any).context("there is no node")?;
+    explained(world, &format!("node/{node}"), &[&node]).await?;
 
     scale(world, 0).await?;
     nothing_left(world).await
