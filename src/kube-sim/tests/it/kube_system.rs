@@ -95,6 +95,12 @@ impl World {
     }
 }
 
+/// What pods of a deployment have that spread over zones.
+fn by_zone() -> Value {
+    json!({"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone",
+        "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {"app": "web"}}}]})
+}
+
 async fn settle() {
     tokio::time::sleep(Duration::from_secs(5)).await;
 }
@@ -173,15 +179,13 @@ async fn the_scheduler_respects_taints_selectors_affinity_and_spread() {
     let by_host =
         json!([{"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": "kubernetes.io/hostname"}]);
     let required = |kind: &str, terms: &Value| json!({"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": terms}}});
-    let by_zone = json!({"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone",
-        "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {"app": "web"}}}]});
     let cases = [
         (json!({}), ["", "b", "c"].as_slice(), "one core each on free nodes of one core"),
         (toleration, &["a", "b", "c"], "tolerated"),
         (json!({"nodeSelector": {"kubernetes.io/hostname": "c"}}), &["", "", "c"], "selected"),
         (required("podAntiAffinity", &by_host), &["", "b", "c"], "one per host"),
         (required("podAffinity", &by_host), &["", "", "b"], "together with the first"),
-        (by_zone, &["", "b", "c"], "spread over the zones"),
+        (by_zone(), &["", "b", "c"], "spread over the zones"),
     ];
     for (spec, expected, why) in cases {
         let world = World::new();
@@ -208,9 +212,7 @@ async fn pods_on_a_node_that_is_being_deleted_count_for_those_that_spread() {
     }
     let full = Patch::Merge(json!({"status": {"allocatable": {"cpu": "500m"}}}));
     world.nodes().patch_status("c", &PatchParams::default(), &full).await.expect("patched");
-    let by_zone = json!({"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone",
-        "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {"app": "web"}}}]});
-    world.deployment(2, by_zone).await;
+    world.deployment(2, by_zone()).await;
     settle().await;
     assert_eq!(world.placements().await, ["a", "b"]);
     let taint = json!([{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]);

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use karpenter_kube_sim::apiserver::object::{self, text};
-use karpenter_model::names::label;
+use karpenter_model::names::{condition, label};
 use serde_json::Value;
 
 use super::candidates::stays;
@@ -65,6 +65,7 @@ fn is_empty(scene: &Scene, node: &Value) -> bool {
 /// What the scheduler said of a pod that it found no place for.
 fn said_of(pod: &Value) -> String {
     let mut conditions = object::list(pod, "/status/conditions").iter();
-    let message = conditions.find_map(|one| (one["type"] == "PodScheduled").then(|| text(one, "/message")));
+    let message =
+        conditions.find_map(|one| (one["type"] == condition::POD_SCHEDULED).then(|| text(one, "/message")));
     message.filter(|message| !message.is_empty()).map_or_else(String::new, |message| format!(": {message}"))
 }
