@@ -3,7 +3,7 @@
 //! | variant | what it is | needs |
 //! |---|---|---|
 //! | [`moto`] | the launcher of `localstack/`, a process on loopback, or on the address pods reach | Python |
-//! | [`localstack`] | `LocalStack`'s container with the same inside | Docker |
+//! | [`localstack`] | `LocalStack`'s container with the same inside, reached at such an address | Docker |
 //! | [`endpoint`] | an emulator that runs already | its URL |
 //!
 //! All give an endpoint URL for `AWS_ENDPOINT_URL`; any credentials are accepted. Only ours have
@@ -18,6 +18,7 @@ mod seeding;
 
 pub use control::{Control, Seeded};
 
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
@@ -30,8 +31,8 @@ use crate::engine::Engine;
 pub enum Choice {
     /// The launcher, as a process.
     Moto(moto::Options),
-    /// The container.
-    LocalStack,
+    /// The container, reached at this address of this machine.
+    LocalStack(Ipv4Addr),
     /// An emulator at this URL.
     Endpoint(String),
 }
@@ -52,9 +53,9 @@ impl Account {
     pub async fn start(choice: Choice, engine: Option<&Arc<Engine>>) -> Result<Self> {
         Ok(match choice {
             Choice::Moto(options) => Self::Moto(moto::MotoAccount::start(options).await?),
-            Choice::LocalStack => {
-                let engine = engine.context("LocalStack needs a Docker engine")?;
-                Self::LocalStack(localstack::LocalStackAccount::start(Arc::clone(engine)).await?)
+            Choice::LocalStack(host) => {
+                let engine = Arc::clone(engine.context("LocalStack needs a Docker engine")?);
+                Self::LocalStack(localstack::LocalStackAccount::start(engine, host).await?)
             }
             Choice::Endpoint(url) => Self::Endpoint(endpoint::EndpointAccount::connect(&url).await?),
         })

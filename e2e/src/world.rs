@@ -461,26 +461,33 @@ fn role() -> String {
     format!("{CLUSTER_NAME}-karpenter")
 }
 
-/// A cluster with nodes for pods, and an account that these pods reach: it listens on the address that the cluster's
-/// containers know this machine under, so the cluster comes first. Not on every address: the account answers all who
-/// ask, and only containers of this machine are behind that one.
+/// A cluster with nodes for pods, and an account that these pods reach: at the address that the cluster's containers know
+/// this machine under, so the cluster comes first. Not at every address: the account answers all who ask, and only
+/// containers of this machine are behind that one.
 async fn for_pods(
     cluster: cluster::Choice,
     account: account::Choice,
     engine: Option<&Arc<Engine>>,
 ) -> Result<(Cluster, Account)> {
-    let (cluster::Choice::Kind(_), account::Choice::Moto(options), Some(engine)) =
-        (&cluster, account, engine)
+    let (cluster::Choice::Kind(_), account::Choice::Moto(_) | account::Choice::LocalStack(_), Some(engine)) =
+        (&cluster, &account, engine)
     else {
         bail!(
             "a controller in the cluster needs nodes for its pods and an account with EKS that pods reach; choose \
-             cluster `kind` and account `moto`"
+             cluster `kind` and account `moto` or `localstack`"
         );
     };
     let cluster = Cluster::start(cluster, Some(engine)).await?;
     let account = async {
         let host = engine.gateway().await?;
-        Account::start(account::Choice::Moto(account::moto::Options { host, ..options }), None)
+        let account = match account {
+            account::Choice::Moto(options) => {
+                account::Choice::Moto(account::moto::Options { host, ..options })
+            }
+            account::Choice::LocalStack(_) => account::Choice::LocalStack(host),
+            account::Choice::Endpoint(_) => account,
+        };
+        Account::start(account, Some(engine))
             .await
             .with_context(|| format!("start the account on {host}, where pods reach it"))
     };
@@ -497,7 +504,7 @@ async fn for_pods(
 async fn engine_for(options: &Options) -> Result<Option<Arc<Engine>>> {
     static SHARED: tokio::sync::Mutex<Weak<Engine>> = tokio::sync::Mutex::const_new(Weak::new());
     let containers = matches!(options.cluster, cluster::Choice::Kind(_))
-        || matches!(options.account, account::Choice::LocalStack);
+        || matches!(options.account, account::Choice::LocalStack(_));
     if !containers {
         return Ok(None);
     }

@@ -24,18 +24,18 @@ pub struct LocalStackAccount {
     endpoint: String,
     control: Control,
     engine: Arc<Engine>,
-    /// Leads to a container that has no port on loopback.
+    /// Leads to a container that has no port on the address asked for.
     _relay: Option<Relay>,
 }
 
 impl LocalStackAccount {
-    /// Starts a container and returns when it answers.
-    pub async fn start(engine: Arc<Engine>) -> Result<Self> {
+    /// Starts a container and returns when it answers at `host`, an address of this machine.
+    pub async fn start(engine: Arc<Engine>, host: Ipv4Addr) -> Result<Self> {
         let image = localstack_image(&engine).await?;
         let publish = format!("{}::4566", engine.address());
         let container = engine.docker(&["run", "--detach", "--rm", "--publish", &publish, &image]).await?;
         let container = container.trim().to_owned();
-        match Self::reach(&engine, &container).await {
+        match Self::reach(&engine, &container, host).await {
             Ok((endpoint, relay)) => {
                 let control = Control::new(&endpoint);
                 Ok(Self { container, endpoint, control, engine, _relay: relay })
@@ -48,14 +48,14 @@ impl LocalStackAccount {
         }
     }
 
-    /// A port on loopback that leads to the container, once it answers.
-    async fn reach(engine: &Engine, container: &str) -> Result<(String, Option<Relay>)> {
+    /// A port on `host` that leads to the container, once it answers.
+    async fn reach(engine: &Engine, container: &str, host: Ipv4Addr) -> Result<(String, Option<Relay>)> {
         let published = engine.docker(&["port", container, "4566/tcp"]).await?;
         let published = published.lines().next().unwrap_or_default();
         let published: SocketAddrV4 =
             published.trim().parse().with_context(|| format!("read the published port `{published}`"))?;
-        let is_near = *published.ip() == Ipv4Addr::LOCALHOST;
-        let relay = if is_near { None } else { Some(Relay::inward(published).await?) };
+        let is_there = *published.ip() == host;
+        let relay = if is_there { None } else { Some(Relay::inward(host, published).await?) };
         let address = relay.as_ref().map_or_else(|| published.into(), Relay::address);
         let endpoint = format!("http://{address}");
         wait_ready(&endpoint).await?;

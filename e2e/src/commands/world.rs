@@ -1,6 +1,7 @@
 //! The flags that choose a cluster and an account, and how to reach a world that stands.
 
 use std::io::Write;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
@@ -25,7 +26,7 @@ pub(crate) struct Choices {
     #[arg(long, default_value = "moto", value_name = "ACCOUNT")]
     aws: AccountChoice,
     /// How the controller runs. `process`: on this machine. `chart`: in the cluster, installed with Helm; for `kind` with
-    /// `moto`.
+    /// `moto` or `localstack`.
     #[arg(long, default_value = "process", value_name = "HOW", hide_possible_values = true)]
     controller: controller::Choice,
 }
@@ -87,7 +88,7 @@ impl Choices {
             },
             account: match &self.aws {
                 AccountChoice::Moto => world::moto(folder.join("account")),
-                AccountChoice::Localstack => account::Choice::LocalStack,
+                AccountChoice::Localstack => account::Choice::LocalStack(Ipv4Addr::LOCALHOST),
                 AccountChoice::Endpoint(url) => account::Choice::Endpoint(url.clone()),
             },
             controller: self.controller,

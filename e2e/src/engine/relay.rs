@@ -2,8 +2,8 @@
 //!
 //! Nothing in its network reaches further than this machine, and nothing here routes for it. What is built in a container
 //! may fetch packages through [`Relay::outward`], an HTTP proxy that knows `CONNECT` only and lives as long as the build.
-//! What listens in a container is reached through [`Relay::inward`], a port on loopback: the AWS SDKs take credentials
-//! over plain HTTP from loopback only.
+//! What listens in a container is reached through [`Relay::inward`]: a port on loopback, because the AWS SDKs take
+//! credentials over plain HTTP from there only, or on the address that pods know this machine under.
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
@@ -19,9 +19,9 @@ pub(crate) struct Relay {
 }
 
 impl Relay {
-    /// A loopback port that leads to `target`.
-    pub(crate) async fn inward(target: SocketAddrV4) -> Result<Self> {
-        Self::start(Ipv4Addr::LOCALHOST, move |stream| pass_on(stream, target)).await
+    /// A port on `address` of this machine that leads to `target`.
+    pub(crate) async fn inward(address: Ipv4Addr, target: SocketAddrV4) -> Result<Self> {
+        Self::start(address, move |stream| pass_on(stream, target)).await
     }
 
     /// A proxy on an address of this machine that only containers of ours can reach.
@@ -116,9 +116,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_loopback_port_leads_to_its_target() {
-        let relay = Relay::inward(shout().await).await.unwrap();
-        assert_eq!(said(&relay, "hello").await, "HELLO");
+    async fn a_port_leads_to_its_target() {
+        for address in [Ipv4Addr::LOCALHOST, Ipv4Addr::new(127, 0, 0, 2)] {
+            let relay = Relay::inward(address, shout().await).await.unwrap();
+            assert_eq!(relay.address().ip(), address);
+            assert_eq!(said(&relay, "hello").await, "HELLO");
+        }
     }
 
     #[tokio::test]

@@ -96,3 +96,10 @@ async fn suites_pass_with_the_controller_from_the_chart() {
     let parts = ["--cluster", "kind", "--aws", "moto", "--controller", "chart"];
     prove("suites on kind with the chart", &[&suites[..], &parts].concat()).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn suites_pass_with_localstack_and_the_controller_from_the_chart() {
+    let parts = ["--cluster", "kind", "--aws", "localstack", "--controller", "chart"];
+    let suites = ["launch", "disruption-with-crashes"];
+    prove("suites on kind with LocalStack and the chart", &[&suites[..], &parts].concat()).await;
+}
