@@ -1,12 +1,13 @@
 //! `karpenter controller`: from flags to a running controller.
 
+mod cluster_dns;
+
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use base64::Engine;
 use clap::Args;
-use k8s_openapi::api::core::v1::Service;
 use karpenter_aws_api::Clients;
 use karpenter_aws_controllers::MetricsObserver;
 use karpenter_aws_controllers::settings::Settings as Given;
@@ -16,7 +17,6 @@ use karpenter_controllers::Settings;
 use karpenter_kube_harness::client::{self, Connected, Limits};
 use karpenter_telemetry::logging;
 use karpenter_telemetry::metrics::Metrics;
-use kube::Api;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -144,7 +144,7 @@ async fn aws_settings(
     };
     Ok(karpenter_aws::Settings {
         cluster_ca_bundle: ca_bundle,
-        kube_dns_ip: kube_dns_ip(kubernetes).await,
+        kube_dns_ip: cluster_dns::kube_dns_ip(kubernetes).await,
         isolated_vpc: flags.isolated_vpc,
         price_file: flags.price_file.clone(),
         eks_control_plane: flags.eks_control_plane,
@@ -172,17 +172,6 @@ fn pem(certificates: &[Vec<u8>]) -> String {
             format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n", lines.join("\n"))
         })
         .collect()
-}
-
-/// The cluster address of kube-dns. Nodes can do without it, so a failure is only told.
-async fn kube_dns_ip(kubernetes: &kube::Client) -> Option<String> {
-    match Api::<Service>::namespaced(kubernetes.clone(), "kube-system").get("kube-dns").await {
-        Ok(service) => service.spec.and_then(|spec| spec.cluster_ip),
-        Err(error) => {
-            tracing::warn!(%error, "cannot read service kube-system/kube-dns, nodes get the default DNS address");
-            None
-        }
-    }
 }
 
 #[cfg(test)]
