@@ -18,8 +18,9 @@ pub use access::Access;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use nix::unistd::Pid;
 
 use crate::engine::Engine;
@@ -92,6 +93,16 @@ impl Cluster {
         match self {
             Self::Local(cluster) => cluster.processes(),
             Self::Kind(_) | Self::Kubeconfig(_) => Vec::new(),
+        }
+    }
+
+    /// Kills one of its processes, and starts it again after it was `dead` for a while; returns before it is ready.
+    pub async fn restart(&self, program: &str, dead: Duration) -> Result<()> {
+        match self {
+            Self::Local(cluster) => cluster.restart(program, dead).await,
+            Self::Kind(_) | Self::Kubeconfig(_) => {
+                bail!("`{program}` is no process of ours; choose cluster `local`")
+            }
         }
     }
 

@@ -8,12 +8,14 @@
 mod guard;
 mod log;
 mod ports;
+mod restartable;
 mod supervised;
 
 pub use guard::Guard;
 pub use log::tail;
 pub use ports::free_ports;
 use ports::says_port_is_taken;
+pub use restartable::Restartable;
 pub use supervised::Supervised;
 
 use std::ffi::OsString;
@@ -99,6 +101,16 @@ impl Process {
         let group = Pid::from_raw(i32::try_from(id).context("read a process id")?);
         guard.watch(group)?;
         Ok(Self { name, child, group, log, guard: Arc::clone(guard), reaped: false })
+    }
+
+    /// Starts `program` again after its process has ended for the `end`-th time, whose log is kept as
+    /// `<folder>/<name>.<end>.log`.
+    fn start_again(program: Program, folder: &Path, end: u32, guard: &Arc<Guard>) -> Result<Self> {
+        let name = program.name;
+        let (log, kept) = (format!("{name}.log"), format!("{name}.{end}.log"));
+        std::fs::rename(folder.join(&log), folder.join(&kept))
+            .with_context(|| format!("keep `{log}` as `{kept}`"))?;
+        Self::start(program, folder, false, guard)
     }
 
     /// The process, which is also the number of its group.

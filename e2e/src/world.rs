@@ -335,6 +335,12 @@ impl World {
         signal(Signal::SIGCONT)
     }
 
+    /// Kills a process of the control plane, and starts it again after it was `dead` for a while.
+    pub async fn restart(&self, program: &str, dead: Duration) -> Result<()> {
+        tracing::info!(program, ?dead, "is killed");
+        self.cluster.restart(program, dead).await
+    }
+
     /// How many calls the controller has made to the account, if that counts them.
     pub async fn calls_of_controller(&self) -> Result<u64> {
         let Some(control) = self.account.control() else { return Ok(0) };

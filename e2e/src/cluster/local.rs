@@ -12,6 +12,7 @@ mod furniture;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use kube::Client;
@@ -101,6 +102,11 @@ impl LocalCluster {
     /// The four processes.
     pub fn processes(&self) -> Vec<(&'static str, Pid)> {
         self.components.processes()
+    }
+
+    /// Kills one of the four, and starts it again after it was `dead` for a while; returns before it is ready.
+    pub async fn restart(&self, program: &str, dead: Duration) -> Result<()> {
+        self.components.restart(program, dead).await
     }
 
     /// How to reach it.

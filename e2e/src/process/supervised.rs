@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use nix::unistd::Pid;
 use tokio::sync::Mutex;
 use tokio_util::task::AbortOnDropHandle;
@@ -95,19 +95,12 @@ impl Again {
             let mut process = process.lock().await;
             let Some(ended) = process.as_ref().filter(|ended| (self.may_end)(ended)) else { return };
             tracing::warn!(end, "started again: {}", ended.last_words());
-            match self.start(end) {
+            let Self { program, folder, guard, .. } = &self;
+            match Process::start_again(program.clone(), folder, end, guard) {
                 Ok(successor) => *process = Some(successor),
                 Err(error) => return tracing::error!("cannot start again: {error:#}"),
             }
         }
-    }
-
-    fn start(&self, end: u32) -> Result<Process> {
-        let name = self.program.name;
-        let (log, kept) = (format!("{name}.log"), format!("{name}.{end}.log"));
-        std::fs::rename(self.folder.join(&log), self.folder.join(&kept))
-            .with_context(|| format!("keep `{log}` as `{kept}`"))?;
-        Process::start(self.program.clone(), &self.folder, false, &self.guard)
     }
 }
 

@@ -1,21 +1,27 @@
-//! What goes wrong around the controller: an account that throttles and fails, an API server and an etcd that stand still,
-//! a controller that itself stands still beyond its Lease. Pods get their nodes afterwards, and no node is bought twice.
+//! What goes wrong around the controller: an account that throttles, fails and does not know yet what it has sold, machines
+//! that die while they boot, hundreds of notices at once, an API server and an etcd that stand still or die, a controller
+//! that itself stands still beyond its Lease. Pods get their nodes afterwards, and no node is bought twice.
 //!
 //! Each fault is one of the whole world, so the behaviours follow one another. Those of processes need the cluster
 //! `local`.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use futures::future::FutureExt;
+use k8s_openapi::api::core::v1::Pod;
+use karpenter_api::NodeClaim;
 use karpenter_aws_api::Filter;
 use karpenter_aws_api::ec2::InstanceQuery;
+use karpenter_aws_api::id::InstanceId;
 use karpenter_model::names;
+use kube::ResourceExt;
 use serde_json::json;
 
 use super::behaviour::{self, Behaviour, Only, clear_away};
 use super::corner::{Corner, a_node_each};
-use crate::account::control::Fault;
+use super::facts;
+use crate::account::control::{Fault, Notice};
 use crate::wait;
 use crate::world::World;
 
@@ -23,6 +29,12 @@ use crate::world::World;
 const PODS: usize = 4;
 /// Twice what the controller gives a request before it gives it up.
 const STANDSTILL: Duration = Duration::from_secs(40);
+/// How long a program of the control plane is away.
+const DEAD: Duration = Duration::from_secs(10);
+/// Calls of an action that fail.
+const FAILURES: i64 = 12;
+/// Of the two minutes that EC2 gives a spot machine.
+const NOTICED_WITHIN: Duration = Duration::from_mins(1);
 
 /// The names of the behaviours.
 pub fn behaviours() -> Vec<&'static str> {
@@ -47,12 +59,28 @@ const TABLES: &[&[Behaviour]] = &[
         proof: |world| failing(world, "unanswered", ("InternalError", 500)).boxed_local(),
     }],
     &[Behaviour {
+        name: "an instance that EC2 does not find yet is not bought again",
+        proof: |world| unseen(world).boxed_local(),
+    }],
+    &[Behaviour {
+        name: "machines that die while they boot are replaced, each once",
+        proof: |world| doomed(world).boxed_local(),
+    }],
+    &[Behaviour {
+        name: "five hundred notices at once do not hide the one that counts",
+        proof: |world| flooded(world).boxed_local(),
+    }],
+    &[Behaviour {
         name: "an API server that stands still loses nothing",
         proof: |world| standing_still(world, "slow-server", "kube-apiserver").boxed_local(),
     }],
     &[Behaviour {
         name: "an etcd that stands still loses nothing",
         proof: |world| standing_still(world, "slow-etcd", "etcd").boxed_local(),
+    }],
+    &[Behaviour {
+        name: "an API server that dies and comes back loses nothing",
+        proof: |world| dying(world, "dead-server", "kube-apiserver").boxed_local(),
     }],
     &[Behaviour {
         name: "a controller that stood still beyond its Lease goes on or gives way",
@@ -62,7 +90,6 @@ const TABLES: &[&[Behaviour]] = &[
 
 /// Launches and everything that looks at instances fail for a while, more often than one call is tried.
 async fn failing(world: &World, name: &'static str, (code, status): (&str, u16)) -> Result<()> {
-    const FAILURES: i64 = 12;
     let corner = Corner::open(world, name).await?;
     corner.ready_pool(name, json!({})).await?;
     let control = world.control()?;
@@ -72,19 +99,118 @@ async fn failing(world: &World, name: &'static str, (code, status): (&str, u16))
     }
     corner.pods("worker", PODS, a_node_each("worker")).await?;
     corner.running("worker", PODS).await?;
-    let failed = control.calls().await?.log;
-    let launches = failed
-        .iter()
-        .filter(|call| call.action == "CreateFleet" && call.error.as_deref() == Some(code))
-        .count();
-    control.stop_failing().await?;
-    ensure!(launches > 0, "no launch has met `{code}`: nothing was proven");
-    bought_once(world, name).await
+    have_failed(world, "CreateFleet", code).await?;
+    bought(world, name, PODS).await
+}
+
+/// EC2 is eventually consistent: for a while calls about an instance that it has sold say that there is none.
+/// <https://docs.aws.amazon.com/ec2/latest/devguide/eventual-consistency.html>
+async fn unseen(world: &World) -> Result<()> {
+    const CODE: &str = "InvalidInstanceID.NotFound";
+    let corner = Corner::open(world, "unseen").await?;
+    corner.ready_pool("unseen", json!({})).await?;
+    for action in ["DescribeInstances", "CreateTags"] {
+        let fault = Fault { service: Some("ec2".to_owned()), ..Fault::new(action, CODE, FAILURES) };
+        world.control()?.fail(&fault).await?;
+    }
+    corner.pods("worker", PODS, a_node_each("worker")).await?;
+    corner.running("worker", PODS).await?;
+    have_failed(world, "DescribeInstances", CODE).await?;
+    bought(world, "unseen", PODS).await
+}
+
+/// Two of the machines end as soon as they are claimed, as those do whose image or volume EC2 cannot read.
+async fn doomed(world: &World) -> Result<()> {
+    const DOOMED: usize = 2;
+    let corner = Corner::open(world, "doomed").await?;
+    corner.ready_pool("doomed", json!({})).await?;
+    corner.pods("worker", PODS, a_node_each("worker")).await?;
+    let instances = wait::until("two claims with an instance", || async {
+        let claims = corner.claims().await?;
+        let ids = claims.iter().filter_map(|claim| claim.status.as_ref()?.provider_id.clone());
+        let ids: Vec<String> = ids.take(DOOMED).collect();
+        Ok(if ids.len() == DOOMED { Ok(ids) } else { Err(format!("{} have one", ids.len())) })
+    })
+    .await?;
+    for id in &instances {
+        let id = InstanceId::from(facts::instance_of(id));
+        world.aws.ec2.terminate_instances(&[id]).await.context("end a machine that boots")?;
+    }
+    corner.running("worker", PODS).await?;
+    wait::until("the claims of machines that are gone to be gone", || async {
+        let claims = corner.claims().await?;
+        let of_doomed = |claim: &&NodeClaim| {
+            let id = claim.status.as_ref().and_then(|status| status.provider_id.as_ref());
+            id.is_some_and(|id| instances.contains(id))
+        };
+        let left = claims.iter().filter(of_doomed).count();
+        Ok(if left == 0 { Ok(()) } else { Err(format!("{left} are left")) })
+    })
+    .await?;
+    bought(world, "doomed", PODS + DOOMED).await
+}
+
+/// An outage of EC2 in which notices about others' machines come in hundreds: those are dropped, and the one about a machine
+/// of ours, which comes last, is acted on in time.
+async fn flooded(world: &World) -> Result<()> {
+    const NOTICES: usize = 500;
+    let corner = Corner::open(world, "flooded").await?;
+    corner.ready_pool("flooded", json!({})).await?;
+    corner.pods("worker", 1, json!({})).await?;
+    let node = corner.running("worker", 1).await?.remove(0);
+    let claim = corner.claim_of(&node).await?;
+    let id = claim.status.as_ref().and_then(|status| status.provider_id.as_deref());
+    let instance = id.map(facts::instance_of).context("the claim has no instance")?;
+    let (control, region) = (world.control()?, &world.environment.region);
+    for number in 0..NOTICES {
+        let foreign = format!("i-{number:017x}");
+        control.notify(Notice::SpotInterruption, region, &foreign, None).await?;
+    }
+    control.notify(Notice::SpotInterruption, region, instance, None).await?;
+    let noticed = Instant::now();
+    wait::until("the claim of the interrupted machine to be deleted", || async {
+        let claims = corner.claims().await?;
+        let stays = |now: &NodeClaim| now.uid() == claim.uid() && now.metadata.deletion_timestamp.is_none();
+        Ok(if claims.iter().any(stays) { Err("it is not".to_owned()) } else { Ok(()) })
+    })
+    .await?;
+    let took = noticed.elapsed();
+    ensure!(took <= NOTICED_WITHIN, "the notice behind {NOTICES} others was acted on after {took:?}");
+    wait::until("a running pod on another node", || async {
+        let nodes: Vec<String> = corner.nodes().await?.iter().map(ResourceExt::name_any).collect();
+        let pods = corner.pods_of("worker").await?;
+        let elsewhere = |pod: &Pod| {
+            let place = pod.spec.as_ref().and_then(|spec| spec.node_name.clone()).unwrap_or_default();
+            facts::phase(pod) == "Running" && place != node.name_any() && nodes.contains(&place)
+        };
+        Ok(if pods.iter().any(elsewhere) { Ok(()) } else { Err(format!("{} pods", pods.len())) })
+    })
+    .await?;
+    bought(world, "flooded", 2).await
 }
 
 /// A program stops in the middle of launches, as one does whose disk or memory is used up. No other controller leads
 /// meanwhile, so all that can happen to ours is that it goes on, or loses its Lease and is started again.
 async fn standing_still(world: &World, name: &'static str, program: &str) -> Result<()> {
+    let corner = launching(world, name).await?;
+    world.hold(program, STANDSTILL).await?;
+    corner.running("worker", PODS).await?;
+    world.check_controller().await?;
+    bought(world, name, PODS).await
+}
+
+/// A program of the control plane dies in the middle of launches and comes back: every watch is cut, and begins with a new
+/// list.
+async fn dying(world: &World, name: &'static str, program: &str) -> Result<()> {
+    let corner = launching(world, name).await?;
+    world.restart(program, DEAD).await?;
+    corner.running("worker", PODS).await?;
+    world.check_controller().await?;
+    bought(world, name, PODS).await
+}
+
+/// A corner in which pods wait and the first claim is made.
+async fn launching<'a>(world: &'a World, name: &'static str) -> Result<Corner<'a>> {
     let corner = Corner::open(world, name).await?;
     corner.ready_pool(name, json!({})).await?;
     corner.pods("worker", PODS, a_node_each("worker")).await?;
@@ -92,18 +218,25 @@ async fn standing_still(world: &World, name: &'static str, program: &str) -> Res
         Ok(if corner.claims().await?.is_empty() { Err("none".to_owned()) } else { Ok(()) })
     })
     .await?;
-    world.hold(program, STANDSTILL).await?;
-    corner.running("worker", PODS).await?;
-    world.check_controller().await?;
-    bought_once(world, name).await
+    Ok(corner)
 }
 
-/// Every instance that a pool ever had, whatever became of it, is one that a pod needed.
-async fn bought_once(world: &World, pool: &str) -> Result<()> {
+/// Ends the faults; they have struck a call of `action`, or nothing was proven.
+async fn have_failed(world: &World, action: &str, code: &str) -> Result<()> {
+    let control = world.control()?;
+    let log = control.calls().await?.log;
+    control.stop_failing().await?;
+    let struck = log.iter().any(|call| call.action == action && call.error.as_deref() == Some(code));
+    ensure!(struck, "no `{action}` has met `{code}`: nothing was proven");
+    Ok(())
+}
+
+/// A pool has had so many instances, whatever became of them: one for each need of a pod.
+async fn bought(world: &World, pool: &str, needed: usize) -> Result<()> {
     let of_pool = Filter::tag(names::label::NODE_POOL, pool);
     let query = InstanceQuery { ids: Vec::new(), filters: vec![of_pool] };
     let bought =
         world.aws.ec2.describe_instances(&query).await.context("describe instances of all states")?.len();
-    ensure!(bought == PODS, "{bought} instances were bought for {PODS} pods that share no node");
+    ensure!(bought == needed, "{bought} instances were bought where {needed} were needed");
     Ok(())
 }

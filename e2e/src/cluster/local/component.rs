@@ -16,7 +16,7 @@ use tracing::subscriber::NoSubscriber;
 
 use super::arguments::{self, Addresses};
 use crate::prepare::Binaries;
-use crate::process::{Guard, Process, Program};
+use crate::process::{Guard, Process, Program, Restartable};
 use crate::wait::PATIENCE;
 
 const ASK_EVERY: Duration = Duration::from_millis(50);
@@ -39,7 +39,7 @@ impl From<Error> for StartError {
 }
 
 /// The running programs, in the order they were started.
-pub(super) struct Components(Vec<Process>);
+pub(super) struct Components(Vec<Restartable>);
 
 impl Components {
     /// Starts all four; on an error those that run are ended.
@@ -60,14 +60,14 @@ impl Components {
             let arguments = arguments.into_iter().map(Into::into).collect();
             let environment = vec![("GOGC", COLLECT_AFTER_GROWTH.into())];
             let program = Program { name, binary: binary.to_owned(), arguments, environment };
-            Process::start(program, folder, false, guard)
+            Started::new(program, folder, guard)
         };
         let admin = Health::new(folder).await?;
         let mut etcd = begin("etcd", &binaries.etcd, arguments::etcd(addresses))?;
-        admin.await_ready(&mut etcd, addresses.etcd, "/health").await?;
+        admin.await_ready(&mut etcd.process, addresses.etcd, "/health").await?;
         let mut apiserver =
             begin("kube-apiserver", &binaries.kube_apiserver, arguments::apiserver(addresses))?;
-        admin.await_ready(&mut apiserver, addresses.apiserver, "/readyz").await?;
+        admin.await_ready(&mut apiserver.process, addresses.apiserver, "/readyz").await?;
         let mut scheduler =
             begin("kube-scheduler", &binaries.kube_scheduler, arguments::scheduler(addresses))?;
         let mut controllers = begin(
@@ -75,13 +75,23 @@ impl Components {
             &binaries.kube_controller_manager,
             arguments::controller_manager(addresses),
         )?;
-        admin.await_ready(&mut scheduler, addresses.scheduler, "/readyz").await?;
-        admin.await_ready(&mut controllers, addresses.controller_manager, "/healthz").await?;
-        Ok(Self(vec![etcd, apiserver, scheduler, controllers]))
+        admin.await_ready(&mut scheduler.process, addresses.scheduler, "/readyz").await?;
+        admin.await_ready(&mut controllers.process, addresses.controller_manager, "/healthz").await?;
+        let started = [etcd, apiserver, scheduler, controllers];
+        let kept = started
+            .into_iter()
+            .map(|Started { process, program }| Restartable::new(process, program, folder, guard));
+        Ok(Self(kept.collect()))
     }
 
     pub(super) fn processes(&self) -> Vec<(&'static str, Pid)> {
-        self.0.iter().map(|process| (process.name(), process.id())).collect()
+        self.0.iter().filter_map(|process| Some((process.name(), process.id()?))).collect()
+    }
+
+    /// Kills one, and starts it again after it was `dead` for a while.
+    pub(super) async fn restart(&self, name: &str, dead: Duration) -> Result<()> {
+        let process = self.0.iter().find(|process| process.name() == name);
+        process.with_context(|| format!("a control plane has no `{name}`"))?.restart(dead).await
     }
 
     /// Ends all, the last started first, so that no program sees what it depends on disappear.
@@ -90,6 +100,18 @@ impl Components {
             process.stop(STOP_WITHIN).await?;
         }
         Ok(())
+    }
+}
+
+/// A process, and what it takes to start it again.
+struct Started {
+    process: Process,
+    program: Program,
+}
+
+impl Started {
+    fn new(program: Program, folder: &Path, guard: &Arc<Guard>) -> Result<Self> {
+        Ok(Self { process: Process::start(program.clone(), folder, false, guard)?, program })
     }
 }
 
