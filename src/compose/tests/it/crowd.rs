@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
+use karpenter_api::NodeClaim;
 use karpenter_bootstrap::make_ready;
 use karpenter_compose::playground::{Playground, Speed};
 use karpenter_kube_sim::VirtualClock;
@@ -22,13 +23,15 @@ pub(crate) const BOOT: Duration = Duration::from_secs(5);
 /// How often the pods are counted, for each thousand of them: reading them all is work for the same cores.
 const LOOK: Duration = Duration::from_millis(100);
 /// When it is called broken.
-const PATIENCE: Duration = Duration::from_mins(5);
+const PATIENCE: Duration = Duration::from_mins(10);
 
 /// How it went.
 #[derive(Debug)]
 pub(crate) struct Crowd {
     /// From the creation of the Deployment until all of its pods run.
     pub(crate) took: Duration,
+    /// From the creation of the Deployment until the last claim was made; the API server counts in seconds.
+    pub(crate) claimed: Duration,
     /// Instances that were launched.
     pub(crate) instances: usize,
 }
@@ -39,7 +42,7 @@ pub(crate) async fn run(pods: usize) -> Result<Crowd> {
     let mut tasks = JoinSet::new();
     let clock: Arc<dyn Clock> = Arc::new(VirtualClock::starting_at(Timestamp::now()));
     let speed = Speed { boot: BOOT, ..Speed::demo() };
-    let playground = Playground::new(clock, CLUSTER, speed);
+    let playground = Playground::new(Arc::clone(&clock), CLUSTER, speed);
     playground.spawn(&mut tasks, &shutdown);
     make_ready(&playground.aws(), CLUSTER).await?;
     for object in karpenter_api::crd_values().into_iter().chain(objects()) {
@@ -50,21 +53,23 @@ pub(crate) async fn run(pods: usize) -> Result<Crowd> {
     playground.load(&deployment("first", 1))?;
     until_running(&playground, 1).await?;
 
-    let start = Instant::now();
+    let (start, created) = (Instant::now(), clock.now());
     playground.load(&deployment("crowd", pods))?;
     until_running(&playground, pods + 1).await?;
-    let crowd = Crowd { took: start.elapsed(), instances: playground.instances_launched() };
+    let took = start.elapsed();
+    let claimed = last_claim(&playground).await?.duration_since(created).try_into().unwrap_or_default();
+    let crowd = Crowd { took, claimed, instances: playground.instances_launched() };
     shutdown.cancel();
     while tasks.join_next().await.is_some() {}
     Ok(crowd)
 }
 
-/// A pool without limits, and its class.
+/// A pool without limits whose nodes stay, and its class.
 fn objects() -> [Value; 2] {
     [
         json!({
             "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": { "name": "general" },
-            "spec": { "template": { "spec": {
+            "spec": { "disruption": { "consolidateAfter": "Never" }, "template": { "spec": {
                 "requirements": [
                     { "key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot", "on-demand"] },
                     { "key": "karpenter.k8s.aws/instance-category", "operator": "In", "values": ["c", "m", "r"] },
@@ -106,6 +111,14 @@ fn deployment(name: &str, replicas: usize) -> Value {
             },
         },
     })
+}
+
+/// When the youngest claim was made.
+async fn last_claim(playground: &Playground) -> Result<Timestamp> {
+    let api: Api<NodeClaim> = Api::all(playground.client());
+    let claims = api.list(&ListParams::default()).await.context("cannot list claims")?.items;
+    let made = claims.iter().filter_map(|claim| Some(claim.metadata.creation_timestamp.as_ref()?.0));
+    made.max().context("there is no claim")
 }
 
 /// Waits until that many pods run.

@@ -42,7 +42,7 @@ fn scale(cluster: &Cluster<'_>, set: &Value, pods: &[Arc<Value>]) {
         return;
     }
     let mut doomed: Vec<&Arc<Value>> = pods.iter().collect();
-    doomed.sort_by_key(|pod| worth(pod));
+    doomed.sort_by_cached_key(|pod| worth(pod));
     for pod in doomed.into_iter().take(surplus) {
         cluster.delete("", "pods", pod);
     }

@@ -68,7 +68,7 @@ impl StandIn for Scheduler {
             return;
         }
         // Important pods first, then those that have waited longest.
-        pending.sort_by_key(|pod| {
+        pending.sort_by_cached_key(|pod| {
             (-number(pod, "/spec/priority"), text(pod, "/metadata/creationTimestamp").to_owned())
         });
         self.refresh(cluster);
