@@ -110,6 +110,10 @@ const BEHAVIOURS: &[Behaviour] = &[
         proof: |world| interruption::by_a_person(world).boxed_local(),
     },
     Behaviour {
+        name: "an instance that fails its status checks is replaced",
+        proof: |world| interruption::by_status_checks(world).boxed_local(),
+    },
+    Behaviour {
         name: "a balanced pool leaves a small saving alone",
         proof: |world| balanced::run(world).boxed_local(),
     },

@@ -1,4 +1,4 @@
-//! EC2 takes a spot machine back, or a person stops an instance. The message travels the whole way: event bus, rule and queue, all of them made by
+//! EC2 takes a spot machine back, an instance fails its status checks, or a person stops one. The message travels the whole way: event bus, rule and queue, all of them made by
 //! `karpenter bootstrap apply`; the node of a spot machine is tainted and drained, another one takes its pod, and its instance ends,
 //! although the account would leave it running for ever.
 
@@ -19,6 +19,9 @@ use crate::world::World;
 
 /// How long an instance may be stopped before its claim is deleted: a message waits for the queue's next long poll.
 const NOTICED_WITHIN: Duration = Duration::from_mins(1);
+/// The same for status checks, of which no message tells: they are asked for once a minute, and a controller that was killed
+/// meanwhile begins with them once it leads.
+const ASKED_WITHIN: Duration = Duration::from_mins(2);
 
 /// By a spot interruption.
 pub(super) async fn of_spot(world: &World) -> Result<()> {
@@ -51,26 +54,44 @@ pub(super) async fn of_spot(world: &World) -> Result<()> {
     Ok(())
 }
 
-/// A person stops an instance: its claim is deleted within a minute, and another node takes its pod.
+/// A person stops an instance.
 pub(super) async fn by_a_person(world: &World) -> Result<()> {
-    let corner = Corner::open(world, "stopped").await?;
-    corner.ready_pool("stopped", json!({})).await?;
+    let stop =
+        async |instance: &str| world.control()?.stop_instance(&world.environment.region, instance).await;
+    replaced_after(world, "stopped", NOTICED_WITHIN, stop).await
+}
+
+/// The machine under an instance is broken.
+pub(super) async fn by_status_checks(world: &World) -> Result<()> {
+    let impair = async |instance: &str| world.control()?.impair(instance, &["system"], &[]).await;
+    replaced_after(world, "impaired", ASKED_WITHIN, impair).await
+}
+
+/// After `trouble` with its instance a claim is deleted in time, and another node takes its pod.
+async fn replaced_after(
+    world: &World,
+    name: &'static str,
+    within: Duration,
+    trouble: impl AsyncFnOnce(&str) -> Result<()>,
+) -> Result<()> {
+    let corner = Corner::open(world, name).await?;
+    corner.ready_pool(name, json!({})).await?;
     corner.pods("worker", 1, json!({})).await?;
     let node = corner.running("worker", 1).await?.remove(0);
     let claim = corner.claim_of(&node).await?;
     let id = claim.status.as_ref().and_then(|status| status.provider_id.as_deref());
     let instance = id.map(facts::instance_of).context("the claim has no instance")?;
-    let stopped = Instant::now();
-    world.control()?.stop_instance(&world.environment.region, instance).await?;
+    let begun = Instant::now();
+    trouble(instance).await?;
 
-    wait::until("the claim of the stopped instance to be deleted", || async {
+    wait::until("the claim of the instance to be deleted", || async {
         let claims = corner.claims().await?;
         let stays = |now: &NodeClaim| now.uid() == claim.uid() && now.metadata.deletion_timestamp.is_none();
         Ok(if claims.iter().any(stays) { Err("it is not".to_owned()) } else { Ok(()) })
     })
     .await?;
-    let took = stopped.elapsed();
-    ensure!(took <= NOTICED_WITHIN, "the stopped instance was noticed after {took:?}");
+    let took = begun.elapsed();
+    ensure!(took <= within, "the trouble with `{instance}` was noticed after {took:?}");
     wait::until("a running pod on another node", || async {
         let pods = corner.pods_of("worker").await?;
         let elsewhere = |pod: &Pod| {
