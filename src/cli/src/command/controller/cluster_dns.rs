@@ -1,8 +1,8 @@
 //! The address of the cluster's DNS, which is written into the user data of nodes.
 //!
 //! It is read once, when the controller starts, so an API server that has just started too must not decide it: one that has
-//! not read its roles yet forbids what it allows a second later, and nodes would be told another address until the next
-//! start. Nodes can do without it, so a failure that lasts is only told.
+//! not read its roles yet forbids what it allows a second later, and nodes would get another address until the next
+//! start. Nodes can do without it, so a failure that lasts is a warning.
 
 use std::time::Duration;
 
