@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use http::Method;
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -374,9 +375,10 @@ impl Control {
         self.0.exchange(Method::POST, "/", &headers, body.into_bytes()).await.map(drop)
     }
 
-    /// Fails the `instance` or `system` status checks of an instance, or schedules `events` for it.
-    pub async fn impair(&self, instance: &str, checks: &[&str], events: &[&str]) -> Result<()> {
-        self.post("impair", &json!({ "instance": instance, "checks": checks, "events": events })).await
+    /// Fails the `instance` or `system` status checks of an instance, as if they had failed `since` then.
+    pub async fn impair(&self, instance: &str, checks: &[&str], since: Timestamp) -> Result<()> {
+        let since = since.to_string();
+        self.post("impair", &json!({ "instance": instance, "checks": checks, "since": since })).await
     }
 
     /// Shifts the cluster away from a zone for so long; zero ends the shift.

@@ -43,7 +43,7 @@ async fn accepts_every_control_request_and_says_what_it_refuses() {
     control.set_on_demand_prices(&prices).await.unwrap();
     control.set_spot_price("m5.large", "us-west-2a", "0.01").await.unwrap();
     control.configure(&Settings { pending_seconds: Some(0.5), ..Settings::default() }).await.unwrap();
-    control.impair("i-1", &["system"], &[]).await.unwrap();
+    control.impair("i-1", &["system"], jiff::Timestamp::now()).await.unwrap();
     control.shift(&arn, "usw2-az1", Duration::from_mins(1)).await.unwrap();
     control.publish_images(35, "2026-03-03", "1.54.0").await.unwrap();
     control.point_cluster("us-west-2", "controls", "https://127.0.0.1:1", "PEM").await.unwrap();

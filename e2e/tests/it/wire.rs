@@ -240,7 +240,7 @@ async fn the_life_of_an_instance() {
         Kind::NotFound
     );
 
-    account.control().impair(ids[0].as_str(), &["system"], &[]).await.unwrap();
+    account.control().impair(ids[0].as_str(), &["system"], jiff::Timestamp::now()).await.unwrap();
     let sick =
         aws.ec2.describe_instance_status(&[Filter::new("system-status.status", ["impaired"])]).await.unwrap();
     assert_eq!(sick.len(), 1, "{sick:?}");

@@ -5,6 +5,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
 use karpenter_api::NodeClaim;
 use karpenter_model::names::label;
@@ -19,8 +20,10 @@ use crate::world::World;
 
 /// How long an instance may be stopped before its claim is deleted: a message waits for the queue's next long poll.
 const NOTICED_WITHIN: Duration = Duration::from_mins(1);
-/// The same for status checks, of which no message tells: they are asked for once a minute, and a controller that was killed
-/// meanwhile begins with them once it leads.
+/// Checks that have failed for so long count (spec aws-provider 14.2).
+const IMPAIRED: SignedDuration = SignedDuration::from_mins(2);
+/// From then on: no message tells of checks, they are asked for once a minute, and a controller that was killed meanwhile
+/// begins with them once it leads.
 const ASKED_WITHIN: Duration = Duration::from_mins(2);
 
 /// By a spot interruption.
@@ -61,9 +64,12 @@ pub(super) async fn by_a_person(world: &World) -> Result<()> {
     replaced_after(world, "stopped", NOTICED_WITHIN, stop).await
 }
 
-/// The machine under an instance is broken.
+/// The machine under an instance has been broken for as long as counts.
 pub(super) async fn by_status_checks(world: &World) -> Result<()> {
-    let impair = async |instance: &str| world.control()?.impair(instance, &["system"], &[]).await;
+    let impair = async |instance: &str| {
+        let since = Timestamp::now() - IMPAIRED;
+        world.control()?.impair(instance, &["system"], since).await
+    };
     replaced_after(world, "impaired", ASKED_WITHIN, impair).await
 }
 
