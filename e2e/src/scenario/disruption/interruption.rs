@@ -22,9 +22,9 @@ use crate::world::World;
 const NOTICED_WITHIN: Duration = Duration::from_mins(1);
 /// Checks that have failed for so long count (spec aws-provider 14.2).
 const IMPAIRED: SignedDuration = SignedDuration::from_mins(2);
-/// From then on: no message tells of checks, they are asked for once a minute, and a controller that was killed meanwhile
-/// begins with them once it leads.
-const ASKED_WITHIN: Duration = Duration::from_mins(2);
+/// From then on: no message tells of checks, they are asked for once a minute. A controller that is killed again and again,
+/// for two minutes here, may lead for the first time after that, when the Lease of the one before has run out.
+const ASKED_WITHIN: Duration = Duration::from_mins(4);
 
 /// By a spot interruption.
 pub(super) async fn of_spot(world: &World) -> Result<()> {

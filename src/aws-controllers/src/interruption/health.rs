@@ -18,13 +18,16 @@ use crate::{AwsContext, Error};
 
 const NAME: &str = "interruption.instancestatus";
 const PERIOD: Duration = Duration::from_mins(1);
+/// As long as it is not known which instances are ours: a controller that was started again in the middle of an outage must not
+/// wait a minute for its first look.
+const BLIND_PERIOD: Duration = Duration::from_secs(1);
 /// How long to wait when the permission is missing, which is reported once: it may be granted at any time.
 const DENIED_PERIOD: Duration = Duration::from_mins(15);
 
 /// Asks until `shutdown`.
 pub(crate) async fn run(context: AwsContext, shutdown: CancellationToken) {
     let metrics = Arc::clone(&context.common.metrics);
-    let mut poller = Poller { context, counted: BTreeSet::new(), denied: false };
+    let mut poller = Poller { context, counted: BTreeSet::new(), denied: false, blind: true };
     loop {
         let pass = observe::pass(&metrics, NAME, "", |outcome| outcome.again(), poller.pass());
         tokio::select! {
@@ -33,7 +36,11 @@ pub(crate) async fn run(context: AwsContext, shutdown: CancellationToken) {
             // Failures are logged and counted by the wrapper, and the next look tries again.
             _reported = pass => {}
         }
-        let period = if poller.denied { DENIED_PERIOD } else { PERIOD };
+        let period = match &poller {
+            Poller { denied: true, .. } => DENIED_PERIOD,
+            Poller { blind: true, .. } => BLIND_PERIOD,
+            _ => PERIOD,
+        };
         tokio::select! {
             biased;
             () = shutdown.cancelled() => return,
@@ -48,11 +55,14 @@ struct Poller {
     counted: BTreeSet<(String, NoticeKind)>,
     /// EC2 does not let us ask.
     denied: bool,
+    /// The cluster is not known yet.
+    blind: bool,
 }
 
 impl Poller {
     async fn pass(&mut self) -> Result<Outcome, Error> {
-        if !self.context.cluster_known() {
+        self.blind = !self.context.cluster_known();
+        if self.blind {
             return Ok(Outcome::Waiting);
         }
         let Some(found) = self.ask().await? else { return Ok(Outcome::Waiting) };
