@@ -13,32 +13,32 @@ use karpenter_model::NoticeKind;
 use karpenter_telemetry::observe::{self, Outcome};
 use tokio_util::sync::CancellationToken;
 
+use super::SOON;
 use super::act::Claims;
 use crate::{AwsContext, Error};
 
 const NAME: &str = "interruption.instancestatus";
 const PERIOD: Duration = Duration::from_mins(1);
-/// As long as it is not known which instances are ours: a controller that was started again in the middle of an outage must not
-/// wait a minute for its first look.
-const BLIND_PERIOD: Duration = Duration::from_secs(1);
 /// How long to wait when the permission is missing, which is reported once: it may be granted at any time.
 const DENIED_PERIOD: Duration = Duration::from_mins(15);
 
 /// Asks until `shutdown`.
 pub(crate) async fn run(context: AwsContext, shutdown: CancellationToken) {
     let metrics = Arc::clone(&context.common.metrics);
-    let mut poller = Poller { context, counted: BTreeSet::new(), denied: false, blind: true };
+    let mut poller = Poller { context, counted: BTreeSet::new(), denied: false };
     loop {
         let pass = observe::pass(&metrics, NAME, "", |outcome| outcome.again(), poller.pass());
-        tokio::select! {
+        let result = tokio::select! {
             biased;
             () = shutdown.cancelled() => return,
             // Failures are logged and counted by the wrapper, and the next look tries again.
-            _reported = pass => {}
-        }
-        let period = match &poller {
-            Poller { denied: true, .. } => DENIED_PERIOD,
-            Poller { blind: true, .. } => BLIND_PERIOD,
+            result = pass => result,
+        };
+        let period = match result {
+            _ if poller.denied => DENIED_PERIOD,
+            // It is not known yet which instances are ours: a controller that was started again in the middle of an outage must
+            // not wait a minute for its first look.
+            Ok(Outcome::Waiting) => SOON,
             _ => PERIOD,
         };
         tokio::select! {
@@ -55,14 +55,11 @@ struct Poller {
     counted: BTreeSet<(String, NoticeKind)>,
     /// EC2 does not let us ask.
     denied: bool,
-    /// The cluster is not known yet.
-    blind: bool,
 }
 
 impl Poller {
     async fn pass(&mut self) -> Result<Outcome, Error> {
-        self.blind = !self.context.cluster_known();
-        if self.blind {
+        if !self.context.cluster_known() {
             return Ok(Outcome::Waiting);
         }
         let Some(found) = self.ask().await? else { return Ok(Outcome::Waiting) };
