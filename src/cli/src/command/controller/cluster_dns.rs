@@ -18,7 +18,8 @@ const ATTEMPTS: u32 = 20;
 /// The cluster address of kube-dns; `None` when there is no such service, or it cannot be read.
 pub(super) async fn kube_dns_ip(kubernetes: &kube::Client) -> Option<String> {
     let services = Api::<Service>::namespaced(kubernetes.clone(), NAMESPACE);
-    for attempt in 1.. {
+    let mut attempts = 1..ATTEMPTS;
+    loop {
         match services.get_opt(SERVICE).await {
             Ok(Some(service)) => return service.spec.and_then(|spec| spec.cluster_ip),
             Ok(None) => {
@@ -27,17 +28,16 @@ pub(super) async fn kube_dns_ip(kubernetes: &kube::Client) -> Option<String> {
                 );
                 return None;
             }
-            Err(error) if attempt < ATTEMPTS => {
+            Err(error) => {
+                let Some(attempt) = attempts.next() else {
+                    tracing::warn!(%error, "cannot read service {NAMESPACE}/{SERVICE}, nodes get the default DNS address");
+                    return None;
+                };
                 tracing::warn!(%error, attempt, "cannot read service {NAMESPACE}/{SERVICE}, trying again");
                 tokio::time::sleep(ASK_AGAIN).await;
             }
-            Err(error) => {
-                tracing::warn!(%error, "cannot read service {NAMESPACE}/{SERVICE}, nodes get the default DNS address");
-                break;
-            }
         }
     }
-    None
 }
 
 #[cfg(test)]
