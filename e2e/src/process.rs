@@ -67,6 +67,19 @@ pub struct Program {
     pub environment: Vec<(&'static str, OsString)>,
 }
 
+#[cfg(test)]
+impl Program {
+    /// A shell that runs `script`.
+    fn shell(script: &str) -> Self {
+        Self {
+            name: "shell",
+            binary: "/bin/sh".into(),
+            arguments: vec!["-c".into(), script.into()],
+            environment: Vec::new(),
+        }
+    }
+}
+
 /// A running child: one process group, one log file.
 pub struct Process {
     name: &'static str,

@@ -16,6 +16,7 @@ pub mod scheduling;
 mod scraped;
 mod suite;
 mod watch;
+mod worker;
 
 pub use behaviour::Only;
 pub use suite::{Chosen, Outcome, Suite, end, run};

@@ -75,12 +75,7 @@ mod tests {
     async fn its_successor_is_another_process_and_what_it_said_is_kept() {
         let folder = tempfile::tempdir().unwrap();
         let script = "echo started; exec sleep 600";
-        let program = Program {
-            name: "shell",
-            binary: "/bin/sh".into(),
-            arguments: vec!["-c".into(), script.into()],
-            environment: Vec::new(),
-        };
+        let program = Program::shell(script);
         let guard = Arc::new(Guard::start().unwrap());
         let first = Process::start(program.clone(), folder.path(), false, &guard).unwrap();
         let shell = Restartable::new(first, program, folder.path(), &guard);

@@ -114,12 +114,7 @@ mod tests {
         let script = format!(
             "echo x >>starts; if [ $(wc -l <starts) -le {ends} ]; then echo '{words}'; exit 1; fi; echo stays; exec cat /dev/zero >/dev/null"
         );
-        let program = Program {
-            name: "shell",
-            binary: "/bin/sh".into(),
-            arguments: vec!["-c".into(), script.into()],
-            environment: Vec::new(),
-        };
+        let program = Program::shell(&script);
         let guard = Arc::new(Guard::start().unwrap());
         let may_end = |process: &Process| process.has_last_said("lost");
         Supervised::start(program, folder, &guard, may_end, Duration::from_millis(5)).unwrap()

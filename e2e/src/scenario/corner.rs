@@ -158,6 +158,12 @@ impl<'a> Corner<'a> {
         Ok(api.list(&ours).await.context("list NodeClaims")?.items)
     }
 
+    /// Whether `claim` is there and not being deleted.
+    pub(super) async fn keeps(&self, claim: &NodeClaim) -> Result<bool> {
+        let stays = |now: &NodeClaim| now.uid() == claim.uid() && now.metadata.deletion_timestamp.is_none();
+        Ok(self.claims().await?.iter().any(stays))
+    }
+
     /// The claim of a Node of this corner.
     pub(super) async fn claim_of(&self, node: &Node) -> Result<NodeClaim> {
         let name = node.name_any();

@@ -9,18 +9,17 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use futures::future::FutureExt;
-use k8s_openapi::api::core::v1::Pod;
 use karpenter_api::NodeClaim;
 use karpenter_aws_api::Filter;
 use karpenter_aws_api::ec2::InstanceQuery;
 use karpenter_aws_api::id::InstanceId;
 use karpenter_model::names;
-use kube::ResourceExt;
 use serde_json::json;
 
 use super::behaviour::{self, Behaviour, Only, clear_away};
 use super::corner::{Corner, a_node_each};
 use super::facts;
+use super::worker::Worker;
 use crate::account::control::{Fault, Notice};
 use crate::wait;
 use crate::world::World;
@@ -52,15 +51,15 @@ pub async fn run(world: &World, only: &Only) -> Result<()> {
 const TABLES: &[&[Behaviour]] = &[
     &[Behaviour {
         name: "calls that EC2 throttles are repeated, and buy nothing twice",
-        proof: |world| failing(world, "throttled", ("RequestLimitExceeded", 503)).boxed_local(),
+        proof: |world| failing(world, "throttled", LAUNCHES, ("RequestLimitExceeded", 503)).boxed_local(),
     }],
     &[Behaviour {
         name: "calls that EC2 cannot answer are repeated, and buy nothing twice",
-        proof: |world| failing(world, "unanswered", ("InternalError", 500)).boxed_local(),
+        proof: |world| failing(world, "unanswered", LAUNCHES, ("InternalError", 500)).boxed_local(),
     }],
     &[Behaviour {
         name: "an instance that EC2 does not find yet is not bought again",
-        proof: |world| unseen(world).boxed_local(),
+        proof: |world| failing(world, "unseen", LOOKS, ("InvalidInstanceID.NotFound", 400)).boxed_local(),
     }],
     &[Behaviour {
         name: "machines that die while they boot are replaced, each once",
@@ -88,43 +87,40 @@ const TABLES: &[&[Behaviour]] = &[
     }],
 ];
 
-/// Launches and everything that looks at instances fail for a while, more often than one call is tried.
-async fn failing(world: &World, name: &'static str, (code, status): (&str, u16)) -> Result<()> {
+/// Launches, and everything that looks at instances.
+const LAUNCHES: &[&str] = &["CreateFleet", "DescribeInstances", "CreateTags"];
+/// What looks at instances. EC2 is eventually consistent: for a while calls about an instance that it has sold say that there
+/// is none. <https://docs.aws.amazon.com/ec2/latest/devguide/eventual-consistency.html>
+const LOOKS: &[&str] = &["DescribeInstances", "CreateTags"];
+
+/// Actions of EC2 fail for a while, more often than one call is tried; the first of them is met for certain.
+async fn failing(
+    world: &World,
+    name: &'static str,
+    actions: &[&str],
+    (code, status): (&str, u16),
+) -> Result<()> {
     let corner = Corner::open(world, name).await?;
     corner.ready_pool(name, json!({})).await?;
     let control = world.control()?;
-    for action in ["CreateFleet", "DescribeInstances", "CreateTags"] {
+    for action in actions {
         let fault = Fault { status, service: Some("ec2".to_owned()), ..Fault::new(action, code, FAILURES) };
         control.fail(&fault).await?;
     }
     corner.pods("worker", PODS, a_node_each("worker")).await?;
     corner.running("worker", PODS).await?;
-    have_failed(world, "CreateFleet", code).await?;
+    let log = control.calls().await?.log;
+    control.stop_failing().await?;
+    let action = actions[0];
+    let struck = log.iter().any(|call| call.action == action && call.error.as_deref() == Some(code));
+    ensure!(struck, "no `{action}` has met `{code}`: nothing was proven");
     bought(world, name, PODS).await
-}
-
-/// EC2 is eventually consistent: for a while calls about an instance that it has sold say that there is none.
-/// <https://docs.aws.amazon.com/ec2/latest/devguide/eventual-consistency.html>
-async fn unseen(world: &World) -> Result<()> {
-    const CODE: &str = "InvalidInstanceID.NotFound";
-    let corner = Corner::open(world, "unseen").await?;
-    corner.ready_pool("unseen", json!({})).await?;
-    for action in ["DescribeInstances", "CreateTags"] {
-        let fault = Fault { service: Some("ec2".to_owned()), ..Fault::new(action, CODE, FAILURES) };
-        world.control()?.fail(&fault).await?;
-    }
-    corner.pods("worker", PODS, a_node_each("worker")).await?;
-    corner.running("worker", PODS).await?;
-    have_failed(world, "DescribeInstances", CODE).await?;
-    bought(world, "unseen", PODS).await
 }
 
 /// Two of the machines end as soon as they are claimed, as those do whose image or volume EC2 cannot read.
 async fn doomed(world: &World) -> Result<()> {
     const DOOMED: usize = 2;
-    let corner = Corner::open(world, "doomed").await?;
-    corner.ready_pool("doomed", json!({})).await?;
-    corner.pods("worker", PODS, a_node_each("worker")).await?;
+    let corner = launching(world, "doomed").await?;
     let instances = wait::until("two claims with an instance", || async {
         let claims = corner.claims().await?;
         let ids = claims.iter().filter_map(|claim| claim.status.as_ref()?.provider_id.clone());
@@ -154,38 +150,14 @@ async fn doomed(world: &World) -> Result<()> {
 /// of ours, which comes last, is acted on in time.
 async fn flooded(world: &World) -> Result<()> {
     const NOTICES: usize = 500;
-    let corner = Corner::open(world, "flooded").await?;
-    corner.ready_pool("flooded", json!({})).await?;
-    corner.pods("worker", 1, json!({})).await?;
-    let node = corner.running("worker", 1).await?.remove(0);
-    let claim = corner.claim_of(&node).await?;
-    let id = claim.status.as_ref().and_then(|status| status.provider_id.as_deref());
-    let instance = id.map(facts::instance_of).context("the claim has no instance")?;
+    let worker = Worker::start(world, "flooded").await?;
     let (control, region) = (world.control()?, &world.environment.region);
     for number in 0..NOTICES {
         let foreign = format!("i-{number:017x}");
         control.notify(Notice::SpotInterruption, region, &foreign, None).await?;
     }
-    control.notify(Notice::SpotInterruption, region, instance, None).await?;
-    let noticed = Instant::now();
-    wait::until("the claim of the interrupted machine to be deleted", || async {
-        let claims = corner.claims().await?;
-        let stays = |now: &NodeClaim| now.uid() == claim.uid() && now.metadata.deletion_timestamp.is_none();
-        Ok(if claims.iter().any(stays) { Err("it is not".to_owned()) } else { Ok(()) })
-    })
-    .await?;
-    let took = noticed.elapsed();
-    ensure!(took <= NOTICED_WITHIN, "the notice behind {NOTICES} others was acted on after {took:?}");
-    wait::until("a running pod on another node", || async {
-        let nodes: Vec<String> = corner.nodes().await?.iter().map(ResourceExt::name_any).collect();
-        let pods = corner.pods_of("worker").await?;
-        let elsewhere = |pod: &Pod| {
-            let place = pod.spec.as_ref().and_then(|spec| spec.node_name.clone()).unwrap_or_default();
-            facts::phase(pod) == "Running" && place != node.name_any() && nodes.contains(&place)
-        };
-        Ok(if pods.iter().any(elsewhere) { Ok(()) } else { Err(format!("{} pods", pods.len())) })
-    })
-    .await?;
+    control.notify(Notice::SpotInterruption, region, worker.instance()?, None).await?;
+    worker.is_replaced(Instant::now(), NOTICED_WITHIN).await?;
     bought(world, "flooded", 2).await
 }
 
@@ -194,9 +166,7 @@ async fn flooded(world: &World) -> Result<()> {
 async fn standing_still(world: &World, name: &'static str, program: &str) -> Result<()> {
     let corner = launching(world, name).await?;
     world.hold(program, STANDSTILL).await?;
-    corner.running("worker", PODS).await?;
-    world.check_controller().await?;
-    bought(world, name, PODS).await
+    go_on(&corner).await
 }
 
 /// A program of the control plane dies in the middle of launches and comes back: every watch is cut, and begins with a new
@@ -204,9 +174,7 @@ async fn standing_still(world: &World, name: &'static str, program: &str) -> Res
 async fn dying(world: &World, name: &'static str, program: &str) -> Result<()> {
     let corner = launching(world, name).await?;
     world.restart(program, DEAD).await?;
-    corner.running("worker", PODS).await?;
-    world.check_controller().await?;
-    bought(world, name, PODS).await
+    go_on(&corner).await
 }
 
 /// A corner in which pods wait and the first claim is made.
@@ -221,14 +189,11 @@ async fn launching<'a>(world: &'a World, name: &'static str) -> Result<Corner<'a
     Ok(corner)
 }
 
-/// Ends the faults; they have struck a call of `action`, or nothing was proven.
-async fn have_failed(world: &World, action: &str, code: &str) -> Result<()> {
-    let control = world.control()?;
-    let log = control.calls().await?.log;
-    control.stop_failing().await?;
-    let struck = log.iter().any(|call| call.action == action && call.error.as_deref() == Some(code));
-    ensure!(struck, "no `{action}` has met `{code}`: nothing was proven");
-    Ok(())
+/// The pods get their nodes all the same, one each.
+async fn go_on(corner: &Corner<'_>) -> Result<()> {
+    corner.running("worker", PODS).await?;
+    corner.world.check_controller().await?;
+    bought(corner.world, corner.name, PODS).await
 }
 
 /// A pool has had so many instances, whatever became of them: one for each need of a pod.

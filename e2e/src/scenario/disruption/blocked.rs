@@ -3,7 +3,6 @@
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use karpenter_api::NodeClaim;
 use karpenter_model::names::label;
 use kube::ResourceExt;
 use kube::api::{Api, DeleteParams};
@@ -101,9 +100,7 @@ async fn stays(corner: &Corner<'_>, name: &str, blocker: &str, why: &[&str]) -> 
     told(corner.world, "default", &node, "DisruptionBlocked", blocker).await?;
     explained(corner.world, &format!("node/{node}"), why).await?;
     explained(corner.world, &format!("nodeclaim/{}", claim.name_any()), why).await?;
-    let claims = corner.claims().await?;
-    let stays = |now: &NodeClaim| now.uid() == claim.uid() && now.metadata.deletion_timestamp.is_none();
-    ensure!(claims.iter().any(stays), "a blocked node was replaced");
+    ensure!(corner.keeps(&claim).await?, "a blocked node was replaced");
     Ok(())
 }
 

@@ -1,19 +1,18 @@
-//! EC2 takes a spot machine back, an instance fails its status checks, or a person stops one. The message travels the whole way: event bus, rule and queue, all of them made by
-//! `karpenter bootstrap apply`; the node of a spot machine is tainted and drained, another one takes its pod, and its instance ends,
-//! although the account would leave it running for ever.
+//! EC2 takes a spot machine back, an instance fails its status checks, or a person stops one. Messages travel the whole way:
+//! event bus, rule and queue, all of them made by `karpenter bootstrap apply`. The node of a spot machine is tainted and
+//! drained, another one takes its pod, and its instance ends, although the account would leave it running for ever.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::core::v1::Pod;
-use karpenter_api::NodeClaim;
 use karpenter_model::names::label;
 use kube::ResourceExt;
 use serde_json::json;
 
 use crate::account::control::Notice;
 use crate::scenario::corner::{Corner, needs, requiring, told_once};
+use crate::scenario::worker::Worker;
 use crate::scenario::{facts, watch};
 use crate::wait;
 use crate::world::World;
@@ -59,52 +58,16 @@ pub(super) async fn of_spot(world: &World) -> Result<()> {
 
 /// A person stops an instance.
 pub(super) async fn by_a_person(world: &World) -> Result<()> {
-    let stop =
-        async |instance: &str| world.control()?.stop_instance(&world.environment.region, instance).await;
-    replaced_after(world, "stopped", NOTICED_WITHIN, stop).await
+    let worker = Worker::start(world, "stopped").await?;
+    let stopped = Instant::now();
+    world.control()?.stop_instance(&world.environment.region, worker.instance()?).await?;
+    worker.is_replaced(stopped, NOTICED_WITHIN).await
 }
 
 /// The machine under an instance has been broken for as long as counts.
 pub(super) async fn by_status_checks(world: &World) -> Result<()> {
-    let impair = async |instance: &str| {
-        let since = Timestamp::now() - IMPAIRED;
-        world.control()?.impair(instance, &["system"], since).await
-    };
-    replaced_after(world, "impaired", ASKED_WITHIN, impair).await
-}
-
-/// After `trouble` with its instance a claim is deleted in time, and another node takes its pod.
-async fn replaced_after(
-    world: &World,
-    name: &'static str,
-    within: Duration,
-    trouble: impl AsyncFnOnce(&str) -> Result<()>,
-) -> Result<()> {
-    let corner = Corner::open(world, name).await?;
-    corner.ready_pool(name, json!({})).await?;
-    corner.pods("worker", 1, json!({})).await?;
-    let node = corner.running("worker", 1).await?.remove(0);
-    let claim = corner.claim_of(&node).await?;
-    let id = claim.status.as_ref().and_then(|status| status.provider_id.as_deref());
-    let instance = id.map(facts::instance_of).context("the claim has no instance")?;
-    let begun = Instant::now();
-    trouble(instance).await?;
-
-    wait::until("the claim of the instance to be deleted", || async {
-        let claims = corner.claims().await?;
-        let stays = |now: &NodeClaim| now.uid() == claim.uid() && now.metadata.deletion_timestamp.is_none();
-        Ok(if claims.iter().any(stays) { Err("it is not".to_owned()) } else { Ok(()) })
-    })
-    .await?;
-    let took = begun.elapsed();
-    ensure!(took <= within, "the trouble with `{instance}` was noticed after {took:?}");
-    wait::until("a running pod on another node", || async {
-        let pods = corner.pods_of("worker").await?;
-        let elsewhere = |pod: &Pod| {
-            let place = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
-            facts::phase(pod) == "Running" && place.is_some_and(|place| place != node.name_any())
-        };
-        Ok(if pods.iter().any(elsewhere) { Ok(()) } else { Err(format!("{} pods", pods.len())) })
-    })
-    .await
+    let worker = Worker::start(world, "impaired").await?;
+    let impaired = Instant::now();
+    world.control()?.impair(worker.instance()?, &["system"], Timestamp::now() - IMPAIRED).await?;
+    worker.is_replaced(impaired, ASKED_WITHIN).await
 }
