@@ -1,5 +1,8 @@
 //! Every planted defect is found, by the rule it breaks; and what finds it is the defect: the same history without it breaks
 //! none.
+//!
+//! A change of the product that moves one request moves the rest of a history, which then may pass a defect by. So each is
+//! looked for from the seed on that found it last: a change costs time here and does not turn the test red.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,16 +12,20 @@ use karpenter_sim::{Defect, History, run};
 use crate::each;
 use crate::swarm::plays_well;
 
-/// Each with a seed that finds it soon; few seeds find all, because each has to be played without a defect too.
+/// How many histories may be played for one defect. The rarest, `OneBudgetSeen` and `CollectsWithoutGrace`, are found by one
+/// in some hundred.
+const LOOKS: usize = 600;
+
+/// Each with a seed that finds it soon, where the search begins.
 const PLANTED: [(Defect, u64, &str); 19] = [
-    (Defect::NoClientToken, 70, "one machine per claim"),
+    (Defect::NoClientToken, 71, "one machine per claim"),
     (Defect::Untagged, 0, "unowned machine"),
     (Defect::SwallowedTermination, 9, "liveness"),
     (Defect::LostFinalizer, 6, "machine outlives claim"),
-    (Defect::BudgetOffByOne, 6, "budget"),
+    (Defect::BudgetOffByOne, 18, "budget"),
     (Defect::LimitsMisread, 3, "limit"),
     (Defect::ProtectionIgnored, 2, "do-not-disrupt"),
-    (Defect::DeletedNotEvicted, 6, "budget of pods"),
+    (Defect::DeletedNotEvicted, 8, "budget of pods"),
     (Defect::DeletionsMissed, 26, "machines for pods"),
     (Defect::NeverConsolidates, 14, "liveness"),
     (Defect::LeaseOfItsOwn, 0, "one leader"),
@@ -26,7 +33,7 @@ const PLANTED: [(Defect, u64, &str); 19] = [
     (Defect::CollectsWithoutGrace, 240, "wanted machine"),
     (Defect::DriftsOnNoImages, 0, "drift without cause"),
     (Defect::LimitsWithoutInFlight, 16, "limit"),
-    (Defect::ReplacementNotAwaited, 32, "replacement first"),
+    (Defect::ReplacementNotAwaited, 40, "replacement first"),
     (Defect::HashStampedFirst, 0, "liveness"),
     (Defect::OneBudgetSeen, 287, "node that cannot drain"),
     (Defect::PromisesForgotten, 16, "machines for pods"),
@@ -36,20 +43,24 @@ const PLANTED: [(Defect, u64, &str); 19] = [
 fn every_planted_defect_is_found() {
     let planted: BTreeSet<Defect> = PLANTED.iter().map(|(defect, ..)| *defect).collect();
     assert_eq!(planted, Defect::ALL.into_iter().collect(), "each is planted");
-    each(&PLANTED, |(defect, seed, rule)| {
-        let outcome = run(&History::of(*seed).with_defect(*defect), false).unwrap();
-        let rules: Vec<&str> = outcome.violations.iter().map(|violation| violation.rule).collect();
-        assert!(rules.contains(rule), "{defect:?}: seed {seed} finds {rules:?} instead of `{rule}`");
-    });
-}
-
-#[test]
-fn the_histories_that_find_defects_break_no_rule_without_them() {
-    let seeds: BTreeSet<u64> = PLANTED.iter().map(|(_, seed, _)| *seed).collect();
     let launched = AtomicUsize::new(0);
-    each(&seeds.into_iter().collect::<Vec<u64>>(), |seed| {
-        launched.fetch_add(plays_well(*seed).launched, Ordering::Relaxed);
+    each(&PLANTED, |&(defect, from, rule)| {
+        let found = (from..).take(LOOKS).find(|seed| finds(defect, *seed, rule));
+        let seed = found
+            .unwrap_or_else(|| panic!("{defect:?}: no history of {from} and {LOOKS} more breaks `{rule}`"));
+        if seed != from {
+            println!("{defect:?} is found by seed {seed} and not by {from} any more");
+        }
+        launched.fetch_add(plays_well(seed).launched, Ordering::Relaxed);
     });
     let launched = launched.into_inner();
-    assert!(launched > 20, "only {launched} instances: too little happens for that to mean anything");
+    assert!(
+        launched > 20,
+        "only {launched} instances: too little happens for broken rules to be the defects'"
+    );
+}
+
+fn finds(defect: Defect, seed: u64, rule: &str) -> bool {
+    let outcome = run(&History::of(seed).with_defect(defect), false).unwrap();
+    outcome.violations.iter().any(|violation| violation.rule == rule)
 }
