@@ -409,6 +409,12 @@ impl Topology {
         self.entry(id).1.domains
     }
 
+    /// Whether rules of the profile itself are about anything but hosts. Unlike [`Self::asks_for_domains`], whether pods that
+    /// must be with it are to find it is left out.
+    pub(crate) fn has_rules_about_domains(&self, id: ProfileIx) -> bool {
+        self.entry(id).1.rules.iter().any(|link| !link.host)
+    }
+
     /// Nodes of `pool` that are in a domain already, or will be.
     pub(crate) fn nodes(&self, pool: &PoolName, key: &LabelKey, value: &LabelValue) -> u32 {
         self.census.nodes(pool, key, value)

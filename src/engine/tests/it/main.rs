@@ -8,6 +8,7 @@ mod consolidation_passes;
 mod devices;
 mod disruption;
 mod disruption_blocked;
+mod fuller;
 mod mixed;
 mod optimum;
 mod overrides;

@@ -13,6 +13,7 @@
 //! What cannot pay is found out before any pod is looked at: the old nodes must cost clearly more than
 //! [a bound](packing::least_price) on the price of all they hold.
 
+mod fuller;
 mod kinds;
 mod packing;
 mod targets;

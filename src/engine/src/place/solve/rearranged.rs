@@ -10,6 +10,9 @@
 //!   as its rule allows. Each pod, in turn, goes where its pattern is; where the door refuses it, it goes where it
 //!   can, once all others have a place.
 //!
+//! The cheaper of the two is made again with pods [moved into room that is paid for](super::patterns) as long as that makes
+//! it cheaper, [`MOST_FILLED_UP`] times at most.
+//!
 //! The cheapest of the plans is taken where it saves [`LEAST_SAVING`] and every pod that has a place by the first one
 //! has one by it. Not where something is reserved, whose price depends on who holds it, and not with virtual pods,
 //! which must come after all others.
@@ -27,6 +30,9 @@ use crate::place::topology::{HostRules, Tally, Turn};
 const LEAST_SAVING: i64 = 2;
 /// With more pods no other plan is made, so that the time of a pass stays what it is.
 const MOST_PODS: usize = 20_000;
+
+/// How often pods of a plan move to where there is room.
+const MOST_FILLED_UP: usize = 4;
 
 /// Pods that are to share a new node.
 #[derive(Debug)]
@@ -74,10 +80,36 @@ impl<'a> Solver<'a> {
             })
         });
         let plans = [Some(in_turn), as_patterns].into_iter().flatten();
-        let Some((price, filling)) = plans.min_by_key(|(price, _)| *price) else { return };
+        let Some(cheapest) = plans.min_by_key(|(price, _)| *price) else { return };
+        let (price, filling) = self.filled_up(empty, &placed, cheapest);
         if before - price >= (before / 100 * LEAST_SAVING).max(1) {
             self.filling = filling;
         }
+    }
+
+    /// The plan, with its price, or a cheaper one whose pods have moved to where there is room that is paid for.
+    fn filled_up(
+        &mut self,
+        empty: &Filling<'a>,
+        placed: &Bits<PodIx>,
+        (mut price, mut filling): (i64, Filling<'a>),
+    ) -> (i64, Filling<'a>) {
+        for _ in 0..MOST_FILLED_UP {
+            let before = std::mem::replace(&mut self.filling, filling);
+            let targets = self.fuller_targets();
+            filling = std::mem::replace(&mut self.filling, before);
+            let made = targets.and_then(|targets| {
+                self.attempt(empty, placed, |solver| {
+                    solver.place_on(&targets);
+                    solver.repack();
+                })
+            });
+            match made.filter(|(cheaper, _)| *cheaper < price) {
+                Some(made) => (price, filling) = made,
+                None => break,
+            }
+        }
+        (price, filling)
     }
 
     /// What `place` makes of the `empty` filling, and its price; `None` where one of the pods in `placed` has no place by

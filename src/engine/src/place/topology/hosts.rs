@@ -24,6 +24,16 @@ pub(crate) enum Turn {
     Last,
 }
 
+impl Turn {
+    /// All of them, the first one first.
+    pub(crate) const ALL: [Self; 5] = [Self::Together, Self::Spread, Self::First, Self::Then, Self::Last];
+
+    /// Its position in [`Self::ALL`].
+    pub(crate) fn position(self) -> usize {
+        Self::ALL.iter().position(|turn| *turn == self).unwrap_or_default()
+    }
+}
+
 /// Pods of one host by the rules about hosts that count them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Tally(BTreeMap<GroupIx, u32>);
@@ -85,6 +95,15 @@ impl Topology {
         for group in counting(&self.profiles, id) {
             if self.at(group).0.topology_key == label::HOSTNAME {
                 *tally.0.entry(group).or_default() += 1;
+            }
+        }
+    }
+
+    /// Counts a pod of profile `id` in `tally` no more.
+    pub(crate) fn discount_on_host(&self, id: ProfileIx, tally: &mut Tally) {
+        for group in counting(&self.profiles, id) {
+            if let Some(count) = tally.0.get_mut(&group) {
+                *count = count.saturating_sub(1);
             }
         }
     }

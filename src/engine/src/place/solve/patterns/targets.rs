@@ -1,4 +1,5 @@
-//! Patterns for all pods of a plan, those with rules about hosts among them: which pods are to share a new node.
+//! Which pods of a plan are to share a new node, those with rules about hosts among them: as [patterns](super::packing) have
+//! it, or as they do with [machines filled up](super::fuller).
 //!
 //! Nothing is moved here. What comes out are wishes: each pod is then placed by the code that places every pod, which
 //! refuses what a rule forbids. So rules need only be kept as far as it pays. Pods with rules about domains stay in their
@@ -8,6 +9,7 @@
 
 use std::collections::BTreeMap;
 
+use super::fuller::{self, Loads};
 use super::kinds::keep_best;
 use super::packing::{self, MOST_KINDS, Machine, Pattern, Size};
 use super::{NODE, Units};
@@ -32,6 +34,10 @@ const CHEAPEST: usize = 6;
 const ROUNDS: usize = 24;
 /// A rule about hosts is part of patterns where its pods need at least one in so many of the nodes of a plan.
 const MATTERS: usize = 3;
+/// With more pods none move to where there is room, so that the time of a pass stays what it is.
+const MOST_MOVED: usize = 2_000;
+/// The share of the price, in percent, that pods that move have to save.
+const LEAST_SAVING: i64 = 1;
 
 /// Pods that go to a node together: one, or a group that must share a host.
 #[derive(Debug, Clone)]
@@ -52,11 +58,16 @@ struct Stock {
     kinds: Vec<RuleSetId>,
     numbers: BTreeMap<RuleSetId, usize>,
     units: Vec<(Key, Unit)>,
+    /// How many of the units, from the first on, are on the nodes up to each.
+    up_to: Vec<usize>,
     total: Amounts,
     /// By the rule that limits pods on a host: how many there are, and how many may be on one.
     limited: BTreeMap<GroupIx, (usize, usize)>,
     nodes: Vec<InFlightIx>,
 }
+
+/// What the pod asks that is on an in-flight node in some domains, and the level at which it asks for that.
+type Asked = fn(&mut Query<'_, '_>, PodIx, InFlightIx, RuleSetId) -> Option<(RuleSetId, LevelIx)>;
 
 /// A machine of a pattern while pods are chosen for it.
 #[derive(Default)]
@@ -129,6 +140,21 @@ impl Stock {
 impl Solver<'_> {
     /// Which pods of this plan are to share a new node, if patterns promise a cheaper plan.
     pub(in crate::place::solve) fn targets(&mut self) -> Option<Vec<Target>> {
+        self.targets_by(|query, pod, number, domains| query.at_best(pod, number, domains), Self::packed)
+    }
+
+    /// Which pods of this plan are to share a new node, if filling what is paid for promises a cheaper plan.
+    pub(in crate::place::solve) fn fuller_targets(&mut self) -> Option<Vec<Target>> {
+        self.targets_by(|query, pod, number, domains| query.as_placed(pod, number, domains), Self::fuller)
+    }
+
+    /// Nodes as `pack` has them, pool by pool; those of a pool for which it promises nothing stay. `None` where it promises
+    /// nothing at all.
+    fn targets_by(
+        &mut self,
+        asked: Asked,
+        mut pack: impl FnMut(&mut Self, PoolIx, &Stock) -> Option<Vec<Target>>,
+    ) -> Option<Vec<Target>> {
         let keys = self.filling.topology.keys();
         let keys: Vec<KeyId> = keys.iter().map(|key| self.caches.rules.key(key)).collect();
         let mut targets = Vec::new();
@@ -143,11 +169,11 @@ impl Solver<'_> {
                 continue;
             }
             let stock = stocks.entry(node.pool).or_default();
-            self.query().take_stock(number, &keys, stock)?;
+            self.query().take_stock(number, &keys, asked, stock)?;
         }
         let mut promising = false;
         for (pool, stock) in stocks {
-            match self.packed(pool, &stock) {
+            match pack(self, pool, &stock) {
                 Some(patterns) => {
                     promising = true;
                     targets.extend(patterns);
@@ -196,13 +222,53 @@ impl Solver<'_> {
         let mut query = self.query();
         query.choose(&sizes, &known, &machines, &mut slots);
         let used = slots.into_iter().filter(|slot| !slot.units.is_empty());
-        used.map(|slot| query.target(slot, stock)).collect()
+        used.map(|slot| query.target(&slot.units, &slot.kinds, stock)).collect()
+    }
+
+    /// The nodes of `stock`, of `pool`, with pods moved to where there is room that is paid for; `None` where that saves too
+    /// little.
+    fn fuller(&mut self, pool: PoolIx, stock: &Stock) -> Option<Vec<Target>> {
+        if stock.kinds.len() > MOST_KINDS || stock.units.len() > MOST_MOVED {
+            return None;
+        }
+        let units = Units::exact(stock.units.iter().map(|((_, _, amounts), _)| amounts), &stock.total);
+        let machines = self.query().machines(pool, &stock.kinds, &units);
+        let known =
+            stock.units.iter().map(|((kind, _, amounts), Unit { profiles, turn, .. })| fuller::Unit {
+                kind: *kind,
+                amounts: units.ceiled(amounts),
+                profiles: profiles.clone(),
+                turn: *turn,
+            });
+        let known: Vec<fuller::Unit> = known.collect();
+        let mut from = 0;
+        let placed = stock.up_to.iter().map(|to| (std::mem::replace(&mut from, *to)..*to).collect());
+        let mut loads = Loads::new(&known, &machines, &self.filling.topology, placed)?;
+        let before = loads.price();
+        loads.fill();
+        if before - loads.price() < (before / 100 * LEAST_SAVING).max(1) {
+            return None;
+        }
+        let placed: Vec<Vec<usize>> = loads.placed().collect();
+        let mut query = self.query();
+        let target = |units: Vec<usize>| {
+            let kinds: Vec<usize> = units.iter().map(|unit| known[*unit].kind).collect();
+            let units: Vec<Unit> = units.iter().map(|unit| stock.units[*unit].1.clone()).collect();
+            query.target(&units, &kinds, stock)
+        };
+        placed.into_iter().map(target).collect()
     }
 }
 
 impl Query<'_, '_> {
     /// Adds the pods of in-flight node `number` to `stock`; `None` where one of them may be nowhere.
-    fn take_stock(&mut self, number: InFlightIx, keys: &[KeyId], stock: &mut Stock) -> Option<()> {
+    fn take_stock(
+        &mut self,
+        number: InFlightIx,
+        keys: &[KeyId],
+        asked: Asked,
+        stock: &mut Stock,
+    ) -> Option<()> {
         let node = &self.filling.in_flight[number];
         let domains = self.caches.rules.about(node.state.rules, keys);
         stock.nodes.push(number);
@@ -217,7 +283,7 @@ impl Query<'_, '_> {
         for pods in groups.into_values() {
             let (mut rules, mut amounts) = (None, Amounts::default());
             for pod in &pods {
-                let (own, level) = self.asked(*pod, number, domains)?;
+                let (own, level) = asked(self, *pod, number, domains)?;
                 rules = Some(match rules {
                     None => own,
                     Some(rules) => self.caches.rules.meet(rules, own)?,
@@ -242,12 +308,18 @@ impl Query<'_, '_> {
             let key = (kind, limit.map(|(group, _)| group), amounts);
             stock.units.push((key, Unit { pods, level, profiles, turn }));
         }
+        stock.up_to.push(stock.units.len());
         Some(())
     }
 
     /// What the pod, which is on in-flight node `number` in `domains`, asks of a new node of its pool at the first level
     /// at which there is an instance type for it.
-    fn asked(&mut self, pod: PodIx, number: InFlightIx, domains: RuleSetId) -> Option<(RuleSetId, LevelIx)> {
+    fn at_best(
+        &mut self,
+        pod: PodIx,
+        number: InFlightIx,
+        domains: RuleSetId,
+    ) -> Option<(RuleSetId, LevelIx)> {
         let node = &self.filling.in_flight[number];
         let space = &self.compiled.pools.spaces[node.pool];
         for level in self.compiled.levels(pod) {
@@ -266,6 +338,35 @@ impl Query<'_, '_> {
             }
         }
         None
+    }
+
+    /// What the pod asks of a new node of its pool at the first level at which it may be on in-flight node `number`, where
+    /// it is. In `domains` it stays where it comes before pods whose rules count it.
+    fn as_placed(
+        &mut self,
+        pod: PodIx,
+        number: InFlightIx,
+        domains: RuleSetId,
+    ) -> Option<(RuleSetId, LevelIx)> {
+        let node = &self.filling.in_flight[number];
+        let space = &self.compiled.pools.spaces[node.pool];
+        for level in self.compiled.levels(pod) {
+            let demand = self.compiled.levels.demand(*level);
+            let [place] = demand.places[..] else { return Some((node.state.rules, *level)) };
+            let profile = self.compiled.levels.profile(*level);
+            let topology = &self.filling.topology;
+            let stays = profile
+                .is_some_and(|id| topology.has_rules_about_domains(id) || topology.turn(id) <= Turn::First);
+            let base = if stays { self.caches.rules.meet(space.rules, domains) } else { Some(space.rules) };
+            let own = base.and_then(|base| self.caches.rules.meet(base, demand.rules?));
+            let Some(own) = own.and_then(|own| self.caches.rules.meet(own, place)) else { continue };
+            let Some(here) = self.caches.rules.meet(own, node.state.rules) else { continue };
+            let catalogue = &mut self.caches.catalogues[space.catalogue];
+            if node.state.variants.meets(&catalogue.mask(here, &self.caches.rules).both) {
+                return Some((own, *level));
+            }
+        }
+        Some((node.state.rules, *self.compiled.levels(pod).first()?))
     }
 
     /// Whether pods of profile `id` stay in their domain: rules of their own are about it, or they come before pods whose
@@ -342,18 +443,18 @@ impl Query<'_, '_> {
         }
     }
 
-    /// The node that the units of `slot` are to share.
-    fn target(&mut self, slot: Slot, stock: &Stock) -> Option<Target> {
-        let mut demand = self.compiled.levels.demand(slot.units[0].level).clone();
-        let mut rules = stock.kinds[slot.kinds[0]];
-        for kind in &slot.kinds {
+    /// The node that `units` of these `kinds` are to share.
+    fn target(&mut self, units: &[Unit], kinds: &[usize], stock: &Stock) -> Option<Target> {
+        let mut demand = self.compiled.levels.demand(units.first()?.level).clone();
+        let mut rules = stock.kinds[*kinds.first()?];
+        for kind in kinds {
             rules = self.caches.rules.meet(rules, stock.kinds[*kind])?;
         }
         let (mut pods, mut total) = (Vec::new(), Amounts::default());
-        for unit in slot.units {
-            for pod in unit.pods {
-                total.add(&self.compiled.levels.demand(*self.compiled.levels(pod).first()?).amounts);
-                pods.push(pod);
+        for unit in units {
+            for pod in &unit.pods {
+                total.add(&self.compiled.levels.demand(*self.compiled.levels(*pod).first()?).amounts);
+                pods.push(*pod);
             }
         }
         demand.rules = Some(rules);
