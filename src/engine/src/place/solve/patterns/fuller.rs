@@ -17,7 +17,7 @@ use crate::place::topology::{Tally, Topology, Turn};
 
 /// How often all machines are looked at.
 const ROUNDS: usize = 8;
-/// Looks at a machine for a unit, in all.
+/// Looks at a machine for a unit, in made.
 const MOST_LOOKS: usize = 3_000_000;
 /// Machines with more units are not emptied: they are what is to be filled.
 const MOST_UNITS: usize = 32;
@@ -55,7 +55,7 @@ pub(super) struct Loads<'l> {
     total: Vec<i64>,
     /// By unit: the share of everything it is, and what it costs on a machine of its own.
     worth: Vec<(i64, i64)>,
-    loads: Vec<Load>,
+    all: Vec<Load>,
     /// What all loads cost.
     price: i64,
     /// What was done since a choice was begun.
@@ -112,18 +112,20 @@ impl<'l> Loads<'l> {
             total.iter_mut().zip(&unit.amounts).for_each(|(total, amount)| *total += amount);
         }
         let kinds = units.iter().map(|unit| unit.kind + 1).max().unwrap_or(0);
-        let (worth, loads, steps) = Default::default();
-        let mut all =
-            Self { units, machines, topology, total, worth, loads, price: 0, steps, looks: MOST_LOOKS };
+        let (worth, all, steps) = Default::default();
+        let mut made =
+            Self { units, machines, topology, total, worth, all, price: 0, steps, looks: MOST_LOOKS };
         let alone =
-            |unit: &Unit| all.cheapest(1 << unit.kind, &unit.amounts).map(|number| machines[number].price);
-        all.worth =
-            units.iter().map(|unit| Some((all.share(&unit.amounts), alone(unit)?))).collect::<Option<_>>()?;
+            |unit: &Unit| made.cheapest(1 << unit.kind, &unit.amounts).map(|number| machines[number].price);
+        made.worth = units
+            .iter()
+            .map(|unit| Some((made.share(&unit.amounts), alone(unit)?)))
+            .collect::<Option<_>>()?;
         for units in placed {
-            let load = all.loads.len();
-            let amounts = vec![0; all.total.len()];
+            let load = made.all.len();
+            let amounts = vec![0; made.total.len()];
             let (machines, left, tallies) = Default::default();
-            all.loads.push(Load {
+            made.all.push(Load {
                 units: Vec::new(),
                 amounts,
                 kinds: vec![0; kinds],
@@ -131,11 +133,13 @@ impl<'l> Loads<'l> {
                 left,
                 tallies,
             });
-            units.into_iter().for_each(|unit| all.count(load, unit, true));
-            let machines = all.priced(load)?;
-            all.become_of(load, machines);
+            for unit in units {
+                made.count(load, unit, true);
+            }
+            let machines = made.priced(load)?;
+            made.become_of(load, machines);
         }
-        Some(all)
+        Some(made)
     }
 
     /// What all machines cost.
@@ -145,7 +149,7 @@ impl<'l> Loads<'l> {
 
     /// The units of each machine that has some, in their order.
     pub(super) fn placed(self) -> impl Iterator<Item = Vec<usize>> {
-        let used = self.loads.into_iter().filter(|load| !load.units.is_empty());
+        let used = self.all.into_iter().filter(|load| !load.units.is_empty());
         used.map(|mut load| {
             load.units.sort_unstable();
             load.units
@@ -166,7 +170,7 @@ impl<'l> Loads<'l> {
 
     /// Lets units leave machines for room that is free elsewhere.
     fn empty(&mut self) {
-        let mut choices: Vec<Choice> = (0..self.loads.len()).flat_map(|load| self.choices(load)).collect();
+        let mut choices: Vec<Choice> = (0..self.all.len()).flat_map(|load| self.choices(load)).collect();
         // What saves most for the room it takes.
         choices.sort_by(|a, b| {
             let worth =
@@ -176,7 +180,7 @@ impl<'l> Loads<'l> {
                 .then_with(|| (a.load, a.leaving.len()).cmp(&(b.load, b.leaving.len())))
         });
         // A choice is about its machine as it was.
-        let mut touched = vec![false; self.loads.len()];
+        let mut touched = vec![false; self.all.len()];
         for choice in choices {
             if !touched[choice.load] && self.carry_out(&choice) {
                 self.steps.iter().for_each(|step| touched[step.load] = true);
@@ -187,7 +191,7 @@ impl<'l> Loads<'l> {
 
     /// What machine `number` could do without: for each cheaper machine what it would not hold, and all of it.
     fn choices(&self, number: usize) -> Vec<Choice> {
-        let load = &self.loads[number];
+        let load = &self.all[number];
         if load.units.is_empty() || load.units.len() > MOST_UNITS {
             return Vec::new();
         }
@@ -241,8 +245,8 @@ impl<'l> Loads<'l> {
         if let Some(number) = self.place_for(unit, [except, except]) {
             return self.add(number, unit);
         }
-        let filled = (0..self.loads.len())
-            .filter(|number| *number != except && self.loads[*number].units.len() > MOST_UNITS);
+        let filled = (0..self.all.len())
+            .filter(|number| *number != except && self.all[*number].units.len() > MOST_UNITS);
         let filled: Vec<usize> = filled.collect();
         if filled.into_iter().any(|number| self.make_room(unit, number, except)) {
             return true;
@@ -252,17 +256,17 @@ impl<'l> Loads<'l> {
 
     /// The machine whose room `unit` fills best of those that take it and stay as expensive as they are.
     fn place_for(&mut self, unit: usize, except: [usize; 2]) -> Option<usize> {
-        self.looks = self.looks.saturating_sub(self.loads.len());
+        self.looks = self.looks.saturating_sub(self.all.len());
         if self.looks == 0 {
             return None;
         }
         let takes = |number: &usize| !except.contains(number) && self.takes(*number, unit);
-        (0..self.loads.len()).filter(takes).min_by_key(|number| (self.loads[*number].left, *number))
+        (0..self.all.len()).filter(takes).min_by_key(|number| (self.all[*number].left, *number))
     }
 
     /// Whether machine `number` has room for `unit`, stays as expensive as it is with it, and may have it.
     fn takes(&self, number: usize, unit: usize) -> bool {
-        let load = &self.loads[number];
+        let load = &self.all[number];
         if load.units.is_empty() || load.left + ROUNDED < self.worth[unit].0 {
             return false;
         }
@@ -286,13 +290,13 @@ impl<'l> Loads<'l> {
     /// Whether rules about hosts let `unit` come to machine `number` when its turn comes.
     fn admits(&self, number: usize, unit: usize) -> bool {
         let unit = &self.units[unit];
-        let tally = &self.loads[number].tallies[unit.turn.position()];
+        let tally = &self.all[number].tallies[unit.turn.position()];
         unit.profiles.iter().all(|id| self.topology.may_join(*id, tally))
     }
 
     /// Puts `unit` on machine `number`, from which some leave for others that are not `except`; whether it is there.
     fn make_room(&mut self, unit: usize, number: usize, except: usize) -> bool {
-        let load = &self.loads[number];
+        let load = &self.all[number];
         let Unit { kind, amounts, .. } = &self.units[unit];
         let kinds = load.accepted() | 1 << kind;
         let machines = self.affordable(number).filter(|machine| machine.accepts & kinds == kinds);
@@ -313,9 +317,8 @@ impl<'l> Loads<'l> {
             // The smallest that is enough, or else the largest of those that have another place.
             let is_enough = |other: &&usize| fits(&missing, &self.units[**other].amounts);
             let (enough, less): (Vec<usize>, Vec<usize>) = others.iter().partition(is_enough);
-            let asked = enough.into_iter().chain(less.into_iter().rev()).take(MOST_ASKED);
-            let found =
-                asked.filter_map(|other| Some((other, self.place_for(other, [except, number])?))).next();
+            let mut asked = enough.into_iter().chain(less.into_iter().rev()).take(MOST_ASKED);
+            let found = asked.find_map(|other| Some((other, self.place_for(other, [except, number])?)));
             let Some((other, place)) = found else { break };
             self.moves(number, other, false);
             self.add(place, other);
@@ -337,10 +340,10 @@ impl<'l> Loads<'l> {
 
     /// The machine that becomes more expensive by least if it takes `unit`.
     fn least_growing(&mut self, unit: usize, except: usize) -> Option<usize> {
-        self.looks = self.looks.saturating_sub(self.loads.len());
+        self.looks = self.looks.saturating_sub(self.all.len());
         let Unit { kind, amounts, .. } = &self.units[unit];
-        let growing = (0..self.loads.len()).filter_map(|number| {
-            let load = &self.loads[number];
+        let growing = (0..self.all.len()).filter_map(|number| {
+            let load = &self.all[number];
             if number == except
                 || load.units.is_empty()
                 || load.units.len() > MOST_UNITS
@@ -357,14 +360,14 @@ impl<'l> Loads<'l> {
 
     /// Exchanges units that keep others off: one of a machine that is filled for one that costs more on a machine of its own.
     fn exchange(&mut self) {
-        let keeping_off = (0..self.loads.len())
-            .flat_map(|number| self.loads[number].units.iter().map(move |unit| (number, *unit)));
+        let keeping_off = (0..self.all.len())
+            .flat_map(|number| self.all[number].units.iter().map(move |unit| (number, *unit)));
         let keeping_off = keeping_off.filter(|(_, unit)| self.units[*unit].turn == Turn::Last);
         let (filled, others): (Vec<_>, Vec<_>) =
-            keeping_off.partition(|(number, _)| self.loads[*number].units.len() > MOST_UNITS);
+            keeping_off.partition(|(number, _)| self.all[*number].units.len() > MOST_UNITS);
         for one in others {
             for other in &filled {
-                let here = |(number, unit): (usize, usize)| self.loads[number].units.contains(&unit);
+                let here = |(number, unit): (usize, usize)| self.all[number].units.contains(&unit);
                 if self.worth[other.1].1 < self.worth[one.1].1
                     && here(one)
                     && here(*other)
@@ -405,7 +408,7 @@ impl<'l> Loads<'l> {
 
     /// Lets `unit` come to machine `number` or leave it, whose price stays until [`Self::reprice`].
     fn moves(&mut self, number: usize, unit: usize, came: bool) {
-        let machines = self.loads[number].machines;
+        let machines = self.all[number].machines;
         self.steps.push(Step { load: number, unit, came, machines });
         self.count(number, unit, came);
     }
@@ -429,14 +432,14 @@ impl<'l> Loads<'l> {
     fn become_of(&mut self, number: usize, machines: (usize, usize)) {
         // Its price counts while units are on it, which `count` sees to.
         let before = self.price_of(number);
-        self.loads[number].machines = machines;
+        self.all[number].machines = machines;
         self.price += self.price_of(number) - before;
-        self.loads[number].left = self.left(number);
+        self.all[number].left = self.left(number);
     }
 
     fn count(&mut self, number: usize, unit: usize, comes: bool) {
         let before = self.price_of(number);
-        let (load, what) = (&mut self.loads[number], &self.units[unit]);
+        let (load, what) = (&mut self.all[number], &self.units[unit]);
         if comes {
             load.units.push(unit);
             load.kinds[what.kind] += 1;
@@ -463,13 +466,13 @@ impl<'l> Loads<'l> {
 
     /// What machine `number` costs; nothing without units.
     fn price_of(&self, number: usize) -> i64 {
-        let load = &self.loads[number];
+        let load = &self.all[number];
         if load.units.is_empty() { 0 } else { self.machines[load.machines.0].price }
     }
 
     /// The cheapest machine for what is on machine `number`, and the largest of those that cost no more.
     fn priced(&self, number: usize) -> Option<(usize, usize)> {
-        let load = &self.loads[number];
+        let load = &self.all[number];
         if load.units.is_empty() {
             return Some(load.machines);
         }
@@ -485,7 +488,7 @@ impl<'l> Loads<'l> {
 
     /// The share of everything that machine `number` has room for.
     fn left(&self, number: usize) -> i64 {
-        let load = &self.loads[number];
+        let load = &self.all[number];
         let room = &self.machines[load.machines.1].room;
         let free: Vec<i64> = room.iter().zip(&load.amounts).map(|(room, taken)| room - taken).collect();
         self.share(&free)

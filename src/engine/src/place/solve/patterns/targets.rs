@@ -66,8 +66,14 @@ struct Stock {
     nodes: Vec<InFlightIx>,
 }
 
-/// What the pod asks that is on an in-flight node in some domains, and the level at which it asks for that.
-type Asked = fn(&mut Query<'_, '_>, PodIx, InFlightIx, RuleSetId) -> Option<(RuleSetId, LevelIx)>;
+/// What pods ask of the nodes they may move to.
+#[derive(Debug, Clone, Copy)]
+enum Asked {
+    /// What they would ask of a new node.
+    AtBest,
+    /// What they could ask for where they are.
+    AsPlaced,
+}
 
 /// A machine of a pattern while pods are chosen for it.
 #[derive(Default)]
@@ -140,12 +146,12 @@ impl Stock {
 impl Solver<'_> {
     /// Which pods of this plan are to share a new node, if patterns promise a cheaper plan.
     pub(in crate::place::solve) fn targets(&mut self) -> Option<Vec<Target>> {
-        self.targets_by(|query, pod, number, domains| query.at_best(pod, number, domains), Self::packed)
+        self.targets_by(Asked::AtBest, Self::packed)
     }
 
     /// Which pods of this plan are to share a new node, if filling what is paid for promises a cheaper plan.
     pub(in crate::place::solve) fn fuller_targets(&mut self) -> Option<Vec<Target>> {
-        self.targets_by(|query, pod, number, domains| query.as_placed(pod, number, domains), Self::fuller)
+        self.targets_by(Asked::AsPlaced, Self::fuller)
     }
 
     /// Nodes as `pack` has them, pool by pool; those of a pool for which it promises nothing stay. `None` where it promises
@@ -283,7 +289,10 @@ impl Query<'_, '_> {
         for pods in groups.into_values() {
             let (mut rules, mut amounts) = (None, Amounts::default());
             for pod in &pods {
-                let (own, level) = asked(self, *pod, number, domains)?;
+                let (own, level) = match asked {
+                    Asked::AtBest => self.at_best(*pod, number, domains)?,
+                    Asked::AsPlaced => self.as_placed(*pod, number, domains)?,
+                };
                 rules = Some(match rules {
                     None => own,
                     Some(rules) => self.caches.rules.meet(rules, own)?,
