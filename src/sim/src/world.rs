@@ -195,8 +195,8 @@ pub(crate) fn account() -> Options {
     }
 }
 
-/// Dollars per hour of an instance.
-pub(crate) fn price(account: &Account, instance: &Instance) -> Price {
+/// Dollars per hour of an instance, at the list prices of an account in memory; 0 for a type it does not sell.
+pub fn price(account: &Account, instance: &Instance) -> Price {
     let (name, zone) = (instance.instance_type.as_str(), instance.zone.as_str());
     let nanos = match instance.lifecycle {
         Some(Lifecycle::Spot) => account.spot_price(name, zone),

@@ -4,45 +4,42 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
-use karpenter_aws_api::ec2::{Instance, Lifecycle};
 use karpenter_aws_sim::OfferingSelector;
 use karpenter_kube_sim::apiserver::object;
 use karpenter_kube_sim::kubelet::Behaviour;
-use karpenter_model::names::{label, tag};
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParams};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use super::format::{CapacityType, Machines, Object, Scale};
-use super::judge::is_of_type;
+use super::format::{CapacityType, Object, Scale};
+use super::machines::meant;
+use super::observe::Observer;
 use super::read::{Action, Manifest};
-use super::record::Recorder;
 use crate::world::World;
 
 /// Does one thing.
-pub(crate) async fn act(world: &Arc<World>, recorder: &mut Recorder, action: &Action) -> Result<()> {
+pub(crate) async fn act(world: &Arc<World>, observer: &mut Observer, action: &Action) -> Result<()> {
     let account = &world.account;
     match action {
         Action::Scale(scale) => scale_to(world, scale).await?,
         Action::Apply(manifests) => apply(world, manifests).await?,
         Action::Delete(object) => delete(world, object).await?,
         Action::Interrupt(which) => {
-            let which = Machines { capacity_type: Some(CapacityType::Spot), ..which.clone() };
-            for instance in machines(world, &which) {
-                recorder.taken([instance.id.to_string()]);
+            for instance in meant(&which.on_spot(), account.live_instances()) {
+                observer.taken([instance.id.to_string()]);
                 world.truth.struck(&instance.id);
                 account.interrupt_spot(&instance.id)?;
             }
         }
         Action::Terminate(which) => {
-            for instance in machines(world, which) {
-                recorder.taken([instance.id.to_string()]);
+            for instance in meant(which, account.live_instances()) {
+                observer.taken([instance.id.to_string()]);
                 world.truth.struck(&instance.id);
                 account.terminate_behind_our_back(&instance.id)?;
             }
         }
         Action::Silence(which) => {
-            for instance in machines(world, which) {
+            for instance in meant(which, account.live_instances()) {
                 world.truth.struck(&instance.id);
                 world.agent.behave(instance.id.as_str(), Behaviour::Silent);
             }
@@ -148,24 +145,6 @@ fn api_of(world: &World, version: &str, kind: &str, namespace: &str) -> Result<A
     } else {
         Api::all_with(client, &about)
     })
-}
-
-/// Instances of nodes that are meant, the oldest first.
-fn machines(world: &World, which: &Machines) -> Vec<Instance> {
-    let tagged = |instance: &Instance, key: &str| instance.tags.get(key).cloned().unwrap_or_default();
-    let mut found = world.account.live_instances();
-    found.retain(|instance| {
-        let spot = instance.lifecycle == Some(Lifecycle::Spot);
-        let capacity = if spot { CapacityType::Spot } else { CapacityType::OnDemand };
-        !tagged(instance, tag::NODE_CLAIM).is_empty()
-            && which.pool.as_ref().is_none_or(|pool| *pool == tagged(instance, label::NODE_POOL))
-            && which.zone.as_ref().is_none_or(|zone| zone == instance.zone.as_str())
-            && which.instance_type.as_ref().is_none_or(|of| is_of_type(of, instance.instance_type.as_str()))
-            && which.capacity_type.is_none_or(|of| of == capacity)
-    });
-    found.sort_by(|a, b| (a.launched_at, &a.id).cmp(&(b.launched_at, &b.id)));
-    found.truncate(which.count.unwrap_or(usize::MAX));
-    found
 }
 
 fn offerings(

@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use clap::Args;
 
 use super::format::File;
 use super::player::play;
-use super::read::{Scenario, entries, read};
-use super::report::{Case, junit, line, timeline, total};
+use super::read::{Scenario, files, read};
+use super::report::{Case, Outcome, junit, line, timeline, total};
 
 /// Arguments of `karpenter test`.
 #[derive(Args, Debug)]
@@ -66,7 +66,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let cases = played(&work, arguments);
     print!("{}", total(&cases));
     if let Some(path) = &arguments.junit {
-        std::fs::write(path, junit(&cases)?).with_context(|| {
+        std::fs::write(path, junit("karpenter-test", &cases)?).with_context(|| {
             format!("cannot write the report to `{}`; name a file in a folder that exists", path.display())
         })?;
     }
@@ -91,8 +91,8 @@ fn played(work: &[(Scenario, u64)], arguments: &Arguments) -> Vec<Case> {
                     .and_then(|number| Some((number, work.get(number)?)))
                 {
                     let case = case(scenario, *seed, arguments.trace);
-                    let more = case.played.as_ref().map_or_else(|_| String::new(), timeline);
-                    print!("{}{}", line(&case), if arguments.timeline { &more } else { "" });
+                    let more = if arguments.timeline { timeline(&case) } else { String::new() };
+                    print!("{}{more}", line(&case));
                     cases.lock().unwrap_or_else(PoisonError::into_inner).push((number, case));
                 }
             });
@@ -105,28 +105,12 @@ fn played(work: &[(Scenario, u64)], arguments: &Arguments) -> Vec<Case> {
 
 fn case(scenario: &Scenario, seed: u64, trace: bool) -> Case {
     let began = Instant::now();
-    let played = play(scenario, seed, trace).map_err(|error| format!("{error:#}"));
+    let outcome = match play(scenario, seed, trace) {
+        Ok(played) => Outcome::Played(played),
+        Err(error) => Outcome::Broken(format!("{error:#}")),
+    };
     let (path, name) = (scenario.path.clone(), scenario.file.name.clone());
-    Case { path, name, seed, took: began.elapsed(), played }
-}
-
-/// The files of paths in their order. Of a folder its .yaml files by name, not those of its folders: those have manifests.
-fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
-    let mut all = Vec::new();
-    for path in paths {
-        if !path.is_dir() {
-            all.push(path.clone());
-            continue;
-        }
-        let mut found = entries(path, &["yaml", "yml"])
-            .with_context(|| format!("cannot read folder `{}`; name one that exists", path.display()))?;
-        found.retain(|path| path.is_file());
-        if found.is_empty() {
-            bail!("folder `{}` has no scenario; name one with .yaml files in it", path.display());
-        }
-        all.append(&mut found);
-    }
-    Ok(all)
+    Case { path, name, how: format!("seed {seed}"), took: began.elapsed(), outcome }
 }
 
 #[cfg(test)]

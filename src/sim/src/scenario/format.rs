@@ -16,9 +16,9 @@ use crate::history::Fault;
 /// A scenario: a cluster with its manifests, what happens to it and when, and what has to be true of it.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct File {
+pub struct File {
     /// What it is called, in a sentence.
-    pub(crate) name: String,
+    pub name: String,
     /// Why it is there, for those who read it.
     #[serde(default)]
     #[expect(dead_code, reason = "read by people")]
@@ -27,14 +27,14 @@ pub(crate) struct File {
     #[schemars(with = "Vec<Manifest>")]
     pub(crate) manifests: Vec<Spanned<Value>>,
     /// Virtual time it takes.
-    pub(crate) duration: Span,
+    pub duration: Span,
     /// Decides delays, names and what faults strike.
     #[serde(default = "one")]
-    pub(crate) seed: u64,
+    pub seed: u64,
     /// When it begins, as an RFC 3339 time; schedules of budgets go by it.
     #[serde(default = "start")]
     #[schemars(with = "String")]
-    pub(crate) start: jiff::Timestamp,
+    pub start: jiff::Timestamp,
     /// Name of the cluster; by default what the EC2NodeClasses have in their `karpenter.sh/discovery` tags, or demo.
     #[serde(default)]
     pub(crate) cluster: Option<String>,
@@ -43,7 +43,7 @@ pub(crate) struct File {
     pub(crate) region: Option<String>,
     /// Settings of the controller that differ from their defaults, by the names of docs/settings.md without dashes in front.
     #[serde(default)]
-    pub(crate) settings: BTreeMap<String, String>,
+    pub settings: BTreeMap<String, String>,
     /// What happens.
     #[serde(default)]
     #[schemars(with = "Vec<Step>")]
@@ -51,7 +51,7 @@ pub(crate) struct File {
     /// What goes wrong between the controller and its surroundings, drawn request by request.
     #[serde(default)]
     #[schemars(with = "Vec<FaultSpan>")]
-    pub(crate) faults: Vec<Spanned<FaultSpan>>,
+    pub faults: Vec<Spanned<FaultSpan>>,
     /// What has to be true.
     #[schemars(with = "Vec<Expectation>")]
     pub(crate) expect: Vec<Spanned<Expectation>>,
@@ -61,7 +61,8 @@ fn one() -> u64 {
     1
 }
 
-fn start() -> jiff::Timestamp {
+/// When scenarios begin that do not say when.
+pub(super) fn start() -> jiff::Timestamp {
     // 2026-01-01T12:00:00Z, a Thursday.
     jiff::Timestamp::constant(1_767_268_800, 0)
 }
@@ -177,22 +178,22 @@ pub(crate) struct Nothing {}
 /// For how long.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct For {
+pub struct For {
     /// How long it lasts.
-    pub(crate) r#for: Span,
+    pub r#for: Span,
 }
 
 /// Replicas of a Deployment.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct Scale {
+pub struct Scale {
     /// Its name.
-    pub(crate) deployment: String,
+    pub deployment: String,
     /// Its namespace.
     #[serde(default = "default_namespace")]
-    pub(crate) namespace: String,
+    pub namespace: String,
     /// How many.
-    pub(crate) replicas: u32,
+    pub replicas: u32,
 }
 
 /// Replicas of a Deployment over time.
@@ -213,14 +214,14 @@ pub(crate) struct Wave {
 /// An object.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct Object {
+pub struct Object {
     /// Its kind, as in manifests.
-    pub(crate) kind: String,
+    pub kind: String,
     /// Its name.
-    pub(crate) name: String,
+    pub name: String,
     /// Its namespace, for kinds that have one.
     #[serde(default = "default_namespace")]
-    pub(crate) namespace: String,
+    pub namespace: String,
 }
 
 fn default_namespace() -> String {
@@ -230,85 +231,95 @@ fn default_namespace() -> String {
 /// Instances of nodes, the oldest first.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct Machines {
+pub struct Machines {
     /// At most so many; all of them by default.
     #[serde(default)]
-    pub(crate) count: Option<usize>,
+    pub count: Option<usize>,
+    /// Name of their NodePool.
     #[serde(default)]
-    pub(crate) pool: Option<String>,
+    pub pool: Option<String>,
+    /// Name of their zone: us-west-2a
     #[serde(default)]
-    pub(crate) zone: Option<String>,
+    pub zone: Option<String>,
     /// A type, or a family with a star: m7i.*
     #[serde(default)]
-    pub(crate) instance_type: Option<String>,
+    pub instance_type: Option<String>,
+    /// How they are paid for.
     #[serde(default)]
-    pub(crate) capacity_type: Option<CapacityType>,
+    pub capacity_type: Option<CapacityType>,
 }
 
 /// How capacity is paid for.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum CapacityType {
+pub enum CapacityType {
+    /// EC2 may take it back.
     Spot,
+    /// EC2 leaves it.
     OnDemand,
 }
 
 /// Offerings without capacity. What is left out is any.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct CapacityLoss {
+pub struct CapacityLoss {
+    /// How it would be paid for.
     #[serde(default)]
-    pub(crate) capacity_type: Option<CapacityType>,
+    pub capacity_type: Option<CapacityType>,
+    /// Name of the zone: us-west-2a
     #[serde(default)]
-    pub(crate) zone: Option<String>,
+    pub zone: Option<String>,
+    /// A type: m7i.large
     #[serde(default)]
-    pub(crate) instance_type: Option<String>,
+    pub instance_type: Option<String>,
     /// How long it lasts; to the end by default.
     #[serde(default)]
-    pub(crate) r#for: Option<Span>,
+    pub r#for: Option<Span>,
 }
 
 /// Prices of offerings. What is left out is any.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct PriceChange {
+pub struct PriceChange {
+    /// How it is paid for.
     #[serde(default)]
-    pub(crate) capacity_type: Option<CapacityType>,
+    pub capacity_type: Option<CapacityType>,
     /// Spot prices alone differ by zone.
     #[serde(default)]
-    pub(crate) zone: Option<String>,
+    pub zone: Option<String>,
+    /// A type: m7i.large
     #[serde(default)]
-    pub(crate) instance_type: Option<String>,
+    pub instance_type: Option<String>,
     /// Of what each costs now: 150 is half as much again.
-    pub(crate) percent: u64,
+    pub percent: u64,
 }
 
 /// A release of images.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct ImageRelease {
+pub struct ImageRelease {
     /// What it is called: v20260115
-    pub(crate) version: String,
+    pub version: String,
 }
 
 /// A fault, and when it is possible.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct FaultSpan {
+pub struct FaultSpan {
     /// Which one.
-    pub(crate) fault: FaultName,
+    pub fault: FaultName,
     /// From then on; the beginning by default.
     #[serde(default)]
-    pub(crate) from: Span,
+    pub from: Span,
     /// Until then; the end by default.
     #[serde(default)]
-    pub(crate) until: Option<Span>,
+    pub until: Option<Span>,
 }
 
 /// What can go wrong with requests. The rest of what can is said in the timeline.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
-pub(crate) enum FaultName {
+pub enum FaultName {
     /// Requests to the API server and their answers take up to two seconds each.
     KubeLatency,
     /// The API server answers 409, 429, 500 or 503 instead of doing what was asked.
@@ -358,7 +369,7 @@ impl From<FaultName> for Fault {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[schemars(transform = |schema: &mut Schema| one_of(schema, &SUBJECTS))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct Expectation {
+pub struct Expectation {
     /// What it is for; part of the message when it is not met.
     #[serde(default)]
     pub(crate) because: Option<String>,
@@ -392,6 +403,21 @@ pub(crate) struct Expectation {
     /// Events of Kubernetes that were written.
     #[serde(default)]
     pub(crate) events: Option<Events>,
+}
+
+impl Machines {
+    /// Those of them that EC2 may take back.
+    #[must_use]
+    pub fn on_spot(&self) -> Self {
+        Self { capacity_type: Some(CapacityType::Spot), ..self.clone() }
+    }
+}
+
+impl Expectation {
+    /// Whether it is about money, which means nothing at prices that are not known.
+    pub fn is_about_cost(&self) -> bool {
+        self.cost.is_some()
+    }
 }
 
 /// All the time, or at some time.

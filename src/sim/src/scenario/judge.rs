@@ -15,15 +15,17 @@ use super::value::{Dollars, Span};
 
 /// An expectation that was not met.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Failure {
+pub struct Failure {
     /// Line of the file; `None` for what is expected of every scenario.
-    pub(crate) line: Option<u64>,
+    pub line: Option<u64>,
     /// What was looked at.
-    pub(crate) subject: String,
-    pub(crate) expected: String,
-    pub(crate) actual: String,
+    pub subject: String,
+    /// What has to be true of it.
+    pub expected: String,
+    /// What was found.
+    pub actual: String,
     /// What the file says it is for.
-    pub(crate) because: Option<String>,
+    pub because: Option<String>,
 }
 
 impl fmt::Display for Failure {
@@ -37,7 +39,7 @@ impl fmt::Display for Failure {
 }
 
 /// Every expectation that is not met, in the order of the file.
-pub(crate) fn judge(expectations: &[Line<Expectation>], recording: &Recording) -> Vec<Failure> {
+pub fn judge(expectations: &[Line<Expectation>], recording: &Recording) -> Vec<Failure> {
     expectations.iter().filter_map(|one| judge_one(one, recording)).collect()
 }
 

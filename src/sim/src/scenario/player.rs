@@ -6,20 +6,19 @@ use std::time::Duration;
 
 use anyhow::Result;
 use karpenter_aws_sim::Options;
-use karpenter_kube_sim::apiserver::object;
 use karpenter_kube_sim::kubelet;
-use karpenter_model::names::tag;
-use karpenter_plan::region_of;
-use serde_json::Value;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::act::{act, apply};
+use super::follow::{Stage, follow};
 use super::format::FaultName;
 use super::judge::{Failure, judge};
+use super::observe::Observer;
+use super::pace;
 use super::read::{Action, Scenario};
-use super::record::{Recorder, Recording};
+use super::report::Played;
 use super::value::Span;
 use crate::history::{Fault, History};
 use crate::process;
@@ -29,17 +28,6 @@ use crate::world::{Ground, World};
 
 /// Shortest and longest time between two looks at the world.
 const LOOK: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(15));
-/// The cluster of scenarios whose manifests name none.
-const CLUSTER: &str = "demo";
-
-/// How a scenario went.
-#[derive(Clone, Debug)]
-pub(crate) struct Played {
-    pub(crate) recording: Recording,
-    pub(crate) failures: Vec<Failure>,
-    /// Of everything that was asked and answered: equal for equal runs.
-    pub(crate) hash: String,
-}
 
 /// Plays it. With `print`, every request and event of a watch goes to standard output.
 pub(crate) fn play(scenario: &Scenario, seed: u64, print: bool) -> Result<Played> {
@@ -47,24 +35,18 @@ pub(crate) fn play(scenario: &Scenario, seed: u64, print: bool) -> Result<Played
     alone(seed, move || async move { played(&scenario, seed, print).await })
 }
 
-/// Something that happens besides the ticks.
-enum Turn<'a> {
-    Act(u64, &'a Action),
-    Allow(Fault, bool),
-}
-
 async fn played(scenario: &Scenario, seed: u64, print: bool) -> Result<Played> {
     let trace = Trace::new(print);
     let history = Arc::new(History::quiet(seed, scenario.file.duration.0));
     let world = Arc::new(World::on(&history, ground(scenario), trace.clone()).await?);
-    let mut recorder = Recorder::new(Arc::clone(&world));
+    let mut stage = Simulated { world: Arc::clone(&world), observer: Observer::new(Arc::clone(&world)) };
     apply(&world, &scenario.manifests).await?;
     let (mut tasks, stop) = (JoinSet::new(), CancellationToken::new());
     world.spawn(&mut tasks, &stop);
     let began = Instant::now();
     tasks.spawn(process::keep_running(Arc::clone(&world), 0, stop.clone()));
-    let failed = follow(scenario, &world, &mut recorder, began).await;
-    let recording = recorder.finish();
+    let failed = follow(scenario, began, look(scenario), &mut stage).await;
+    let recording = stage.observer.finish();
     stop.cancel();
     let mut failures: Vec<Failure> = failed.into_iter().collect();
     failures.extend(world.truth.violations().into_iter().map(|violation| Failure {
@@ -78,52 +60,28 @@ async fn played(scenario: &Scenario, seed: u64, print: bool) -> Result<Played> {
     if failures.is_empty() {
         failures = judge(&scenario.expectations, &recording);
     }
-    Ok(Played { recording, failures, hash: trace.hash() })
+    Ok(Played { recording, failures, hash: Some(trace.hash()) })
 }
 
-/// Lets everything happen at its time, and looks at the world in between; what could not be done ends it.
-async fn follow(
-    scenario: &Scenario,
-    world: &Arc<World>,
-    recorder: &mut Recorder,
-    began: Instant,
-) -> Option<Failure> {
-    let mut turns: Vec<(Duration, Turn<'_>)> =
-        scenario.events.iter().map(|event| (event.at, Turn::Act(event.line, &event.action))).collect();
-    for span in &scenario.file.faults {
-        let fault = Fault::from(span.value.fault);
-        turns.push((span.value.from.0, Turn::Allow(fault, true)));
-        turns.extend(span.value.until.map(|until| (until.0, Turn::Allow(fault, false))));
+/// The world of the simulation, as scenarios are played in it.
+struct Simulated {
+    world: Arc<World>,
+    observer: Observer,
+}
+
+impl Stage for Simulated {
+    async fn look(&mut self) -> Result<()> {
+        self.observer.look();
+        Ok(())
     }
-    turns.sort_by_key(|(at, _)| *at);
-    let mut turns = turns.into_iter().peekable();
-    let (end, look) = (scenario.file.duration.0, look(scenario));
-    let mut tick = Duration::ZERO;
-    loop {
-        sleep_until(began + tick).await;
-        recorder.look();
-        if tick >= end {
-            return None;
-        }
-        while let Some((at, turn)) = turns.next_if(|(at, _)| *at < tick + look) {
-            sleep_until(began + at).await;
-            match turn {
-                Turn::Allow(fault, possible) => world.weather.allow(fault, possible),
-                Turn::Act(line, action) => {
-                    world.trace.note("world", &format!("{action:?}"), "");
-                    if let Err(error) = act(world, recorder, action).await {
-                        return Some(Failure {
-                            line: Some(line),
-                            subject: format!("`timeline` at {}", Span(at)),
-                            expected: "to happen".to_owned(),
-                            actual: format!("{error:#}"),
-                            because: None,
-                        });
-                    }
-                }
-            }
-        }
-        tick = (tick + look).min(end);
+
+    async fn act(&mut self, action: &Action) -> Result<()> {
+        self.world.trace.note("world", &format!("{action:?}"), "");
+        act(&self.world, &mut self.observer, action).await
+    }
+
+    fn allow(&mut self, fault: FaultName, possible: bool) {
+        self.world.weather.allow(fault.into(), possible);
     }
 }
 
@@ -134,35 +92,28 @@ fn look(scenario: &Scenario) -> Duration {
 
 fn ground(scenario: &Scenario) -> Ground {
     let file = &scenario.file;
-    let mut objects: Vec<Value> = scenario.manifests.iter().map(|manifest| manifest.what.clone()).collect();
-    for event in &scenario.events {
-        if let Action::Apply(manifests) = &event.action {
-            objects.extend(manifests.iter().map(|manifest| manifest.what.clone()));
-        }
-    }
-    let cluster = file.cluster.clone().or_else(|| cluster_of(&objects)).unwrap_or_else(|| CLUSTER.to_owned());
+    let cluster = scenario.cluster();
     let faults: BTreeSet<Fault> = file.faults.iter().map(|span| Fault::from(span.value.fault)).collect();
     let stale = faults.contains(&Fault::from(FaultName::AwsStale));
-    let defaults = Options::default();
     let mut settings = file.settings.clone();
     // There is no other replica, and keeping the Lease is much of what a quiet controller does.
     settings.entry("disable-leader-election".to_owned()).or_insert_with(|| "true".to_owned());
     Ground {
         account: Options {
             cluster: cluster.clone(),
-            region: file.region.clone().or_else(|| region_of(&objects)).unwrap_or(defaults.region),
+            region: scenario.region(),
             kubernetes_version: "1.35".to_owned(),
             zones: 3,
-            boot_delay: Duration::from_secs(8),
+            boot_delay: pace::PENDING,
             invisible_for: Duration::from_secs(if stale { 8 } else { 0 }),
             ..Options::default()
         },
         cluster,
         start: file.start,
         machines: kubelet::Options {
-            // A machine of EKS is registered in about half a minute. Heartbeats are most of what there is to compute.
-            boot: Duration::from_secs(25),
-            ready: Duration::from_secs(10),
+            boot: pace::BOOT,
+            ready: pace::READY,
+            // Heartbeats are most of what there is to compute.
             heartbeat: Duration::from_secs(40),
             poll: Duration::from_secs(10),
             ..kubelet::Options::default()
@@ -171,12 +122,4 @@ fn ground(scenario: &Scenario) -> Ground {
         objects: Vec::new(),
         settings,
     }
-}
-
-/// The cluster that node classes look for.
-fn cluster_of(objects: &[Value]) -> Option<String> {
-    objects.iter().filter(|one| one["kind"] == "EC2NodeClass").find_map(|class| {
-        let mut terms = object::list(class, "/spec/subnetSelectorTerms").iter();
-        terms.find_map(|term| term["tags"][tag::DISCOVERY].as_str()).map(str::to_owned)
-    })
 }

@@ -5,10 +5,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use anyhow::{Context as _, Result as Outcome, bail};
+use karpenter_aws_sim::Options;
 use karpenter_controllers::Settings;
 use karpenter_controllers::settings::{FLAGS, Flag, Home, OWN, Source};
 use karpenter_kube_sim::apiserver::object;
-use karpenter_plan::{Objects, near};
+use karpenter_model::names::tag;
+use karpenter_plan::{Objects, near, region_of};
 use serde_json::Value;
 use serde_saphyr::{Error, Spanned};
 
@@ -17,65 +20,148 @@ use super::format::{
 };
 use super::value::Span;
 
+/// The cluster of scenarios whose manifests name none.
+const CLUSTER: &str = "demo";
+
 /// A scenario that can be played.
 #[derive(Clone, Debug)]
-pub(crate) struct Scenario {
+pub struct Scenario {
     /// The file, as it was named.
-    pub(crate) path: String,
-    pub(crate) file: File,
+    pub path: String,
+    /// What it says about itself and its world.
+    pub file: File,
     /// Objects the cluster begins with.
-    pub(crate) manifests: Vec<Manifest>,
+    pub manifests: Vec<Manifest>,
     /// What happens, in the order of time.
-    pub(crate) events: Vec<Event>,
-    pub(crate) expectations: Vec<Line<Expectation>>,
+    pub events: Vec<Event>,
+    /// What has to be true, in the order of the file.
+    pub expectations: Vec<Line<Expectation>>,
+    /// The file, for the lines of its fields.
+    text: String,
+}
+
+impl Scenario {
+    /// The cluster: what the file says, or what its node classes look for, or `demo`.
+    pub fn cluster(&self) -> String {
+        let said = self.file.cluster.clone().or_else(|| cluster_of(&self.objects()));
+        said.unwrap_or_else(|| CLUSTER.to_owned())
+    }
+
+    /// The region: what the file says, or that of the zones its manifests name, or the one of the account in memory.
+    pub fn region(&self) -> String {
+        let said = self.file.region.clone().or_else(|| region_of(&self.objects()));
+        said.unwrap_or_else(|| Options::default().region)
+    }
+
+    /// The line of a field of the file as a whole, as `duration`; 1 when it is not there.
+    pub fn line_of(&self, field: &str) -> u64 {
+        line_of(&self.text, &format!("{field}:"))
+    }
+
+    /// When scenarios begin that do not say when.
+    pub fn begins_by_default(&self) -> bool {
+        self.file.start == super::format::start()
+    }
+
+    /// Every object it ever applies.
+    fn objects(&self) -> Vec<Value> {
+        let mut objects: Vec<Value> = self.manifests.iter().map(|manifest| manifest.what.clone()).collect();
+        for event in &self.events {
+            if let Action::Apply(manifests) = &event.action {
+                objects.extend(manifests.iter().map(|manifest| manifest.what.clone()));
+            }
+        }
+        objects
+    }
+}
+
+/// The cluster that node classes look for.
+fn cluster_of(objects: &[Value]) -> Option<String> {
+    objects.iter().filter(|one| one["kind"] == "EC2NodeClass").find_map(|class| {
+        let mut terms = object::list(class, "/spec/subnetSelectorTerms").iter();
+        terms.find_map(|term| term["tags"][tag::DISCOVERY].as_str()).map(str::to_owned)
+    })
 }
 
 /// Something of a line of the file.
 #[derive(Clone, Debug)]
-pub(crate) struct Line<T> {
-    pub(crate) line: u64,
-    pub(crate) what: T,
+pub struct Line<T> {
+    /// Counted from 1.
+    pub line: u64,
+    /// What is there.
+    pub what: T,
 }
 
 /// An object, and the line of the file that brings it.
-pub(crate) type Manifest = Line<Value>;
+pub type Manifest = Line<Value>;
 
 /// Something happens.
 #[derive(Clone, Debug)]
-pub(crate) struct Event {
-    pub(crate) at: Duration,
-    pub(crate) line: u64,
-    pub(crate) action: Action,
+pub struct Event {
+    /// Since the beginning.
+    pub at: Duration,
+    /// Of the step that says so; a step that is repeated has several events.
+    pub line: u64,
+    /// What.
+    pub action: Action,
 }
 
 /// What happens.
 #[derive(Clone, Debug)]
-pub(crate) enum Action {
+pub enum Action {
+    /// A Deployment gets another number of replicas.
     Scale(Scale),
+    /// Manifests are applied.
     Apply(Vec<Manifest>),
+    /// An object is deleted.
     Delete(Object),
+    /// EC2 takes spot instances back, with two minutes of notice.
     Interrupt(Machines),
+    /// Instances end without notice.
     Terminate(Machines),
+    /// Kubelets fall silent.
     Silence(Machines),
+    /// EC2 has none of these to sell.
     LoseCapacity(CapacityLoss),
+    /// Prices change.
     ChangePrice(PriceChange),
+    /// AWS publishes a newer release of images.
     ReleaseImages(ImageRelease),
+    /// So many of the next instances end while they boot.
     DoomBoots(u32),
+    /// Machines that boot do not join.
     NeverJoin(For),
+    /// The controller dies and is started again.
     Restart,
+    /// The controller is cut off.
     Disconnect(For),
 }
 
 /// Why there is no scenario in a file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Unread {
+pub enum Unread {
+    /// The file cannot be read at all.
     #[error(
         "cannot read scenario `{path}`: {problem}; name a file of YAML, or a folder with .yaml files in it"
     )]
-    File { path: String, problem: String },
-    /// `field` is empty where it is about no single one.
+    File {
+        /// As it was named.
+        path: String,
+        /// What the system says.
+        problem: String,
+    },
+    /// It says something a scenario cannot say.
     #[error("cannot read scenario `{path}`, line {line}{}: {problem}", of_field(.field))]
-    Malformed { path: String, line: u64, field: String, problem: String },
+    Malformed {
+        /// As it was named.
+        path: String,
+        /// Counted from 1.
+        line: u64,
+        /// Empty where it is about no single one.
+        field: String,
+        /// What is wrong with it.
+        problem: String,
+    },
 }
 
 fn of_field(field: &str) -> String {
@@ -86,12 +172,31 @@ fn of_field(field: &str) -> String {
 type Wrong = (u64, String, String);
 
 /// Reads a file, and the manifests it names.
-pub(crate) fn read(path: &Path) -> Result<Scenario, Unread> {
+pub fn read(path: &Path) -> Result<Scenario, Unread> {
     let name = path.display().to_string();
     let text = fs::read_to_string(path)
         .map_err(|error| Unread::File { path: name.clone(), problem: error.to_string() })?;
     parse(&name, &text, path.parent().unwrap_or(Path::new("")))
         .map_err(|(line, field, problem)| Unread::Malformed { path: name.clone(), line, field, problem })
+}
+
+/// The files of paths in their order. Of a folder its .yaml files by name, not those of its folders: those have manifests.
+pub fn files(paths: &[PathBuf]) -> Outcome<Vec<PathBuf>> {
+    let mut all = Vec::new();
+    for path in paths {
+        if !path.is_dir() {
+            all.push(path.clone());
+            continue;
+        }
+        let mut found = entries(path, &["yaml", "yml"])
+            .with_context(|| format!("cannot read folder `{}`; name one that exists", path.display()))?;
+        found.retain(|path| path.is_file());
+        if found.is_empty() {
+            bail!("folder `{}` has no scenario; name one with .yaml files in it", path.display());
+        }
+        all.append(&mut found);
+    }
+    Ok(all)
 }
 
 /// Reads a scenario whose manifests are seen from `folder`.
@@ -123,7 +228,7 @@ fn parse(path: &str, text: &str, folder: &Path) -> Result<Scenario, Wrong> {
     }
     let expectations =
         file.expect.iter().map(|one| expectation(one, file.duration)).collect::<Result<_, _>>()?;
-    Ok(Scenario { path: path.to_owned(), file, manifests, events, expectations })
+    Ok(Scenario { path: path.to_owned(), file, manifests, events, expectations, text: text.to_owned() })
 }
 
 /// Checks the names and values of settings.
@@ -208,7 +313,7 @@ fn objects(given: &[Spanned<Value>], field: &str, folder: &Path) -> Result<Vec<M
         match &one.value {
             Value::String(path) => {
                 let file = folder.join(path);
-                for file in files(&file)
+                for file in manifest_files(&file)
                     .map_err(|error| wrong(format!("cannot read `{}`: {error}", file.display())))?
                 {
                     let name = file.display().to_string();
@@ -231,7 +336,7 @@ fn objects(given: &[Spanned<Value>], field: &str, folder: &Path) -> Result<Vec<M
 }
 
 /// A file, or the manifests of a folder by name.
-fn files(path: &Path) -> std::io::Result<Vec<PathBuf>> {
+fn manifest_files(path: &Path) -> std::io::Result<Vec<PathBuf>> {
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
@@ -239,7 +344,7 @@ fn files(path: &Path) -> std::io::Result<Vec<PathBuf>> {
 }
 
 /// What is in a folder and ends like this, by name.
-pub(crate) fn entries(folder: &Path, endings: &[&str]) -> std::io::Result<Vec<PathBuf>> {
+fn entries(folder: &Path, endings: &[&str]) -> std::io::Result<Vec<PathBuf>> {
     let mut found =
         fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>()?;
     found.retain(|path| path.extension().is_some_and(|end| endings.iter().any(|one| end == *one)));

@@ -1,26 +1,21 @@
-//! What happened while a scenario was played, as far as expectations may ask for it: read from the store of the API server
-//! and the instances of the account, as the checkers do.
+//! What happened while a scenario was played, as far as expectations may ask for it: made of objects as the API server has
+//! them, and of instances with their prices. Where these come from is for the caller to know.
 //!
 //! A [`Picture`] is taken every few seconds and kept when it differs from the one before, so a quiet day is short.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use karpenter_aws_api::ec2::{Instance, InstanceState};
-use karpenter_kube_sim::apiserver::TableName;
+use karpenter_aws_api::ec2::InstanceState;
 use karpenter_kube_sim::apiserver::object::{self, text};
-use karpenter_kube_sim::apiserver::store::ChangeKind;
+use karpenter_model::Price;
 use karpenter_model::names::label;
-use karpenter_model::{Clock as _, Price};
 use serde_json::Value;
 
-use crate::world::{World, price};
-
-/// Everything that is known of a run.
+/// Everything that is known of a run. [`judge`](super::judge::judge) compares it with what was expected.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Recording {
+pub struct Recording {
     pub(crate) pictures: Vec<Picture>,
     /// By uid.
     pub(crate) waits: BTreeMap<String, Wait>,
@@ -98,14 +93,9 @@ pub(crate) struct Occurrence {
     pub(crate) times: Vec<Duration>,
 }
 
-/// Groups and plural names of what is followed.
-const TABLES: [(&str, &str); 3] = [("", "pods"), ("", "events"), ("karpenter.sh", "nodeclaims")];
-
-/// Follows a world.
-pub(crate) struct Recorder {
-    world: Arc<World>,
-    began: tokio::time::Instant,
-    cursor: u64,
+/// Makes a [`Recording`] of what it is shown. Times of pictures, events and removals are those since the beginning.
+#[derive(Debug, Default)]
+pub struct Recorder {
     /// Claims whose removal was seen, by uid.
     removed: BTreeSet<String>,
     /// Instances that the scenario ended.
@@ -114,58 +104,13 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// Begins now.
-    pub(crate) fn new(world: Arc<World>) -> Self {
-        let (cursor, recording) = (0, Recording::default());
-        let (removed, ended) = (BTreeSet::new(), BTreeSet::new());
-        Self { world, began: tokio::time::Instant::now(), cursor, removed, ended, recording }
-    }
-
-    /// The scenario takes these instances back.
-    pub(crate) fn taken(&mut self, ids: impl IntoIterator<Item = String>) {
+    /// The scenario takes these instances back: nodes on them that go are interrupted ones.
+    pub fn taken(&mut self, ids: impl IntoIterator<Item = String>) {
         self.ended.extend(ids);
     }
 
-    /// Reads what was written since the last time, and takes a picture.
-    pub(crate) fn look(&mut self) {
-        let at = self.began.elapsed();
-        let cursor = self.cursor;
-        let (changes, revision) = self.world.server.read(|store| {
-            let mut changes = Vec::new();
-            for (group, plural) in TABLES {
-                let of_table = store.changes_since(&TableName::new(group, plural), cursor);
-                changes.extend(of_table.unwrap_or_default().into_iter().map(|change| (plural, change)));
-            }
-            (changes, store.revision())
-        });
-        self.cursor = revision;
-        for (plural, change) in changes {
-            let gone = change.kind == ChangeKind::Deleted;
-            match plural {
-                "pods" => self.pod(&change.object, gone),
-                "events" => self.event(at, &change.object),
-                _ => self.claim(at, &change.object, gone),
-            }
-        }
-        let picture = self.picture(at);
-        let last = self.recording.pictures.last();
-        if last.is_none_or(|last| Picture { at, ..last.clone() } != picture) {
-            self.recording.pictures.push(picture);
-        }
-    }
-
-    /// The end.
-    pub(crate) fn finish(mut self) -> Recording {
-        self.look();
-        let now = self.world.clock.now();
-        for wait in self.recording.waits.values_mut().filter(|wait| wait.ended == Timestamp::MAX) {
-            wait.ended = now;
-        }
-        self.recording.took = self.began.elapsed();
-        self.recording
-    }
-
-    fn pod(&mut self, pod: &Value, gone: bool) {
+    /// A state of a pod: every one counts, for the time it waited. `gone` when it was the last; `now` is when.
+    pub fn pod(&mut self, now: Timestamp, pod: &Value, gone: bool) {
         if owner_kind(pod) == "DaemonSet" {
             return;
         }
@@ -181,12 +126,14 @@ impl Recorder {
             wait.running = object::time(pod, "/status/startTime");
         }
         if gone || object::is_deleting(pod) {
-            wait.ended = self.world.clock.now().min(wait.ended);
+            wait.ended = now.min(wait.ended);
         }
     }
 
-    fn event(&mut self, at: Duration, event: &Value) {
-        let count = event["count"].as_u64().unwrap_or(1);
+    /// A state of an event of the core group: written once, or counted up.
+    pub fn event(&mut self, at: Duration, event: &Value) {
+        // Those of the group `events.k8s.io` have their count in a series, from the second time on.
+        let count = event["count"].as_u64().or_else(|| event["series"]["count"].as_u64()).unwrap_or(1);
         let occurrence =
             self.recording.events.entry(object::uid(event).to_owned()).or_insert_with(|| Occurrence {
                 reason: text(event, "/reason").to_owned(),
@@ -199,8 +146,8 @@ impl Recorder {
         occurrence.times.resize(count.max(occurrence.times.len()), at);
     }
 
-    /// A claim that is being deleted and had a node is a node that is removed.
-    fn claim(&mut self, at: Duration, claim: &Value, gone: bool) {
+    /// A state of a claim. One that is being deleted, or gone, and had a node is a node that is removed.
+    pub fn claim(&mut self, at: Duration, claim: &Value, gone: bool) {
         let registered = !text(claim, "/status/nodeName").is_empty();
         if !registered
             || !(gone || object::is_deleting(claim))
@@ -233,13 +180,19 @@ impl Recorder {
         if expired { "Expired" } else { "Other" }.to_owned()
     }
 
-    fn picture(&self, at: Duration) -> Picture {
-        let world = &self.world;
-        let (nodes, pods) = world.truth.nodes_and_pods();
+    /// Takes a picture of all nodes and pods, and of all instances with what each costs an hour; keeps it when it differs from
+    /// the one before.
+    pub fn picture<'a>(
+        &mut self,
+        at: Duration,
+        nodes: impl IntoIterator<Item = &'a Value>,
+        pods: impl IntoIterator<Item = &'a Value>,
+        instances: impl IntoIterator<Item = (InstanceState, Price)>,
+    ) {
         let facts: BTreeMap<&str, NodeFact> =
-            nodes.iter().filter_map(|node| Some((object::name(node), fact(node)?))).collect();
+            nodes.into_iter().filter_map(|node| Some((object::name(node), fact(node)?))).collect();
         let mut counted = BTreeMap::new();
-        for pod in pods.iter().filter(|pod| !object::is_deleting(pod)) {
+        for pod in pods.into_iter().filter(|pod| !object::is_deleting(pod)) {
             let running = text(pod, "/status/phase") == "Running";
             let node = facts.get(text(pod, "/spec/nodeName")).cloned();
             let namespace = object::namespace(pod).to_owned();
@@ -247,12 +200,22 @@ impl Recorder {
         }
         let mut nodes: Vec<NodeFact> = facts.into_values().collect();
         nodes.sort();
-        let paid =
-            |instance: &Instance| matches!(instance.state, InstanceState::Pending | InstanceState::Running);
-        let instances = world.account.instances();
-        let per_hour =
-            instances.iter().filter(|instance| paid(instance)).map(|one| price(&world.account, one)).sum();
-        Picture { at, per_hour, nodes, pods: counted }
+        let paid = |state| matches!(state, InstanceState::Pending | InstanceState::Running);
+        let per_hour = instances.into_iter().filter(|(state, _)| paid(*state)).map(|(_, price)| price).sum();
+        let picture = Picture { at, per_hour, nodes, pods: counted };
+        let last = self.recording.pictures.last();
+        if last.is_none_or(|last| Picture { at, ..last.clone() } != picture) {
+            self.recording.pictures.push(picture);
+        }
+    }
+
+    /// The end: pods that still wait have waited until `now`, and the run took so long.
+    pub fn finish(mut self, took: Duration, now: Timestamp) -> Recording {
+        for wait in self.recording.waits.values_mut().filter(|wait| wait.ended == Timestamp::MAX) {
+            wait.ended = now;
+        }
+        self.recording.took = took;
+        self.recording
     }
 }
 

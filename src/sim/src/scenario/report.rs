@@ -6,45 +6,78 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use quick_junit::{NonSuccessKind, TestCase, TestCaseStatus, TestSuite};
 
-use super::judge::{percentile, spent};
-use super::player::Played;
+use super::judge::{Failure, percentile, spent};
 use super::record::{Picture, Recording, Wait};
 use super::value::Span;
 
-/// One scenario with one seed.
+/// How a scenario went that was played to its end.
 #[derive(Clone, Debug)]
-pub(crate) struct Case {
+pub struct Played {
+    /// What happened.
+    pub recording: Recording,
+    /// What was not as expected.
+    pub failures: Vec<Failure>,
+    /// Of everything that was asked and answered, equal for equal runs; `None` where no two runs are equal.
+    pub hash: Option<String>,
+}
+
+/// The result of one scenario.
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    /// It was played, whether it went as expected or not.
+    Played(Played),
+    /// It should have been played, and why it could not be.
+    Broken(String),
+    /// It says things that cannot be played here: each of them, with its line.
+    NotPlayed(Vec<String>),
+}
+
+/// One scenario, played once.
+#[derive(Clone, Debug)]
+pub struct Case {
     /// The file.
-    pub(crate) path: String,
-    pub(crate) name: String,
-    pub(crate) seed: u64,
+    pub path: String,
+    /// What it is called.
+    pub name: String,
+    /// What tells this run from others of the file: its seed, or the parts it was played on.
+    pub how: String,
     /// Time of the wall.
-    pub(crate) took: Duration,
-    /// What happened; why it could not be played, otherwise.
-    pub(crate) played: Result<Played, String>,
+    pub took: Duration,
+    /// What came out.
+    pub outcome: Outcome,
 }
 
 impl Case {
-    /// Everything that was not as expected, in words.
-    pub(crate) fn failures(&self) -> Vec<String> {
-        match &self.played {
-            Ok(played) => played.failures.iter().map(ToString::to_string).collect(),
-            Err(error) => vec![format!("cannot be played: {error}")],
+    /// Everything that was not as expected, in words; nothing of a case that was not played.
+    pub fn failures(&self) -> Vec<String> {
+        match &self.outcome {
+            Outcome::Played(played) => played.failures.iter().map(ToString::to_string).collect(),
+            Outcome::Broken(error) => vec![format!("cannot be played: {error}")],
+            Outcome::NotPlayed(_) => Vec::new(),
         }
+    }
+
+    /// Why it was not played; nothing when it was.
+    pub fn reasons(&self) -> &[String] {
+        if let Outcome::NotPlayed(reasons) = &self.outcome { reasons } else { &[] }
     }
 }
 
-/// A line for each case, with what it cost; and one for each failure.
-pub(crate) fn line(case: &Case) -> String {
-    let failures = case.failures();
-    let verdict = if failures.is_empty() { "ok" } else { "FAILED" };
-    let mut text = format!("{verdict:<7}{}: {} (seed {})", case.path, case.name, case.seed);
-    if let Ok(played) = &case.played {
+/// A line for each case, with what it cost; and one for each failure, or for each reason not to play it.
+pub fn line(case: &Case) -> String {
+    let (failures, reasons) = (case.failures(), case.reasons());
+    let verdict = match (failures.is_empty(), reasons.is_empty()) {
+        (false, _) => "FAILED ",
+        (true, true) => "ok     ",
+        (true, false) => "NOT PLAYED ",
+    };
+    let mut text = format!("{verdict}{}: {} ({})", case.path, case.name, case.how);
+    if let Outcome::Played(played) = &case.outcome {
         text.push_str(&format!("; {}", figures(&played.recording, case.took)));
     }
     text.push('\n');
-    for failure in failures {
-        text.push_str(&format!("       {failure}\n"));
+    for said in failures.iter().chain(reasons) {
+        text.push_str(&format!("       {said}\n"));
     }
     text
 }
@@ -64,14 +97,21 @@ fn figures(recording: &Recording, took: Duration) -> String {
     )
 }
 
-/// The count.
-pub(crate) fn total(cases: &[Case]) -> String {
+/// The count. Those that were not played are neither passed nor failed.
+pub fn total(cases: &[Case]) -> String {
     let failed = cases.iter().filter(|case| !case.failures().is_empty()).count();
-    format!("{} passed, {failed} failed\n", cases.len() - failed)
+    let left_out = cases.iter().filter(|case| !case.reasons().is_empty()).count();
+    let mut text = format!("{} passed, {failed} failed", cases.len() - failed - left_out);
+    if left_out > 0 {
+        text.push_str(&format!(", {left_out} not played"));
+    }
+    text.push('\n');
+    text
 }
 
-/// What happened when, for those who look for the numbers to expect.
-pub(crate) fn timeline(played: &Played) -> String {
+/// What happened when, for those who look for the numbers to expect; empty for a case that was not played.
+pub fn timeline(case: &Case) -> String {
+    let Outcome::Played(played) = &case.outcome else { return String::new() };
     let recording = &played.recording;
     let mut text = String::new();
     let mut last: Option<&Picture> = None;
@@ -107,7 +147,9 @@ pub(crate) fn timeline(played: &Played) -> String {
             removal.pool
         );
     }
-    let _infallible = writeln!(text, "       hash {}: the same in every run of this seed", played.hash);
+    if let Some(hash) = &played.hash {
+        let _infallible = writeln!(text, "       hash {hash}: the same in every run of this seed");
+    }
     text
 }
 
@@ -117,23 +159,31 @@ fn pods(picture: &Picture) -> (u64, u64) {
     (sum(true), sum(false))
 }
 
-/// The same as XML, a suite for each file.
-pub(crate) fn junit(cases: &[Case]) -> Result<String> {
-    let mut report = quick_junit::Report::new("karpenter-test");
+/// The same as XML, a suite for each file, under the name of the command that played them.
+pub fn junit(command: &str, cases: &[Case]) -> Result<String> {
+    let mut report = quick_junit::Report::new(command);
     let mut paths: Vec<&str> = cases.iter().map(|case| case.path.as_str()).collect();
     paths.dedup();
     for path in paths {
         let mut suite = TestSuite::new(path);
         for case in cases.iter().filter(|case| case.path == path) {
             let failures = case.failures();
-            let status = failures.first().map_or_else(TestCaseStatus::success, |first| {
-                let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
-                status.set_message(first.as_str()).set_description(failures.join("\n"));
-                status
-            });
-            let mut entry = TestCase::new(format!("{} (seed {})", case.name, case.seed), status);
+            let status = match (failures.first(), case.reasons().first()) {
+                (Some(first), _) => {
+                    let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
+                    status.set_message(first.as_str()).set_description(failures.join("\n"));
+                    status
+                }
+                (None, Some(first)) => {
+                    let mut status = TestCaseStatus::skipped();
+                    status.set_message(first.as_str()).set_description(case.reasons().join("\n"));
+                    status
+                }
+                (None, None) => TestCaseStatus::success(),
+            };
+            let mut entry = TestCase::new(format!("{} ({})", case.name, case.how), status);
             entry.set_classname(path).set_time(case.took);
-            if let Ok(played) = &case.played {
+            if let Outcome::Played(played) = &case.outcome {
                 entry.set_system_out(figures(&played.recording, case.took));
             }
             suite.add_test_case(entry);

@@ -10,7 +10,7 @@ use serde::de::{self, Deserialize, Deserializer, Visitor};
 
 /// A length of virtual time, or the time since the beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Span(pub(crate) Duration);
+pub struct Span(pub Duration);
 
 impl fmt::Display for Span {
     /// `1h5m`, `90s` as `1m30s`; less than a second is left out.

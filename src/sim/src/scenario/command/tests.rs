@@ -88,8 +88,9 @@ fn the_same_seed_is_the_same_run_and_another_seed_another() {
 fn junit_has_a_case_for_each_seed_with_what_was_expected_and_found() {
     let scenario = read(&folder().join("zone-spread.yaml")).unwrap();
     let mut cases: Vec<Case> = (1..=2).map(|seed| case(&scenario, seed, false)).collect();
-    cases[1].played = Err("the account is on fire".to_owned());
-    let report = quick_junit::Report::deserialize_from_str(&junit(&cases).unwrap()).unwrap();
+    cases[1].outcome = Outcome::Broken("the account is on fire".to_owned());
+    let report =
+        quick_junit::Report::deserialize_from_str(&junit("karpenter-test", &cases).unwrap()).unwrap();
     assert_eq!((report.tests, report.failures), (2, 1));
     assert_eq!(report.test_suites[0].name.as_str(), scenario.path);
     let names: Vec<&str> = report.test_suites[0].test_cases.iter().map(|case| case.name.as_str()).collect();

@@ -1,0 +1,79 @@
+//! Follows the timeline of a scenario, in virtual or in real time: the clock is that of the runtime.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use tokio::time::{Instant, sleep_until};
+
+use super::format::FaultName;
+use super::judge::Failure;
+use super::read::{Action, Scenario};
+use super::value::Span;
+
+/// Where a scenario is played.
+pub trait Stage {
+    /// Looks at cluster and account and records what is there.
+    fn look(&mut self) -> impl Future<Output = Result<()>>;
+    /// Does one thing.
+    fn act(&mut self, action: &Action) -> impl Future<Output = Result<()>>;
+    /// From now on a fault is possible, or no longer.
+    fn allow(&mut self, fault: FaultName, possible: bool);
+}
+
+/// Something that happens besides the looks.
+enum Turn<'a> {
+    Act(u64, &'a Action),
+    Allow(FaultName, bool),
+}
+
+/// Lets everything happen at its time since `began`, and looks every `look` in between, the first time at once and the last
+/// time when the duration of the scenario is over. What could not be done ends it.
+pub async fn follow(
+    scenario: &Scenario,
+    began: Instant,
+    look: Duration,
+    stage: &mut impl Stage,
+) -> Option<Failure> {
+    let mut turns: Vec<(Duration, Turn<'_>)> =
+        scenario.events.iter().map(|event| (event.at, Turn::Act(event.line, &event.action))).collect();
+    for span in &scenario.file.faults {
+        let fault = span.value.fault;
+        turns.push((span.value.from.0, Turn::Allow(fault, true)));
+        turns.extend(span.value.until.map(|until| (until.0, Turn::Allow(fault, false))));
+    }
+    turns.sort_by_key(|(at, _)| *at);
+    let mut turns = turns.into_iter().peekable();
+    let end = scenario.file.duration.0;
+    let mut tick = Duration::ZERO;
+    loop {
+        sleep_until(began + tick).await;
+        if let Err(error) = stage.look().await {
+            return Some(failed(None, tick, "to go on", &error));
+        }
+        if tick >= end {
+            return None;
+        }
+        while let Some((at, turn)) = turns.next_if(|(at, _)| *at < tick + look) {
+            sleep_until(began + at).await;
+            match turn {
+                Turn::Allow(fault, possible) => stage.allow(fault, possible),
+                Turn::Act(line, action) => {
+                    if let Err(error) = stage.act(action).await {
+                        return Some(failed(Some(line), at, "to happen", &error));
+                    }
+                }
+            }
+        }
+        tick = (tick + look).min(end);
+    }
+}
+
+fn failed(line: Option<u64>, at: Duration, expected: &str, error: &anyhow::Error) -> Failure {
+    Failure {
+        line,
+        subject: format!("`timeline` at {}", Span(at)),
+        expected: expected.to_owned(),
+        actual: format!("{error:#}"),
+        because: None,
+    }
+}

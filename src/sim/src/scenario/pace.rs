@@ -1,0 +1,11 @@
+//! How fast the machines of scenarios are, in memory and on real parts: about as those of EKS, which are ready some three
+//! quarters of a minute after their launch. One pace, so that what is expected of pending times holds in both.
+
+use std::time::Duration;
+
+/// From the launch of an instance until EC2 calls it running.
+pub const PENDING: Duration = Duration::from_secs(8);
+/// From then until its Node is registered.
+pub const BOOT: Duration = Duration::from_secs(25);
+/// From its registration until the Node is ready.
+pub const READY: Duration = Duration::from_secs(10);
