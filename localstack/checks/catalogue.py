@@ -21,6 +21,22 @@ def test_instance_types_come_in_pages_and_from_the_region() -> None:
     assert len(offerings["InstanceTypeOfferings"]) == 10 and offerings["NextToken"]
 
 
+def test_types_that_are_not_sold_are_neither_described_nor_offered() -> None:
+    fresh()
+    ec2 = client("ec2")
+
+    def names() -> tuple[set[str], set[str]]:
+        types = ec2.describe_instance_types()["InstanceTypes"]
+        offerings = ec2.describe_instance_type_offerings(LocationType="availability-zone")["InstanceTypeOfferings"]
+        return {row["InstanceType"] for row in types}, {row["InstanceType"] for row in offerings}
+
+    everything = names()
+    control("POST", "settings", {"instance_types": ["m5.large", "c5.large"]})
+    assert names() == ({"m5.large", "c5.large"}, {"m5.large", "c5.large"})
+    control("POST", "settings", {"instance_types": None})
+    assert names() == everything and len(everything[0]) > 500
+
+
 def test_prices_agree_between_the_services() -> None:
     account = fresh()
     control("POST", "prices", {"on_demand": {"m5.large": "0.0960"}})

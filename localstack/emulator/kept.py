@@ -1,22 +1,22 @@
 """Answers of EC2 that are the same as the last time.
 
 What a busy account computes is mostly `DescribeInstances`, asked again and again by machines and controllers, while
-nothing has happened since the last answer. Instance types stay the same for the life of the process; what else EC2
+nothing has happened since the last answer. Instance types stay the same while the same are sold; what else EC2
 describes stays the same until a call that is not a question, a control request or the clock (`lifecycle`) changes
 something. `DescribeImages` is not kept: which images are deprecated depends on the time of day.
 """
 
-from . import lifecycle
+from . import lifecycle, settings
 from .errors import Reply
 from .services.request import Request
 
-# Costly to render and the same for the life of the process.
+# Costly to render and the same while the same instance types are sold.
 FOREVER = {"DescribeInstanceTypes", "DescribeInstanceTypeOfferings"}
 NEVER = {"DescribeImages"}
 QUESTIONS = ("Describe", "Get", "List")
 ENTRIES = 512
 
-Key = tuple[str, str, bytes]
+Key = tuple[str, str, bytes, tuple[str, ...]]
 
 
 class Kept:
@@ -36,7 +36,7 @@ class Kept:
         """The answer that was given to the same question; its body carries neither time nor signature."""
         if asked.service != "ec2":
             return None
-        key = (asked.region, asked.action, body)
+        key = _key(asked, body)
         return self._forever.get(key) or self._until_a_change.get(key)
 
     def keep(self, asked: Request, body: bytes, reply: Reply) -> None:
@@ -47,9 +47,13 @@ class Kept:
         if answers is self._until_a_change and (asked.action in NEVER or b"<nextToken>" in reply.body):
             return
         if len(answers) < ENTRIES:
-            answers[asked.region, asked.action, body] = reply
+            answers[_key(asked, body)] = reply
 
     def changed(self) -> None:
         """Something happened, or may have."""
         self._until_a_change.clear()
         self._happened = lifecycle.happened()
+
+
+def _key(asked: Request, body: bytes) -> Key:
+    return asked.region, asked.action, body, tuple(settings.current.instance_types or ())

@@ -18,9 +18,15 @@ class Settings:
     spot_role: str = "implicit"
     # Whether state changes of instances are published to EventBridge.
     state_change_events: bool = True
+    # The instance types that regions sell, of those that AWS sells there; `None` for all of them.
+    instance_types: list[str] | None = None
 
 
 current = Settings()
+
+
+def sells(instance_type: str) -> bool:
+    return current.instance_types is None or instance_type in current.instance_types
 
 
 def update(values: dict[str, object]) -> dict[str, object]:

@@ -1,7 +1,7 @@
-"""DescribeInstanceTypes and -Offerings: only what the region sells, in pages.
+"""DescribeInstanceTypes and -Offerings: only what the region sells (`settings.instance_types`), in pages.
 
 Stock moto ignores `MaxResults` and lists types of other regions. The answers cost seconds to render and never
-change, so they are kept; see `kept.FOREVER`.
+change while the same types are sold, so they are kept; see `kept.FOREVER`.
 """
 
 from typing import Any
@@ -10,6 +10,7 @@ from moto.core.responses import ActionResult
 from moto.ec2.models.instance_types import INSTANCE_TYPE_OFFERINGS
 from moto.ec2.responses.instances import InstanceResponse
 
+from .. import settings
 from . import replace
 
 
@@ -32,7 +33,8 @@ def apply() -> None:
         names = self._get_param("InstanceTypes", [])
         types = self.ec2_backend.describe_instance_types(names, self._filters_from_querystring())
         here = offered(self.region)
-        types = sorted((row for row in types if row["InstanceType"] in here), key=lambda row: row["InstanceType"])
+        sold = (row for row in types if row["InstanceType"] in here and settings.sells(row["InstanceType"]))
+        types = sorted(sold, key=lambda row: row["InstanceType"])
         rows, token = page(self, types, len(types) or 1)
         return ActionResult({"InstanceTypes": rows, "NextToken": token})
 
@@ -42,5 +44,6 @@ def apply() -> None:
         rows = self.ec2_backend.describe_instance_type_offerings(
             self._get_param("LocationType"), self._filters_from_querystring()
         )
+        rows = [row for row in rows if settings.sells(row["InstanceType"])]
         rows, token = page(self, rows, len(rows) or 1)
         return ActionResult({"InstanceTypeOfferings": rows, "NextToken": token})
