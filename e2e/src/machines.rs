@@ -36,24 +36,48 @@ pub async fn administrator(environment: &AwsEnvironment) -> Result<Clients> {
     sdk::connect(config).await.context("set up the administrator's AWS clients")
 }
 
-/// Starts the agent of all machines of `cluster`; it ends when `shutdown` is cancelled.
+/// How fast the machines of a world are.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    /// From the launch of an instance until EC2 calls it running.
+    pub pending: Duration,
+    /// From then until its Node is registered.
+    pub boot: Duration,
+    /// From its registration until the Node is ready.
+    pub ready: Duration,
+    /// From the binding of a pod until it runs.
+    pub pod_start: Duration,
+}
+
+impl Pace {
+    /// As fast as they can be without anything being there at once, for proofs that do not look at times.
+    pub const HURRIED: Self = Self {
+        pending: Duration::from_secs(2),
+        boot: Duration::from_secs(1),
+        ready: Duration::from_secs(1),
+        pod_start: Duration::from_millis(500),
+    };
+}
+
+/// Starts the agent of all machines of `cluster`, which may be given orders; it ends when `shutdown` is cancelled.
 pub fn play(
     client: Client,
     aws: Clients,
     cluster: &str,
-    boot: Duration,
+    pace: Pace,
     shutdown: CancellationToken,
-) -> JoinHandle<()> {
+) -> (Arc<Agent>, JoinHandle<()>) {
     let options = Options {
         cluster_name: cluster.to_owned(),
-        boot,
-        ready: Duration::from_secs(1),
-        pod_start: Duration::from_millis(500),
+        boot: pace.boot,
+        ready: pace.ready,
+        pod_start: pace.pod_start,
         // Each look is a description of every instance, which an emulated account renders slowly.
         poll: Duration::from_secs(1),
         ..Options::default()
     };
     let machines = Arc::new(Ec2Machines::new(aws, cluster));
-    let agent = Agent::new(client, machines, Arc::new(WallClock), options);
-    tokio::spawn(async move { agent.run(shutdown).await })
+    let agent = Arc::new(Agent::new(client, machines, Arc::new(WallClock), options));
+    let runs = Arc::clone(&agent);
+    (agent, tokio::spawn(async move { runs.run(shutdown).await }))
 }

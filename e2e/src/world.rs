@@ -15,6 +15,7 @@ use k8s_openapi::api::core::v1::{Event, Node, Pod};
 use karpenter_api::{EC2NodeClass, NodeClaim, NodePool};
 use karpenter_aws_api::Clients;
 use karpenter_aws_api::ec2::InstanceQuery;
+use karpenter_kube_sim::kubelet::Agent;
 use karpenter_model::names;
 use kube::Client;
 use kube::api::{Api, ListParams};
@@ -29,18 +30,18 @@ use crate::cluster::{self, Cluster};
 use crate::command_line::{self, AwsEnvironment};
 use crate::controller::{self, Controller, Place};
 use crate::engine::{self, Engine};
-use crate::machines;
+use crate::machines::{self, Pace};
 use crate::manifests::{self, NAMESPACE};
 use crate::process::{Guard, free_ports};
 use crate::report::Case;
 use crate::rights::{self, Rights};
 
-/// The name of the EKS cluster in the account.
+/// The name of the EKS cluster in the account, of every world that is not asked for another one.
 pub const CLUSTER_NAME: &str = "karpenter-e2e";
 /// Its region.
 const REGION: &str = "us-west-2";
 /// The Kubernetes version it says it has.
-const KUBERNETES: &str = "1.35";
+pub(crate) const KUBERNETES: &str = "1.35";
 
 /// As many worlds start at once. A starting one computes all the time, one that plays mostly waits: when many start on a
 /// machine of few cores, the controllers of others lose their Leases.
@@ -56,8 +57,26 @@ pub struct Options {
     pub controller: controller::Choice,
     /// Where logs and dumps go; stays after the run.
     pub folder: PathBuf,
-    /// How long a machine takes from running to a Node.
-    pub boot: Duration,
+    /// How fast machines are.
+    pub pace: Pace,
+    /// Where the EKS cluster is, and what it is called.
+    pub site: Site,
+}
+
+/// An EKS cluster, as the account knows it.
+#[derive(Clone, Debug)]
+pub struct Site {
+    /// Its name.
+    pub cluster: String,
+    /// Its region.
+    pub region: String,
+}
+
+impl Default for Site {
+    /// That of scenarios that do not look at names.
+    fn default() -> Self {
+        Self { cluster: CLUSTER_NAME.to_owned(), region: REGION.to_owned() }
+    }
 }
 
 /// What a world's processes are part of.
@@ -108,6 +127,8 @@ pub struct World {
     account: Account,
     engine: Option<Arc<Engine>>,
     controller: Controller,
+    /// Plays the machines; may be told how they behave.
+    pub agent: Arc<Agent>,
     kubelets: JoinHandle<()>,
     shutdown: CancellationToken,
     folder: PathBuf,
@@ -130,34 +151,36 @@ impl World {
         let _start = STARTS.acquire().await.context("wait until other worlds have started")?;
         let engine = engine_for(&options).await?;
         let controller = Controller::new(options.controller);
+        let Site { cluster: name, region } = options.site;
+        let account = at(options.account, &name, &region);
         let (cluster, account) = match options.controller {
             controller::Choice::Process => tokio::try_join!(
                 Cluster::start(options.cluster, engine.as_ref()),
-                Account::start(options.account, engine.as_ref())
+                Account::start(account, engine.as_ref())
             )?,
-            controller::Choice::Chart => for_pods(options.cluster, options.account, engine.as_ref()).await?,
+            controller::Choice::Chart => for_pods(options.cluster, account, engine.as_ref()).await?,
         };
         let client = cluster.access().client();
         let environment = AwsEnvironment {
             endpoint: account.endpoint().to_owned(),
-            region: REGION.to_owned(),
-            cluster: CLUSTER_NAME.to_owned(),
+            region: region.clone(),
+            cluster: name.clone(),
         };
         // The launcher was started with the cluster.
         if !matches!(account, Account::Moto(_)) {
-            account.seed(CLUSTER_NAME, REGION, KUBERNETES).await?;
+            account.seed(&name, &region, KUBERNETES).await?;
         }
-        introduce(&cluster, &account).await?;
+        introduce(&cluster, &account, &environment).await?;
         if let Some(control) = account.control() {
             control
-                .configure(&as_ec2_does())
+                .configure(&as_ec2_does(options.pace.pending))
                 .await
                 .context("make the account as slow and as strict as EC2")?;
         }
         let aws = machines::administrator(&environment).await?;
         let shutdown = CancellationToken::new();
-        let kubelets =
-            machines::play(client.clone(), aws.clone(), CLUSTER_NAME, options.boot, shutdown.clone());
+        let (agent, kubelets) =
+            machines::play(client.clone(), aws.clone(), &name, options.pace, shutdown.clone());
         Ok(Self {
             client,
             aws,
@@ -166,6 +189,7 @@ impl World {
             account,
             engine,
             controller,
+            agent,
             kubelets,
             shutdown,
             folder,
@@ -181,21 +205,27 @@ impl World {
 
     /// Everything the README's install section does, in its order.
     pub async fn install(&self) -> Result<()> {
+        self.prepare().await?;
+        self.start_controller().await
+    }
+
+    /// The same without the controller: the account is ready, and the cluster has the definitions and the roles.
+    pub async fn prepare(&self) -> Result<()> {
         let (code, text) = self.karpenter(&["bootstrap", "apply", "--zonal-shift"]).await?;
         ensure!(code == 0, "`karpenter bootstrap apply` ended with {code}:\n{text}");
-        self.controller.prepare(self.place()).await?;
-        self.start_controller().await
+        self.controller.prepare(self.place()).await
     }
 
     /// Applies the README's NodePool and EC2NodeClass, changed by `variant`.
     pub async fn install_pool(&self, variant: impl Fn(&str) -> String) -> Result<()> {
-        let yaml = manifests::for_cluster(&variant(manifests::NODEPOOL), CLUSTER_NAME);
+        let yaml = manifests::for_cluster(&variant(manifests::NODEPOOL), &self.environment.cluster);
         manifests::apply(&self.client, &yaml).await
     }
 
     /// Applies the README's EC2NodeClass, and no pool.
     pub async fn install_class(&self) -> Result<()> {
-        let yaml = manifests::for_cluster(&manifests::only_class(manifests::NODEPOOL), CLUSTER_NAME);
+        let yaml =
+            manifests::for_cluster(&manifests::only_class(manifests::NODEPOOL), &self.environment.cluster);
         manifests::apply(&self.client, &yaml).await
     }
 
@@ -284,13 +314,20 @@ impl World {
             return Ok(found);
         }
         if let Some(control) = self.account.control() {
-            found.absorb(rights::aws::check(control, &self.aws, &role(), CLUSTER_NAME).await?);
+            found.absorb(
+                rights::aws::check(control, &self.aws, &self.role(), &self.environment.cluster).await?,
+            );
         }
         if let Some(log) = self.cluster.audit_log() {
             found.absorb(rights::cluster::check(&log)?);
         }
         self.write("rights.txt", &found.report());
         Ok(found)
+    }
+
+    /// The controller's role, as `karpenter bootstrap` names it.
+    fn role(&self) -> String {
+        format!("{}-karpenter", self.environment.cluster)
     }
 
     /// How many controllers have been started so far.
@@ -344,7 +381,7 @@ impl World {
     /// How many calls the controller has made to the account, if that counts them.
     pub async fn calls_of_controller(&self) -> Result<u64> {
         let Some(control) = self.account.control() else { return Ok(0) };
-        let role = self.aws.iam.get_role(&role()).await.context("read the controller's role")?;
+        let role = self.aws.iam.get_role(&self.role()).await.context("read the controller's role")?;
         control.count_calls(role.arn.as_str()).await
     }
 
@@ -462,9 +499,11 @@ impl World {
     }
 }
 
-/// The controller's role, as `karpenter bootstrap` names it.
-fn role() -> String {
-    format!("{CLUSTER_NAME}-karpenter")
+/// The chosen account with this EKS cluster in it. Others than the launcher are seeded when they run.
+fn at(account: account::Choice, cluster: &str, region: &str) -> account::Choice {
+    let account::Choice::Moto(options) = account else { return account };
+    let (cluster, region) = (Some(cluster.to_owned()), region.to_owned());
+    account::Choice::Moto(account::moto::Options { cluster, region, ..options })
 }
 
 /// A cluster with nodes for pods, and an account that these pods reach: at the address that the cluster's containers know
@@ -523,23 +562,20 @@ async fn engine_for(options: &Options) -> Result<Option<Arc<Engine>>> {
     Ok(Some(engine))
 }
 
-/// The account as this module's scenarios want it: furnished for one EKS cluster.
+/// The launcher, its logs in `folder`; the world says which EKS cluster it has.
 pub fn moto(folder: PathBuf) -> account::Choice {
     account::Choice::Moto(account::moto::Options {
-        cluster: Some(CLUSTER_NAME.to_owned()),
-        region: REGION.to_owned(),
         kubernetes: KUBERNETES.to_owned(),
         folder: Some(folder),
         ..account::moto::Options::default()
     })
 }
 
-/// How an account behaves in a scenario. Machines come and go in seconds instead of the minutes EC2 takes, but never at
-/// once; and spot instances need the service-linked role that `karpenter bootstrap` makes, because the controller's
+/// How an account behaves in a scenario. Machines go in seconds instead of the minutes EC2 takes, but never at once; and spot instances need the service-linked role that `karpenter bootstrap` makes, because the controller's
 /// policy does not let it make one.
-fn as_ec2_does() -> account::control::Settings {
+fn as_ec2_does(pending: Duration) -> account::control::Settings {
     account::control::Settings {
-        pending_seconds: Some(2.0),
+        pending_seconds: Some(pending.as_secs_f32()),
         shutting_down_seconds: Some(3.0),
         stopping_seconds: Some(3.0),
         spot_role: Some("required".to_owned()),
@@ -548,11 +584,11 @@ fn as_ec2_does() -> account::control::Settings {
 }
 
 /// Tells the account where the cluster's API server is and which authority it has, as EKS would know.
-async fn introduce(cluster: &Cluster, account: &Account) -> Result<()> {
+async fn introduce(cluster: &Cluster, account: &Account, environment: &AwsEnvironment) -> Result<()> {
     let Some(control) = account.control() else { return Ok(()) };
     let access = cluster.access();
     let Some(authority) = access.certificate_authority() else {
         bail!("the kubeconfig embeds no certificate authority, which nodes would need to join");
     };
-    control.point_cluster(REGION, CLUSTER_NAME, access.server(), &authority).await
+    control.point_cluster(&environment.region, &environment.cluster, access.server(), &authority).await
 }

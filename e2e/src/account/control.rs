@@ -143,6 +143,20 @@ pub struct Settings {
     /// Whether state changes are published.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state_change_events: Option<bool>,
+    /// The instance types on sale, of those that AWS sells in a region.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instance_types: Option<Vec<String>>,
+}
+
+/// The spot price of a type in a zone.
+#[derive(Clone, Debug, Serialize)]
+pub struct SpotPrice {
+    /// E.g. `m5.large`.
+    pub instance_type: String,
+    /// E.g. `us-west-2a`.
+    pub zone: String,
+    /// US dollars an hour as decimal text.
+    pub price: String,
 }
 
 /// A notice AWS sends about one instance.
@@ -339,8 +353,13 @@ impl Control {
 
     /// Sets the spot price of a type in a zone.
     pub async fn set_spot_price(&self, instance_type: &str, zone: &str, price: &str) -> Result<()> {
-        let row = json!({ "instance_type": instance_type, "zone": zone, "price": price });
-        self.post("prices", &json!({ "spot": [row] })).await
+        let (instance_type, zone, price) = (instance_type.to_owned(), zone.to_owned(), price.to_owned());
+        self.set_spot_prices(&[SpotPrice { instance_type, zone, price }]).await
+    }
+
+    /// Sets spot prices.
+    pub async fn set_spot_prices(&self, prices: &[SpotPrice]) -> Result<()> {
+        self.post("prices", &json!({ "spot": prices })).await
     }
 
     /// Changes how the account behaves.

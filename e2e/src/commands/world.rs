@@ -1,18 +1,16 @@
 //! The flags that choose a cluster and an account, and how to reach a world that stands.
 
+use std::fmt;
 use std::io::Write;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use karpenter_e2e::world::{self, Options, World};
+use karpenter_e2e::machines::Pace;
+use karpenter_e2e::world::{self, Options, Site, World};
 use karpenter_e2e::{account, cluster, controller};
-
-/// A machine joins this long after EC2 calls it running; real ones take half a minute.
-const BOOT: Duration = Duration::from_secs(1);
 
 /// Of what a world consists.
 #[derive(Args, Clone)]
@@ -71,6 +69,27 @@ impl FromStr for AccountChoice {
     }
 }
 
+impl fmt::Display for Choices {
+    /// The parts by name, without what tells one of a kind from another: `local, moto, process`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let cluster = match &self.cluster {
+            ClusterChoice::Local => "local",
+            ClusterChoice::Kind => "kind",
+            ClusterChoice::Kubeconfig(_) => "kubeconfig",
+        };
+        let account = match &self.aws {
+            AccountChoice::Moto => "moto",
+            AccountChoice::Localstack => "localstack",
+            AccountChoice::Endpoint(_) => "endpoint",
+        };
+        let controller = match self.controller {
+            controller::Choice::Process => "process",
+            controller::Choice::Chart => "chart",
+        };
+        write!(f, "{cluster}, {account}, {controller}")
+    }
+}
+
 impl Choices {
     /// A world of the chosen parts, its logs in `folder`, whose last part names it.
     pub(crate) fn options(&self, folder: &Path) -> Result<Options> {
@@ -93,7 +112,8 @@ impl Choices {
             },
             controller: self.controller,
             folder,
-            boot: BOOT,
+            pace: Pace::HURRIED,
+            site: Site::default(),
         })
     }
 }

@@ -6,14 +6,14 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Mutex;
-use std::time::Duration;
 
 use karpenter_e2e::cluster::{self, local};
 use karpenter_e2e::controller;
+use karpenter_e2e::machines::Pace;
 use karpenter_e2e::rights::{Rights, idle};
 use karpenter_e2e::scenario::scale::{self, Workload};
 use karpenter_e2e::scenario::{Chosen, Suite, end, run};
-use karpenter_e2e::world::{self, Options, World};
+use karpenter_e2e::world::{self, Options, Site, World};
 
 /// Where logs and dumps of a scenario stay.
 pub(crate) fn folder(name: &str) -> PathBuf {
@@ -30,7 +30,8 @@ pub(crate) fn options(folder: PathBuf) -> Options {
         account: world::moto(folder.join("account")),
         controller: controller::Choice::Process,
         folder,
-        boot: Duration::from_secs(1),
+        pace: Pace::HURRIED,
+        site: Site::default(),
     }
 }
 
@@ -131,23 +132,26 @@ async fn a_load_of_every_kind_ends_with_its_figures() {
     assert!(figures.regressions(&figures, 0.0).expect("the same size").is_empty());
 }
 
-/// What the command line says to these arguments, without a cluster.
-fn harness(arguments: &[&str]) -> (bool, String, String) {
+/// What the command line says to these arguments, without a cluster: exit code, standard output, standard error.
+pub(crate) fn harness(arguments: &[&str]) -> (Option<i32>, String, String) {
     let output =
         std::process::Command::new(env!("CARGO_BIN_EXE_karpenter-e2e")).args(arguments).output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (output.status.success(), text(output.stdout), text(output.stderr))
+    (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
 #[test]
 fn a_suite_lists_its_behaviours_and_refuses_an_unknown_one_before_anything_starts() {
-    let (ok, list, _) = harness(&["run", "scheduling", "--list"]);
-    assert!(ok && list.lines().any(|name| name == "pods spread evenly over three zones"), "{list}");
+    let (code, list, _) = harness(&["run", "scheduling", "--list"]);
+    assert!(
+        code == Some(0) && list.lines().any(|name| name == "pods spread evenly over three zones"),
+        "{list}"
+    );
     let folder = folder("refused");
     let arguments =
         ["run", "disruption", "--only", "volcano", "--folder", folder.to_str().expect("a UTF-8 path")];
-    let (ok, _, said) = harness(&arguments);
-    assert!(!ok && said.contains("no behaviour has `volcano` in its name"), "{said}");
+    let (code, _, said) = harness(&arguments);
+    assert!(code == Some(1) && said.contains("no behaviour has `volcano` in its name"), "{said}");
     assert!(said.contains("an expired node goes, however its pods resist"), "{said}");
     assert!(!folder.exists(), "nothing was started");
 }

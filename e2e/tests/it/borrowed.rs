@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use karpenter_e2e::cluster::local::{LocalCluster, Options as LocalOptions};
+use karpenter_e2e::machines::Pace;
 use karpenter_e2e::scenario::{Chosen, Suite, end, run};
-use karpenter_e2e::world::{self, Options};
+use karpenter_e2e::world::{self, Options, Site};
 use karpenter_e2e::{cluster, controller, manifests};
 use kube::Client;
 
@@ -25,7 +26,8 @@ async fn a_cluster_that_was_there_is_left_as_it_was() {
         account: world::moto(folder.join("account")),
         controller: controller::Choice::Process,
         folder: folder.clone(),
-        boot: std::time::Duration::from_secs(1),
+        pace: Pace::HURRIED,
+        site: Site::default(),
     };
     let outcome = run(Suite::Launch, options(), &Chosen::default()).await.expect("the world starts");
     assert_eq!(outcome.failure(), None);
