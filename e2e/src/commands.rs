@@ -3,6 +3,7 @@
 mod account;
 mod cluster;
 mod demo;
+mod play;
 mod prepare;
 mod run;
 mod scale;
@@ -10,6 +11,7 @@ mod up;
 mod world;
 
 use std::ffi::OsString;
+use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
@@ -35,6 +37,8 @@ enum Command {
     Demo(demo::Arguments),
     /// Run suites, each in a world of its own.
     Run(run::Arguments),
+    /// Play scenario files in real time, each in a world of its own.
+    Play(play::Arguments),
     /// Load a world and measure: pods a second, latencies, CPU, memory, calls.
     Scale(scale::Arguments),
     /// Hold a world until Ctrl-C and print how to reach it.
@@ -48,7 +52,7 @@ enum Command {
 }
 
 /// Runs the chosen subcommand to its end.
-pub(crate) fn run(arguments: Arguments) -> Result<()> {
+pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
     let runtime = tokio::runtime::Runtime::new().context("start the async runtime")?;
     match arguments.command {
         Command::Prepare(arguments) => runtime.block_on(prepare::run(&arguments)),
@@ -56,10 +60,12 @@ pub(crate) fn run(arguments: Arguments) -> Result<()> {
         Command::Account(arguments) => runtime.block_on(account::run(arguments)),
         Command::Demo(arguments) => runtime.block_on(demo::run(arguments)),
         Command::Run(arguments) => runtime.block_on(run::run(arguments)),
+        Command::Play(arguments) => return runtime.block_on(play::run(arguments)),
         Command::Scale(arguments) => runtime.block_on(scale::run(arguments)),
         Command::Up(arguments) => runtime.block_on(up::run(arguments)),
         Command::OciRuntime { arguments } => engine::runtime::become_runc(&arguments),
-    }
+    }?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Resolves on Ctrl-C or SIGTERM.

@@ -18,6 +18,7 @@ pub mod controller;
 pub mod engine;
 pub mod machines;
 pub mod manifests;
+pub mod play;
 pub mod prepare;
 pub mod process;
 pub mod report;

@@ -19,6 +19,7 @@ mod kubelet;
 mod newcomer;
 mod objects;
 mod older;
+mod play;
 mod prerequisites;
 mod scripts;
 mod skipped;
