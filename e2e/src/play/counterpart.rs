@@ -13,8 +13,8 @@ const OURS: [&str; 3] = ["metrics-port", "health-probe-port", "bind-address"];
 
 /// Why a scenario cannot be played, whatever the parts; nothing when it can be.
 pub(super) fn lacking(scenario: &Scenario, longest: Duration) -> Vec<String> {
-    let mut reasons = Vec::new();
-    let mut lacks = |line: u64, field: &str, why: &str| reasons.push(reason(line, field, why));
+    let mut reasons: Vec<(u64, String)> = Vec::new();
+    let mut lacks = |line: u64, field: &str, why: &str| reasons.push((line, reason(line, field, why)));
     let duration = scenario.file.duration;
     if duration.0 > longest {
         let why = format!("{duration} of real time; at most {} are played, see `--longest`", Span(longest));
@@ -50,8 +50,10 @@ pub(super) fn lacking(scenario: &Scenario, longest: Duration) -> Vec<String> {
     for fault in &scenario.file.faults {
         lacks(fault.referenced.line(), "fault", of_fault(fault.value.fault));
     }
+    reasons.sort_by_key(|(line, _)| *line);
+    // A step that is repeated says it once.
     reasons.dedup();
-    reasons
+    reasons.into_iter().map(|(_, reason)| reason).collect()
 }
 
 /// The same of an account that has no control requests, because it is an emulator of others.
