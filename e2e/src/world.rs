@@ -127,7 +127,7 @@ pub struct World {
     account: Account,
     engine: Option<Arc<Engine>>,
     controller: Controller,
-    /// Plays the machines; may be told how they behave.
+    /// Plays the machines; takes orders about how they behave.
     pub agent: Arc<Agent>,
     kubelets: JoinHandle<()>,
     shutdown: CancellationToken,

@@ -96,7 +96,7 @@ fn of_fault(fault: FaultName) -> &'static str {
             "nothing stands between the controller and the real API server that could draw faults for its requests"
         }
         FaultName::AwsLatency | FaultName::AwsErrors | FaultName::AwsLostAnswers | FaultName::AwsStale => {
-            "the emulated account fails the next calls of an action, whoever makes them, and draws none"
+            "the emulated account fails the next calls of an action, those of machines too, and draws none"
         }
     }
 }

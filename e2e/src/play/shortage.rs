@@ -1,5 +1,5 @@
 //! Offerings without capacity for a while. The emulated account forgets its rules about capacity all at once, so those that
-//! still hold are told again; a launch in the milliseconds between may succeed.
+//! still hold are set again; a launch in the milliseconds between may succeed.
 
 use std::sync::Arc;
 use std::time::Duration;
