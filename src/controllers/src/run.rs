@@ -153,7 +153,7 @@ fn spawn_controllers(tasks: &mut JoinSet<()>, context: &Context, shutdown: &Canc
     spawn_for_nodes(tasks, context, &evictions, shutdown);
     spawn_for_pools(tasks, context, shutdown);
     if context.settings.nominated_node_name {
-        tasks.spawn(start(nominate::Again, context, shutdown, |queue| {
+        tasks.spawn(start(nominate::Again::default(), context, shutdown, |queue| {
             subscribers.pods(move |seen| {
                 if nominate::is_taken_away(seen) {
                     queue.add(seen.pod().key.clone());

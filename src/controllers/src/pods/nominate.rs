@@ -7,15 +7,20 @@
 //!
 //! The scheduler (1.35) takes the name away whenever it tries a pod that fits nowhere yet and can preempt no pod, and it tries
 //! all pods that wait when some node becomes ready. So a node is named when it registers, and again when the name was taken
-//! away, which costs a write for each attempt of the scheduler; writing the name makes it try nothing.
+//! away; writing the name makes it try nothing. Taking it away does: the scheduler then tries the pods again that are no more
+//! important, as if this one had been deleted, and takes their names away in turn. Two pods whose names come back at once keep
+//! it so busy until their node is ready, with a hundred writes a second. Therefore a name comes back at once the first time,
+//! and then after a [`PAUSE`] that grows until no name is left that could be taken away.
 //!
 //! A hint, never a condition: what cannot be written in time is left out, and the node takes pods as it would have.
 
-use std::sync::{Arc, Once};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream;
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1;
 use karpenter_kube_harness::queue::{Done, Spec};
 use karpenter_kube_harness::write;
@@ -31,6 +36,11 @@ use crate::{Context, Error, Settings};
 const WITHIN: Duration = Duration::from_secs(2);
 /// Writes at a time, for one node.
 const WRITES: usize = 10;
+/// Shortest and longest time between two namings again of a node for one pod; it doubles with each. The scheduler takes some
+/// thirtieth of a second for each name that it takes away. A node that becomes ready meanwhile takes pods as they come.
+const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(8));
+/// A name that has stayed for so long comes back at once again.
+const FORGOTTEN: Duration = Duration::from_secs(30);
 
 /// Names `node` in the status of the pods that were promised a place on `claim` and have none yet.
 pub(crate) async fn pods_of(context: &Context, claim: &str, node: &NodeName) {
@@ -52,7 +62,30 @@ pub(crate) async fn pods_of(context: &Context, claim: &str, node: &NodeName) {
 
 /// Names the node again when the scheduler has taken the name away: it does whenever it tries a pod and finds no place
 /// for it, and tries all that wait when some other node takes pods.
-pub(crate) struct Again;
+#[derive(Default)]
+pub(crate) struct Again {
+    /// When a node was named again for each pod, and how long the next time has to wait from then on.
+    last: Mutex<BTreeMap<PodKey, (Timestamp, Duration)>>,
+}
+
+impl Again {
+    /// Whether the node of a pod may be named again `now`, which counts as done; else how long that has to wait.
+    fn may_name(&self, key: &PodKey, now: Timestamp) -> Result<(), Duration> {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let passed = |then: Timestamp| Duration::try_from(now.duration_since(then)).unwrap_or_default();
+        last.retain(|_, (then, _)| passed(*then) < FORGOTTEN);
+        let (shortest, longest) = PAUSE;
+        let pause = match last.get(key) {
+            None => shortest,
+            Some((then, pause)) => match pause.checked_sub(passed(*then)).filter(|left| !left.is_zero()) {
+                Some(left) => return Err(left),
+                None => (*pause * 2).min(longest),
+            },
+        };
+        last.insert(key.clone(), (now, pause));
+        Ok(())
+    }
+}
 
 impl Reconciler for Again {
     type Key = PodKey;
@@ -67,6 +100,9 @@ impl Reconciler for Again {
             return Ok(Done::idle());
         };
         if pod.node_name.is_none() && pod.nominated_node.as_ref() != Some(&node) {
+            if let Err(pause) = self.may_name(key, context.clock.now()) {
+                return Ok(Done::idle().after(pause));
+            }
             name(context, pod, &node).await;
         }
         Ok(Done::idle())

@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Pod;
 use karpenter_cloud::{Error, HookState, Kind, RegistrationHook};
+use karpenter_kube_sim::kubelet::Behaviour;
 use kube::ResourceExt;
+use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
 
 use crate::world::{World, condition, is_running};
@@ -77,4 +80,34 @@ async fn machines_for_small_and_large_pods(named: bool) -> usize {
 async fn the_scheduler_is_told_who_a_machine_was_launched_for() {
     assert_eq!(machines_for_small_and_large_pods(true).await, 2);
     assert!(machines_for_small_and_large_pods(false).await > 2, "small pods take the room of the large ones");
+}
+
+/// A scheduler that tries a pod again and again, as the real one does when it takes the names of several pods away in turn.
+#[tokio::test(start_paused = true)]
+async fn a_node_is_named_again_ever_more_slowly_while_its_name_is_taken_away() {
+    let world = World::new().await;
+    world.pool("default", &json!({}));
+    world.pod("web", "1");
+    world.agent.behave_all(Behaviour::NotReady);
+    let process = world.start();
+    let is_named = || {
+        let name = |pod: &Pod| pod.status.as_ref()?.nominated_node_name.clone();
+        world.pods().iter().any(|pod| name(pod).is_some())
+    };
+    world.until("a node is named", 5 * MINUTE, || async { is_named() }).await;
+    let pods: Api<Pod> = Api::namespaced(world.client.clone(), "default");
+    let none = Patch::Merge(json!({"status": {"nominatedNodeName": null}}));
+    let mut taken_away = 0;
+    for _ in 0..2_000 {
+        if is_named() {
+            pods.patch_status("web", &PatchParams::default(), &none).await.unwrap();
+            taken_away += 1;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    // When it registered, at once, and 1, 3, 7 and 15 s later; the scheduler of the world may have taken it away before.
+    assert!((4..=6).contains(&taken_away), "{taken_away} times in 20 s");
+    world.agent.behave_all(Behaviour::Healthy);
+    world.all_running().await;
+    process.stop().await;
 }
