@@ -5,6 +5,7 @@ import threading
 import time
 import urllib.error
 
+from botocore.exceptions import ClientError
 from emulator import calls
 
 from .kit import (
@@ -64,6 +65,28 @@ def test_faults_strike_so_often_and_no_more() -> None:
     assert code_of(client("iam").get_role, RoleName="x") == "Throttling"
     control("POST", "faults", {"action": "GetParameter", "code": "ThrottlingException", "count": 1})
     assert code_of(client("ssm").get_parameter, Name="/x") == "ThrottlingException"
+
+
+def test_faults_are_drawn_for_the_calls_of_one_caller() -> None:
+    fresh()
+    ec2 = client("ec2")
+    ec2.describe_subnets()
+    caller = control("GET", "calls")["log"][-1]["caller"]
+    rule = {"action": "*", "service": "ec2", "code": "UnauthorizedOperation", "count": -1}
+    control("POST", "faults", {**rule, "caller": "somebody-else"})
+    ec2.describe_subnets()
+    control("POST", "faults", {**rule, "caller": caller, "one_in": 2})
+    codes = set()
+    for _ in range(64):
+        try:
+            ec2.describe_subnets()
+        except ClientError as error:
+            codes.add(error.response["Error"]["Code"])
+        else:
+            codes.add("none")
+    assert codes == {"none", "UnauthorizedOperation"}, codes
+    control("DELETE", "faults")
+    ec2.describe_subnets()
 
 
 def test_calls_are_counted_and_logged() -> None:

@@ -2,9 +2,11 @@
 
 A rule is `{"action": "CreateFleet", "code": "RequestLimitExceeded", "status": 503, "count": 2, "skip": 0}`;
 `service`, `message` and `delay_seconds` are optional, `action` may be `*`, a `count` of -1 never runs out.
-A rule without `code` only delays.
+A rule without `code` only delays. With `caller`, the ARN of a role or an access key, it is about the calls of that
+one; with `one_in`, each call is struck with that chance.
 """
 
+import random
 import threading
 import time
 from dataclasses import dataclass, fields
@@ -24,6 +26,8 @@ class Rule:
     count: int = 1
     skip: int = 0
     delay_seconds: float = 0.0
+    caller: str | None = None
+    one_in: int = 1
 
 
 _rules: list[Rule] = []
@@ -47,10 +51,10 @@ def listing() -> list[dict[str, object]]:
         return [vars(rule) for rule in _rules]
 
 
-def strike(service: str, action: str) -> errors.Reply | None:
+def strike(service: str, action: str, caller: str) -> errors.Reply | None:
     """The error this call is to answer with, if a rule says so; sleeps first if the rule delays."""
     with _lock:
-        rule = next((rule for rule in _rules if _matches(rule, service, action)), None)
+        rule = next((rule for rule in _rules if _matches(rule, service, action, caller) and _drawn(rule)), None)
         if rule is None:
             return None
         if rule.skip > 0:
@@ -65,5 +69,10 @@ def strike(service: str, action: str) -> errors.Reply | None:
     return errors.error(service, rule.code, rule.message, rule.status)
 
 
-def _matches(rule: Rule, service: str, action: str) -> bool:
-    return rule.count != 0 and rule.action in (action, "*") and rule.service in (service, None)
+def _matches(rule: Rule, service: str, action: str, caller: str) -> bool:
+    said = rule.count != 0 and rule.action in (action, "*")
+    return said and rule.service in (service, None) and rule.caller in (caller, None)
+
+
+def _drawn(rule: Rule) -> bool:
+    return rule.one_in <= 1 or random.randrange(rule.one_in) == 0

@@ -69,7 +69,7 @@ class Account:
         with self._lock:
             lifecycle.advance()
             authorization.note(asked)
-        return faults.strike(asked.service, asked.action)
+        return faults.strike(asked.service, asked.action, principals.caller(asked))
 
     def answer(self, asked: request.Request, environ: dict[str, Any], body: bytes) -> errors.Reply:
         """What the account answers, be it from a service written here or from moto."""
