@@ -15,6 +15,7 @@ mod market;
 mod recording;
 mod shortage;
 mod stage;
+mod weather;
 
 use std::time::{Duration, Instant};
 
@@ -75,8 +76,9 @@ async fn on_real_parts(scenario: &Scenario, options: Options) -> Result<Outcome>
     if failed {
         world.dump().await;
     }
-    suites::end(world).await.context("end the world of the scenario")?;
-    outcome
+    let ended = suites::end(world).await.context("end the world of the scenario");
+    // What went wrong first may be why its world does not end well.
+    if failed { outcome } else { ended.and(outcome) }
 }
 
 async fn in_world(scenario: &Scenario, world: &mut World) -> Result<Outcome> {
@@ -99,7 +101,7 @@ async fn in_world(scenario: &Scenario, world: &mut World) -> Result<Outcome> {
     }
     world.start_controller().await?;
     let began = watches.start();
-    let mut stage = RealParts::new(world, market, watches);
+    let mut stage = RealParts::new(world, market, watches).await?;
     let mut failures: Vec<Failure> = follow(scenario, began, LOOK, &mut stage).await.into_iter().collect();
     let recording = stage.finish();
     let rules = [world.check_controller().await.err(), world.verdict().await.err()];

@@ -381,8 +381,13 @@ impl World {
     /// How many calls the controller has made to the account, if that counts them.
     pub async fn calls_of_controller(&self) -> Result<u64> {
         let Some(control) = self.account.control() else { return Ok(0) };
+        control.count_calls(&self.caller().await?).await
+    }
+
+    /// The ARN of the role that the controller makes its calls with.
+    pub(crate) async fn caller(&self) -> Result<String> {
         let role = self.aws.iam.get_role(&self.role()).await.context("read the controller's role")?;
-        control.count_calls(role.arn.as_str()).await
+        Ok(role.arn.to_string())
     }
 
     /// Where the API server writes down what the controller asks of it, if it does.

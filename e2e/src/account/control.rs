@@ -74,6 +74,11 @@ pub struct Fault {
     pub skip: u32,
     /// How long each struck call is held up.
     pub delay_seconds: f32,
+    /// The ARN of a role, or an access key, whose calls are meant; those of all if empty.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub caller: Option<String>,
+    /// Each call is struck with the chance of one in so many.
+    pub one_in: u32,
 }
 
 impl Fault {
@@ -87,6 +92,8 @@ impl Fault {
             count,
             skip: 0,
             delay_seconds: 0.0,
+            caller: None,
+            one_in: 1,
         }
     }
 }

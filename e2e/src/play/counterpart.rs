@@ -48,7 +48,9 @@ pub(super) fn lacking(scenario: &Scenario, longest: Duration) -> Vec<String> {
         }
     }
     for fault in &scenario.file.faults {
-        lacks(fault.referenced.line(), "fault", of_fault(fault.value.fault));
+        if let Some(why) = of_fault(fault.value.fault) {
+            lacks(fault.referenced.line(), "fault", why);
+        }
     }
     reasons.sort_by_key(|(line, _)| *line);
     // A step that is repeated says it once.
@@ -70,6 +72,8 @@ pub(super) fn lacking_control(scenario: &Scenario) -> Vec<String> {
         };
         reasons.push(reason(*line, field, why));
     }
+    let faults = scenario.file.faults.iter();
+    reasons.extend(faults.map(|fault| reason(fault.referenced.line(), "fault", why)));
     for expectation in scenario.expectations.iter().filter(|one| one.what.is_about_cost()) {
         let why = "prices of this account are not known; choose `moto` or `localstack`";
         reasons.push(reason(expectation.line, "cost", why));
@@ -83,7 +87,8 @@ pub(super) fn release_date(version: &str) -> Option<Date> {
     Date::strptime("v%Y%m%d", version).ok()
 }
 
-fn of_fault(fault: FaultName) -> &'static str {
+/// Why a fault has no counterpart.
+fn of_fault(fault: FaultName) -> Option<&'static str> {
     match fault {
         FaultName::KubeLatency
         | FaultName::KubeErrors
@@ -93,11 +98,12 @@ fn of_fault(fault: FaultName) -> &'static str {
         | FaultName::WatchLate
         | FaultName::WatchRepeats
         | FaultName::WatchSilence => {
-            "nothing stands between the controller and the real API server that could draw faults for its requests"
+            Some("nothing stands between the controller and the real API server that could draw faults")
         }
-        FaultName::AwsLatency | FaultName::AwsErrors | FaultName::AwsLostAnswers | FaultName::AwsStale => {
-            "the emulated account fails the next calls of an action, those of machines too, and draws none"
+        FaultName::AwsLostAnswers | FaultName::AwsStale => {
+            Some("the emulated account delays and refuses requests; what it answers is complete and true")
         }
+        FaultName::AwsLatency | FaultName::AwsErrors => None,
     }
 }
 
@@ -135,7 +141,7 @@ mod tests {
                 "timeline:\n  - {at: 1m, imageRelease: {version: newest}}\n",
                 "line 5: `imageRelease`: the emulated",
             ),
-            ("faults:\n  - {fault: awsErrors}\n", "line 5: `fault`: the emulated account fails"),
+            ("faults:\n  - {fault: awsStale}\n", "line 5: `fault`: the emulated account delays and refuses"),
             ("faults:\n  - {fault: watchCuts}\n", "line 5: `fault`: nothing stands between"),
             ("settings: {metrics-port: \"1\"}\n", "line 4: `metrics-port`: the harness"),
             (
@@ -153,11 +159,12 @@ mod tests {
     #[test]
     fn what_has_one_is_played() {
         let body = "timeline:\n  - {at: 1m, imageRelease: {version: v20260115}}\n  - {at: 2m, interrupt: {}}\n  \
-                    - {at: 2m, restart: {}}\n  - {at: 3m, capacityLoss: {capacityType: spot, for: 1m}}\n";
+                    - {at: 2m, restart: {}}\n  - {at: 3m, capacityLoss: {capacityType: spot, for: 1m}}\nfaults:\n  \
+                    - {fault: awsErrors, until: 5m}\n  - {fault: awsLatency}\n";
         assert_eq!(lacking(&scenario(body), Duration::from_mins(10)), Vec::<String>::new());
         let found = lacking_control(&scenario(body));
         let fields: Vec<&str> = found.iter().filter_map(|reason| reason.split('`').nth(1)).collect();
-        assert_eq!(fields, ["imageRelease", "interrupt", "capacityLoss", "cost"]);
+        assert_eq!(fields, ["imageRelease", "interrupt", "capacityLoss", "fault", "fault", "cost"]);
     }
 
     #[test]

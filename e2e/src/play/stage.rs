@@ -24,6 +24,7 @@ use tokio::time::sleep;
 use super::market::Market;
 use super::recording::Watches;
 use super::shortage::Shortage;
+use super::weather::Weather;
 use crate::account::control::Notice;
 use crate::world::World;
 use crate::{manifests, wait};
@@ -38,6 +39,7 @@ pub(super) struct RealParts<'a> {
     world: &'a World,
     market: Option<Market>,
     shortage: Option<Shortage>,
+    weather: Option<Weather>,
     watches: Watches,
     /// What happens later, or goes on for a while.
     later: JoinSet<Result<()>>,
@@ -45,9 +47,14 @@ pub(super) struct RealParts<'a> {
 
 impl<'a> RealParts<'a> {
     /// A stage on which nothing has happened yet; without a market prices are 0, and what needs one cannot be done.
-    pub(super) fn new(world: &'a World, market: Option<Market>, watches: Watches) -> Self {
-        let shortage = world.control().ok().cloned().map(Shortage::new);
-        Self { world, market, shortage, watches, later: JoinSet::new() }
+    pub(super) async fn new(world: &'a World, market: Option<Market>, watches: Watches) -> Result<Self> {
+        let control = world.control().ok().cloned();
+        let weather = match control.clone() {
+            Some(control) => Some(Weather::new(control, world.caller().await?)),
+            None => None,
+        };
+        let shortage = control.map(Shortage::new);
+        Ok(Self { world, market, shortage, weather, watches, later: JoinSet::new() })
     }
 
     /// The end.
@@ -168,8 +175,13 @@ impl Stage for RealParts<'_> {
         }
     }
 
-    // A scenario with faults is not played: see `counterpart`.
-    fn allow(&mut self, _: FaultName, _: bool) {}
+    async fn allow(&mut self, fault: FaultName, possible: bool) -> Result<()> {
+        tracing::info!(?fault, possible, "changes");
+        match self.weather.as_mut() {
+            Some(weather) => weather.allow(fault, possible).await,
+            None => Err(anyhow!("this account draws no faults; choose `moto` or `localstack`")),
+        }
+    }
 }
 
 /// Instances that are not terminated.

@@ -17,12 +17,12 @@ pub trait Stage {
     /// Does one thing.
     fn act(&mut self, action: &Action) -> impl Future<Output = Result<()>>;
     /// From now on a fault is possible, or no longer.
-    fn allow(&mut self, fault: FaultName, possible: bool);
+    fn allow(&mut self, fault: FaultName, possible: bool) -> impl Future<Output = Result<()>>;
 }
 
 /// Something that happens besides the looks.
 enum Turn<'a> {
-    Act(u64, &'a Action),
+    Act(&'a Action),
     Allow(FaultName, bool),
 }
 
@@ -34,14 +34,14 @@ pub async fn follow(
     look: Duration,
     stage: &mut impl Stage,
 ) -> Option<Failure> {
-    let mut turns: Vec<(Duration, Turn<'_>)> =
-        scenario.events.iter().map(|event| (event.at, Turn::Act(event.line, &event.action))).collect();
+    let mut turns: Vec<(Duration, u64, Turn<'_>)> =
+        scenario.events.iter().map(|event| (event.at, event.line, Turn::Act(&event.action))).collect();
     for span in &scenario.file.faults {
-        let fault = span.value.fault;
-        turns.push((span.value.from.0, Turn::Allow(fault, true)));
-        turns.extend(span.value.until.map(|until| (until.0, Turn::Allow(fault, false))));
+        let (line, fault) = (span.referenced.line(), span.value.fault);
+        turns.push((span.value.from.0, line, Turn::Allow(fault, true)));
+        turns.extend(span.value.until.map(|until| (until.0, line, Turn::Allow(fault, false))));
     }
-    turns.sort_by_key(|(at, _)| *at);
+    turns.sort_by_key(|(at, ..)| *at);
     let mut turns = turns.into_iter().peekable();
     let end = scenario.file.duration.0;
     let mut tick = Duration::ZERO;
@@ -53,15 +53,14 @@ pub async fn follow(
         if tick >= end {
             return None;
         }
-        while let Some((at, turn)) = turns.next_if(|(at, _)| *at < tick + look) {
+        while let Some((at, line, turn)) = turns.next_if(|(at, ..)| *at < tick + look) {
             sleep_until(began + at).await;
-            match turn {
-                Turn::Allow(fault, possible) => stage.allow(fault, possible),
-                Turn::Act(line, action) => {
-                    if let Err(error) = stage.act(action).await {
-                        return Some(failed(Some(line), at, "to happen", &error));
-                    }
-                }
+            let done = match turn {
+                Turn::Allow(fault, possible) => stage.allow(fault, possible).await,
+                Turn::Act(action) => stage.act(action).await,
+            };
+            if let Err(error) = done {
+                return Some(failed(Some(line), at, "to happen", &error));
             }
         }
         tick = (tick + look).min(end);

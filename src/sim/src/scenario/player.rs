@@ -80,8 +80,9 @@ impl Stage for Simulated {
         act(&self.world, &mut self.observer, action).await
     }
 
-    fn allow(&mut self, fault: FaultName, possible: bool) {
+    async fn allow(&mut self, fault: FaultName, possible: bool) -> Result<()> {
         self.world.weather.allow(fault.into(), possible);
+        Ok(())
     }
 }
 

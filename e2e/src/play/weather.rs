@@ -1,0 +1,72 @@
+//! Faults that the emulated account draws for the calls of the controller, and of no other: those to EC2 and SQS, as in the
+//! simulation. There a fault is one of a call as the controller makes it; here it is one of a request, which the AWS SDK
+//! repeats by itself, so that fewer reach the controller.
+
+use anyhow::{Context, Result};
+use karpenter_sim::scenario::format::FaultName;
+
+use crate::account::Control;
+use crate::account::control::Fault;
+
+/// What is struck.
+const SERVICES: [&str; 2] = ["ec2", "sqs"];
+/// Errors, with their HTTP status: those of the simulation.
+const ERRORS: [(&str, u16); 3] =
+    [("RequestLimitExceeded", 503), ("InternalError", 500), ("ServiceUnavailable", 503)];
+/// One of the errors strikes one request in twelve, as in the simulation.
+const ONE_IN: u32 = 12;
+/// Half of the requests take so long: the mean of the simulation, where they take up to five seconds.
+const DELAY_SECONDS: f32 = 2.5;
+
+/// The faults of one account that are possible now.
+pub(super) struct Weather {
+    control: Control,
+    caller: String,
+    possible: Vec<FaultName>,
+}
+
+impl Weather {
+    /// None is possible. `caller` is the ARN of the controller's role.
+    pub(super) fn new(control: Control, caller: String) -> Self {
+        Self { control, caller, possible: Vec::new() }
+    }
+
+    /// From now on a fault is possible, or no longer.
+    pub(super) async fn allow(&mut self, fault: FaultName, possible: bool) -> Result<()> {
+        self.possible.retain(|other| *other != fault);
+        if possible {
+            self.possible.push(fault);
+        }
+        // The account forgets its faults all at once.
+        self.control.stop_failing().await?;
+        for fault in self.possible.iter().flat_map(|fault| self.rules(*fault)) {
+            self.control.fail(&fault).await.context("make the account draw faults")?;
+        }
+        Ok(())
+    }
+
+    fn rules(&self, fault: FaultName) -> Vec<Fault> {
+        let always = |code: Option<&str>, status, one_in, delay_seconds, service: &str| Fault {
+            service: Some(service.to_owned()),
+            code: code.map(str::to_owned),
+            status,
+            delay_seconds,
+            caller: Some(self.caller.clone()),
+            one_in,
+            ..Fault::new("*", "", -1)
+        };
+        let each = |rule: &dyn Fn(&str) -> Fault| SERVICES.map(rule).to_vec();
+        match fault {
+            FaultName::AwsErrors => {
+                let one = |(code, status): (&'static str, u16)| {
+                    let one_in = ONE_IN * 3;
+                    each(&move |service| always(Some(code), status, one_in, 0.0, service))
+                };
+                ERRORS.into_iter().flat_map(one).collect()
+            }
+            FaultName::AwsLatency => each(&|service| always(None, 200, 2, DELAY_SECONDS, service)),
+            // Scenarios with others are not played: see `counterpart`.
+            _ => Vec::new(),
+        }
+    }
+}
