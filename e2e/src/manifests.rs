@@ -164,7 +164,7 @@ async fn applied(client: &Client) -> Result<Vec<(DynamicObject, Api<DynamicObjec
 }
 
 /// What the API server said, without the status object around it.
-fn refusal(error: anyhow::Error) -> anyhow::Error {
+pub(crate) fn refusal(error: anyhow::Error) -> anyhow::Error {
     match error.downcast_ref::<kube::Error>() {
         Some(kube::Error::Api(status)) => anyhow::anyhow!("{}", status.message),
         _ => error,

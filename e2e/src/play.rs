@@ -28,8 +28,8 @@ use karpenter_sim::scenario::read::Scenario;
 use karpenter_sim::scenario::report::{Case, Outcome, Played};
 
 use crate::machines::Pace;
+use crate::scenario as suites;
 use crate::world::{Options, Site, World};
-use crate::{manifests, scenario as suites};
 use market::Market;
 use recording::Watches;
 use stage::RealParts;
@@ -95,10 +95,7 @@ async fn in_world(scenario: &Scenario, world: &mut World) -> Result<Outcome> {
     settle_settings(scenario, world);
     world.prepare().await?;
     let watches = Watches::begin(&world.client).await?;
-    for manifest in &scenario.manifests {
-        let applied = manifests::apply_json(&world.client, manifest.what.clone()).await;
-        applied.with_context(|| format!("apply what line {} brings; correct the manifest", manifest.line))?;
-    }
+    stage::apply(world, &scenario.manifests).await?;
     world.start_controller().await?;
     let began = watches.start();
     let mut stage = RealParts::new(world, market, watches).await?;

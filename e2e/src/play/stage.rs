@@ -195,17 +195,18 @@ async fn scale_to(world: &World, scale: &Scale) -> Result<()> {
     let Scale { deployment, namespace, replicas } = scale;
     let api: Api<Deployment> = Api::namespaced(world.client.clone(), namespace);
     let change = Patch::Merge(json!({ "spec": { "replicas": replicas } }));
-    let what = format!("scale Deployment `{namespace}/{deployment}`; name one of the manifests");
+    let what = format!("cannot scale Deployment `{namespace}/{deployment}`; name one of the manifests");
     let scaled = wait::answered(&what, || async {
         Ok(api.patch_scale(deployment, &PatchParams::default(), &change).await?)
     });
-    scaled.await.map(drop).context(what)
+    scaled.await.map(drop).map_err(manifests::refusal).context(what)
 }
 
-async fn apply(world: &World, manifests: &[Manifest]) -> Result<()> {
+/// Applies objects in their order, as `kubectl apply --server-side` does.
+pub(super) async fn apply(world: &World, manifests: &[Manifest]) -> Result<()> {
     for Manifest { line, what } in manifests {
         let applied = manifests::apply_json(&world.client, what.clone()).await;
-        applied.with_context(|| format!("apply what line {line} brings; correct the manifest"))?;
+        applied.with_context(|| format!("cannot use what line {line} brings; correct the manifest"))?;
     }
     Ok(())
 }
@@ -222,6 +223,8 @@ async fn delete(world: &World, object: &Object) -> Result<()> {
         Scope::Cluster => Api::all_with(world.client.clone(), &resource),
         Scope::Namespaced => Api::namespaced_with(world.client.clone(), namespace, &resource),
     };
-    let deleted = api.delete(name, &DeleteParams::background()).await;
-    deleted.map(drop).with_context(|| format!("delete {kind} `{name}`; name an object that exists"))
+    let what = format!("cannot delete {kind} `{name}`; name an object that exists");
+    let deleted =
+        wait::answered(&what, || async { Ok(api.delete(name, &DeleteParams::background()).await?) });
+    deleted.await.map(drop).map_err(manifests::refusal).context(what)
 }

@@ -70,3 +70,27 @@ impl Weather {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faults_strike_the_controller_alone_and_as_often_as_in_the_simulation() {
+        let role = "arn:aws:iam::1:role/demo-karpenter";
+        let weather = Weather::new(Control::new("http://127.0.0.1:1"), role.to_owned());
+        for (fault, share) in [(FaultName::AwsErrors, 1.0 / 12.0), (FaultName::AwsLatency, 0.5)] {
+            let rules = weather.rules(fault);
+            assert!(
+                rules.iter().all(|rule| rule.caller.as_deref() == Some(role) && rule.count == -1),
+                "{rules:?}"
+            );
+            for service in SERVICES {
+                let of_service = rules.iter().filter(|rule| rule.service.as_deref() == Some(service));
+                let struck: f64 = of_service.map(|rule| 1.0 / f64::from(rule.one_in)).sum();
+                assert!((struck - share).abs() < 1e-9, "{fault:?} of {service}: {struck}");
+            }
+        }
+        assert!(weather.rules(FaultName::KubeErrors).is_empty(), "such a scenario is not played");
+    }
+}
