@@ -6,6 +6,7 @@ import time
 import urllib.error
 
 from botocore.exceptions import ClientError
+
 from emulator import calls
 
 from .kit import (
