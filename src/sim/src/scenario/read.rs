@@ -58,7 +58,7 @@ impl Scenario {
         line_of(&self.text, &format!("{field}:"))
     }
 
-    /// When scenarios begin that do not say when.
+    /// Whether it begins when those begin that do not say when.
     pub fn begins_by_default(&self) -> bool {
         self.file.start == super::format::start()
     }
