@@ -9,8 +9,8 @@
 //! all pods that wait when some node becomes ready. So a node is named when it registers, and again when the name was taken
 //! away; writing the name makes it try nothing. Taking it away does: the scheduler then tries the pods again that are no more
 //! important, as if this one had been deleted, and takes their names away in turn. Two pods whose names come back at once keep
-//! it so busy until their node is ready, with a hundred writes a second. Therefore a name comes back at once the first time,
-//! and then after a [`PAUSE`] that grows until no name is left that could be taken away.
+//! it so busy until their node is ready, with a hundred writes a second. Therefore a name comes back at once
+//! a few times, and then after a [`PAUSE`] that grows until no name is left that could be taken away.
 //!
 //! A hint, never a condition: what cannot be written in time is left out, and the node takes pods as it would have.
 
@@ -36,8 +36,11 @@ use crate::{Context, Error, Settings};
 const WITHIN: Duration = Duration::from_secs(2);
 /// Writes at a time, for one node.
 const WRITES: usize = 10;
-/// Shortest and longest time between two namings again of a node for one pod; it doubles with each. The scheduler takes some
-/// thirtieth of a second for each name that it takes away. A node that becomes ready meanwhile takes pods as they come.
+/// So many times in a row a node is named again for one pod at once: nodes that were launched together become ready within
+/// a second or two, and each of them makes the scheduler try all pods.
+const AT_ONCE: u32 = 4;
+/// Shortest and longest time between two namings after that; it doubles with each. The scheduler takes some thirtieth of a
+/// second for each name that it takes away. A node that becomes ready meanwhile takes pods as they come.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(8));
 /// A name that has stayed for so long comes back at once again.
 const FORGOTTEN: Duration = Duration::from_secs(30);
@@ -64,8 +67,8 @@ pub(crate) async fn pods_of(context: &Context, claim: &str, node: &NodeName) {
 /// for it, and tries all that wait when some other node takes pods.
 #[derive(Default)]
 pub(crate) struct Again {
-    /// When a node was named again for each pod, and how long the next time has to wait from then on.
-    last: Mutex<BTreeMap<PodKey, (Timestamp, Duration)>>,
+    /// When a node was named again for each pod, and how many times in a row.
+    last: Mutex<BTreeMap<PodKey, (Timestamp, u32)>>,
 }
 
 impl Again {
@@ -74,17 +77,25 @@ impl Again {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let passed = |then: Timestamp| Duration::try_from(now.duration_since(then)).unwrap_or_default();
         last.retain(|_, (then, _)| passed(*then) < FORGOTTEN);
-        let (shortest, longest) = PAUSE;
-        let pause = match last.get(key) {
-            None => shortest,
-            Some((then, pause)) => match pause.checked_sub(passed(*then)).filter(|left| !left.is_zero()) {
-                Some(left) => return Err(left),
-                None => (*pause * 2).min(longest),
-            },
+        let times = match last.get(key) {
+            None => 1,
+            Some((then, times)) => {
+                match pause(*times).checked_sub(passed(*then)).filter(|left| !left.is_zero()) {
+                    Some(left) => return Err(left),
+                    None => times.saturating_add(1),
+                }
+            }
         };
-        last.insert(key.clone(), (now, pause));
+        last.insert(key.clone(), (now, times));
         Ok(())
     }
+}
+
+/// How long to wait after a node was named again so many times in a row.
+fn pause(times: u32) -> Duration {
+    let (shortest, longest) = PAUSE;
+    let doubled = times.checked_sub(AT_ONCE).map(|more| shortest.saturating_mul(2_u32.saturating_pow(more)));
+    doubled.map_or(Duration::ZERO, |pause| pause.min(longest))
 }
 
 impl Reconciler for Again {
