@@ -22,8 +22,8 @@ impl Store {
         for (table, key) in self.owners.of(&uid) {
             self.collect(&table, &key);
         }
-        for owner in object::owner_uids(object).map(str::to_owned).collect::<Vec<_>>() {
-            self.release_foreground_owner(&owner);
+        for owner in object::list(object, "/metadata/ownerReferences") {
+            self.release_foreground_owner(owner, object::namespace(object));
         }
         if crd::is_crd_table(table) {
             self.registry.remove(&crd::table_of(object));
@@ -78,15 +78,21 @@ impl Store {
         }
     }
 
-    fn release_foreground_owner(&mut self, uid: &str) {
+    /// Lets the owner of a reference in `namespace` go if it was kept until its last dependent is gone.
+    fn release_foreground_owner(&mut self, reference: &Value, namespace: &str) {
+        let [uid, kind, version, name] =
+            ["/uid", "/kind", "/apiVersion", "/name"].map(|pointer| object::text(reference, pointer));
         if !self.owners.of(uid).is_empty() {
             return;
         }
-        let waiting = self.tables.iter().find_map(|(name, table)| {
-            let found = table
-                .iter()
-                .find(|(_, o)| object::uid(o) == uid && object::finalizers(o).contains(&FOREGROUND))?;
-            Some((name.clone(), Value::clone(found.1)))
+        let group = version.rsplit_once('/').map_or("", |(group, _)| group);
+        let waiting = self.registry.iter().find_map(|resource| {
+            let is_it = resource.kind == kind && resource.group == group;
+            let table = is_it.then(|| TableName::new(&resource.group, &resource.plural))?;
+            let key = Key::new(if resource.namespaced { namespace } else { "" }, name);
+            let found = self.tables.get(&table)?.get(&key)?;
+            let waits = object::uid(found) == uid && object::finalizers(found).contains(&FOREGROUND);
+            waits.then(|| (table, Value::clone(found)))
         });
         let Some((table, mut owner)) = waiting else { return };
         if let Some(list) = owner["metadata"]["finalizers"].as_array_mut() {
