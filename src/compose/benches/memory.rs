@@ -12,12 +12,16 @@
 #![expect(clippy::print_stdout, reason = "a measurement is printed")]
 #![allow(clippy::panic, clippy::unwrap_used, reason = "a measurement that does not work stops and says why")]
 
+#[path = "parts/held.rs"]
+mod held;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use held::{held, row};
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::Pod;
 use karpenter_api::{ConditionStatus, EC2NodeClass, NodeClaim, NodePool};
@@ -450,24 +454,4 @@ fn replica_set(name: &str, replicas: usize, cpu: &str, memory: &str) -> Value {
             },
         },
     })
-}
-
-/// What the process holds, in MiB.
-#[derive(Clone, Copy)]
-struct Held {
-    anonymous: u64,
-    resident: u64,
-}
-
-fn held() -> Held {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mib = |key: &str| {
-        let line = status.lines().find_map(|line| line.strip_prefix(key));
-        line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0) / 1024
-    };
-    Held { anonymous: mib("RssAnon:"), resident: mib("VmRSS:") }
-}
-
-fn row(name: &str, held: Held) {
-    println!("{name:<44} {:>9} {:>9}", held.anonymous, held.resident);
 }
