@@ -9,7 +9,7 @@
 
 #![expect(clippy::print_stdout, reason = "a measurement is printed")]
 
-#[path = "parts/held.rs"]
+#[path = "memory/held.rs"]
 mod held;
 
 use std::io::{BufRead, BufReader, Write};
@@ -152,7 +152,7 @@ async fn measure(server: &mut Server, churn: u64) -> Result<()> {
     let kubernetes = kube::Client::try_from(config.clone())?;
     let metrics = Arc::new(Metrics::new());
     let (shutdown, parts) = (CancellationToken::new(), parts(&account, &metrics, &kubernetes, config)?);
-    // Without machines the controller would be told to forget claims, so the account has them first.
+    // The account has its machines before their claims are there: a claim without a machine is collected.
     let alone = held().anonymous;
     let controller = tokio::spawn(karpenter_compose::run(parts, shutdown.clone()));
     let world = World { kubernetes, account, metrics };

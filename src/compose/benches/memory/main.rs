@@ -12,7 +12,6 @@
 #![expect(clippy::print_stdout, reason = "a measurement is printed")]
 #![allow(clippy::panic, clippy::unwrap_used, reason = "a measurement that does not work stops and says why")]
 
-#[path = "parts/held.rs"]
 mod held;
 
 use std::io::{BufRead, BufReader, Read, Write};
