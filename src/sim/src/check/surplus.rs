@@ -65,6 +65,8 @@ impl Surplus {
             return;
         }
         self.coming.insert(key, now);
+        // Pods are looked at where something has changed: one that had no node at the last look has none now.
+        self.needed.extend(self.homeless.iter().map(|key| (key.clone(), now)));
         let first = self.coming.values().min().copied().unwrap_or(now);
         let pods = self.needed.values().filter(|at| **at + OUTDATED >= first).count();
         if self.coming.len() > pods {
@@ -109,5 +111,66 @@ impl Surplus {
         // What counts for no claim that comes now, or will come, is forgotten.
         let first = self.coming.values().min().copied().unwrap_or(now);
         self.needed.retain(|_, at| *at + OUTDATED >= first);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use karpenter_aws_sim::Account;
+    use karpenter_kube_sim::VirtualClock;
+    use karpenter_kube_sim::apiserver::ApiServer;
+    use karpenter_model::names::label;
+    use serde_json::{Value, json};
+
+    use crate::check::Truth;
+    use crate::trace::Trace;
+    use crate::world::{START, account};
+
+    fn claim(name: &str) -> Value {
+        json!({
+            "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
+            "metadata": {"name": name, "labels": {label::NODE_POOL: "general"}},
+            "spec": {
+                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+                "requirements": [],
+            },
+        })
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pod_that_waits_while_nothing_changes_needs_its_place_all_the_time() {
+        let clock = Arc::new(VirtualClock::starting_at(START.parse().unwrap()));
+        let server = ApiServer::new(clock.clone());
+        let pod = json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "default"},
+            "spec": {"containers": [{"name": "c", "image": "i"}]},
+        });
+        let pool = json!({
+            "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "general"},
+            "spec": {"template": {"spec": {
+                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+                "requirements": [{"key": label::ARCH, "operator": "In", "values": ["amd64"]}],
+            }}},
+        });
+        for object in karpenter_api::crd_values().iter().chain([&pool, &pod]) {
+            server.load(object).unwrap();
+        }
+        let account = Account::with_clock(account(), clock);
+        let truth = Truth::new(server.clone(), account, Trace::new(false), BTreeMap::new());
+        truth.look();
+        // As long as nothing changes pods are not looked at.
+        tokio::time::advance(Duration::from_secs(400)).await;
+        truth.look();
+        server.load(&claim("first")).unwrap();
+        truth.look();
+        assert_eq!(truth.violations(), []);
+        server.load(&claim("second")).unwrap();
+        truth.look();
+        let rules: Vec<&str> = truth.violations().iter().map(|violation| violation.rule).collect();
+        assert_eq!(rules, ["machines for pods"], "one pod needs one machine");
     }
 }
