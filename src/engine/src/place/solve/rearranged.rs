@@ -30,7 +30,6 @@ use crate::place::topology::{HostRules, Tally, Turn};
 const LEAST_SAVING: i64 = 2;
 /// With more pods no other plan is made, so that the time of a pass stays what it is.
 const MOST_PODS: usize = 20_000;
-
 /// How often pods of a plan move to where there is room.
 const MOST_FILLED_UP: usize = 4;
 
@@ -70,15 +69,7 @@ impl<'a> Solver<'a> {
             solver.mix_kinds();
         });
         let Some(in_turn) = in_turn else { return };
-        let first = std::mem::replace(&mut self.filling, in_turn.1);
-        let targets = self.targets();
-        let in_turn = (in_turn.0, std::mem::replace(&mut self.filling, first));
-        let as_patterns = targets.and_then(|targets| {
-            self.attempt(empty, &placed, |solver| {
-                solver.place_on(&targets);
-                solver.repack();
-            })
-        });
+        let (in_turn, as_patterns) = self.attempt_on(empty, &placed, in_turn, Self::targets);
         let plans = [Some(in_turn), as_patterns].into_iter().flatten();
         let Some(cheapest) = plans.min_by_key(|(price, _)| *price) else { return };
         let (price, filling) = self.filled_up(empty, &placed, cheapest);
@@ -92,24 +83,36 @@ impl<'a> Solver<'a> {
         &mut self,
         empty: &Filling<'a>,
         placed: &Bits<PodIx>,
-        (mut price, mut filling): (i64, Filling<'a>),
+        mut plan: (i64, Filling<'a>),
     ) -> (i64, Filling<'a>) {
         for _ in 0..MOST_FILLED_UP {
-            let before = std::mem::replace(&mut self.filling, filling);
-            let targets = self.fuller_targets();
-            filling = std::mem::replace(&mut self.filling, before);
-            let made = targets.and_then(|targets| {
-                self.attempt(empty, placed, |solver| {
-                    solver.place_on(&targets);
-                    solver.repack();
-                })
-            });
-            match made.filter(|(cheaper, _)| *cheaper < price) {
-                Some(made) => (price, filling) = made,
-                None => break,
+            let (before, made) = self.attempt_on(empty, placed, plan, Self::fuller_targets);
+            match made.filter(|(cheaper, _)| *cheaper < before.0) {
+                Some(made) => plan = made,
+                None => return before,
             }
         }
-        (price, filling)
+        plan
+    }
+
+    /// The `plan`, and the one that places pods on what `targets` makes of it; see [`Self::attempt`].
+    fn attempt_on(
+        &mut self,
+        empty: &Filling<'a>,
+        placed: &Bits<PodIx>,
+        (price, filling): (i64, Filling<'a>),
+        targets: impl FnOnce(&mut Self) -> Option<Vec<Target>>,
+    ) -> ((i64, Filling<'a>), Option<(i64, Filling<'a>)>) {
+        let first = std::mem::replace(&mut self.filling, filling);
+        let targets = targets(self);
+        let filling = std::mem::replace(&mut self.filling, first);
+        let made = targets.and_then(|targets| {
+            self.attempt(empty, placed, |solver| {
+                solver.place_on(&targets);
+                solver.repack();
+            })
+        });
+        ((price, filling), made)
     }
 
     /// What `place` makes of the `empty` filling, and its price; `None` where one of the pods in `placed` has no place by

@@ -11,13 +11,13 @@
 
 use std::cmp::Reverse;
 
-use super::packing::Machine;
+use super::packing::{Machine, fits};
 use crate::index::ProfileIx;
 use crate::place::topology::{Tally, Topology, Turn};
 
 /// How often all machines are looked at.
 const ROUNDS: usize = 8;
-/// Looks at a machine for a unit, in made.
+/// Looks at a machine for a unit, in all.
 const MOST_LOOKS: usize = 3_000_000;
 /// Machines with more units are not emptied: they are what is to be filled.
 const MOST_UNITS: usize = 32;
@@ -203,17 +203,15 @@ impl<'l> Loads<'l> {
             let share = leaving.iter().map(|unit| self.worth[*unit].0).sum();
             Choice { load: number, leaving, saving: price - cheaper, share }
         };
-        let takes = |machine: &&Machine| {
-            load.kinds.iter().enumerate().any(|(kind, count)| *count > 0 && machine.accepts >> kind & 1 == 1)
-        };
-        let cheaper: Vec<&Machine> =
-            self.machines.iter().take_while(|machine| machine.price < price).filter(takes).collect();
+        let kinds = load.accepted();
+        let cheaper = self.machines.iter().take_while(|machine| machine.price < price);
+        let cheaper: Vec<&Machine> = cheaper.filter(|machine| machine.accepts & kinds != 0).collect();
         let mut choices = vec![choice(units.clone(), 0)];
         for machine in cheaper.iter().rev().take(MOST_CHEAPER) {
             let mut free = machine.room.clone();
             let leaving = units.iter().copied().filter(|unit| {
                 let Unit { kind, amounts, .. } = &self.units[*unit];
-                let stays = machine.accepts >> kind & 1 == 1 && fits(amounts, &free);
+                let stays = machine.is_for(1 << kind) && fits(amounts, &free);
                 if stays {
                     free.iter_mut().zip(amounts).for_each(|(free, amount)| *free -= amount);
                 }
@@ -242,7 +240,7 @@ impl<'l> Loads<'l> {
     /// Puts `unit` on a machine other than `except`: one with room, one that others leave for one with room, or the one that
     /// becomes more expensive by least; whether it is on one.
     fn settle(&mut self, unit: usize, except: usize) -> bool {
-        if let Some(number) = self.place_for(unit, [except, except]) {
+        if let Some(number) = self.place_for(unit, &[except]) {
             return self.add(number, unit);
         }
         let filled = (0..self.all.len())
@@ -255,7 +253,7 @@ impl<'l> Loads<'l> {
     }
 
     /// The machine whose room `unit` fills best of those that take it and stay as expensive as they are.
-    fn place_for(&mut self, unit: usize, except: [usize; 2]) -> Option<usize> {
+    fn place_for(&mut self, unit: usize, except: &[usize]) -> Option<usize> {
         self.looks = self.looks.saturating_sub(self.all.len());
         if self.looks == 0 {
             return None;
@@ -282,7 +280,7 @@ impl<'l> Loads<'l> {
             room(&self.machines[load.machines.1])
         } else {
             let kinds = load.accepted() | 1 << kind;
-            self.affordable(number).any(|machine| machine.accepts & kinds == kinds && room(machine))
+            self.affordable(number).any(|machine| machine.is_for(kinds) && room(machine))
         };
         has_room && self.admits(number, unit)
     }
@@ -299,7 +297,7 @@ impl<'l> Loads<'l> {
         let load = &self.all[number];
         let Unit { kind, amounts, .. } = &self.units[unit];
         let kinds = load.accepted() | 1 << kind;
-        let machines = self.affordable(number).filter(|machine| machine.accepts & kinds == kinds);
+        let machines = self.affordable(number).filter(|machine| machine.is_for(kinds));
         let Some(machine) = machines.max_by_key(|machine| self.share(&machine.room)) else { return false };
         if !self.admits(number, unit) {
             return false;
@@ -318,7 +316,7 @@ impl<'l> Loads<'l> {
             let is_enough = |other: &&usize| fits(&missing, &self.units[**other].amounts);
             let (enough, less): (Vec<usize>, Vec<usize>) = others.iter().partition(is_enough);
             let mut asked = enough.into_iter().chain(less.into_iter().rev()).take(MOST_ASKED);
-            let found = asked.find_map(|other| Some((other, self.place_for(other, [except, number])?)));
+            let found = asked.find_map(|other| Some((other, self.place_for(other, &[except, number])?)));
             let Some((other, place)) = found else { break };
             self.moves(number, other, false);
             self.add(place, other);
@@ -480,8 +478,8 @@ impl<'l> Loads<'l> {
         let cheapest = self.cheapest(kinds, &load.amounts)?;
         let price = self.machines[cheapest].price;
         let as_cheap = self.machines.iter().enumerate().take_while(|(_, machine)| machine.price <= price);
-        let holding = as_cheap
-            .filter(|(_, machine)| machine.accepts & kinds == kinds && fits(&load.amounts, &machine.room));
+        let holding =
+            as_cheap.filter(|(_, machine)| machine.is_for(kinds) && fits(&load.amounts, &machine.room));
         let largest = holding.max_by_key(|(_, machine)| self.share(&machine.room))?;
         Some((cheapest, largest.0))
     }
@@ -502,9 +500,7 @@ impl<'l> Loads<'l> {
 
     /// The cheapest machine for these `kinds` with room for `amounts`.
     fn cheapest(&self, kinds: u64, amounts: &[i64]) -> Option<usize> {
-        self.machines
-            .iter()
-            .position(|machine| machine.accepts & kinds == kinds && fits(amounts, &machine.room))
+        self.machines.iter().position(|machine| machine.is_for(kinds) && fits(amounts, &machine.room))
     }
 
     /// How much of everything `amounts` are, as the sum of the shares of each resource.
@@ -519,10 +515,6 @@ impl Load {
     fn accepted(&self) -> u64 {
         self.kinds.iter().rev().fold(0, |bits, count| bits << 1 | u64::from(*count > 0))
     }
-}
-
-fn fits(amounts: &[i64], room: &[i64]) -> bool {
-    amounts.iter().zip(room).all(|(amount, room)| amount <= room)
 }
 
 #[cfg(test)]

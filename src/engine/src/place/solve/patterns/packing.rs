@@ -64,8 +64,14 @@ pub(super) struct Pattern {
 }
 
 impl Machine {
-    fn takes(&self, size: &Size) -> bool {
-        self.accepts >> size.kind & 1 == 1
+    /// Whether pods of `size` may be on it, room aside.
+    pub(super) fn takes(&self, size: &Size) -> bool {
+        self.is_for(1 << size.kind)
+    }
+
+    /// Whether pods of all these `kinds`, a bit for each, may be on it.
+    pub(super) fn is_for(&self, kinds: u64) -> bool {
+        self.accepts & kinds == kinds
     }
 }
 
@@ -279,7 +285,7 @@ impl<'p> Packing<'p> {
             fitting.retain(|size| {
                 counts[*size] < left[*size]
                     && self.sizes[*size].cap.is_none_or(|(group, _)| caps[group] > 0)
-                    && self.sizes[*size].amounts.iter().zip(&free).all(|(amount, free)| amount <= free)
+                    && fits(&self.sizes[*size].amounts, &free)
             });
             for ((weight, free), room) in weights.iter_mut().zip(&free).zip(room) {
                 let share = (free << FREE_BITS).checked_div(*room).unwrap_or(0).max(1);
@@ -346,6 +352,11 @@ impl<'p> Packing<'p> {
             *value = value.midpoint(each).max(1);
         }
     }
+}
+
+/// Whether `amounts` fit into `room`.
+pub(super) fn fits(amounts: &[i64], room: &[i64]) -> bool {
+    amounts.iter().zip(room).all(|(amount, room)| amount <= room)
 }
 
 /// How many pods of `amounts` fit into `room`.

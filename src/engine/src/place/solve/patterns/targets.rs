@@ -112,8 +112,7 @@ impl Slot {
 
     /// Whether there is room for a unit of `size`, places aside.
     fn has_room(&self, size: &Size) -> bool {
-        let fits = size.amounts.iter().zip(&self.free).all(|(amount, free)| amount <= free);
-        fits && self.accepts >> size.kind & 1 == 1
+        packing::fits(&size.amounts, &self.free) && self.accepts >> size.kind & 1 == 1
     }
 
     /// Adds `unit`, which is of `size`.
@@ -289,10 +288,7 @@ impl Query<'_, '_> {
         for pods in groups.into_values() {
             let (mut rules, mut amounts) = (None, Amounts::default());
             for pod in &pods {
-                let (own, level) = match asked {
-                    Asked::AtBest => self.at_best(*pod, number, domains)?,
-                    Asked::AsPlaced => self.as_placed(*pod, number, domains)?,
-                };
+                let (own, level) = self.asked(asked, *pod, number, domains)?;
                 rules = Some(match rules {
                     None => own,
                     Some(rules) => self.caches.rules.meet(rules, own)?,
@@ -323,8 +319,9 @@ impl Query<'_, '_> {
 
     /// What the pod, which is on in-flight node `number` in `domains`, asks of a new node of its pool at the first level
     /// at which there is an instance type for it.
-    fn at_best(
+    fn asked(
         &mut self,
+        asked: Asked,
         pod: PodIx,
         number: InFlightIx,
         domains: RuleSetId,
@@ -334,55 +331,37 @@ impl Query<'_, '_> {
         for level in self.compiled.levels(pod) {
             let demand = self.compiled.levels.demand(*level);
             let [place] = demand.places[..] else { return Some((node.state.rules, *level)) };
-            let profile = self.compiled.levels.profile(*level);
-            let base = match profile {
-                Some(id) if self.keeps_domain(id) => self.caches.rules.meet(space.rules, domains),
+            let base = match self.compiled.levels.profile(*level) {
+                Some(id) if self.keeps_domain(asked, id) => self.caches.rules.meet(space.rules, domains),
                 _ => Some(space.rules),
             };
             let own = base.and_then(|base| self.caches.rules.meet(base, demand.rules?));
             let Some(own) = own.and_then(|own| self.caches.rules.meet(own, place)) else { continue };
+            let (there, variants) = match asked {
+                Asked::AtBest => (Some(own), &space.base),
+                Asked::AsPlaced => (self.caches.rules.meet(own, node.state.rules), &node.state.variants),
+            };
+            let Some(there) = there else { continue };
             let catalogue = &mut self.caches.catalogues[space.catalogue];
-            if !space.base.and(&catalogue.mask(own, &self.caches.rules).both).is_empty() {
+            if variants.meets(&catalogue.mask(there, &self.caches.rules).both) {
                 return Some((own, *level));
             }
         }
-        None
-    }
-
-    /// What the pod asks of a new node of its pool at the first level at which it may be on in-flight node `number`, where
-    /// it is. In `domains` it stays where it comes before pods whose rules count it.
-    fn as_placed(
-        &mut self,
-        pod: PodIx,
-        number: InFlightIx,
-        domains: RuleSetId,
-    ) -> Option<(RuleSetId, LevelIx)> {
-        let node = &self.filling.in_flight[number];
-        let space = &self.compiled.pools.spaces[node.pool];
-        for level in self.compiled.levels(pod) {
-            let demand = self.compiled.levels.demand(*level);
-            let [place] = demand.places[..] else { return Some((node.state.rules, *level)) };
-            let profile = self.compiled.levels.profile(*level);
-            let topology = &self.filling.topology;
-            let stays = profile
-                .is_some_and(|id| topology.has_rules_about_domains(id) || topology.turn(id) <= Turn::First);
-            let base = if stays { self.caches.rules.meet(space.rules, domains) } else { Some(space.rules) };
-            let own = base.and_then(|base| self.caches.rules.meet(base, demand.rules?));
-            let Some(own) = own.and_then(|own| self.caches.rules.meet(own, place)) else { continue };
-            let Some(here) = self.caches.rules.meet(own, node.state.rules) else { continue };
-            let catalogue = &mut self.caches.catalogues[space.catalogue];
-            if node.state.variants.meets(&catalogue.mask(here, &self.caches.rules).both) {
-                return Some((own, *level));
-            }
+        match asked {
+            Asked::AtBest => None,
+            Asked::AsPlaced => Some((node.state.rules, *self.compiled.levels(pod).first()?)),
         }
-        Some((node.state.rules, *self.compiled.levels(pod).first()?))
     }
 
     /// Whether pods of profile `id` stay in their domain: rules of their own are about it, or they come before pods whose
-    /// rules are.
-    fn keeps_domain(&self, id: ProfileIx) -> bool {
+    /// rules are. On a new node they also stay for pods that must be with them.
+    fn keeps_domain(&self, asked: Asked, id: ProfileIx) -> bool {
         let topology = &self.filling.topology;
-        topology.asks_for_domains(id) || topology.turn(id) <= Turn::First
+        let is_about_it = match asked {
+            Asked::AtBest => topology.asks_for_domains(id),
+            Asked::AsPlaced => topology.has_rules_about_domains(id),
+        };
+        is_about_it || topology.turn(id) <= Turn::First
     }
 
     /// Chooses units for the places of `slots`: those that keep others off first, apart from each other. What finds no place
@@ -439,7 +418,7 @@ impl Query<'_, '_> {
             let number = slots.iter().position(takes);
             let number = number.unwrap_or_else(|| {
                 // The largest machine, which will be as small as what is put on it allows.
-                let taking = machines.iter().filter(|machine| machine.accepts >> size.kind & 1 == 1);
+                let taking = machines.iter().filter(|machine| machine.takes(size));
                 let room = taking.max_by_key(|machine| machine.price).map(|machine| machine.room.clone());
                 slots.push(Slot {
                     accepts: 1 << size.kind,
