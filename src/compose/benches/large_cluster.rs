@@ -11,6 +11,8 @@
 
 #[path = "memory/held.rs"]
 mod held;
+#[path = "memory/parts.rs"]
+mod parts;
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -18,21 +20,19 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use held::{held, row};
+use held::held;
 use jiff::Timestamp;
 use karpenter_api::{ConditionStatus, EC2NodeClass, NodeClaim, NodePool};
 use karpenter_aws_api::Tags;
 use karpenter_aws_api::ec2::{Instance, InstanceState, Tenancy};
 use karpenter_aws_sim::{Account, Options};
 use karpenter_bootstrap::make_ready;
-use karpenter_compose::{Parts, WallClock};
-use karpenter_controllers::Settings;
-use karpenter_controllers::settings::{Home, Source};
-use karpenter_kube_harness::client::{self, Limits};
+use karpenter_compose::WallClock;
 use karpenter_kube_sim::apiserver::ApiServer;
 use karpenter_model::names::{annotation, label, tag};
 use karpenter_telemetry::metrics::Metrics;
 use kube::api::{Api, DeleteParams, ListParams};
+use parts::parts;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -47,8 +47,6 @@ const CHURN: u64 = 60;
 const ONE_IN: usize = 100;
 /// How long anything may take before the measurement is called broken.
 const PATIENCE: Duration = Duration::from_mins(10);
-/// How long memory must not change before it is read.
-const CALM: Duration = Duration::from_secs(15);
 
 fn main() -> Result<()> {
     let runtime = tokio::runtime::Runtime::new()?;
@@ -151,7 +149,8 @@ async fn measure(server: &mut Server, churn: u64) -> Result<()> {
     let config = kube::Config::new(server.hear()?.parse()?);
     let kubernetes = kube::Client::try_from(config.clone())?;
     let metrics = Arc::new(Metrics::new());
-    let (shutdown, parts) = (CancellationToken::new(), parts(&account, &metrics, &kubernetes, config)?);
+    let (shutdown, parts) =
+        (CancellationToken::new(), parts(&account, &metrics, &kubernetes, config, CLUSTER)?);
     // The account has its machines before their claims are there: a claim without a machine is collected.
     let alone = held().anonymous;
     let controller = tokio::spawn(karpenter_compose::run(parts, shutdown.clone()));
@@ -309,18 +308,7 @@ impl World {
     async fn calm(&self, name: &str) -> u64 {
         self.account.forget_calls();
         drop(self.metrics.render());
-        let mut last = held();
-        let (began, mut since) = (Instant::now(), Instant::now());
-        while since.elapsed() < CALM && began.elapsed() < 8 * CALM {
-            tokio::time::sleep(Duration::from_secs(1)).await;
-            let now = held();
-            if now.anonymous.abs_diff(last.anonymous) > 1 {
-                since = Instant::now();
-                last = now;
-            }
-        }
-        row(name, last);
-        last.anonymous
+        held::calm(name, 8).await
     }
 }
 
@@ -331,37 +319,6 @@ fn seconds() -> Result<f64> {
     let ticks: u32 = fields[11].parse::<u32>()? + fields[12].parse::<u32>()?;
     // Linux counts in hundredths of a second everywhere.
     Ok(f64::from(ticks) / 100.0)
-}
-
-fn parts(
-    account: &Account,
-    metrics: &Arc<Metrics>,
-    leases: &kube::Client,
-    config: kube::Config,
-) -> Result<Parts> {
-    let given = [("metrics-port", "0"), ("health-probe-port", "0"), ("disable-leader-election", "true")];
-    let settings = Settings::resolve(Home::Machine, |flag| {
-        let found = given.iter().find(|(name, _)| *name == flag.name);
-        found.map(|(_, text)| (*text, Source::Flag))
-    })
-    .map_err(|errors| anyhow!("{errors:?}"))?;
-    let limits = Limits { per_second: settings.kube_client_qps, burst: settings.kube_client_burst };
-    let client::Connected { client, events } = client::connect(config, limits, Arc::clone(metrics))?;
-    Ok(Parts {
-        kubernetes: client,
-        events,
-        leases: leases.clone(),
-        metrics: Arc::clone(metrics),
-        aws: account.clients(),
-        clock: Arc::new(WallClock),
-        settings,
-        aws_settings: karpenter_aws::Settings {
-            cluster_ca_bundle: Some("Y2VydGlmaWNhdGU=".to_owned()),
-            kube_dns_ip: Some("10.100.0.10".to_owned()),
-            ..karpenter_aws::Settings::new(CLUSTER, "https://large.invalid")
-        },
-        lease_namespace: "kube-system".to_owned(),
-    })
 }
 
 const BEFORE: &str = "2026-01-01T00:00:00Z";

@@ -1,5 +1,10 @@
 //! What the process holds.
 
+use std::time::{Duration, Instant};
+
+/// How long memory must not change before it is read: longer than idle threads live and allocators hold on to pages.
+const CALM: Duration = Duration::from_secs(15);
+
 /// Memory of the process, in MiB.
 #[derive(Clone, Copy)]
 pub(crate) struct Held {
@@ -18,4 +23,21 @@ pub(crate) fn held() -> Held {
 
 pub(crate) fn row(name: &str, held: Held) {
     println!("{name:<44} {:>9} {:>9}", held.anonymous, held.resident);
+}
+
+/// Waits until memory no longer changes, `patience` times [`CALM`] at most, prints it under `name` and returns what is
+/// anonymous of it, in MiB.
+pub(crate) async fn calm(name: &str, patience: u32) -> u64 {
+    let mut last = held();
+    let (began, mut since) = (Instant::now(), Instant::now());
+    while since.elapsed() < CALM && began.elapsed() < patience * CALM {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let now = held();
+        if now.anonymous.abs_diff(last.anonymous) > 1 {
+            since = Instant::now();
+            last = now;
+        }
+    }
+    row(name, last);
+    last.anonymous
 }

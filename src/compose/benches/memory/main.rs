@@ -13,6 +13,7 @@
 #![allow(clippy::panic, clippy::unwrap_used, reason = "a measurement that does not work stops and says why")]
 
 mod held;
+mod parts;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, Stdio};
@@ -26,14 +27,12 @@ use k8s_openapi::api::core::v1::Pod;
 use karpenter_api::{ConditionStatus, EC2NodeClass, NodeClaim, NodePool};
 use karpenter_aws_api::iam::RoleSpec;
 use karpenter_aws_sim::{Account, Options};
-use karpenter_compose::{Parts, WallClock};
-use karpenter_controllers::Settings;
-use karpenter_controllers::settings::{Home, Source};
-use karpenter_kube_harness::client::{self, Limits};
+use karpenter_compose::WallClock;
 use karpenter_kube_sim::apiserver::ApiServer;
 use karpenter_kube_sim::kube_system;
 use karpenter_telemetry::metrics::Metrics;
 use kube::api::{Api, DeleteParams, PostParams};
+use parts::parts;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -60,8 +59,6 @@ const BAR_GROWTH: u64 = 10;
 
 /// How long anything may take before the measurement is called broken.
 const PATIENCE: Duration = Duration::from_mins(5);
-/// How long memory must not change before it is read: longer than idle threads live and allocators hold on to pages.
-const CALM: Duration = Duration::from_secs(15);
 
 /// Lets EC2 instances take a role.
 const TRUST: &str = r#"{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}"#;
@@ -144,7 +141,8 @@ async fn measure(url: &str) -> Result<()> {
     let metrics = Arc::new(Metrics::new());
     let mut world = World { client, account, metrics, missed: Vec::new() };
     world.create_role().await;
-    let (shutdown, parts) = (CancellationToken::new(), world.parts(config)?);
+    let parts = parts(&world.account, &world.metrics, &world.client, config, "demo")?;
+    let shutdown = CancellationToken::new();
     let controller = tokio::spawn(karpenter_compose::run(parts, shutdown.clone()));
     tokio::select! {
         ended = controller => bail!("the controller has ended: {ended:?}"),
@@ -200,28 +198,6 @@ async fn stages(world: &mut World) -> Result<()> {
 }
 
 impl World {
-    fn parts(&self, config: kube::Config) -> Result<Parts> {
-        let settings = settings()?;
-        let limits = Limits { per_second: settings.kube_client_qps, burst: settings.kube_client_burst };
-        let client::Connected { client, events } =
-            client::connect(config, limits, Arc::clone(&self.metrics))?;
-        Ok(Parts {
-            kubernetes: client,
-            events,
-            leases: self.client.clone(),
-            metrics: Arc::clone(&self.metrics),
-            aws: self.account.clients(),
-            clock: Arc::new(WallClock),
-            settings,
-            aws_settings: karpenter_aws::Settings {
-                cluster_ca_bundle: Some("Y2VydGlmaWNhdGU=".to_owned()),
-                kube_dns_ip: Some("10.100.0.10".to_owned()),
-                ..karpenter_aws::Settings::new("demo", "https://demo.invalid")
-            },
-            lease_namespace: "kube-system".to_owned(),
-        })
-    }
-
     async fn create_role(&self) {
         let role = RoleSpec {
             name: "node-role".to_owned(),
@@ -372,18 +348,7 @@ impl World {
         // The log is the account's, and every controller is scraped regularly.
         self.account.forget_calls();
         drop(self.metrics.render());
-        let mut last = held();
-        let (started, mut since) = (Instant::now(), Instant::now());
-        while since.elapsed() < CALM && started.elapsed() < 4 * CALM {
-            tokio::time::sleep(Duration::from_secs(1)).await;
-            let now = held();
-            if now.anonymous.abs_diff(last.anonymous) > 1 {
-                since = Instant::now();
-                last = now;
-            }
-        }
-        row(name, last);
-        last.anonymous
+        held::calm(name, 4).await
     }
 
     fn bar(&mut self, what: &str, mib: u64, bar: u64) {
@@ -391,16 +356,6 @@ impl World {
             self.missed.push(format!("{what}: {mib} MiB, bar {bar}"));
         }
     }
-}
-
-/// The defaults, without fixed ports, and without a lease that a busy machine would lose.
-fn settings() -> Result<Settings> {
-    let given = [("metrics-port", "0"), ("health-probe-port", "0"), ("disable-leader-election", "true")];
-    Settings::resolve(Home::Machine, |flag| {
-        let found = given.iter().find(|(name, _)| *name == flag.name);
-        found.map(|(_, text)| (*text, Source::Flag))
-    })
-    .map_err(|errors| anyhow::anyhow!("{errors:?}"))
 }
 
 /// Pods a claim was made for.
