@@ -576,8 +576,9 @@ pub fn moto(folder: PathBuf) -> account::Choice {
     })
 }
 
-/// How an account behaves in a scenario. Machines go in seconds instead of the minutes EC2 takes, but never at once; and spot instances need the service-linked role that `karpenter bootstrap` makes, because the controller's
-/// policy does not let it make one.
+/// How an account behaves in a scenario. Machines go in seconds instead of the minutes EC2 takes, but never at once; and
+/// spot instances need the service-linked role that `karpenter bootstrap` makes, because the controller's policy does not
+/// let it make one.
 fn as_ec2_does(pending: Duration) -> account::control::Settings {
     account::control::Settings {
         pending_seconds: Some(pending.as_secs_f32()),

@@ -10,9 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::{Context, Result};
 use karpenter_aws_api::ec2::{ImageQuery, Instance};
 use karpenter_aws_api::id::InstanceType;
-use karpenter_aws_sim::{Account, OfferingSelector, Options};
+use karpenter_aws_sim::{Account, Options};
 use karpenter_model::Price;
-use karpenter_sim::scenario::format::{CapacityType, PriceChange};
+use karpenter_sim::scenario::format::PriceChange;
 use karpenter_sim::scenario::price;
 
 use super::counterpart::release_date;
@@ -69,12 +69,7 @@ impl Market {
 
     /// Changes prices, from now on and for new launches as for what runs.
     pub(super) async fn change(&self, change: &PriceChange) -> Result<()> {
-        let offerings = OfferingSelector {
-            instance_type: change.instance_type.as_deref().map(Into::into),
-            zone: change.zone.as_deref().map(Into::into),
-            spot: change.capacity_type.map(|of| of == CapacityType::Spot),
-        };
-        self.list.scale_prices(&offerings, change.percent);
+        self.list.scale_prices(&change.offerings(), change.percent);
         self.tell_prices().await
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use karpenter_sim::scenario::format::{CapacityLoss, CapacityType};
+use karpenter_sim::scenario::format::CapacityLoss;
 use tokio::sync::Mutex;
 
 use crate::account::Control;
@@ -31,7 +31,7 @@ impl Shortage {
         let rule = CapacityRule {
             instance_type: loss.instance_type.clone(),
             zone: loss.zone.clone(),
-            capacity_type: loss.capacity_type.map(|of| word(of).to_owned()),
+            capacity_type: loss.capacity_type.map(|of| of.word().to_owned()),
             ..CapacityRule::default()
         };
         self.control.limit_capacity(&rule).await?;
@@ -50,12 +50,5 @@ impl Shortage {
             self.control.limit_capacity(rule).await?;
         }
         Ok(())
-    }
-}
-
-fn word(of: CapacityType) -> &'static str {
-    match of {
-        CapacityType::Spot => "spot",
-        CapacityType::OnDemand => "on-demand",
     }
 }

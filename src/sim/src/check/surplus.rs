@@ -66,13 +66,18 @@ impl Surplus {
         }
         self.coming.insert(key, now);
         // Pods are looked at where something has changed: one that had no node at the last look has none now.
-        self.needed.extend(self.homeless.iter().map(|key| (key.clone(), now)));
+        self.homeless_need(now);
         let first = self.coming.values().min().copied().unwrap_or(now);
         let pods = self.needed.values().filter(|at| **at + OUTDATED >= first).count();
         if self.coming.len() > pods {
             let names: Vec<&str> = self.coming.keys().map(|key| key.name.as_str()).collect();
             found.push(("machines for pods", format!("{pods} pods need a place, for them come {names:?}")));
         }
+    }
+
+    /// Pods that have no node need one now.
+    fn homeless_need(&mut self, now: u64) {
+        self.needed.extend(self.homeless.iter().map(|key| (key.clone(), now)));
     }
 
     /// Looks at what has changed.
@@ -94,7 +99,7 @@ impl Surplus {
                 self.homeless.remove(&key);
             }
         }
-        self.needed.extend(self.homeless.iter().map(|key| (key.clone(), now)));
+        self.homeless_need(now);
         if !self.coming.is_empty() {
             let up: BTreeSet<&str> = scene
                 .nodes

@@ -4,14 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
-use karpenter_aws_sim::OfferingSelector;
 use karpenter_kube_sim::apiserver::object;
 use karpenter_kube_sim::kubelet::Behaviour;
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParams};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use super::format::{CapacityType, Object, Scale};
+use super::format::{Object, Scale};
 use super::machines::meant;
 use super::observe::Observer;
 use super::read::{Action, Manifest};
@@ -45,16 +44,14 @@ pub(crate) async fn act(world: &Arc<World>, observer: &mut Observer, action: &Ac
             }
         }
         Action::LoseCapacity(loss) => {
-            let offerings = offerings(loss.capacity_type, loss.zone.as_ref(), loss.instance_type.as_ref());
+            let offerings = loss.offerings();
             account.limit_capacity(offerings.clone(), 0);
             if let Some(lasts) = loss.r#for {
                 later(world, lasts.0, move |world| world.account.unlimit_capacity(&offerings));
             }
         }
         Action::ChangePrice(change) => {
-            let offerings =
-                offerings(change.capacity_type, change.zone.as_ref(), change.instance_type.as_ref());
-            account.scale_prices(&offerings, change.percent);
+            account.scale_prices(&change.offerings(), change.percent);
         }
         Action::ReleaseImages(release) => {
             account.release_images(&release.version);
@@ -145,18 +142,6 @@ fn api_of(world: &World, version: &str, kind: &str, namespace: &str) -> Result<A
     } else {
         Api::all_with(client, &about)
     })
-}
-
-fn offerings(
-    capacity_type: Option<CapacityType>,
-    zone: Option<&String>,
-    instance_type: Option<&String>,
-) -> OfferingSelector {
-    OfferingSelector {
-        instance_type: instance_type.map(|name| name.as_str().into()),
-        zone: zone.map(|name| name.as_str().into()),
-        spot: capacity_type.map(|of| of == CapacityType::Spot),
-    }
 }
 
 fn later(world: &Arc<World>, lasts: Duration, then: impl FnOnce(&World) + Send + 'static) {

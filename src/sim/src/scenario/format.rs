@@ -259,6 +259,16 @@ pub enum CapacityType {
     OnDemand,
 }
 
+impl CapacityType {
+    /// As labels have it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Spot => "spot",
+            Self::OnDemand => "on-demand",
+        }
+    }
+}
+
 /// Offerings without capacity. What is left out is any.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

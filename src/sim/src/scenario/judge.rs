@@ -225,7 +225,7 @@ impl Asked<'_> {
         self.pool.is_none_or(|pool| pool == node.pool)
             && self.zone.is_none_or(|zone| zone == node.zone)
             && self.instance_type.is_none_or(|pattern| is_of_type(pattern, &node.instance_type))
-            && self.capacity_type.is_none_or(|of| word(of) == node.capacity_type)
+            && self.capacity_type.is_none_or(|of| of.word() == node.capacity_type)
             && self.arch.is_none_or(|arch| arch == node.arch)
     }
 
@@ -239,7 +239,7 @@ impl Asked<'_> {
             ("pool", self.pool),
             ("zone", self.zone),
             ("instanceType", self.instance_type),
-            ("capacityType", self.capacity_type.map(word)),
+            ("capacityType", self.capacity_type.map(CapacityType::word)),
             ("arch", self.arch),
         ];
         texts.into_iter().filter_map(|(field, value)| Some(format!("{field} {}", value?))).collect()
@@ -249,14 +249,6 @@ impl Asked<'_> {
 /// Whether a type is meant by a name or a family with a star.
 pub(crate) fn is_of_type(pattern: &str, name: &str) -> bool {
     pattern.strip_suffix('*').map_or(pattern == name, |family| name.starts_with(family))
-}
-
-/// A capacity type as labels have it.
-pub(crate) fn word(of: CapacityType) -> &'static str {
-    match of {
-        CapacityType::Spot => "spot",
-        CapacityType::OnDemand => "on-demand",
-    }
 }
 
 fn subject(what: &str, words: &[String]) -> String {
