@@ -19,6 +19,7 @@ mod load;
 mod names;
 mod overlay;
 pub(super) mod read;
+mod templates;
 mod types;
 mod volume;
 mod wake;
@@ -104,6 +105,7 @@ struct Inner {
     node_classes: class::Classes,
     attachments: volume::Attachments,
     daemons: daemon::Daemons,
+    templates: templates::Templates,
     limit_ranges: limit_range::LimitRanges,
     /// `None` with the gate closed.
     overlays: Option<overlay::Known>,
@@ -139,6 +141,7 @@ impl View {
             node_classes: class::Classes::default(),
             attachments: volume::Attachments::new(),
             daemons: daemon::Daemons::default(),
+            templates: templates::Templates::default(),
             limit_ranges: limit_range::LimitRanges::default(),
             overlays,
             buffers: buffer::Buffers::default(),

@@ -55,7 +55,7 @@ pub use pod::affinity::{
 };
 pub use pod::host_port::{HostPort, HostPorts, Protocol};
 pub use pod::volume::{Volume, VolumeClaim};
-pub use pod::{DoNotDisrupt, NodeTerm, Pod, PodOwner, PodPhase};
+pub use pod::{DoNotDisrupt, NodeTerm, Pod, PodOwner, PodPhase, PodTemplate};
 pub use pool::{Budget, BudgetNodes, ConsolidationPolicy, Disruption, DisruptionReason, Pool, Template};
 pub use report::{NodeOutcome, PodOutcome, PoolOutcome, PoolRefusal, Reason, Report};
 pub use requirement::set::{Incompatibility, Requirements, SharedRequirements, Undefined};

@@ -5,6 +5,7 @@ pub mod host_port;
 pub mod predicate;
 pub mod volume;
 
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,13 +20,43 @@ use crate::requirement::Expression;
 use crate::resources::Resources;
 use crate::taint::Toleration;
 
-/// One pod, reduced to what decisions read.
+/// One pod, reduced to what decisions read: what it is, where it is, and what it has in common with the other pods of its
+/// workload. The latter are read as if they were its own fields, and kept once for all pods that have the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pod {
     /// Namespace and name.
     pub key: PodKey,
     /// Object uid.
     pub uid: PodUid,
+    /// What pods of one workload have in common.
+    pub template: Arc<PodTemplate>,
+    /// Phase.
+    pub phase: PodPhase,
+    /// Creation time.
+    pub created_at: Timestamp,
+    /// When the scheduler bound it to its node, as `PodScheduled` says.
+    pub bound_at: Option<Timestamp>,
+    /// `status.startTime`: when the kubelet took it over, a moment after it was bound.
+    pub started_at: Option<Timestamp>,
+    /// Deletion timestamp; it includes the grace period already.
+    pub deletion: Option<Timestamp>,
+    /// `spec.nodeName`.
+    pub node_name: Option<NodeName>,
+    /// `status.nominatedNodeName`.
+    pub nominated_node: Option<NodeName>,
+    /// `PodScheduled` has reason `Unschedulable`.
+    pub unschedulable: bool,
+    /// Ready condition, if the pod has one.
+    pub ready: Option<bool>,
+    /// The capacity buffer whose room it stands for; such a pod is virtual: no API server knows it and it is never
+    /// bound (spec scheduling 23).
+    pub buffer: Option<Arc<BufferKey>>,
+}
+
+/// What the pods of one workload have in common, most of the time: what they ask for, and who made them. Where each has
+/// something of its own, as those of a `StatefulSet` with volumes, each has its own template.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PodTemplate {
     /// Object labels.
     pub labels: Labels,
     /// Effective requests including `pods: 1` (spec scheduling 9 and 26).
@@ -54,22 +85,8 @@ pub struct Pod {
     pub owner: PodOwner,
     /// The object that controls it; `None` for a pod made by hand.
     pub owner_uid: Option<OwnerUid>,
-    /// Phase.
-    pub phase: PodPhase,
-    /// Creation time.
-    pub created_at: Timestamp,
-    /// When the scheduler bound it to its node, as `PodScheduled` says.
-    pub bound_at: Option<Timestamp>,
-    /// `status.startTime`: when the kubelet took it over, a moment after it was bound.
-    pub started_at: Option<Timestamp>,
-    /// Deletion timestamp; it includes the grace period already.
-    pub deletion: Option<Timestamp>,
-    /// `spec.nodeName`.
-    pub node_name: Option<NodeName>,
-    /// `status.nominatedNodeName`.
-    pub nominated_node: Option<NodeName>,
-    /// `PodScheduled` has reason `Unschedulable`.
-    pub unschedulable: bool,
+    /// Address of its first owner below the API server, empty without one; for metrics only.
+    pub owner_path: String,
     /// `spec.priority`.
     pub priority: Option<i32>,
     /// `spec.priorityClassName` is `system-cluster-critical` or `system-node-critical`; drained last.
@@ -80,8 +97,6 @@ pub struct Pod {
     pub deletion_cost: i32,
     /// Annotation `karpenter.sh/do-not-disrupt`.
     pub do_not_disrupt: DoNotDisrupt,
-    /// Ready condition, if the pod has one.
-    pub ready: Option<bool>,
     /// `spec.schedulerName`.
     pub scheduler_name: String,
     /// The pod or a container uses resource claims.
@@ -89,9 +104,51 @@ pub struct Pod {
     /// The resource claims it uses, by name in its namespace, sorted and each once: those it names and those made
     /// for it. One that is yet to be made for it is not here (spec scheduling 22.2).
     pub resource_claims: Vec<ResourceClaimName>,
-    /// The capacity buffer whose room it stands for; such a pod is virtual: no API server knows it and it is never
-    /// bound (spec scheduling 23).
-    pub buffer: Option<Arc<BufferKey>>,
+}
+
+impl Deref for Pod {
+    type Target = PodTemplate;
+
+    fn deref(&self) -> &PodTemplate {
+        &self.template
+    }
+}
+
+/// Writing to what a pod has in common with others makes it its own.
+impl DerefMut for Pod {
+    fn deref_mut(&mut self) -> &mut PodTemplate {
+        Arc::make_mut(&mut self.template)
+    }
+}
+
+impl Default for PodTemplate {
+    fn default() -> Self {
+        Self {
+            labels: Labels::new(),
+            requests: Resources::one_pod(),
+            limits: Resources::new(),
+            node_selector: Labels::new(),
+            required_terms: Vec::new(),
+            preferred_terms: Vec::new(),
+            tolerations: Vec::new(),
+            host_ports: Vec::new(),
+            spread: Vec::new(),
+            pod_affinity: PodAffinity::default(),
+            pod_anti_affinity: PodAffinity::default(),
+            volumes: Vec::new(),
+            owner: PodOwner::ReplicaSet,
+            owner_uid: None,
+            owner_path: String::new(),
+            priority: None,
+            critical: false,
+            grace_period: None,
+            deletion_cost: 0,
+            do_not_disrupt: DoNotDisrupt::No,
+            scheduler_name: "default-scheduler".into(),
+            has_resource_claims: false,
+            resource_claims: Vec::new(),
+        }
+    }
 }
 
 /// A conjunction of expressions about a node's labels.
@@ -160,20 +217,7 @@ impl Pod {
         Self {
             key,
             uid: uid.into(),
-            labels: Labels::new(),
-            requests: Resources::one_pod(),
-            limits: Resources::new(),
-            node_selector: Labels::new(),
-            required_terms: Vec::new(),
-            preferred_terms: Vec::new(),
-            tolerations: Vec::new(),
-            host_ports: Vec::new(),
-            spread: Vec::new(),
-            pod_affinity: PodAffinity::default(),
-            pod_anti_affinity: PodAffinity::default(),
-            volumes: Vec::new(),
-            owner: PodOwner::ReplicaSet,
-            owner_uid: None,
+            template: Arc::default(),
             phase: PodPhase::Pending,
             created_at,
             bound_at: None,
@@ -182,16 +226,14 @@ impl Pod {
             node_name: None,
             nominated_node: None,
             unschedulable: true,
-            priority: None,
-            critical: false,
-            grace_period: None,
-            deletion_cost: 0,
-            do_not_disrupt: DoNotDisrupt::No,
             ready: None,
-            scheduler_name: "default-scheduler".into(),
-            has_resource_claims: false,
-            resource_claims: Vec::new(),
             buffer: None,
         }
+    }
+    /// The same pod after `change`; for builders and tests.
+    #[must_use]
+    pub fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        change(&mut self);
+        self
     }
 }

@@ -185,7 +185,10 @@ mod tests {
     fn pod(name: &str, priority: i32) -> Pod {
         let key = PodKey::new("default", name);
         let pod = Pod::pending(key, name, Timestamp::UNIX_EPOCH);
-        Pod { priority: Some(priority), unschedulable: true, ..pod }
+        pod.with(|pod| {
+            pod.priority = Some(priority);
+            pod.unschedulable = true;
+        })
     }
 
     #[test]

@@ -47,8 +47,11 @@ fn read(
         Some(spec) => affinity::required_terms(spec).map_err(|error| error.below("spec.template"))?,
         None => Vec::new(),
     };
-    daemon.required_terms =
-        if of_template.is_empty() { without_pin(daemon.required_terms) } else { of_template };
+    daemon.required_terms = if of_template.is_empty() {
+        without_pin(std::mem::take(&mut daemon.required_terms))
+    } else {
+        of_template
+    };
     daemon.owner = PodOwner::DaemonSet;
     daemon.node_name = None;
     Ok(daemon)
@@ -122,18 +125,22 @@ mod tests {
             ..ContainerDefaults::default()
         };
         let given = [given];
-        let of_template = daemon(&daemon_set(&json!(null)), None, &given).unwrap().pod.requests;
+        let of_template = daemon(&daemon_set(&json!(null)), None, &given).unwrap().pod;
+        let of_template = &of_template.requests;
         assert_eq!(of_template.amount("cpu").to_string(), "2", "its own limit comes first");
         assert_eq!(of_template.amount("memory").to_string(), "1Gi");
-        let of_pod = daemon(&daemon_set(&json!(null)), Some(&running(&pin())), &given).unwrap().pod.requests;
-        assert!(of_pod.amount("memory").is_zero(), "a pod that exists was admitted with what it has");
+        let of_pod = daemon(&daemon_set(&json!(null)), Some(&running(&pin())), &given).unwrap().pod;
+        assert!(
+            of_pod.requests.amount("memory").is_zero(),
+            "a pod that exists was admitted with what it has"
+        );
     }
 
     #[test]
     fn newest_pod_wins_without_its_node() {
         let daemon = daemon(&daemon_set(&json!(null)), Some(&running(&pin())), &[]).unwrap();
         assert_eq!(daemon.pod.requests.amount("cpu").to_string(), "3");
-        assert_eq!((daemon.pod.node_name, daemon.pod.required_terms), (None, Vec::new()));
+        assert_eq!((&daemon.pod.node_name, &daemon.pod.required_terms), (&None, &Vec::new()));
     }
 
     #[test]

@@ -1,14 +1,15 @@
 //! `Pod` to the model.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{self, ContainerPort, PodSpec, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use karpenter_model::names::{annotation, condition, reason};
 use karpenter_model::{
-    DoNotDisrupt, Effect, HostPort, OwnerUid, Pod, PodKey, PodOwner, PodPhase, Protocol, ResourceClaimName,
-    Toleration, TolerationOperator, VolumeClaim,
+    DoNotDisrupt, Effect, HostPort, OwnerUid, Pod, PodKey, PodOwner, PodPhase, PodTemplate, Protocol,
+    ResourceClaimName, Toleration, TolerationOperator, VolumeClaim,
 };
 
 use super::affinity;
@@ -56,8 +57,8 @@ pub(super) fn read(object: &v1::Pod, key: PodKey, defaults: Defaults<'_>) -> Res
     let spec = object.spec.as_ref().unwrap_or(&no_spec);
     let status = object.status.as_ref().unwrap_or(&no_status);
     let annotation = |key: &str| metadata.annotations.as_ref().and_then(|all| all.get(key));
-    Ok(Pod {
-        uid: metadata.uid.as_deref().unwrap_or_default().into(),
+    let owners = metadata.owner_references.as_deref().unwrap_or_default();
+    let template = PodTemplate {
         labels: labels(metadata.labels.as_ref()),
         requests: effective_requests(spec, Some(status), defaults)?,
         limits: effective_limits(spec)?,
@@ -70,8 +71,26 @@ pub(super) fn read(object: &v1::Pod, key: PodKey, defaults: Defaults<'_>) -> Res
         pod_affinity: affinity::pod_affinity(spec),
         pod_anti_affinity: affinity::pod_anti_affinity(spec),
         volumes: volumes(spec, key.name.as_str()),
-        owner: owner(metadata.owner_references.as_deref().unwrap_or_default()),
-        owner_uid: controller(metadata.owner_references.as_deref().unwrap_or_default()),
+        owner: owner(owners),
+        owner_uid: controller(owners),
+        owner_path: owners.first().map(|owner| path(owner, key.namespace.as_str())).unwrap_or_default(),
+        priority: spec.priority,
+        critical: spec.priority_class_name.as_deref().is_some_and(|class| CRITICAL.contains(&class)),
+        grace_period: spec
+            .termination_grace_period_seconds
+            .map(|seconds| Duration::from_secs(u64::try_from(seconds).unwrap_or_default())),
+        deletion_cost: annotation(annotation::POD_DELETION_COST)
+            .and_then(|cost| cost.parse().ok())
+            .unwrap_or_default(),
+        do_not_disrupt: annotation(annotation::DO_NOT_DISRUPT)
+            .map_or(DoNotDisrupt::No, |text| do_not_disrupt(text)),
+        scheduler_name: spec.scheduler_name.clone().unwrap_or_else(|| "default-scheduler".to_owned()),
+        has_resource_claims: has_resource_claims(spec),
+        resource_claims: resource_claims(spec, status),
+    };
+    Ok(Pod {
+        uid: metadata.uid.as_deref().unwrap_or_default().into(),
+        template: Arc::new(template),
         phase: phase(status),
         created_at: metadata.creation_timestamp.as_ref().map(|time| time.0).unwrap_or_default(),
         bound_at: condition(status, condition::POD_SCHEDULED)
@@ -84,20 +103,7 @@ pub(super) fn read(object: &v1::Pod, key: PodKey, defaults: Defaults<'_>) -> Res
         nominated_node: present(status.nominated_node_name.as_ref()).map(Into::into),
         unschedulable: condition(status, condition::POD_SCHEDULED)
             .is_some_and(|scheduled| scheduled.reason.as_deref() == Some(reason::UNSCHEDULABLE)),
-        priority: spec.priority,
-        critical: spec.priority_class_name.as_deref().is_some_and(|class| CRITICAL.contains(&class)),
-        grace_period: spec
-            .termination_grace_period_seconds
-            .map(|seconds| Duration::from_secs(u64::try_from(seconds).unwrap_or_default())),
-        deletion_cost: annotation(annotation::POD_DELETION_COST)
-            .and_then(|cost| cost.parse().ok())
-            .unwrap_or_default(),
-        do_not_disrupt: annotation(annotation::DO_NOT_DISRUPT)
-            .map_or(DoNotDisrupt::No, |text| do_not_disrupt(text)),
         ready: condition(status, condition::READY).map(|ready| ready.status == "True"),
-        scheduler_name: spec.scheduler_name.clone().unwrap_or_else(|| "default-scheduler".to_owned()),
-        has_resource_claims: has_resource_claims(spec),
-        resource_claims: resource_claims(spec, status),
         buffer: None,
         key,
     })
@@ -127,6 +133,12 @@ fn owner(references: &[OwnerReference]) -> PodOwner {
 fn controller(references: &[OwnerReference]) -> Option<OwnerUid> {
     let controls = |owner: &&OwnerReference| owner.controller == Some(true);
     references.iter().find(controls).map(|owner| owner.uid.as_str().into())
+}
+
+/// Where an owner in `namespace` is below the API server, as metrics tell it.
+fn path(owner: &OwnerReference, namespace: &str) -> String {
+    let (version, kind) = (&owner.api_version, owner.kind.to_lowercase());
+    format!("/apis/{version}/namespaces/{namespace}/{kind}s/{}", owner.name)
 }
 
 fn phase(status: &PodStatus) -> PodPhase {

@@ -144,7 +144,7 @@ mod tests {
 
     fn selecting(values: &[&str]) -> Pod {
         let term = NodeTerm { expressions: vec![zones(values)], match_fields: false };
-        Pod { required_terms: vec![term], ..pod() }
+        pod().with(|pod| pod.required_terms = vec![term])
     }
 
     #[test]
@@ -160,15 +160,20 @@ mod tests {
             (("ns".into(), "anywhere".into()), volume(vec![vec![zones(&["a"])], vec![]]).into()),
         ]
         .into();
-        let mounting = |name: &str, pod: Pod| Pod { volumes: vec![VolumeClaim { name: name.into() }], ..pod };
+        let mounting =
+            |name: &str, pod: Pod| pod.with(|pod| pod.volumes = vec![VolumeClaim { name: name.into() }]);
         let avoiding = Expression::new(label::ZONE, Operator::NotIn, &["a"]);
         let not_in = NodeTerm { expressions: vec![avoiding], match_fields: false };
         for (case, pod, want) in [
             ("nothing asked for", pod(), "flexible"),
-            ("selector", Pod { node_selector: [(label::ZONE.into(), "a".into())].into(), ..pod() }, "a"),
+            (
+                "selector",
+                pod().with(|pod| pod.node_selector = [(label::ZONE.into(), "a".into())].into()),
+                "a",
+            ),
             ("one of two", selecting(&["a", "b"]), "flexible"),
             ("term", selecting(&["b"]), "b"),
-            ("not in is no zone", Pod { required_terms: vec![not_in], ..pod() }, "flexible"),
+            ("not in is no zone", pod().with(|pod| pod.required_terms = vec![not_in]), "flexible"),
             ("volume", mounting("in-a", pod()), "a"),
             ("volume of two zones", mounting("in-a-or-b", pod()), "flexible"),
             ("volume of two zones, pod of one", mounting("in-a-or-b", selecting(&["b"])), "b"),

@@ -239,16 +239,18 @@ impl View {
     }
 
     fn put_pod(&self, pod: &v1::Pod, listed: bool) {
-        let Some(model) = read::pod(pod).map(Arc::new) else { return };
+        let Some(mut model) = read::pod(pod) else { return };
         self.subscribers.tell_raw_pod(pod);
         let stamp = Stamp { uid: Some(model.uid.clone().into()), version: version(pod) };
-        let put = {
+        let (put, model) = {
             let mut inner = self.lock();
+            inner.templates.share(&mut model);
+            let model = Arc::new(model);
             let put = inner.cluster.put(&model.key, stamp, Arc::clone(&model), ());
             if put.as_ref().is_some_and(|put| put.changed) {
                 inner.daemon_pod_seen(&model.key, pod);
             }
-            put
+            (put, model)
         };
         let Some(Put { before, changed: true }) = put else { return };
         let seen = match before {

@@ -46,7 +46,10 @@ mod tests {
 
     fn pod(deletion_cost: i32, priority: Option<i32>) -> Pod {
         let base = Pod::pending(PodKey::new("ns", "a"), "uid", Timestamp::UNIX_EPOCH);
-        Pod { deletion_cost, priority, ..base }
+        base.with(|pod| {
+            pod.deletion_cost = deletion_cost;
+            pod.priority = priority;
+        })
     }
 
     #[test]

@@ -4,8 +4,8 @@
 //! is left is a list of [levels](crate::place::level).
 
 use karpenter_model::{
-    HostPort, Labels, Namespace, NodeTerm, Pod, PodAffinity, PodOutcome, ResourceClaimName, Resources,
-    Settings, SpreadConstraint, Toleration,
+    HostPort, Labels, Namespace, NodeTerm, Pod, PodAffinity, PodOutcome, PodTemplate, ResourceClaimName,
+    Resources, Settings, SpreadConstraint, Toleration,
 };
 
 use crate::index::{LevelIx, NeedIx};
@@ -49,7 +49,7 @@ impl<'a> Footprint<'a> {
 
     /// The footprint of `pod`, whose volumes ask for `volumes`; `moves` when it has a node that may be taken away.
     pub(crate) fn of(pod: &'a Pod, volumes: NeedIx, moves: bool) -> Self {
-        let Pod { requests, host_ports, has_resource_claims, .. } = pod;
+        let PodTemplate { requests, host_ports, has_resource_claims, .. } = &*pod.template;
         let claims = Some((&pod.key.namespace, pod.resource_claims.as_slice()));
         Self {
             requests,

@@ -38,5 +38,5 @@ pub(crate) fn applied<'p>(pod: &'p Pod, settings: &Settings) -> Cow<'p, Pod> {
         node_taints_policy: NodeInclusion::Ignore,
         match_label_keys: Vec::new(),
     });
-    Cow::Owned(Pod { spread: spread.collect(), ..pod.clone() })
+    Cow::Owned(pod.clone().with(|pod| pod.spread = spread.collect()))
 }

@@ -51,7 +51,7 @@ mod tests {
 
     fn pattern(requests: &[(&str, &str)], replicas: Option<u32>) -> Pattern {
         let pod = Pod::pending(PodKey::new("shop", "a"), "", Timestamp::UNIX_EPOCH);
-        Pattern { pod: Pod { requests: amounts(requests), ..pod }, replicas }
+        Pattern { pod: pod.with(|pod| pod.requests = amounts(requests)), replicas }
     }
 
     fn buffer(replicas: Option<u32>, percentage: Option<u32>, limits: Option<&[(&str, &str)]>) -> Buffer {

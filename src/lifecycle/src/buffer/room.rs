@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use karpenter_model::{Buffer, DoNotDisrupt, Pod, PodKey, PodOwner, PodPhase, Taint, Toleration};
+use karpenter_model::{Buffer, DoNotDisrupt, Pod, PodKey, PodOwner, PodTemplate, Taint, Toleration};
 
 /// `count` virtual pods of `buffer`, numbered from 1, each like `like`.
 ///
@@ -13,30 +13,25 @@ use karpenter_model::{Buffer, DoNotDisrupt, Pod, PodKey, PodOwner, PodPhase, Tai
 /// the replacement brings.
 pub fn pods(buffer: &Buffer, like: &Pod, count: u32, now: Timestamp) -> Vec<Pod> {
     let of = Arc::new(buffer.key.clone());
-    let tolerations: Vec<Toleration> = like.tolerations.iter().cloned().chain([of_disruption()]).collect();
+    let template = Arc::new(PodTemplate {
+        tolerations: like.tolerations.iter().cloned().chain([of_disruption()]).collect(),
+        volumes: Vec::new(),
+        owner: PodOwner::None,
+        owner_uid: None,
+        owner_path: String::new(),
+        priority: Some(i32::MIN),
+        critical: false,
+        deletion_cost: 0,
+        do_not_disrupt: DoNotDisrupt::No,
+        ..PodTemplate::clone(&like.template)
+    });
     let pod = |number| {
         let name = format!("capacity-buffer-{}-{number}", buffer.key.name);
+        let key = PodKey::new(buffer.key.namespace.as_str(), &name);
         Pod {
-            key: PodKey::new(buffer.key.namespace.as_str(), &name),
-            uid: format!("{}-{number}", buffer.uid).into(),
-            tolerations: tolerations.clone(),
-            volumes: Vec::new(),
-            owner: PodOwner::None,
-            phase: PodPhase::Pending,
-            created_at: now,
-            bound_at: None,
-            started_at: None,
-            deletion: None,
-            node_name: None,
-            nominated_node: None,
-            unschedulable: true,
-            priority: Some(i32::MIN),
-            critical: false,
-            deletion_cost: 0,
-            do_not_disrupt: DoNotDisrupt::No,
-            ready: None,
+            template: Arc::clone(&template),
             buffer: Some(Arc::clone(&of)),
-            ..like.clone()
+            ..Pod::pending(key, &format!("{}-{number}", buffer.uid), now)
         }
     };
     (1..=count).map(pod).collect()
@@ -50,7 +45,7 @@ fn of_disruption() -> Toleration {
 
 #[cfg(test)]
 mod tests {
-    use karpenter_model::{BufferKey, VolumeClaim};
+    use karpenter_model::{BufferKey, PodPhase, VolumeClaim};
 
     use super::*;
 
@@ -65,30 +60,40 @@ mod tests {
             percentage: None,
             limits: None,
         };
-        let like = Pod {
+        let template = PodTemplate {
             labels: [("app".into(), "web".into())].into_iter().collect(),
             node_selector: [("tier".into(), "fast".into())].into_iter().collect(),
             volumes: vec![VolumeClaim { name: "data".into() }],
             owner: PodOwner::DaemonSet,
-            phase: PodPhase::Running,
-            node_name: Some("n".into()),
-            nominated_node: Some("n".into()),
-            unschedulable: false,
+            owner_uid: Some("set".into()),
+            owner_path: "/apis/apps/v1/namespaces/shop/daemonsets/x".to_owned(),
             priority: Some(7),
             critical: true,
             deletion_cost: 9,
             do_not_disrupt: DoNotDisrupt::Always,
+            ..PodTemplate::default()
+        };
+        let like = Pod {
+            template: Arc::new(template),
+            phase: PodPhase::Running,
+            node_name: Some("n".into()),
+            nominated_node: Some("n".into()),
+            unschedulable: false,
             ready: Some(true),
             ..Pod::pending(PodKey::new("shop", "x"), "", Timestamp::UNIX_EPOCH)
         };
         let now = Timestamp::from_second(9).unwrap();
         let made = pods(&buffer, &like, 2, now);
-        let expected = Pod {
+        let template = PodTemplate {
             labels: like.labels.clone(),
             node_selector: like.node_selector.clone(),
             owner: PodOwner::None,
             tolerations: vec![of_disruption()],
             priority: Some(i32::MIN),
+            ..PodTemplate::default()
+        };
+        let expected = Pod {
+            template: Arc::new(template),
             buffer: Some(Arc::new(key)),
             ..Pod::pending(PodKey::new("shop", "capacity-buffer-spare-1"), "u1-1", now)
         };

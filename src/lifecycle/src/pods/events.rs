@@ -93,7 +93,7 @@ mod tests {
         let unbound = Pod { node_name: None, ..bound() };
         let terminal = Pod { phase: PodPhase::Succeeded, ..bound() };
         let terminating = Pod { deletion: Some(at(1)), ..bound() };
-        let labelled = Pod { priority: Some(1), ..bound() };
+        let labelled = bound().with(|pod| pod.priority = Some(1));
         let old = bound();
         assert!(recorded(&claim, Seen::Created(&old)));
         assert!(recorded(&claim, Seen::Updated { old: &unbound, new: &old }));
@@ -102,7 +102,7 @@ mod tests {
         assert!(!recorded(&claim, Seen::Updated { old: &old, new: &labelled }));
         assert!(!recorded(&claim, Seen::Updated { old: &terminating, new: &terminating }));
         assert!(!recorded(&claim, Seen::Created(&unbound)));
-        assert!(!recorded(&claim, Seen::Created(&Pod { owner: PodOwner::DaemonSet, ..bound() })));
+        assert!(!recorded(&claim, Seen::Created(&bound().with(|pod| pod.owner = PodOwner::DaemonSet))));
     }
 
     #[test]

@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn daemon_and_mirror_pods_are_neither_reschedulable_nor_provisionable() {
         for owner in [PodOwner::DaemonSet, PodOwner::Mirror] {
-            let pod = Pod { owner, ..pod() };
+            let pod = pod().with(|pod| pod.owner = owner);
             assert!(!pod.is_reschedulable());
             assert!(!pod.is_provisionable());
         }
@@ -178,14 +178,17 @@ mod tests {
             (DoNotDisrupt::Invalid("yes".into()), None, 0, false),
         ];
         for (do_not_disrupt, started_at, now, expected) in table {
-            let pod = Pod { started_at, do_not_disrupt, ..pod() };
+            let pod = pod().with(|pod| {
+                pod.started_at = started_at;
+                pod.do_not_disrupt = do_not_disrupt;
+            });
             assert_eq!(pod.blocks_disruption(at(now)), expected, "{:?}", pod.do_not_disrupt);
         }
     }
 
     #[test]
     fn pods_that_tolerate_the_disrupted_taint_are_left_alone() {
-        let pod = Pod { tolerations: vec![Toleration::everything()], ..pod() };
+        let pod = pod().with(|pod| pod.tolerations = vec![Toleration::everything()]);
         assert!(!pod.is_evictable(at(0)));
         assert!(!pod.is_drainable(at(0)));
     }
@@ -206,7 +209,10 @@ mod tests {
             (i32::MAX, Some(2_000_000_000), 10 * COST_UNIT),
         ];
         for (deletion_cost, priority, expected) in table {
-            let pod = Pod { priority, deletion_cost, ..pod() };
+            let pod = pod().with(|pod| {
+                pod.priority = priority;
+                pod.deletion_cost = deletion_cost;
+            });
             assert_eq!(pod.eviction_cost(), expected.max(-10 * COST_UNIT));
         }
     }

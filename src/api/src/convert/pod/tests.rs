@@ -46,7 +46,7 @@ fn the_controlling_owner_is_the_workload() {
     let reference = |uid, controller| json!({"apiVersion": "v1", "kind": "K", "name": "o", "uid": uid, "controller": controller});
     let read = |references: serde_json::Value| {
         let pod = read_pod(&json!({"metadata": {"ownerReferences": references}})).unwrap();
-        pod.owner_uid.map(|uid| uid.to_string())
+        pod.owner_uid.as_ref().map(ToString::to_string)
     };
     assert_eq!(read(json!([reference("a", false), reference("b", true)])).as_deref(), Some("b"));
     assert_eq!(read(json!([reference("a", false)])), None);

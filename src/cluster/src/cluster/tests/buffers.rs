@@ -43,7 +43,7 @@ fn the_same_pods_made_anew_are_no_news() {
     let after = cluster.freeze(at(0));
     assert_eq!(before.revision, after.revision);
     assert!(before.pending.iter().zip(&after.pending).all(|(a, b)| Arc::ptr_eq(a, b)));
-    let larger = virtual_pods(2, 30).into_iter().map(|pod| Pod { requests: cpu(9), ..pod });
+    let larger = virtual_pods(2, 30).into_iter().map(|pod| pod.with(|pod| pod.requests = cpu(9)));
     assert!(cluster.set_buffer(&spare(), larger));
     assert!(cluster.freeze(at(0)).revision > before.revision);
 }

@@ -206,7 +206,7 @@ fn a_creation_told_after_the_watch_saw_the_launch_promises_nothing() {
 
 #[test]
 fn a_promise_ends_with_its_machine_and_with_the_pod_it_was_made_to() {
-    let changed = Pod { requests: cpu(3), ..pod("p", None) };
+    let changed = pod("p", None).with(|pod| pod.requests = cpu(3));
     let recreated = Pod { uid: "another".into(), ..pod("p", None) };
     let cases = [
         (Event::pod(Version(9), pod("p", None)), 1),

@@ -32,7 +32,10 @@ fn counted(snapshot: &mut Snapshot, node: &str, pods: usize) {
 fn virtual_pod(snapshot: &Snapshot, name: &str, millicores: i64) -> Arc<Pod> {
     let pod = Pod::pending(PodKey::new("default", name), name, snapshot.now);
     let requests = pod.requests.clone().with("cpu", karpenter_model::Quantity::from_millis(millicores));
-    Arc::new(Pod { requests, buffer: Some(Arc::new(BufferKey::new("default", "spare"))), ..pod })
+    Arc::new(pod.with(|pod| {
+        pod.requests = requests;
+        pod.buffer = Some(Arc::new(BufferKey::new("default", "spare")));
+    }))
 }
 
 const TWO_EMPTY: &str = "

@@ -115,7 +115,13 @@ fn pod(node: &Node, number: u64, now: Timestamp, rng: &mut Rng) -> Pod {
     let protected = [DoNotDisrupt::No, DoNotDisrupt::Always, DoNotDisrupt::No][rng.usize(0..3)].clone();
     let labels = [("app".into(), ["a", "b"][rng.usize(0..2)].into())].into_iter().collect();
     let node_name = node.name.clone();
-    Pod { node_name, unschedulable: false, started_at: Some(now), do_not_disrupt: protected, labels, ..base }
+    base.with(|pod| {
+        pod.node_name = node_name;
+        pod.unschedulable = false;
+        pod.started_at = Some(now);
+        pod.do_not_disrupt = protected;
+        pod.labels = labels;
+    })
 }
 
 #[test]

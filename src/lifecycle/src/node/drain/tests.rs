@@ -18,10 +18,9 @@ fn pod(name: &str) -> Pod {
 
 fn tolerating(key: &str, operator: TolerationOperator) -> Pod {
     let effect = Some(TaintEffect::NoSchedule);
-    Pod {
-        tolerations: vec![Toleration { key: key.into(), operator, value: String::new(), effect }],
-        ..pod("t")
-    }
+    pod("t").with(|pod| {
+        pod.tolerations = vec![Toleration { key: key.into(), operator, value: String::new(), effect }];
+    })
 }
 
 fn evicted(drain: &Drain) -> Vec<&str> {
@@ -42,14 +41,17 @@ fn deleted(drain: &Drain) -> Vec<(&str, u32)> {
 
 #[test]
 fn four_groups_leave_one_after_the_other() {
-    let daemon = |pod: Pod| Pod { owner: PodOwner::DaemonSet, ..pod };
-    let critical = |pod: Pod| Pod { critical: true, ..pod };
+    let daemon = |pod: Pod| pod.with(|pod| pod.owner = PodOwner::DaemonSet);
+    let critical = |pod: Pod| pod.with(|pod| pod.critical = true);
     let mut pods = vec![
         critical(daemon(pod("d-critical"))),
         critical(pod("c-critical")),
         daemon(pod("b-daemon")),
         pod("a-web"),
-        Pod { owner: PodOwner::None, priority: Some(2_000_000_000), ..pod("a-alone") },
+        pod("a-alone").with(|pod| {
+            pod.owner = PodOwner::None;
+            pod.priority = Some(2_000_000_000);
+        }),
     ];
     let expected =
         [vec!["a-alone", "a-web"], vec!["b-daemon"], vec!["c-critical"], vec!["d-critical"], vec![]];
@@ -73,7 +75,7 @@ fn some_pods_neither_leave_nor_hold_up() {
     let table = [
         tolerating(karpenter_model::names::taint::DISRUPTED, TolerationOperator::Exists),
         tolerating(karpenter_model::names::taint::DISRUPTED, TolerationOperator::Equal),
-        Pod { owner: PodOwner::Mirror, ..pod("mirror") },
+        pod("mirror").with(|pod| pod.owner = PodOwner::Mirror),
         Pod { phase: PodPhase::Succeeded, ..pod("done") },
         Pod { phase: PodPhase::Failed, ..pod("failed") },
         Pod { deletion: Some(at(-51)), ..pod("stuck") },
@@ -91,8 +93,8 @@ fn tolerating_only_unschedulable_does_not_protect() {
 
 #[test]
 fn a_protected_pod_holds_up_its_own_and_later_groups() {
-    let protected = Pod { do_not_disrupt: DoNotDisrupt::Always, ..pod("protected") };
-    let critical = Pod { critical: true, ..pod("critical") };
+    let protected = pod("protected").with(|pod| pod.do_not_disrupt = DoNotDisrupt::Always);
+    let critical = pod("critical").with(|pod| pod.critical = true);
     let drain = drain([&protected, &critical], None, at(10));
     assert_eq!((evicted(&drain), drain.waiting), (vec![], 2));
 }
@@ -106,10 +108,11 @@ fn a_terminating_pod_is_stuck_one_minute_after_its_deletion_time() {
 
 #[test]
 fn pods_are_deleted_early_enough_to_get_their_own_grace() {
-    let with = |name: &str, grace: u64| Pod {
-        do_not_disrupt: DoNotDisrupt::Always,
-        grace_period: Some(Duration::from_secs(grace)),
-        ..pod(name)
+    let with = |name: &str, grace: u64| {
+        pod(name).with(|pod| {
+            pod.do_not_disrupt = DoNotDisrupt::Always;
+            pod.grace_period = Some(Duration::from_secs(grace));
+        })
     };
     let pods = [with("long", 300), with("short", 60)];
     let deadline = Some(at(300));
@@ -121,7 +124,7 @@ fn pods_are_deleted_early_enough_to_get_their_own_grace() {
 
 #[test]
 fn a_deadline_in_the_past_leaves_one_second_and_never_none() {
-    let pod = Pod { grace_period: Some(Duration::from_secs(30)), ..pod("late") };
+    let pod = pod("late").with(|pod| pod.grace_period = Some(Duration::from_secs(30)));
     for now in [300, 301, 5000] {
         assert_eq!(deleted(&drain([&pod], Some(at(300)), at(now))), [("late", 1)], "at {now}");
     }
@@ -129,8 +132,12 @@ fn a_deadline_in_the_past_leaves_one_second_and_never_none() {
 
 #[test]
 fn a_terminating_pod_is_deleted_again_only_if_it_overshoots_the_deadline() {
-    let going =
-        |until| Pod { deletion: Some(at(until)), grace_period: Some(Duration::from_mins(10)), ..pod("g") };
+    let going = |until| {
+        pod("g").with(|pod| {
+            pod.deletion = Some(at(until));
+            pod.grace_period = Some(Duration::from_mins(10));
+        })
+    };
     assert_eq!(deleted(&drain([&going(500)], Some(at(300)), at(200))), [("g", 100)]);
     assert_eq!(deleted(&drain([&going(300)], Some(at(300)), at(200))), []);
 }
@@ -143,7 +150,7 @@ fn a_pod_without_grace_period_is_left_to_eviction() {
 
 #[test]
 fn a_deleted_pod_is_told_and_not_evicted_too() {
-    let pod = Pod { grace_period: Some(Duration::from_secs(30)), ..pod("web") };
+    let pod = pod("web").with(|pod| pod.grace_period = Some(Duration::from_secs(30)));
     let drain = drain([&pod], Some(at(300)), at(290));
     let [Effect::DeletePod(_, 10), Effect::Event(event)] = &drain.effects[..] else { panic!("{drain:?}") };
     assert_eq!((event.reason, event.warning), ("Disrupted", false));
@@ -157,7 +164,7 @@ fn a_deleted_pod_is_told_and_not_evicted_too() {
 
 #[test]
 fn deadline_deletions_reach_every_group_at_once() {
-    let mut pods = [pod("web"), Pod { critical: true, ..pod("critical") }];
+    let mut pods = [pod("web"), pod("critical").with(|pod| pod.critical = true)];
     for pod in &mut pods {
         pod.grace_period = Some(Duration::from_secs(30));
     }
@@ -167,7 +174,7 @@ fn deadline_deletions_reach_every_group_at_once() {
 
 #[test]
 fn an_unreadable_protection_is_told_and_does_not_protect() {
-    let pod = Pod { do_not_disrupt: DoNotDisrupt::Invalid("yes".to_owned()), ..pod("web") };
+    let pod = pod("web").with(|pod| pod.do_not_disrupt = DoNotDisrupt::Invalid("yes".to_owned()));
     let drain = drain([&pod], None, at(10));
     assert!(
         matches!(&drain.effects[0], Effect::Event(event) if event.reason == "InvalidDoNotDisruptAnnotation"),
@@ -179,18 +186,19 @@ fn an_unreadable_protection_is_told_and_does_not_protect() {
 fn any_pod() -> impl Strategy<Value = Pod> {
     let flags = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
     (flags, proptest::option::of(0..200_u64), proptest::option::of(-100..300_i64), 0..1000_u32).prop_map(
-        |((critical, daemon, mirror, protected, tolerates), grace, deletion, name)| Pod {
-            critical,
-            owner: match (daemon, mirror) {
-                (_, true) => PodOwner::Mirror,
-                (true, false) => PodOwner::DaemonSet,
-                (false, false) => PodOwner::ReplicaSet,
-            },
-            do_not_disrupt: if protected { DoNotDisrupt::Always } else { DoNotDisrupt::No },
-            tolerations: if tolerates { vec![Toleration::everything()] } else { Vec::new() },
-            grace_period: grace.map(Duration::from_secs),
-            deletion: deletion.map(at),
-            ..pod(&format!("p{name}"))
+        |((critical, daemon, mirror, protected, tolerates), grace, deletion, name)| {
+            pod(&format!("p{name}")).with(|pod| {
+                pod.critical = critical;
+                pod.owner = match (daemon, mirror) {
+                    (_, true) => PodOwner::Mirror,
+                    (true, false) => PodOwner::DaemonSet,
+                    (false, false) => PodOwner::ReplicaSet,
+                };
+                pod.do_not_disrupt = if protected { DoNotDisrupt::Always } else { DoNotDisrupt::No };
+                pod.tolerations = if tolerates { vec![Toleration::everything()] } else { Vec::new() };
+                pod.grace_period = grace.map(Duration::from_secs);
+                pod.deletion = deletion.map(at);
+            })
         },
     )
 }

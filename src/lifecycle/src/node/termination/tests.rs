@@ -136,7 +136,13 @@ fn taints_once_and_replaces_other_effects_of_the_same_key() {
 #[test]
 fn waits_for_pods_and_says_how_many() {
     let mut world = World::new(Some(ending()));
-    world.pods = vec![web(), Pod { critical: true, key: PodKey::new("ns", "dns"), ..web() }];
+    world.pods = vec![
+        web(),
+        web().with(|pod| {
+            pod.critical = true;
+            pod.key = PodKey::new("ns", "dns");
+        }),
+    ];
     let step = world.step(101);
     assert!(
         event(&step, "FailedDraining").is_some_and(|event| event.message.contains("2 pods") && event.warning)

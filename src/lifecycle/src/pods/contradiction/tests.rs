@@ -71,7 +71,7 @@ fn after_three_disagreements_the_workload_is_held_and_let_go_again() {
     assert_eq!(judge(&mut state, Some(&up(500)), Some(&web), 680), 1);
     assert_eq!(until(&state, &web, 680), Some(at(800)));
     assert_eq!(until(&state, &pod("web-of-the-same-shape"), 680), Some(at(800)));
-    let other = Pod { scheduler_name: "other".to_owned(), ..pod("other") };
+    let other = pod("other").with(|pod| pod.scheduler_name = "other".to_owned());
     assert_eq!(until(&state, &other, 680), None);
     assert_eq!(until(&state, &web, 800), None, "one more try");
     let second = Claim { name: "web-2".into(), ..up(810) };
@@ -186,7 +186,7 @@ fn pods_that_went_are_forgotten_and_volumes_take_longer() {
     state.promised(&"web-1".into(), &pod("web"), at(0));
     assert_eq!(judge(&mut state, Some(&up(0)), None, 100), 0);
     assert!(state.open.is_empty());
-    let db = Pod { volumes: vec![VolumeClaim { name: "data".into() }], ..pod("db") };
+    let db = pod("db").with(|pod| pod.volumes = vec![VolumeClaim { name: "data".into() }]);
     state.promised(&"web-1".into(), &db, at(0));
     assert_eq!(judge(&mut state, Some(&up(0)), Some(&db), 599), 0);
     assert_eq!(judge(&mut state, Some(&up(0)), Some(&db), 600), 1);
@@ -194,7 +194,7 @@ fn pods_that_went_are_forgotten_and_volumes_take_longer() {
 
 #[test]
 fn another_owner_is_another_workload_however_alike_the_pods_are() {
-    let of = |owner: &str, name: &str| Pod { owner_uid: Some(owner.into()), ..pod(name) };
+    let of = |owner: &str, name: &str| pod(name).with(|pod| pod.owner_uid = Some(owner.into()));
     let mut state = Contradictions::default();
     state.promised(&"web-1".into(), &of("rs-1", "web"), at(0));
     for second in [60, 120, 180] {

@@ -35,11 +35,11 @@ fn pod(name: &str) -> Pod {
 }
 
 fn daemon() -> Pod {
-    Pod { owner: PodOwner::DaemonSet, ..pod("daemon") }
+    pod("daemon").with(|pod| pod.owner = PodOwner::DaemonSet)
 }
 
 fn protected(pod: Pod) -> Pod {
-    Pod { do_not_disrupt: DoNotDisrupt::Always, ..pod }
+    pod.with(|pod| pod.do_not_disrupt = DoNotDisrupt::Always)
 }
 
 fn going(pool: &Pool, nodes: &[Node]) -> Vec<String> {
@@ -89,7 +89,7 @@ fn only_ready_pools_with_a_fixed_number_get_more() {
 #[test]
 fn the_least_missed_go_first() {
     let unlaunched = of_claim(machine("z-unlaunched"), |claim| claim.provider_id = None);
-    let costly = Pod { deletion_cost: i32::MAX, ..pod("costly") };
+    let costly = pod("costly").with(|pod| pod.deletion_cost = i32::MAX);
     let nodes = [
         with_pods(machine("a-protected"), [protected(pod("p"))]),
         with_pods(machine("b-costly"), [costly]),
