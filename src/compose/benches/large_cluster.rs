@@ -141,7 +141,7 @@ impl Drop for Server {
 }
 
 async fn measure(server: &mut Server, churn: u64) -> Result<()> {
-    println!("{:<44} {:>9} {:>9}", "MiB", "anonymous", "resident");
+    println!("{:<44} {:>9} {:>9} {:>9}", "MiB", "anonymous", "resident", "peak");
     let options =
         Options { cluster: CLUSTER.to_owned(), kubernetes_version: "1.35".to_owned(), ..Options::default() };
     let account = Account::with_clock(options, Arc::new(WallClock));
@@ -168,6 +168,7 @@ async fn measure(server: &mut Server, churn: u64) -> Result<()> {
         world.until("every node is known", || world.knows(NODES)).await?;
         println!("{:<44} {:>9.1} s", "until all of it is known", began.elapsed().as_secs_f64());
         let bar = BAR + alone + machines;
+        world.scrape();
         let settled = world.calm("100,000 pods on 10,000 nodes").await;
         let (processor, calls) = (seconds()?, world.account.calls().0.len());
         server.tell(&churn.to_string())?;
@@ -304,10 +305,22 @@ impl World {
         Ok(())
     }
 
+    /// Is scraped once, and prints how long that took.
+    fn scrape(&self) {
+        let (began, mut bytes, mut lines) = (Instant::now(), 0, 0);
+        self.metrics.write(|piece| {
+            bytes += piece.len();
+            lines += piece.lines().count();
+            true
+        });
+        let took = began.elapsed().as_secs_f64();
+        println!("a scrape: {} MB in {lines} lines, {took:.1} s", bytes / 1_000_000);
+    }
+
     /// Waits until memory no longer changes, prints it under `name` and returns what is anonymous of it, in MiB.
     async fn calm(&self, name: &str) -> u64 {
         self.account.forget_calls();
-        drop(self.metrics.render());
+        self.metrics.write(|_| true);
         held::calm(name, 8).await
     }
 }

@@ -12,16 +12,11 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use karpenter_model::{PodKey, Report};
-use karpenter_telemetry::metrics::{Metrics, Series};
-use tokio::time::{MissedTickBehavior, interval};
-use tokio_util::sync::CancellationToken;
+use karpenter_telemetry::metrics::{Collecting, Metrics};
 
 use crate::Context;
 use crate::view::PodSeen;
-use timing::{Moment, Timings, Waited};
-
-/// How often the ages of waiting pods are published.
-const PERIOD: Duration = Duration::from_secs(30);
+use timing::{Age, Moment, Timings, Waited};
 
 /// The pods that have not started yet.
 #[derive(Clone, Default)]
@@ -47,21 +42,25 @@ impl Waiting {
         }
     }
 
-    /// Publishes the ages of waiting pods until `shutdown`.
-    pub(crate) async fn run(self, context: Context, shutdown: CancellationToken) {
-        let published = Published::new(&context.metrics);
-        let mut ticks = interval(PERIOD);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
-            tokio::select! {
-                biased;
-                () = shutdown.cancelled() => return,
-                _ = ticks.tick() => {}
-            }
-            if context.settings.cluster_state_observability {
-                published.publish(&self.lock(), context.now());
-            }
-        }
+    /// Publishes the ages of waiting pods for as long as what is returned is held.
+    pub(crate) fn collect(&self, context: &Context) -> [Collecting; 5] {
+        let pods = &context.metrics.pods;
+        let gauges = [
+            (Age::Unbound, &pods.unbound_time_seconds),
+            (Age::Unstarted, &pods.unstarted_time_seconds),
+            (Age::ProvisioningUnbound, &pods.provisioning_unbound_time_seconds),
+            (Age::ProvisioningUnstarted, &pods.provisioning_unstarted_time_seconds),
+            (Age::Undecided, &pods.provisioning_scheduling_undecided_time_seconds),
+        ];
+        gauges.map(|(age, gauge)| {
+            let (waiting, clock) = (self.clone(), Arc::clone(&context.clock));
+            gauge.collect(move |series| {
+                let ages: Vec<(PodKey, Duration)> = waiting.lock().ages(age, clock.now()).collect();
+                for (key, elapsed) in ages {
+                    series([key.name.as_str(), key.namespace.as_str()], elapsed.as_secs_f64());
+                }
+            })
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, Timings> {
@@ -78,37 +77,6 @@ fn observe(metrics: &Metrics, waited: Vec<Waited>) {
             Moment::Started => pods.startup_duration_seconds.observe([], elapsed),
             Moment::ProvisionedBound => pods.provisioning_bound_duration_seconds.observe([], elapsed),
             Moment::ProvisionedStarted => pods.provisioning_startup_duration_seconds.observe([], elapsed),
-        }
-    }
-}
-
-/// The gauges of every waiting pod.
-struct Published(Vec<(timing::Age, Series<2>)>);
-
-impl Published {
-    fn new(metrics: &Metrics) -> Self {
-        let pods = &metrics.pods;
-        let gauges = [
-            (timing::Age::Unbound, &pods.unbound_time_seconds),
-            (timing::Age::Unstarted, &pods.unstarted_time_seconds),
-            (timing::Age::ProvisioningUnbound, &pods.provisioning_unbound_time_seconds),
-            (timing::Age::ProvisioningUnstarted, &pods.provisioning_unstarted_time_seconds),
-            (timing::Age::Undecided, &pods.provisioning_scheduling_undecided_time_seconds),
-        ];
-        Self(gauges.map(|(age, gauge)| (age, Series::new(gauge))).into())
-    }
-
-    fn publish(&self, timings: &Timings, now: Timestamp) {
-        for (age, series) in &self.0 {
-            for (key, elapsed) in timings.ages(*age, now) {
-                let labels = [key.name.to_string(), key.namespace.to_string()];
-                series.replace(&key.to_string(), elapsed.map(|elapsed| (labels, elapsed.as_secs_f64())));
-            }
-            series.retain(|object| {
-                object
-                    .split_once('/')
-                    .is_some_and(|(namespace, name)| timings.has(&PodKey::new(namespace, name)))
-            });
         }
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use karpenter_kube_harness::server::Readiness;
 use karpenter_lifecycle::pods::events::Seen;
+use karpenter_telemetry::metrics::Collecting;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
@@ -24,13 +25,13 @@ use crate::node::hydration::Hydration;
 use crate::node::repair::{self, Health};
 use crate::node::termination::Termination;
 use crate::pods::evict::Evictions;
-use crate::pods::nominate;
+use crate::pods::{nominate, state};
 use crate::pool::{self, overlays, static_capacity};
 use crate::provisioner::{self, Memory};
 use crate::reconciler::run as run_queue;
 use crate::reconciler::start;
 use crate::run::watching::Watching;
-use crate::tell::status;
+use crate::tell::status::{self, Classes};
 use crate::triggers::Triggers;
 use crate::view::PodSeen;
 
@@ -65,23 +66,35 @@ pub async fn lead(
     readiness: Readiness,
     shutdown: CancellationToken,
 ) -> Result<(), RunError> {
-    let Watching { context, classes, states, mut tasks, stop } = watching;
+    let Watching { context, classes, mut tasks, stop } = watching;
     let view = Arc::clone(&context.view);
     readiness.waits_for(move || view.awaited());
     // A Node whose claim or pods are not known yet would be taken for one that is not needed.
+    let mut collecting = Vec::new();
     if complete(&context, &shutdown).await {
-        let triggers = spawn_controllers(&mut tasks, &context, &shutdown);
+        let memory = Memory::default();
         if context.settings.cluster_state_observability {
             classes.tell_changes();
-            tasks.spawn(status::run(classes, context.clone(), shutdown.clone()));
-            tasks.spawn(states.run(context.clone(), shutdown.clone()));
+            collecting = collect(&context, &classes, &memory);
         }
+        let triggers = spawn_controllers(&mut tasks, &context, memory, &shutdown);
         // What the watches brought before there were listeners.
         context.view.replay();
         readiness.set(true);
         triggers.view_complete();
     }
-    joined(tasks, &shutdown, || stop.cancel()).await
+    let ended = joined(tasks, &shutdown, || stop.cancel()).await;
+    drop(collecting);
+    ended
+}
+
+/// Publishes the gauges about each object of the cluster for as long as what is returned is held.
+fn collect(context: &Context, classes: &Classes, memory: &Memory) -> Vec<Collecting> {
+    let mut all = vec![state::collect(context)];
+    all.extend(memory.waiting.collect(context));
+    all.extend(amounts::collect(context));
+    all.extend(status::collect(context, classes));
+    all
 }
 
 /// Waits until all `tasks` have ended. One that does so before `shutdown` makes the others `stop` as well: a process
@@ -143,7 +156,12 @@ async fn complete(context: &Context, shutdown: &CancellationToken) -> bool {
 }
 
 /// Starts the controllers; what asks the provisioner for plans is returned.
-fn spawn_controllers(tasks: &mut JoinSet<()>, context: &Context, shutdown: &CancellationToken) -> Triggers {
+fn spawn_controllers(
+    tasks: &mut JoinSet<()>,
+    context: &Context,
+    memory: Memory,
+    shutdown: &CancellationToken,
+) -> Triggers {
     let subscribers = context.view.subscribers();
     let (evictions, evicting) = Evictions::new();
     let forgetting = evictions.clone();
@@ -167,13 +185,11 @@ fn spawn_controllers(tasks: &mut JoinSet<()>, context: &Context, shutdown: &Canc
         subscribers.statuses(move |seen| status::tell(&told, seen));
     }
 
-    let memory = Memory::default();
     let (noting, noted) = (memory.clone(), context.clone());
     subscribers.pods(move |seen| {
         noting.waiting.note(&noted.metrics, seen, noted.now());
         noting.lessons.note(seen);
     });
-    tasks.spawn(memory.waiting.clone().run(context.clone(), shutdown.clone()));
 
     let (triggers, triggered) = Triggers::new();
     let (of_pods, of_pools) = (triggers.clone(), triggers.clone());
@@ -223,7 +239,6 @@ fn spawn_for_nodes(
         let health = Health::new(context, evictions.clone());
         tasks.spawn(start(health, context, shutdown, |queue| subscribers.nodes(queue)));
     }
-    tasks.spawn(amounts::run(context.clone(), shutdown.clone()));
 }
 
 fn spawn_for_pools(tasks: &mut JoinSet<()>, context: &Context, shutdown: &CancellationToken) {

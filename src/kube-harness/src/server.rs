@@ -1,5 +1,6 @@
 //! The two HTTP endpoints of the process: metrics with what else is served beside them, and health probes.
 
+use std::convert::Infallible;
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -7,13 +8,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use axum::Router;
+use axum::body::Body;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::routing::get;
 use karpenter_telemetry::metrics::Metrics;
 use karpenter_telemetry::progress::Progress;
 use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
+
+/// How many pieces of metrics are written before the reader has taken the first.
+const PIECES: usize = 4;
 
 /// Whether the process can do its work; shared by the tasks that know and the readiness probe.
 #[derive(Clone, Debug, Default)]
@@ -123,12 +130,18 @@ pub async fn run(
     tokio::try_join!(metrics, probes).map(|((), ())| ())
 }
 
-/// `/metrics` in the text exposition format.
+/// `/metrics` in the text exposition format, sent as it is written: of a large cluster it is hundreds of megabytes.
 pub(crate) fn metrics_routes(metrics: Arc<Metrics>) -> Router {
-    let render = |State(metrics): State<Arc<Metrics>>| async move {
-        ([(header::CONTENT_TYPE, Metrics::CONTENT_TYPE)], metrics.render())
+    let scrape = |State(metrics): State<Arc<Metrics>>| async move {
+        let (pieces, written) = mpsc::channel(PIECES);
+        spawn_blocking(move || metrics.write(|piece| pieces.blocking_send(piece).is_ok()));
+        let pieces = futures::stream::unfold(written, |mut written| async move {
+            let piece = written.recv().await?;
+            Some((Ok::<_, Infallible>(piece), written))
+        });
+        ([(header::CONTENT_TYPE, Metrics::CONTENT_TYPE)], Body::from_stream(pieces))
     };
-    Router::new().route("/metrics", get(render)).with_state(metrics)
+    Router::new().route("/metrics", get(scrape)).with_state(metrics)
 }
 
 /// `/healthz`, which fails while work is stuck that only a restart can free, and `/readyz`, which answers once the
@@ -189,6 +202,11 @@ async fn serve(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use http_body_util::BodyExt;
+    use tower::ServiceExt;
+
     use super::*;
 
     #[test]
@@ -215,5 +233,33 @@ mod tests {
         drop(taken);
         let listener = bind("metrics", loopback, port, "metrics-port").await.unwrap().unwrap();
         assert_eq!(listener.local_addr().unwrap(), SocketAddr::from((loopback, port)));
+    }
+
+    /// The answer of `/metrics` to a GET.
+    async fn scraped(metrics: &Arc<Metrics>) -> axum::response::Response {
+        let request = axum::http::Request::get("/metrics").body(Body::empty()).unwrap();
+        metrics_routes(Arc::clone(metrics)).oneshot(request).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn metrics_are_sent_as_they_are_written_and_no_further_than_they_are_read() {
+        let metrics = Arc::new(Metrics::new());
+        let written = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&written);
+        let _pods = metrics.pods.state.collect(move |series| {
+            for number in 0..100_000 {
+                series([number.to_string().as_str(); 13], 1.0);
+                counted.store(number, Ordering::Relaxed);
+            }
+        });
+        let response = scraped(&metrics).await;
+        assert_eq!(response.headers()[header::CONTENT_TYPE], Metrics::CONTENT_TYPE);
+        let mut body = response.into_body();
+        let first = body.frame().await.unwrap().unwrap().into_data().unwrap();
+        assert!(first.starts_with(b"# HELP "));
+        assert!(written.load(Ordering::Relaxed) < 50_000, "the rest waits until it is read");
+        drop(body);
+        let whole = scraped(&metrics).await.into_body().collect().await.unwrap().to_bytes();
+        assert!(whole == metrics.render());
     }
 }

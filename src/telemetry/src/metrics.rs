@@ -12,6 +12,7 @@ mod area;
 mod buckets;
 mod cloud;
 mod disruption;
+mod exposition;
 mod family;
 mod handle;
 mod node_families;
@@ -30,7 +31,8 @@ mod table;
 pub use area::{Descriptor, Kind, Stability};
 pub use cloud::{Aws, AwsSdk, Cloud};
 pub use disruption::Disruption;
-pub use family::Family;
+pub use exposition::Lines;
+pub use family::{Collected, Collecting, Family};
 pub use handle::{Counter, Gauge, Histogram, Summary};
 pub use node_families::NodeFamilies;
 pub use nodeclaims::NodeClaims;
@@ -113,16 +115,23 @@ impl Metrics {
         self.registry.forget_pool(pool);
     }
 
-    /// The text exposition format, families in name order.
+    /// Writes the text exposition format, families in name order, in pieces of some tens of kilobytes. `pass_on` says
+    /// whether more is wanted; it may block.
+    pub fn write(&self, mut pass_on: impl FnMut(String) -> bool) {
+        self.registry.write(&mut pass_on);
+    }
+
+    /// All of [`Metrics::write`] at once.
     pub fn render(&self) -> String {
         let mut text = String::new();
-        prometheus::TextEncoder::new()
-            .encode_utf8(&self.registry.gather(), &mut text)
-            .expect("invariant: registered families are well-formed and a String cannot fail to grow");
+        self.write(|piece| {
+            text.push_str(&piece);
+            true
+        });
         text
     }
 
-    /// The media type of [`Metrics::render`].
+    /// The media type of [`Metrics::write`].
     pub const CONTENT_TYPE: &'static str = prometheus::TEXT_FORMAT;
 }
 

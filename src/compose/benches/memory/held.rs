@@ -10,6 +10,8 @@ const CALM: Duration = Duration::from_secs(15);
 pub(crate) struct Held {
     pub(crate) anonymous: u64,
     pub(crate) resident: u64,
+    /// The most that was ever resident.
+    pub(crate) peak: u64,
 }
 
 pub(crate) fn held() -> Held {
@@ -18,11 +20,11 @@ pub(crate) fn held() -> Held {
         let line = status.lines().find_map(|line| line.strip_prefix(key));
         line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0) / 1024
     };
-    Held { anonymous: mib("RssAnon:"), resident: mib("VmRSS:") }
+    Held { anonymous: mib("RssAnon:"), resident: mib("VmRSS:"), peak: mib("VmHWM:") }
 }
 
 pub(crate) fn row(name: &str, held: Held) {
-    println!("{name:<44} {:>9} {:>9}", held.anonymous, held.resident);
+    println!("{name:<44} {:>9} {:>9} {:>9}", held.anonymous, held.resident, held.peak);
 }
 
 /// Waits until memory no longer changes, `patience` times [`CALM`] at most, prints it under `name` and returns what is

@@ -1,127 +1,90 @@
-//! Publishes what each Node offers and what is asked of it (spec scheduling 30).
-//!
-//! A Node that did not change costs one value, its age: the index keeps what did not change where it is.
+//! Publishes what each Node offers and what is asked of it (spec scheduling 30), read off the cluster when it is asked
+//! for.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use karpenter_model::resources;
-use karpenter_model::{LabelKey, Node, Quantity, Resources};
-use karpenter_telemetry::metrics::{Metrics, NodeFamilies};
-use tokio::time::{MissedTickBehavior, interval};
-use tokio_util::sync::CancellationToken;
+use karpenter_model::{LabelKey, Node, Quantity, Resources, Snapshot};
+use karpenter_telemetry::metrics::{Collecting, Family, Metrics};
 
 use crate::Context;
 use crate::tell::units;
 
-/// How often.
-const PERIOD: Duration = Duration::from_secs(5);
-
-/// Publishes until `shutdown`, unless series per object are switched off.
-pub(crate) async fn run(context: Context, shutdown: CancellationToken) {
-    if !context.settings.cluster_state_observability {
-        shutdown.cancelled().await;
-        return;
-    }
-    let mut published = Published::default();
-    let mut ticks = interval(PERIOD);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        tokio::select! {
-            biased;
-            () = shutdown.cancelled() => return,
-            _ = ticks.tick() => {}
-        }
-        if let Some(snapshot) = context.snapshot() {
-            let keys = by_name(&snapshot.registry.well_known);
-            published.publish(&context.metrics, &keys, &snapshot.nodes, snapshot.now);
-        }
-    }
+/// Publishes for as long as what is returned is held.
+pub(crate) fn collect(context: &Context) -> Vec<Collecting> {
+    let keys = by_name(&context.view.registry().well_known);
+    let frozen = context.clone();
+    collect_from(&context.metrics, keys, Arc::new(move || frozen.snapshot()))
 }
 
-/// The Nodes as they were published last.
-#[derive(Default)]
-struct Published {
-    nodes: HashMap<String, Known>,
-}
+/// The cluster as it is now, once it is known.
+type Cluster = Arc<dyn Fn() -> Option<Snapshot> + Send + Sync>;
 
-struct Known {
-    node: Arc<Node>,
-    allocatable: Resources,
-    requested: Resources,
-}
-
-impl Published {
-    /// Publishes what changed since the last time, and every age.
-    fn publish(&mut self, metrics: &Metrics, keys: &Keys, nodes: &[Arc<Node>], now: Timestamp) {
-        let families = metrics.node_families(&keys.keys().cloned().collect::<Vec<_>>());
-        let mut before = std::mem::take(&mut self.nodes);
-        for node in nodes.iter().filter(|node| node.name.is_some()) {
-            let name = node.display_name();
-            let age = Duration::try_from(now.duration_since(node.created_at)).unwrap_or_default();
-            let known = match before.remove(name) {
-                Some(known) if Arc::ptr_eq(&known.node, node) => {
-                    families.current_lifetime_seconds.update(name, [age.as_secs_f64()]);
-                    known
+fn collect_from(metrics: &Metrics, keys: Keys, cluster: Cluster) -> Vec<Collecting> {
+    let families = metrics.node_families(&keys.keys().cloned().collect::<Vec<_>>());
+    let keys = Arc::new(keys);
+    let amounts = |family: &Family, of: fn(&Node) -> Resources| {
+        let (cluster, keys) = (Arc::clone(&cluster), Arc::clone(&keys));
+        family.collect(move |lines| {
+            let Some(snapshot) = cluster() else { return };
+            for node in named(&snapshot) {
+                let labels = labels(&keys, node);
+                for (resource, quantity) in of(node).iter() {
+                    let resource = resource.as_str().to_lowercase().replace('-', "_");
+                    lines.gauge(&[labels.as_slice(), &[resource.as_str()]].concat(), units(*quantity));
                 }
-                _ => {
-                    let labels = labels(keys, node);
-                    amounts(families, &labels, node);
-                    families.current_lifetime_seconds.set(name, [(labels, age.as_secs_f64())]);
-                    let (allocatable, requested) = (node.effective_allocatable(), node.requested());
-                    Known { node: Arc::clone(node), allocatable, requested }
-                }
-            };
-            self.nodes.insert(name.to_owned(), known);
-        }
-        if !before.is_empty() {
-            families.each().for_each(|family| family.retain(|name| self.nodes.contains_key(name)));
-        }
-        for resource in [resources::CPU, resources::MEMORY] {
-            let total = |of: fn(&Known) -> &Resources| {
-                let amounts = self.nodes.values().map(|known| of(known).amount(resource));
-                amounts.fold(Quantity::ZERO, Quantity::saturating_add)
-            };
-            let (asked, there) = (total(|known| &known.requested), total(|known| &known.allocatable));
-            let percent = if there == Quantity::ZERO { 0.0 } else { units(asked) / units(there) * 100.0 };
-            metrics.nodes.utilization_percent.set([resource], percent);
-        }
-    }
-}
-
-fn amounts(families: &NodeFamilies, labels: &[String], node: &Node) {
-    let (name, allocatable) = (node.display_name(), node.effective_allocatable());
-    let overhead = node.effective_capacity().subtract(&allocatable);
-    for (family, resources) in [
-        (&families.allocatable, allocatable),
-        (&families.total_pod_requests, node.requested()),
-        (&families.total_pod_limits, node.limited()),
-        (&families.total_daemon_requests, node.daemon_requested()),
-        (&families.total_daemon_limits, node.daemon_limited()),
-        (&families.system_overhead, overhead),
-    ] {
-        family.set(name, samples(labels, &resources));
-    }
-}
-
-/// A value for each resource, whose name follows the labels of the Node.
-fn samples(labels: &[String], resources: &Resources) -> Vec<(Vec<String>, f64)> {
-    let row = |resource: &str, quantity: Quantity| {
-        let mut labels = labels.to_vec();
-        labels.push(resource.to_lowercase().replace('-', "_"));
-        (labels, units(quantity))
+            }
+        })
     };
-    resources.iter().map(|(resource, quantity)| row(resource.as_str(), *quantity)).collect()
+    let mut all = vec![
+        amounts(&families.allocatable, Node::effective_allocatable),
+        amounts(&families.total_pod_requests, Node::requested),
+        amounts(&families.total_pod_limits, Node::limited),
+        amounts(&families.total_daemon_requests, Node::daemon_requested),
+        amounts(&families.total_daemon_limits, Node::daemon_limited),
+        amounts(&families.system_overhead, |node| {
+            node.effective_capacity().subtract(&node.effective_allocatable())
+        }),
+    ];
+    let known = Arc::clone(&cluster);
+    all.push(families.current_lifetime_seconds.collect(move |lines| {
+        let Some(snapshot) = known() else { return };
+        for node in named(&snapshot) {
+            let age = snapshot.now.duration_since(node.created_at);
+            lines.gauge(&labels(&keys, node), Duration::try_from(age).unwrap_or_default().as_secs_f64());
+        }
+    }));
+    all.push(metrics.nodes.utilization_percent.collect(move |series| {
+        let Some(snapshot) = cluster() else { return };
+        for resource in [resources::CPU, resources::MEMORY] {
+            series([resource], utilization(&snapshot, resource));
+        }
+    }));
+    all
+}
+
+/// The machines that have a Node.
+fn named(snapshot: &Snapshot) -> impl Iterator<Item = &Node> {
+    snapshot.nodes.iter().map(AsRef::as_ref).filter(|node| node.name.is_some())
+}
+
+/// The share of what all Nodes offer that is asked for, in percent.
+fn utilization(snapshot: &Snapshot, resource: &str) -> f64 {
+    let total = |of: fn(&Node) -> Resources| {
+        named(snapshot).map(|node| of(node).amount(resource)).fold(Quantity::ZERO, Quantity::saturating_add)
+    };
+    let (asked, there) = (total(Node::requested), total(Node::effective_allocatable));
+    if there == Quantity::ZERO { 0.0 } else { units(asked) / units(there) * 100.0 }
 }
 
 /// Values of the well-known labels, then name, phase (which Kubernetes no longer fills) and whether it is ours.
-fn labels(keys: &Keys, node: &Node) -> Vec<String> {
+fn labels<'a>(keys: &Keys, node: &'a Node) -> Vec<&'a str> {
     let known = node.effective_labels();
-    let values = keys.values().map(|key| known.get(key).map(ToString::to_string).unwrap_or_default());
-    let own = [node.display_name().to_owned(), String::new(), node.is_managed().to_string()];
-    values.chain(own).collect()
+    let values = keys.values().map(|key| known.get(key).map_or("", |value| value.as_str()));
+    let managed = if node.is_managed() { "true" } else { "false" };
+    values.chain([node.display_name(), "", managed]).collect()
 }
 
 /// Well-known labels by the part after the domain, as a Prometheus label.
@@ -138,6 +101,10 @@ fn by_name<'a>(keys: impl IntoIterator<Item = &'a LabelKey>) -> Keys {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
+    use jiff::Timestamp;
+
     use super::*;
 
     #[test]
@@ -149,10 +116,13 @@ mod tests {
         node.capacity = Resources::new().with("cpu", Quantity::from_millis(2000));
         node.allocatable = Resources::new().with("cpu", Quantity::from_millis(1500));
         let keys = by_name(&["topology.example.com/zone".into(), "topology.kubernetes.io/zone".into()]);
-        let mut published = Published::default();
-        let node = Arc::new(node);
-        published.publish(&metrics, &keys, &[Arc::clone(&node)], Timestamp::UNIX_EPOCH);
-        published.publish(&metrics, &keys, &[Arc::clone(&node)], Timestamp::from_second(60).unwrap());
+        let cluster = Arc::new(Mutex::new(Snapshot::empty(Timestamp::UNIX_EPOCH)));
+        let known = Arc::clone(&cluster);
+        let _collecting = collect_from(&metrics, keys, Arc::new(move || Some(known.lock().unwrap().clone())));
+        *cluster.lock().unwrap() = Snapshot {
+            nodes: vec![Arc::new(node.clone())],
+            ..Snapshot::empty(Timestamp::from_second(60).unwrap())
+        };
         let text = metrics.render();
         for want in [
             "karpenter_nodes_allocatable{managed=\"false\",node_name=\"n\",phase=\"\",resource_type=\"cpu\",zone=\"a\"} 1.5",
@@ -162,12 +132,11 @@ mod tests {
         ] {
             assert!(text.lines().any(|line| line == want), "missing `{want}` in:\n{text}");
         }
-        let mut changed = Node::clone(&node);
-        changed.labels = [("topology.kubernetes.io/zone".into(), "b".into())].into();
-        published.publish(&metrics, &keys, &[Arc::new(changed)], Timestamp::UNIX_EPOCH);
+        node.labels = [("topology.kubernetes.io/zone".into(), "b".into())].into();
+        cluster.lock().unwrap().nodes = vec![Arc::new(node)];
         let text = metrics.render();
         assert!(text.contains("zone=\"b\"") && !text.contains("zone=\"a\""), "{text}");
-        published.publish(&metrics, &keys, &[], Timestamp::UNIX_EPOCH);
+        cluster.lock().unwrap().nodes.clear();
         assert!(!metrics.render().contains("node_name=\"n\""));
     }
 }

@@ -1,182 +1,79 @@
 //! `karpenter_pods_state`: one series per pod that says where it is and how it is (spec disruption 6).
-//!
-//! Written as the watch brings pods, so that nothing is computed for pods that do not change. What the series says
-//! about the pod's node is looked up again every ten seconds, and written where it changed.
 
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Pod;
 use karpenter_model::names::label;
-use karpenter_model::{NodeName, PodKey};
-use karpenter_telemetry::metrics::Gauge;
+use karpenter_model::{Pod, PodPhase};
+use karpenter_telemetry::metrics::Collecting;
 use kube::ResourceExt;
-use tokio::time::{MissedTickBehavior, interval};
-use tokio_util::sync::CancellationToken;
 
 use crate::Context;
-use crate::view::{PodSeen, View};
+use crate::view::View;
 
-/// How often what is said about nodes is brought up to date.
-const PERIOD: Duration = Duration::from_secs(10);
-
-const LABELS: usize = 13;
-type Labels = [String; LABELS];
-
-/// The pods and their series.
-#[derive(Clone)]
-pub(crate) struct States {
-    gauge: Gauge<LABELS>,
-    /// Whether series are published: only by the replica that leads, or every pod would count twice.
-    publishing: Arc<AtomicBool>,
-    known: Arc<Mutex<BTreeMap<PodKey, (Facts, Labels)>>>,
+/// Publishes the series for as long as what is returned is held: only by the replica that leads, or every pod would
+/// count twice.
+pub(crate) fn collect(context: &Context) -> Collecting {
+    let view = Arc::clone(&context.view);
+    context.metrics.pods.state.collect(move |series| {
+        for pod in view.pods() {
+            write(&view, &pod, series);
+        }
+    })
 }
 
-/// What a pod says about itself.
-#[derive(Clone)]
-struct Facts {
-    owner: String,
-    node: String,
-    phase: String,
-    ready: bool,
-}
-
-impl States {
-    /// Nothing published yet.
-    pub(crate) fn new(context: &Context) -> Self {
-        Self { gauge: context.metrics.pods.state.clone(), publishing: Arc::default(), known: Arc::default() }
-    }
-
-    /// Records a pod that appeared or changed.
-    pub(crate) fn seen(&self, view: &View, pod: &Pod) {
-        let key = PodKey::new(&pod.namespace().unwrap_or_default(), &pod.name_any());
-        let facts = Facts::of(pod);
-        let labels = labels(view, &key, &facts);
-        let mut published = self.lock();
-        let before = published.insert(key, (facts, labels.clone()));
-        self.replace(before.map(|(_, labels)| labels), &labels);
-    }
-
-    /// Forgets a pod that is gone.
-    pub(crate) fn note(&self, seen: &PodSeen) {
-        if let PodSeen::Deleted(pod) = seen {
-            let gone = self.lock().remove(&pod.key);
-            if let Some((_, labels)) = gone {
-                self.gauge.remove(labels.each_ref().map(String::as_str));
-            }
-        }
-    }
-
-    /// Publishes what is known, and follows the nodes of the pods until `shutdown`.
-    pub(crate) async fn run(self, context: Context, shutdown: CancellationToken) {
-        self.publishing.store(true, Ordering::Relaxed);
-        let mut ticks = interval(PERIOD);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
-            tokio::select! {
-                biased;
-                () = shutdown.cancelled() => return,
-                _ = ticks.tick() => self.refresh(&context.view),
-            }
-        }
-    }
-
-    fn refresh(&self, view: &View) {
-        let keys: Vec<PodKey> = self.lock().keys().cloned().collect();
-        for key in keys {
-            let known = view.pod(&key).is_some();
-            let mut published = self.lock();
-            let Some((facts, before)) = published.get_mut(&key) else { continue };
-            if known {
-                let after = labels(view, &key, facts);
-                let before = std::mem::replace(before, after.clone());
-                self.replace(Some(before), &after);
-            } else if let Some((_, labels)) = published.remove(&key) {
-                // Gone while the watch was broken.
-                self.gauge.remove(labels.each_ref().map(String::as_str));
-            }
-        }
-    }
-
-    fn replace(&self, before: Option<Labels>, after: &Labels) {
-        if !self.publishing.load(Ordering::Relaxed) {
-            return;
-        }
-        if let Some(before) = before.filter(|before| before != after) {
-            self.gauge.remove(before.each_ref().map(String::as_str));
-        }
-        self.gauge.set(after.each_ref().map(String::as_str), 1.0);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<PodKey, (Facts, Labels)>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Facts {
-    fn of(pod: &Pod) -> Self {
-        let status = pod.status.as_ref();
-        let ready = status.and_then(|status| status.conditions.as_ref()).is_some_and(|conditions| {
-            conditions.iter().any(|one| one.type_ == "Ready" && one.status == "True")
-        });
-        Self {
-            owner: owner(pod),
-            node: pod.spec.as_ref().and_then(|spec| spec.node_name.clone()).unwrap_or_default(),
-            phase: status.and_then(|status| status.phase.clone()).unwrap_or_default(),
-            ready,
-        }
-    }
-}
-
-/// The address of the first owner below the API server; empty without owner.
-fn owner(pod: &Pod) -> String {
-    let Some(owner) = pod.owner_references().first() else { return String::new() };
-    let namespace = pod.namespace().unwrap_or_default();
-    let (version, kind) = (&owner.api_version, owner.kind.to_lowercase());
-    format!("/apis/{version}/namespaces/{namespace}/{kind}s/{}", owner.name)
-}
-
-fn labels(view: &View, key: &PodKey, facts: &Facts) -> Labels {
-    let Facts { owner, node, phase, ready } = facts;
-    let known = view.node(&NodeName::from(node.as_str())).filter(|_| !node.is_empty());
+fn write(view: &View, pod: &Pod, series: &mut dyn FnMut([&str; 13], f64)) {
+    let node = pod.node_name.as_ref().and_then(|name| view.node(name)).map(|known| known.object);
     let of_node = |label: &str| {
-        let found = known.as_ref().and_then(|known| known.object.labels().get(label));
-        found.cloned().unwrap_or_default()
+        let found = node.as_ref().and_then(|node| node.labels().get(label));
+        found.map_or("", String::as_str)
     };
     let pool = of_node(label::NODE_POOL);
-    let managed = (!pool.is_empty()).to_string();
-    [
-        key.name.to_string(),
-        key.namespace.to_string(),
-        owner.clone(),
-        node.clone(),
-        (!node.is_empty()).to_string(),
+    let labels = [
+        pod.key.name.as_str(),
+        pod.key.namespace.as_str(),
+        pod.owner_path.as_str(),
+        pod.node_name.as_ref().map_or("", |name| name.as_str()),
+        word(pod.node_name.is_some()),
         pool,
         of_node(label::ZONE),
         of_node(label::ARCH),
         of_node(label::CAPACITY_TYPE),
         of_node(label::INSTANCE_TYPE),
-        phase.clone(),
-        ready.to_string(),
-        managed,
-    ]
+        phase(pod.phase),
+        word(pod.ready == Some(true)),
+        word(!pool.is_empty()),
+    ];
+    series(labels, 1.0);
+}
+
+fn phase(phase: PodPhase) -> &'static str {
+    match phase {
+        PodPhase::Pending => "Pending",
+        PodPhase::Running => "Running",
+        PodPhase::Succeeded => "Succeeded",
+        PodPhase::Failed => "Failed",
+        PodPhase::Unknown => "Unknown",
+    }
+}
+
+fn word(yes: bool) -> &'static str {
+    if yes { "true" } else { "false" }
 }
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::api::core::v1::Node;
+    use k8s_openapi::api::core::v1::{self, Node};
     use serde_json::{Value, json};
 
     use super::*;
     use crate::fixture::World;
+    use crate::view::Followed;
 
-    fn pod(node: Option<&str>, phase: &str) -> Pod {
+    fn pod(version: &str, node: Option<&str>, phase: &str) -> v1::Pod {
         let conditions =
             json!([{"type": "Ready", "status": if phase == "Running" { "True" } else { "False" }}]);
         read(json!({
-            "metadata": {"name": "web-1", "namespace": "shop", "ownerReferences": [
+            "metadata": {"name": "web-1", "namespace": "shop", "uid": "u", "resourceVersion": version, "ownerReferences": [
                 {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u", "controller": true},
             ]},
             "spec": {"containers": [], "nodeName": node},
@@ -196,40 +93,30 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_pod_has_one_series_that_follows_it_to_its_node_and_goes_with_it() {
         let context = World::new().context;
-        let states = States::new(&context);
-        states.seen(&context.view, &pod(None, "Pending"));
+        pod("1", None, "Pending").seen(&context.view, false);
         assert!(lines(&context).is_empty(), "a replica that waits to lead publishes nothing");
-        states.publishing.store(true, Ordering::Relaxed);
-        states.seen(&context.view, &pod(None, "Pending"));
+        let leading = collect(&context);
         let waiting = "karpenter_pods_state{arch=\"\",capacity_type=\"\",instance_type=\"\",managed=\"false\",\
                        name=\"web-1\",namespace=\"shop\",node=\"\",nodepool=\"\",\
                        owner=\"/apis/apps/v1/namespaces/shop/replicasets/web\",phase=\"Pending\",ready=\"false\",\
                        scheduled=\"false\",zone=\"\"} 1";
         assert_eq!(lines(&context), [waiting]);
-        states.seen(&context.view, &pod(Some("n"), "Running"));
+        pod("2", Some("n"), "Running").seen(&context.view, false);
         assert_eq!(lines(&context).len(), 1);
         let node: Node = read(json!({"metadata": {"name": "n", "resourceVersion": "1", "labels": {
             "karpenter.sh/nodepool": "default", "topology.kubernetes.io/zone": "a", "kubernetes.io/arch": "arm64",
             "karpenter.sh/capacity-type": "spot", "node.kubernetes.io/instance-type": "m7g.large",
         }}}));
         context.view.put_node(node);
-        let known: karpenter_model::Pod =
-            karpenter_model::Pod::pending(PodKey::new("shop", "web-1"), "u", jiff::Timestamp::UNIX_EPOCH);
-        context.view.with_cluster(|cluster| {
-            cluster.put(
-                &known.key,
-                karpenter_cluster::Version(1).into(),
-                std::sync::Arc::new(known.clone()),
-                (),
-            )
-        });
-        states.refresh(&context.view);
         let running = "karpenter_pods_state{arch=\"arm64\",capacity_type=\"spot\",instance_type=\"m7g.large\",\
                        managed=\"true\",name=\"web-1\",namespace=\"shop\",node=\"n\",nodepool=\"default\",\
                        owner=\"/apis/apps/v1/namespaces/shop/replicasets/web\",phase=\"Running\",ready=\"true\",\
                        scheduled=\"true\",zone=\"a\"} 1";
         assert_eq!(lines(&context), [running]);
-        states.note(&PodSeen::Deleted(Arc::new(known)));
+        pod("3", Some("n"), "Running").gone(&context.view);
         assert!(lines(&context).is_empty());
+        pod("4", None, "Pending").seen(&context.view, false);
+        drop(leading);
+        assert!(lines(&context).is_empty(), "it no longer leads");
     }
 }

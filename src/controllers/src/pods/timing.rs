@@ -106,9 +106,9 @@ impl Timings {
         Some(Waited(Moment::Decided, since(clock.acknowledged?, now)))
     }
 
-    /// How long each pod has waited for something; nothing for pods that do not wait for it.
-    pub(super) fn ages(&self, age: Age, now: Timestamp) -> impl Iterator<Item = (&PodKey, Option<Duration>)> {
-        self.0.iter().map(move |(key, clock)| {
+    /// The pods that wait for something, and how long they have.
+    pub(super) fn ages(&self, age: Age, now: Timestamp) -> impl Iterator<Item = (PodKey, Duration)> {
+        self.0.iter().filter_map(move |(key, clock)| {
             let from = match age {
                 Age::Unbound => Some(clock.created).filter(|_| !clock.bound),
                 Age::Unstarted => Some(clock.created),
@@ -116,13 +116,8 @@ impl Timings {
                 Age::ProvisioningUnstarted => clock.placed,
                 Age::Undecided => clock.acknowledged.filter(|_| clock.decided.is_none()),
             };
-            (key, from.map(|from| since(from, now)))
+            Some((key.clone(), since(from?, now)))
         })
-    }
-
-    /// Whether the pod is still waiting for anything.
-    pub(super) fn has(&self, key: &PodKey) -> bool {
-        self.0.contains_key(key)
     }
 }
 
@@ -176,7 +171,7 @@ mod tests {
         pod.ready = Some(true);
         let started = timings.seen(&pod, at(60));
         assert_eq!(started, [waited(Moment::Started, 60), waited(Moment::ProvisionedStarted, 50)]);
-        assert!(!timings.has(&pod.key));
+        assert!(timings.0.is_empty());
         assert!(timings.seen(&pod, at(61)).is_empty(), "started once");
     }
 
@@ -196,10 +191,10 @@ mod tests {
         assert!(timings.seen(&Pod { ready: Some(true), ..pod() }, at(9)).is_empty());
         timings.seen(&pod(), at(1));
         assert!(timings.seen(&Pod { phase: PodPhase::Failed, ..pod() }, at(2)).is_empty());
-        assert!(!timings.has(&pod().key));
+        assert!(timings.0.is_empty());
         timings.seen(&pod(), at(1));
         timings.gone(&pod().key);
-        assert!(!timings.has(&pod().key));
+        assert!(timings.0.is_empty());
         let bound_before = Pod { node_name: Some("n".into()), ..pod() };
         assert!(timings.seen(&bound_before, at(5)).is_empty());
     }
@@ -208,8 +203,7 @@ mod tests {
     fn ages_are_of_what_is_still_missing() {
         let (mut timings, mut pod) = (Timings::default(), pod());
         timings.seen(&pod, at(1));
-        let age =
-            |timings: &Timings, age| timings.ages(age, at(11)).next().unwrap().1.map(|age| age.as_secs());
+        let age = |timings: &Timings, age| timings.ages(age, at(11)).next().map(|(_, age)| age.as_secs());
         assert_eq!(age(&timings, Age::Unbound), Some(11));
         assert_eq!(age(&timings, Age::Undecided), Some(10));
         assert_eq!(age(&timings, Age::ProvisioningUnbound), None);

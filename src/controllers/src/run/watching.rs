@@ -24,7 +24,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Context;
 use crate::buffers;
-use crate::pods::state::States;
 use crate::tell::status::Classes;
 use crate::view::{Followed, View};
 
@@ -35,7 +34,6 @@ const NAME: &str = "watch";
 pub struct Watching {
     pub(crate) context: Context,
     pub(crate) classes: Classes,
-    pub(crate) states: States,
     pub(crate) tasks: JoinSet<()>,
     /// Ends the watches.
     pub(crate) stop: CancellationToken,
@@ -44,20 +42,10 @@ pub struct Watching {
 impl Watching {
     /// Starts every watch; they end with `shutdown`.
     pub fn start(context: &Context, shutdown: &CancellationToken) -> Self {
-        let (mut tasks, classes, states) = (JoinSet::new(), Classes::default(), States::new(context));
+        let (mut tasks, classes) = (JoinSet::new(), Classes::default());
         let stop = shutdown.child_token();
-        if context.settings.cluster_state_observability {
-            let subscribers = context.view.subscribers();
-            let (appearing, going, view) = (states.clone(), states.clone(), Arc::downgrade(&context.view));
-            subscribers.raw_pods(move |pod| {
-                if let Some(view) = view.upgrade() {
-                    appearing.seen(&view, pod);
-                }
-            });
-            subscribers.pods(move |seen| going.note(seen));
-        }
         spawn_watches(&mut tasks, context, &classes, &stop);
-        Self { context: context.clone(), classes, states, tasks, stop }
+        Self { context: context.clone(), classes, tasks, stop }
     }
 
     /// Waits until everything has been listed once.

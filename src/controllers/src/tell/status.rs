@@ -1,7 +1,7 @@
 //! Tells about status conditions and deletions: events for people, metrics for dashboards
 //! (spec disruption 6 and 7).
 //!
-//! Changes are reported as the watches bring them; the gauges of what is are published every ten seconds.
+//! Changes are reported as the watches bring them; the gauges of what is are read off the view when they are asked for.
 
 mod gauges;
 mod subject;
@@ -17,16 +17,11 @@ use karpenter_telemetry::events::{Event, Reason, reason};
 use karpenter_telemetry::metrics::{Statuses, Watched};
 use kube::ResourceExt;
 use kube::api::DynamicObject;
-use tokio::time::{MissedTickBehavior, interval};
-use tokio_util::sync::CancellationToken;
 
 use crate::Context;
 use crate::view::{Conditioned, StatusSeen};
-use gauges::Gauges;
+pub(crate) use gauges::collect;
 use subject::{State, Subject};
-
-/// How often the gauges are published.
-const PERIOD: Duration = Duration::from_secs(10);
 
 type ByKindAndName = BTreeMap<(String, String), Arc<DynamicObject>>;
 
@@ -122,30 +117,22 @@ fn gone(context: &Context, subject: &Subject) {
     }
 }
 
-/// Publishes gauges until `shutdown`.
-pub(crate) async fn run(classes: Classes, context: Context, shutdown: CancellationToken) {
-    let mut gauges = Gauges::default();
-    let mut ticks = interval(PERIOD);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        tokio::select! {
-            biased;
-            () = shutdown.cancelled() => return,
-            _ = ticks.tick() => gauges.publish(&context, objects(&context, &classes)),
+/// Every object of a kind.
+fn objects(context: &Context, classes: &Classes, kind: Watched) -> Vec<Conditioned> {
+    let view = &context.view;
+    match kind {
+        Watched::NodeClaim => {
+            view.claims().into_iter().map(|known| Conditioned::Claim(known.object)).collect()
+        }
+        Watched::NodePool => view.pools().into_iter().map(|known| Conditioned::Pool(known.object)).collect(),
+        Watched::Node => view.nodes().into_iter().map(|known| Conditioned::Node(known.object)).collect(),
+        Watched::NodeClass => {
+            classes.lock().values().map(|object| Conditioned::Class(Arc::clone(object))).collect()
+        }
+        Watched::CapacityBuffer => {
+            view.buffers().into_iter().map(|known| Conditioned::Buffer(known.object)).collect()
         }
     }
-}
-
-/// Every object with conditions.
-fn objects(context: &Context, classes: &Classes) -> Vec<Conditioned> {
-    let view = &context.view;
-    let mut all: Vec<Conditioned> = Vec::new();
-    all.extend(view.claims().into_iter().map(|known| Conditioned::Claim(known.object)));
-    all.extend(view.pools().into_iter().map(|known| Conditioned::Pool(known.object)));
-    all.extend(view.nodes().into_iter().map(|known| Conditioned::Node(known.object)));
-    all.extend(classes.lock().values().map(|object| Conditioned::Class(Arc::clone(object))));
-    all.extend(view.buffers().into_iter().map(|known| Conditioned::Buffer(known.object)));
-    all
 }
 
 /// The families, with the labels that claims and Nodes of this provider have.

@@ -240,7 +240,6 @@ impl View {
 
     fn put_pod(&self, pod: &v1::Pod, listed: bool) {
         let Some(mut model) = read::pod(pod) else { return };
-        self.subscribers.tell_raw_pod(pod);
         let stamp = Stamp { uid: Some(model.uid.clone().into()), version: version(pod) };
         let (put, model) = {
             let mut inner = self.lock();

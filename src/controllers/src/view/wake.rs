@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use k8s_openapi::api::core::v1::{self, Node};
+use k8s_openapi::api::core::v1::Node;
 use karpenter_api::{CapacityBuffer, NodeClaim, NodePool};
 use karpenter_model::{BufferKey, ClaimName, NodeName, Pod, PoolName};
 use kube::api::DynamicObject;
@@ -38,9 +38,6 @@ impl PodSeen {
 /// Something that wants to know about pods.
 type PodListener = Box<dyn Fn(&PodSeen) + Send + Sync>;
 
-/// Something that wants to know about pods as the API server shows them.
-type RawPodListener = Box<dyn Fn(&v1::Pod) + Send + Sync>;
-
 /// An object with status conditions, as last seen.
 #[derive(Clone, Debug)]
 pub enum Conditioned {
@@ -50,35 +47,6 @@ pub enum Conditioned {
     /// A node class of the provider.
     Class(Arc<DynamicObject>),
     Buffer(Arc<CapacityBuffer>),
-}
-
-impl Conditioned {
-    /// Kind, namespace and name as one text.
-    pub(crate) fn key(&self) -> String {
-        let (kind, metadata) = match self {
-            Self::Claim(claim) => ("NodeClaim", &claim.metadata),
-            Self::Pool(pool) => ("NodePool", &pool.metadata),
-            Self::Node(node) => ("Node", &node.metadata),
-            Self::Class(class) => {
-                (class.types.as_ref().map_or("", |types| types.kind.as_str()), &class.metadata)
-            }
-            Self::Buffer(buffer) => ("CapacityBuffer", &buffer.metadata),
-        };
-        let text = |text: &Option<String>| text.clone().unwrap_or_default();
-        format!("{kind}/{}/{}", text(&metadata.namespace), text(&metadata.name))
-    }
-
-    /// Whether this is the same object in the same state: what changed lies elsewhere.
-    pub(crate) fn is(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Claim(one), Self::Claim(other)) => Arc::ptr_eq(one, other),
-            (Self::Pool(one), Self::Pool(other)) => Arc::ptr_eq(one, other),
-            (Self::Node(one), Self::Node(other)) => Arc::ptr_eq(one, other),
-            (Self::Class(one), Self::Class(other)) => Arc::ptr_eq(one, other),
-            (Self::Buffer(one), Self::Buffer(other)) => Arc::ptr_eq(one, other),
-            _ => false,
-        }
-    }
 }
 
 /// What happened to an object with status conditions, for those who tell people about it.
@@ -104,7 +72,6 @@ pub struct Subscribers {
     pools: Mutex<Vec<Queue<PoolName>>>,
     buffers: Mutex<Vec<Queue<BufferKey>>>,
     pods: Mutex<Vec<PodListener>>,
-    raw_pods: Mutex<Vec<RawPodListener>>,
     statuses: Mutex<Vec<StatusListener>>,
     specs: Mutex<Vec<SpecListener>>,
 }
@@ -127,9 +94,9 @@ impl Drop for Following {
 
 impl Subscribers {
     fn forget_all(&self) {
-        let Self { claims, nodes, pools, buffers, pods, raw_pods, statuses, specs } = self;
+        let Self { claims, nodes, pools, buffers, pods, statuses, specs } = self;
         drop((take(claims), take(nodes), take(pools), take(buffers)));
-        drop((take(pods), take(raw_pods), take(statuses), take(specs)));
+        drop((take(pods), take(statuses), take(specs)));
     }
 
     /// Asks for a pass over every claim that changes, or whose Node or pool does.
@@ -155,18 +122,6 @@ impl Subscribers {
     /// Calls `listener`, which must not block, about every pod.
     pub fn pods(&self, listener: impl Fn(&PodSeen) + Send + Sync + 'static) {
         self.pods.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(listener));
-    }
-
-    /// Calls `listener`, which must not block, with every pod that appears or changes, before it is reduced to what
-    /// decisions read.
-    pub(crate) fn raw_pods(&self, listener: impl Fn(&v1::Pod) + Send + Sync + 'static) {
-        self.raw_pods.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(listener));
-    }
-
-    pub(super) fn tell_raw_pod(&self, pod: &v1::Pod) {
-        for listener in self.raw_pods.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-            listener(pod);
-        }
     }
 
     /// Calls `listener`, which must not block, about every object with status conditions that changes or goes.

@@ -1,26 +1,25 @@
-//! Gauges of objects, with label names that are known only at start-up.
+//! Gauges that are read off what is known when they are asked for.
 //!
-//! A cluster has tens of series per Node, each with a score of labels: they are named when their object changes, never
-//! again at every look.
+//! A cluster has one series per pod and tens per Node, each with a score of labels. Kept as series they would be several
+//! times what is known of the cluster itself, so nothing is kept: who knows the objects writes the lines.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::area::Descriptor;
-use super::registry::Registry;
+use super::area::{Descriptor, Kind};
+use super::exposition::{Head, Lines, Page};
+use super::registry::{Registry, Written};
 
-/// One family of gauges, each of which belongs to an object.
-#[derive(Debug)]
-pub struct Family {
-    gauge: prometheus::GaugeVec,
-    objects: Mutex<HashMap<String, Vec<Series>>>,
-}
+/// Writes the series of a family. Writing may wait for the reader, so no lock is held meanwhile.
+type Source = Arc<dyn Fn(&mut Lines<'_, '_>) + Send + Sync>;
 
-/// One series that is there, under these values of its labels.
-#[derive(Debug)]
-struct Series {
-    labels: Vec<String>,
-    gauge: prometheus::Gauge,
+/// One family of gauges, with label names that are known only at start-up.
+#[derive(Clone)]
+pub struct Family(Arc<Inner>);
+
+struct Inner {
+    head: Head,
+    source: Mutex<Option<Source>>,
 }
 
 impl Family {
@@ -30,56 +29,81 @@ impl Family {
         row: &Descriptor,
         further: impl IntoIterator<Item = &'a str>,
     ) -> Self {
-        let labels: Vec<&str> = further.into_iter().chain(row.labels.iter().copied()).collect();
-        let gauge = prometheus::GaugeVec::new(prometheus::Opts::new(row.name, row.help), &labels)
-            .expect("invariant: further labels are distinct and valid names");
-        registry.register(&labels, &gauge);
-        Self::over(gauge)
+        let labels = further.into_iter().chain(row.labels.iter().copied());
+        let head = Head::new(row.name, row.help, labels);
+        let family = Self(Arc::new(Inner { head, source: Mutex::default() }));
+        registry.add_written(family.0.head.name(), family.clone());
+        family
     }
 
-    /// Writes through gauges that are registered.
-    pub(super) fn over(gauge: prometheus::GaugeVec) -> Self {
-        Self { gauge, objects: Mutex::default() }
+    /// Has `source` write the series from now on, for as long as what is returned is held. A family has one source: the
+    /// last one.
+    pub fn collect(&self, source: impl Fn(&mut Lines<'_, '_>) + Send + Sync + 'static) -> Collecting {
+        let source: Source = Arc::new(source);
+        *self.0.lock() = Some(Arc::clone(&source));
+        Collecting { family: self.clone(), source }
     }
+}
 
-    /// From now on `object` has exactly the series in `samples`: values of the further labels, then of the family's own,
-    /// which no other object may have. There is no moment in which one that stays is missing.
-    pub fn set(&self, object: &str, samples: impl IntoIterator<Item = (Vec<String>, f64)>) {
-        let mut objects = self.lock();
-        let series = |(labels, value): (Vec<String>, f64)| {
-            let gauge = self.gauge.with_label_values(&labels);
-            gauge.set(value);
-            Series { labels, gauge }
-        };
-        let now: Vec<Series> = samples.into_iter().map(series).collect();
-        let before =
-            if now.is_empty() { objects.remove(object) } else { objects.insert(object.to_owned(), now) };
-        let now = objects.get(object).map(Vec::as_slice).unwrap_or_default();
-        let stays = |gone: &Series| now.iter().any(|series| series.labels == gone.labels);
-        self.remove(before.into_iter().flatten().filter(|gone| !stays(gone)));
+impl Inner {
+    fn lock(&self) -> MutexGuard<'_, Option<Source>> {
+        self.source.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
-    /// Gives the series of `object` new values, in the order in which they were set.
-    pub fn update(&self, object: &str, values: impl IntoIterator<Item = f64>) {
-        if let Some(series) = self.lock().get(object) {
-            series.iter().zip(values).for_each(|(series, value)| series.gauge.set(value));
+impl Written for Family {
+    fn write(&self, page: &mut Page<'_>) {
+        let source = self.0.lock().clone();
+        if let Some(source) = source {
+            source(&mut page.lines(&self.0.head));
         }
     }
+}
 
-    /// Removes the series of all objects but those that `stays` names.
-    pub fn retain(&self, stays: impl Fn(&str) -> bool) {
-        let gone: Vec<_> = self.lock().extract_if(|object, _| !stays(object)).collect();
-        self.remove(gone.into_iter().flat_map(|(_, series)| series));
+impl fmt::Debug for Family {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Family").field(&self.0.head.name()).finish()
     }
+}
 
-    fn remove(&self, gone: impl Iterator<Item = Series>) {
-        for series in gone {
-            // The only other error is a wrong number of labels, which would have shown when it was set.
-            let _absent = self.gauge.remove_label_values(&series.labels);
+/// Keeps a family with its source; without it the family has no series.
+#[must_use = "a family has series for as long as this is held"]
+pub struct Collecting {
+    family: Family,
+    source: Source,
+}
+
+impl Drop for Collecting {
+    fn drop(&mut self) {
+        let mut source = self.family.0.lock();
+        if source.as_ref().is_some_and(|now| Arc::ptr_eq(now, &self.source)) {
+            *source = None;
         }
     }
+}
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Vec<Series>>> {
-        self.objects.lock().unwrap_or_else(PoisonError::into_inner)
+impl fmt::Debug for Collecting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Collecting").field(&self.family).finish()
+    }
+}
+
+/// One family of gauges whose labels are known when this is compiled.
+#[derive(Clone, Debug)]
+pub struct Collected<const LABELS: usize>(Family);
+
+impl<const LABELS: usize> Collected<LABELS> {
+    pub(super) const KIND: Kind = Kind::Gauge;
+
+    pub(super) fn register(row: &'static Descriptor, registry: &Registry) -> Self {
+        Self(Family::register(registry, row, []))
+    }
+
+    /// As [`Family::collect`]: `source` hands each series, its labels and its value, to what it is given.
+    pub fn collect(
+        &self,
+        source: impl Fn(&mut dyn FnMut([&str; LABELS], f64)) + Send + Sync + 'static,
+    ) -> Collecting {
+        self.0.collect(move |lines| source(&mut |labels, value| lines.gauge(&labels, value)))
     }
 }

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use super::area::{Descriptor, Kind};
-use super::family::Family;
 use super::registry::Registry;
 use super::summary::{SummaryBuilder, SummaryVec};
 
@@ -53,11 +52,6 @@ impl<const LABELS: usize> Gauge<LABELS> {
         }
         registry.register(row.labels, &family);
         Self(family)
-    }
-
-    /// The same gauges, as series of objects.
-    pub(super) fn family(&self) -> Family {
-        Family::over(self.0.clone())
     }
 
     /// Sets the value.

@@ -25,11 +25,6 @@ macro_rules! families {
                 buckets: &[],
             },)*];
 
-            /// All families.
-            pub fn each(&self) -> impl Iterator<Item = &Family> {
-                [$(&self.$field),*].into_iter()
-            }
-
             /// Registers the families; `well_known` are the names of the labels of machines.
             pub(super) fn register(registry: &super::registry::Registry, well_known: &[String]) -> Self {
                 let mut rows = Self::TABLE.iter();

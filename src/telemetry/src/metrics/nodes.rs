@@ -16,7 +16,7 @@ area! {
             Beta, "From the deletion of a Node until its finalizer is removed";
         lifetime_duration_seconds: Histogram = "karpenter_nodes_lifetime_duration_seconds" ["nodepool"]
             Alpha, "Age of Nodes at their end", buckets::NODE_LIFETIME;
-        utilization_percent: Gauge = "karpenter_cluster_utilization_percent" ["resource_type"]
+        utilization_percent: Collected = "karpenter_cluster_utilization_percent" ["resource_type"]
             Alpha, "Requested share of what all nodes offer";
     }
 }

@@ -6,25 +6,25 @@ use super::buckets;
 area! {
     /// Waiting for nodes and leaving them.
     pub struct Pods {
-        state: Gauge = "karpenter_pods_state" ["name", "namespace", "owner", "node", "scheduled", "nodepool", "zone", "arch", "capacity_type", "instance_type", "phase", "ready", "managed"]
+        state: Collected = "karpenter_pods_state" ["name", "namespace", "owner", "node", "scheduled", "nodepool", "zone", "arch", "capacity_type", "instance_type", "phase", "ready", "managed"]
             Beta, "One series per pod, always 1";
         startup_duration_seconds: Summary = "karpenter_pods_startup_duration_seconds" []
             Stable, "From creation until the pod is ready";
         bound_duration_seconds: Histogram = "karpenter_pods_bound_duration_seconds" []
             Alpha, "From creation until the pod is bound", buckets::DURATION;
-        unstarted_time_seconds: Gauge = "karpenter_pods_unstarted_time_seconds" ["name", "namespace"]
+        unstarted_time_seconds: Collected = "karpenter_pods_unstarted_time_seconds" ["name", "namespace"]
             Alpha, "Age of a pod that is not ready yet";
-        unbound_time_seconds: Gauge = "karpenter_pods_unbound_time_seconds" ["name", "namespace"]
+        unbound_time_seconds: Collected = "karpenter_pods_unbound_time_seconds" ["name", "namespace"]
             Alpha, "Age of a pod that is not bound yet";
         provisioning_bound_duration_seconds: Histogram = "karpenter_pods_provisioning_bound_duration_seconds" []
             Alpha, "From the first plan for the pod until it is bound", buckets::DURATION;
         provisioning_startup_duration_seconds: Histogram = "karpenter_pods_provisioning_startup_duration_seconds" []
             Alpha, "From the first plan for the pod until it is ready", buckets::DURATION;
-        provisioning_unbound_time_seconds: Gauge = "karpenter_pods_provisioning_unbound_time_seconds" ["name", "namespace"]
+        provisioning_unbound_time_seconds: Collected = "karpenter_pods_provisioning_unbound_time_seconds" ["name", "namespace"]
             Alpha, "Time since the first plan for a pod that is not bound yet";
-        provisioning_unstarted_time_seconds: Gauge = "karpenter_pods_provisioning_unstarted_time_seconds" ["name", "namespace"]
+        provisioning_unstarted_time_seconds: Collected = "karpenter_pods_provisioning_unstarted_time_seconds" ["name", "namespace"]
             Alpha, "Time since the first plan for a pod that is not ready yet";
-        provisioning_scheduling_undecided_time_seconds: Gauge = "karpenter_pods_provisioning_scheduling_undecided_time_seconds" ["name", "namespace"]
+        provisioning_scheduling_undecided_time_seconds: Collected = "karpenter_pods_provisioning_scheduling_undecided_time_seconds" ["name", "namespace"]
             Alpha, "Time since a pod was seen that has no decision yet";
         scheduling_decision_duration_seconds: Histogram = "karpenter_pods_scheduling_decision_duration_seconds" []
             Alpha, "From seeing a pod until the first decision about it", buckets::DURATION;

@@ -3,20 +3,28 @@
 //! Counts and histograms of a pool have to outlive its machines, but not the pool: where pools come and go with what
 //! they are for, they would add up.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use prometheus::core::{Collector, MetricVec, MetricVecBuilder};
-use prometheus::proto::MetricFamily;
+
+use super::exposition::{Page, PassOn};
 
 /// How the name of a pool is called in labels: of our own families, and as the label of its claims and Nodes.
 const POOL: [&str; 2] = ["nodepool", "karpenter_sh_nodepool"];
 
+/// A family that writes its own lines.
+pub(super) trait Written: Send + Sync {
+    fn write(&self, page: &mut Page<'_>);
+}
+
 /// The families, and those of them that have series of pools.
 #[derive(Default)]
 pub(super) struct Registry {
-    pub(super) all: prometheus::Registry,
+    /// The ones whose series are kept by the metrics library.
+    pub(super) kept: prometheus::Registry,
+    written: Mutex<BTreeMap<&'static str, Arc<dyn Written>>>,
     of_pools: Mutex<Vec<Box<dyn OfPools>>>,
 }
 
@@ -27,17 +35,17 @@ impl Registry {
         T: MetricVecBuilder + 'static,
         T::M: 'static,
     {
-        self.add(family.clone());
+        self.kept.register(Box::new(family.clone())).expect(ONCE);
         if let Some(label) = POOL.into_iter().find(|label| labels.contains(label)) {
             let mut of_pools = self.of_pools.lock().unwrap_or_else(PoisonError::into_inner);
             of_pools.push(Box::new(Labelled { family: family.clone(), label }));
         }
     }
 
-    /// Adds a family that keeps no series.
-    pub(super) fn add(&self, family: impl Collector + 'static) {
-        let once = "invariant: every metric name is declared once, checked by a test";
-        self.all.register(Box::new(family)).expect(once);
+    /// Adds a family that writes its own lines.
+    pub(super) fn add_written(&self, name: &'static str, family: impl Written + 'static) {
+        let before = self.written().insert(name, Arc::new(family));
+        assert!(before.is_none(), "{ONCE}: {name}");
     }
 
     /// Removes every series of a pool.
@@ -47,11 +55,28 @@ impl Registry {
         }
     }
 
-    /// Everything, for an answer to a scrape.
-    pub(super) fn gather(&self) -> Vec<MetricFamily> {
-        self.all.gather()
+    /// Everything in the text exposition format, families in name order.
+    pub(super) fn write(&self, pass_on: PassOn<'_>) {
+        // Not under the lock: writing may wait for the reader.
+        let written: Vec<_> =
+            self.written().iter().map(|(name, family)| (*name, Arc::clone(family))).collect();
+        let (mut page, mut written) = (Page::new(pass_on), written.into_iter().peekable());
+        for family in self.kept.gather() {
+            while let Some((_, earlier)) = written.next_if(|(name, _)| *name < family.name()) {
+                earlier.write(&mut page);
+            }
+            page.family(family);
+        }
+        written.for_each(|(_, later)| later.write(&mut page));
+        page.finish();
+    }
+
+    pub(super) fn written(&self) -> MutexGuard<'_, BTreeMap<&'static str, Arc<dyn Written>>> {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+const ONCE: &str = "invariant: every metric name is declared once, checked by a test";
 
 /// A family with series of pools.
 trait OfPools: Send + Sync {

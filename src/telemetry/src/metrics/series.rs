@@ -1,33 +1,58 @@
-//! Series that belong to an object and vanish with it, of gauges whose labels are known when this is compiled.
+//! Series that belong to an object and vanish with it.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::Gauge;
-use super::family::Family;
 
-/// The gauges published for each object, replaced as a whole.
+/// The gauges published for each object, replaced as a whole. For families with few series: what there is one of per
+/// pod or Node is [collected](super::Family) instead.
 ///
-/// A label of a pod or node may change; replacing the object's whole set leaves no series behind with the old
+/// A label of an object may change; replacing the object's whole set leaves no series behind with the old
 /// labels, and forgetting the object removes them all.
 #[derive(Debug)]
-pub struct Series<const LABELS: usize>(Family);
+pub struct Series<const LABELS: usize> {
+    gauge: Gauge<LABELS>,
+    objects: Mutex<HashMap<String, Vec<[String; LABELS]>>>,
+}
 
 impl<const LABELS: usize> Series<LABELS> {
     /// Series written through `gauge`.
     pub fn new(gauge: &Gauge<LABELS>) -> Self {
-        Self(gauge.family())
+        Self { gauge: gauge.clone(), objects: Mutex::default() }
     }
 
-    /// Publishes exactly `samples` for `object`.
+    /// Publishes exactly `samples` for `object`, with labels that no other object has. There is no moment in which a
+    /// series that stays is missing.
     pub fn replace(&self, object: &str, samples: impl IntoIterator<Item = ([String; LABELS], f64)>) {
-        self.0.set(object, samples.into_iter().map(|(labels, value)| (labels.into(), value)));
+        let mut objects = self.lock();
+        let set = |(labels, value): ([String; LABELS], f64)| {
+            self.gauge.set(labels.each_ref().map(String::as_str), value);
+            labels
+        };
+        let now: Vec<_> = samples.into_iter().map(set).collect();
+        let before =
+            if now.is_empty() { objects.remove(object) } else { objects.insert(object.to_owned(), now) };
+        let now = objects.get(object).map(Vec::as_slice).unwrap_or_default();
+        self.remove(before.into_iter().flatten().filter(|gone| !now.contains(gone)));
     }
 
     /// Removes every series of `object`.
     pub fn forget(&self, object: &str) {
-        self.0.set(object, []);
+        self.replace(object, []);
     }
 
     /// Forgets every object that `keep` refuses.
     pub fn retain(&self, keep: impl Fn(&str) -> bool) {
-        self.0.retain(keep);
+        let gone: Vec<_> = self.lock().extract_if(|object, _| !keep(object)).collect();
+        self.remove(gone.into_iter().flat_map(|(_, series)| series));
+    }
+
+    fn remove(&self, gone: impl Iterator<Item = [String; LABELS]>) {
+        gone.for_each(|labels| self.gauge.remove(labels.each_ref().map(String::as_str)));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Vec<[String; LABELS]>>> {
+        self.objects.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

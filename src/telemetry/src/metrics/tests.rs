@@ -1,6 +1,7 @@
 //! The tables are well-formed, and what is exported looks as the reference's dashboards expect.
 
 use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::{Kind, Metrics, Series, reference};
@@ -79,41 +80,72 @@ fn the_build_says_what_it_is() {
     assert!(line.contains(concat!("version=\"", env!("CARGO_PKG_VERSION"), "\"")), "{line}");
 }
 
+/// The lines of one family.
+fn lines(metrics: &Metrics, family: &str) -> Vec<String> {
+    let text = metrics.render();
+    text.lines().filter(|line| line.contains(family)).map(ToOwned::to_owned).collect()
+}
+
 #[test]
-fn series_of_an_object_are_those_set_last_and_go_with_it() {
+fn what_is_known_is_written_when_it_is_asked_for_for_as_long_as_its_source_is_held() {
+    const NAME: &str = "karpenter_nodes_current_lifetime_seconds";
     let metrics = Metrics::new();
     let ages = &metrics.node_families(&["zone".to_owned()]).current_lifetime_seconds;
-    let row = |zone: &str, node: &str| [zone, node, "", "true"].map(ToOwned::to_owned).to_vec();
-    let shown = || -> Vec<(String, f64)> {
-        let text = metrics.render();
-        let lines =
-            text.lines().filter_map(|line| line.strip_prefix("karpenter_nodes_current_lifetime_seconds{"));
-        let of = |line: &str| {
-            let (labels, value) = line.rsplit_once("} ").unwrap();
-            let label =
-                |name: &str| labels.split(&format!("{name}=\"")).nth(1).unwrap().split('"').next().unwrap();
-            (format!("{} {}", label("node_name"), label("zone")), value.parse().unwrap())
-        };
-        lines.map(of).collect()
+    let known = Arc::new(Mutex::new(vec![("n\"1", 1.5)]));
+    let read = Arc::clone(&known);
+    let collecting = ages.collect(move |lines| {
+        let known = read.lock().unwrap().clone();
+        for (node, age) in known {
+            lines.gauge(&["a\\b", node, "", "true"], age);
+        }
+    });
+    let head = [format!("# HELP {NAME} Age of the Node"), format!("# TYPE {NAME} gauge")];
+    let line = |node: &str, age: &str| {
+        format!("{NAME}{{managed=\"true\",node_name=\"{node}\",phase=\"\",zone=\"a\\\\b\"}} {age}")
     };
-    let is = |expected: &[(&str, f64)]| {
-        let expected: Vec<_> =
-            expected.iter().map(|(series, value)| ((*series).to_owned(), *value)).collect();
-        assert_eq!(shown(), expected);
-    };
-    ages.set("n1", [(row("a", "n1"), 1.0), (row("b", "n1"), 2.0)]);
-    ages.set("n2", [(row("a", "n2"), 3.0)]);
-    is(&[("n1 a", 1.0), ("n1 b", 2.0), ("n2 a", 3.0)]);
-    ages.update("n1", [4.0, 5.0]);
-    ages.update("n3", [6.0]);
-    is(&[("n1 a", 4.0), ("n1 b", 5.0), ("n2 a", 3.0)]);
-    // One stays, one goes and one comes.
-    ages.set("n1", [(row("b", "n1"), 7.0), (row("c", "n1"), 8.0)]);
-    is(&[("n1 b", 7.0), ("n1 c", 8.0), ("n2 a", 3.0)]);
-    ages.retain(|object| object == "n2");
-    is(&[("n2 a", 3.0)]);
-    ages.set("n2", []);
-    is(&[]);
+    let [help, kind] = head;
+    assert_eq!(lines(&metrics, NAME), [help, kind, line("n\\\"1", "1.5")]);
+    *known.lock().unwrap() = vec![("n2", 2.0), ("n3", 3.0)];
+    assert_eq!(lines(&metrics, NAME)[2..], [line("n2", "2"), line("n3", "3")]);
+    let later = ages.collect(|lines| lines.gauge(&["a\\b", "n4", "", "true"], 4.0));
+    drop(collecting);
+    assert_eq!(lines(&metrics, NAME)[2..], [line("n4", "4")], "the last source counts");
+    drop(later);
+    assert_eq!(lines(&metrics, NAME), [""; 0]);
+}
+
+#[test]
+fn families_are_in_name_order_whoever_keeps_their_series() {
+    let metrics = Metrics::new();
+    let _pods = metrics.pods.state.collect(|series| series(["x"; 13], 1.0));
+    metrics.nodes.drained_total.inc(["default"]);
+    let text = metrics.render();
+    let names: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();
+    assert!(names.is_sorted(), "{names:#?}");
+    assert!(names.iter().any(|name| name.starts_with("karpenter_pods_state ")));
+}
+
+#[test]
+fn a_long_text_is_passed_on_in_pieces_and_no_further_than_it_is_wanted() {
+    let metrics = Metrics::new();
+    let _pods = metrics.pods.state.collect(|series| {
+        for number in 0..10_000 {
+            series([number.to_string().as_str(); 13], 1.0);
+        }
+    });
+    let mut pieces = Vec::new();
+    metrics.write(|piece| {
+        pieces.push(piece);
+        true
+    });
+    assert!(pieces.len() > 10 && pieces.iter().all(|piece| piece.len() < 100_000), "{}", pieces.len());
+    assert_eq!(pieces.concat(), metrics.render());
+    let mut taken = 0;
+    metrics.write(|_| {
+        taken += 1;
+        taken < 3
+    });
+    assert_eq!(taken, 3);
 }
 
 #[test]
@@ -143,7 +175,7 @@ fn series_of_a_pool_go_with_it_whatever_kind_they_are() {
 fn a_table_is_exported_like_other_gauges_and_has_only_what_was_published_last() {
     let metrics = Metrics::new();
     let table = &metrics.cloud.instance_type_offering_available;
-    let key = |zone: &str| ["m5.large", "spot", zone].map(std::sync::Arc::from);
+    let key = |zone: &str| ["m5.large", "spot", zone].map(Arc::from);
     table.publish([(key("zone-a"), 1.0), (key("zone-b"), 0.0)].into());
     let name = "karpenter_cloudprovider_instance_type_offering_available";
     let series = |metrics: &Metrics| -> Vec<String> {

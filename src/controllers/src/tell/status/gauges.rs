@@ -1,91 +1,95 @@
 //! What is: every condition of every object and for how long it has been so, and since when objects are being deleted.
-//!
-//! An object that did not change costs one value per condition; nothing of an object outlives it.
 
-use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use karpenter_telemetry::metrics::{Family, StatusFamilies, Statuses, Watched};
+use karpenter_telemetry::metrics::{Collecting, Family, Lines, StatusFamilies, Watched};
 
-use super::families;
-use super::subject::Subject;
+use super::subject::{State, Subject};
+use super::{Classes, families, objects};
 use crate::Context;
-use crate::view::Conditioned;
 
-/// The objects as they were published last, by [`Conditioned::key`].
-#[derive(Default)]
-pub(super) struct Gauges {
-    objects: HashMap<String, (Conditioned, Subject)>,
-}
-
-impl Gauges {
-    /// Publishes what changed since the last time, and every duration.
-    pub(super) fn publish(&mut self, context: &Context, objects: Vec<Conditioned>) {
-        let (families, now) = (families(context), context.now());
-        let mut before = std::mem::take(&mut self.objects);
-        for object in objects {
-            let key = object.key();
-            let subject = match before.remove(&key) {
-                Some((known, subject)) if known.is(&object) => {
-                    each(families, &subject, |families, _| update(families, &key, &subject, now));
-                    subject
-                }
-                _ => {
-                    let subject = Subject::of(context, &object);
-                    each(families, &subject, |families, around| set(families, &key, &subject, around, now));
-                    subject
-                }
-            };
-            self.objects.insert(key, (object, subject));
-        }
-        if !before.is_empty() {
-            let all = Watched::ALL.into_iter().map(|kind| families.of(kind)).chain([&families.deprecated]);
-            all.for_each(|families| {
-                for family in gauges(families) {
-                    family.retain(|key| self.objects.contains_key(key));
-                }
-            });
-        }
-    }
-}
-
-/// Values of the labels before and after the families' own.
-type Around<'a> = (&'a [String], Vec<String>);
-
-/// The families in which an object is: that of its kind, and that of all kinds.
-fn each(families: &Statuses, subject: &Subject, mut publish: impl FnMut(&StatusFamilies, Around<'_>)) {
-    publish(families.of(subject.kind), (&subject.further, Vec::new()));
-    if let Some(last) = subject.deprecated() {
-        publish(&families.deprecated, (&[], last.map(ToOwned::to_owned).into()));
-    }
-}
-
-fn set(families: &StatusFamilies, key: &str, subject: &Subject, (first, last): Around<'_>, now: Timestamp) {
-    let name = [subject.about.namespace.clone().unwrap_or_default(), subject.about.name.clone()];
-    let labels = |own: &[&String]| -> Vec<String> {
-        first.iter().chain(&name).chain(own.iter().copied()).chain(&last).cloned().collect()
+/// Publishes for as long as what is returned is held.
+pub(crate) fn collect(context: &Context, classes: &Classes) -> Vec<Collecting> {
+    let families = families(context);
+    let source = |kinds: &[Watched], around: Around| {
+        Arc::new(Source { context: context.clone(), classes: classes.clone(), kinds: kinds.into(), around })
     };
-    let conditions: Vec<(Vec<String>, f64)> = subject
-        .conditions
-        .iter()
-        .map(|state| (labels(&[&state.kind, &state.status, &state.reason]), seconds(now, state.since)))
-        .collect();
-    families.count.set(key, conditions.iter().map(|(labels, _)| (labels.clone(), 1.0)));
-    families.current_status_seconds.set(key, conditions);
-    let ending = subject.deleted.map(|deleted| (labels(&[]), seconds(now, deleted)));
-    families.termination_current_time_seconds.set(key, ending);
+    let of_kind = |kind: Watched| of(families.of(kind), &source(&[kind], Around::OfKind));
+    let mut all: Vec<Collecting> = Watched::ALL.into_iter().flat_map(of_kind).collect();
+    all.extend(of(&families.deprecated, &source(&Watched::ALL, Around::OfAllKinds)));
+    all
 }
 
-fn update(families: &StatusFamilies, key: &str, subject: &Subject, now: Timestamp) {
-    let lasted = subject.conditions.iter().map(|state| seconds(now, state.since));
-    families.current_status_seconds.update(key, lasted);
-    let ending = subject.deleted.map(|deleted| seconds(now, deleted));
-    families.termination_current_time_seconds.update(key, ending);
+fn of(families: &StatusFamilies, source: &Arc<Source>) -> [Collecting; 3] {
+    let with = |family: &Family, write: fn(&Source, &mut Lines<'_, '_>)| {
+        let source = Arc::clone(source);
+        family.collect(move |lines| write(&source, lines))
+    };
+    [
+        with(&families.count, |source, lines| source.conditions(lines, |_, _| 1.0)),
+        with(&families.current_status_seconds, |source, lines| {
+            source.conditions(lines, |now, state| seconds(now, state.since));
+        }),
+        with(&families.termination_current_time_seconds, Source::endings),
+    ]
 }
 
-fn gauges(families: &StatusFamilies) -> [&Family; 3] {
-    [&families.count, &families.current_status_seconds, &families.termination_current_time_seconds]
+/// Where the lines of some families come from.
+struct Source {
+    context: Context,
+    classes: Classes,
+    kinds: Vec<Watched>,
+    around: Around,
+}
+
+/// Which labels stand around a family's own.
+#[derive(Clone, Copy)]
+enum Around {
+    /// In front those of the object that its kind's series carry.
+    OfKind,
+    /// Behind its group and kind; Nodes, which have no group, are left out.
+    OfAllKinds,
+}
+
+impl Source {
+    /// A line for each condition of each object.
+    fn conditions(&self, lines: &mut Lines<'_, '_>, value: fn(Timestamp, &State) -> f64) {
+        let now = self.context.now();
+        for subject in self.subjects() {
+            for state in &subject.conditions {
+                let own = [state.kind.as_str(), state.status.as_str(), state.reason.as_str()];
+                if let Some(labels) = self.labels(&subject, &own) {
+                    lines.gauge(&labels, value(now, state));
+                }
+            }
+        }
+    }
+
+    /// A line for each object that is being deleted.
+    fn endings(&self, lines: &mut Lines<'_, '_>) {
+        let now = self.context.now();
+        for subject in self.subjects() {
+            if let (Some(deleted), Some(labels)) = (subject.deleted, self.labels(&subject, &[])) {
+                lines.gauge(&labels, seconds(now, deleted));
+            }
+        }
+    }
+
+    fn subjects(&self) -> impl Iterator<Item = Subject> {
+        let objects = self.kinds.iter().flat_map(|kind| objects(&self.context, &self.classes, *kind));
+        objects.map(|object| Subject::of(&self.context, &object))
+    }
+
+    fn labels<'a>(&self, subject: &'a Subject, own: &[&'a str]) -> Option<Vec<&'a str>> {
+        let name = [subject.about.namespace.as_deref().unwrap_or_default(), subject.about.name.as_str()];
+        let own = name.iter().chain(own).copied();
+        Some(match self.around {
+            Around::OfKind => subject.further.iter().map(String::as_str).chain(own).collect(),
+            Around::OfAllKinds => own.chain(subject.deprecated()?).collect(),
+        })
+    }
 }
 
 fn seconds(now: Timestamp, since: Timestamp) -> f64 {

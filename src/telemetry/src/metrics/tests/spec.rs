@@ -218,7 +218,9 @@ fn everything_declared_is_registered() {
     for row in declared().values() {
         // A name that is taken cannot be registered with other labels.
         let other = prometheus::GaugeVec::new(prometheus::Opts::new(row.name, row.help), &["other"]).unwrap();
-        assert!(metrics.registry.all.register(Box::new(other)).is_err(), "`{}` is not registered", row.name);
+        let registered = metrics.registry.written().contains_key(row.name)
+            || metrics.registry.kept.register(Box::new(other)).is_err();
+        assert!(registered, "`{}` is not registered", row.name);
     }
     let statuses = metrics.statuses(|_| Vec::new());
     let change = ("Launched", "Unknown", "True", "Launched");
