@@ -147,6 +147,21 @@ fn a_close_packing_of_two_workloads_is_not_bought_twice() {
     }
 }
 
+#[test]
+fn a_promise_that_waits_for_another_is_kept_before_pods_of_no_rules_come_between() {
+    // `web` must be where `db` is, and with one zone of two it must be the first of its kind there.
+    let snapshot = karpenter_testkit::snapshot(
+        "type t cpu=8 mem=32Gi pods=20 od=0.4 zones=a\n\
+         pool any types=*\n\
+         node n pool=any type=t zone=a capacity=on-demand state=launched\n\
+         pod db cpu=700m label=app=db spread=host/1 promised=n\n\
+         pod web cpu=300m label=app=web affinity=host/app=db spread=zone/1/min=2 promised=n\n\
+         pod more cpu=100m label=app=web promised=n\n",
+    );
+    let (plan, report) = karpenter_engine::plan(&snapshot);
+    assert!(broken(&snapshot, &plan).is_empty(), "{}", render(&plan, &report));
+}
+
 /// A cluster whose planner looks every second, with a scheduler that binds pods where they were promised a place.
 struct Hour {
     world: Snapshot,

@@ -8,6 +8,7 @@
 use super::Solver;
 use crate::bits::Bits;
 use crate::index::PodIx;
+use crate::place::topology::Turn;
 
 impl Solver<'_> {
     /// Sends the pods of `queue` where they were promised a place, and returns those that are left. Virtual pods are
@@ -19,22 +20,26 @@ impl Solver<'_> {
         let is_promised = |index: &PodIx| {
             self.compiled.promised.contains_key(index) && !self.compiled.pod(*index).is_virtual()
         };
-        let promised = queue.iter().copied().filter(is_promised).collect();
-        // Plans that were made in turn can only be kept in turn.
-        let mut left = self.in_turn(promised);
+        let promised: Vec<PodIx> = queue.iter().copied().filter(is_promised).collect();
         let mut kept = Bits::none(self.compiled.queue.len());
-        // A rule about other pods may keep a pod out until others have come to where they belong.
-        loop {
-            let before = self.filling.placed;
-            left.retain(|index| {
-                let is_kept = self.keep_promise(*index);
-                if is_kept {
-                    kept.insert(*index);
+        let mut left: Vec<PodIx> = Vec::new();
+        // Plans that were made in turn can only be kept in turn.
+        for turn in Turn::ALL {
+            left.extend(promised.iter().filter(|index| self.turn(**index) == turn));
+            // A rule about other pods may keep a pod out until others have come to where they belong; those of a later
+            // turn may keep it out for good.
+            loop {
+                let before = self.filling.placed;
+                left.retain(|index| {
+                    let is_kept = self.keep_promise(*index);
+                    if is_kept {
+                        kept.insert(*index);
+                    }
+                    !is_kept
+                });
+                if self.filling.placed == before {
+                    break;
                 }
-                !is_kept
-            });
-            if self.filling.placed == before {
-                break;
             }
         }
         queue.retain(|index| !kept.contains(*index));
