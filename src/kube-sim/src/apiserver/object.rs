@@ -29,12 +29,25 @@ impl Key {
 
 /// Text at a JSON pointer, empty when absent or not text.
 pub fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+    at(object, pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// Entries of a list at a JSON pointer, none when absent.
 pub fn list<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
-    object.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    at(object, pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// The value at a JSON pointer. Every object is looked into many times: [`Value::pointer`] copies each step to look for
+/// escapes in it, of which hardly any pointer has one.
+fn at<'a>(object: &'a Value, pointer: &str) -> Option<&'a Value> {
+    if pointer.contains('~') {
+        return object.pointer(pointer);
+    }
+    pointer.split('/').skip(1).try_fold(object, |value, step| match value {
+        Value::Object(fields) => fields.get(step),
+        Value::Array(entries) => entries.get(step.parse::<usize>().ok()?),
+        _ => None,
+    })
 }
 
 /// `metadata.name`.
@@ -120,4 +133,21 @@ pub(crate) fn rfc3339(at: Timestamp) -> String {
 /// A timestamp of the API at a JSON pointer.
 pub fn time(object: &Value, pointer: &str) -> Option<Timestamp> {
     text(object, pointer).parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_by_step_look_finds_what_the_pointer_of_the_library_finds() {
+        let object = json!({"a": {"b": [{"c": "x"}, "y"], "": 1, "0": 2, "d/e": 3, "f~g": 4}, "h": null});
+        let paths = [
+            "", "/a", "/a/b", "/a/b/0/c", "/a/b/1", "/a/b/2", "/a/b/x", "/a/", "/a/0", "/a/d~1e", "/a/f~0g",
+            "/h", "/h/i", "/none",
+        ];
+        for path in paths {
+            assert_eq!(at(&object, path), object.pointer(path), "{path}");
+        }
+    }
 }
