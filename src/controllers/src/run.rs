@@ -69,8 +69,8 @@ pub async fn lead(
     let Watching { context, classes, mut tasks, stop } = watching;
     let view = Arc::clone(&context.view);
     readiness.waits_for(move || view.awaited());
-    // A Node whose claim or pods are not known yet would be taken for one that is not needed.
     let mut collecting = Vec::new();
+    // A Node whose claim or pods are not known yet would be taken for one that is not needed.
     if complete(&context, &shutdown).await {
         let memory = Memory::default();
         if context.settings.cluster_state_observability {

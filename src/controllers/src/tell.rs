@@ -3,9 +3,12 @@
 pub(super) mod report;
 pub(super) mod status;
 
+use std::time::Duration;
+
+use jiff::Timestamp;
 use karpenter_api::NodeClaim;
-use karpenter_model::Quantity;
 use karpenter_model::names::label;
+use karpenter_model::{Quantity, ResourceName};
 
 use crate::Context;
 use report::label_of;
@@ -23,4 +26,19 @@ pub(crate) fn disrupted(context: &Context, claim: &NodeClaim, reason: Option<&st
 #[expect(clippy::cast_precision_loss, reason = "samples are doubles by format")]
 pub(crate) fn units(quantity: Quantity) -> f64 {
     quantity.nanos() as f64 / 1e9
+}
+
+/// How long ago `since` was, in seconds, as a Prometheus sample; zero when it lies in the future.
+pub(crate) fn seconds(since: Timestamp, now: Timestamp) -> f64 {
+    Duration::try_from(now.duration_since(since)).unwrap_or_default().as_secs_f64()
+}
+
+/// A resource as the label `resource_type` has it: in snake case.
+pub(crate) fn resource_type(resource: &ResourceName) -> String {
+    resource.as_str().to_lowercase().replace('-', "_")
+}
+
+/// Yes or no, as labels have it.
+pub(crate) fn word(yes: bool) -> &'static str {
+    if yes { "true" } else { "false" }
 }

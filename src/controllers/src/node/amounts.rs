@@ -3,14 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use karpenter_model::resources;
 use karpenter_model::{LabelKey, Node, Quantity, Resources, Snapshot};
 use karpenter_telemetry::metrics::{Collecting, Family, Metrics};
 
 use crate::Context;
-use crate::tell::units;
+use crate::tell::{resource_type, seconds, units, word};
 
 /// Publishes for as long as what is returned is held.
 pub(crate) fn collect(context: &Context) -> Vec<Collecting> {
@@ -32,7 +31,7 @@ fn collect_from(metrics: &Metrics, keys: Keys, cluster: Cluster) -> Vec<Collecti
             for node in named(&snapshot) {
                 let labels = labels(&keys, node);
                 for (resource, quantity) in of(node).iter() {
-                    let resource = resource.as_str().to_lowercase().replace('-', "_");
+                    let resource = resource_type(resource);
                     lines.gauge(&[labels.as_slice(), &[resource.as_str()]].concat(), units(*quantity));
                 }
             }
@@ -52,14 +51,18 @@ fn collect_from(metrics: &Metrics, keys: Keys, cluster: Cluster) -> Vec<Collecti
     all.push(families.current_lifetime_seconds.collect(move |lines| {
         let Some(snapshot) = known() else { return };
         for node in named(&snapshot) {
-            let age = snapshot.now.duration_since(node.created_at);
-            lines.gauge(&labels(&keys, node), Duration::try_from(age).unwrap_or_default().as_secs_f64());
+            lines.gauge(&labels(&keys, node), seconds(node.created_at, snapshot.now));
         }
     }));
     all.push(metrics.nodes.utilization_percent.collect(move |series| {
         let Some(snapshot) = cluster() else { return };
+        let (mut asked, mut there) = (Resources::new(), Resources::new());
+        for node in named(&snapshot) {
+            asked.add(&node.requested());
+            there.add(&node.effective_allocatable());
+        }
         for resource in [resources::CPU, resources::MEMORY] {
-            series([resource], utilization(&snapshot, resource));
+            series([resource], percent(asked.amount(resource), there.amount(resource)));
         }
     }));
     all
@@ -70,12 +73,8 @@ fn named(snapshot: &Snapshot) -> impl Iterator<Item = &Node> {
     snapshot.nodes.iter().map(AsRef::as_ref).filter(|node| node.name.is_some())
 }
 
-/// The share of what all Nodes offer that is asked for, in percent.
-fn utilization(snapshot: &Snapshot, resource: &str) -> f64 {
-    let total = |of: fn(&Node) -> Resources| {
-        named(snapshot).map(|node| of(node).amount(resource)).fold(Quantity::ZERO, Quantity::saturating_add)
-    };
-    let (asked, there) = (total(Node::requested), total(Node::effective_allocatable));
+/// The share of what is `there` that is `asked` for, in percent.
+fn percent(asked: Quantity, there: Quantity) -> f64 {
     if there == Quantity::ZERO { 0.0 } else { units(asked) / units(there) * 100.0 }
 }
 
@@ -83,8 +82,7 @@ fn utilization(snapshot: &Snapshot, resource: &str) -> f64 {
 fn labels<'a>(keys: &Keys, node: &'a Node) -> Vec<&'a str> {
     let known = node.effective_labels();
     let values = keys.values().map(|key| known.get(key).map_or("", |value| value.as_str()));
-    let managed = if node.is_managed() { "true" } else { "false" };
-    values.chain([node.display_name(), "", managed]).collect()
+    values.chain([node.display_name(), "", word(node.is_managed())]).collect()
 }
 
 /// Well-known labels by the part after the domain, as a Prometheus label.

@@ -1,34 +1,35 @@
 //! `karpenter_pods_state`: one series per pod that says where it is and how it is (spec disruption 6).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use k8s_openapi::api::core::v1::Node;
 use karpenter_model::names::label;
-use karpenter_model::{Pod, PodPhase};
+use karpenter_model::{NodeName, Pod, PodPhase};
 use karpenter_telemetry::metrics::Collecting;
 use kube::ResourceExt;
 
 use crate::Context;
-use crate::view::View;
+use crate::tell::word;
 
 /// Publishes the series for as long as what is returned is held: only by the replica that leads, or every pod would
 /// count twice.
 pub(crate) fn collect(context: &Context) -> Collecting {
     let view = Arc::clone(&context.view);
     context.metrics.pods.state.collect(move |series| {
+        let nodes = view.nodes().into_iter().map(|known| (known.model.name.clone(), known.object));
+        let nodes: BTreeMap<NodeName, Arc<Node>> = nodes.collect();
         for pod in view.pods() {
-            write(&view, &pod, series);
+            let node = pod.node_name.as_ref().and_then(|name| nodes.get(name));
+            series(labels(&pod, node.map(AsRef::as_ref)), 1.0);
         }
     })
 }
 
-fn write(view: &View, pod: &Pod, series: &mut dyn FnMut([&str; 13], f64)) {
-    let node = pod.node_name.as_ref().and_then(|name| view.node(name)).map(|known| known.object);
-    let of_node = |label: &str| {
-        let found = node.as_ref().and_then(|node| node.labels().get(label));
-        found.map_or("", String::as_str)
-    };
+fn labels<'a>(pod: &'a Pod, node: Option<&'a Node>) -> [&'a str; 13] {
+    let of_node = |label: &str| node.and_then(|node| node.labels().get(label)).map_or("", String::as_str);
     let pool = of_node(label::NODE_POOL);
-    let labels = [
+    [
         pod.key.name.as_str(),
         pod.key.namespace.as_str(),
         pod.owner_path.as_str(),
@@ -42,8 +43,7 @@ fn write(view: &View, pod: &Pod, series: &mut dyn FnMut([&str; 13], f64)) {
         phase(pod.phase),
         word(pod.ready == Some(true)),
         word(!pool.is_empty()),
-    ];
-    series(labels, 1.0);
+    ]
 }
 
 fn phase(phase: PodPhase) -> &'static str {
@@ -56,13 +56,9 @@ fn phase(phase: PodPhase) -> &'static str {
     }
 }
 
-fn word(yes: bool) -> &'static str {
-    if yes { "true" } else { "false" }
-}
-
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::api::core::v1::{self, Node};
+    use k8s_openapi::api::core::v1;
     use serde_json::{Value, json};
 
     use super::*;

@@ -14,7 +14,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
 use super::departed::Departed;
-use crate::tell::units;
+use crate::tell::{resource_type, units};
 use crate::view::KnownPool;
 use crate::{Context, Error};
 
@@ -120,8 +120,7 @@ fn publish(context: &Context, published: &Published, pool: &KnownPool, used: &Re
     let name = pool.model.name.as_str();
     let samples = |resources: &Resources| -> Vec<_> {
         let row = |(resource, quantity): (&karpenter_model::ResourceName, &karpenter_model::Quantity)| {
-            let resource = resource.as_str().to_lowercase().replace('-', "_");
-            ([resource, name.to_owned()], units(*quantity))
+            ([resource_type(resource), name.to_owned()], units(*quantity))
         };
         resources.iter().map(row).collect()
     };

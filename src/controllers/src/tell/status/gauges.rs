@@ -1,7 +1,6 @@
 //! What is: every condition of every object and for how long it has been so, and since when objects are being deleted.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use jiff::Timestamp;
 use karpenter_telemetry::metrics::{Collecting, Family, Lines, StatusFamilies, Watched};
@@ -9,6 +8,7 @@ use karpenter_telemetry::metrics::{Collecting, Family, Lines, StatusFamilies, Wa
 use super::subject::{State, Subject};
 use super::{Classes, families, objects};
 use crate::Context;
+use crate::tell::seconds;
 
 /// Publishes for as long as what is returned is held.
 pub(crate) fn collect(context: &Context, classes: &Classes) -> Vec<Collecting> {
@@ -18,7 +18,9 @@ pub(crate) fn collect(context: &Context, classes: &Classes) -> Vec<Collecting> {
     };
     let of_kind = |kind: Watched| of(families.of(kind), &source(&[kind], Around::OfKind));
     let mut all: Vec<Collecting> = Watched::ALL.into_iter().flat_map(of_kind).collect();
-    all.extend(of(&families.deprecated, &source(&Watched::ALL, Around::OfAllKinds)));
+    // Of Nodes these families have nothing.
+    let others: Vec<Watched> = Watched::ALL.into_iter().filter(|kind| *kind != Watched::Node).collect();
+    all.extend(of(&families.deprecated, &source(&others, Around::OfAllKinds)));
     all
 }
 
@@ -30,7 +32,7 @@ fn of(families: &StatusFamilies, source: &Arc<Source>) -> [Collecting; 3] {
     [
         with(&families.count, |source, lines| source.conditions(lines, |_, _| 1.0)),
         with(&families.current_status_seconds, |source, lines| {
-            source.conditions(lines, |now, state| seconds(now, state.since));
+            source.conditions(lines, |now, state| seconds(state.since, now));
         }),
         with(&families.termination_current_time_seconds, Source::endings),
     ]
@@ -49,7 +51,7 @@ struct Source {
 enum Around {
     /// In front those of the object that its kind's series carry.
     OfKind,
-    /// Behind its group and kind; Nodes, which have no group, are left out.
+    /// Behind its group and kind.
     OfAllKinds,
 }
 
@@ -72,7 +74,7 @@ impl Source {
         let now = self.context.now();
         for subject in self.subjects() {
             if let (Some(deleted), Some(labels)) = (subject.deleted, self.labels(&subject, &[])) {
-                lines.gauge(&labels, seconds(now, deleted));
+                lines.gauge(&labels, seconds(deleted, now));
             }
         }
     }
@@ -90,8 +92,4 @@ impl Source {
             Around::OfAllKinds => own.chain(subject.deprecated()?).collect(),
         })
     }
-}
-
-fn seconds(now: Timestamp, since: Timestamp) -> f64 {
-    Duration::try_from(now.duration_since(since)).unwrap_or_default().as_secs_f64()
 }
