@@ -5,6 +5,8 @@
 //! that node alone, by the code that tries every other node. Those it does not take are placed like pods without a
 //! promise, which come after all that have one: a pod that arrives later does not take the room of one that waits.
 
+use std::collections::BTreeMap;
+
 use super::Solver;
 use crate::bits::Bits;
 use crate::index::PodIx;
@@ -20,30 +22,37 @@ impl Solver<'_> {
         let is_promised = |index: &PodIx| {
             self.compiled.promised.contains_key(index) && !self.compiled.pod(*index).is_virtual()
         };
-        let promised: Vec<PodIx> = queue.iter().copied().filter(is_promised).collect();
+        // Plans that were made in turn can only be kept in turn.
+        let mut turns: BTreeMap<Turn, Vec<PodIx>> = BTreeMap::new();
+        for index in queue.iter().copied().filter(is_promised) {
+            turns.entry(self.turn(index)).or_default().push(index);
+        }
         let mut kept = Bits::none(self.compiled.queue.len());
         let mut left: Vec<PodIx> = Vec::new();
-        // Plans that were made in turn can only be kept in turn.
-        for turn in Turn::ALL {
-            left.extend(promised.iter().filter(|index| self.turn(**index) == turn));
-            // A rule about other pods may keep a pod out until others have come to where they belong; those of a later
-            // turn may keep it out for good.
-            loop {
-                let before = self.filling.placed;
-                left.retain(|index| {
-                    let is_kept = self.keep_promise(*index);
-                    if is_kept {
-                        kept.insert(*index);
-                    }
-                    !is_kept
-                });
-                if self.filling.placed == before {
-                    break;
-                }
-            }
+        for turn in turns.into_values() {
+            left.extend(turn);
+            self.keep_while_it_helps(&mut left, &mut kept);
         }
         queue.retain(|index| !kept.contains(*index));
         queue
+    }
+
+    /// Moves from `left` to `kept` all pods that are taken where they were promised a place. A rule about other pods may
+    /// keep a pod out until others have come to where they belong; those of a later turn may keep it out for good.
+    fn keep_while_it_helps(&mut self, left: &mut Vec<PodIx>, kept: &mut Bits<PodIx>) {
+        loop {
+            let before = self.filling.placed;
+            left.retain(|index| {
+                let is_kept = self.keep_promise(*index);
+                if is_kept {
+                    kept.insert(*index);
+                }
+                !is_kept
+            });
+            if self.filling.placed == before {
+                return;
+            }
+        }
     }
 
     /// Sends the pod at `index` where it was promised a place, at the strictest level at which that takes it; whether
