@@ -101,6 +101,9 @@ struct Length {
     /// Which machines are interrupted, and every name and delay
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Print every line of the trace
+    #[arg(long)]
+    trace: bool,
     /// Show what the controller logs, as `RUST_LOG` says
     #[arg(long)]
     log: bool,
@@ -148,11 +151,11 @@ fn one(arguments: &Run) -> Result<ExitCode> {
 }
 
 fn long(arguments: &Length) -> Result<ExitCode> {
-    let &Length { machines, hours, images_at, seed, log } = arguments;
+    let &Length { machines, hours, images_at, seed, trace, log } = arguments;
     if log {
         show_log();
     }
-    let played = week(&Shape { seed, machines, hours, images_at: Some(images_at) })?;
+    let played = week(&Shape { seed, machines, hours, images_at: Some(images_at) }, trace)?;
     print!("{played}");
     Ok(if played.violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

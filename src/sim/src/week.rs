@@ -75,14 +75,13 @@ impl Week {
     }
 }
 
-/// Plays it.
-pub fn week(shape: &Shape) -> Result<Week> {
+/// Plays it. With `print`, the trace goes to standard output line by line.
+pub fn week(shape: &Shape, print: bool) -> Result<Week> {
     let shape = shape.clone();
-    alone(shape.seed, move || async move { played(&shape).await })
+    alone(shape.seed, move || async move { played(&shape, Trace::new(print)).await })
 }
 
-async fn played(shape: &Shape) -> Result<Week> {
-    let trace = Trace::new(false);
+async fn played(shape: &Shape, trace: Trace) -> Result<Week> {
     let history = Arc::new(History::quiet(shape.seed, shape.lasts()));
     let world = Arc::new(World::on(&history, ground(shape)?, trace.clone()).await?);
     let (mut tasks, stop) = (JoinSet::new(), CancellationToken::new());

@@ -10,7 +10,7 @@ const AT_MOST: i64 = 150;
 #[test]
 fn a_morning_breaks_no_rule_and_costs_little_more_than_it_must() {
     let shape = Shape { seed: 1, machines: 14, hours: 8, images_at: None };
-    let morning = week(&shape).unwrap();
+    let morning = week(&shape, false).unwrap();
     let replay = "replay with `karpenter-sim week --machines 14 --hours 8 --images-at 99`";
     assert!(morning.violations.is_empty(), "{replay}: {morning}");
     let (cost, bound) = morning.total();
