@@ -25,16 +25,19 @@ COPY root/ /
 
 # On the platform of the builder, whatever the image is for: emulated, the AWS SDK would compile for hours.
 FROM --platform=$BUILDPLATFORM ${TOOLCHAIN} AS build
-# clang, because `ring` has C and assembly: unlike gcc it compiles for every platform.
+# clang, because `ring` and mimalloc have C and assembly: unlike gcc it compiles for every platform.
 RUN apk add --no-cache clang musl-dev
 ARG TARGETARCH
+# Headers of the C library differ between platforms, and mimalloc includes some.
 RUN case "$TARGETARCH" in \
         amd64) machine=x86_64 ;; \
         arm64) machine=aarch64 ;; \
         *) echo "no Rust target is known for TARGETARCH=$TARGETARCH" >&2; exit 1 ;; \
     esac \
     && echo "$machine-unknown-linux-musl" > /target \
-    && rustup target add "$(cat /target)"
+    && rustup target add "$(cat /target)" \
+    && apk add --root /headers --initdb --arch "$machine" --no-cache --no-scripts \
+        --keys-dir "/usr/share/apk/keys/$machine" --repositories-file /etc/apk/repositories musl-dev
 WORKDIR /source
 COPY . .
 ARG KARPENTER_COMMIT=""
@@ -45,7 +48,7 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry \
     --mount=type=cache,target=/source/target,id=target-$TARGETARCH \
     target=$(cat /target) && name=$(echo "$target" | tr - _) \
     && if [ "$(apk --print-arch)" != "${target%%-*}" ]; then \
-        export "CC_$name=clang"; \
+        export "CC_$name=clang" "CFLAGS_$name=--sysroot=/headers"; \
         export "CARGO_TARGET_$(echo "$name" | tr a-z A-Z)_LINKER=rust-lld"; \
     fi && \
     cargo build --release --locked --package karpenter-cli --no-default-features --target "$target" \

@@ -30,6 +30,11 @@ use tokio_util::sync::CancellationToken;
 
 pub use wall_clock::WallClock;
 
+/// Of every program that starts a controller: a C library's own differs between hosts and images, and takes longer
+/// (docs/decisions/0024).
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// How long the events of the last second may take to be written when the process ends.
 const EVENT_FLUSH: Duration = Duration::from_secs(1);
 /// How long the first answer about zonal shifts may hold up a process that begins to lead.

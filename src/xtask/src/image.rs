@@ -161,12 +161,13 @@ fn the_build_command_is_one_that_works_here() {
         .output()
         .unwrap();
     assert!(metadata.status.success(), "{}", String::from_utf8_lossy(&metadata.stderr));
-    // A program is static on musl as long as nothing links a library of the system. `ring` brings its own code.
+    // A program is static on musl as long as nothing links a library of the system. `ring` and mimalloc
+    // bring their own code.
     let metadata: Value = serde_json::from_slice(&metadata.stdout).unwrap();
     let linking =
         metadata["packages"].as_array().unwrap().iter().filter(|package| package["links"].is_string());
     let names: Vec<&str> = linking.filter_map(|package| package["name"].as_str()).collect();
-    let known = ["k8s-openapi", "ring"];
+    let known = ["k8s-openapi", "libmimalloc-sys", "ring"];
     let unknown: Vec<_> = names.iter().filter(|name| !known.contains(name)).collect();
     assert!(unknown.is_empty(), "{unknown:?} may need a library that the image does not have");
 }
