@@ -21,6 +21,7 @@ mod view;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    hash::{DefaultHasher, Hash, Hasher},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -47,6 +48,9 @@ pub struct Options {
     pub boot: Duration,
     /// From registration until the Node is ready.
     pub ready: Duration,
+    /// How much longer both may take, in percent: each machine has a time of its own between none and this, as machines
+    /// that are launched together are never ready together.
+    pub spread: u32,
     /// From binding until a pod runs.
     pub pod_start: Duration,
     /// From deletion until a pod has stopped, at most its grace period; `None` for the whole grace period.
@@ -68,6 +72,7 @@ impl Default for Options {
             version: "v1.35.0".to_owned(),
             boot: Duration::from_secs(30),
             ready: Duration::from_secs(10),
+            spread: 0,
             pod_start: Duration::from_secs(2),
             pod_stop: None,
             heartbeat: Duration::from_secs(10),
@@ -75,6 +80,16 @@ impl Default for Options {
             pod_collection: Duration::from_secs(10),
             cloud_node_lifecycle: true,
         }
+    }
+}
+
+impl Options {
+    /// What takes `at_least` so long takes this machine so long.
+    fn on(&self, machine: &Machine, at_least: Duration) -> Duration {
+        let mut hasher = DefaultHasher::new();
+        machine.instance_id.hash(&mut hasher);
+        let share = u32::try_from(hasher.finish() % 1_000).expect("invariant: below a thousand");
+        at_least + at_least * self.spread * share / 100_000
     }
 }
 

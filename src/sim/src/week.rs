@@ -227,6 +227,7 @@ fn ground(shape: &Shape) -> Result<Ground> {
         machines: kubelet::Options {
             boot: Duration::from_secs(25),
             ready: Duration::from_secs(10),
+            spread: 50,
             heartbeat: Duration::from_mins(10),
             poll: Duration::from_secs(30),
             ..kubelet::Options::default()

@@ -20,7 +20,8 @@ const NOT_READY: &str = "node.kubernetes.io/not-ready";
 impl Pass<'_> {
     /// Registers the Node of a machine that has booted.
     pub(super) async fn join(&mut self, machine: &Machine, memory: &mut Memory) {
-        if !self.is_due(after(machine.launched_at, self.agent.options.boot)) {
+        let options = &self.agent.options;
+        if !self.is_due(after(machine.launched_at, options.on(machine, options.boot))) {
             return;
         }
         let bootstrap = match self.bootstrap(machine) {
@@ -54,7 +55,8 @@ impl Pass<'_> {
     /// Makes the `Ready` condition say what it should.
     pub(super) async fn keep_ready(&mut self, node: &Node, machine: &Machine, behaviour: Behaviour) {
         let registered = node.creation_timestamp().map_or(machine.launched_at, |t| t.0);
-        let grown = self.is_due(after(registered, self.agent.options.ready));
+        let options = &self.agent.options;
+        let grown = self.is_due(after(registered, options.on(machine, options.ready)));
         let wanted = behaviour == Behaviour::Healthy && (grown || is_ready(node));
         let says = condition(node, "Ready");
         if says == Some(if wanted { "True" } else { "False" }) {

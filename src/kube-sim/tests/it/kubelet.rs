@@ -162,6 +162,21 @@ async fn a_node_joins_after_its_boot_with_what_the_user_data_says() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn machines_that_are_launched_together_join_one_after_the_other() {
+    let world = World::new(Options { spread: 100, ..Options::default() });
+    for number in 0..40 {
+        world.launch(&format!("i-{number}"), USER_DATA);
+    }
+    let joined = || async { world.nodes().list(&ListParams::default()).await.expect("listed").items.len() };
+    seconds(29).await;
+    assert_eq!(joined().await, 0, "none earlier than without");
+    seconds(16).await;
+    assert!((10..=30).contains(&joined().await), "half of them after half of the time that is added at most");
+    seconds(16).await;
+    assert_eq!(joined().await, 40);
+}
+
+#[tokio::test(start_paused = true)]
 async fn machines_without_a_way_into_this_cluster_never_join() {
     let world = World::new(Options { cluster_name: "prod".to_owned(), ..Options::default() });
     world.launch("i-empty", "");
