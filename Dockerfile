@@ -28,7 +28,7 @@ FROM --platform=$BUILDPLATFORM ${TOOLCHAIN} AS build
 # clang, because `ring` and mimalloc have C and assembly: unlike gcc it compiles for every platform.
 RUN apk add --no-cache clang musl-dev
 ARG TARGETARCH
-# Headers of the C library differ between platforms, and mimalloc includes some.
+# Headers of the C library differ between platforms, and mimalloc includes some: another platform needs its own.
 RUN case "$TARGETARCH" in \
         amd64) machine=x86_64 ;; \
         arm64) machine=aarch64 ;; \
@@ -36,8 +36,10 @@ RUN case "$TARGETARCH" in \
     esac \
     && echo "$machine-unknown-linux-musl" > /target \
     && rustup target add "$(cat /target)" \
-    && apk add --root /headers --initdb --arch "$machine" --no-cache --no-scripts \
-        --keys-dir "/usr/share/apk/keys/$machine" --repositories-file /etc/apk/repositories musl-dev
+    && if [ "$(apk --print-arch)" != "$machine" ]; then \
+        apk add --root /headers --initdb --arch "$machine" --no-cache --no-scripts \
+            --keys-dir "/usr/share/apk/keys/$machine" --repositories-file /etc/apk/repositories musl-dev; \
+    fi
 WORKDIR /source
 COPY . .
 ARG KARPENTER_COMMIT=""
