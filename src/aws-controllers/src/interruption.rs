@@ -18,6 +18,7 @@ use karpenter_aws::notice;
 use karpenter_aws_api::id::QueueUrl;
 use karpenter_aws_api::sqs::{Message, ReceiveOptions};
 use karpenter_model::NoticeKind;
+use karpenter_model::clock::since;
 use karpenter_telemetry::observe::{self, Outcome};
 use karpenter_telemetry::progress;
 use tokio_util::sync::CancellationToken;
@@ -184,7 +185,7 @@ impl Reader {
 
     /// How long ago that was; nothing for an instant to come.
     fn age(&self, at: Timestamp) -> Duration {
-        Duration::try_from(self.context.common.now().duration_since(at)).unwrap_or_default()
+        since(at, self.context.common.now())
     }
 
     async fn handle(&self, url: &QueueUrl, message: &Message, claims: &Claims) -> Result<(), Error> {

@@ -18,6 +18,7 @@ use jiff::Timestamp;
 use karpenter_engine::backlog::Backlog;
 use karpenter_kube_harness::compute;
 use karpenter_lifecycle::pods::batch::Batcher;
+use karpenter_model::clock::since;
 use karpenter_model::{Plan, Pod, PodOutcome, Report, Snapshot, Taint};
 use karpenter_telemetry::observe::{self, Outcome};
 use tokio::sync::mpsc;
@@ -99,9 +100,7 @@ pub(crate) async fn run(
     let mut again = interval(AGAIN);
     again.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        let closes = batch.deadline().map(|deadline| {
-            Duration::try_from(deadline.duration_since(context.now())).unwrap_or(Duration::ZERO)
-        });
+        let closes = batch.deadline().map(|deadline| since(context.now(), deadline));
         tokio::select! {
             biased;
             () = shutdown.cancelled() => return,

@@ -3,10 +3,9 @@
 pub(super) mod report;
 pub(super) mod status;
 
-use std::time::Duration;
-
 use jiff::Timestamp;
 use karpenter_api::NodeClaim;
+use karpenter_model::clock::since;
 use karpenter_model::names::label;
 use karpenter_model::{Quantity, ResourceName};
 
@@ -28,9 +27,9 @@ pub(crate) fn units(quantity: Quantity) -> f64 {
     quantity.nanos() as f64 / 1e9
 }
 
-/// How long ago `since` was, in seconds, as a Prometheus sample; zero when it lies in the future.
-pub(crate) fn seconds(since: Timestamp, now: Timestamp) -> f64 {
-    Duration::try_from(now.duration_since(since)).unwrap_or_default().as_secs_f64()
+/// How long ago `start` was, in seconds, as a Prometheus sample; zero when it lies in the future.
+pub(crate) fn seconds(start: Timestamp, now: Timestamp) -> f64 {
+    since(start, now).as_secs_f64()
 }
 
 /// A resource as the label `resource_type` has it: in snake case.

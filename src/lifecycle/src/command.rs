@@ -19,13 +19,13 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use karpenter_model::ClaimName;
+use karpenter_model::clock::since;
 use karpenter_model::plan::command::{Candidate, Command};
 
 pub use leftover::{Leftover, leftover};
 use text::waiting_for_readiness;
 pub use text::{CommandId, launching, nominated, part, short, terminating, text};
 
-use crate::elapsed::since;
 use crate::step::Event;
 
 /// How soon to look again at replacements that are coming up, and to repeat deletions that failed.

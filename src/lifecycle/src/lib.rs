@@ -14,7 +14,6 @@
 pub mod buffer;
 pub mod claim;
 pub mod command;
-mod elapsed;
 #[cfg(test)]
 mod fixture;
 pub mod node;

@@ -12,6 +12,11 @@ pub trait Clock: Send + Sync + Debug {
     fn now(&self) -> Timestamp;
 }
 
+/// Time from `start` to `now`; zero when the start lies in the future, as it may by clocks of different machines.
+pub fn since(start: Timestamp, now: Timestamp) -> Duration {
+    Duration::try_from(now.duration_since(start)).unwrap_or_default()
+}
+
 /// A clock that always shows the same instant, for offline planning.
 #[derive(Debug, Clone, Copy)]
 pub struct FixedClock(pub Timestamp);

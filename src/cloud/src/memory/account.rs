@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use karpenter_model::clock::since;
 use karpenter_model::{Clock, ProviderId, Zone};
 
 use super::faults::{Call, Fault, Faults, Operation};
@@ -199,10 +200,10 @@ impl Account {
     fn view(&self, machine: &Machine, now: Timestamp) -> Instance {
         let mut instance = machine.instance.clone();
         instance.state = match machine.ending_since {
-            Some(since) if elapsed(since, now) >= self.options.shutdown => InstanceState::Terminated,
+            Some(told) if since(told, now) >= self.options.shutdown => InstanceState::Terminated,
             Some(_) => InstanceState::ShuttingDown,
             None if machine.stopped => InstanceState::Stopped,
-            None if elapsed(instance.launched_at, now) >= self.options.boot => InstanceState::Running,
+            None if since(instance.launched_at, now) >= self.options.boot => InstanceState::Running,
             None => InstanceState::Pending,
         };
         instance
@@ -216,9 +217,4 @@ impl Account {
 
 fn not_gone(instance: &Instance) -> bool {
     instance.state != InstanceState::Terminated
-}
-
-/// Time between two instants; zero when the clock stepped back.
-fn elapsed(since: Timestamp, now: Timestamp) -> Duration {
-    Duration::try_from(now.duration_since(since)).unwrap_or(Duration::ZERO)
 }

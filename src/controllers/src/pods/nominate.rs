@@ -24,6 +24,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1;
 use karpenter_kube_harness::queue::{Done, Spec};
 use karpenter_kube_harness::write;
+use karpenter_model::clock::since;
 use karpenter_model::{ClaimName, NodeName, Pod, PodKey};
 use kube::Api;
 use serde_json::json;
@@ -75,12 +76,11 @@ impl Again {
     /// Whether the node of a pod may be named again `now`, which counts as done; else how long that has to wait.
     fn may_name(&self, key: &PodKey, now: Timestamp) -> Result<(), Duration> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        let passed = |then: Timestamp| Duration::try_from(now.duration_since(then)).unwrap_or_default();
-        last.retain(|_, (then, _)| passed(*then) < FORGOTTEN);
+        last.retain(|_, (then, _)| since(*then, now) < FORGOTTEN);
         let times = match last.get(key) {
             None => 1,
             Some((then, times)) => {
-                match pause(*times).checked_sub(passed(*then)).filter(|left| !left.is_zero()) {
+                match pause(*times).checked_sub(since(*then, now)).filter(|left| !left.is_zero()) {
                     Some(left) => return Err(left),
                     None => times.saturating_add(1),
                 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use karpenter_model::clock::since;
 use karpenter_model::{Pod, PodKey, PodUid};
 
 /// The pods that have not started yet.
@@ -133,10 +134,6 @@ impl Clock {
             placed: None,
         }
     }
-}
-
-fn since(from: Timestamp, now: Timestamp) -> Duration {
-    Duration::try_from(now.duration_since(from)).unwrap_or_default()
 }
 
 #[cfg(test)]

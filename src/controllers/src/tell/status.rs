@@ -9,9 +9,9 @@ mod subject;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use karpenter_kube_harness::watch::Seen;
+use karpenter_model::clock::since;
 use karpenter_model::names::finalizer;
 use karpenter_telemetry::events::{Event, Reason, reason};
 use karpenter_telemetry::metrics::{Statuses, Watched};
@@ -89,7 +89,7 @@ pub(crate) fn tell(context: &Context, seen: &StatusSeen) {
 fn transition(context: &Context, subject: &Subject, before: Option<&State>, after: &State) {
     let was = before.map_or("Unknown", |before| before.status.as_str());
     let began = before.map_or(subject.created, |before| before.since);
-    let lasted = Duration::try_from(after.since.duration_since(began)).unwrap_or_default();
+    let lasted = since(began, after.since);
     let change = (after.kind.as_str(), was, after.status.as_str(), after.reason.as_str());
     let families = families(context);
     families.of(subject.kind).transition(&subject.further(), change, &[], lasted);
@@ -105,7 +105,7 @@ fn transition(context: &Context, subject: &Subject, before: Option<&State>, afte
 
 fn gone(context: &Context, subject: &Subject) {
     let Some(deleted) = subject.deleted else { return };
-    let after = Duration::try_from(context.now().duration_since(deleted)).unwrap_or_default();
+    let after = since(deleted, context.now());
     let families = families(context);
     families.of(subject.kind).gone(&subject.further(), after);
     if let Some(last) = subject.deprecated() {

@@ -6,7 +6,7 @@
 //! are neither served again in every simulation nor share a new node with pods that would have to move, and one
 //! of them that has no place stops nothing.
 
-use jiff::Timestamp;
+use karpenter_model::clock::since;
 use karpenter_model::{ConditionType, Node, Snapshot};
 
 use crate::place::solve::Solver;
@@ -62,13 +62,8 @@ fn is_busy(node: &Node, snapshot: &Snapshot) -> bool {
     let pool = snapshot.pools.iter().find(|candidate| Some(&candidate.name) == pool.as_ref());
     let window = pool.and_then(|pool| pool.disruption.consolidate_after);
     let Some(initialized) = claim.true_since(ConditionType::Initialized) else { return false };
-    let since = claim.last_pod_event.unwrap_or(initialized);
-    window.is_some_and(|window| elapsed(since, snapshot.now) < window)
-}
-
-/// Time from `since` to `now`; zero when `since` lies in the future.
-fn elapsed(since: Timestamp, now: Timestamp) -> std::time::Duration {
-    std::time::Duration::try_from(now.duration_since(since)).unwrap_or_default()
+    let quiet_from = claim.last_pod_event.unwrap_or(initialized);
+    window.is_some_and(|window| since(quiet_from, snapshot.now) < window)
 }
 
 #[cfg(test)]

@@ -2,9 +2,9 @@
 //! for dynamic pools; without a pool nothing is decided.
 
 use jiff::Timestamp;
+use karpenter_model::clock::since;
 use karpenter_model::{Claim, ConditionType, Pool};
 
-use crate::elapsed::since;
 use crate::step::{Change, Step, Wake};
 
 /// Sets or removes the condition, and wakes when the window ends.

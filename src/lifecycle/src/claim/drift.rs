@@ -6,13 +6,13 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use karpenter_model::clock::since;
 use karpenter_model::names::{annotation, label, reason};
 use karpenter_model::{
     Annotations, CapacityType, Claim, ConditionType, InstanceType, LabelRegistry, Pool, Requirement,
     Requirements, Undefined,
 };
 
-use crate::elapsed::since;
 use crate::step::{Change, Step, Wake};
 
 /// How often drift is looked for without an event.

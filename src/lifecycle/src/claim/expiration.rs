@@ -5,8 +5,8 @@
 
 use jiff::Timestamp;
 use karpenter_model::Claim;
+use karpenter_model::clock::since;
 
-use crate::elapsed::since;
 use crate::step::{DeletionCause, Effect, Step, Wake};
 
 /// Deletes the claim at its expiry, and asks to be woken exactly then.

@@ -10,10 +10,10 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use karpenter_model::clock::since;
 use karpenter_model::names::{annotation, finalizer, label, reason};
 use karpenter_model::{Annotations, Claim, ConditionType, NodeObject, ProviderId};
 
-use crate::elapsed::since;
 use crate::step::{About, Change, Effect, Event, Milestone, Step, Wake};
 
 /// How long to wait before asking again about a terminating machine.

@@ -13,9 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use karpenter_model::clock::since;
 use karpenter_model::{Claim, ClaimName, ConditionType, NodeObject, ProviderId, Zone};
-
-use crate::elapsed::since;
 
 /// How often to collect.
 pub const PERIOD: Duration = Duration::from_mins(2);

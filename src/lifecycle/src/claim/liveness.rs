@@ -8,10 +8,10 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use karpenter_model::clock::since;
 use karpenter_model::names::reason;
 use karpenter_model::{Claim, ConditionStatus, ConditionType};
 
-use crate::elapsed::since;
 use crate::step::{DeletionCause, Effect, Milestone, RegistrationOutcome, Step, Wake};
 
 /// How long a launch may take.

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use karpenter_model::Pod;
+use karpenter_model::clock::since;
 use karpenter_model::names::reason;
 
-use crate::elapsed::since;
 use crate::pods::protection;
 use crate::step::{About, Effect, Event, PodRef};
 

@@ -6,10 +6,10 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use karpenter_model::clock::since;
 use karpenter_model::names::{annotation, reason};
 use karpenter_model::{Annotations, Claim, ConditionStatus, NodeObject};
 
-use crate::elapsed::since;
 use crate::step::{About, DeletionCause, Effect, Event, Milestone, Step, Wake};
 
 /// How soon to look again when the breaker is open.

@@ -9,11 +9,11 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use karpenter_model::clock::since;
 use karpenter_model::names::{annotation, finalizer, label, reason};
 use karpenter_model::{Claim, ConditionStatus, ConditionType, LabelKey, NodeObject, Pod, Taint};
 
 use crate::claim::finalize::{Answer, TERMINATING_POLL};
-use crate::elapsed::since;
 use crate::node::drain;
 use crate::step::{About, Change, DeletionCause, Effect, Event, Milestone, NodePatch, Step, Wake};
 

@@ -21,10 +21,10 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use karpenter_model::clock::since;
 use karpenter_model::names;
 use karpenter_model::{ClaimName, ConditionType, Node, Pod, PodKey, PodUid, PoolName, Snapshot};
 
-use crate::elapsed::since;
 use ground::{Ground, World};
 
 /// Disagreements in a row until a workload is held.

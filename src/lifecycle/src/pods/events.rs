@@ -6,9 +6,9 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use karpenter_model::clock::since;
 use karpenter_model::{Claim, Pod};
 
-use crate::elapsed::since;
 use crate::step::{Effect, Step};
 
 /// Shortest time between two writes for one claim; below the validation delay of disruption (15 s).

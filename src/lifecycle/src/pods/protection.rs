@@ -6,10 +6,10 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use karpenter_model::clock::since;
 use karpenter_model::names::reason;
 use karpenter_model::{DoNotDisrupt, Pod};
 
-use crate::elapsed::since;
 use crate::step::{About, Event, PodRef};
 
 /// How long after its end the end of a protection is reported.

@@ -5,9 +5,8 @@
 //! replacement), or it is being deleted. Nothing is remembered between two looks.
 
 use jiff::Timestamp;
+use karpenter_model::clock::since;
 use karpenter_model::{Claim, ClaimName, ConditionType, Node, Pool, PoolName};
-
-use crate::elapsed::since;
 
 /// How often a pool is looked at without an event.
 pub const PERIOD: std::time::Duration = std::time::Duration::from_mins(1);

@@ -1,9 +1,8 @@
 //! Questions asked about pods in more than one place (spec disruption 0.5).
 
-use std::time::Duration;
-
 use jiff::{SignedDuration, Timestamp};
 
+use crate::clock::since;
 use crate::pod::{DoNotDisrupt, Pod, PodOwner, PodPhase};
 use crate::taint::Taint;
 
@@ -74,9 +73,7 @@ impl Pod {
         match &self.do_not_disrupt {
             DoNotDisrupt::No | DoNotDisrupt::Invalid(_) => false,
             DoNotDisrupt::Always => true,
-            DoNotDisrupt::For(duration) => {
-                self.started_at.is_none_or(|start| elapsed(start, now) < *duration)
-            }
+            DoNotDisrupt::For(duration) => self.started_at.is_none_or(|start| since(start, now) < *duration),
         }
     }
 
@@ -123,13 +120,10 @@ impl Pod {
     }
 }
 
-/// Time from `start` to `now`; zero when `start` lies in the future.
-fn elapsed(start: Timestamp, now: Timestamp) -> Duration {
-    Duration::try_from(now.duration_since(start)).unwrap_or(Duration::ZERO)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::id::PodKey;
     use crate::taint::Toleration;

@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use karpenter_aws_api::ec2::InstanceState;
 use karpenter_kube_sim::apiserver::object::{self, text};
 use karpenter_model::Price;
+use karpenter_model::clock::since;
 use karpenter_model::names::label;
 use serde_json::Value;
 
@@ -69,7 +70,7 @@ impl Wait {
     /// From its creation until it ran, or as long as it was seen.
     pub(crate) fn lasted(&self) -> Duration {
         let until = self.running.unwrap_or(self.ended);
-        Duration::try_from(until.duration_since(self.created)).unwrap_or_default()
+        since(self.created, until)
     }
 }
 
