@@ -21,7 +21,7 @@ mod view;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    hash::{DefaultHasher, Hash, Hasher},
+    hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -29,6 +29,7 @@ use std::{
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use karpenter_model::Clock;
+use karpenter_model::clock::since;
 use kube::{Api, Client, ResourceExt, api::DeleteParams};
 use tokio_util::sync::CancellationToken;
 
@@ -86,11 +87,14 @@ impl Default for Options {
 impl Options {
     /// What takes `at_least` so long takes this machine so long.
     fn on(&self, machine: &Machine, at_least: Duration) -> Duration {
-        let mut hasher = DefaultHasher::new();
-        machine.instance_id.hash(&mut hasher);
-        let share = u32::try_from(hasher.finish() % 1_000).expect("invariant: below a thousand");
+        let share = u32::try_from(hash(&machine.instance_id) % 1_000).expect("invariant: below a thousand");
         at_least + at_least * self.spread * share / 100_000
     }
+}
+
+/// Depends on nothing else, so that equal runs stay equal.
+fn hash(of: &impl Hash) -> u64 {
+    BuildHasherDefault::<DefaultHasher>::default().hash_one(of)
 }
 
 /// What one machine does differently.
@@ -257,7 +261,7 @@ impl Agent {
             memory.schedule.set(name, pass.next);
         }
         let due = memory.schedule.first();
-        let until = |next: Timestamp| Duration::try_from(next.duration_since(now)).unwrap_or_default();
+        let until = |next: Timestamp| since(now, next);
         due.map_or(self.options.poll, until).min(self.options.poll).max(Duration::from_millis(1))
     }
 }

@@ -1,7 +1,5 @@
 //! Running and stopping pods.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
-
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Container, Pod};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -11,7 +9,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use super::{Machine, Memory, Pass, after};
+use super::{Machine, Memory, Pass, after, hash};
 use crate::apiserver::object::rfc3339;
 
 impl Pass<'_> {
@@ -103,9 +101,7 @@ fn is_ready(container: &Container) -> bool {
 
 /// An address that only depends on the pod, so that equal runs stay equal.
 fn address(pod: &Pod) -> String {
-    let mut hasher = DefaultHasher::new();
-    pod.uid().hash(&mut hasher);
-    let [.., a, b, c] = hasher.finish().to_be_bytes();
+    let [.., a, b, c] = hash(&pod.uid()).to_be_bytes();
     format!("10.{a}.{b}.{c}")
 }
 
