@@ -150,7 +150,7 @@ async fn measure(server: &mut Server, churn: u64) -> Result<()> {
     let kubernetes = kube::Client::try_from(config.clone())?;
     let metrics = Arc::new(Metrics::new());
     let (shutdown, parts) =
-        (CancellationToken::new(), parts(&account, &metrics, &kubernetes, config, CLUSTER)?);
+        (CancellationToken::new(), parts(&account, &metrics, &kubernetes, &config, CLUSTER)?);
     // The account has its machines before their claims are there: a claim without a machine is collected.
     let alone = held().anonymous;
     let controller = tokio::spawn(karpenter_compose::run(parts, shutdown.clone()));

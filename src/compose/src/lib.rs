@@ -44,7 +44,9 @@ const FIRST_SHIFTS: Duration = Duration::from_secs(5);
 pub struct Parts {
     /// The API server.
     pub kubernetes: kube::Client,
-    /// The API server, for events and hints.
+    /// The API server, for hints.
+    pub hints: kube::Client,
+    /// The API server, for events.
     pub events: kube::Client,
     /// The API server, for renewals of the lease.
     pub leases: kube::Client,
@@ -81,7 +83,7 @@ pub async fn run(parts: Parts, shutdown: CancellationToken) -> Result<()> {
     let explanations = Explanations::default();
     let common = Context {
         client: parts.kubernetes.clone(),
-        hints: parts.events,
+        hints: parts.hints,
         provider: Arc::clone(&provider) as Arc<dyn Provider>,
         clock: Arc::clone(&parts.clock),
         settings: Arc::clone(&settings),
@@ -236,6 +238,7 @@ mod tests {
             let aws_settings = karpenter_aws::Settings::new("demo", "https://demo.invalid");
             let parts = Parts {
                 kubernetes: playground.client(),
+                hints: playground.client(),
                 events: playground.client(),
                 leases: playground.client(),
                 metrics: Arc::clone(&metrics),

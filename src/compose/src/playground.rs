@@ -124,6 +124,7 @@ impl Playground {
         };
         Ok(Parts {
             kubernetes: self.client(),
+            hints: self.client(),
             events: self.client(),
             leases: self.client(),
             metrics: Arc::new(Metrics::new()),

@@ -17,7 +17,7 @@ use crate::{Explanations, Settings, View};
 pub struct Context {
     /// The API server.
     pub client: kube::Client,
-    /// The API server, for hints: what may wait until everything else has been written, and be left out.
+    /// The API server, for hints: what waits for everything else but events, and may be left out.
     pub hints: kube::Client,
     /// The cloud.
     pub provider: Arc<dyn Provider>,

@@ -2,7 +2,8 @@
 //!
 //! The limit protects the API server from us, not us from it: it is a bucket over all requests, as in the reference
 //! (spec disruption 5.1). Renewals of the lease do not go through it, so that load cannot cost us the leadership.
-//! Events and hints go through it, but leave half of the burst to the others: a storm of them delays no launch.
+//! Hints and events go through it, but hints leave a quarter of the burst to the others and events half of it: a storm of
+//! them delays no launch, and hints, which are worth nothing when they are late, do not wait behind events.
 
 mod body;
 mod bucket;
@@ -57,24 +58,30 @@ pub struct Limits {
 
 /// Clients that keep to common limits and whose requests are counted.
 pub struct Connected {
-    /// For everything but events and hints.
+    /// For everything but hints and events.
     pub client: Client,
-    /// For events and hints, which wait for everything else.
+    /// For hints, which wait for everything else but events.
+    pub hints: Client,
+    /// For events, which wait for everything else.
     pub events: Client,
 }
 
-/// Connects so that both clients together keep to `limits`.
-pub fn connect(config: Config, limits: Limits, metrics: Arc<Metrics>) -> Result<Connected, kube::Error> {
-    let (gate, of_events) = Gate::pair(limits, metrics);
+/// Connects so that all clients together keep to `limits`.
+pub fn connect(config: &Config, limits: Limits, metrics: Arc<Metrics>) -> Result<Connected, kube::Error> {
+    let gate = Gate::new(limits, metrics);
+    let through = |rank| -> Result<Client, kube::Error> {
+        Ok(ClientBuilder::try_from(config.clone())?.with_layer(&gate.of(rank)).build())
+    };
     Ok(Connected {
-        client: ClientBuilder::try_from(config.clone())?.with_layer(&gate).build(),
-        events: ClientBuilder::try_from(config)?.with_layer(&of_events).build(),
+        client: through(Rank::First)?,
+        hints: through(Rank::Second)?,
+        events: through(Rank::Last)?,
     })
 }
 
 /// The same in front of a service that takes the place of the connection: an API server in memory, or a way to it.
 /// Must be called within a tokio runtime.
-pub fn over<S, B>(service: S, limits: Limits, metrics: Arc<Metrics>) -> Connected
+pub fn over<S, B>(service: &S, limits: Limits, metrics: Arc<Metrics>) -> Connected
 where
     S: Service<Request<Body>, Response = Response<B>> + Clone + Send + 'static,
     S::Future: Send + 'static,
@@ -82,9 +89,9 @@ where
     B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<BoxError>,
 {
-    let (gate, of_events) = Gate::pair(limits, metrics);
-    let events = ClientBuilder::new(service.clone(), "default").with_layer(&of_events).build();
-    Connected { client: ClientBuilder::new(service, "default").with_layer(&gate).build(), events }
+    let gate = Gate::new(limits, metrics);
+    let through = |rank| ClientBuilder::new(service.clone(), "default").with_layer(&gate.of(rank)).build();
+    Connected { client: through(Rank::First), hints: through(Rank::Second), events: through(Rank::Last) }
 }
 
 /// Puts the limit and the measuring in front of a service.
@@ -96,12 +103,15 @@ struct Gate {
 }
 
 impl Gate {
-    /// Gates of one bucket: for what matters, and for what may wait.
-    fn pair(limits: Limits, metrics: Arc<Metrics>) -> (Self, Self) {
+    /// For what matters.
+    fn new(limits: Limits, metrics: Arc<Metrics>) -> Self {
         let bucket = Arc::new(Mutex::new(Bucket::new(limits, Instant::now())));
-        let first = Self { bucket, rank: Rank::First, metrics };
-        let last = Self { rank: Rank::Last, ..first.clone() };
-        (first, last)
+        Self { bucket, rank: Rank::First, metrics }
+    }
+
+    /// The same bucket for requests of another rank.
+    fn of(&self, rank: Rank) -> Self {
+        Self { rank, ..self.clone() }
     }
 }
 
@@ -179,7 +189,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn requests_above_the_burst_wait_and_all_are_counted() {
         let metrics = Arc::new(Metrics::new());
-        let (gate, _) = Gate::pair(Limits { per_second: 10, burst: 3 }, Arc::clone(&metrics));
+        let gate = Gate::new(Limits { per_second: 10, burst: 3 }, Arc::clone(&metrics));
         let answer = |_: Request<Body>| async { Ok::<_, Infallible>(Response::new(())) };
         let mut service = gate.layer(tower::service_fn(answer));
         let started = Instant::now();
@@ -197,7 +207,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn events_delay_no_other_request_and_get_what_is_left() {
         let metrics = Arc::new(Metrics::new());
-        let (gate, of_events) = Gate::pair(Limits { per_second: 10, burst: 20 }, Arc::clone(&metrics));
+        let gate = Gate::new(Limits { per_second: 10, burst: 20 }, Arc::clone(&metrics));
+        let of_events = gate.of(Rank::Last);
         let answer = |_: Request<Body>| async { Ok::<_, Infallible>(Response::new(())) };
         let (mut first, mut last) =
             (gate.layer(tower::service_fn(answer)), of_events.layer(tower::service_fn(answer)));
@@ -229,7 +240,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_request_without_answer_ends_and_whoever_tries_again_is_not_stuck() {
         let metrics = Arc::new(Metrics::new());
-        let (gate, _) = Gate::pair(Limits { per_second: 0, burst: 0 }, Arc::clone(&metrics));
+        let gate = Gate::new(Limits { per_second: 0, burst: 0 }, Arc::clone(&metrics));
         let silence = |_: Request<Body>| std::future::pending::<Result<Response<()>, Infallible>>();
         let mut service = gate.layer(tower::service_fn(silence));
         let started = Instant::now();
@@ -268,7 +279,7 @@ mod tests {
             let text = Bytes::from_static(br#"{"kind": "PodList", "items": ["#);
             Ok::<_, Infallible>(Response::new(Half(Some(text))))
         };
-        let (gate, _) = Gate::pair(Limits { per_second: 0, burst: 0 }, Arc::default());
+        let gate = Gate::new(Limits { per_second: 0, burst: 0 }, Arc::default());
         let client = ClientBuilder::new(tower::service_fn(half), "default").with_layer(&gate).build();
         let started = Instant::now();
         let error = client.list_core_api_versions().await.unwrap_err();
@@ -279,7 +290,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_client_without_limit_does_not_wait() {
-        let (gate, _) = Gate::pair(Limits { per_second: 0, burst: 0 }, Arc::default());
+        let gate = Gate::new(Limits { per_second: 0, burst: 0 }, Arc::default());
         let mut service = gate
             .layer(tower::service_fn(|_: Request<Body>| async { Ok::<_, Infallible>(Response::new(())) }));
         let started = Instant::now();

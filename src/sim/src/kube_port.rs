@@ -211,7 +211,7 @@ pub(crate) fn clients(
     let port = port.clone();
     let service = tower::service_fn(move |request: Request<Body>| port.clone().request(request));
     let leases = kube::Client::new(service.clone(), "default");
-    (karpenter_kube_harness::client::over(service, limits, metrics), leases)
+    (karpenter_kube_harness::client::over(&service, limits, metrics), leases)
 }
 
 #[cfg(test)]

@@ -99,6 +99,7 @@ fn parts(world: &Arc<World>, who: &str, life: &Life) -> Result<Parts> {
     let (connected, leases) = kube_port::clients(&port, limits, Arc::clone(&metrics));
     Ok(Parts {
         kubernetes: connected.client,
+        hints: connected.hints,
         events: connected.events,
         leases,
         metrics,

@@ -81,8 +81,9 @@ async fn control(
     // Renewals of the lease do not wait behind other requests.
     let leases = kube::Client::try_from(config.clone()).context("cannot set up the Kubernetes client")?;
     let limits = Limits { per_second: settings.kube_client_qps, burst: settings.kube_client_burst };
-    let Connected { client: kubernetes, events } = client::connect(config, limits, Arc::clone(&metrics))
-        .context("cannot set up the Kubernetes client")?;
+    let Connected { client: kubernetes, hints, events } =
+        client::connect(&config, limits, Arc::clone(&metrics))
+            .context("cannot set up the Kubernetes client")?;
     let watch = Arc::new(MetricsObserver(Arc::clone(&metrics)));
     let aws = sdk::connect_watched(sdk::Config::default(), watch).await;
     let aws = aws.context("cannot set up the AWS clients")?;
@@ -92,6 +93,7 @@ async fn control(
     let namespace = settings.leader_election.namespace.clone();
     let parts = Parts {
         kubernetes,
+        hints,
         events,
         leases,
         metrics,

@@ -141,7 +141,7 @@ async fn measure(url: &str) -> Result<()> {
     let metrics = Arc::new(Metrics::new());
     let mut world = World { client, account, metrics, missed: Vec::new() };
     world.create_role().await;
-    let parts = parts(&world.account, &world.metrics, &world.client, config, "demo")?;
+    let parts = parts(&world.account, &world.metrics, &world.client, &config, "demo")?;
     let shutdown = CancellationToken::new();
     let controller = tokio::spawn(karpenter_compose::run(parts, shutdown.clone()));
     tokio::select! {

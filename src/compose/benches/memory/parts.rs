@@ -15,7 +15,7 @@ pub(crate) fn parts(
     account: &Account,
     metrics: &Arc<Metrics>,
     leases: &kube::Client,
-    config: kube::Config,
+    config: &kube::Config,
     cluster: &str,
 ) -> Result<Parts> {
     let given = [("metrics-port", "0"), ("health-probe-port", "0"), ("disable-leader-election", "true")];
@@ -25,9 +25,10 @@ pub(crate) fn parts(
     })
     .map_err(|errors| anyhow!("{errors:?}"))?;
     let limits = Limits { per_second: settings.kube_client_qps, burst: settings.kube_client_burst };
-    let client::Connected { client, events } = client::connect(config, limits, Arc::clone(metrics))?;
+    let client::Connected { client, hints, events } = client::connect(config, limits, Arc::clone(metrics))?;
     Ok(Parts {
         kubernetes: client,
+        hints,
         events,
         leases: leases.clone(),
         metrics: Arc::clone(metrics),

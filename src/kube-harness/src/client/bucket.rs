@@ -11,6 +11,8 @@ use super::Limits;
 pub(super) enum Rank {
     /// All there is.
     First,
+    /// Only while the bucket is more than a quarter full.
+    Second,
     /// Only while the bucket is more than half full.
     Last,
 }
@@ -38,6 +40,7 @@ impl Bucket {
         self.full = self.full.max(now) + self.interval;
         let ahead = match rank {
             Rank::First => self.ahead,
+            Rank::Second => self.ahead / 4 * 3,
             Rank::Last => self.ahead / 2,
         };
         let wait = self.full.saturating_duration_since(now).saturating_sub(ahead);
@@ -63,13 +66,15 @@ mod tests {
     }
 
     #[test]
-    fn the_last_wait_until_the_bucket_is_half_full_and_the_first_do_not() {
+    fn those_of_a_lower_rank_leave_a_part_of_the_bucket_to_the_others() {
         let start = Instant::now();
         let mut bucket = Bucket::new(Limits { per_second: 10, burst: 21 }, start);
         let waits: Vec<_> = (0..12).map(|_| bucket.take(start, Rank::Last)).collect();
         assert_eq!(waits.iter().position(Option::is_some), Some(10), "the eleventh of ten at once");
-        assert!((0..8).all(|_| bucket.take(start, Rank::First).is_none()));
-        assert_eq!(bucket.take(start, Rank::Last), Some(Duration::from_millis(1100)));
+        assert!((0..3).all(|_| bucket.take(start, Rank::Second).is_none()));
+        assert_eq!(bucket.take(start, Rank::Second), Some(Duration::from_millis(100)), "a quarter is left");
+        assert!((0..3).all(|_| bucket.take(start, Rank::First).is_none()));
+        assert_eq!(bucket.take(start, Rank::Last), Some(Duration::from_secs(1)));
     }
 
     #[test]
