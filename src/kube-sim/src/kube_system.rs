@@ -96,13 +96,14 @@ pub async fn run(server: &ApiServer, options: Options, shutdown: CancellationTok
 fn all(options: &Options) -> Vec<Box<dyn StandIn>> {
     vec![
         Box::new(service_account::ServiceAccounts),
-        Box::new(node_lifecycle::NodeLifecycle::new(options.heartbeat_grace)),
         Box::new(taint_eviction::TaintEviction::default()),
         Box::new(deployment::Deployments),
         Box::new(replicaset::ReplicaSets),
         Box::new(daemonset::DaemonSets),
         Box::new(scheduler::Scheduler::default()),
         Box::new(disruption::Disruption::default()),
+        // After the scheduler, which a node's last taint leaves a moment after it has become ready, as over a watch.
+        Box::new(node_lifecycle::NodeLifecycle::new(options.heartbeat_grace)),
     ]
 }
 
