@@ -141,11 +141,11 @@ impl<O: Shown> Cluster<O> {
     }
 
     /// A pod that was promised a place on a claim whose Node has registered and stays, and the Node.
-    pub fn expected_on(&self, pod: &PodKey) -> Option<(Arc<Pod>, NodeName)> {
+    pub fn expected_on(&self, pod: &PodKey) -> Option<(Arc<Pod>, Arc<NodeObject>)> {
         let claim = self.facts.claims.model(self.own.promises.claim_of(pod)?)?;
         let takes_pods = claim.deletion.is_none() && claim.is_true(ConditionType::Registered);
-        let node = claim.node_name.clone().filter(|_| takes_pods)?;
-        Some((Arc::clone(self.facts.pods.model(pod)?), node))
+        let node = claim.node_name.as_ref().filter(|_| takes_pods)?;
+        Some((Arc::clone(self.facts.pods.model(pod)?), Arc::clone(self.facts.nodes.model(node)?)))
     }
 
     /// The pods that were promised a place on this claim, as they are now.

@@ -171,13 +171,8 @@ fn spawn_controllers(
     spawn_for_nodes(tasks, context, &evictions, shutdown);
     spawn_for_pools(tasks, context, shutdown);
     if context.settings.nominated_node_name {
-        tasks.spawn(start(nominate::Again::default(), context, shutdown, |queue| {
-            subscribers.pods(move |seen| {
-                if nominate::is_taken_away(seen) {
-                    queue.add(seen.pod().key.clone());
-                }
-            });
-        }));
+        let again = nominate::Again::default();
+        tasks.spawn(start(again.clone(), context, shutdown, |queue| again.follow(context, queue)));
     }
 
     if context.settings.cluster_state_observability {

@@ -6,31 +6,35 @@
 //! say where they expect a pod.
 //!
 //! The scheduler (1.35) takes the name away whenever it tries a pod that fits nowhere yet and can preempt no pod, and it tries
-//! all pods that wait when some node becomes ready. So a node is named when it registers, and again when the name was taken
-//! away; writing the name makes it try nothing. Taking it away does: the scheduler then tries the pods again that are no more
-//! important, as if this one had been deleted, and takes their names away in turn. Two pods whose names come back at once keep
-//! it so busy until their node is ready, with a hundred writes a second. Therefore a name comes back at once
-//! a few times, and then after a [`PAUSE`] that grows until no name is left that could be taken away.
+//! all pods that wait when some node becomes ready. So a node is named when it registers, which is enough for a node that
+//! comes alone, and again when it becomes ready, before its last taints go and the scheduler may use it: a name that is
+//! taken away earlier is of no use, and writing it again has a price. Taking it away makes the scheduler try the pods again
+//! that are no more important, as if this one had been deleted, and take their names away in turn. Two pods whose names came
+//! back at once would keep it so busy until their node is ready, with a hundred writes a second.
+//!
+//! A node that is ready may still have taints that only its agents take off. Until they do, a name that was taken away comes
+//! back at once a few times, and then after a [`PAUSE`] that grows until no name is left that could be taken away.
 //!
 //! A hint, never a condition: what cannot be written in time is left out, and the node takes pods as it would have.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1;
-use karpenter_kube_harness::queue::{Done, Spec};
+use karpenter_kube_harness::queue::{Done, Queue, Spec};
 use karpenter_kube_harness::write;
 use karpenter_model::clock::since;
+use karpenter_model::names::condition;
 use karpenter_model::{ClaimName, NodeName, Pod, PodKey};
 use kube::Api;
 use serde_json::json;
 
 use crate::reconciler::Reconciler;
-use crate::view::PodSeen;
+use crate::view::{Conditioned, PodSeen, StatusSeen};
 use crate::{Context, Error, Settings};
 
 /// How long a node that is ready for pods may wait for this.
@@ -64,18 +68,38 @@ pub(crate) async fn pods_of(context: &Context, claim: &str, node: &NodeName) {
     }
 }
 
-/// Names the node again when the scheduler has taken the name away: it does whenever it tries a pod and finds no place
-/// for it, and tries all that wait when some other node takes pods.
-#[derive(Default)]
+/// Names the node again when it is ready and the scheduler has taken the name away.
+#[derive(Clone, Default)]
 pub(crate) struct Again {
-    /// When a node was named again for each pod, and how many times in a row.
-    last: Mutex<BTreeMap<PodKey, (Timestamp, u32)>>,
+    last: Arc<Mutex<Last>>,
 }
 
+/// When a node was named again for each pod, and how many times in a row.
+type Last = BTreeMap<PodKey, (Timestamp, u32)>;
+
 impl Again {
+    /// Looks at pods whose name was taken away, and at those of a Node that comes closer to taking pods.
+    pub(crate) fn follow(&self, context: &Context, queue: Queue<PodKey>) {
+        let subscribers = context.view.subscribers();
+        let taken_away = queue.clone();
+        subscribers.pods(move |seen| {
+            if is_taken_away(seen) {
+                taken_away.add(seen.pod().key.clone());
+            }
+        });
+        let (again, known) = (self.clone(), context.clone());
+        subscribers.statuses(move |seen| {
+            let id = came_closer(seen).and_then(|node| node.spec.as_ref()?.provider_id.as_deref());
+            for pod in id.map(|id| promised_on(&known, id)).into_iter().flatten() {
+                again.last().remove(&pod.key);
+                queue.add(pod.key.clone());
+            }
+        });
+    }
+
     /// Whether the node of a pod may be named again `now`, which counts as done; else how long that has to wait.
     fn may_name(&self, key: &PodKey, now: Timestamp) -> Result<(), Duration> {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.last();
         last.retain(|_, (then, _)| since(*then, now) < FORGOTTEN);
         let times = match last.get(key) {
             None => 1,
@@ -88,6 +112,10 @@ impl Again {
         };
         last.insert(key.clone(), (now, times));
         Ok(())
+    }
+
+    fn last(&self) -> MutexGuard<'_, Last> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -110,20 +138,47 @@ impl Reconciler for Again {
         let Some((pod, node)) = context.view.with_cluster(|cluster| cluster.expected_on(key)) else {
             return Ok(Done::idle());
         };
-        if pod.node_name.is_none() && pod.nominated_node.as_ref() != Some(&node) {
+        let is_waiting = pod.node_name.is_none() && pod.nominated_node.as_ref() != Some(&node.name);
+        if is_waiting && node.is_ready() {
             if let Err(pause) = self.may_name(key, context.clock.now()) {
                 return Ok(Done::idle().after(pause));
             }
-            name(context, pod, &node).await;
+            name(context, pod, &node.name).await;
         }
         Ok(Done::idle())
     }
 }
 
 /// Whether the scheduler has taken a name away.
-pub(crate) fn is_taken_away(seen: &PodSeen) -> bool {
+fn is_taken_away(seen: &PodSeen) -> bool {
     matches!(seen, PodSeen::Updated { old, new }
         if new.node_name.is_none() && new.nominated_node.is_none() && old.nominated_node.is_some())
+}
+
+/// The Node that a change brought closer to taking pods: it has become ready, or has lost a taint since.
+fn came_closer(seen: &StatusSeen) -> Option<&v1::Node> {
+    let StatusSeen::Changed { old: Conditioned::Node(old), new: Conditioned::Node(new) } = seen else {
+        return None;
+    };
+    let closer = is_ready(new) && (!is_ready(old) || taints(new) < taints(old));
+    closer.then_some(new)
+}
+
+fn is_ready(node: &v1::Node) -> bool {
+    let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.into_iter().any(|one| one.type_ == condition::READY && one.status == "True")
+}
+
+fn taints(node: &v1::Node) -> usize {
+    node.spec.as_ref().and_then(|spec| spec.taints.as_ref()).map_or(0, Vec::len)
+}
+
+/// The pods that were promised a place on the machine with this id.
+fn promised_on(context: &Context, id: &str) -> Vec<Arc<Pod>> {
+    context.view.with_cluster(|cluster| {
+        let claims = cluster.claims_of(&id.into()).map(|claim| claim.model.name.clone()).collect::<Vec<_>>();
+        claims.iter().flat_map(|claim| cluster.promised(claim)).collect()
+    })
 }
 
 /// Names `node` in the status of one pod; whether it makes sense to go on with others.

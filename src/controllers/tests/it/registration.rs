@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use karpenter_api::NodeClaim;
 use karpenter_cloud::{Error, HookState, Kind, RegistrationHook};
 use karpenter_kube_sim::kubelet::Behaviour;
 use kube::ResourceExt;
 use kube::api::{Api, Patch, PatchParams};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::world::{World, condition, is_running};
 
@@ -82,33 +83,70 @@ async fn the_scheduler_is_told_who_a_machine_was_launched_for() {
     assert!(machines_for_small_and_large_pods(false).await > 2, "small pods take the room of the large ones");
 }
 
-/// A scheduler that tries a pod again and again, as the real one does when it takes the names of several pods away in turn.
-#[tokio::test(start_paused = true)]
-async fn a_node_is_named_again_ever_more_slowly_while_its_name_is_taken_away() {
+/// A world with one pod, and a pool of machines with this template.
+async fn one_pod(template: &Value) -> World {
     let world = World::new().await;
-    world.pool("default", &json!({}));
+    world.pool("default", &json!({"template": template}));
     world.pod("web", "1");
-    world.agent.behave_all(Behaviour::NotReady);
-    let process = world.start();
-    let is_named = || {
-        let name = |pod: &Pod| pod.status.as_ref()?.nominated_node_name.clone();
-        world.pods().iter().any(|pod| name(pod).is_some())
-    };
-    world.until("a node is named", 5 * MINUTE, || async { is_named() }).await;
+    world
+}
+
+fn is_named(world: &World) -> bool {
+    let name = |pod: &Pod| pod.status.as_ref()?.nominated_node_name.clone();
+    world.pods().iter().any(|pod| name(pod).is_some())
+}
+
+fn is_waiting(pod: &Pod) -> bool {
+    pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_none())
+}
+
+/// Takes the name away whenever there is one, for 20 s, as the scheduler does; returns how many times.
+async fn take_names_away(world: &World) -> usize {
     let pods: Api<Pod> = Api::namespaced(world.client.clone(), "default");
     let none = Patch::Merge(json!({"status": {"nominatedNodeName": null}}));
     let mut taken_away = 0;
     for _ in 0..2_000 {
-        if is_named() {
+        if is_named(world) {
             pods.patch_status("web", &PatchParams::default(), &none).await.unwrap();
             taken_away += 1;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    // When it registered, four times at once, and 1, 3, 7 and 15 s later; the scheduler of the world may have taken it away
-    // before.
-    assert!((6..=9).contains(&taken_away), "{taken_away} times in 20 s");
+    taken_away
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_that_was_taken_away_comes_back_when_the_node_is_ready_and_not_before() {
+    let world = one_pod(&json!({})).await;
+    world.agent.behave_all(Behaviour::NotReady);
+    let process = world.start();
+    let is_registered =
+        |claims: &[NodeClaim]| claims.iter().any(|one| condition(one, "Registered") == "True");
+    world.until("the node has registered", 5 * MINUTE, || async { is_registered(&world.claims()) }).await;
+    assert!(take_names_away(&world).await <= 1, "nothing but the name of the registration");
     world.agent.behave_all(Behaviour::Healthy);
+    while !is_named(&world) {
+        assert!(world.pods().iter().all(is_waiting), "the scheduler could use the node before it was named");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
     world.all_running().await;
+    process.stop().await;
+}
+
+/// A scheduler that tries a pod again and again, as the real one does when it takes the names of several pods away in turn.
+#[tokio::test(start_paused = true)]
+async fn a_ready_node_is_named_again_ever_more_slowly_while_its_name_is_taken_away() {
+    let taint = json!([{"key": "agent/not-ready", "effect": "NoSchedule"}]);
+    let world = one_pod(&json!({"spec": {"startupTaints": taint}})).await;
+    let process = world.start();
+    let is_ready = |node: &Node| {
+        let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+        conditions.into_iter().any(|one| one.type_ == "Ready" && one.status == "True")
+    };
+    world.until("the node is ready", 5 * MINUTE, || async { world.nodes().iter().any(is_ready) }).await;
+    let taken_away = take_names_away(&world).await;
+    // When it became ready and when it lost the taint of nodes that are not, each time four times at once, and 1, 3, 7 and
+    // 15 s later; the scheduler of the world may have taken it away before.
+    assert!((5..=12).contains(&taken_away), "{taken_away} times in 20 s");
     process.stop().await;
 }

@@ -5,7 +5,7 @@ use karpenter_sim::{Shape, week};
 
 /// What the hours may cost, in hundredths of the bound. The bound knows no time until a machine has come up, and none until
 /// one that is too large is replaced.
-const AT_MOST: i64 = 150;
+const AT_MOST: i64 = 120;
 
 #[test]
 fn a_morning_breaks_no_rule_and_costs_little_more_than_it_must() {
