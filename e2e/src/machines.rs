@@ -45,6 +45,8 @@ pub struct Pace {
     pub boot: Duration,
     /// From its registration until the Node is ready.
     pub ready: Duration,
+    /// How much longer the last two may take, in percent, each machine a time of its own.
+    pub spread: u32,
     /// From the binding of a pod until it runs.
     pub pod_start: Duration,
 }
@@ -55,6 +57,7 @@ impl Pace {
         pending: Duration::from_secs(2),
         boot: Duration::from_secs(1),
         ready: Duration::from_secs(1),
+        spread: 0,
         pod_start: Duration::from_millis(500),
     };
 }
@@ -71,6 +74,7 @@ pub fn play(
         cluster_name: cluster.to_owned(),
         boot: pace.boot,
         ready: pace.ready,
+        spread: pace.spread,
         pod_start: pace.pod_start,
         // Each look is a description of every instance, which an emulated account renders slowly.
         poll: Duration::from_secs(1),

@@ -65,7 +65,13 @@ pub async fn play(
 async fn on_real_parts(scenario: &Scenario, options: Options) -> Result<Outcome> {
     let site = Site { cluster: scenario.cluster(), region: scenario.region() };
     let pod_start = karpenter_kube_sim::kubelet::Options::default().pod_start;
-    let pace = Pace { pending: pace::PENDING, boot: pace::BOOT, ready: pace::READY, pod_start };
+    let pace = Pace {
+        pending: pace::PENDING,
+        boot: pace::BOOT,
+        ready: pace::READY,
+        spread: pace::SPREAD,
+        pod_start,
+    };
     let mut world = World::start(Options { pace, site, ..options }).await?;
     let outcome = in_world(scenario, &mut world).await;
     let failed = match &outcome {

@@ -9,3 +9,6 @@ pub const PENDING: Duration = Duration::from_secs(8);
 pub const BOOT: Duration = Duration::from_secs(25);
 /// From its registration until the Node is ready.
 pub const READY: Duration = Duration::from_secs(10);
+/// How much longer the last two may take, in percent: machines that are launched together are never ready together, and where
+/// they are the scheduler meets them all in one pass.
+pub const SPREAD: u32 = 20;

@@ -114,6 +114,7 @@ fn ground(scenario: &Scenario) -> Ground {
         machines: kubelet::Options {
             boot: pace::BOOT,
             ready: pace::READY,
+            spread: pace::SPREAD,
             // Heartbeats are most of what there is to compute.
             heartbeat: Duration::from_secs(40),
             poll: Duration::from_secs(10),
