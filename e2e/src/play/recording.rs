@@ -1,7 +1,8 @@
 //! Shows the real API server to the recorder of scenarios: every state of pods, events and claims as a watch brings it, and
 //! the nodes and pods that are there when a picture is taken.
 //!
-//! What was there before the watches began belongs to the cluster and does not count; nor do the controller's own pods.
+//! What was there before the watches began belongs to the cluster and does not count, nor do further pods of the same
+//! owners, as those of its daemon sets on new nodes; nor do the controller's own pods.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -42,7 +43,7 @@ pub(super) struct Watches {
 struct Seen {
     recorder: Recorder,
     began: Instant,
-    /// Uids of what was there before.
+    /// Uids of what was there before, and of what owns it.
     before: BTreeSet<String>,
     /// By kind and uid.
     objects: BTreeMap<&'static str, BTreeMap<String, Value>>,
@@ -67,6 +68,7 @@ impl Watches {
             let first = first.ok().flatten().with_context(|| format!("list {plural} with a watch"))?;
             let mut locked = lock(&seen);
             locked.before.extend(first.keys().cloned());
+            locked.before.extend(first.values().flat_map(owners).map(str::to_owned));
             locked.objects.insert(kind, first);
             drop(locked);
             tasks.spawn(follow(kind, changes, Arc::clone(&seen)));
@@ -91,8 +93,8 @@ impl Watches {
         let mut seen = lock(&self.seen);
         let Seen { recorder, began, before, objects } = &mut *seen;
         let of = |kind: &str| objects.get(kind).into_iter().flat_map(BTreeMap::iter);
-        let pods = of("Pod").filter(|(uid, pod)| !before.contains(*uid) && !is_controllers(pod));
-        let (nodes, pods) = (of("Node").map(|(_, node)| node), pods.map(|(_, pod)| pod));
+        let pods = of("Pod").map(|(_, pod)| pod).filter(|pod| !is_from(before, pod) && !is_controllers(pod));
+        let nodes = of("Node").map(|(_, node)| node);
         recorder.picture(began.elapsed(), nodes, pods, instances);
     }
 
@@ -108,7 +110,7 @@ impl Seen {
     /// One state of an object, the last one if it is `gone`.
     fn show(&mut self, kind: &'static str, object: Value, gone: bool) {
         let uid = object::uid(&object).to_owned();
-        if !self.before.contains(&uid) {
+        if !is_from(&self.before, &object) {
             let at = self.began.elapsed();
             match kind {
                 "Pod" if !is_controllers(&object) => self.recorder.pod(Timestamp::now(), &object, gone),
@@ -175,6 +177,15 @@ fn value(object: DynamicObject) -> Value {
     serde_json::to_value(object).unwrap_or_default()
 }
 
+/// Whether an object is one of these, or belongs to one.
+fn is_from(uids: &BTreeSet<String>, of: &Value) -> bool {
+    uids.contains(object::uid(of)) || owners(of).any(|owner| uids.contains(owner))
+}
+
+fn owners(of: &Value) -> impl Iterator<Item = &str> {
+    object::list(of, "/metadata/ownerReferences").iter().map(|owner| object::text(owner, "/uid"))
+}
+
 /// Whether a pod is one of the controller's, as the chart names them.
 fn is_controllers(pod: &Value) -> bool {
     object::namespace(pod) == NAMESPACE && object::label(pod, "app.kubernetes.io/name") == Some("karpenter")
@@ -223,18 +234,26 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn pods_count_but_for_those_that_were_there_and_the_controllers_own() {
+    async fn pods_count_but_for_those_of_the_cluster_and_the_controllers_own() {
         let clock = Arc::new(VirtualClock::starting_at(Timestamp::now()));
         let server = ApiServer::with_options(Options::new(clock));
         for definition in karpenter_api::crd_values() {
             server.load(&definition).unwrap();
         }
+        let of_daemon_set = |name: &str| {
+            let mut pod = pod(name, "kube-system", "proxy");
+            let owner = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "proxy", "uid": "d"});
+            pod["metadata"]["ownerReferences"] = json!([owner]);
+            pod
+        };
         server.load(&pod("old", "default", "web")).unwrap();
+        server.load(&of_daemon_set("proxy-1")).unwrap();
         let watches = Watches::begin(&server.client()).await.unwrap();
         watches.start();
         server.load(&pod("new", "default", "web")).unwrap();
         server.load(&pod("karpenter-0", NAMESPACE, "karpenter")).unwrap();
-        known(&watches, 3).await;
+        server.load(&of_daemon_set("proxy-2")).unwrap();
+        known(&watches, 5).await;
         watches.picture(vec![
             (InstanceState::Running, Price::from_nanos(30_000_000)),
             (InstanceState::ShuttingDown, Price::from_nanos(90_000_000)),
