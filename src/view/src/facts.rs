@@ -230,7 +230,8 @@ fn waits_for(object: &Pod) -> String {
         return format!("scheduling gates: {}", gates.join(", "));
     }
     if let Some(node) = status.and_then(|status| status.nominated_node_name.as_deref()) {
-        return format!("preemption on node `{node}`");
+        // By the scheduler, which preempts others there, or by us, who launched the node for it.
+        return format!("its place on node `{node}`");
     }
     let conditions = status.into_iter().flat_map(|status| status.conditions.iter().flatten());
     let mut scheduled = conditions.filter(|condition| condition.type_ == condition::POD_SCHEDULED);

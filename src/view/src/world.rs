@@ -211,7 +211,7 @@ mod tests {
             (json!({}), json!({}), "the scheduler, which has not tried it"),
             (json!({}), refused.clone(), "0/3 nodes are available: 3 Insufficient cpu."),
             (json!({"schedulingGates": [{"name": "quota"}]}), json!({}), "scheduling gates: quota"),
-            (json!({}), json!({"nominatedNodeName": "n"}), "preemption on node `n`"),
+            (json!({}), json!({"nominatedNodeName": "n"}), "its place on node `n`"),
         ];
         for (spec, status, expected) in table {
             let mut object = pod("a", &spec);
