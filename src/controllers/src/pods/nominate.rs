@@ -30,6 +30,7 @@ use karpenter_kube_harness::write;
 use karpenter_model::clock::since;
 use karpenter_model::names::condition;
 use karpenter_model::{ClaimName, NodeName, Pod, PodKey};
+use karpenter_telemetry::observe::Chain;
 use kube::Api;
 use serde_json::json;
 
@@ -195,7 +196,7 @@ async fn name(context: &Context, pod: Arc<Pod>, node: &NodeName) -> bool {
             static TOLD: Once = Once::new();
             TOLD.call_once(|| {
                 tracing::warn!(
-                    %error,
+                    error = %Chain(&error),
                     "cannot tell the scheduler which pods a node was launched for, so it may arrange them in a way that \
                      needs more nodes; let the role `patch` `pods/status`, or switch this off with \
                      --nominated-node-name=false"
@@ -204,6 +205,7 @@ async fn name(context: &Context, pod: Arc<Pod>, node: &NodeName) -> bool {
             false
         }
         Err(error) => {
+            let error = Chain(&error);
             tracing::debug!(pod = %pod.key, node = %node, %error, "cannot tell the scheduler the node of a pod");
             true
         }
