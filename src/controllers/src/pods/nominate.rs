@@ -185,7 +185,8 @@ fn promised_on(context: &Context, id: &str) -> Vec<Arc<Pod>> {
 /// Names `node` in the status of one pod; whether it makes sense to go on with others.
 async fn name(context: &Context, pod: Arc<Pod>, node: &NodeName) -> bool {
     let pods: Api<v1::Pod> = Api::namespaced(context.hints.clone(), pod.key.namespace.as_str());
-    // The uid: a pod that was made again under the same name was not planned for.
+    // The uid: a pod that was made again under the same name was not planned for. The API server refuses that with 422, and the
+    // name of a node for a pod that has been bound meanwhile.
     let change = json!({
         "metadata": {"uid": pod.uid.as_str()},
         "status": {"nominatedNodeName": node.as_str()},
