@@ -2,8 +2,11 @@
 
 import base64
 import json
+import threading
 
+from emulator.patches import queues
 from emulator.patches.queues import Pending
+from moto.sqs.models import Message, Queue
 
 from .kit import (
     CLUSTER,
@@ -215,3 +218,37 @@ def test_pending_messages_may_change_while_they_are_gone_over() -> None:
         pending.remove(message)
         pending.remove(message)
     assert not pending
+
+
+def test_a_message_that_arrives_during_deletions_stays() -> None:
+    if in_localstack():
+        raise Skip("the patch is of moto's SQS, and LocalStack has its own")
+    queues.apply()
+    queue = Queue("self-test", REGION, "000000000000")
+    meanwhile: list[threading.Thread] = []
+
+    def another(number: int) -> None:
+        queue.delete_message(f"{number}")
+        queue.add_message(Message("arrived", f"arrived {number}"))
+
+    class First(Message):
+        """Whenever its deletion looks at it, another message is deleted and one arrives."""
+
+        def had_receipt_handle(self, receipt_handle: str) -> bool:
+            if ours := receipt_handle == "first":
+                thread = threading.Thread(target=another, args=(len(meanwhile),))
+                meanwhile.append(thread)
+                thread.start()
+                thread.join(0.1)  # done by then, unless it waits for the deletion of this one
+            return ours
+
+    queue.add_message(First("first", "first"))
+    for number in range(3):
+        message = Message(f"{number}", f"{number}")
+        message.receipt_handle = f"{number}"
+        queue.add_message(message)
+    queue.delete_message("first")
+    for thread in meanwhile:
+        thread.join()
+    left = {f"{number}" for number in range(len(meanwhile), 3)}
+    assert {message.body for message in queue.messages} == left | {f"arrived {n}" for n in range(len(meanwhile))}
