@@ -68,7 +68,7 @@ impl Watches {
             let first = first.ok().flatten().with_context(|| format!("list {plural} with a watch"))?;
             let mut locked = lock(&seen);
             locked.before.extend(first.keys().cloned());
-            locked.before.extend(first.values().flat_map(owners).map(str::to_owned));
+            locked.before.extend(first.values().flat_map(object::owner_uids).map(str::to_owned));
             locked.objects.insert(kind, first);
             drop(locked);
             tasks.spawn(follow(kind, changes, Arc::clone(&seen)));
@@ -179,11 +179,7 @@ fn value(object: DynamicObject) -> Value {
 
 /// Whether an object is one of these, or belongs to one.
 fn is_from(uids: &BTreeSet<String>, of: &Value) -> bool {
-    uids.contains(object::uid(of)) || owners(of).any(|owner| uids.contains(owner))
-}
-
-fn owners(of: &Value) -> impl Iterator<Item = &str> {
-    object::list(of, "/metadata/ownerReferences").iter().map(|owner| object::text(owner, "/uid"))
+    uids.contains(object::uid(of)) || object::owner_uids(of).any(|owner| uids.contains(owner))
 }
 
 /// Whether a pod is one of the controller's, as the chart names them.

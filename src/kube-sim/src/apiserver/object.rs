@@ -91,7 +91,7 @@ pub fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a str> {
 }
 
 /// `metadata.uid` of the owners.
-pub(crate) fn owner_uids(object: &Value) -> impl Iterator<Item = &str> {
+pub fn owner_uids(object: &Value) -> impl Iterator<Item = &str> {
     list(object, "/metadata/ownerReferences").iter().map(|owner| text(owner, "/uid"))
 }
 
