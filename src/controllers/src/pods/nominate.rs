@@ -58,11 +58,8 @@ pub(crate) async fn pods_of(context: &Context, claim: &str, node: &NodeName) {
     }
     let claim = ClaimName::from(claim);
     let promised = context.view.with_cluster(|cluster| cluster.promised(&claim));
-    // Another name is that of an earlier place, which the pod is no longer planned for.
-    let waiting = promised
-        .into_iter()
-        .filter(|pod| pod.node_name.is_none() && pod.nominated_node.as_ref() != Some(node));
-    let writes: Vec<_> = waiting.map(|pod| name(context, pod, node)).collect();
+    let unnamed = promised.into_iter().filter(|pod| is_unnamed(pod, node));
+    let writes: Vec<_> = unnamed.map(|pod| name(context, pod, node)).collect();
     let all = stream::iter(writes).buffer_unordered(WRITES).take_while(|go_on| std::future::ready(*go_on));
     if tokio::time::timeout(WITHIN, all.for_each(|_| std::future::ready(()))).await.is_err() {
         tracing::debug!(node = %node, "not every pod of the node could be named its node in time");
@@ -139,8 +136,7 @@ impl Reconciler for Again {
         let Some((pod, node)) = context.view.with_cluster(|cluster| cluster.expected_on(key)) else {
             return Ok(Done::idle());
         };
-        let is_waiting = pod.node_name.is_none() && pod.nominated_node.as_ref() != Some(&node.name);
-        if is_waiting && node.is_ready() {
+        if node.is_ready() && is_unnamed(&pod, &node.name) {
             if let Err(pause) = self.may_name(key, context.clock.now()) {
                 return Ok(Done::idle().after(pause));
             }
@@ -148,6 +144,12 @@ impl Reconciler for Again {
         }
         Ok(Done::idle())
     }
+}
+
+/// Whether a pod has no node yet, and does not name this one. Another name is that of an earlier place, which the pod is no
+/// longer planned for.
+fn is_unnamed(pod: &Pod, node: &NodeName) -> bool {
+    pod.node_name.is_none() && pod.nominated_node.as_ref() != Some(node)
 }
 
 /// Whether the scheduler has taken a name away.
@@ -177,8 +179,7 @@ fn taints(node: &v1::Node) -> usize {
 /// The pods that were promised a place on the machine with this id.
 fn promised_on(context: &Context, id: &str) -> Vec<Arc<Pod>> {
     context.view.with_cluster(|cluster| {
-        let claims = cluster.claims_of(&id.into()).map(|claim| claim.model.name.clone()).collect::<Vec<_>>();
-        claims.iter().flat_map(|claim| cluster.promised(claim)).collect()
+        cluster.claims_of(&id.into()).flat_map(|claim| cluster.promised(&claim.model.name)).collect()
     })
 }
 
