@@ -19,6 +19,8 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
+use crate::error::ApiFailure;
+
 pub use record::Holder;
 
 /// How long the leader may take to act on a stop before the lease is given back under it.
@@ -171,7 +173,7 @@ impl Election {
 
     /// One try to take or renew the lease; false when another replica holds it. A lease that is ours is
     /// renewed as it was left; only if it is not like that any more it is read first.
-    async fn try_hold(&mut self) -> Result<bool, kube::Error> {
+    async fn try_hold(&mut self) -> Result<bool, ApiFailure> {
         if let Some((ours, _)) = self.seen.clone().filter(|(seen, _)| self.is_ours(seen)) {
             let lease = record::held(ours, &self.candidate, self.clock.now());
             match self.leases.replace(&self.candidate.name, &PostParams::default(), &lease).await {
@@ -200,14 +202,14 @@ impl Election {
     }
 
     /// That another client was quicker is not an error.
-    fn taken(&mut self, written: Result<Lease, kube::Error>) -> Result<bool, kube::Error> {
+    fn taken(&mut self, written: Result<Lease, kube::Error>) -> Result<bool, ApiFailure> {
         match written {
             Ok(lease) => {
                 self.observe(&lease);
                 Ok(true)
             }
             Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
-            Err(error) => Err(error),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -242,7 +244,7 @@ impl Election {
                 let lease = record::released(present, self.clock.now());
                 self.leases.replace(&self.candidate.name, &PostParams::default(), &lease).await?;
             }
-            Ok::<_, kube::Error>(())
+            Ok::<_, ApiFailure>(())
         };
         match timeout(self.candidate.retry, released).await {
             Ok(Ok(())) => tracing::info!(lease = self.candidate.name, "released lease"),

@@ -141,18 +141,23 @@ impl Drop for Report<'_> {
     }
 }
 
-/// An error followed by its causes, each after a colon: errors do not repeat their source in `Display`.
+/// An error followed by its causes, each after a colon. Our errors do not repeat their source in `Display`; those of
+/// libraries often do, and a cause that has been told is left out.
 pub struct Chain<'a>(pub &'a (dyn Error + 'static));
 
 impl fmt::Display for Chain<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0)?;
-        let mut cause = self.0.source();
-        while let Some(error) = cause {
-            write!(f, ": {error}")?;
-            cause = error.source();
+        let mut text = self.0.to_string();
+        let mut next = self.0.source();
+        while let Some(error) = next {
+            let cause = error.to_string();
+            if !text.contains(&cause) {
+                text.push_str(": ");
+                text.push_str(&cause);
+            }
+            next = error.source();
         }
-        Ok(())
+        f.write_str(&text)
     }
 }
 
@@ -171,6 +176,10 @@ mod tests {
     #[derive(Debug, thiserror::Error)]
     #[error("cannot patch NodeClaim `a`")]
     struct Outer(#[source] std::fmt::Error);
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("client error: {0}")]
+    struct Repeats(#[source] Outer);
 
     fn count(metrics: &Metrics, result: &str) -> u64 {
         metrics.runtime.reconcile_total.value(["test", result])
@@ -213,5 +222,7 @@ mod tests {
     fn causes_are_printed_once_each() {
         let text = Chain(&Outer(std::fmt::Error)).to_string();
         assert_eq!(text, format!("cannot patch NodeClaim `a`: {}", std::fmt::Error));
+        let repeated = Chain(&Repeats(Outer(std::fmt::Error))).to_string();
+        assert_eq!(repeated, format!("client error: {text}"));
     }
 }

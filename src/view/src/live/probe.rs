@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
+use karpenter_kube_harness::ApiFailure;
 use karpenter_model::Clock;
 use kube::Client;
 use tokio::time::{Duration, sleep, timeout};
@@ -43,7 +44,7 @@ impl Probe {
                 ),
                 // An answer is an answer: who may not read the version may well read Nodes.
                 Ok(Err(kube::Error::Api(status))) if status.code < 500 => None,
-                Ok(Err(error)) => Some(chain(&error)),
+                Ok(Err(error)) => Some(ApiFailure::from(error).to_string()),
                 Err(_elapsed) => Some(format!("no answer for {} s", WITHIN.as_secs())),
             };
             if self.note(away) {
@@ -70,20 +71,4 @@ impl Probe {
         let why = state.away.clone()?;
         Some(Trouble::Away { since: state.answered.unwrap_or_else(|| self.clock.now()), why })
     }
-}
-
-/// An error and its causes in one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        // Many errors repeat their cause.
-        if !text.contains(&more) {
-            text.push_str(": ");
-            text.push_str(&more);
-        }
-        cause = error.source();
-    }
-    text
 }
