@@ -64,6 +64,7 @@ impl Surplus {
         {
             return;
         }
+        self.forget_arrived(scene);
         self.coming.insert(key, now);
         // Pods are looked at where something has changed: one that had no node at the last look has none now.
         self.homeless_need(now);
@@ -78,6 +79,20 @@ impl Surplus {
     /// Pods that have no node need one now.
     fn homeless_need(&mut self, now: u64) {
         self.needed.extend(self.homeless.iter().map(|key| (key.clone(), now)));
+    }
+
+    /// Machines whose Node is ready are not on their way any more, and those that are gone are not either.
+    fn forget_arrived(&mut self, scene: &Scene) {
+        if self.coming.is_empty() {
+            return;
+        }
+        let ready = scene.nodes.values().filter(|node| is_ready(node));
+        let up: BTreeSet<&str> =
+            ready.map(|node| text(node, "/spec/providerID")).filter(|id| !id.is_empty()).collect();
+        self.coming.retain(|key, _| {
+            let claim = scene.claims.get(key);
+            claim.is_some_and(|claim| !up.contains(text(claim, "/status/providerID")))
+        });
     }
 
     /// Looks at what has changed.
@@ -100,19 +115,7 @@ impl Surplus {
             }
         }
         self.homeless_need(now);
-        if !self.coming.is_empty() {
-            let up: BTreeSet<&str> = scene
-                .nodes
-                .values()
-                .filter(|node| is_ready(node))
-                .map(|node| text(node, "/spec/providerID"))
-                .filter(|id| !id.is_empty())
-                .collect();
-            self.coming.retain(|key, _| {
-                let claim = scene.claims.get(key);
-                claim.is_some_and(|claim| !up.contains(text(claim, "/status/providerID")))
-            });
-        }
+        self.forget_arrived(scene);
         // What counts for no claim that comes now, or will come, is forgotten.
         let first = self.coming.values().min().copied().unwrap_or(now);
         self.needed.retain(|_, at| *at + OUTDATED >= first);
@@ -146,14 +149,17 @@ mod tests {
         })
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn a_pod_that_waits_while_nothing_changes_needs_its_place_all_the_time() {
+    fn pod(name: &str) -> Value {
+        json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"},
+            "spec": {"containers": [{"name": "c", "image": "i"}]},
+        })
+    }
+
+    /// A pool, and one who looks.
+    fn watched() -> (ApiServer, Truth) {
         let clock = Arc::new(VirtualClock::starting_at(START.parse().unwrap()));
         let server = ApiServer::new(clock.clone());
-        let pod = json!({
-            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "default"},
-            "spec": {"containers": [{"name": "c", "image": "i"}]},
-        });
         let pool = json!({
             "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "general"},
             "spec": {"template": {"spec": {
@@ -161,11 +167,37 @@ mod tests {
                 "requirements": [{"key": label::ARCH, "operator": "In", "values": ["amd64"]}],
             }}},
         });
-        for object in karpenter_api::crd_values().iter().chain([&pool, &pod]) {
+        for object in karpenter_api::crd_values().iter().chain([&pool]) {
             server.load(object).unwrap();
         }
         let account = Account::with_clock(account(), clock);
-        let truth = Truth::new(server.clone(), account, Trace::new(false), BTreeMap::new());
+        (server.clone(), Truth::new(server, account, Trace::new(false), BTreeMap::new()))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_machine_that_has_come_between_two_looks_is_not_on_its_way() {
+        let (server, truth) = watched();
+        let id = "aws:///us-west-2a/i-0123456789abcdef0";
+        let mut first = claim("first");
+        first["status"] = json!({"providerID": id, "nodeName": "n"});
+        let node = json!({
+            "apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "spec": {"providerID": id},
+            "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+        });
+        server.load(&pod("web")).unwrap();
+        server.restore(&first).unwrap();
+        truth.look();
+        server.restore(&node).unwrap();
+        // Another pod may have taken the place of this one.
+        server.load(&claim("second")).unwrap();
+        truth.look();
+        assert_eq!(truth.violations(), []);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pod_that_waits_while_nothing_changes_needs_its_place_all_the_time() {
+        let (server, truth) = watched();
+        server.load(&pod("web")).unwrap();
         truth.look();
         // As long as nothing changes pods are not looked at.
         tokio::time::advance(Duration::from_secs(400)).await;
