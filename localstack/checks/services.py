@@ -5,7 +5,6 @@ import json
 import threading
 
 from emulator.patches import queues
-from emulator.patches.queues import Pending
 from moto.sqs.models import Message, Queue
 
 from .kit import (
@@ -213,7 +212,7 @@ def test_pending_messages_may_change_while_they_are_gone_over() -> None:
     if in_localstack():
         raise Skip("the patch is of moto's SQS, and LocalStack has its own")
     # A race of two polls cannot be had on demand, so this looks at the set itself.
-    pending = Pending(["first", "second"])
+    pending = queues.Pending(["first", "second"])
     for message in pending:
         pending.remove(message)
         pending.remove(message)
