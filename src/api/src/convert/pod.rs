@@ -43,7 +43,7 @@ pub fn pod_without_rules(object: &v1::Pod) -> Result<Pod, Error> {
         spec.affinity = None;
         spec.tolerations = None;
         spec.topology_spread_constraints = None;
-        for container in &mut spec.containers {
+        for container in spec.containers.iter_mut().chain(spec.init_containers.iter_mut().flatten()) {
             container.ports = None;
         }
     }
@@ -189,11 +189,16 @@ fn tolerations(spec: &PodSpec) -> Result<Vec<Toleration>, FieldError> {
     spec.tolerations.iter().flatten().enumerate().map(read).collect()
 }
 
-/// Host ports of the containers; init containers give theirs back (spec scheduling 9).
+/// Host ports of the containers and of the sidecars among the init containers, as the scheduler counts them since
+/// Kubernetes 1.33; other init containers give theirs back.
 fn host_ports(spec: &PodSpec) -> Result<Vec<HostPort>, FieldError> {
-    let ports = spec.containers.iter().enumerate().flat_map(|(container, written)| {
+    let containers = spec.containers.iter().enumerate().map(|(index, one)| ("containers", index, one));
+    let init = spec.init_containers.iter().flatten().enumerate();
+    let sidecars = init.filter(|(_, one)| one.restart_policy.as_deref() == Some("Always"));
+    let sidecars = sidecars.map(|(index, one)| ("initContainers", index, one));
+    let ports = containers.chain(sidecars).flat_map(|(list, container, written)| {
         let ports = written.ports.iter().flatten().enumerate();
-        ports.map(move |(port, written)| (format!("spec.containers[{container}].ports[{port}]"), written))
+        ports.map(move |(port, written)| (format!("spec.{list}[{container}].ports[{port}]"), written))
     });
     ports.filter_map(|(field, written)| host_port(written).map_err(|e| e.below(&field)).transpose()).collect()
 }

@@ -124,10 +124,11 @@ impl Candidate {
 /// Number and protocol.
 pub(super) type HostPort<'a> = (i64, &'a str);
 
-/// Ports of the host by protocol. Addresses are not distinguished.
+/// Ports of the host by protocol, of containers and sidecars. Addresses are not distinguished.
 pub(super) fn host_ports(pod: &Value) -> Vec<HostPort<'_>> {
-    let containers = list(pod, "/spec/containers").iter();
-    let ports = containers.flat_map(|c| list(c, "/ports"));
+    let init = list(pod, "/spec/initContainers").iter();
+    let sidecars = init.filter(|container| container["restartPolicy"] == "Always");
+    let ports = list(pod, "/spec/containers").iter().chain(sidecars).flat_map(|c| list(c, "/ports"));
     ports
         .filter_map(|port| Some((port["hostPort"].as_i64().filter(|&p| p > 0)?, text(port, "/protocol"))))
         .collect()
