@@ -3,7 +3,8 @@
 //! A requirement is either a finite set of values or the complement of one, narrowed by optional inclusive
 //! integer bounds. With a bound set, only integers are allowed. The empty finite set is `DoesNotExist`.
 //!
-//! Invariant: finite sets carry no bounds; construction and intersection apply them and drop them.
+//! Invariant: finite sets carry no bounds; construction and intersection apply them and drop them. A complement without
+//! excluded values, or with a bound, asks for the label.
 
 mod text;
 
@@ -99,6 +100,8 @@ pub struct Requirement {
     values: Arc<BTreeSet<LabelValue>>,
     gte: Option<i64>,
     lte: Option<i64>,
+    /// Of a complement: whether the label itself is asked for, as by `Exists` and by bounds.
+    present: bool,
     min_values: Option<u32>,
 }
 
@@ -117,13 +120,14 @@ impl Requirement {
             values: Arc::default(),
             gte: None,
             lte: None,
+            present: true,
             min_values: expression.min_values,
         };
         match expression.operator {
-            Operator::In => Self { complement: false, values, ..base },
-            Operator::NotIn => Self { values, ..base },
+            Operator::In => Self { complement: false, present: false, values, ..base },
+            Operator::NotIn => Self { values, present: false, ..base },
             Operator::Exists => base,
-            Operator::DoesNotExist => Self { complement: false, ..base },
+            Operator::DoesNotExist => Self { complement: false, present: false, ..base },
             Operator::Gt => base.bounded(bound().checked_add(1).map(|gte| (Some(gte), None))),
             Operator::Lt => base.bounded(bound().checked_sub(1).map(|lte| (None, Some(lte)))),
             Operator::Gte => base.bounded(Some((Some(bound()), None))),
@@ -134,12 +138,12 @@ impl Requirement {
     /// `key In [values]`, both taken as canonical.
     pub fn one_of(key: LabelKey, values: impl IntoIterator<Item = LabelValue>) -> Self {
         let values = Arc::new(values.into_iter().collect());
-        Self { key, complement: false, values, gte: None, lte: None, min_values: None }
+        Self { key, complement: false, values, gte: None, lte: None, present: false, min_values: None }
     }
 
     /// `key Exists`: no constraint on the value.
     pub fn exists(key: LabelKey) -> Self {
-        Self { complement: true, ..Self::one_of(key, []) }
+        Self { complement: true, present: true, ..Self::one_of(key, []) }
     }
 
     /// `key DoesNotExist`.
@@ -201,11 +205,10 @@ impl Requirement {
         Self { min_values, ..self }
     }
 
-    /// Whether a node without the label passes: nothing is allowed, or only named values are not.
-    /// A bound asks for an integer, so it asks for the label.
+    /// Whether a node without the label passes: nothing is allowed, or only named values are not and nothing asks for the
+    /// label.
     pub fn accepts_absence(&self) -> bool {
-        let bounded = self.gte.is_some() || self.lte.is_some();
-        matches!(self.operator(), Operator::NotIn | Operator::DoesNotExist) && !bounded
+        matches!(self.operator(), Operator::NotIn | Operator::DoesNotExist) && !self.present
     }
 
     /// Whether the label may have `value`.
@@ -230,7 +233,8 @@ impl Requirement {
         };
         let values = Arc::new(values.into_iter().filter(|value| within(value.as_str(), gte, lte)).collect());
         let (gte, lte) = if complement { (gte, lte) } else { (None, None) };
-        Self { key: self.key.clone(), complement, values, gte, lte, min_values }
+        let present = complement && (self.present || other.present);
+        Self { key: self.key.clone(), complement, values, gte, lte, present, min_values }
     }
 
     /// Whether some value passes both, without building the intersection.

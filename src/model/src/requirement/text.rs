@@ -9,7 +9,8 @@ use crate::id::LabelValue;
 const SHOWN_VALUES: usize = 5;
 
 impl Requirement {
-    /// The requirement as API expressions: one per bound, one for listed values, each with `minValues`.
+    /// The requirement as API expressions: one per bound, one for listed values and one for the label where values are
+    /// excluded and it is asked for all the same, each with `minValues`.
     /// Reading them back intersects them, so nothing is lost.
     pub fn to_expressions(&self) -> Vec<Expression> {
         let expression = |operator, values| Expression {
@@ -22,6 +23,9 @@ impl Requirement {
         let mut expressions = Vec::new();
         expressions.extend(self.gte.map(|gte| bound(Operator::Gte, gte)));
         expressions.extend(self.lte.map(|lte| bound(Operator::Lte, lte)));
+        if self.present && !self.values.is_empty() && expressions.is_empty() {
+            expressions.push(expression(Operator::Exists, Vec::new()));
+        }
         if expressions.is_empty() || !self.values.is_empty() {
             expressions.push(expression(self.operator(), self.values.iter().cloned().collect()));
         }
