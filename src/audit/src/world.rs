@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use karpenter_model::names::label;
-use karpenter_model::taint::first_untolerated;
 use karpenter_model::{
     Daemon, Effect, InstanceType, LabelRegistry, Launch, Node, NodeId, Operator, Pod, PodKey, Pool, PoolName,
     Requirement, Requirements, Resources, Snapshot, Taint, Target, Undefined,
@@ -113,8 +112,8 @@ impl<'a> World<'a> {
     pub(crate) fn daemons_on_existing(&self, node: &Node) -> Resources {
         let taints = node.effective_taints();
         let runs = |pod: &&Pod| {
-            let first = stated(pod, self.registry()).swap_remove(0);
-            first_untolerated(&taints, &pod.tolerations).is_none() && satisfies(node, &first, self.registry())
+            let satisfied = |all: &Vec<Requirement>| satisfies(node, all, self.registry());
+            hard_taint(&taints, pod).is_none() && stated(pod, self.registry()).iter().any(satisfied)
         };
         self.daemons().map(|daemon| &daemon.pod).filter(runs).map(|pod| &pod.requests).sum()
     }

@@ -35,7 +35,7 @@ pub(crate) fn planned<'a>(daemons: impl Iterator<Item = &'a Daemon>, settings: &
 
 /// The requirement sets of `pod`, one per required node affinity term that could be the one that holds;
 /// preferences do not count.
-fn alternatives(pod: &Pod, registry: &LabelRegistry) -> Vec<Requirements> {
+pub(crate) fn alternatives(pod: &Pod, registry: &LabelRegistry) -> Vec<Requirements> {
     let base = Requirements::from_labels(registry, &pod.node_selector);
     if pod.required_terms.is_empty() {
         return vec![base];
@@ -95,7 +95,7 @@ fn with_life_cycle_labels(template: &Requirements, registry: &LabelRegistry) -> 
 }
 
 /// The daemon controller adds no toleration of `PreferNoSchedule`, but the scheduler does not insist on it.
-fn tolerates(pod: &Pod, taints: &[Taint]) -> bool {
+pub(crate) fn tolerates(pod: &Pod, taints: &[Taint]) -> bool {
     let mut tolerations = pod.tolerations.clone();
     tolerations.push(Toleration::prefer_no_schedule());
     first_untolerated(taints, &tolerations).is_none()
@@ -115,9 +115,4 @@ fn variants_for<'a>(
         }
     }
     variants
-}
-
-/// Requirements of `pod` on an existing node: only the first required term counts there.
-pub(crate) fn on_existing(pod: &Pod, registry: &LabelRegistry) -> Requirements {
-    alternatives(pod, registry).swap_remove(0)
 }

@@ -119,11 +119,12 @@ impl<'a> Existing<'a> {
     ) -> Self {
         let registry = &snapshot.registry;
         let daemons = daemons::planned(snapshot.daemons.iter().map(AsRef::as_ref), &snapshot.settings);
-        let daemons: Vec<(&Pod, Requirements)> =
-            daemons.iter().map(|daemon| (&daemon.pod, daemons::on_existing(&daemon.pod, registry))).collect();
-        keys.extend(
-            daemons.iter().flat_map(|(_, requirements)| requirements.iter().map(|r| r.key().clone())),
-        );
+        let daemons: Vec<(&Pod, Vec<Requirements>)> = daemons
+            .iter()
+            .map(|daemon| (&daemon.pod, daemons::alternatives(&daemon.pod, registry)))
+            .collect();
+        let asked = daemons.iter().flat_map(|(_, alternatives)| alternatives).flat_map(Requirements::iter);
+        keys.extend(asked.map(|requirement| requirement.key().clone()));
         keys.sort_unstable();
         keys.dedup();
 
@@ -338,11 +339,11 @@ pub(crate) fn target(node: &Node) -> (Target, NodeId) {
     (target, node.id.clone())
 }
 
-/// What daemons will request on nodes of `kind`.
-fn overhead(kind: &Kind, keys: &[LabelKey], daemons: &[(&Pod, Requirements)]) -> Resources {
-    let runs = |(pod, requirements): &&(&Pod, Requirements)| {
-        first_untolerated(&kind.taints, &pod.tolerations).is_none()
-            && requirements.iter().all(|asked| kind.satisfies(keys, asked))
+/// What daemons will request on nodes of `kind`: those that would have been counted had the node been planned now.
+fn overhead(kind: &Kind, keys: &[LabelKey], daemons: &[(&Pod, Vec<Requirements>)]) -> Resources {
+    let suits = |all: &Requirements| all.iter().all(|asked| kind.satisfies(keys, asked));
+    let runs = |(pod, alternatives): &&(&Pod, Vec<Requirements>)| {
+        daemons::tolerates(pod, &kind.taints) && alternatives.iter().any(suits)
     };
     daemons.iter().filter(runs).map(|(pod, _)| &pod.requests).sum()
 }
