@@ -19,7 +19,7 @@ pub(crate) type Prices = BTreeMap<RuleSetId, Option<Price>>;
 /// What has been learnt about a demand: what holds as long as the solver lives, then what holds in one pass.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct DemandMemo {
-    /// Existing nodes that refuse in every pass: labels, taints, or no room even before anything moves.
+    /// Existing nodes that refuse in every pass from one filling: labels, taints, or no room even before anything moves.
     pub(crate) unsuitable: Bits<NodeIx>,
     /// Per kind of node: whether labels and taints are acceptable, once known.
     pub(crate) kinds: IxVec<KindIx, Option<bool>>,
@@ -27,6 +27,8 @@ pub(crate) struct DemandMemo {
     pub(crate) hosts: BTreeMap<PoolIx, Option<Bits<VariantIx>>>,
     /// The least price of a node for the demand alone, by requirements.
     pub(crate) prices: Prices,
+    /// The filling that `unsuitable` is about.
+    filling: u64,
     /// The pass that the fields below are about.
     pass: u64,
     /// Existing nodes that have no room in this pass.
@@ -68,6 +70,8 @@ pub(crate) struct Known<'w> {
 pub(crate) struct Learnt {
     demands: IxVec<DemandIx, DemandMemo>,
     levels: IxVec<LevelIx, LevelMemo>,
+    /// Number of the filling that passes begin with.
+    filling: u64,
     /// Number of the pass; simulations are passes of their own.
     pass: u64,
 }
@@ -79,6 +83,7 @@ impl Learnt {
         Self {
             demands: IxVec::filled(DemandMemo::default(), demands),
             levels: IxVec::filled(LevelMemo::default(), levels),
+            filling: 0,
             pass: 0,
         }
     }
@@ -96,6 +101,10 @@ impl Learnt {
             demand_memo.pass = pass;
             (demand_memo.nodes, demand_memo.in_flight) = Default::default();
         }
+        if demand_memo.filling != self.filling {
+            demand_memo.filling = self.filling;
+            demand_memo.unsuitable = Bits::default();
+        }
         Known { demand: levels.demand(id), profile, demand_memo, level_memo }
     }
 
@@ -107,5 +116,11 @@ impl Learnt {
     /// Begins another pass.
     pub(crate) fn next_pass(&mut self) {
         self.pass += 1;
+    }
+
+    /// Begins a pass with another filling: a node that was full in the one before may have room in it.
+    pub(crate) fn next_filling(&mut self) {
+        self.pass += 1;
+        self.filling += 1;
     }
 }

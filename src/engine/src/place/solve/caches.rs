@@ -5,7 +5,8 @@
 //! |---|---|---|
 //! | `rules`: interned requirements, the algebra over them | requirement, pair of sets | the solver |
 //! | `catalogues`: masks, prices and rankings of instance types | requirement set | the solver |
-//! | `learnt`: existing nodes that are unsuitable, pools that could host, least prices | demand | the solver |
+//! | `learnt`: pools that could host, least prices | demand | the solver |
+//! | `learnt`: existing nodes that are unsuitable | demand | one filling that passes begin with |
 //! | `learnt`: existing and in-flight nodes without room | demand | one pass |
 //! | `learnt`: existing and in-flight nodes other pods keep it out of, exhaustion | level | one pass |
 //! | `refusals`: what each pool said | level and version of the rules about other pods | one pass |
@@ -52,6 +53,12 @@ impl<'a> Caches<'a> {
     /// Drops what holds in one pass only.
     pub(super) fn next_pass(&mut self) {
         self.learnt.next_pass();
+        self.refusals.clear();
+    }
+
+    /// Drops what holds only as long as passes begin with the same filling.
+    pub(super) fn next_filling(&mut self) {
+        self.learnt.next_filling();
         self.refusals.clear();
     }
 }

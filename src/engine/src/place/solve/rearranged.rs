@@ -124,11 +124,11 @@ impl<'a> Solver<'a> {
         place: impl FnOnce(&mut Self),
     ) -> Option<(i64, Filling<'a>)> {
         let before = std::mem::replace(&mut self.filling, empty.clone());
-        self.caches.next_pass();
+        self.caches.next_filling();
         place(self);
         let price = self.price();
         let made = std::mem::replace(&mut self.filling, before);
-        self.caches.next_pass();
+        self.caches.next_filling();
         let (now, _) = made.whereabouts(self.compiled.queue.len());
         placed.is_within(&now).then_some(())?;
         Some((price?, made))
