@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use karpenter_model::names::label;
-use karpenter_model::{CapacityType, LabelValue, Launch, Plan, Requirement, ReservationId};
+use karpenter_model::{CapacityType, Claim, LabelValue, Launch, Plan, Requirement, ReservationId};
 
 use crate::finding::{Finding, Rule, Subject};
 use crate::world::World;
@@ -53,8 +53,23 @@ fn usable<'a>(world: &World<'a>, launch: &Launch) -> Option<&'a ReservationId> {
     })
 }
 
-/// Instances of reservation `id` that are left, by the most cautious offering.
+/// Instances of reservation `id` that are left, by the most cautious offering, once the claims that can become nothing else
+/// are launched.
 fn instances(world: &World<'_>, id: &LabelValue) -> u32 {
+    let only = |claim: &Claim, key: &str, value: &str| {
+        let values = claim.requirements.get(key).and_then(Requirement::concrete);
+        values.is_some_and(|values| values.len() == 1 && values.contains(value))
+    };
+    let takes = |claim: &&Claim| {
+        let key = world.registry().reservation_id.as_ref().map_or("", |key| key.as_str());
+        only(claim, label::CAPACITY_TYPE, CapacityType::Reserved.as_str()) && only(claim, key, id.as_str())
+    };
+    let taken = world.snapshot.nodes.iter().filter_map(|node| node.unlaunched()).filter(takes).count();
+    offered(world, id).saturating_sub(u32::try_from(taken).unwrap_or(u32::MAX))
+}
+
+/// Instances of reservation `id` that the offerings have, by the most cautious one.
+fn offered(world: &World<'_>, id: &LabelValue) -> u32 {
     let types = world.snapshot.instance_types.values().flat_map(|types| types.iter());
     let available = types.flat_map(|known| known.offerings.iter()).filter(|offering| offering.available);
     let counts = available.filter_map(|offering| offering.reservation.as_ref());

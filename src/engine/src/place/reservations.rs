@@ -7,8 +7,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use karpenter_model::ReservationId;
+use karpenter_model::names::label;
 use karpenter_model::settings::ReservationPolicy;
+use karpenter_model::{CapacityType, Claim, LabelRegistry, Requirement, ReservationId, Snapshot};
 
 use crate::catalogue::Catalogue;
 use crate::index::{CatalogueIx, InFlightIx, IxVec};
@@ -38,14 +39,38 @@ struct Held {
 pub(crate) struct UsedUp;
 
 impl Reservations {
-    /// The reservations of `catalogues`; where they disagree about a count, the least is true.
-    pub(crate) fn new(catalogues: &IxVec<CatalogueIx, Catalogue<'_>>, policy: ReservationPolicy) -> Self {
+    /// The reservations of `catalogues`; where they disagree about a count, the least is true. What the claims of
+    /// `snapshot` that are not launched yet will take is taken.
+    pub(crate) fn new(
+        catalogues: &IxVec<CatalogueIx, Catalogue<'_>>,
+        snapshot: &Snapshot,
+        policy: ReservationPolicy,
+    ) -> Self {
         let mut left: BTreeMap<ReservationId, u32> = BTreeMap::new();
         for reservation in catalogues.iter().flat_map(Catalogue::reservations) {
             let known = left.entry(reservation.id.clone()).or_insert(reservation.count);
             *known = reservation.count.min(*known);
         }
-        Self { left, policy, ..Self::default() }
+        let mut reservations = Self { left, policy, ..Self::default() };
+        for claim in snapshot.nodes.iter().filter_map(|node| node.unlaunched()) {
+            reservations.take_for(claim, &snapshot.registry);
+        }
+        reservations
+    }
+
+    /// Takes an instance for a claim that will be reserved capacity and nothing else: of the first of its reservations
+    /// that has one left.
+    fn take_for(&mut self, claim: &Claim, registry: &LabelRegistry) {
+        let values = |key: &str| claim.requirements.get(key).and_then(Requirement::concrete);
+        let reserved = CapacityType::Reserved.as_str();
+        if !values(label::CAPACITY_TYPE).is_some_and(|types| types.iter().all(|one| *one == reserved)) {
+            return;
+        }
+        let named = registry.reservation_id.as_ref().and_then(|key| values(key.as_str()));
+        let mut ids = named.into_iter().flatten().map(|id| ReservationId::from(id.as_str()));
+        if let Some(id) = ids.find(|id| self.is_free(id)) {
+            self.take(&id);
+        }
     }
 
     /// Whether there is nothing to hold.

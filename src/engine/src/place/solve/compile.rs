@@ -72,7 +72,7 @@ impl<'a> Solver<'a> {
         let asked = asked.map(|(demand, profile)| (profile, resources.amounts(&demand.requests))).collect();
         topology.complete(snapshot, &mut Reach::new((&pools, &mut catalogues), &mut rules, asked), &staying);
         let reservations = if settings.gates.reserved_capacity {
-            Reservations::new(&catalogues, settings.reservation_policy)
+            Reservations::new(&catalogues, snapshot, settings.reservation_policy)
         } else {
             Reservations::default()
         };

@@ -53,8 +53,22 @@ pub(crate) fn fill(
         }
         for nodes in matching.into_iter().map(|index| &bound[index]) {
             let counted = nodes.iter().filter(|node| counts.as_ref().is_none_or(|counts| counts[**node]));
-            let domains = counted.filter_map(|node| domains.of_nodes[*node].clone());
-            domains.for_each(|value| group.add(Domain::Value(value)));
+            for node in counted {
+                match &domains.of_nodes[*node] {
+                    Some(value) => group.add(Domain::Value(value.clone())),
+                    None => undecided(group, key, &snapshot.nodes[node.get()]),
+                }
+            }
+        }
+    }
+}
+
+/// Counts a pod that is promised a machine which is not launched yet, in every domain it may land in where that matters.
+fn undecided(group: &mut Group, key: &GroupKey, node: &Node) {
+    if let Some(claim) = node.unlaunched() {
+        let possible = group.possible(key, claim.requirements.get(key.topology_key.as_str()));
+        for value in possible {
+            group.add(Domain::Value(value));
         }
     }
 }
