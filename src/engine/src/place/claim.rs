@@ -286,8 +286,10 @@ fn narrowed(
     requirements
 }
 
-/// Labels of the claim: the pool's, and one value for every custom key. Keys that depend on what is launched,
-/// well known or defined by the types themselves, are left to the provider.
+/// Labels of the claim: the pool's, and one value for every custom key that is asked for, or that the pool speaks of. Keys
+/// that depend on what is launched, well known or defined by the types themselves, are left to the provider. A key of
+/// which only values are excluded, as by the anti-affinity of others, needs no label: a value drawn for it would be a
+/// domain that is none.
 fn labels(
     space: &PoolSpace<'_>,
     requirements: &Requirements,
@@ -303,7 +305,8 @@ fn labels(
     let mut labels = space.labels.clone();
     for requirement in requirements.iter() {
         let key = requirement.key();
-        if !labels.contains_key(key) && !resolved(key.as_str()) {
+        let asked = !requirement.accepts_absence() || space.pool.template.requirements.contains(key.as_str());
+        if asked && !labels.contains_key(key) && !resolved(key.as_str()) {
             labels.extend(requirement.any().map(|value| (key.clone(), value)));
         }
     }
