@@ -14,8 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use karpenter_model::pod::volume::ATTACHABLE_PREFIX;
 use karpenter_model::{
-    DriverName, InstanceTypeName, LabelRegistry, LabelValue, Namespace, Node, Pod, Quantity, Requirement,
-    Requirements, ResourceName, Resources, Snapshot, Volume, VolumeClaimName,
+    Access, DriverName, InstanceTypeName, LabelRegistry, LabelValue, Namespace, Node, Pod, Quantity,
+    Requirement, Requirements, ResourceName, Resources, Snapshot, Volume, VolumeClaim, VolumeClaimName,
 };
 
 use crate::conjunction::conjunction;
@@ -35,6 +35,8 @@ type ClaimKey<'a> = (&'a Namespace, &'a VolumeClaimName);
 pub(crate) struct Need {
     /// Why the pod cannot be planned because of them.
     pub(crate) problems: Vec<String>,
+    /// Volumes that one pod at a time may use and another pod uses: no node is of any use to the pod.
+    pub(crate) taken: Vec<String>,
     /// Any one of these must hold of the node; none when they exclude each other.
     pub(crate) places: Vec<Requirements>,
     /// Attachments of volumes no other pod mounts.
@@ -66,6 +68,7 @@ impl<'a> Volumes<'a> {
     pub(crate) fn new(snapshot: &'a Snapshot, batch: &[&'a Pod]) -> Self {
         let nothing = Need {
             problems: Vec::new(),
+            taken: Vec::new(),
             places: vec![Requirements::new()],
             own: Resources::new(),
             shared: BTreeMap::new(),
@@ -113,7 +116,8 @@ impl<'a> Volumes<'a> {
             Some(format!("`{}`: {problem}", claim.name))
         });
         let problems = problems.collect();
-        let mut need = Need { problems, ..self.needs[0].clone() };
+        let taken = pod.volumes.iter().filter_map(|claim| self.taken(claim, pod)).collect();
+        let mut need = Need { problems, taken, ..self.needs[0].clone() };
         for (key, volume) in attached(pod, self.snapshot) {
             need.places = product(&need.places, volume, &self.snapshot.registry);
             let Some(driver) = &volume.driver else { continue };
@@ -125,6 +129,20 @@ impl<'a> Volumes<'a> {
             }
         }
         NeedIx::new(self.needs.insert_full(need).0)
+    }
+
+    /// Who keeps `pod` from using `claim`, if anybody does.
+    fn taken(&self, claim: &VolumeClaim, pod: &Pod) -> Option<String> {
+        let volume = self.snapshot.volumes.get(&(pod.key.namespace.clone(), claim.name.clone()))?;
+        if volume.access == Access::Shared {
+            return None;
+        }
+        let uses = |other: &&Pod| {
+            let same = other.key.namespace == pod.key.namespace && other.volumes.contains(claim);
+            same && other.key != pod.key && !other.is_terminal()
+        };
+        let user = self.snapshot.nodes.iter().flat_map(|node| &node.pods).map(AsRef::as_ref).find(uses)?;
+        Some(format!("`{}` is ReadWriteOncePod and {} uses it", claim.name, user.key))
     }
 
     /// The need behind `id`.

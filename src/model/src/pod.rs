@@ -160,6 +160,13 @@ pub struct NodeTerm {
     pub match_fields: bool,
 }
 
+impl NodeTerm {
+    /// Whether it says nothing; a required term that does matches no node.
+    pub fn is_empty(&self) -> bool {
+        self.expressions.is_empty() && !self.match_fields
+    }
+}
+
 /// Who owns a pod, by exact API version and kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum PodOwner {

@@ -77,9 +77,9 @@ fn mount(snapshot: &mut Snapshot, rng: &mut Rng) {
         let name = VolumeClaimName::from(format!("data-{}", pod.key.name));
         let zone = ["a", "b", "c"][rng.usize(0..3)];
         let volume = Volume {
-            problem: None,
             driver: Some("ebs.csi.aws.com".into()),
             alternatives: vec![vec![Expression::new(label::ZONE, Operator::In, &[zone])]],
+            ..Volume::default()
         };
         snapshot.volumes.insert((pod.key.namespace.clone(), name.clone()), Arc::new(volume));
         pod.volumes = vec![VolumeClaim { name }];

@@ -23,7 +23,12 @@ pub(super) fn required_terms(spec: &PodSpec) -> Result<Vec<NodeTerm>, FieldError
     let read = |(index, term): (usize, &NodeSelectorTerm)| {
         node_term(&format!("{NODE_REQUIRED}.nodeSelectorTerms[{index}]"), term)
     };
-    terms.iter().enumerate().map(read).collect()
+    let mut terms = terms.iter().enumerate().map(read).collect::<Result<Vec<NodeTerm>, _>>()?;
+    // An empty term matches no node, so it is no alternative to the others.
+    if terms.iter().any(|term| !term.is_empty()) {
+        terms.retain(|term| !term.is_empty());
+    }
+    Ok(terms)
 }
 
 /// Preferred terms of the node affinity with their weights, in order.

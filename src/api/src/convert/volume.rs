@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::api::storage::v1::{CSINode, StorageClass};
 use karpenter_model::names::annotation;
 use karpenter_model::pod::volume::resolve::{ClaimFacts, ClassFacts, Source, VolumeFacts};
-use karpenter_model::{DriverName, Expression, Operator};
+use karpenter_model::{Access, DriverName, Expression, Operator};
 
 use super::present;
 use super::{Error, FieldError};
@@ -27,7 +27,13 @@ pub fn volume_claim(object: &PersistentVolumeClaim) -> ClaimFacts {
             .as_ref()
             .is_some_and(|all| all.contains_key(annotation::BIND_COMPLETED)),
         class: spec.and_then(|spec| present(spec.storage_class_name.as_ref())).map(ToOwned::to_owned),
+        access: access(spec.and_then(|spec| spec.access_modes.as_deref()).unwrap_or_default()),
     }
+}
+
+fn access(modes: &[String]) -> Access {
+    let of_one_pod = modes.iter().any(|mode| mode == "ReadWriteOncePod");
+    if of_one_pod { Access::OnePod } else { Access::Shared }
 }
 
 /// Reads a persistent volume.
@@ -120,13 +126,13 @@ mod tests {
         );
         let lost = read(json!({
             "metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"},
-            "spec": {"storageClassName": "gp3"},
+            "spec": {"storageClassName": "gp3", "accessModes": ["ReadWriteOncePod"]},
             "status": {"phase": "Lost"},
         }));
-        assert_eq!(
-            lost,
-            ClaimFacts { deleting: true, lost: true, class: Some("gp3".into()), ..ClaimFacts::default() }
-        );
+        let class = Some("gp3".into());
+        let facts =
+            ClaimFacts { deleting: true, lost: true, class, access: Access::OnePod, ..ClaimFacts::default() };
+        assert_eq!(lost, facts);
     }
 
     #[test]

@@ -25,4 +25,16 @@ pub struct Volume {
     pub driver: Option<DriverName>,
     /// Where the volume can be attached: any one of the alternatives; none means everywhere.
     pub alternatives: Vec<Vec<Expression>>,
+    /// How many pods may use it.
+    pub access: Access,
+}
+
+/// How many pods may use a volume at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Access {
+    /// As many as get to where it is.
+    #[default]
+    Shared,
+    /// One: the access mode `ReadWriteOncePod`.
+    OnePod,
 }

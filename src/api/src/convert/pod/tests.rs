@@ -145,14 +145,17 @@ fn tolerations_and_host_ports() {
             {"containerPort": 80, "hostPort": 8080},
             {"containerPort": 53, "hostPort": 53, "hostIP": "10.0.0.1", "protocol": "UDP"},
         ]}],
-        "initContainers": [{"name": "i", "ports": [{"containerPort": 1, "hostPort": 1}]}],
+        "initContainers": [
+            {"name": "i", "ports": [{"containerPort": 1, "hostPort": 1}]},
+            {"name": "s", "restartPolicy": "Always", "ports": [{"containerPort": 2, "hostPort": 9901}]},
+        ],
     }}))
     .unwrap();
     assert_eq!(pod.tolerations[0], Toleration::everything());
     assert_eq!(pod.tolerations[1].effect, Some(Effect::NoSchedule));
     assert_eq!(pod.tolerations[2].operator, TolerationOperator::Gt);
     let ports: Vec<String> = pod.host_ports.iter().map(ToString::to_string).collect();
-    assert_eq!(ports, ["0.0.0.0:8080/TCP", "10.0.0.1:53/UDP"]);
+    assert_eq!(ports, ["0.0.0.0:8080/TCP", "10.0.0.1:53/UDP", "0.0.0.0:9901/TCP"]);
 }
 
 #[test]
@@ -197,6 +200,21 @@ fn affinities_and_spread() {
     assert_eq!(spread.node_affinity_policy, NodeInclusion::Honor, "the default");
     assert_eq!(spread.node_taints_policy, NodeInclusion::Honor);
     assert_eq!(spread.selector, None);
+}
+
+#[test]
+fn an_empty_node_selector_term_is_no_alternative() {
+    let terms_of = |terms: &serde_json::Value| {
+        let affinity = json!({"nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms},
+        }});
+        read_pod(&json!({"spec": {"affinity": affinity}})).unwrap().required_terms
+    };
+    let zone = json!({"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]});
+    let stated = terms_of(&json!([{}, zone, {"matchExpressions": []}]));
+    assert_eq!((stated.len(), stated[0].is_empty()), (1, false));
+    let nothing = terms_of(&json!([{}]));
+    assert!(nothing.len() == 1 && nothing[0].is_empty(), "which matches no node, unlike no terms at all");
 }
 
 #[test]
@@ -293,6 +311,9 @@ fn what_a_pod_takes_up_can_be_read_when_its_rules_cannot() {
             "containers": [{
                 "name": "c", "image": "i", "resources": {"requests": {"cpu": "2"}},
                 "ports": [{"containerPort": 80, "hostPort": 80, "hostIP": "127.0.0.01"}],
+            }],
+            "initContainers": [{
+                "name": "s", "restartPolicy": "Always", "ports": [{"containerPort": 90, "hostPort": 70_000}],
             }],
         },
         "status": {"phase": "Running"},

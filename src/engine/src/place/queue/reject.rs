@@ -3,7 +3,9 @@
 use karpenter_model::names::label;
 use karpenter_model::report::ReasonCode;
 use karpenter_model::requirement::syntax;
-use karpenter_model::{Expression, Operator, Pod, PodOutcome, PoolRefusal, Reason, Requirements, Snapshot};
+use karpenter_model::{
+    Expression, NodeTerm, Operator, Pod, PodOutcome, PoolRefusal, Reason, Requirements, Snapshot,
+};
 
 use crate::volumes::Need;
 
@@ -14,7 +16,7 @@ pub(crate) fn rejection(pod: &Pod, need: &Need, snapshot: &Snapshot) -> Option<P
     if !ignored.is_empty() {
         return Some(PodOutcome::Ignored(ignored));
     }
-    let refused = unserved(pod, snapshot);
+    let refused = unserved(pod, need, snapshot);
     let refusal = |reason| PoolRefusal { pool: None, reason };
     (!refused.is_empty()).then(|| PodOutcome::Unschedulable(refused.into_iter().map(refusal).collect()))
 }
@@ -46,6 +48,12 @@ fn ignored(pod: &Pod, need: &Need, snapshot: &Snapshot) -> Vec<Reason> {
     if pod.required_terms.iter().any(|term| term.match_fields) {
         reasons.push(Reason::bare(ReasonCode::MatchFields));
     }
+    if pod.required_terms.iter().any(NodeTerm::is_empty) {
+        reasons.push(Reason::new(
+            ReasonCode::InvalidRequirement,
+            "a node selector term without expressions matches no node",
+        ));
+    }
     reasons.extend(need.problems.iter().map(|problem| Reason::new(ReasonCode::InvalidVolume, problem)));
     reasons
 }
@@ -60,10 +68,11 @@ fn opts_out(pod: &Pod, snapshot: &Snapshot) -> bool {
 }
 
 /// What the planner cannot serve, named rather than broken.
-fn unserved(pod: &Pod, snapshot: &Snapshot) -> Vec<Reason> {
+fn unserved(pod: &Pod, need: &Need, snapshot: &Snapshot) -> Vec<Reason> {
     let mut reasons = Vec::new();
     if pod.has_resource_claims && snapshot.settings.ignore_dra_requests {
         reasons.push(Reason::bare(ReasonCode::ResourceClaims));
     }
+    reasons.extend(need.taken.iter().map(|taken| Reason::new(ReasonCode::InvalidVolume, taken)));
     reasons
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use crate::id::{DriverName, LabelKey};
 use crate::names::label;
-use crate::pod::volume::Volume;
+use crate::pod::volume::{Access, Volume};
 use crate::requirement::Expression;
 
 /// A `PersistentVolumeClaim`.
@@ -24,6 +24,8 @@ pub struct ClaimFacts {
     pub bind_completed: bool,
     /// `spec.storageClassName`; an empty name counts as none.
     pub class: Option<String>,
+    /// By `spec.accessModes`.
+    pub access: Access,
 }
 
 /// Where a `PersistentVolume` comes from.
@@ -107,7 +109,7 @@ pub fn resolve<'o>(
         Some(driver) if unsupported.drivers.contains(driver) => {
             Err(format!("its driver `{driver}` is not supported"))
         }
-        _ => Ok(volume),
+        _ => Ok(Volume { access: claim.access, ..volume }),
     });
     served.unwrap_or_else(|text| problem(&text))
 }
@@ -122,7 +124,7 @@ fn bound(volume: &VolumeFacts) -> Volume {
         Source::AwsElasticBlockStore => Some("ebs.csi.aws.com".into()),
         Source::Host | Source::Other => None,
     };
-    Volume { problem: None, driver, alternatives: terms.collect() }
+    Volume { driver, alternatives: terms.collect(), ..Volume::default() }
 }
 
 fn unbound(name: &str, class: &ClassFacts, unsupported: &Unsupported) -> Result<Volume, String> {
@@ -131,9 +133,9 @@ fn unbound(name: &str, class: &ClassFacts, unsupported: &Unsupported) -> Result<
         return Err(format!("storage class `{name}` restricts `{key}`, which is not supported"));
     }
     Ok(Volume {
-        problem: None,
         driver: Some(csi_name(&class.provisioner)).filter(|driver| !driver.as_str().is_empty()),
         alternatives: class.topologies.clone(),
+        ..Volume::default()
     })
 }
 

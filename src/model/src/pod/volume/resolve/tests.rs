@@ -46,8 +46,10 @@ fn resolved(claim: &ClaimFacts, volume: Option<&VolumeFacts>, class: Option<&Cla
 #[test]
 fn bound_volumes_go_where_their_node_affinity_says() {
     let both = volume_of(csi(), vec![zone(&["a"]), zone(&["b", "c"])]);
-    let volume = resolved(&bound_claim(), Some(&both), None);
-    let expected = Volume { problem: None, driver: Some("ebs.csi.aws.com".into()), alternatives: both.terms };
+    let of_one_pod = ClaimFacts { access: Access::OnePod, ..bound_claim() };
+    let volume = resolved(&of_one_pod, Some(&both), None);
+    let (driver, alternatives) = (Some("ebs.csi.aws.com".into()), both.terms);
+    let expected = Volume { problem: None, driver, alternatives, access: Access::OnePod };
     assert_eq!(volume, expected, "every term is an alternative, and no class is needed");
 }
 
