@@ -27,11 +27,9 @@ use karpenter_model::{
 
 pub use self::kind::{AttachLimits, Kind, Shown, UsedClaim, VolumeClaimKey};
 use crate::machine::{self, Members, Parts};
-use crate::promise::{self, Promises};
+use crate::promise::{Promises, Types, Unlaunched};
 use crate::store::{Epoch, Known, Store};
 use crate::usage::Usage;
-
-type Types = Arc<[Arc<InstanceType>]>;
 
 /// The state of one cluster as far as its objects tell. `O` says what is kept of them beside what decisions read.
 #[derive(Debug)]
@@ -42,6 +40,8 @@ pub struct Cluster<O: Shown = ()> {
     derived: Derived,
     own: Own,
     instance_types: BTreeMap<PoolName, Types>,
+    /// What a pool can launch whose types are not known.
+    no_types: Types,
     revision: u64,
     epoch: Epoch,
 }
@@ -93,6 +93,7 @@ struct Derived {
     bound: BTreeMap<NodeName, BTreeSet<PodKey>>,
     pending: BTreeSet<PodKey>,
     unlaunched: BTreeSet<ClaimName>,
+    promised: Unlaunched,
     daemons: BTreeMap<(Namespace, DaemonSetName), Arc<Daemon>>,
     volumes: volume::Volumes,
     machines: BTreeMap<NodeId, Arc<Node>>,
@@ -123,6 +124,7 @@ impl<O: Shown> Cluster<O> {
             derived: Derived::default(),
             own: Own::default(),
             instance_types: BTreeMap::new(),
+            no_types: Arc::default(),
             revision: 0,
             epoch: Epoch::default(),
         }
@@ -178,9 +180,9 @@ impl<O: Shown> Cluster<O> {
             Some(types) => self.instance_types.insert(pool.clone(), types),
             None => self.instance_types.remove(pool),
         };
-        for claim in self.derived.unlaunched.clone() {
-            self.touch_claim(&claim);
-        }
+        let claims = self.derived.unlaunched.iter().filter_map(|name| self.facts.claims.model(name));
+        let of_pool = claims.filter(|claim| claim.pool.as_ref() == Some(pool));
+        self.derived.dirty.extend(of_pool.map(|claim| machine::id_of_claim(claim)));
         self.revision += 1;
     }
 
@@ -334,6 +336,9 @@ impl<O: Shown> Cluster<O> {
             if disturbs(old.map(Arc::as_ref), new.as_ref()) {
                 self.derived.disturbances += 1;
             }
+            if let Some(claim) = old.and_then(|old| old.claim.as_ref()).filter(|_| new.is_none()) {
+                self.derived.promised.forget(&claim.name);
+            }
             self.derived.usage.set(&id, new.as_ref());
             if let Some(machine) = new {
                 self.derived.machines.insert(id, Arc::new(machine));
@@ -344,7 +349,7 @@ impl<O: Shown> Cluster<O> {
         }
     }
 
-    fn build(&self, id: &NodeId) -> Option<Node> {
+    fn build(&mut self, id: &NodeId) -> Option<Node> {
         let members = self.derived.members.get(id)?;
         let claim = members.claims.first().and_then(|name| self.facts.claims.model(name));
         let node = members.nodes.first().and_then(|name| self.facts.nodes.model(name));
@@ -355,8 +360,8 @@ impl<O: Shown> Cluster<O> {
             let promised = self.own.promises.pods_of(&unlaunched.name);
             pods.extend(promised.filter_map(|key| self.waiting(key)).cloned());
             let types = unlaunched.pool.as_ref().and_then(|pool| self.instance_types.get(pool));
-            let types = types.map_or(&[][..], |types| types);
-            claim = Some(Arc::new(promise::as_promised(unlaunched, types, &self.registry)));
+            let types = types.unwrap_or(&self.no_types);
+            claim = Some(self.derived.promised.promised(unlaunched, types, &self.registry));
         }
         pods.sort_by(|left, right| left.key.cmp(&right.key));
         let marked = claim.as_ref().is_some_and(|claim| self.own.marked.contains(&claim.name));

@@ -15,6 +15,9 @@ use std::sync::Arc;
 
 use karpenter_model::{Claim, ClaimName, InstanceType, LabelRegistry, PodKey, Resources, Target};
 
+/// What a pool can launch.
+pub(crate) type Types = Arc<[Arc<InstanceType>]>;
+
 /// Which machine each pod was promised a place on, by a plan or by a command: the claim, where it has one.
 #[derive(Debug, Default)]
 pub(crate) struct Promises {
@@ -79,8 +82,46 @@ impl Promises {
     }
 }
 
+/// Claims as they count before they are launched. Every type is looked at for each of them, so it is done once as long as
+/// neither the claim nor the types change.
+#[derive(Debug, Default)]
+pub(crate) struct Unlaunched(BTreeMap<ClaimName, Counted>);
+
+#[derive(Debug)]
+struct Counted {
+    claim: Arc<Claim>,
+    types: Types,
+    promised: Arc<Claim>,
+}
+
+impl Unlaunched {
+    /// The claim as it counts when its pool has these types.
+    pub(crate) fn promised(
+        &mut self,
+        claim: &Arc<Claim>,
+        types: &Types,
+        registry: &LabelRegistry,
+    ) -> Arc<Claim> {
+        let known = self.0.get(&claim.name);
+        let known =
+            known.filter(|known| Arc::ptr_eq(&known.claim, claim) && Arc::ptr_eq(&known.types, types));
+        if let Some(known) = known {
+            return Arc::clone(&known.promised);
+        }
+        let promised = Arc::new(as_promised(claim, types, registry));
+        let (claim, types) = (Arc::clone(claim), Arc::clone(types));
+        self.0.insert(claim.name.clone(), Counted { claim, types, promised: Arc::clone(&promised) });
+        promised
+    }
+
+    /// The claim is launched or gone.
+    pub(crate) fn forget(&mut self, claim: &ClaimName) {
+        self.0.remove(claim);
+    }
+}
+
 /// The claim as it counts before it is launched.
-pub(crate) fn as_promised(claim: &Claim, types: &[Arc<InstanceType>], registry: &LabelRegistry) -> Claim {
+fn as_promised(claim: &Claim, types: &[Arc<InstanceType>], registry: &LabelRegistry) -> Claim {
     let possible: Vec<&InstanceType> =
         types.iter().map(Arc::as_ref).filter(|one| may_become(claim, one, registry)).collect();
     let mut promised = claim.clone();

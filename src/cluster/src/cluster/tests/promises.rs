@@ -4,6 +4,7 @@
 use karpenter_model::{CapacityType, LabelRegistry, Offering, Overhead, Overlaid, Price, Requirement};
 
 use super::*;
+use crate::promise::Unlaunched;
 
 fn instance_type(name: &str, units: i64) -> Arc<InstanceType> {
     let registry = LabelRegistry::core();
@@ -96,6 +97,21 @@ fn new_instance_types_change_what_it_counts_as() {
     assert_eq!(cluster.revision(), revision, "the same types");
     cluster.set_instance_types(&"web".into(), None);
     assert_eq!(allocatable(&mut cluster), cpu(2));
+}
+
+#[test]
+fn a_claim_is_counted_once_for_the_types_of_its_pool() {
+    let (registry, mut known) = (LabelRegistry::core(), Unlaunched::default());
+    let claim = Arc::new(requiring(label::INSTANCE_TYPE, &["small"]));
+    let types = |cpus| -> Arc<[Arc<InstanceType>]> { [instance_type("small", cpus)].into() };
+    let (small, larger) = (types(4), types(8));
+    let first = known.promised(&claim, &small, &registry);
+    assert!(Arc::ptr_eq(&first, &known.promised(&claim, &small, &registry)));
+    assert_eq!(known.promised(&claim, &larger, &registry).allocatable, cpu(7), "other types");
+    let changed = Arc::new(Claim { requests: cpu(9), ..(*claim).clone() });
+    assert_eq!(known.promised(&changed, &larger, &registry).allocatable, cpu(9), "another claim of the name");
+    known.forget(&claim.name);
+    assert!(!Arc::ptr_eq(&first, &known.promised(&claim, &small, &registry)));
 }
 
 #[test]
