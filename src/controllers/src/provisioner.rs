@@ -18,7 +18,6 @@ use jiff::Timestamp;
 use karpenter_engine::backlog::Backlog;
 use karpenter_kube_harness::compute;
 use karpenter_lifecycle::pods::batch::Batcher;
-use karpenter_model::clock::since;
 use karpenter_model::{Plan, Pod, PodOutcome, Report, Snapshot, Taint};
 use karpenter_telemetry::observe::{self, Outcome};
 use tokio::sync::mpsc;
@@ -100,7 +99,7 @@ pub(crate) async fn run(
     let mut again = interval(AGAIN);
     again.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        let closes = batch.deadline().map(|deadline| since(context.now(), deadline));
+        let closes = batch.left(context.now());
         tokio::select! {
             biased;
             () = shutdown.cancelled() => return,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-/// A source of the current instant. Never goes backwards.
+/// A source of the current instant. It goes backwards where an operator or a time server sets the clock of the machine back.
 pub trait Clock: Send + Sync + Debug {
     /// The current instant.
     fn now(&self) -> Timestamp;

@@ -5,12 +5,14 @@
 //! one does. Triggers that arrive while a pass is running arm the next window, whose time starts when the pass
 //! ends.
 //!
-//! The caller sleeps until [`Batcher::deadline`] or the next trigger, then asks [`Batcher::close`].
+//! The caller sleeps for [`Batcher::left`] or until the next trigger, then asks [`Batcher::close`]. A clock that is set back
+//! does not keep a window open: one that was opened in the future is over.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use karpenter_model::clock::since;
 
 /// Collects triggers into windows. `K` identifies what triggered: the uid of a pod, node or buffer.
 #[derive(Debug, Clone)]
@@ -50,8 +52,14 @@ impl<K: Ord> Batcher<K> {
         new
     }
 
-    /// When the open window closes if nothing new arrives; `None` when no window is open.
-    pub fn deadline(&self) -> Option<Timestamp> {
+    /// How long the open window stays open if nothing new arrives; `None` when no window is open.
+    pub fn left(&self, now: Timestamp) -> Option<Duration> {
+        let deadline = self.deadline()?;
+        Some(if self.opened()? > now { Duration::ZERO } else { since(now, deadline) })
+    }
+
+    /// When the open window closes if nothing new arrives.
+    fn deadline(&self) -> Option<Timestamp> {
         match self.phase {
             Phase::Open { opened, last_new } => Some((last_new + self.idle).min(opened + self.max)),
             Phase::Waiting | Phase::Passing => None,
@@ -69,7 +77,7 @@ impl<K: Ord> Batcher<K> {
     /// Closes the window if its deadline has come, and returns what triggered it. A pass follows, and
     /// [`Self::pass_ended`] after it.
     pub fn close(&mut self, now: Timestamp) -> Option<BTreeSet<K>> {
-        if self.deadline().is_none_or(|deadline| now < deadline) {
+        if self.left(now)? > Duration::ZERO {
             return None;
         }
         self.phase = Phase::Passing;
@@ -121,6 +129,14 @@ mod tests {
         assert_eq!(batcher.deadline(), Some(at(1000)));
         assert!(batcher.trigger("b", at(950)));
         assert_eq!(batcher.deadline(), Some(at(1950)));
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_ends_the_window() {
+        let mut batcher = batcher();
+        batcher.trigger("a", at(3_600_000));
+        assert_eq!(batcher.left(at(0)), Some(Duration::ZERO));
+        assert_eq!(batcher.close(at(0)), Some(BTreeSet::from(["a"])));
     }
 
     #[test]
