@@ -10,9 +10,15 @@ use crate::objects::text;
 pub fn region_of(objects: &[Value]) -> Option<String> {
     let mut zones: Vec<&str> = objects.iter().flat_map(zones_in).collect();
     zones.sort_unstable();
-    // A zone is its region and a letter.
-    let region = |zone: &str| zone.strip_suffix(|end: char| end.is_ascii_lowercase()).map(str::to_owned);
-    zones.into_iter().find_map(region)
+    zones.into_iter().find_map(region_of_zone)
+}
+
+/// The region of a zone: of `us-west-2a` as of the local zone `us-west-2-lax-1a` what ends with the first number.
+fn region_of_zone(zone: &str) -> Option<String> {
+    let digit = zone.find(|one: char| one.is_ascii_digit())?;
+    let rest = &zone[digit..];
+    let number = rest.find(|one: char| !one.is_ascii_digit())?;
+    zone[..digit].ends_with('-').then(|| zone[..digit + number].to_owned())
 }
 
 /// The zones that nodes are in, by name.
@@ -66,6 +72,11 @@ mod tests {
         ]}}}});
         assert_eq!(region_of(&[pool]).as_deref(), Some("us-east-2"));
         assert_eq!(region_of(&[json!({"kind": "Pod"})]), None);
+        let zones =
+            [("us-west-2-lax-1a", "us-west-2"), ("us-gov-west-1a", "us-gov-west-1"), ("use1-az1", "")];
+        for (zone, region) in zones {
+            assert_eq!(region_of_zone(zone).unwrap_or_default(), region, "{zone}");
+        }
     }
 
     #[test]
