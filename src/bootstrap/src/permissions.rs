@@ -14,8 +14,8 @@ use serde_json::Value;
 use crate::desired::{CLUSTER_TAG, DISCOVERY_TAG, Desired, OWNER_TAG, desired};
 use crate::leftovers::profile_path;
 use crate::observe::{SPOT_ROLE, widened};
-use crate::policy::{Document, Statement};
-use crate::settings::{Removable, Settings};
+use crate::policy::{Document, Statement, node};
+use crate::settings::{IpFamily, Removable, Settings};
 
 /// What the caller wants to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -103,6 +103,8 @@ struct Scope {
     /// Managed policies that one of the roles is to have.
     attached: Vec<String>,
     policies: Vec<String>,
+    /// The account's own policy for the network of IPv6; empty where it is not needed.
+    ipv6: Vec<String>,
     profile: String,
     queue: String,
     rules: Vec<String>,
@@ -119,6 +121,9 @@ impl Scope {
                 settings.partition, settings.region, settings.account, settings.cluster
             )
         };
+        // What the cluster's pods have is asked of EKS, after these rights are given, unless settings say it.
+        let ipv6 = settings.ip_family.is_none_or(|family| family == IpFamily::V6);
+        let ipv6: Vec<String> = ipv6.then(|| node::cni_ipv6_policy(settings)).into_iter().collect();
         let role = |name: &String| settings.iam_arn(&format!("role{}{name}", settings.iam_path));
         Self {
             roles: desired.roles.iter().map(|wanted| role(&wanted.name)).collect(),
@@ -126,10 +131,12 @@ impl Scope {
                 .roles
                 .iter()
                 .flat_map(|role| role.attached.clone())
+                .chain(ipv6.clone())
                 .collect::<BTreeSet<_>>()
                 .into_iter()
                 .collect(),
             policies: desired.policies.iter().map(|policy| policy.arn.clone()).collect(),
+            ipv6,
             profile: settings
                 .iam_arn(&format!("instance-profile{}{}", settings.iam_path, desired.instance_profile.name)),
             queue: desired.queue.arn.clone(),
@@ -158,6 +165,7 @@ impl Scope {
                 &["iam:GetPolicy", "iam:GetPolicyVersion"],
                 vec![format!("arn:{}:iam::aws:policy/*", settings.partition)],
             ),
+            Statement::allow("LookAtPolicyOfIpv6", &["iam:GetPolicy"], self.ipv6.clone()),
             Statement::allow(
                 "LookAtPolicies",
                 &["iam:GetPolicy", "iam:GetPolicyVersion", "iam:ListPolicyVersions"],
@@ -369,13 +377,12 @@ fn bounded(settings: &Settings, statement: Statement) -> Statement {
     }
 }
 
-/// Our two tags, and no others, on subnets and security groups.
+/// Our two tags, and no others, on subnets and security groups. `ForAllValues` also holds of a request that names no key,
+/// and a deletion of tags without keys takes off all of them: hence the second condition.
 fn discovery(sid: &str, action: &str, settings: &Settings) -> Statement {
-    Statement::allow(sid, &[action], network(settings)).when(
-        "ForAllValues:StringEquals",
-        "aws:TagKeys",
-        [DISCOVERY_TAG, OWNER_TAG],
-    )
+    Statement::allow(sid, &[action], network(settings))
+        .when("ForAllValues:StringEquals", "aws:TagKeys", [DISCOVERY_TAG, OWNER_TAG])
+        .when("Null", "aws:TagKeys", ["false"])
 }
 
 /// Subnets may belong to another account that shares its VPC.

@@ -1,7 +1,7 @@
 //! What a user with the printed rights of `bootstrap apply` and `destroy` can do with them, and what not.
 
 use karpenter_bootstrap::Settings;
-use karpenter_bootstrap::desired::desired;
+use karpenter_bootstrap::desired::{Purpose, desired};
 use karpenter_bootstrap::permissions::{Action, required};
 use karpenter_iam::{Policies, Policy, Request};
 
@@ -34,6 +34,11 @@ fn only_what_bootstrap_attaches_may_be_attached() {
             let all = format!("arn:{}:iam::aws:policy/AdministratorAccess", account.settings.partition);
             let mut rows: Vec<_> =
                 role.attached.iter().map(|policy| ("ours", attach(policy), true)).collect();
+            if role.purpose != Purpose::Controller {
+                // What flags do not say is asked of the cluster, after the rights are given.
+                let ipv6 = account.settings.iam_arn("policy/AmazonEKS_CNI_IPv6_Policy");
+                rows.push(("the network's of IPv6", attach(&ipv6), true));
+            }
             rows.push(("AWS's for administrators", attach(&all), false));
             rows.push(("one of the account", attach(&account.settings.iam_arn("policy/admin")), false));
             rows.push(("one that is not named", attach(&all).without("iam:PolicyARN"), false));
@@ -105,6 +110,8 @@ fn of_the_network_only_our_two_tags() {
                     ("ours", tagging(&["karpenter.sh/discovery", "karpenter.sh/bootstrap"]), true),
                     ("the cluster's", tagging(&["kubernetes.io/cluster/prod"]), false),
                     ("ours and another", tagging(&["karpenter.sh/discovery", "team"]), false),
+                    // A deletion that names no key takes off every tag.
+                    ("no key", tagging(&[]).without("aws:TagKeys"), false),
                 ],
             );
         }
