@@ -40,7 +40,7 @@ locals {
 resource "aws_iam_policy" "controller" {
   for_each = local.make_controller_policies ? local.controller_policies : {}
 
-  name        = "${each.key}${var.cluster_name}"
+  name        = "${each.key}${local.names.policy_suffix}"
   path        = var.iam_path
   description = coalesce(var.controller_policy_description, local.facts.descriptions.policy)
   policy      = each.value

@@ -56,6 +56,7 @@ locals {
     windows_node_role = coalesce(var.windows_node_role_name, local.computed.windows_node_role)
     controller_role   = coalesce(var.controller_role_name, local.computed.controller_role)
     instance_profile  = coalesce(var.instance_profile_name, local.computed.instance_profile)
+    policy_suffix     = coalesce(var.policy_suffix, var.cluster_name)
     queue             = coalesce(var.queue_name, local.computed.queue)
     rule              = coalesce(var.rule_prefix, local.computed.rule)
   }

@@ -58,6 +58,11 @@ output "controller_policy_arns" {
   value       = sort([for policy in aws_iam_policy.controller : policy.arn])
 }
 
+output "policy_suffix" {
+  description = "What the names of the controller's policies end with."
+  value       = local.names.policy_suffix
+}
+
 output "controller_policy_documents" {
   description = "The controller's policies as JSON, by the beginning of their names, whether they are made or not."
   value       = local.controller_policies

@@ -109,6 +109,17 @@ variable "controller_role_tags" {
   default     = {}
 }
 
+variable "policy_suffix" {
+  description = "What the names of the controller's policies end with; else the cluster's name, which is not enough where an account has clusters of one name in several regions."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.policy_suffix == null || can(regex("^[\\w+=,.@-]{1,100}$", var.policy_suffix))
+    error_message = "Expected at most 100 letters, digits and `_+=,.@-`."
+  }
+}
+
 variable "controller_policy_description" {
   description = "Description of the controller's policies; else what `karpenter bootstrap` says. IAM cannot change it: another one makes the policies again."
   type        = string

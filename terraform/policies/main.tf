@@ -17,6 +17,7 @@ module "karpenter" {
   zonal_shift              = var.zonal_shift
   extra_ssm_parameter_arns = var.extra_ssm_parameter_arns
 
+  policy_suffix                 = var.policy_suffix
   controller_policy_description = var.description
   extra_controller_statements   = var.extra_statements
 
@@ -41,6 +42,12 @@ variable "iam_path" {
   description = "IAM path of the policies."
   type        = string
   default     = "/"
+}
+
+variable "policy_suffix" {
+  description = "What the names of the policies end with; else the cluster's name."
+  type        = string
+  default     = null
 }
 
 variable "description" {

@@ -50,6 +50,23 @@ run "session_tags_tie_the_role_to_cluster_and_service_account" {
   }
 }
 
+run "policies_take_another_name_than_the_clusters" {
+  command = plan
+
+  variables {
+    policy_suffix = "prod-eu-west-1"
+  }
+
+  assert {
+    condition     = toset([for policy in aws_iam_policy.controller : policy.name]) == toset(["KarpenterNodeLifecycle-prod-eu-west-1", "KarpenterIntegration-prod-eu-west-1"])
+    error_message = "other names"
+  }
+  assert {
+    condition     = output.policy_suffix == "prod-eu-west-1"
+    error_message = "bootstrap check would look for other names"
+  }
+}
+
 run "irsa_without_issuer_is_refused" {
   command = plan
 
@@ -238,6 +255,7 @@ run "bad_values_are_refused" {
     instance_profile_name    = "path/profile"
     extra_node_policy_arns   = { logs = "logs" }
     extra_ssm_parameter_arns = ["/ami"]
+    policy_suffix            = "eu/prod"
     rule_prefix              = "this-prefix-is-too-long-for-what-eventbridge-allows"
     queue_name               = "my queue!"
     queue_kms_key_arn        = "alias/k"
@@ -258,6 +276,7 @@ run "bad_values_are_refused" {
     var.instance_profile_name,
     var.extra_node_policy_arns,
     var.extra_ssm_parameter_arns,
+    var.policy_suffix,
     var.rule_prefix,
     var.queue_name,
     var.queue_kms_key_arn,

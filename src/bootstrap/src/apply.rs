@@ -24,25 +24,67 @@ const VISIBILITY_TRIES: u32 = 8;
 /// The pause between those tries.
 const VISIBILITY_PAUSE: Duration = Duration::from_secs(3);
 
-/// Carries out `plan` for `cluster`. `progress` receives every step once it is done.
+/// SQS refuses the name of a deleted queue for 60 s: `apply` soon after `destroy` tries again for 70 s.
+const QUEUE_NAME_TRIES: u32 = 7;
+/// The pause between those tries.
+const QUEUE_NAME_PAUSE: Duration = Duration::from_secs(10);
+
+/// Something worth a line to the user who waits.
+#[derive(Clone, Copy, Debug)]
+pub enum Progress<'a> {
+    /// The next step is tried again for a while.
+    Waiting(&'a str),
+    /// A step is done.
+    Done(&'a Step),
+}
+
+/// Carries out `plan` for `cluster`. `progress` receives every step once it is done, and what is waited for.
 ///
 /// Refuses a plan with conflicts before touching anything.
 pub async fn apply(
     clients: &Clients,
     cluster: &str,
     plan: &Plan,
-    progress: &mut (dyn FnMut(&Step) + Send),
+    progress: &mut (dyn FnMut(Progress<'_>) + Send),
 ) -> Result<(), Error> {
     if !plan.conflicts.is_empty() {
         return Err(Error::Conflicts(plan.conflicts.clone()));
     }
     for step in &plan.steps {
-        carry_out(clients, cluster, step)
+        until_the_name_is_free(clients, cluster, step, progress)
             .await
             .map_err(|source| Error::Step { step: step.sentence(), source })?;
-        progress(step);
+        progress(Progress::Done(step));
     }
     Ok(())
+}
+
+/// Carries out a step, again and again while SQS keeps the name of a deleted queue back.
+async fn until_the_name_is_free(
+    clients: &Clients,
+    cluster: &str,
+    step: &Step,
+    progress: &mut (dyn FnMut(Progress<'_>) + Send),
+) -> Result<(), AwsError> {
+    for tried in 0..QUEUE_NAME_TRIES {
+        match carry_out(clients, cluster, step).await {
+            Err(error) if is_name_kept_back(&error) => {
+                if tried == 0 {
+                    progress(Progress::Waiting(
+                        "waiting for SQS, which refuses the name of a deleted queue for 60 s",
+                    ));
+                }
+                tokio::time::sleep(QUEUE_NAME_PAUSE).await;
+            }
+            outcome => return outcome,
+        }
+    }
+    carry_out(clients, cluster, step).await
+}
+
+/// SQS spells the code with or without `AWS.SimpleQueueService.`, depending on the protocol.
+fn is_name_kept_back(error: &AwsError) -> bool {
+    error.code.as_deref().is_some_and(|code| code.rsplit('.').next() == Some("QueueDeletedRecently"))
 }
 
 async fn carry_out(clients: &Clients, cluster: &str, step: &Step) -> Result<(), AwsError> {

@@ -14,6 +14,9 @@ pub use karpenter_model::names::tag::{CLUSTER_NAME as CLUSTER_TAG, DISCOVERY as 
 
 /// Marks what bootstrap made, and for which cluster. Nothing without it is ever changed or deleted.
 pub const OWNER_TAG: &str = "karpenter.sh/bootstrap";
+/// On what IAM holds besides: the region of the cluster. The name of a cluster is of one region, while names of IAM are
+/// of the whole account. What was made before bootstrap gave this tag lacks it and counts as ours.
+pub const REGION_TAG: &str = "karpenter.sh/bootstrap-region";
 /// The id of each rule's single target; the same as in the reference template.
 pub(crate) const RULE_TARGET_ID: &str = "KarpenterInterruptionQueueTarget";
 
@@ -171,15 +174,16 @@ pub struct PodIdentity {
 /// Computes the prerequisites of the cluster that `settings` describe.
 pub fn desired(settings: &Settings) -> Desired {
     let tags = tags(settings);
-    let policies = policies(settings, &tags);
+    let of_iam = tags_of_iam(settings, &tags);
+    let policies = policies(settings, &of_iam);
     Desired {
-        roles: roles(settings, &policies, &tags),
+        roles: roles(settings, &policies, &of_iam),
         policies,
         instance_profile: InstanceProfile {
             name: settings.instance_profile(),
             path: settings.iam_path.clone(),
             role: settings.node_role(),
-            tags: tags.clone(),
+            tags: of_iam,
         },
         queue: interruption::queue(settings, &tags),
         rules: interruption::rules(settings, &tags),
@@ -193,11 +197,19 @@ pub fn desired(settings: &Settings) -> Desired {
     }
 }
 
-/// The tags on everything bootstrap creates. The ownership tag cannot be overridden.
+/// The tags on everything bootstrap creates. The tags of ownership cannot be overridden.
 fn tags(settings: &Settings) -> Tags {
     let mut tags = settings.tags.clone();
+    tags.remove(REGION_TAG);
     tags.insert(CLUSTER_TAG.to_owned(), settings.cluster.clone());
     tags.insert(OWNER_TAG.to_owned(), settings.cluster.clone());
+    tags
+}
+
+/// The same for what IAM holds.
+fn tags_of_iam(settings: &Settings, tags: &Tags) -> Tags {
+    let mut tags = tags.clone();
+    tags.insert(REGION_TAG.to_owned(), settings.region.clone());
     tags
 }
 
@@ -220,7 +232,7 @@ fn policies(settings: &Settings, tags: &Tags) -> Vec<ManagedPolicy> {
 /// The name of the `index`th policy with this prefix.
 fn policy_name(settings: &Settings, prefix: &str, index: usize) -> String {
     let suffix = if index == 0 { String::new() } else { format!("-{}", index + 1) };
-    bounded(prefix, &settings.cluster, &suffix, POLICY_NAME_MAX)
+    bounded(prefix, settings.policy_suffix(), &suffix, POLICY_NAME_MAX)
 }
 
 /// Whether a policy bears a name that one of ours has, or had when settings split them into more.

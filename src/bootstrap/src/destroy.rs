@@ -6,12 +6,13 @@
 //! Invariant: while machines run, or the cluster's controller may still use its instance profiles, nothing goes unless
 //! that is asked for: without role and access entry the controller could not end the machines any more.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use karpenter_aws_api::Tags;
 
 use crate::desired::{DISCOVERY_TAG, Desired, OWNER_TAG};
 use crate::leftovers::{Leftovers, profile_path};
+use crate::maker::Maker;
 use crate::observe::{Observed, is_ours};
 use crate::plan::{Plan, other_versions, target_ids};
 use crate::settings::Settings;
@@ -40,7 +41,8 @@ pub fn destroy(
 ) -> Plan {
     let mut plan = remains(settings, observed, leftovers, in_use);
     plan.conflicts.extend(foreign_profiles(settings, desired, observed, leftovers));
-    let ours = |tags| is_ours(tags, &settings.cluster);
+    plan.notes.extend(of_other_regions(settings, observed));
+    let ours = |tags| is_ours(tags, settings);
     let mut step = |step| plan.steps.push(step);
 
     if let Some(association) = observed.pod_identity.as_ref().filter(|association| ours(&association.tags)) {
@@ -143,8 +145,7 @@ fn foreign_profiles(
     let mut known: BTreeSet<&str> = leftovers.profiles.iter().map(|profile| profile.name.as_str()).collect();
     known.insert(&desired.instance_profile.name);
     let mut found = Vec::new();
-    for (name, role) in observed.roles.iter().filter(|(_, role)| is_ours(&role.role.tags, &settings.cluster))
-    {
+    for (name, role) in observed.roles.iter().filter(|(_, role)| is_ours(&role.role.tags, settings)) {
         let profiles = role.profiles.iter().map(String::as_str);
         let foreign: Vec<&str> = profiles.filter(|profile| !known.contains(profile)).collect();
         if !foreign.is_empty() {
@@ -155,6 +156,28 @@ fn foreign_profiles(
         }
     }
     found
+}
+
+/// What IAM holds under our names for clusters of the same name elsewhere: not ours to delete.
+fn of_other_regions(settings: &Settings, observed: &Observed) -> Vec<String> {
+    let roles = observed.roles.iter().map(|(name, role)| (format!("role `{name}`"), &role.role.tags));
+    let policies = observed.policies.values().map(|found| (format!("policy `{}`", found.name), &found.tags));
+    let profile = observed.instance_profile.iter();
+    let profile = profile.map(|found| (format!("instance profile `{}`", found.name), &found.tags));
+    let mut left: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (what, tags) in roles.chain(policies).chain(profile) {
+        if let Maker::OtherRegion { region, .. } = Maker::of(tags, settings) {
+            left.entry(region).or_default().push(what);
+        }
+    }
+    let note = |(region, things): (String, Vec<String>)| {
+        let cluster = &settings.cluster;
+        format!(
+            "{} are of cluster `{cluster}` in {region} and are left: `--region {region}` is the way to destroy that one",
+            things.join(", ")
+        )
+    };
+    left.into_iter().map(note).collect()
 }
 
 fn listed(names: &[&str]) -> String {

@@ -2,7 +2,8 @@
 
 use karpenter_aws_api::Tags;
 
-use crate::desired::{CLUSTER_TAG, OWNER_TAG};
+use crate::desired::{CLUSTER_TAG, OWNER_TAG, REGION_TAG};
+use crate::settings::Settings;
 
 /// CloudFormation gives it to most of what it makes.
 const STACK_TAG: &str = "aws:cloudformation:stack-name";
@@ -16,6 +17,13 @@ pub(crate) enum Maker {
     Us,
     /// For another cluster, whatever the tool.
     OtherCluster(String),
+    /// Bootstrap, for a cluster of this name in another region.
+    OtherRegion {
+        /// Name of both clusters.
+        cluster: String,
+        /// Where the other one is.
+        region: String,
+    },
     /// The stack of this name, which would change or delete it with the next update.
     Stack(String),
     /// `eksctl`.
@@ -28,9 +36,10 @@ pub(crate) enum Maker {
 
 impl Maker {
     /// Who made a thing with these tags.
-    pub(crate) fn of(tags: &Tags, cluster: &str) -> Self {
+    pub(crate) fn of(tags: &Tags, settings: &Settings) -> Self {
+        let cluster = &settings.cluster;
         match (tags.get(OWNER_TAG), tags.get(CLUSTER_TAG)) {
-            (Some(owner), _) if owner == cluster => return Self::Us,
+            (Some(owner), _) if owner == cluster => return Self::of_region(tags, settings),
             (Some(other), _) => return Self::OtherCluster(other.clone()),
             (None, Some(other)) if other != cluster => return Self::OtherCluster(other.clone()),
             _ => {}
@@ -46,11 +55,21 @@ impl Maker {
         }
     }
 
+    /// Bootstrap made it for a cluster of this name. What says no region is of this one: it is regional, or was made
+    /// before the tag was given.
+    fn of_region(tags: &Tags, settings: &Settings) -> Self {
+        match tags.get(REGION_TAG).filter(|region| **region != settings.region) {
+            Some(region) => Self::OtherRegion { cluster: settings.cluster.clone(), region: region.clone() },
+            None => Self::Us,
+        }
+    }
+
     /// The end of a sentence about the thing; empty when there is nothing to say.
     pub(crate) fn phrase(&self) -> String {
         match self {
             Self::Us | Self::Unknown => String::new(),
             Self::OtherCluster(cluster) => format!(", it is of cluster `{cluster}`"),
+            Self::OtherRegion { cluster, region } => format!(", it is of cluster `{cluster}` in {region}"),
             Self::Stack(stack) => format!(", it is of CloudFormation stack `{stack}`"),
             Self::Eksctl => ", it is of eksctl".to_owned(),
             Self::OfCluster => {
@@ -61,19 +80,28 @@ impl Maker {
 
     /// Whether `--adopt` may take it over.
     pub(crate) fn may_be_adopted(&self) -> bool {
-        !matches!(self, Self::OtherCluster(_))
+        !matches!(self, Self::OtherCluster(_) | Self::OtherRegion { .. })
     }
 }
+
+/// What to do about a thing of a cluster of the same name in another region.
+pub(crate) const OTHER_NAMES: &str = "names of IAM are unique in an account across regions, give this cluster's things \
+    other ones with --node-role-name, --windows-node-role-name, --controller-role-name, --instance-profile-name and \
+    --policy-suffix";
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::tests::settings;
 
     #[test]
     fn tags_say_who_made_a_thing() {
+        let elsewhere = Maker::OtherRegion { cluster: "prod".to_owned(), region: "us-east-1".to_owned() };
         for (tags, maker) in [
             (vec![], Maker::Unknown),
             (vec![(OWNER_TAG, "prod")], Maker::Us),
+            (vec![(OWNER_TAG, "prod"), (REGION_TAG, "eu-west-1")], Maker::Us),
+            (vec![(OWNER_TAG, "prod"), (REGION_TAG, "us-east-1")], elsewhere),
             (vec![(OWNER_TAG, "other")], Maker::OtherCluster("other".to_owned())),
             (vec![(CLUSTER_TAG, "other")], Maker::OtherCluster("other".to_owned())),
             (vec![(STACK_TAG, "Karpenter-prod")], Maker::Stack("Karpenter-prod".to_owned())),
@@ -82,7 +110,7 @@ mod tests {
             (vec![(EKSCTL_TAG, "other")], Maker::OtherCluster("other".to_owned())),
         ] {
             let tags = tags.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
-            assert_eq!(Maker::of(&tags, "prod"), maker, "{tags:?}");
+            assert_eq!(Maker::of(&tags, &settings()), maker, "{tags:?}");
         }
     }
 }

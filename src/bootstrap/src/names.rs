@@ -10,6 +10,8 @@ use sha2::{Digest, Sha256};
 pub const ROLE_NAME_MAX: usize = 64;
 /// How long IAM lets a managed policy or instance profile name be.
 pub(crate) const POLICY_NAME_MAX: usize = 128;
+/// What the longest beginning and number of a policy's name leave of that; EKS allows as much for a cluster's name.
+pub(crate) const POLICY_SUFFIX_MAX: usize = 100;
 /// How long SQS lets a queue name be.
 pub const QUEUE_NAME_MAX: usize = 80;
 /// How long `EventBridge` lets a rule name be.

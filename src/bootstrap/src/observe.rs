@@ -14,8 +14,9 @@ use karpenter_aws_api::{Clients, Filter, Tags, eks, events, iam};
 use crate::Error;
 use crate::desired::interruption::KEY_ATTRIBUTE;
 use crate::desired::{DISCOVERY_TAG, Desired, OWNER_TAG, Purpose, RULE_TARGET_ID, desired, is_policy_name};
-use crate::policy::Found;
-use crate::settings::{Identity, Settings};
+use crate::maker::Maker;
+use crate::policy::{Found, node};
+use crate::settings::{Identity, IpFamily, Settings};
 
 /// The name AWS gives the spot service-linked role.
 pub const SPOT_ROLE: &str = "AWSServiceRoleForEC2Spot";
@@ -42,6 +43,8 @@ pub struct Observed {
     pub queue: Option<Queue>,
     /// Rules by name.
     pub rules: BTreeMap<String, Rule>,
+    /// Whether the account has the policy that nodes of IPv6 clusters need; looked for only where settings ask for it.
+    pub ipv6_policy: bool,
     /// Whether the account has the spot service-linked role.
     pub spot_role: bool,
     /// The node role that is managed elsewhere, if settings name one and it exists.
@@ -113,9 +116,15 @@ pub struct Rule {
     pub tags: Tags,
 }
 
-/// Whether tags say that bootstrap made this thing for `cluster`.
-pub fn is_ours(tags: &Tags, cluster: &str) -> bool {
-    tags.get(OWNER_TAG).is_some_and(|owner| owner == cluster)
+/// Whether tags say that bootstrap made this thing for the cluster of these settings, in their region.
+pub fn is_ours(tags: &Tags, settings: &Settings) -> bool {
+    Maker::of(tags, settings) == Maker::Us
+}
+
+/// Whether EKS answers about access entries of this cluster: none has them while `aws-auth` alone decides who joins.
+pub(crate) fn takes_access_entries(cluster: Option<&eks::Cluster>) -> bool {
+    let mode = cluster.and_then(|cluster| cluster.authentication_mode.as_deref());
+    mode.is_some_and(|mode| mode != "CONFIG_MAP")
 }
 
 impl Queue {
@@ -130,6 +139,18 @@ impl Rule {
     pub fn target(&self) -> Option<&str> {
         self.targets.iter().find(|target| target.id == RULE_TARGET_ID).map(|target| target.arn.as_str())
     }
+}
+
+/// Settings that also say which addresses the cluster's pods have: what they said before, or else what EKS says. For
+/// everything that is compared with the cluster, before [`desired`] is computed.
+pub async fn with_ip_family(clients: &Clients, settings: &Settings) -> Result<Settings, Error> {
+    if settings.ip_family.is_some() {
+        return Ok(settings.clone());
+    }
+    let cluster = clients.eks.describe_cluster(&settings.cluster).await;
+    let cluster = cluster.map_err(Error::observing(format!("cluster `{}`", settings.cluster)))?;
+    let family = if cluster.ip_family.as_deref() == Some("ipv6") { IpFamily::V6 } else { IpFamily::V4 };
+    Ok(Settings { ip_family: Some(family), ..settings.clone() })
 }
 
 /// Reads everything that `desired` speaks of.
@@ -224,6 +245,7 @@ impl Reader<'_> {
             instance_profile: self.instance_profile().await?,
             queue: self.queue().await?,
             rules: self.rules().await?,
+            ipv6_policy: self.ipv6_policy().await?,
             spot_role: self.spot_role().await?,
             existing_node_role: self.existing_node_role().await?,
             oidc_provider: self.oidc_provider().await?,
@@ -235,7 +257,7 @@ impl Reader<'_> {
         };
         // They went with the cluster.
         if observed.cluster.is_some() {
-            observed.access_entries = self.access_entries().await?;
+            observed.access_entries = self.access_entries(observed.cluster.as_ref()).await?;
             observed.pod_identity_agent = self.pod_identity_agent().await?;
             observed.pod_identity = self.pod_identity().await?;
         }
@@ -325,6 +347,8 @@ impl Reader<'_> {
     /// versions are nothing to us.
     async fn foreign_policy(&self, arn: &str) -> Result<Option<Policy>, Error> {
         match self.in_force(&Arn::from(arn)).await {
+            // One of ours under a name that settings gave before: its versions have to go with it.
+            Ok((policy, _)) if is_ours(&policy.tags, self.settings) => self.policy(arn).await,
             Ok((policy, text)) => Ok(Found::on_identity(&text).ok().map(|document| Policy {
                 name: policy.name,
                 document,
@@ -400,13 +424,29 @@ impl Reader<'_> {
         Ok(Rule { rule, targets, tags })
     }
 
+    async fn ipv6_policy(&self) -> Result<bool, Error> {
+        if self.settings.ip_family != Some(IpFamily::V6) {
+            return Ok(false);
+        }
+        let arn = node::cni_ipv6_policy(self.settings);
+        let policy = optional(self.clients.iam.get_policy(&Arn::from(arn.as_str())).await);
+        Ok(policy.map_err(Error::observing(format!("policy `{arn}`")))?.is_some())
+    }
+
     async fn spot_role(&self) -> Result<bool, Error> {
         let role = optional(self.clients.iam.get_role(SPOT_ROLE).await);
         Ok(role.map_err(Error::observing(format!("role `{SPOT_ROLE}`")))?.is_some())
     }
 
-    async fn access_entries(&self) -> Result<BTreeMap<String, eks::AccessEntry>, Error> {
+    async fn access_entries(
+        &self,
+        cluster: Option<&eks::Cluster>,
+    ) -> Result<BTreeMap<String, eks::AccessEntry>, Error> {
         let mut found = BTreeMap::new();
+        // EKS refuses the question: `destroy` and `check` ask it whatever the mode is.
+        if !takes_access_entries(cluster) {
+            return Ok(found);
+        }
         for wanted in &self.desired.access_entries {
             let principal = Arn::from(wanted.principal.as_str());
             let entry = self.clients.eks.describe_access_entry(&self.settings.cluster, &principal).await;

@@ -10,11 +10,11 @@ use crate::desired::interruption::{KEY_ATTRIBUTE, SQS_KEY_ATTRIBUTE};
 use crate::desired::{
     self, AccessEntry, Desired, ManagedPolicy, OWNER_TAG, Purpose, Queue, RULE_TARGET_ID, Role, Rule,
 };
-use crate::maker::Maker;
-use crate::observe::{self, Observed, POD_IDENTITY_AGENT, is_ours};
+use crate::maker::{Maker, OTHER_NAMES};
+use crate::observe::{self, Observed, POD_IDENTITY_AGENT, is_ours, takes_access_entries};
 use crate::policy::node;
 use crate::policy::trust::STS_AUDIENCE;
-use crate::settings::{Foreign, Identity, Removable, Settings};
+use crate::settings::{Foreign, Identity, IpFamily, Removable, Settings};
 use crate::step::{Step, Tagged};
 
 /// AWS keeps this many versions of a managed policy.
@@ -56,6 +56,7 @@ fn everything(settings: &Settings, desired: &Desired, observed: &Observed) -> Pl
     for role in &desired.roles {
         planner.role(role);
     }
+    planner.ipv6_policy();
     planner.existing_node_role();
     planner.oidc_provider();
     planner.instance_profile();
@@ -74,6 +75,7 @@ fn everything(settings: &Settings, desired: &Desired, observed: &Observed) -> Pl
 /// Plans only what a stack leaves to us: the discovery tags, and what stands in the way of either.
 pub fn surroundings(settings: &Settings, desired: &Desired, observed: &Observed) -> Plan {
     let mut planner = Planner { settings, desired, observed, plan: Plan::default() };
+    planner.ipv6_policy();
     planner.existing_node_role();
     planner.oidc_provider();
     planner.queue_key();
@@ -113,9 +115,13 @@ impl Planner<'_> {
     /// Whether something under our name is ours, or becomes so. Otherwise it is in the way, which is noted.
     fn owned(&mut self, what: &str, tags: &Tags, how: &str) -> bool {
         let cluster = &self.settings.cluster;
-        let maker = Maker::of(tags, cluster);
+        let maker = Maker::of(tags, self.settings);
         if maker == Maker::Us {
             return true;
+        }
+        if matches!(maker, Maker::OtherRegion { .. }) {
+            self.plan.conflicts.push(format!("{what} exists already{}: {OTHER_NAMES}", maker.phrase()));
+            return false;
         }
         if self.settings.foreign == Foreign::Adopted && maker.may_be_adopted() {
             if let Maker::Stack(stack) = &maker {
@@ -142,7 +148,7 @@ impl Planner<'_> {
 
     /// The same of what serves as it is and stands in no way.
     fn is_or_becomes_ours(&self, tags: &Tags) -> bool {
-        let maker = Maker::of(tags, &self.settings.cluster);
+        let maker = Maker::of(tags, self.settings);
         maker == Maker::Us || (self.settings.foreign == Foreign::Adopted && maker.may_be_adopted())
     }
 
@@ -186,7 +192,7 @@ impl Planner<'_> {
         let named = wanted.purpose == Purpose::Nodes
             && self.settings.node_role_name.is_some()
             && self.settings.foreign == Foreign::InTheWay;
-        if named && !is_ours(&existing.role.tags, &self.settings.cluster) {
+        if named && !is_ours(&existing.role.tags, self.settings) {
             if self.at_its_path(wanted, existing, "name it with --node-role-arn") {
                 self.foreign_node_role(existing);
             }
@@ -249,6 +255,25 @@ impl Planner<'_> {
         }
     }
 
+    /// AWS has no policy for the network plugin of IPv6 clusters. The account's own is made once for all of them, so it is
+    /// neither made nor changed here.
+    fn ipv6_policy(&mut self) {
+        let settings = self.settings;
+        let makes_nodes = self.desired.roles.iter().any(|role| role.purpose != Purpose::Controller);
+        if settings.ip_family != Some(IpFamily::V6) || self.observed.ipv6_policy || !makes_nodes {
+            return;
+        }
+        self.plan.conflicts.push(format!(
+            "cluster `{}` is of IPv6 and the account has no policy `{}`, which its nodes need: make it with `aws iam \
+             create-policy --policy-name {} --policy-document '{}'`, or pass --ip-family ipv4 where the network plugin has \
+             a role of its own",
+            settings.cluster,
+            node::cni_ipv6_policy(settings),
+            node::CNI_IPV6_POLICY,
+            node::cni_ipv6_document(settings).to_json()
+        ));
+    }
+
     /// Service accounts can assume the role only through a provider that IAM knows; making one is left to
     /// the owner of the cluster, because every other service account of the cluster depends on it too.
     fn oidc_provider(&mut self) {
@@ -276,7 +301,7 @@ impl Planner<'_> {
         // Policies of ours from an earlier, larger split. What users attached themselves stays.
         for arn in existing.attached.iter().filter(|arn| !wanted.attached.contains(arn)) {
             let Some(policy) = self.observed.policies.get(arn) else { continue };
-            if is_ours(&policy.tags, &self.settings.cluster) {
+            if is_ours(&policy.tags, self.settings) {
                 self.step(Step::DetachPolicy { role: wanted.name.clone(), policy: arn.clone() });
                 self.step(Step::DeletePolicy { policy: arn.clone(), versions: other_versions(policy) });
             }
@@ -366,8 +391,7 @@ impl Planner<'_> {
 
     /// Notes that the cluster takes no access entries, if that is so. Returns whether it does.
     fn takes_access_entries(&mut self, principal: &str) -> bool {
-        let mode = self.observed.cluster.as_ref().and_then(|cluster| cluster.authentication_mode.as_deref());
-        if mode.is_none_or(|mode| mode == "CONFIG_MAP") {
+        if !takes_access_entries(self.observed.cluster.as_ref()) {
             self.plan.conflicts.push(format!(
                 "cluster `{}` does not take access entries: switch its authentication mode to API_AND_CONFIG_MAP, \
                  or pass --no-access-entry and map {principal} in the aws-auth ConfigMap",

@@ -52,6 +52,8 @@ pub struct Settings {
     pub instance_profile_name: Option<String>,
     /// Overrides the name of the controller role.
     pub controller_role_name: Option<String>,
+    /// Overrides what the names of the controller's policies end with: the cluster's name.
+    pub policy_suffix: Option<String>,
     /// Overrides the name of the interruption queue.
     pub queue_name: Option<String>,
     /// Overrides what the names of the rules begin with.
@@ -61,6 +63,8 @@ pub struct Settings {
     pub queue_kms_key: Option<String>,
     /// What is taken off things that have it.
     pub take_off: BTreeSet<Removable>,
+    /// What addresses the cluster's pods have; `None` while that is not known, and counts as IPv4.
+    pub ip_family: Option<IpFamily>,
     /// ARNs of further managed policies for the node role.
     pub extra_node_policies: Vec<String>,
     /// Further roles, made elsewhere, that EC2NodeClasses name in `spec.role`.
@@ -98,6 +102,15 @@ pub enum Foreign {
     InTheWay,
     /// They are taken over: tagged as ours and brought to what is wanted. What carries another cluster's tag never is.
     Adopted,
+}
+
+/// The addresses that pods get, which decides what the network plugin on the nodes has to be allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IpFamily {
+    /// IPv4.
+    V4,
+    /// IPv6.
+    V6,
 }
 
 /// How node classes select subnets and security groups.
@@ -184,10 +197,12 @@ impl Settings {
             windows_node_role_name: None,
             instance_profile_name: None,
             controller_role_name: None,
+            policy_suffix: None,
             queue_name: None,
             rule_prefix: None,
             queue_kms_key: None,
             take_off: BTreeSet::new(),
+            ip_family: None,
             extra_node_policies: Vec::new(),
             extra_node_roles: Vec::new(),
             extra_ssm_parameters: Vec::new(),
@@ -224,6 +239,11 @@ impl Settings {
     pub fn controller_role(&self) -> String {
         let computed = || bounded("", &self.cluster, "-karpenter", ROLE_NAME_MAX);
         self.controller_role_name.clone().unwrap_or_else(computed)
+    }
+
+    /// What the names of the controller's policies end with.
+    pub fn policy_suffix(&self) -> &str {
+        self.policy_suffix.as_deref().unwrap_or(&self.cluster)
     }
 
     /// The name of the interruption queue.

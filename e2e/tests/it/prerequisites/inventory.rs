@@ -29,7 +29,8 @@ pub(super) async fn read(environment: &AwsEnvironment) -> Result<Inventory> {
     ])
     .await?;
     let mut found: Value = serde_json::from_str(&text).context("read the inventory")?;
-    strip_tags(&mut found, &|key| key == OWNER_TAG || key.starts_with("aws:"));
+    // The tags of ownership, of which what IAM holds has a second one.
+    strip_tags(&mut found, &|key| key.starts_with(OWNER_TAG) || key.starts_with("aws:"));
     Ok(Inventory(found))
 }
 

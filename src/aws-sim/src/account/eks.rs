@@ -95,15 +95,20 @@ impl Clusters {
 }
 
 impl ClusterEntry {
+    /// A cluster of the `ConfigMap` `aws-auth` alone refuses every call about access entries, reading included.
+    fn with_access_entries(&mut self, operation: &'static str, subject: &str) -> Result<&mut Self> {
+        if self.cluster.authentication_mode.as_deref().is_none_or(|mode| mode == "CONFIG_MAP") {
+            let text = "The cluster's authentication mode must be set to one of [API, API_AND_CONFIG_MAP] to \
+                        perform this operation.";
+            return Err(Error::answered(operation, subject, "InvalidRequestException", text));
+        }
+        Ok(self)
+    }
+
     fn add_entry(&mut self, arn: Arn, spec: &AccessEntrySpec) -> Result<AccessEntry> {
         let refuse = |code: &str, text: &str| {
             Err(Error::answered("CreateAccessEntry", spec.principal.as_str(), code, text))
         };
-        if self.cluster.authentication_mode.as_deref().is_none_or(|mode| mode == "CONFIG_MAP") {
-            let text = "The cluster's authentication mode must be set to one of [API, API_AND_CONFIG_MAP] to \
-                        perform this operation.";
-            return refuse("InvalidRequestException", text);
-        }
         if self.entries.contains_key(&spec.principal) {
             let text = "The specified access entry resource is already in use on this cluster.";
             return refuse("ResourceInUseException", text);
@@ -212,7 +217,10 @@ impl Eks for Account {
             let role = spec.principal.as_str().rsplit('/').next().unwrap_or_default();
             let account = &state.account;
             let arn = state.arn("eks", &format!("access-entry/{cluster}/role/{account}/{role}/{id}"));
-            state.clusters.find("CreateAccessEntry", cluster)?.add_entry(arn.into(), spec)
+            let entry = state.clusters.find("CreateAccessEntry", cluster)?;
+            entry
+                .with_access_entries("CreateAccessEntry", spec.principal.as_str())?
+                .add_entry(arn.into(), spec)
         })
         .await
     }
@@ -220,6 +228,7 @@ impl Eks for Account {
     async fn describe_access_entry(&self, cluster: &str, principal: &Arn) -> Result<AccessEntry> {
         self.call("DescribeAccessEntry", principal.as_str(), |state, _| {
             let entry = state.clusters.find("DescribeAccessEntry", cluster)?;
+            let entry = entry.with_access_entries("DescribeAccessEntry", principal.as_str())?;
             entry.entries.get(principal).cloned().ok_or_else(|| no_entry("DescribeAccessEntry", principal))
         })
         .await
@@ -227,7 +236,9 @@ impl Eks for Account {
 
     async fn list_access_entries(&self, cluster: &str) -> Result<Vec<Arn>> {
         self.call("ListAccessEntries", cluster, |state, _| {
-            Ok(state.clusters.find("ListAccessEntries", cluster)?.entries.keys().cloned().collect())
+            let entry = state.clusters.find("ListAccessEntries", cluster)?;
+            let entry = entry.with_access_entries("ListAccessEntries", cluster)?;
+            Ok(entry.entries.keys().cloned().collect())
         })
         .await
     }
@@ -235,6 +246,7 @@ impl Eks for Account {
     async fn delete_access_entry(&self, cluster: &str, principal: &Arn) -> Result<()> {
         self.call("DeleteAccessEntry", principal.as_str(), |state, _| {
             let entry = state.clusters.find("DeleteAccessEntry", cluster)?;
+            let entry = entry.with_access_entries("DeleteAccessEntry", principal.as_str())?;
             let removed = entry.entries.remove(principal);
             removed.map(|_| ()).ok_or_else(|| no_entry("DeleteAccessEntry", principal))
         })

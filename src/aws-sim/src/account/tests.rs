@@ -4,6 +4,7 @@ mod capacity;
 mod eventual;
 mod faults;
 mod interruption;
+mod members;
 mod support;
 
 use std::sync::Arc;

@@ -19,7 +19,7 @@ const PODS: &str = "pods.eks.amazonaws.com";
 /// Nodes run without it; people cannot open a session on them.
 const SESSION_POLICY: &str = "AmazonSSMManagedInstanceCore";
 /// The network plugin may have a role of its own, or be another one.
-const NETWORK_POLICY: &str = "AmazonEKS_CNI_Policy";
+const NETWORK_POLICIES: [&str; 2] = [node::CNI_POLICY, node::CNI_IPV6_POLICY];
 
 /// Every role that nodes have exists, is EC2's to assume, holds what nodes need and may join.
 pub(super) fn nodes(
@@ -125,8 +125,9 @@ fn node_role(settings: &Settings, name: &str, role: Option<&Role>, findings: &mu
     let evidence = format!("role `{name}` lacks {}", missing.join(", "));
     let fix = format!("attach {} to it", missing.join(", "));
     let account = format!("::{}:policy/", settings.account);
-    let of_others = !role.own.is_empty() || role.attached.iter().any(|arn| arn.contains(&account));
-    let minor = |policy: &&str| matches!(*policy, SESSION_POLICY | NETWORK_POLICY);
+    let of_others = !role.own.is_empty()
+        || role.attached.iter().any(|arn| arn.contains(&account) && last(arn) != node::CNI_IPV6_POLICY);
+    let minor = |policy: &&str| *policy == SESSION_POLICY || NETWORK_POLICIES.contains(policy);
     if missing.is_empty() {
         findings.ready("node-role", format!("role `{name}` holds what nodes need"));
     } else if missing.iter().all(minor) {

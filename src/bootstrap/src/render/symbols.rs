@@ -76,10 +76,12 @@ impl Symbols {
             windows_node_role_name: None,
             instance_profile_name: None,
             controller_role_name: None,
+            policy_suffix: None,
             queue_name: Some(hole(self.queue_name)),
             rule_prefix: Some(hole(self.rule_prefix)),
             queue_kms_key: None,
             take_off: BTreeSet::new(),
+            ip_family: None,
             extra_node_policies: Vec::new(),
             extra_node_roles: vec![ExtraNodeRole {
                 arn: hole(self.more_node_roles),

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{Identity, LONGEST_RULE_SUFFIX, Settings};
-use crate::names::{POLICY_NAME_MAX, QUEUE_NAME_MAX, ROLE_NAME_MAX, RULE_NAME_MAX};
+use crate::names::{POLICY_NAME_MAX, POLICY_SUFFIX_MAX, QUEUE_NAME_MAX, ROLE_NAME_MAX, RULE_NAME_MAX};
 
 /// What IAM lets names have besides letters and digits.
 const NAMES: &str = "_+=,.@-";
@@ -136,6 +136,13 @@ impl Settings {
                 "expected a name without path, of at most 128 letters, digits and `_+=,.@-`",
             ),
             (
+                "policy-suffix",
+                &self.policy_suffix,
+                POLICY_SUFFIX_MAX,
+                NAMES,
+                "expected at most 100 letters, digits and `_+=,.@-`, as many as a cluster's name has",
+            ),
+            (
                 "rule-prefix",
                 &self.rule_prefix,
                 RULE_NAME_MAX - LONGEST_RULE_SUFFIX,
@@ -204,7 +211,7 @@ mod tests {
     #[test]
     fn each_bad_value_is_named_with_what_is_allowed() {
         type Spoil = fn(&mut Settings);
-        let cases: [(&str, Spoil); 18] = [
+        let cases: [(&str, Spoil); 20] = [
             ("cluster-name", |s| s.cluster = String::new()),
             ("cluster-name", |s| s.cluster = "c".repeat(101)),
             ("cluster-name", |s| s.cluster = "-prod".to_owned()),
@@ -227,6 +234,8 @@ mod tests {
             ("extra-ssm-parameter", |s| s.extra_ssm_parameters = vec!["/ami".to_owned()]),
             ("queue-name", |s| s.queue_name = Some("my queue!".to_owned())),
             ("rule-prefix", |s| s.rule_prefix = Some("r".repeat(45))),
+            ("policy-suffix", |s| s.policy_suffix = Some("p".repeat(101))),
+            ("policy-suffix", |s| s.policy_suffix = Some("eu/prod".to_owned())),
             ("oidc-issuer", |s| s.identity = issuer("oidc.eks.eu-west-1.amazonaws.com/id/ABC/")),
             ("oidc-issuer", |s| s.identity = issuer("arn:aws:iam::123456789012:oidc-provider/oidc/id/ABC")),
             ("extra-node-role", |s| {

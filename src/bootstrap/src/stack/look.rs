@@ -10,7 +10,7 @@ use super::{Situation, Target, beyond_the_template, change_set, find};
 use crate::desired::Desired;
 use crate::destroy::{InUse, destroy, remains};
 use crate::leftovers::Leftovers;
-use crate::maker::Maker;
+use crate::maker::{Maker, OTHER_NAMES};
 use crate::observe::Observed;
 use crate::plan::{self, surroundings};
 use crate::step::{Effect, Line, Step};
@@ -156,7 +156,7 @@ fn in_the_way(settings: &Settings, desired: &Desired, observed: &Observed) -> Ve
         (what, &found.tags)
     }));
     let sentence = |(what, tags): (String, &Tags)| {
-        let maker = Maker::of(tags, &settings.cluster);
+        let maker = Maker::of(tags, settings);
         let phrase = maker.phrase();
         let way_out = match maker {
             Maker::Us => {
@@ -165,6 +165,7 @@ fn in_the_way(settings: &Settings, desired: &Desired, observed: &Observed) -> Ve
             Maker::Stack(stack) => format!(
                 "it may do as it is, ask `karpenter bootstrap check`; to replace it, delete stack `{stack}` first"
             ),
+            Maker::OtherRegion { .. } => OTHER_NAMES.to_owned(),
             _ => "it may do as it is, ask `karpenter bootstrap check`; else choose another name, delete it, or take it \
                   over with `--via sdk --adopt`"
                 .to_owned(),

@@ -28,6 +28,15 @@ pub enum Progress<'a> {
     Done(&'a Step),
 }
 
+impl<'a> From<apply::Progress<'a>> for Progress<'a> {
+    fn from(progress: apply::Progress<'a>) -> Self {
+        match progress {
+            apply::Progress::Waiting(what) => Self::Doing(what.to_owned()),
+            apply::Progress::Done(step) => Self::Done(step),
+        }
+    }
+}
+
 /// Receives the progress.
 pub(crate) type Listener<'a> = &'a mut (dyn FnMut(Progress<'_>) + Send);
 
@@ -66,7 +75,7 @@ pub async fn apply(target: Target<'_>, tell: Listener<'_>) -> Result<bool, Error
         }
     }
     changed |= !rest.steps.is_empty();
-    apply::apply(clients, &settings.cluster, &rest, &mut |step| tell(Progress::Done(step))).await?;
+    apply::apply(clients, &settings.cluster, &rest, &mut |progress| tell(progress.into())).await?;
     Ok(changed)
 }
 
@@ -82,7 +91,7 @@ pub async fn destroy(
     // Profiles hold the stack's role, which could then not be deleted.
     let first = remains(settings, observed, leftovers, in_use);
     let mut changed = !first.steps.is_empty();
-    apply::apply(clients, &settings.cluster, &first, &mut |step| tell(Progress::Done(step))).await?;
+    apply::apply(clients, &settings.cluster, &first, &mut |progress| tell(progress.into())).await?;
     if let Some(mut stack) = find(clients, settings, name).await? {
         changed = true;
         if Situation::of(&stack.status) == Situation::Busy {
@@ -92,7 +101,7 @@ pub async fn destroy(
     }
     let rest = Plan { steps: untagging(settings, desired, observed), ..Plan::default() };
     changed |= !rest.steps.is_empty();
-    apply::apply(clients, &settings.cluster, &rest, &mut |step| tell(Progress::Done(step))).await?;
+    apply::apply(clients, &settings.cluster, &rest, &mut |progress| tell(progress.into())).await?;
     Ok(changed)
 }
 

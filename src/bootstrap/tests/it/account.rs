@@ -1,6 +1,7 @@
 //! An account with a fresh cluster, and what the tests do to it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use karpenter_aws_api::Clients;
 use karpenter_aws_api::ec2::{SecurityGroupQuery, SubnetQuery};
@@ -11,9 +12,10 @@ use karpenter_bootstrap::aws_auth::AwsAuth;
 use karpenter_bootstrap::check::{Report, check};
 use karpenter_bootstrap::desired::{DISCOVERY_TAG, desired};
 use karpenter_bootstrap::destroy::{self, InUse};
-use karpenter_bootstrap::observe::{observe, observe_remains, observe_senders};
+use karpenter_bootstrap::observe::{observe, observe_remains, observe_senders, with_ip_family};
 use karpenter_bootstrap::plan::{self, Plan};
 use karpenter_bootstrap::{Error, Settings, leftovers};
+use karpenter_model::{Clock, ManualClock};
 
 /// The account and the settings that fit it.
 pub(crate) struct Fixture {
@@ -30,7 +32,13 @@ impl Fixture {
 
     /// The same with another account.
     pub(crate) async fn with(options: Options) -> Self {
-        let account = Account::new(Options { spot_service_linked_role: false, ..options });
+        Self::with_clock(options, Arc::new(ManualClock::default())).await
+    }
+
+    /// The same with an account that lives by this clock.
+    pub(crate) async fn with_clock(options: Options, clock: Arc<dyn Clock>) -> Self {
+        let options = Options { spot_service_linked_role: false, ..options };
+        let account = Account::with_clock(options, clock);
         let clients = account.clients();
         let options = account.options().clone();
         let settings = Settings::new(&options.cluster, &options.region, &options.account, clients.partition);
@@ -50,6 +58,11 @@ impl Fixture {
         let fixture = Self::fresh().await;
         fixture.apply().await.unwrap();
         fixture
+    }
+
+    /// As `plan`, `apply` and `check` do before anything else.
+    pub(crate) async fn ask_for_the_ip_family(&mut self) {
+        self.settings = with_ip_family(&self.clients, &self.settings).await.unwrap();
     }
 
     pub(crate) async fn plan(&self) -> Plan {

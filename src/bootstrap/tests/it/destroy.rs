@@ -1,10 +1,15 @@
 //! Destroy takes back what apply made, and nothing else.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use karpenter_aws_api::Tags;
 use karpenter_aws_api::ec2::{SecurityGroupQuery, SubnetQuery};
-use karpenter_aws_sim::Fault;
+use karpenter_aws_sim::{Fault, Options};
+use karpenter_bootstrap::apply::{Progress, apply};
 use karpenter_bootstrap::desired::DISCOVERY_TAG;
 use karpenter_bootstrap::settings::Identity;
+use karpenter_model::ManualClock;
 
 use crate::account::Fixture;
 
@@ -105,4 +110,45 @@ async fn a_discovery_tag_that_names_another_cluster_by_now_stays() {
     let left = ec2.describe_subnets(&query).await.unwrap().remove(0).tags;
     assert_eq!(left.get(DISCOVERY_TAG).map(String::as_str), Some("other"));
     assert!(!left.contains_key("karpenter.sh/bootstrap"), "{left:?}");
+}
+
+/// SQS refuses the name of a deleted queue for a minute.
+#[tokio::test(start_paused = true)]
+async fn what_was_destroyed_is_made_again_at_once() {
+    let clock = Arc::new(ManualClock::default());
+    let fixture = Fixture::with_clock(Options::default(), Arc::clone(&clock) as _).await;
+    fixture.apply().await.unwrap();
+    fixture.destroy().await.unwrap();
+    let passing = async {
+        loop {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            clock.advance(Duration::from_secs(1));
+        }
+    };
+    let plan = fixture.plan().await;
+    let mut waits = Vec::new();
+    let mut tell = |progress: Progress<'_>| {
+        if let Progress::Waiting(what) = progress {
+            waits.push(what.to_owned());
+        }
+    };
+    tokio::select! {
+        outcome = apply(&fixture.clients, "demo", &plan, &mut tell) => outcome.unwrap(),
+        () = passing => {}
+    }
+    assert_eq!(waits.len(), 1, "{waits:?}");
+    assert!(waits[0].contains("60 s"), "{waits:?}");
+    assert!(fixture.plan().await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_that_stays_refused_fails_after_seventy_seconds_and_other_refusals_at_once() {
+    for (code, seconds) in [("AWS.SimpleQueueService.QueueDeletedRecently", 70), ("AccessDenied", 0)] {
+        let fixture = Fixture::fresh().await;
+        fixture.account.inject(Fault::fail("CreateQueue", code));
+        let started = tokio::time::Instant::now();
+        let error = fixture.apply().await.unwrap_err();
+        assert!(error.to_string().contains("create queue `demo`"), "{error}");
+        assert_eq!(started.elapsed().as_secs(), seconds, "{code}");
+    }
 }

@@ -16,6 +16,7 @@ mod others;
 mod permissions;
 mod ready;
 mod refused;
+mod regions;
 mod repeated;
 mod rights;
 mod stack;

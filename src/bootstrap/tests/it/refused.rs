@@ -6,6 +6,7 @@ use karpenter_aws_api::ec2::{SecurityGroup, SecurityGroupQuery, SubnetQuery};
 use karpenter_aws_api::eks::{AccessEntrySpec, PodIdentitySpec};
 use karpenter_aws_api::iam::{OidcProvider, RoleSpec};
 use karpenter_bootstrap::Error;
+use karpenter_bootstrap::aws_auth::{AwsAuth, Mapping};
 use karpenter_bootstrap::settings::{Identity, Selection};
 
 use crate::account::{Fixture, foreign_role};
@@ -42,15 +43,36 @@ async fn a_node_role_the_operator_named_is_used_as_it_is() {
     fixture.clients.iam.get_role("team-nodes").await.expect("the operator's role is still there");
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_cluster_without_access_entries_says_what_to_do() {
+/// EKS refuses every call about access entries of such a cluster, reading included.
+async fn without_access_entries() -> Fixture {
     let fixture = Fixture::fresh().await;
     let mut cluster = fixture.clients.eks.describe_cluster("demo").await.unwrap();
     cluster.authentication_mode = Some("CONFIG_MAP".to_owned());
     fixture.account.put_cluster(cluster);
+    fixture
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_without_access_entries_says_what_to_do() {
+    let fixture = without_access_entries().await;
     let conflicts = fixture.plan().await.conflicts;
     assert_eq!(conflicts.len(), 1);
     assert!(conflicts[0].contains("API_AND_CONFIG_MAP") && conflicts[0].contains("--no-access-entry"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_without_access_entries_is_made_ready_checked_and_destroyed() {
+    let mut fixture = without_access_entries().await;
+    fixture.settings.access_entry = false;
+    fixture.apply().await.unwrap();
+    fixture.settings.access_entry = true;
+    let groups = ["system:bootstrappers", "system:nodes"].map(str::to_owned).into();
+    let node = fixture.settings.node_role_arn();
+    let mapped = Mapping { role: node, username: "system:node:{{EC2PrivateDNSName}}".to_owned(), groups };
+    let report = fixture.check_with(&AwsAuth::Read(vec![mapped])).await;
+    assert!(report.ready, "{}", report.text());
+    fixture.destroy().await.unwrap();
+    assert!(fixture.clients.iam.get_role("demo-karpenter").await.is_err());
 }
 
 #[tokio::test(start_paused = true)]

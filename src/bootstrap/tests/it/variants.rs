@@ -6,7 +6,9 @@ use karpenter_aws_api::Tags;
 use karpenter_aws_api::iam::{OidcProvider, PolicySpec};
 use karpenter_aws_api::id::Arn;
 use karpenter_aws_sim::Options;
-use karpenter_bootstrap::settings::{ExtraNodeRole, Identity, Platform, Removable};
+use karpenter_bootstrap::aws_auth::AwsAuth;
+use karpenter_bootstrap::check::{Finding, State};
+use karpenter_bootstrap::settings::{ExtraNodeRole, Identity, IpFamily, Platform, Removable};
 
 use crate::account::{Fixture, foreign_role, lines};
 
@@ -165,4 +167,80 @@ async fn a_queue_keeps_its_key_and_the_controller_its_use_until_that_is_taken_of
     fixture.settings.take_off = [Removable::QueueKmsKey].into();
     assert!(lines(&fixture.plan().await).iter().any(|line| line.starts_with("change queue `demo`")));
     live("key taken off", &fixture).await;
+}
+
+const IPV6: &str = "AmazonEKS_CNI_IPv6_Policy";
+
+/// A cluster whose pods have IPv6 addresses, as EKS describes it.
+async fn of_ipv6() -> Fixture {
+    let mut fixture = Fixture::fresh().await;
+    let mut cluster = fixture.clients.eks.describe_cluster("demo").await.unwrap();
+    cluster.ip_family = Some("ipv6".to_owned());
+    cluster.service_ipv6_cidr = Some("fd00:1234::/108".to_owned());
+    cluster.service_ipv4_cidr = None;
+    fixture.account.put_cluster(cluster);
+    fixture.ask_for_the_ip_family().await;
+    fixture
+}
+
+async fn node_role(fixture: &Fixture) -> Finding {
+    let report = fixture.check_with(&AwsAuth::Unread(String::new())).await;
+    report.findings.into_iter().find(|finding| finding.check == "node-role").unwrap()
+}
+
+/// The policy of AWS lacks `ec2:AssignIpv6Addresses`, and there is none that has it.
+#[tokio::test(start_paused = true)]
+async fn nodes_of_an_ipv6_cluster_get_the_accounts_own_policy() {
+    let mut fixture = of_ipv6().await;
+    fixture.settings.windows = true;
+    let conflicts = fixture.plan().await.conflicts;
+    assert_eq!(conflicts.len(), 1, "{conflicts:?}");
+    for word in [IPV6, "aws iam create-policy", "ec2:AssignIpv6Addresses", "--ip-family ipv4"] {
+        assert!(conflicts[0].contains(word), "no {word} in {}", conflicts[0]);
+    }
+    let arn = policy(&fixture, IPV6).await;
+    fixture.apply().await.unwrap();
+    for role in ["KarpenterNodeRole-demo", "KarpenterWindowsNodeRole-demo"] {
+        let attached = fixture.clients.iam.list_attached_role_policies(role).await.unwrap();
+        let attached: Vec<_> = attached.iter().map(|policy| policy.arn.as_str()).collect();
+        assert!(attached.contains(&arn.as_str()), "{role}: {attached:?}");
+        assert!(!attached.iter().any(|arn| arn.ends_with("/AmazonEKS_CNI_Policy")), "{role}: {attached:?}");
+    }
+    assert_eq!(node_role(&fixture).await.state, State::Ready);
+    live("ipv6", &fixture).await;
+    fixture.clients.iam.get_policy(&Arn::from(arn.as_str())).await.expect("it is the account's");
+}
+
+#[tokio::test(start_paused = true)]
+async fn check_of_an_ipv6_cluster_misses_the_policy_and_what_the_operator_says_wins() {
+    let mut fixture = of_ipv6().await;
+    fixture.settings.ip_family = Some(IpFamily::V4);
+    fixture.ask_for_the_ip_family().await;
+    fixture.apply().await.unwrap();
+    assert_eq!(node_role(&fixture).await.state, State::Ready);
+    fixture.settings.ip_family = None;
+    fixture.ask_for_the_ip_family().await;
+    let found = node_role(&fixture).await;
+    assert!(found.state == State::Warning && found.evidence.contains(IPV6), "{found:?}");
+}
+
+/// Only the network's policy may be missing without harm.
+#[tokio::test(start_paused = true)]
+async fn the_policy_for_ipv6_stands_for_no_other() {
+    let fixture = of_ipv6().await;
+    policy(&fixture, IPV6).await;
+    fixture.apply().await.unwrap();
+    let worker = Arn::from("arn:aws:iam::aws:policy/AmazonEKSWorkerNodePolicy");
+    fixture.clients.iam.detach_role_policy("KarpenterNodeRole-demo", &worker).await.unwrap();
+    assert_eq!(node_role(&fixture).await.state, State::Missing);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_role_of_others_in_an_ipv6_cluster_is_left_alone() {
+    let mut fixture = of_ipv6().await;
+    let nodes = fixture.clients.iam.create_role(&foreign_role("nodes")).await.unwrap();
+    fixture.settings.existing_node_role = Some(nodes.arn.to_string());
+    let plan = fixture.plan().await;
+    assert_eq!(plan.conflicts, Vec::<String>::new());
+    assert!(plan.notes.iter().any(|note| note.contains(IPV6)), "{:?}", plan.notes);
 }

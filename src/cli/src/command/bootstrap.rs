@@ -6,7 +6,7 @@ mod account;
 mod aws_auth;
 mod check;
 mod drain;
-mod kubernetes;
+pub(super) mod kubernetes;
 mod outputs;
 mod removal;
 mod render;
@@ -16,13 +16,12 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
-use karpenter_bootstrap::apply::apply;
+use karpenter_bootstrap::apply::{Progress, apply};
 use karpenter_bootstrap::destroy::InUse;
 use karpenter_bootstrap::permissions::{self, Action as Need};
 use karpenter_bootstrap::plan::{Plan, plan};
 use karpenter_bootstrap::settings::Foreign;
 use karpenter_bootstrap::show;
-use karpenter_bootstrap::step::Step;
 
 use self::account::Account;
 use self::removal::Removal;
@@ -178,7 +177,7 @@ async fn print_permissions(flags: &BootstrapFlags, way: &stack::Way, need: Need)
 }
 
 async fn show_plan(flags: &BootstrapFlags, taking: &Taking, output: Output) -> Result<ExitCode> {
-    let account = taking.open(flags).await?;
+    let mut account = taking.open(flags).await?;
     let (desired, observed) = account.look().await?;
     let plan = plan(&account.settings, &desired, &observed);
     match output {
@@ -189,7 +188,7 @@ async fn show_plan(flags: &BootstrapFlags, taking: &Taking, output: Output) -> R
 }
 
 async fn apply_all(flags: &BootstrapFlags, taking: &Taking) -> Result<ExitCode> {
-    let account = taking.open(flags).await?;
+    let mut account = taking.open(flags).await?;
     let (desired, observed) = account.look().await?;
     let plan = plan(&account.settings, &desired, &observed);
     print(&format!("{}{}", account.heading(), show::text(&plan)))?;
@@ -200,10 +199,16 @@ async fn apply_all(flags: &BootstrapFlags, taking: &Taking) -> Result<ExitCode> 
 async fn carry_out(account: &Account, plan: &Plan) -> Result<ExitCode> {
     let mut done = 0;
     let total = plan.steps.len();
-    let mut progress = |step: &Step| {
-        done += 1;
+    let mut progress = |progress: Progress<'_>| {
+        let text = match progress {
+            Progress::Waiting(what) => what.to_owned(),
+            Progress::Done(step) => {
+                done += 1;
+                format!("[{done}/{total}] {}", step.sentence())
+            }
+        };
         // The work goes on even when its output can no longer be written.
-        let _ = print(&format!("[{done}/{total}] {}\n", step.sentence()));
+        let _ = print(&format!("{text}\n"));
     };
     apply(&account.clients, &account.settings.cluster, plan, &mut progress).await?;
     Ok(ExitCode::SUCCESS)

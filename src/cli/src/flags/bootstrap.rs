@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use karpenter_aws_api::Partition;
 use karpenter_bootstrap::Settings;
 use karpenter_bootstrap::settings::{
-    ExtraNodeRole, Identity, Platform, PodIdentityTrust, Removable, Selection,
+    ExtraNodeRole, Identity, IpFamily, Platform, PodIdentityTrust, Removable, Selection,
 };
 
 /// Instead of an ARN: takes off what is there.
@@ -56,6 +56,10 @@ pub(crate) struct BootstrapFlags {
     /// Name of the controller role
     #[arg(long)]
     pub(crate) controller_role_name: Option<String>,
+    /// What the names of the controller's policies end with; else the cluster's name, which is not enough where an
+    /// account has clusters of one name in several regions
+    #[arg(long)]
+    pub(crate) policy_suffix: Option<String>,
     /// Name of the interruption queue
     #[arg(long)]
     pub(crate) queue_name: Option<String>,
@@ -63,6 +67,10 @@ pub(crate) struct BootstrapFlags {
     /// events.amazonaws.com use it. Else an existing queue keeps its key, and `none` goes back to SQS's own
     #[arg(long, value_name = "ARN|none")]
     pub(crate) queue_kms_key: Option<String>,
+    /// What addresses the cluster's pods have; else EKS is asked, or, by what asks no cluster, `ipv4` taken for it. With
+    /// `ipv6` node roles get the account's policy `AmazonEKS_CNI_IPv6_Policy`
+    #[arg(long)]
+    pub(crate) ip_family: Option<FamilyKind>,
     /// ARN of a further managed policy of the node role (repeatable)
     #[arg(long = "extra-node-policy", value_name = "ARN")]
     pub(crate) extra_node_policies: Vec<String>,
@@ -130,6 +138,24 @@ pub(crate) enum TrustKind {
     SessionTags,
 }
 
+/// Values of `--ip-family`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FamilyKind {
+    /// IPv4.
+    Ipv4,
+    /// IPv6.
+    Ipv6,
+}
+
+impl From<FamilyKind> for IpFamily {
+    fn from(kind: FamilyKind) -> Self {
+        match kind {
+            FamilyKind::Ipv4 => Self::V4,
+            FamilyKind::Ipv6 => Self::V6,
+        }
+    }
+}
+
 impl BootstrapFlags {
     /// The name of the cluster, which may also come from elsewhere than a flag.
     pub(crate) fn cluster(&self) -> anyhow::Result<&str> {
@@ -170,7 +196,9 @@ impl BootstrapFlags {
         settings.iam_path.clone_from(&self.iam_path);
         settings.node_role_name.clone_from(&self.node_role_name);
         settings.controller_role_name.clone_from(&self.controller_role_name);
+        settings.policy_suffix.clone_from(&self.policy_suffix);
         settings.queue_name.clone_from(&self.queue_name);
+        settings.ip_family = self.ip_family.map(IpFamily::from);
         settings.extra_node_policies.clone_from(&self.extra_node_policies);
         settings.existing_node_role.clone_from(&self.node_role_arn);
         settings.windows = self.windows;
@@ -253,6 +281,14 @@ mod tests {
         for left in [settings(&[]), given] {
             assert!(left.take_off.is_empty());
         }
+    }
+
+    #[test]
+    fn names_of_policies_and_the_address_family_are_left_or_given() {
+        let left = settings(&[]);
+        assert_eq!((left.policy_suffix(), left.ip_family), ("prod", None));
+        let given = settings(&["--policy-suffix", "prod-eu", "--ip-family", "ipv6"]);
+        assert_eq!((given.policy_suffix(), given.ip_family), ("prod-eu", Some(IpFamily::V6)));
     }
 
     #[test]

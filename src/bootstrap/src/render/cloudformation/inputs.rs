@@ -3,11 +3,11 @@
 use serde_json::{Map, Value, json};
 
 use super::resources::extra_access_entries;
-use crate::names::{POLICY_NAME_MAX, QUEUE_NAME_MAX, ROLE_NAME_MAX};
-use crate::settings::{Identity, Platform, PodIdentityTrust, Settings};
+use crate::names::{POLICY_NAME_MAX, POLICY_SUFFIX_MAX, QUEUE_NAME_MAX, ROLE_NAME_MAX};
+use crate::settings::{Identity, IpFamily, Platform, PodIdentityTrust, Settings};
 
 /// Optional texts: parameter, longest value (0: an ARN or URL), allowed pattern, description.
-const OPTIONAL: [(&str, usize, &str, &str); 10] = [
+const OPTIONAL: [(&str, usize, &str, &str); 11] = [
     (
         "NodeRoleName",
         ROLE_NAME_MAX,
@@ -27,6 +27,12 @@ const OPTIONAL: [(&str, usize, &str, &str); 10] = [
         POLICY_NAME_MAX,
         NAME,
         "Name of the instance profile for clusters without an IAM endpoint; else KarpenterNodeInstanceProfile-<cluster>",
+    ),
+    (
+        "PolicySuffix",
+        POLICY_SUFFIX_MAX,
+        NAME,
+        "What the names of the controller's policies end with; else the cluster's name",
     ),
     (
         "QueueName",
@@ -127,6 +133,13 @@ pub(super) fn parameters() -> Value {
             "Description": "Path of roles, policies and instance profile",
         }),
     );
+    add(
+        "ClusterIpFamily",
+        json!({
+            "Type": "String", "Default": "ipv4", "AllowedValues": ["ipv4", "ipv6"],
+            "Description": "ipv6 gives node roles the account's policy AmazonEKS_CNI_IPv6_Policy, which must exist, for AmazonEKS_CNI_Policy of AWS",
+        }),
+    );
     for (name, longest, pattern, description) in OPTIONAL {
         let mut value =
             json!({ "Type": "String", "Default": "", "AllowedPattern": pattern, "Description": description });
@@ -182,6 +195,7 @@ pub(super) fn conditions() -> Value {
     add("MakePolicies", not(is("ControllerIdentity", "None")));
     add("UsePodIdentity", is("ControllerIdentity", "PodIdentity"));
     add("TrustSessionTags", is("PodIdentityTrust", "SessionTags"));
+    add("Ipv6", is("ClusterIpFamily", "ipv6"));
     let irsa = is("ControllerIdentity", "IRSA");
     add("MakeControllerRole", json!({ "Fn::Or": [{ "Condition": "UsePodIdentity" }, irsa] }));
     for (name, ..) in OPTIONAL {
@@ -219,6 +233,7 @@ pub(super) fn values(settings: &Settings) -> Vec<(&'static str, String)> {
         PodIdentityTrust::ClusterArn => "",
         PodIdentityTrust::SessionTags => "SessionTags",
     };
+    let family = if settings.ip_family == Some(IpFamily::V6) { "ipv6" } else { "" };
     let roles = |platform| {
         let roles = settings.extra_node_roles.iter().filter(|role| role.platform == platform);
         roles.map(|role| role.arn.as_str()).collect::<Vec<_>>().join(",")
@@ -230,6 +245,7 @@ pub(super) fn values(settings: &Settings) -> Vec<(&'static str, String)> {
         ("OidcIssuer", issuer.to_owned()),
         ("Namespace", unless_default(settings.namespace.clone(), "kube-system".to_owned())),
         ("ServiceAccount", unless_default(settings.service_account.clone(), "karpenter".to_owned())),
+        ("ClusterIpFamily", family.to_owned()),
         ("IamPath", unless_default(settings.iam_path.clone(), "/".to_owned())),
         ("NodeRoleName", unless_default(settings.node_role(), format!("KarpenterNodeRole-{cluster}"))),
         ("ExistingNodeRoleArn", text(&settings.existing_node_role)),
@@ -242,6 +258,7 @@ pub(super) fn values(settings: &Settings) -> Vec<(&'static str, String)> {
             "InstanceProfileName",
             unless_default(settings.instance_profile(), format!("KarpenterNodeInstanceProfile-{cluster}")),
         ),
+        ("PolicySuffix", text(&settings.policy_suffix)),
         ("QueueName", unless_default(settings.queue(), cluster.clone())),
         ("RulePrefix", unless_default(settings.rule_prefix(), format!("Karpenter-{cluster}"))),
         ("PermissionsBoundaryArn", text(&settings.permissions_boundary)),

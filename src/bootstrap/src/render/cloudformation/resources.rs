@@ -8,6 +8,7 @@ use super::intrinsic::{
 };
 use super::{EXTRA_LINUX_ROLES, EXTRA_WINDOWS_ROLES, SYMBOLS};
 use crate::desired::{CLUSTER_TAG, POLICY_DESCRIPTION, Purpose, RULE_TARGET_ID};
+use crate::policy::node;
 use crate::render::{Documents, node_policies};
 use crate::settings::Platform;
 
@@ -117,7 +118,11 @@ fn policy(prefix: &str, document: Value) -> Value {
         "Type": "AWS::IAM::ManagedPolicy",
         "Condition": "MakePolicies",
         "Properties": {
-            "ManagedPolicyName": substituted(&format!("{prefix}${{ClusterName}}")),
+            "ManagedPolicyName": either(
+                "HasPolicySuffix",
+                substituted(&format!("{prefix}${{PolicySuffix}}")),
+                substituted(&format!("{prefix}${{ClusterName}}")),
+            ),
             "Path": reference("IamPath"),
             "Description": POLICY_DESCRIPTION,
             "PolicyDocument": document,
@@ -126,10 +131,7 @@ fn policy(prefix: &str, document: Value) -> Value {
 }
 
 fn node_role(documents: &Documents, purpose: Purpose, condition: &str, name: Value) -> Value {
-    let policies: Vec<Value> = node_policies(&SYMBOLS.settings())
-        .into_iter()
-        .map(|name| substituted(&format!("arn:${{AWS::Partition}}:iam::aws:policy/{name}")))
-        .collect();
+    let policies: Vec<Value> = node_policies(&SYMBOLS.settings()).into_iter().map(node_policy).collect();
     // A list cannot hold another list, so the further ones go through text and back.
     let with_extra = json!({ "Fn::Split": [",", { "Fn::Join": [",", [
         { "Fn::Join": [",", policies.clone()] },
@@ -142,6 +144,18 @@ fn node_role(documents: &Documents, purpose: Purpose, condition: &str, name: Val
         object(&documents.node_trust),
         either("HasExtraNodePolicyArns", with_extra, json!(policies)),
     )
+}
+
+/// The ARN of a policy that every node needs; the account's own for the network plugin of IPv6 clusters.
+fn node_policy(name: String) -> Value {
+    let of = |account: &str, name: &str| {
+        substituted(&format!("arn:${{AWS::Partition}}:iam::{account}:policy/{name}"))
+    };
+    if name == node::CNI_POLICY {
+        either("Ipv6", of("${AWS::AccountId}", node::CNI_IPV6_POLICY), of("aws", &name))
+    } else {
+        of("aws", &name)
+    }
 }
 
 fn controller_role(documents: &Documents) -> Value {

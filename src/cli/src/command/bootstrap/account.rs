@@ -5,7 +5,7 @@ use karpenter_aws_api::Clients;
 use karpenter_aws_sdk as sdk;
 use karpenter_bootstrap::Settings;
 use karpenter_bootstrap::desired::{Desired, desired};
-use karpenter_bootstrap::observe::{Observed, observe, observe_remains};
+use karpenter_bootstrap::observe::{Observed, observe, observe_remains, with_ip_family};
 
 use crate::flags::bootstrap::BootstrapFlags;
 
@@ -28,8 +28,9 @@ impl Account {
         Ok(Self { clients, settings })
     }
 
-    /// What should be, and what is.
-    pub(super) async fn look(&self) -> Result<(Desired, Observed)> {
+    /// What should be, and what is. What should be depends on the cluster's addresses, so EKS is asked for them first.
+    pub(super) async fn look(&mut self) -> Result<(Desired, Observed)> {
+        self.settings = with_ip_family(&self.clients, &self.settings).await?;
         let desired = desired(&self.settings);
         let observed = observe(&self.clients, &self.settings, &desired).await?;
         Ok((desired, observed))

@@ -19,7 +19,7 @@ pub(super) async fn run(
     if let Some(file) = terraform_outputs {
         outputs::read(file)?.fill(&mut flags)?;
     }
-    let account = Account::open(&flags).await?;
+    let mut account = Account::open(&flags).await?;
     let (desired, observed) = account.look().await?;
     let senders = observe_senders(&account.clients, &account.settings, &desired).await?;
     let aws_auth = aws_auth::read(observed.cluster.as_ref()).await;

@@ -47,6 +47,7 @@ impl Outputs {
         flags.region = text("region").or(flags.region.take());
         flags.node_role_arn = text("node_role_arn").or(flags.node_role_arn.take());
         flags.controller_role_name = text("controller_role_name").or(flags.controller_role_name.take());
+        flags.policy_suffix = text("policy_suffix").or(flags.policy_suffix.take());
         flags.queue_name = text("queue_name").or(flags.queue_name.take());
         flags.instance_profile_name = text("instance_profile_name").or(flags.instance_profile_name.take());
         flags.windows_node_role_name = text("windows_node_role_name").or(flags.windows_node_role_name.take());
@@ -106,7 +107,7 @@ mod tests {
       "cluster_name": "string", "controller_policy_arns": ["list", "string"], "controller_role_arn": "string",
       "controller_role_name": "string", "iam_path": "string", "identity": "string",
       "instance_profile_name": "string", "namespace": "string", "node_role_arn": "string",
-      "node_role_name": "string", "queue_arn": "string", "queue_name": "string", "queue_url": "string",
+      "node_role_name": "string", "policy_suffix": "string", "queue_arn": "string", "queue_name": "string", "queue_url": "string",
       "region": "string", "service_account": "string", "windows_node_role_name": "string"}],
     "value": {
       "chart_values": {"settings": {"clusterName": "prod"}},
@@ -120,6 +121,7 @@ mod tests {
       "namespace": "karpenter",
       "node_role_arn": "arn:aws:iam::123456789012:role/platform/KarpenterNodeRole-prod",
       "node_role_name": "KarpenterNodeRole-prod",
+      "policy_suffix": "prod-eu",
       "queue_arn": "arn:aws:sqs:eu-west-1:123456789012:interruptions",
       "queue_name": "interruptions",
       "queue_url": "https://sqs.eu-west-1.amazonaws.com/123456789012/interruptions",
@@ -137,6 +139,7 @@ mod tests {
         let settings = flags.settings("123456789012", flags.region.as_deref().unwrap(), None).unwrap();
         assert_eq!((settings.cluster.as_str(), settings.region.as_str()), ("prod", "eu-west-1"));
         assert_eq!(settings.queue(), "interruptions");
+        assert_eq!(settings.policy_suffix(), "prod-eu");
         assert_eq!(settings.controller_role_arn(), "arn:aws:iam::123456789012:role/platform/prod-karpenter");
         assert_eq!(
             settings.node_role_arn(),

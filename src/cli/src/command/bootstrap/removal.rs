@@ -111,7 +111,7 @@ fn text(account: &Account, plan: &Plan) -> String {
     const LOOKED_FOR: &str = "looked for: subnets and security groups with our tag, launch templates and instance \
         profiles of the controller, and roles, policies, queue, rules and access entries by the names that these flags \
         give them. What `apply` made under other names needs its flags again\n";
-    let text = if plan.is_empty() {
+    let text = if plan.is_empty() && plan.notes.is_empty() {
         "nothing to do: nothing of ours was found\n".to_owned()
     } else {
         show::text(plan)

@@ -121,6 +121,19 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn what_is_asked_of_no_cluster_says_its_addresses_and_names() {
+        let flags = ["--policy-suffix", "prod-eu", "--ip-family", "ipv6"];
+        assert_eq!(
+            rendered_for("cloudformation-parameters", &flags).await,
+            "ClusterName=prod\nClusterIpFamily=ipv6\nPolicySuffix=prod-eu\n"
+        );
+        let text = rendered_for("iam-json", &flags).await;
+        for name in ["KarpenterIntegration-prod-eu", "policy/AmazonEKS_CNI_IPv6_Policy"] {
+            assert!(text.contains(name), "no `{name}` in\n{text}");
+        }
+    }
+
+    #[tokio::test]
     async fn terraforms_documents_are_printed_or_written_and_are_the_committed_ones() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().to_str().unwrap();

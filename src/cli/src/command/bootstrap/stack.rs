@@ -55,7 +55,7 @@ fn target<'a>(
 
 /// Shows what a change set would change.
 pub(super) async fn plan(flags: &BootstrapFlags, way: &Way, output: Output) -> Result<ExitCode> {
-    let account = Account::open(flags).await?;
+    let mut account = Account::open(flags).await?;
     let seen = account.look().await?;
     let plan = look::plan(target(&account, &seen, &way.stack(&account.settings))).await?;
     match output {
@@ -67,7 +67,7 @@ pub(super) async fn plan(flags: &BootstrapFlags, way: &Way, output: Output) -> R
 
 /// Creates or changes the stack with a line per event.
 pub(super) async fn apply(flags: &BootstrapFlags, way: &Way) -> Result<ExitCode> {
-    let account = Account::open(flags).await?;
+    let mut account = Account::open(flags).await?;
     let seen = account.look().await?;
     print(&account.heading())?;
     let changed = run::apply(target(&account, &seen, &way.stack(&account.settings)), &mut tell).await?;

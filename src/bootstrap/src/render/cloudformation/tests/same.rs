@@ -11,7 +11,7 @@ use crate::desired::{CLUSTER_TAG, Desired, desired};
 use crate::policy::Found;
 use crate::render::cloudformation::{inputs, outputs, parameters, resources};
 use crate::settings::tests::{settings, settings_for_cluster};
-use crate::settings::{ExtraNodeRole, Identity, Platform, PodIdentityTrust, Settings};
+use crate::settings::{ExtraNodeRole, Identity, IpFamily, Platform, PodIdentityTrust, Settings};
 
 fn evaluated(settings: &Settings) -> Evaluated {
     let template = json!({
@@ -168,6 +168,7 @@ fn cases() -> Vec<(&'static str, Settings)> {
             with(|s| {
                 s.node_role_name = Some("nodes".to_owned());
                 s.controller_role_name = Some("controller".to_owned());
+                s.policy_suffix = Some("prod-eu-west-1".to_owned());
                 s.queue_name = Some("interruptions".to_owned());
                 s.rule_prefix = Some("nodes".to_owned());
                 s.instance_profile_name = Some("profile".to_owned());
@@ -188,6 +189,16 @@ fn cases() -> Vec<(&'static str, Settings)> {
             }),
         ),
         ("Windows", with(|s| s.windows = true)),
+        ("IPv6", with(|s| s.ip_family = Some(IpFamily::V6))),
+        (
+            "IPv6 with further policies, a path and Windows",
+            with(|s| {
+                s.ip_family = Some(IpFamily::V6);
+                s.iam_path = "/platform/karpenter/".to_owned();
+                s.extra_node_policies = vec!["arn:aws:iam::123456789012:policy/more".to_owned()];
+                s.windows = true;
+            }),
+        ),
         (
             "service accounts",
             with(|s| s.identity = Identity::Irsa { issuer: "oidc.example/id/A".to_owned() }),
