@@ -217,6 +217,29 @@ async fn user_data_above_the_limit_is_named() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn user_data_that_cannot_be_merged_fails_validation_until_it_is_mended() {
+    let torn = "Content-Type: multipart/mixed; boundary=\"x\"\n\n--x\n\nbody\n";
+    for disable_dry_run in [false, true] {
+        for (alias, wrong, right, text) in [
+            ("bottlerocket@latest", "a = = b", "a = 1", "user data is not valid TOML"),
+            ("al2023@latest", torn, "#!/bin/sh", "the closing line `--x--` is missing"),
+        ] {
+            let world = World::settled(|settings| settings.disable_dry_run = disable_dry_run).await;
+            let refused = (False, "UserDataInvalid");
+            world.class("default", &json!({"amiSelectorTerms": [{"alias": alias}], "userData": wrong}));
+            world.until_condition("default", "ValidationSucceeded", refused).await;
+            let told = world.told("UserDataInvalid");
+            assert!(told[0].contains(text) && told[0].contains("fix spec.userData"), "{told:?}");
+            world.until_condition("default", "Ready", (False, "UnhealthyDependents")).await;
+            edit(&world, "default", json!({"userData": right})).await;
+            world.until_ready("default").await;
+            edit(&world, "default", json!({"userData": wrong})).await;
+            world.until_condition("default", "ValidationSucceeded", refused).await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn deletion_waits_for_claims_and_leaves_nothing_behind() {
     let world = World::new().await;
     world.class("default", &json!({}));

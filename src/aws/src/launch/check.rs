@@ -72,6 +72,10 @@ impl Launcher {
     ) -> Result<Verdict, Unclear> {
         let incomplete = |what: &str| Unclear::Incomplete(what.to_owned());
         let status = class.status.as_ref().ok_or_else(|| incomplete("the node class has no status"))?;
+        let rendered = self.check_user_data(class)?;
+        if rendered != Verdict::Passed {
+            return Ok(rendered);
+        }
         let view = ClassView::new(class).placed(self.placement_groups.last_known(class));
         let (chosen, ami) = self
             .choose(&view, status, types, pools)
@@ -94,6 +98,34 @@ impl Launcher {
             self.templates.lost(&template);
         }
         verdict
+    }
+
+    /// Whether user data can be made of that of the `NodeClass`, which takes no call. What instance it is for changes its
+    /// numbers and labels, never whether it can be made.
+    ///
+    /// # Errors
+    /// [`Unclear`] while something that no edit of the `NodeClass` changes is not known.
+    pub fn check_user_data(&self, class: &EC2NodeClass) -> Result<Verdict, Unclear> {
+        match self.trial_user_data(&ClassView::new(class), 0) {
+            Ok(_) => Ok(Verdict::Passed),
+            Err(bootstrap::Error::UserData(error)) => {
+                Ok(Verdict::Failed { reason: reason::aws::USER_DATA_INVALID, message: error.to_string() })
+            }
+            Err(error @ bootstrap::Error::NoServiceCidr) => Err(Unclear::Incomplete(error.to_string())),
+        }
+    }
+
+    fn trial_user_data(&self, view: &ClassView<'_>, pods: u32) -> Result<String, bootstrap::Error> {
+        bootstrap::user_data(bootstrap::Inputs {
+            settings: &self.settings,
+            view,
+            service_cidr: self.cluster.service_cidr(),
+            pods,
+            capacity_type: CapacityType::OnDemand,
+            labels: &Labels::new(),
+            taints: &[],
+            startup_taints: &[],
+        })
     }
 
     async fn dry_runs(
@@ -197,17 +229,8 @@ impl Launcher {
             tenancy.is_some_and(|tenancy| tenancy.allows("dedicated"))
                 || filter::dedicated(&pool.template.requirements)
         });
-        let labels = Labels::new();
-        let user_data = bootstrap::user_data(bootstrap::Inputs {
-            settings: &self.settings,
-            view,
-            service_cidr: self.cluster.service_cidr(),
-            pods: u32::try_from(chosen.capacity.amount(resources::PODS).as_units_ceil()).unwrap_or_default(),
-            capacity_type: CapacityType::OnDemand,
-            labels: &labels,
-            taints: &[],
-            startup_taints: &[],
-        });
+        let pods = u32::try_from(chosen.capacity.amount(resources::PODS).as_units_ceil()).unwrap_or_default();
+        let user_data = self.trial_user_data(view, pods);
         let user_data = user_data.map_err(|error| Unclear::Incomplete(error.to_string()))?;
         self.observer.user_data(view.name(), user_data.len());
         if userdata::is_nearly_full(user_data.len()) {

@@ -181,6 +181,23 @@ async fn a_node_class_that_is_not_ready_launches_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_claim_whose_user_data_cannot_be_merged_is_kept_and_launches_nothing() {
+    let torn = "Content-Type: multipart/mixed; boundary=\"x\"\n\n--x\n\nbody\n";
+    for (alias, user_data) in [("bottlerocket@latest", "a = = b"), ("al2023@latest", torn)] {
+        let world = World::with(Options { zones: 2, ..Options::default() }, |spec| {
+            spec.ami_selector_terms[0].alias = Some(alias.to_owned());
+            spec.user_data = Some(user_data.to_owned());
+        })
+        .await;
+        let failed = world.provider.launch(&request("web-1")).await.expect_err("no user data");
+        // A class that is not ready would end the claim without an event, and the next batch would make it again.
+        assert_eq!((failed.kind, failed.reason.as_deref()), (Kind::Invalid, Some("LaunchFailed")));
+        assert!(failed.message.contains("fix spec.userData of the node class"), "{failed}");
+        assert!(world.account.instances().is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn metal_and_accelerators_are_launched_only_when_nothing_else_will_do() {
     let world = World::new().await;
     let names = ["g5.xlarge", "m5.large"];

@@ -100,7 +100,7 @@ async fn what_belongs_to_a_class_goes_with_it_also_when_it_is_asked_for_in_that_
 
     let deleted = held(&list(&world, "default").await);
     assert_eq!(alive(&deleted), deleted.len());
-    world.provider.classes.remove("default");
+    world.provider.classes.remove("default", None);
     world.provider.types.forget_gone();
     assert_eq!(alive(&deleted), 0);
 

@@ -40,6 +40,8 @@ pub const CREATE_FLEET_AUTH: &str = "CreateFleetAuthCheckFailed";
 pub const RUN_INSTANCES_AUTH: &str = "RunInstancesAuthCheckFailed";
 /// The user data is longer than EC2 takes.
 pub const USER_DATA_SIZE: &str = "UserDataSizeLimitExceeded";
+/// No user data can be made of that of the class.
+pub const USER_DATA_INVALID: &str = "UserDataInvalid";
 /// The class has other static fields than the instance was launched with.
 pub const NODE_CLASS_DRIFT: &str = "NodeClassDrift";
 /// The class has not the image.
