@@ -176,7 +176,7 @@ impl Launcher {
         fleet: &FleetRequest,
         prepared: &Prepared,
     ) -> karpenter_aws_api::Result<FleetResult> {
-        let answer = self.fleets.within(self.clients.ec2.create_fleet(fleet)).await;
+        let answer = self.fleets.within(self.clients.ec2.create_fleet(fleet), outcome::is_throttled).await;
         for group in prepared.groups.iter().filter(|group| lost::says_gone(&answer, &group.template.name)) {
             self.templates.lost(&group.template);
         }
@@ -290,7 +290,7 @@ impl Launcher {
                 taints: &request.taints,
                 startup_taints: &request.startup_taints,
             };
-            let user_data = bootstrap::user_data(bootstrap).map_err(|error| not_ready(&error.to_string()))?;
+            let user_data = bootstrap::user_data(bootstrap).map_err(|error| unrendered(claim, &error))?;
             self.observer.user_data(view.name(), user_data.len());
             let spec = template::template(template::Inputs {
                 spec: &class.spec,
@@ -341,6 +341,16 @@ impl Launcher {
             }
         }
     }
+}
+
+/// A claim without user data is kept and tried again: as one of a `NodeClass` that is not ready it would end without an
+/// event, and be made again (spec aws-provider 6.9).
+fn unrendered(claim: &str, error: &bootstrap::Error) -> Error {
+    let kind = match error {
+        bootstrap::Error::NoServiceCidr => Kind::Transient,
+        bootstrap::Error::UserData(_) => Kind::Invalid,
+    };
+    Error::new(kind, OPERATION, claim, error.to_string()).with_reason(reason::LAUNCH_FAILED)
 }
 
 fn fleet_request(

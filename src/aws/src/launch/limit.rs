@@ -40,13 +40,21 @@ impl Default for Limit {
 }
 
 impl Limit {
-    /// Makes a call when it is its turn.
-    pub async fn within<T>(&self, call: impl Future<Output = Result<T>>) -> Result<T> {
+    /// Makes a call when it is its turn. `is_throttled` says whether an answer is a refusal for being too many, too.
+    pub async fn within<T>(
+        &self,
+        call: impl Future<Output = Result<T>>,
+        is_throttled: impl FnOnce(&T) -> bool,
+    ) -> Result<T> {
         let permit = Arc::clone(&self.permits).acquire_owned().await;
         let permit = permit.map_err(|_| Error::transient("CreateFleet", "fleet", "the limit is closed"))?;
         let began = Instant::now();
         let answer = call.await;
-        self.learn(began, answer.as_ref().err().map(|error| error.kind), permit);
+        let failure = match &answer {
+            Ok(answer) => is_throttled(answer).then_some(Kind::Throttled),
+            Err(error) => Some(error.kind),
+        };
+        self.learn(began, failure, permit);
         answer
     }
 
@@ -101,7 +109,7 @@ mod tests {
     }
 
     impl Ec2 {
-        async fn call(&self, number: usize, answer: Result<()>) -> Result<()> {
+        async fn call(&self, number: usize, answer: Result<bool>) -> Result<bool> {
             let now = self.under_way.fetch_add(1, Ordering::Relaxed) + 1;
             self.most.fetch_max(now, Ordering::Relaxed);
             self.began.lock().unwrap().push(number);
@@ -115,10 +123,10 @@ mod tests {
         Error::answered("CreateFleet", "fleet", "RequestLimitExceeded", "slow down")
     }
 
-    /// Makes so many calls at once; the most that were under way together.
-    async fn at_once(limit: &Limit, count: usize, answer: &Result<()>) -> usize {
+    /// Makes so many calls at once, whose answer says whether it is a refusal; the most that were under way together.
+    async fn at_once(limit: &Limit, count: usize, answer: &Result<bool>) -> usize {
         let ec2 = Ec2::default();
-        let call = |number| limit.within(ec2.call(number, answer.clone()));
+        let call = |number| limit.within(ec2.call(number, answer.clone()), |throttled| *throttled);
         // As tasks of their own would: one that polls so many futures would yield between them.
         join_all((0..count).map(call).map(unconstrained)).await;
         let began = ec2.began.lock().unwrap().clone();
@@ -128,18 +136,26 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn calls_wait_in_line_while_too_many_are_under_way() {
-        assert_eq!(at_once(&Limit::default(), 350, &Ok(())).await, MOST);
+        assert_eq!(at_once(&Limit::default(), 350, &Ok(false)).await, MOST);
     }
 
     #[tokio::test(start_paused = true)]
     async fn refusals_that_come_together_halve_it_once_and_calm_brings_it_back() {
         let limit = Limit::default();
         at_once(&limit, MOST, &Err(throttled())).await;
-        assert_eq!(at_once(&limit, 50, &Ok(())).await, 50, "all that were allowed");
-        let few = at_once(&limit, 60, &Ok(())).await;
+        assert_eq!(at_once(&limit, 50, &Ok(false)).await, 50, "all that were allowed");
+        let few = at_once(&limit, 60, &Ok(false)).await;
         assert!((51..=52).contains(&few), "one more for each full round: {few}");
-        at_once(&limit, 10_000, &Ok(())).await;
-        assert_eq!(at_once(&limit, 200, &Ok(())).await, MOST);
+        at_once(&limit, 10_000, &Ok(false)).await;
+        assert_eq!(at_once(&limit, 200, &Ok(false)).await, MOST);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_is_a_refusal_halves_it_too() {
+        let limit = Limit::default();
+        at_once(&limit, MOST, &Ok(true)).await;
+        let few = at_once(&limit, 60, &Ok(false)).await;
+        assert!((50..=52).contains(&few), "{few}");
     }
 
     #[tokio::test(start_paused = true)]
@@ -148,8 +164,8 @@ mod tests {
         for _ in 0..20 {
             at_once(&limit, 1, &Err(throttled())).await;
         }
-        assert_eq!(at_once(&limit, 1, &Ok(())).await, 1);
-        let after = at_once(&limit, 3, &Ok(())).await;
+        assert_eq!(at_once(&limit, 1, &Ok(false)).await, 1);
+        let after = at_once(&limit, 3, &Ok(false)).await;
         assert!(after <= 2, "{after}");
     }
 
@@ -159,8 +175,10 @@ mod tests {
         let lost = Error::transient("CreateFleet", "fleet", "lost");
         at_once(&limit, MOST, &Err(lost)).await;
         let ec2 = Ec2::default();
-        let dropped = join_all((0..MOST).map(|number| limit.within(ec2.call(number, Ok(())))));
+        let dropped = join_all(
+            (0..MOST).map(|number| limit.within(ec2.call(number, Ok(false)), |throttled| *throttled)),
+        );
         assert!(tokio::time::timeout(SECOND / 2, dropped).await.is_err());
-        assert_eq!(at_once(&limit, 200, &Ok(())).await, MOST);
+        assert_eq!(at_once(&limit, 200, &Ok(false)).await, MOST);
     }
 }

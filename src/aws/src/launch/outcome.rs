@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use crate::calls::refusal::{LaunchFailure, is_placement_group_limit, is_service_linked_role_refusal};
-use karpenter_aws_api::ec2::{FleetError, FleetOverride, FleetRequest, PlacementStrategy};
-use karpenter_aws_api::error::is_unfulfillable;
+use karpenter_aws_api as client;
+use karpenter_aws_api::ec2::{FleetError, FleetOverride, FleetRequest, FleetResult, PlacementStrategy};
+use karpenter_aws_api::error::{is_unfulfillable, kind_of as kind_of_code};
 use karpenter_aws_api::id::{InstanceType, Zone};
 use karpenter_cloud::{Error, Kind, OfferingKey};
 use karpenter_model::CapacityType;
@@ -135,6 +136,13 @@ pub fn failure(claim: &str, errors: &[FleetError], placed: Option<&Placed>) -> E
         Some(hint) => error.with_hint(hint),
         None => error,
     }
+}
+
+/// Whether a fleet launched nothing because EC2 is asked too much: each of its failures says so.
+pub(crate) fn is_throttled(result: &FleetResult) -> bool {
+    let launched = result.instances.iter().any(|group| !group.ids.is_empty());
+    let says_so = |error: &FleetError| kind_of_code(&error.code, &error.message) == client::Kind::Throttled;
+    !launched && !result.errors.is_empty() && result.errors.iter().all(says_so)
 }
 
 /// Whether a refused fleet request leaves its token without use. EC2 answers a repeated token with the result

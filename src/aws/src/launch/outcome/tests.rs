@@ -1,6 +1,6 @@
 //! What a failed fleet teaches, and what the claim reports.
 
-use karpenter_aws_api::ec2::{CapacityKind, FleetConfig, FleetOverride, OnDemandAllocation};
+use karpenter_aws_api::ec2::{CapacityKind, FleetConfig, FleetInstances, FleetOverride, OnDemandAllocation};
 
 use super::*;
 use crate::network::placement_groups::Group;
@@ -194,4 +194,28 @@ fn what_fails_in_a_placement_group_is_out_only_there() {
     assert_eq!(out(&full, &placed(PlacementStrategy::Cluster, None)), [], "not the limit of this group");
     assert_eq!(failure("web-1", std::slice::from_ref(&full), Some(&spread)).kind, Kind::NoCapacity);
     assert_ne!(failure("web-1", &[full], None).kind, Kind::NoCapacity);
+}
+
+#[test]
+fn a_fleet_is_throttled_when_it_launched_nothing_and_every_failure_says_so() {
+    let instances = |ids: &[&str]| FleetInstances {
+        ids: ids.iter().map(|id| (*id).into()).collect(),
+        instance_type: "m5.large".into(),
+        offering: None,
+        spot: false,
+    };
+    let full = "InsufficientInstanceCapacity";
+    for (launched, codes, expected) in [
+        (None, &["RequestLimitExceeded"][..], true),
+        (None, &["RequestLimitExceeded", "Throttling"], true),
+        (None, &["RequestLimitExceeded", full], false),
+        (None, &[full], false),
+        (None, &[], false),
+        (Some(instances(&[])), &["RequestLimitExceeded"], true),
+        (Some(instances(&["i-1"])), &["RequestLimitExceeded"], false),
+    ] {
+        let errors = codes.iter().map(|code| error(code, Some("b"), None)).collect();
+        let result = FleetResult { id: "fleet-1".into(), instances: launched.into_iter().collect(), errors };
+        assert_eq!(is_throttled(&result), expected, "{result:?}");
+    }
 }
