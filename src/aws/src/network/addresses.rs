@@ -79,7 +79,8 @@ impl Addresses {
         }
     }
 
-    /// EC2 refused a launch for lack of addresses: the subnet sorts last until it is described again.
+    /// EC2 refused a launch for lack of addresses: there are none until the subnet is described again. How long the refusal
+    /// outlasts descriptions is for [`Unavailable`](crate::market::unavailable::Unavailable) to say.
     pub fn exhausted(&self, subnet: &SubnetId) {
         let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
         let count = book.entry(subnet.clone()).or_default();

@@ -71,21 +71,30 @@ impl Subnets {
         let mut subnets: Vec<Subnet> = found.into_values().collect();
         subnets.sort_by(|a, b| b.free_addresses.cmp(&a.free_addresses).then_with(|| a.id.cmp(&b.id)));
         for subnet in &subnets {
-            if self.addresses.described(&subnet.id, subnet.free_addresses) {
-                self.unavailable.clear(&Subject::Subnet(subnet.id.clone()));
-            }
+            self.described(&subnet.id, subnet.free_addresses);
         }
         self.zones.learn(subnets.iter().map(|subnet| (subnet.zone_id.as_ref(), &subnet.zone)));
         self.lookups.put(key, subnets.clone());
         Ok(subnets)
     }
 
+    /// Takes over a fresh count, and lets the subnet in again if addresses have come free since it was refused.
+    fn described(&self, subnet: &SubnetId, free: u32) {
+        if self.addresses.described(subnet, free) {
+            self.unavailable.clear(&Subject::Subnet(subnet.clone()));
+        }
+    }
+
     /// For each zone of the `NodeClass`'s status the subnet with the most free addresses; ties keep the earlier.
+    ///
+    /// A subnet that EC2 refused counts as full, whatever EC2 counts, for as long as its refusal is remembered: until the
+    /// count rises, at most as long as other refusals.
     pub(crate) fn for_launch(&self, subnets: &[StatusSubnet]) -> BTreeMap<String, ZonalSubnet> {
         let mut best: BTreeMap<String, (u32, ZonalSubnet)> = BTreeMap::new();
         for subnet in subnets {
             let id = SubnetId::from(subnet.id.as_str());
-            let free = self.addresses.free(&id);
+            let is_refused = self.unavailable.contains(&Subject::Subnet(id.clone()));
+            let free = if is_refused { 0 } else { self.addresses.free(&id) };
             if best.get(&subnet.zone).is_none_or(|(known, _)| free > *known) {
                 let chosen = ZonalSubnet { id, zone_id: subnet.zone_id.clone() };
                 best.insert(subnet.zone.clone(), (free, chosen));
@@ -128,8 +137,81 @@ pub fn to_status(subnets: &[Subnet]) -> Vec<StatusSubnet> {
 #[cfg(test)]
 mod tests {
     use karpenter_api::ec2nodeclass::SubnetSelectorTerm;
+    use karpenter_aws_sim::{Account, Options};
+    use karpenter_model::ManualClock;
 
     use super::*;
+    use crate::market::unavailable::{Cause, FIRST};
+
+    /// Two subnets of one zone.
+    struct Zone {
+        clock: Arc<ManualClock>,
+        subnets: Subnets,
+    }
+
+    impl Zone {
+        fn new() -> Self {
+            let clock = Arc::new(ManualClock::default());
+            let unavailable = Arc::new(Unavailable::new(clock.clone(), Duration::from_mins(30)));
+            let ec2 = Account::new(Options::default()).clients().ec2;
+            let refresh = Duration::from_mins(1);
+            Self { subnets: Subnets::new(ec2, clock.clone(), refresh, Arc::default(), unavailable), clock }
+        }
+
+        fn described(&self, a: u32, b: u32) {
+            self.subnets.described(&"subnet-a".into(), a);
+            self.subnets.described(&"subnet-b".into(), b);
+        }
+
+        /// What a launch does that EC2 refuses for lack of addresses.
+        fn refused(&self, subnet: &str) {
+            self.subnets.addresses().exhausted(&subnet.into());
+            self.subnets.unavailable.mark(Subject::Subnet(subnet.into()), Cause::Wanted);
+        }
+
+        fn chosen(&self) -> String {
+            let subnet = |id: &str| StatusSubnet { id: id.to_owned(), zone: "a".to_owned(), zone_id: None };
+            self.subnets.for_launch(&["subnet-a", "subnet-b"].map(subnet))["a"].id.to_string()
+        }
+    }
+
+    #[test]
+    fn a_refused_subnet_is_passed_over_until_ec2_counts_more_addresses() {
+        let zone = Zone::new();
+        zone.described(12, 5);
+        assert_eq!(zone.chosen(), "subnet-a");
+        zone.refused("subnet-a");
+        assert_eq!(zone.chosen(), "subnet-b");
+        zone.described(12, 5);
+        assert_eq!(zone.chosen(), "subnet-b", "the count lags behind");
+        zone.described(10, 5);
+        assert_eq!(zone.chosen(), "subnet-b");
+        zone.described(11, 5);
+        assert_eq!(zone.chosen(), "subnet-a", "machines have gone");
+    }
+
+    #[test]
+    fn a_refused_subnet_whose_count_never_rises_is_tried_again_as_other_refusals_are() {
+        let zone = Zone::new();
+        zone.described(12, 5);
+        zone.refused("subnet-a");
+        zone.clock.advance(FIRST / 2);
+        zone.described(12, 5);
+        assert_eq!(zone.chosen(), "subnet-b");
+        zone.clock.advance(FIRST / 2);
+        assert_eq!(zone.chosen(), "subnet-a");
+    }
+
+    #[test]
+    fn of_refused_subnets_the_first_is_asked_rather_than_none() {
+        let zone = Zone::new();
+        zone.described(12, 5);
+        for subnet in ["subnet-a", "subnet-b"] {
+            zone.refused(subnet);
+        }
+        zone.described(12, 5);
+        assert_eq!(zone.chosen(), "subnet-a");
+    }
 
     #[test]
     fn ids_are_one_query_tags_one_each_and_an_id_wins_over_tags() {
