@@ -46,6 +46,13 @@ pub struct Check {
     pub look: Look,
 }
 
+impl Check {
+    /// Whether it goes by this id, in any case.
+    pub fn is_called(&self, id: &str) -> bool {
+        std::iter::once(&self.id).chain(self.also).any(|one| one.eq_ignore_ascii_case(id))
+    }
+}
+
 /// How a check finds out.
 #[derive(Clone, Copy, Debug)]
 pub enum Look {

@@ -73,10 +73,7 @@ impl Report {
 pub fn diagnose(facts: &Facts, only: &[String]) -> Report {
     let mut report = Report::default();
     let said = facts.cluster.words();
-    let named = |check: &Check| {
-        let ids = || std::iter::once(&check.id).chain(check.also);
-        only.is_empty() || only.iter().any(|wanted| ids().any(|id| id.eq_ignore_ascii_case(wanted)))
-    };
+    let named = |check: &Check| only.is_empty() || only.iter().any(|wanted| check.is_called(wanted));
     for check in crate::checks().into_iter().filter(named) {
         let outcome = match check.look {
             Look::At(look) => look(facts),

@@ -23,7 +23,7 @@ fn permissions() -> String {
 
 It runs with the rights of its caller, never with the controller's. In AWS the actions below, all of which only
 read; in the cluster `get` and `list` on what is looked at (the aggregated role `view` plus nodes, definitions, flow
-schemas and the controller's log). What is missing costs the checks that need it, and no others.
+schemas, leases and the controller's log). What is missing costs the checks that need it, and no others.
 
 ```text
 "
@@ -84,6 +84,9 @@ karpenter doctor --cluster-name prod --output json
 | 1 | the doctor itself failed |
 | 2 | at least one error or warning |
 | 3 | nothing found, but not everything could be looked at |
+
+The cluster is that of the current kubeconfig. If EKS says that the API server of the named cluster is another one, a
+warning says so and `--fix` is refused, likewise for a server of EKS that cannot be compared.
 
 A check that lacks an answer (no permission, no network, no cluster yet) is listed under `could not look` with the
 reason. It is never counted as passed. Exported files hold no environment variables of pods but those of Deployments

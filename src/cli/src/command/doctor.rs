@@ -1,11 +1,13 @@
 //! `karpenter doctor`: asks the account and the cluster, says what is wrong, and repairs what is safe to repair.
 
+mod kubeconfig;
+
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use karpenter_aws_api::Clients;
 use karpenter_aws_sdk as sdk;
@@ -90,7 +92,11 @@ impl Arguments {
 }
 
 /// Examines, and repairs if asked to.
+///
+/// # Errors
+/// Besides what goes wrong: a check that does not exist, because a report without it would look healthy.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    known(&arguments.only)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let report = runtime.block_on(examine(arguments))?;
     let text = match arguments.output {
@@ -99,6 +105,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     };
     print(&text)?;
     Ok(exit_code(report.verdict()))
+}
+
+/// Refuses ids that no check has.
+fn known(only: &[String]) -> Result<()> {
+    let checks = karpenter_doctor::checks();
+    match only.iter().find(|id| !checks.iter().any(|check| check.is_called(id))) {
+        Some(id) => bail!("there is no check `{id}` for --only to run; docs/doctor.md lists all of them"),
+        None => Ok(()),
+    }
 }
 
 fn exit_code(verdict: Verdict) -> ExitCode {
@@ -115,7 +130,10 @@ async fn examine(arguments: &Arguments) -> Result<Report> {
         return Ok(diagnose(&facts, &arguments.checks(facts.is_of_account_only())));
     }
     let name = arguments.cluster_name.as_deref().context("--cluster-name is missing")?;
-    let (hands, silence) = reach(arguments).await;
+    let (hands, silence, doubt) = reach(arguments, name).await;
+    if let Some(warning) = kubeconfig::warning(doubt.as_deref(), name, arguments.fix)? {
+        std::io::stderr().write_all(warning.as_bytes()).context("cannot write to standard error")?;
+    }
     let only = arguments.checks(arguments.account_only);
     let names = arguments.names(name);
     let mut facts = ask(name, &names, &hands, &silence).await;
@@ -141,13 +159,14 @@ struct Silence {
     account: String,
 }
 
-/// Clients of the servers that answer a first question.
-async fn reach(arguments: &Arguments) -> (Hands, Silence) {
+/// Clients of the servers that answer a first question, and why the API server may not be that of `name`.
+async fn reach(arguments: &Arguments, name: &str) -> (Hands, Silence, Option<String>) {
     let mut hands = Hands::default();
     let mut silence = Silence { cluster: None, account: String::new() };
+    let mut config = None;
     if !arguments.account_only {
         match in_time(reach_cluster()).await {
-            Ok(client) => hands.kubernetes = Some(client),
+            Ok((client, used)) => (hands.kubernetes, config) = (Some(client), Some(used)),
             Err(error) => silence.cluster = Some(format!("cannot reach the API server: {error:#}")),
         }
     }
@@ -155,7 +174,12 @@ async fn reach(arguments: &Arguments) -> (Hands, Silence) {
         Ok(clients) => hands.aws = Some(clients),
         Err(error) => silence.account = format!("cannot reach AWS: {error:#}"),
     }
-    (hands, silence)
+    let account = hands.aws.as_ref().ok_or(silence.account.as_str());
+    let doubt = match &config {
+        Some(config) => kubeconfig::doubt(config, name, account).await,
+        None => None,
+    };
+    (hands, silence, doubt)
 }
 
 async fn in_time<T>(question: impl Future<Output = Result<T>>) -> Result<T> {
@@ -164,10 +188,11 @@ async fn in_time<T>(question: impl Future<Output = Result<T>>) -> Result<T> {
         .unwrap_or_else(|_| Err(anyhow::anyhow!("no answer within {FIRST_ANSWER:?}")))
 }
 
-async fn reach_cluster() -> Result<kube::Client> {
-    let client = kube::Client::try_default().await?;
+async fn reach_cluster() -> Result<(kube::Client, kube::Config)> {
+    let config = kube::Config::infer().await?;
+    let client = kube::Client::try_from(config.clone())?;
     client.apiserver_version().await?;
-    Ok(client)
+    Ok((client, config))
 }
 
 async fn reach_account(arguments: &Arguments) -> Result<Clients> {
@@ -231,6 +256,13 @@ mod tests {
 
     fn names() -> Names {
         parse(&["--cluster-name", "demo"]).unwrap().names("demo")
+    }
+
+    #[test]
+    fn a_check_that_does_not_exist_is_no_healthy_one() {
+        let ids = |ids: &str| known(&parse(&["--only", ids]).unwrap().only);
+        assert!(ids("D-06,p-16").is_ok());
+        assert!(ids("D-06,D-999").unwrap_err().to_string().contains("`D-999`"));
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSONSchemaProps,
 };
@@ -50,7 +52,7 @@ pub(super) const CHECKS: &[Check] = &[
         scope: Scope::Cluster,
         symptom: "deleting a Node hangs",
         cause: "its finalizer waits for a controller that is not installed any more",
-        fix: "remove the finalizer karpenter.sh/termination, or --fix; then look for instances left in EC2",
+        fix: "remove the finalizer karpenter.sh/termination, or --fix 15 minutes after the deletion; then look for instances left in EC2",
         look: Look::At(stuck_nodes),
     },
 ];
@@ -62,43 +64,61 @@ const OPTIONAL: [(&str, &str); 2] = [
 ];
 /// The release that the charts' pages install definitions with.
 const CRD_RELEASE: &str = "karpenter-crd";
+/// How long a Node waits for its finalizer before `--fix` removes it. Without the finalizer its pods are neither evicted nor
+/// are `PodDisruptionBudgets` kept, and a controller that leads without a Lease may be draining it.
+const DELETED_FOR: SignedDuration = SignedDuration::from_mins(15);
 
-fn is_gone(facts: &Facts) -> Result<bool, Unseen> {
+fn is_not_deployed(facts: &Facts) -> Result<bool, Unseen> {
     Ok(facts.cluster.controller()?.is_none())
 }
 
+/// What waits for its finalizer, if no controller is there to remove it. Leases need a right of their own, so they only
+/// count where something waits.
+fn without_controller<T>(facts: &Facts, ending: Vec<T>) -> Result<Vec<T>, Unseen> {
+    let is_gone = !ending.is_empty() && !facts.cluster.is_led(facts.now)?;
+    Ok(if is_gone { ending } else { Vec::new() })
+}
+
 fn orphaned_classes(facts: &Facts) -> Outcome {
-    if !is_gone(facts)? {
+    if !is_not_deployed(facts)? {
         return Ok(Vec::new());
     }
     let classes = facts.cluster.node_classes.get()?.iter().map(|class| ("EC2NodeClass", &class.metadata));
     let claims = facts.cluster.node_claims.get()?.iter().map(|claim| ("NodeClaim", &claim.metadata));
     let ending = claims.chain(classes).filter(|(_, metadata)| metadata.deletion_timestamp.is_some());
-    Ok(ending
+    Ok(without_controller(facts, ending.collect())?
+        .into_iter()
         .map(|(kind, metadata)| Evidence::new(object(kind, metadata), "waits for its finalizer"))
         .collect())
 }
 
 fn stuck_nodes(facts: &Facts) -> Outcome {
-    if !is_gone(facts)? {
+    if !is_not_deployed(facts)? {
         return Ok(Vec::new());
     }
     let stuck = facts.cluster.nodes.get()?.iter().filter(|node| {
         node.metadata.deletion_timestamp.is_some()
             && node.metadata.finalizers.iter().flatten().any(|finalizer| finalizer == TERMINATION)
     });
-    Ok(stuck
-        .map(|node| {
-            let repair = Repair::DropFinalizer { node: name(&node.metadata).to_owned() };
-            Evidence::new(object("Node", &node.metadata), format!("waits for {TERMINATION}")).with(repair)
-        })
-        .collect())
+    let stuck = without_controller(facts, stuck.collect())?;
+    Ok(stuck.into_iter().map(|node| stuck_node(node, facts.now)).collect())
+}
+
+fn stuck_node(node: &Node, now: Timestamp) -> Evidence {
+    let object = object("Node", &node.metadata);
+    let deleted = node.metadata.deletion_timestamp.as_ref();
+    if deleted.is_none_or(|deleted| now.duration_since(deleted.0) < DELETED_FOR) {
+        let minutes = DELETED_FOR.as_mins();
+        return Evidence::new(object, format!("waits for {TERMINATION}, not yet for {minutes} minutes"));
+    }
+    let repair = Repair::DropFinalizer { node: name(&node.metadata).to_owned() };
+    Evidence::new(object, format!("waits for {TERMINATION}")).with(repair)
 }
 
 fn old_definitions(facts: &Facts) -> Outcome {
     let installed = facts.cluster.definitions.get()?;
     let is_installed_at_all = installed.iter().any(|crd| name(&crd.metadata).contains("karpenter"));
-    if !is_installed_at_all && is_gone(facts)? {
+    if !is_installed_at_all && is_not_deployed(facts)? {
         return Ok(Vec::new());
     }
     let gates = facts.cluster.setting("FEATURE_GATES")?.unwrap_or_default();

@@ -98,6 +98,10 @@ fn each_refused_list_keeps_some_check_from_looking() {
             if field == "endpoints" {
                 account_cases::close(&mut facts);
             }
+            // Where a controller is deployed, and where nothing waits for one, its Lease says nothing more.
+            if field == "leases" {
+                cluster_cases::abandoned(&mut facts);
+            }
             let mut value = serde_json::to_value(facts).unwrap();
             value[part][field] = serde_json::json!({"unseen": "forbidden"});
             let facts: Facts = serde_json::from_value(value).unwrap();
@@ -107,6 +111,53 @@ fn each_refused_list_keeps_some_check_from_looking() {
             assert!(!report.unseen.is_empty(), "no check needs {part}.{field}");
         }
     }
+}
+
+/// What the report offers to repair.
+fn repairs(facts: &Facts) -> usize {
+    let report = diagnose(facts, &[]);
+    let evidence = report.findings.iter().flat_map(|finding| &finding.evidence);
+    evidence.filter(|evidence| evidence.repair.is_some()).count()
+}
+
+#[test]
+fn a_finalizer_is_only_dropped_without_a_leader_and_a_while_after_the_deletion() {
+    let (fresh, stale) = ("2026-01-01T11:59:50Z", "2026-01-01T11:54:00Z");
+    let (recent, long_ago) = ("2026-01-01T11:59:50Z", "2026-01-01T11:45:00Z");
+    for (renewed, at, ids, offered) in [
+        (Some(fresh), recent, &[][..], 0),
+        (Some(fresh), long_ago, &[], 0),
+        (Some(stale), recent, &["D-10"], 0),
+        (Some(stale), long_ago, &["D-10"], 1),
+        (None, recent, &["D-10"], 0),
+        (None, long_ago, &["D-10"], 1),
+    ] {
+        let mut facts = healthy();
+        cluster_cases::deleted(&mut facts, at);
+        if let Some(renewed) = renewed {
+            world::push(
+                &mut facts.cluster.leases,
+                cluster_cases::lease("karpenter-leader-election", renewed),
+            );
+        }
+        let found: Vec<_> = diagnose(&facts, &[]).findings.iter().map(|finding| finding.id).collect();
+        assert_eq!((found.as_slice(), repairs(&facts)), (ids, offered), "{renewed:?} {at}");
+    }
+}
+
+#[test]
+fn what_ends_is_left_to_a_controller_that_leads_without_a_deployment() {
+    let mut facts = healthy();
+    facts.cluster.deployments = Answer::Seen(Vec::new());
+    let ending = serde_json::json!({"metadata": {"deletionTimestamp": "2026-01-01T11:00:00Z"}});
+    world::change(world::first(&mut facts.cluster.node_claims), ending);
+    let ids = |facts: &Facts| -> Vec<_> {
+        diagnose(facts, &[]).findings.iter().map(|finding| finding.id).collect()
+    };
+    assert_eq!(ids(&facts), ["P-26"]);
+    let lease = cluster_cases::lease("karpenter-leader-election", "2026-01-01T11:59:50Z");
+    world::push(&mut facts.cluster.leases, lease);
+    assert_eq!(ids(&facts), Vec::<&str>::new());
 }
 
 #[test]

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{
     ConfigMap, Container, EnvVar, Event, Node, PersistentVolume, PersistentVolumeClaim, Pod, ServiceAccount,
 };
@@ -16,6 +18,10 @@ use karpenter_model::{LabelRegistry, Operator};
 use serde::{Deserialize, Serialize};
 
 use super::{Answer, Unseen};
+
+/// A leader renews its Lease every few seconds. Clocks of two machines differ by less than this, and an API server that is
+/// upgraded is back earlier.
+const LEASE_STALE: SignedDuration = SignedDuration::from_mins(5);
 
 /// Answers of the API server: each list is of the whole cluster unless it says otherwise.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -39,6 +45,8 @@ pub struct Cluster {
     pub config_maps: Answer<Vec<ConfigMap>>,
     pub service_accounts: Answer<Vec<ServiceAccount>>,
     pub flow_schemas: Answer<Vec<FlowSchema>>,
+    /// Without those of nodes.
+    pub leases: Answer<Vec<Lease>>,
     /// The last lines of the controller's log.
     pub log: Answer<Vec<String>>,
 }
@@ -54,6 +62,18 @@ impl Cluster {
     /// The controller's Deployment, if it is installed.
     pub fn controller(&self) -> Result<Option<&Deployment>, Unseen> {
         Ok(self.deployments.get()?.iter().find(|deployment| is_controller(deployment)))
+    }
+
+    /// Whether a controller holds its Lease: it may run outside of the cluster, or as something else than a Deployment. The
+    /// name of the Lease is a setting, which is not known of such a controller, so every name of ours counts.
+    pub(crate) fn is_led(&self, now: Timestamp) -> Result<bool, Unseen> {
+        let is_ours =
+            |lease: &&Lease| lease.metadata.name.as_deref().is_some_and(|name| name.contains("karpenter"));
+        let is_renewed = |lease: &Lease| {
+            let renewed = lease.spec.as_ref().and_then(|spec| spec.renew_time.as_ref());
+            renewed.is_some_and(|renewed| now.duration_since(renewed.0) < LEASE_STALE)
+        };
+        Ok(self.leases.get()?.iter().filter(is_ours).any(is_renewed))
     }
 
     /// Namespace and name of the controller's service account; those of the chart when it is not known.

@@ -15,6 +15,8 @@ const LINES: i64 = 2000;
 const SYSTEM: &str = "kube-system";
 /// Objects of one page.
 const PAGE: u32 = 500;
+/// Leases of controllers: each node has one more, which is renewed all the time.
+const NOT_OF_NODES: &str = "metadata.namespace!=kube-node-lease";
 
 /// Asks for everything, one kind after the other.
 pub async fn cluster(client: &Client) -> Cluster {
@@ -37,6 +39,7 @@ pub async fn cluster(client: &Client) -> Cluster {
         config_maps: list(Api::namespaced(client.clone(), SYSTEM)).await,
         service_accounts: list(Api::all(client.clone())).await,
         flow_schemas: list(Api::all(client.clone())).await,
+        leases: select(Api::all(client.clone()), NOT_OF_NODES).await,
         log: Answer::default(),
     };
     let variables = variables(client, &cluster).await;
@@ -50,12 +53,12 @@ pub async fn cluster(client: &Client) -> Cluster {
 }
 
 /// Every page of a list, without what only servers need. A page that fails spoils the whole: half a list is none.
-async fn pages<K>(api: Api<K>) -> kube::Result<Vec<K>>
+async fn pages<K>(api: Api<K>, fields: &str) -> kube::Result<Vec<K>>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug,
 {
     let mut all = Vec::new();
-    let mut parameters = ListParams::default().limit(PAGE);
+    let mut parameters = ListParams::default().limit(PAGE).fields(fields);
     loop {
         let page = api.list(&parameters).await?;
         all.extend(page.items);
@@ -74,7 +77,15 @@ async fn list<K>(api: Api<K>) -> Answer<Vec<K>>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug,
 {
-    pages(api).await.map_err(|error| refusal::<K>(&error)).into()
+    select(api, "").await
+}
+
+/// The objects that a field selector selects.
+async fn select<K>(api: Api<K>, fields: &str) -> Answer<Vec<K>>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug,
+{
+    pages(api, fields).await.map_err(|error| refusal::<K>(&error)).into()
 }
 
 /// A kind whose definition is not installed has no objects: nothing was refused.
@@ -85,7 +96,7 @@ where
         + DeserializeOwned
         + std::fmt::Debug,
 {
-    match pages(Api::<K>::all(client.clone())).await {
+    match pages(Api::<K>::all(client.clone()), "").await {
         Err(kube::Error::Api(status)) if status.code == 404 => Answer::Seen(Vec::new()),
         other => other.map_err(|error| refusal::<K>(&error)).into(),
     }

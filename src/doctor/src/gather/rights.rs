@@ -17,6 +17,9 @@ use crate::facts::{Account, Facts, Right};
 /// What EC2 does with the key of a volume, in the name of who launches.
 const WITH_A_KEY: [&str; 3] = ["kms:CreateGrant", "kms:Decrypt", "kms:GenerateDataKeyWithoutPlaintext"];
 
+/// Who instances have their role from: EC2 has this name in every partition, whatever its endpoints are called.
+const EC2: &str = "ec2.amazonaws.com";
+
 /// One action of each kind the controller needs, for boundaries and organisations, by the resource it acts on.
 fn actions(clients: &Clients, facts: &Facts, role: &str) -> Vec<(String, &'static [&'static str])> {
     let (region, cluster) = (&clients.region, &facts.cluster_name);
@@ -45,7 +48,6 @@ fn actions(clients: &Clients, facts: &Facts, role: &str) -> Vec<(String, &'stati
 /// The tags of a launch, as a request gives them and as resources then have them, and the rest of what statements are
 /// bound to.
 fn context(clients: &Clients, facts: &Facts) -> BTreeMap<String, String> {
-    let suffix = Partition::of_region(&clients.region).dns_suffix();
     let cluster_key = format!("{}{}", names::tag::CLUSTER_PREFIX, facts.cluster_name);
     let tags = [
         (cluster_key.as_str(), "owned"),
@@ -60,7 +62,7 @@ fn context(clients: &Clients, facts: &Facts) -> BTreeMap<String, String> {
     });
     let mut context: BTreeMap<String, String> = tags.collect();
     context.insert("aws:RequestedRegion".to_owned(), clients.region.clone());
-    context.insert("iam:PassedToService".to_owned(), format!("ec2.{suffix}"));
+    context.insert("iam:PassedToService".to_owned(), EC2.to_owned());
     context.insert("ec2:CreateAction".to_owned(), "RunInstances".to_owned());
     context
 }
@@ -127,4 +129,23 @@ async fn ask(
             by_organization: verdict.by_organization,
         })
         .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use karpenter_aws_sim::{Account, Options};
+
+    use super::*;
+    use crate::facts::Names;
+
+    #[test]
+    fn a_role_is_passed_to_ec2_by_the_name_it_has_in_every_partition() {
+        let names = Names { node_role: String::new(), controller_role: String::new(), queue: String::new() };
+        let facts = Facts::new("demo", names, jiff::Timestamp::UNIX_EPOCH);
+        for region in ["us-west-2", "cn-north-1", "us-gov-west-1", "us-iso-east-1", "eusc-de-east-1"] {
+            let options = Options { region: region.to_owned(), ..Options::default() };
+            let asked = context(&Account::new(options).clients(), &facts);
+            assert_eq!(asked["iam:PassedToService"], "ec2.amazonaws.com", "{region}");
+        }
+    }
 }

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use karpenter_api::EC2NodeClass;
@@ -47,12 +47,16 @@ fn server(objects: &[Value]) -> ApiServer {
 }
 
 async fn examine(account: &Account, server: &ApiServer) -> (Facts, Report) {
+    examine_at(now(), account, server).await
+}
+
+async fn examine_at(now: Timestamp, account: &Account, server: &ApiServer) -> (Facts, Report) {
     let names = Names {
         node_role: "KarpenterNodeRole-demo".to_owned(),
         controller_role: "demo-karpenter".to_owned(),
         queue: "demo".to_owned(),
     };
-    let mut facts = Facts::new(CLUSTER, names, now());
+    let mut facts = Facts::new(CLUSTER, names, now);
     facts.cluster = gather::cluster(&server.client()).await;
     facts.account = gather::account(&account.clients(), &facts).await;
     let report = diagnose(&facts, &[]);
@@ -239,6 +243,9 @@ async fn a_node_that_nobody_ends_is_let_go() {
     nodes.delete("n", &kube::api::DeleteParams::default()).await.unwrap();
     let account = Account::new(Options::default());
     let (_, report) = examine(&account, &server).await;
+    assert_eq!((ids(&report), &report.findings[0].evidence[0].repair), (vec!["D-10"], &None));
+    let later = now() + SignedDuration::from_mins(15);
+    let (_, report) = examine_at(later, &account, &server).await;
     assert_eq!(ids(&report), ["D-10"], "{:#?}", report.findings);
     let wanted = report.findings[0].evidence[0].repair.clone().unwrap();
     let hands = Hands { kubernetes: Some(server.client()), aws: None };
@@ -247,6 +254,31 @@ async fn a_node_that_nobody_ends_is_let_go() {
     assert_eq!(left, Some(vec!["example.com/other".to_owned()]), "only ours is removed");
     assert_eq!(ids(&examine(&account, &server).await.1), Vec::<&str>::new());
     repair(&hands, &Repair::DropFinalizer { node: "gone".to_owned() }, "1").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_node_is_left_to_a_controller_that_holds_its_lease() {
+    let node = json!({
+        "apiVersion": "v1", "kind": "Node",
+        "metadata": {"name": "n", "finalizers": ["karpenter.sh/termination"]},
+    });
+    let lease = |namespace: &str, name: &str| {
+        json!({
+            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+            "metadata": {"name": name, "namespace": namespace},
+            "spec": {"holderIdentity": "elsewhere", "renewTime": "2026-01-01T12:59:50.000000Z"},
+        })
+    };
+    let of_node = lease("kube-node-lease", "karpenter-node");
+    for (lease, expected) in [(lease("default", "karpenter-leader-election"), &[][..]), (of_node, &["D-10"])]
+    {
+        let server = server(&[node.clone(), lease]);
+        let nodes: Api<Node> = Api::all(server.client());
+        nodes.delete("n", &kube::api::DeleteParams::default()).await.unwrap();
+        let later = now() + SignedDuration::from_hours(1);
+        let (_, report) = examine_at(later, &Account::new(Options::default()), &server).await;
+        assert_eq!(ids(&report), expected);
+    }
 }
 
 #[tokio::test]

@@ -23,8 +23,8 @@ pub(super) async fn connect(cluster: &eks::Cluster) -> Result<Client, String> {
     Client::try_from(config).map_err(|error| format!("the current kubeconfig cannot be used: {error}"))
 }
 
-/// By host; behind a tunnel it is the name that the server's certificate must have.
-fn is_of(config: &Config, endpoint: &str) -> bool {
+/// Whether it leads to this endpoint. By host; behind a tunnel it is the name that the server's certificate must have.
+pub(in crate::command) fn is_of(config: &Config, endpoint: &str) -> bool {
     let host = endpoint.parse::<http::Uri>().ok().and_then(|uri| uri.host().map(str::to_lowercase));
     let Some(host) = host else { return false };
     let named = config.tls_server_name.as_deref().or_else(|| config.cluster_url.host());

@@ -6,6 +6,28 @@ use super::Case;
 use super::world::{app_pod, change, controller, definition, first, push, set};
 use crate::facts::{Answer, Facts};
 
+/// A Node waits for a controller that is not installed any more.
+pub(super) fn abandoned(facts: &mut Facts) {
+    deleted(facts, "2026-01-01T11:00:00Z");
+}
+
+/// The same, deleted at another time; it is noon.
+pub(super) fn deleted(facts: &mut Facts, at: &str) {
+    facts.cluster.deployments = Answer::Seen(Vec::new());
+    change(
+        first(&mut facts.cluster.nodes),
+        json!({"metadata": {"deletionTimestamp": at, "finalizers": ["karpenter.sh/termination"]}}),
+    );
+}
+
+/// A Lease, and when it was renewed.
+pub(super) fn lease(name: &str, renewed: &str) -> Value {
+    json!({
+        "metadata": {"name": name, "namespace": "kube-system"},
+        "spec": {"holderIdentity": "one", "leaseDurationSeconds": 15, "renewTime": renewed},
+    })
+}
+
 pub(super) const CASES: &[Case] = &[
     ("P-15", |facts| {
         on_ours(facts, "coredns-7bf648ff5d-4qk9d");
@@ -60,14 +82,11 @@ pub(super) const CASES: &[Case] = &[
             crd.metadata.annotations = None;
         }
     }),
+    ("D-10", abandoned),
     ("D-10", |facts| {
-        facts.cluster.deployments = Answer::Seen(Vec::new());
-        change(
-            first(&mut facts.cluster.nodes),
-            json!({"metadata": {
-                "deletionTimestamp": "2026-01-01T11:00:00Z", "finalizers": ["karpenter.sh/termination"],
-            }}),
-        );
+        abandoned(facts);
+        push(&mut facts.cluster.leases, lease("karpenter-leader-election", "2026-01-01T11:54:00Z"));
+        push(&mut facts.cluster.leases, lease("another", "2026-01-01T11:59:55Z"));
     }),
     ("D-11", |facts| {
         change(

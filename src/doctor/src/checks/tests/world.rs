@@ -68,7 +68,7 @@ pub(super) fn set(facts: &mut Facts, name: &str, value: &str) {
 
 /// Kinds of the recorded manifests, the field of the facts each is an answer of, and what the API server calls them, in
 /// the order in which objects can be made.
-pub(super) const KINDS: [(&str, &str, &str); 16] = [
+pub(super) const KINDS: [(&str, &str, &str); 17] = [
     ("CustomResourceDefinition", "definitions", "customresourcedefinitions"),
     ("Node", "nodes", "nodes"),
     ("Pod", "pods", "pods"),
@@ -85,6 +85,7 @@ pub(super) const KINDS: [(&str, &str, &str); 16] = [
     ("ConfigMap", "config_maps", "configmaps"),
     ("ServiceAccount", "service_accounts", "serviceaccounts"),
     ("FlowSchema", "flow_schemas", "flowschemas"),
+    ("Lease", "leases", "leases"),
 ];
 
 /// Objects of a manifest.

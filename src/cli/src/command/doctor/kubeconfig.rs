@@ -1,0 +1,134 @@
+//! Whether the current kubeconfig is of the cluster that the flags name.
+//!
+//! What is read of another cluster leads to wrong advice; what is repaired there is damage. EKS says where the API server
+//! of a cluster is and which authority signs for it. A server that is neither that of the named cluster nor one of EKS
+//! counts as the named one if EKS does not know the name: not every cluster is of EKS.
+
+use anyhow::{Result, bail};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use karpenter_aws_api::{Clients, eks};
+use kube::config::Config;
+
+use crate::command::bootstrap::kubernetes::is_of;
+
+/// Why it may not be; nothing if all agrees. `account` is who to ask, or why there is none.
+pub(super) async fn doubt(config: &Config, name: &str, account: Result<&Clients, &str>) -> Option<String> {
+    let found = match account {
+        Ok(clients) => clients.eks.describe_cluster(name).await.map_err(|error| error.to_string()),
+        Err(why) => Err(why.to_owned()),
+    };
+    contradiction(config, name, found.as_ref().map_err(String::as_str))
+}
+
+/// What to say of a doubt before the report, if there is one.
+///
+/// # Errors
+/// When something is to be repaired: it might be in another cluster.
+pub(super) fn warning(doubt: Option<&str>, name: &str, fix: bool) -> Result<Option<String>> {
+    let Some(doubt) = doubt else { return Ok(None) };
+    let choose = format!("`aws eks update-kubeconfig --name {name}` chooses the named one");
+    if fix {
+        bail!("cannot repair cluster `{name}`: {doubt}; {choose}, and without --fix nothing is changed");
+    }
+    Ok(Some(format!("warning: {doubt}: what is said of the cluster may be of another one; {choose}\n")))
+}
+
+fn contradiction(config: &Config, name: &str, found: Result<&eks::Cluster, &str>) -> Option<String> {
+    let url = &config.cluster_url;
+    match found {
+        Ok(cluster) if is_same(config, cluster) => None,
+        Ok(cluster) => {
+            let endpoint = cluster.endpoint.as_deref().unwrap_or("no endpoint yet");
+            Some(format!("the current kubeconfig is of {url}, and cluster `{name}` is at {endpoint}"))
+        }
+        Err(why) if is_of_eks(config) => {
+            Some(format!("the current kubeconfig is of {url}, which nothing shows to be `{name}`: {why}"))
+        }
+        Err(_) => None,
+    }
+}
+
+/// By host, or by authority: inside of the cluster and behind a tunnel the host is another one.
+fn is_same(config: &Config, cluster: &eks::Cluster) -> bool {
+    let authority = certificates(cluster.certificate_authority.as_deref().unwrap_or_default());
+    is_of(config, cluster.endpoint.as_deref().unwrap_or_default())
+        || config.root_cert.iter().flatten().any(|trusted| authority.contains(trusted))
+}
+
+fn is_of_eks(config: &Config) -> bool {
+    let named = config.tls_server_name.as_deref().or_else(|| config.cluster_url.host()).unwrap_or_default();
+    named.contains(".eks.") || named.contains("eks-cluster.")
+}
+
+/// The certificates of a PEM file in base64, as EKS gives it.
+fn certificates(authority: &str) -> Vec<Vec<u8>> {
+    let pem = STANDARD.decode(authority).unwrap_or_default();
+    let pem = String::from_utf8_lossy(&pem);
+    let blocks = pem.split("-----BEGIN CERTIFICATE-----").skip(1);
+    let bodies = blocks.filter_map(|block| block.split("-----END").next());
+    bodies.filter_map(|body| STANDARD.decode(body.split_whitespace().collect::<String>()).ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use karpenter_aws_sim::{Account, Options};
+
+    use super::*;
+
+    const HOST: &str = "https://ABC.gr7.us-west-2.eks.amazonaws.com";
+
+    fn at(url: &str, authority: Option<&str>) -> Config {
+        let mut config = Config::new(url.parse().unwrap());
+        config.root_cert = authority.map(|text| vec![text.as_bytes().to_vec()]);
+        config
+    }
+
+    /// A cluster of EKS whose authority is this text.
+    async fn demo(authority: &str) -> eks::Cluster {
+        let cluster = Account::new(Options::default()).clients().eks.describe_cluster("demo").await.unwrap();
+        let body = STANDARD.encode(authority);
+        let pem = format!("-----BEGIN CERTIFICATE-----\n{body}\n-----END CERTIFICATE-----\n");
+        eks::Cluster {
+            endpoint: Some(HOST.to_owned()),
+            certificate_authority: Some(STANDARD.encode(pem)),
+            ..cluster
+        }
+    }
+
+    #[tokio::test]
+    async fn a_kubeconfig_of_another_cluster_than_the_named_one_is_doubted() {
+        let demo = demo("ours").await;
+        for (config, doubted) in [
+            (at(HOST, None), false),
+            (at("https://127.0.0.1:8443", Some("ours")), false),
+            (at("https://10.100.0.1", Some("ours")), false),
+            (at("https://10.100.0.1", Some("theirs")), true),
+            (at("https://DEF.gr7.us-west-2.eks.amazonaws.com", Some("theirs")), true),
+            (at("https://127.0.0.1:8443", None), true),
+        ] {
+            let found = contradiction(&config, "demo", Ok(&demo));
+            assert_eq!(found.is_some(), doubted, "{config:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_name_that_eks_does_not_know_is_only_doubted_for_a_server_of_eks() {
+        let clients = Account::new(Options::default()).clients();
+        for (url, doubted) in [("https://127.0.0.1:8443", false), (HOST, true)] {
+            for account in [Ok(&clients), Err("no credentials")] {
+                let found = doubt(&at(url, None), "elsewhere", account).await;
+                assert_eq!(found.is_some(), doubted, "{url}: {found:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_doubt_forbids_repairs_and_is_said_before_a_report() {
+        assert_eq!(warning(None, "demo", true).unwrap(), None);
+        let said = warning(Some("it is of b"), "demo", false).unwrap().unwrap();
+        assert!(said.starts_with("warning: it is of b: ") && said.contains("--name demo"), "{said}");
+        let refused = warning(Some("it is of b"), "demo", true).unwrap_err().to_string();
+        assert!(refused.starts_with("cannot repair cluster `demo`: it is of b; `aws eks"), "{refused}");
+    }
+}
