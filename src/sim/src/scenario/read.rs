@@ -1,6 +1,8 @@
 //! Reads scenario files. What is wrong with one is said with its line and its field, and with the field that was probably
 //! meant.
 
+mod names;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -228,7 +230,10 @@ fn parse(path: &str, text: &str, folder: &Path) -> Result<Scenario, Wrong> {
     }
     let expectations =
         file.expect.iter().map(|one| expectation(one, file.duration)).collect::<Result<_, _>>()?;
-    Ok(Scenario { path: path.to_owned(), file, manifests, events, expectations, text: text.to_owned() })
+    let scenario =
+        Scenario { path: path.to_owned(), file, manifests, events, expectations, text: text.to_owned() };
+    names::check(&scenario, &scenario.objects())?;
+    Ok(scenario)
 }
 
 /// Checks the names and values of settings.
@@ -385,6 +390,9 @@ fn actions(step: &Step, line: u64, folder: &Path) -> Result<Vec<(Duration, Actio
     let mut kinds = 0;
     if let Some(wave) = &step.wave {
         kinds += 1;
+        if wave.replicas.is_empty() || wave.every.0.is_zero() {
+            return Err((line, "wave".to_owned(), "needs `replicas` and `every` of more than 0s".to_owned()));
+        }
         for (number, replicas) in (0..).zip(&wave.replicas) {
             let (deployment, namespace) = (wave.deployment.clone(), wave.namespace.clone());
             let scale = Scale { deployment, namespace, replicas: *replicas };
