@@ -67,17 +67,20 @@ impl Objects {
     /// Reads a stream of YAML or JSON documents; the items of lists count as objects of their own.
     pub fn read(source: &str, stream: &str) -> Result<Vec<Value>, Unreadable> {
         let mut found = Vec::new();
-        for (index, document) in documents(stream).into_iter().enumerate() {
+        for (index, (lines_before, document)) in documents(stream).into_iter().enumerate() {
             let failed =
                 |problem: String| Unreadable { source_name: source.to_owned(), document: index + 1, problem };
-            let value = parse(&document).map_err(failed)?;
+            let value = parse(&document, lines_before).map_err(failed)?;
             let Some(value) = value else { continue };
             let kind = text(&value, "/kind").to_owned();
             match value.get("items").and_then(Value::as_array) {
                 // `kubectl get --output json` of one kind leaves kind and version out of its items.
                 Some(items) if kind.ends_with("List") => {
-                    for item in items {
+                    for (number, item) in items.iter().enumerate() {
                         let mut item = item.clone();
+                        if !item.is_object() {
+                            return Err(failed(format!("`items[{number}]` is not an object")));
+                        }
                         if item.get("kind").is_none() && kind != "List" {
                             item["kind"] = json!(kind.trim_end_matches("List"));
                             item["apiVersion"] = value["apiVersion"].clone();
@@ -170,36 +173,47 @@ pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The documents of a stream: what is between lines that begin with three dashes.
-fn documents(stream: &str) -> Vec<String> {
-    let mut documents = vec![String::new()];
-    for line in stream.lines() {
+/// The documents of a stream, what is between lines that begin with three dashes, each with the number of lines before it.
+fn documents(stream: &str) -> Vec<(usize, String)> {
+    let mut documents = vec![(0, String::new())];
+    for (index, line) in stream.lines().enumerate() {
         match line.strip_prefix("---") {
             Some(rest) if rest.is_empty() || rest.starts_with(char::is_whitespace) => {
-                documents.push(String::new());
+                documents.push((index + 1, String::new()));
             }
             _ => {
-                if let Some(last) = documents.last_mut() {
+                if let Some((_, last)) = documents.last_mut() {
                     last.push_str(line);
                     last.push('\n');
                 }
             }
         }
     }
-    documents.retain(|document| !document.trim().is_empty());
+    documents.retain(|(_, document)| !document.trim().is_empty());
     documents
 }
 
-/// One document; `None` if there is nothing but comments in it. JSON is YAML, but much faster to read as JSON, which
+/// One document that begins `lines_before` lines into its stream; `None` if there is nothing but comments in it. JSON is YAML, but much faster to read as JSON, which
 /// counts for the offerings of an export.
-fn parse(document: &str) -> Result<Option<Value>, String> {
+fn parse(document: &str, lines_before: usize) -> Result<Option<Value>, String> {
     if document.trim_start().starts_with('{')
         && let Ok(value) = serde_json::from_str(document)
     {
         return Ok(Some(value));
     }
-    let value: Option<Value> = serde_saphyr::from_str(document).map_err(|error| error.to_string())?;
+    let value: Option<Value> = match serde_saphyr::from_str(document) {
+        Ok(value) => value,
+        Err(_) => return Err(problem(document, lines_before)),
+    };
     Ok(value.filter(|value| !value.is_null()))
+}
+
+/// What is wrong with a document that cannot be read, with its place in the stream.
+fn problem(document: &str, lines_before: usize) -> String {
+    let options = serde_saphyr::options! { with_snippet: false };
+    let in_place = "\n".repeat(lines_before) + document;
+    let read = serde_saphyr::from_str_with_options::<Option<Value>>(&in_place, options);
+    read.err().map(|error| error.to_string()).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -226,7 +240,14 @@ mod tests {
         let expected =
             "cannot read document 2 of `a.yaml`: it has no `kind`; correct it or leave the file out";
         assert_eq!(error.to_string(), expected);
-        assert!(Objects::read("a.yaml", "kind: [\n").is_err());
+        let said = |stream| Objects::read("a.yaml", stream).unwrap_err().to_string();
+        let second = said("kind: Pod\nmetadata: {name: a}\n---\nkind: [\n");
+        assert!(
+            second.starts_with("cannot read document 2 of `a.yaml`: ") && second.contains("line 4"),
+            "{second}"
+        );
+        assert!(!second.contains('\n'), "{second}");
+        assert!(said("kind: PodList\nitems: [{}, foo]\n").contains("`items[1]` is not an object"));
     }
 
     #[test]

@@ -191,21 +191,21 @@ fn known<T: AsRef<str>>(
     }
 }
 
-/// `us-west-2` to `usw2`, `ap-southeast-1` to `apse1`.
+/// `us-west-2` to `usw2`, `ap-southeast-1` to `apse1`; what is not spelled as a region stays as it is.
 fn zone_id_prefix(region: &str) -> String {
-    let mut parts = region.split('-').collect::<Vec<_>>();
-    let number = parts.pop().unwrap_or_default();
-    let area = parts.remove(0);
-    let direction: String = parts
-        .iter()
-        .map(|word| match *word {
-            "northeast" => "ne",
-            "northwest" => "nw",
-            "southeast" => "se",
-            "southwest" => "sw",
-            other => &other[..other.len().min(1)],
-        })
-        .collect();
+    let Some((area, (direction, number))) =
+        region.split_once('-').and_then(|(area, rest)| Some((area, rest.rsplit_once('-')?)))
+    else {
+        return region.to_owned();
+    };
+    let short = |word: &str| match word {
+        "northeast" => "ne".to_owned(),
+        "northwest" => "nw".to_owned(),
+        "southeast" => "se".to_owned(),
+        "southwest" => "sw".to_owned(),
+        other => other.chars().take(1).collect(),
+    };
+    let direction: String = direction.split('-').map(short).collect();
     format!("{area}{direction}{number}")
 }
 
@@ -220,6 +220,7 @@ mod tests {
             ("eu-central-1", "euc1"),
             ("ap-southeast-1", "apse1"),
             ("us-gov-east-1", "usge1"),
+            ("mars", "mars"),
         ] {
             assert_eq!(zone_id_prefix(region), prefix);
         }
