@@ -57,7 +57,10 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return unparsed(&error),
+    };
     let outcome = match cli.command {
         Command::Controller(arguments) => command::controller::run(*arguments),
         Command::Bootstrap(arguments) => command::bootstrap::run(*arguments),
@@ -78,4 +81,25 @@ fn main() -> ExitCode {
         complaint::print(&error);
         ExitCode::FAILURE
     })
+}
+
+/// Prints help, the version or what is wrong with the flags. That is no answer of a command, some of which end with 2 to
+/// give one, as clap does here: a gate must not take a mistyped flag for "nodes would change".
+fn unparsed(error: &clap::Error) -> ExitCode {
+    // Nobody is left to tell when the terminal is gone.
+    let _printed = error.print();
+    if error.use_stderr() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mistyped_flag_is_an_error_and_help_is_none() {
+        for (flag, code) in [("--what-iff", ExitCode::FAILURE), ("--help", ExitCode::SUCCESS)] {
+            let error = Cli::try_parse_from(["karpenter", "plan", flag]).err().unwrap();
+            assert_eq!(format!("{:?}", unparsed(&error)), format!("{code:?}"), "{flag}");
+        }
+    }
 }

@@ -20,8 +20,8 @@ use jiff::Timestamp;
 use karpenter_model::device::DeviceClass;
 use karpenter_model::pod::volume::resolve::{ClaimFacts, ClassFacts, VolumeFacts};
 use karpenter_model::{
-    Claim, ClaimName, ConditionType, Daemon, DaemonSetName, DeviceClassName, InstanceType, LabelRegistry,
-    Labels, Namespace, Node, NodeId, NodeName, NodeObject, Pod, PodDisruptionBudget, PodKey, Pool, PoolName,
+    Claim, ClaimName, ConditionType, Daemon, DaemonSetName, DeviceClassName, LabelRegistry, Labels,
+    Namespace, Node, NodeId, NodeName, NodeObject, Pod, PodDisruptionBudget, PodKey, Pool, PoolName,
     ProviderId, ResourceClaimKey, ResourceSlice, Resources, Settings, Snapshot, Target,
 };
 
