@@ -18,6 +18,11 @@ require_python() {
     exit 1
 }
 
+# require_c_compiler: stops with one line unless there is one. ring and mimalloc have parts in C, and rustc links with it.
+require_c_compiler() {
+    require cc "a C compiler (Debian, Ubuntu: apt-get install build-essential; macOS: xcode-select --install)"
+}
+
 # require_space GIB: stops with one line when there is less room for a first build.
 require_space() {
     [ ! -d target/debug ] || return 0

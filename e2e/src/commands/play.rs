@@ -18,8 +18,8 @@ const NOT_ALL: u8 = 3;
 
 #[derive(Args)]
 #[command(
-    after_help = "Exit codes: 0 all went as expected, 1 a scenario failed, or a file is none, 3 none failed, and not all \
-                        could be played."
+    after_help = "Exit code 0: all went as expected; 1: a scenario failed, or a file is not a scenario; 3: none failed, \
+                        and not all could be played."
 )]
 pub(crate) struct Arguments {
     /// Scenarios: files, or folders with .yaml files in them.

@@ -17,10 +17,12 @@ use super::report::{Case, Outcome, junit, line, timeline, total};
 
 /// Arguments of `karpenter test`.
 #[derive(Args, Debug)]
-#[command(after_help = "Exit codes: 0 all went as expected, 1 a scenario failed, or a file is none.\n\n\
+#[command(
+    after_help = "Exit code 0: all went as expected; 1: a scenario failed, or a file is not a scenario.\n\n\
                         In CI: karpenter test --junit report.xml scenarios/\n\
                         In an editor: karpenter test --schema > scenario.schema.json, and at the top of a scenario\n  \
-                        # yaml-language-server: $schema=scenario.schema.json")]
+                        # yaml-language-server: $schema=scenario.schema.json"
+)]
 pub struct Arguments {
     /// Scenarios: files, or folders with .yaml files in them
     #[arg(required_unless_present = "schema", value_name = "PATH")]

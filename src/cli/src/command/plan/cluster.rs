@@ -71,7 +71,7 @@ pub(super) async fn objects(client: &Client, gates: &FeatureGates) -> Result<(Ve
             Err(error) => match listed.without {
                 Some(without) => notes.push(format!("cannot list {}, so {without}: {error}", listed.kind)),
                 None => bail!(
-                    "cannot list {}: {error}; a plan takes leave to list it (get, list on {})",
+                    "cannot list {}: {error}; a plan needs permission to list it (get, list on {})",
                     listed.kind,
                     listed.version
                 ),
