@@ -86,7 +86,7 @@ fn main() -> ExitCode {
 /// Prints help, the version or what is wrong with the flags. That is no answer of a command, some of which end with 2 to
 /// give one, as clap does here: a gate must not take a mistyped flag for "nodes would change".
 fn unparsed(error: &clap::Error) -> ExitCode {
-    // Nobody is left to tell when the terminal is gone.
+    // When the terminal is gone, nothing can be said.
     let _printed = error.print();
     if error.use_stderr() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }

@@ -131,7 +131,7 @@ impl<'a> Volumes<'a> {
         NeedIx::new(self.needs.insert_full(need).0)
     }
 
-    /// Who keeps `pod` from using `claim`, if anybody does.
+    /// The pod that keeps `pod` from using `claim`, if there is one.
     fn taken(&self, claim: &VolumeClaim, pod: &Pod) -> Option<String> {
         let volume = self.snapshot.volumes.get(&(pod.key.namespace.clone(), claim.name.clone()))?;
         if volume.access == Access::Shared {

@@ -208,7 +208,7 @@ fn an_empty_node_selector_term_is_no_alternative() {
         let affinity = json!({"nodeAffinity": {
             "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms},
         }});
-        read_pod(&json!({"spec": {"affinity": affinity}})).unwrap().required_terms
+        read_pod(&json!({"spec": {"affinity": affinity}})).unwrap().required_terms.clone()
     };
     let zone = json!({"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]});
     let stated = terms_of(&json!([{}, zone, {"matchExpressions": []}]));
