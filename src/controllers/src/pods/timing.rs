@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use karpenter_model::clock::since;
-use karpenter_model::{Pod, PodKey, PodUid};
+use karpenter_model::{Pod, PodKey, PodPhase, PodUid};
 
 /// The pods that have not started yet.
 #[derive(Debug, Default)]
@@ -59,11 +59,13 @@ pub(super) enum Age {
 }
 
 impl Timings {
-    /// Records a pod as it is now.
+    /// Records a pod as it is now. Only one that was seen pending is measured: for every other it is not known when it
+    /// was bound or became ready, and one that is not ready any more has started before.
     pub(super) fn seen(&mut self, pod: &Pod, now: Timestamp) -> Vec<Waited> {
         let same = self.0.get(&pod.key).is_some_and(|clock| clock.uid == pod.uid);
         let ready = pod.ready == Some(true);
-        if pod.is_terminal() || (ready && !same) {
+        let begins = pod.phase == PodPhase::Pending && !ready;
+        if pod.is_terminal() || (!same && !begins) {
             self.0.remove(&pod.key);
             return Vec::new();
         }
@@ -138,8 +140,6 @@ impl Clock {
 
 #[cfg(test)]
 mod tests {
-    use karpenter_model::PodPhase;
-
     use super::*;
 
     fn at(second: i64) -> Timestamp {
@@ -194,6 +194,30 @@ mod tests {
         assert!(timings.0.is_empty());
         let bound_before = Pod { node_name: Some("n".into()), ..pod() };
         assert!(timings.seen(&bound_before, at(5)).is_empty());
+    }
+
+    #[test]
+    fn only_a_pod_that_was_seen_pending_is_measured() {
+        let day = 86_400;
+        let state = |phase, ready| Pod { phase, ready: Some(ready), node_name: Some("n".into()), ..pod() };
+        let (running, flapped) = (state(PodPhase::Running, true), state(PodPhase::Running, false));
+        let pending = state(PodPhase::Pending, false);
+        let other = Pod { uid: "another".into(), ..flapped.clone() };
+        let cases: [(&str, Vec<&Pod>, usize, usize); 6] = [
+            ("ran before and flaps", vec![&running, &flapped, &running], 0, 0),
+            ("ran before and is not ready", vec![&flapped], 0, 0),
+            ("ran before and becomes ready", vec![&flapped, &running], 0, 0),
+            ("started once, and flaps", vec![&pending, &running, &flapped, &running, &flapped], 1, 0),
+            ("is seen pending", vec![&pending, &flapped], 0, 1),
+            ("took the name of one that was pending", vec![&pending, &other], 0, 0),
+        ];
+        for (what, states, started, aging) in cases {
+            let mut timings = Timings::default();
+            let all: Vec<Waited> = states.iter().flat_map(|pod| timings.seen(pod, at(10 * day))).collect();
+            let starts = all.iter().filter(|Waited(moment, _)| *moment == Moment::Started).count();
+            let ages = timings.ages(Age::Unstarted, at(10 * day)).count();
+            assert_eq!((starts, ages), (started, aging), "{what}");
+        }
     }
 
     #[test]
