@@ -35,6 +35,17 @@ impl Reconciler for Termination {
             return Ok(Done::idle());
         };
         let node = &known.model;
+        let class_labels: Vec<LabelKey> =
+            context.provider.node_class_kinds().iter().map(|kind| kind.label_key().as_str().into()).collect();
+        if !termination::concerns(node, &class_labels) {
+            return Ok(Done::idle());
+        }
+        // It is not known how long its drain may take, nor whether the machine may go. A version that can be decoded wakes
+        // the Node.
+        if node.provider_id.as_ref().is_some_and(|id| context.view.is_undecoded_machine(id)) {
+            tracing::warn!("the nodeclaim of a deleted node cannot be decoded, waiting until it can");
+            return Ok(Done::idle());
+        }
         let claims = node.provider_id.as_ref().map_or_else(Vec::new, |id| context.view.claims_of(id));
         // With more than one claim it is not known whose machine it is.
         let claim = match claims.as_slice() {
@@ -45,8 +56,6 @@ impl Reconciler for Termination {
         let pods = context.view.pods_on(name);
         let pods: Vec<&Pod> = pods.iter().map(AsRef::as_ref).collect();
         let attachments = context.view.blocking_attachments(name, pods.iter().copied(), context.now());
-        let class_labels: Vec<LabelKey> =
-            context.provider.node_class_kinds().iter().map(|kind| kind.label_key().as_str().into()).collect();
         let step = termination::step(Facts {
             node,
             claim: claim.map(|claim| &*claim.model),
@@ -72,5 +81,49 @@ async fn presence(context: &Context, node: &NodeObject) -> Result<Presence, Erro
         Ok(_) => Ok(Presence::Exists),
         Err(error) if error.not_found() => Ok(Presence::Gone),
         Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::fixture::{World, list};
+
+    /// A pass over a deleted Node that is not ready; returns how often the provider was asked.
+    async fn asked(metadata: &Value) -> usize {
+        let world = World::new();
+        let mut node = json!({
+            "metadata": {
+                "name": "node-1", "uid": "u", "resourceVersion": "1", "deletionTimestamp": "1970-01-01T00:00:00Z",
+            },
+            "spec": {"providerID": "eks-hybrid:///x"},
+        });
+        for (key, value) in metadata.as_object().unwrap() {
+            node["metadata"][key] = value.clone();
+        }
+        list::<k8s_openapi::api::core::v1::Node>(
+            &world.context.view,
+            [serde_json::from_value(node).unwrap()],
+        );
+        let termination = Termination { evictions: Evictions::new().0 };
+        let _done = termination.pass(&world.context, &"node-1".into()).await;
+        world.account.calls().len()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_provider_is_asked_about_nodes_of_ours_only() {
+        let ours = json!({"karpenter.memory/memorynodeclass": "default"});
+        let finalizers = json!(["karpenter.sh/termination"]);
+        let cases = [
+            ("another finalizer", json!({"finalizers": ["example.com/x"]}), 0),
+            ("another autoscaler", json!({"finalizers": finalizers.clone()}), 0),
+            ("ours without finalizer", json!({"labels": ours.clone()}), 0),
+            ("ours", json!({"labels": ours, "finalizers": finalizers}), 1),
+        ];
+        for (what, metadata, calls) in cases {
+            assert_eq!(asked(&metadata).await, calls, "{what}");
+        }
     }
 }

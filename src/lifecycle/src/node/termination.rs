@@ -69,21 +69,26 @@ pub struct InvalidDeadline {
     pub text: String,
 }
 
-/// True when the provider has to be asked about the machine first: the kubelet is not answering, so there may be
-/// nothing left to drain.
+/// Whether a Node is being deleted, waits for us, and is one of ours: every other is not ours to touch, nor is its machine
+/// one the provider could be asked about. `class_labels` are the node class labels of the provider.
+pub fn concerns(node: &NodeObject, class_labels: &[LabelKey]) -> bool {
+    let finalizer = node.finalizers.iter().any(|name| name == finalizer::TERMINATION);
+    let managed = class_labels.iter().any(|key| node.labels.contains_key(key));
+    node.deletion.is_some() && finalizer && managed
+}
+
+/// True when the provider has to be asked first about the machine of a Node that [`concerns`] us: the kubelet is not
+/// answering, so there may be nothing left to drain.
 pub fn asks_presence(node: &NodeObject) -> bool {
-    node.deletion.is_some() && node.provider_id.is_some() && !node.is_ready()
+    node.provider_id.is_some() && !node.is_ready()
 }
 
 /// The next thing to do for a deleted Node.
 pub fn step(facts: Facts<'_>) -> Result<Step, InvalidDeadline> {
     let Facts { node, claim, .. } = facts;
-    let Some(deletion) = node.deletion else { return Ok(Step::idle()) };
-    let finalizer = node.finalizers.iter().any(|name| name == finalizer::TERMINATION);
-    let managed = facts.class_labels.iter().any(|key| node.labels.contains_key(key));
-    if !finalizer || !managed {
+    let Some(deletion) = node.deletion.filter(|_| concerns(node, facts.class_labels)) else {
         return Ok(Step::idle());
-    }
+    };
     let mut step = Step::idle();
     if claim.is_some_and(|claim| claim.deletion.is_none()) {
         step = step.then(Step::of([Effect::DeleteClaim(DeletionCause::NodeDeleted)]));

@@ -258,6 +258,7 @@ impl World {
             machines: &machines,
             listed_at: now,
             zones_away: &BTreeSet::new(),
+            tried: &garbage::Tried::default(),
         };
         let garbage = garbage::collect(facts);
         assert!(garbage.claims.is_empty(), "the machines are there");

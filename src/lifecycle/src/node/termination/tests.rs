@@ -107,7 +107,6 @@ fn a_gone_machine_frees_a_dead_node_at_once_and_not_a_ready_one() {
 fn the_machine_is_asked_about_only_while_the_kubelet_is_silent() {
     assert!(!asks_presence(&deleted()));
     assert!(asks_presence(&ready(deleted(), false)));
-    assert!(!asks_presence(&NodeObject { deletion: None, ..ready(deleted(), false) }));
     assert!(!asks_presence(&NodeObject { provider_id: None, ..ready(deleted(), false) }));
 }
 
