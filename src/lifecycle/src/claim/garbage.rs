@@ -8,6 +8,9 @@
 //! What the comparison finds is a suspicion. Each is confirmed by consistent reads before anything is given up: a claim
 //! by one of its machine, a machine by one of the claim its tags name, [`is_claimed`]. Where no claim is known at all,
 //! the API server is asked whether there is any, [`Garbage::doubts_claims`].
+//!
+//! A pass gives up only so many. What was tried and is still there, because the cloud refuses or the suspicion was not
+//! confirmed, comes after everything that was not tried, so that it holds up nothing, [`Tried`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -27,6 +30,14 @@ pub(crate) const MAX_MACHINES_PER_PASS: usize = 20;
 /// read, and so many of those are one call. Until they go, limits and budgets count machines that are not
 /// there.
 pub(crate) const MAX_CLAIMS_PER_PASS: usize = 500;
+
+/// What earlier passes have tried to give up, and when they did last. Lost with the process: the first passes of the next
+/// one then try it once more.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Tried {
+    claims: BTreeMap<ClaimName, Timestamp>,
+    machines: BTreeMap<ProviderId, Timestamp>,
+}
 
 /// A machine as the provider listed it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,15 +65,18 @@ pub struct Facts<'a> {
     pub listed_at: Timestamp,
     /// Zones the cluster is shifted away from; what the cloud says about machines there is not believed.
     pub zones_away: &'a BTreeSet<Zone>,
+    /// What was tried before.
+    pub tried: &'a Tried,
 }
 
 /// What to give up.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Garbage {
-    /// Registered claims without machine, in name order: confirm each by a consistent read, then delete.
+    /// Registered claims without machine, in name order, those that were tried before last: confirm each by a consistent
+    /// read, then delete.
     pub claims: Vec<ClaimName>,
-    /// Machines without claim, oldest first: confirm each by a consistent read of the claim named in its tags, then
-    /// terminate.
+    /// Machines without claim, oldest first, those that were tried before last: confirm each by a consistent read of the
+    /// claim named in its tags, then terminate.
     pub machines: Vec<Machine>,
     /// No claim at all is known: machines are given up only if the API server, asked consistently, has none either.
     pub doubts_claims: bool,
@@ -77,6 +91,20 @@ pub fn collect(facts: Facts<'_>) -> Garbage {
         claims: claims_without_machine(facts, &living),
         doubts_claims: facts.claims.is_empty() && !machines.is_empty(),
         machines,
+    }
+}
+
+impl Tried {
+    /// Records that everything in `garbage` is tried now, and forgets what is not there any more.
+    pub fn note(&mut self, garbage: &Garbage, facts: Facts<'_>) {
+        let claims: BTreeSet<&ClaimName> = facts.claims.iter().map(|claim| &claim.name).collect();
+        let machines: BTreeSet<&ProviderId> =
+            facts.machines.iter().map(|machine| &machine.provider_id).collect();
+        self.claims.retain(|name, _| claims.contains(name));
+        self.machines.retain(|id, _| machines.contains(id));
+        self.claims.extend(garbage.claims.iter().map(|name| (name.clone(), facts.listed_at)));
+        let ids = garbage.machines.iter().map(|machine| machine.provider_id.clone());
+        self.machines.extend(ids.map(|id| (id, facts.listed_at)));
     }
 }
 
@@ -104,7 +132,7 @@ fn claims_without_machine(facts: Facts<'_>, living: &BTreeSet<&ProviderId>) -> V
         .filter(|claim| claim.zone().is_none_or(|zone| !facts.zones_away.contains(&zone)))
         .map(|claim| claim.name.clone())
         .collect();
-    claims.sort();
+    claims.sort_by_cached_key(|name| (facts.tried.claims.get(name).copied(), name.clone()));
     claims.truncate(MAX_CLAIMS_PER_PASS);
     claims
 }
@@ -126,7 +154,10 @@ fn machines_without_claim(facts: Facts<'_>) -> Vec<Machine> {
         .filter(|machine| machine.claim.as_ref().is_none_or(|claim| !waiting.contains(claim)))
         .filter(|machine| since(machine.launched_at, facts.listed_at) > INSTANCE_GRACE)
         .collect();
-    machines.sort_by_key(|machine| (machine.launched_at, machine.provider_id.clone()));
+    machines.sort_by_cached_key(|machine| {
+        let id = machine.provider_id.clone();
+        (facts.tried.machines.get(&id).copied(), machine.launched_at, id)
+    });
     machines.into_iter().take(MAX_MACHINES_PER_PASS).cloned().collect()
 }
 

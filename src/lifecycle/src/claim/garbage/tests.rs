@@ -25,7 +25,7 @@ fn run_shifted(
     machines: &[Machine],
     zones_away: &BTreeSet<Zone>,
 ) -> Garbage {
-    collect(Facts { claims, nodes, machines, listed_at: at(1000), zones_away })
+    collect(Facts { claims, nodes, machines, listed_at: at(1000), zones_away, tried: &Tried::default() })
 }
 
 #[test]
@@ -141,4 +141,56 @@ fn hundreds_of_claims_whose_machines_are_gone_go_in_one_pass() {
     let given_up = run(&claims, &[], &left).claims;
     assert_eq!(given_up.len(), MAX_CLAIMS_PER_PASS);
     assert_eq!(given_up[0], "web-001", "in the order of names, so that the next pass goes on");
+}
+
+#[test]
+fn what_was_tried_and_is_still_there_comes_after_everything_else_and_the_longest_ago_first() {
+    let machines: Vec<Machine> = (0..45)
+        .map(|number| Machine { launched_at: at(number), ..machine(&format!("cloud:///i-{number:02}")) })
+        .collect();
+    let claims: Vec<Claim> = (0..=MAX_CLAIMS_PER_PASS)
+        .map(|number| registered(&format!("web-{number:03}"), &format!("cloud:///lost-{number}")))
+        .collect();
+    let claims: Vec<&Claim> = claims.iter().collect();
+    let (mut tried, away) = (Tried::default(), BTreeSet::new());
+    let mut pass = |second| {
+        let (nodes, machines) = (&[], machines.as_slice());
+        let before = tried.clone();
+        let facts = Facts {
+            claims: &claims,
+            nodes,
+            machines,
+            listed_at: at(second),
+            zones_away: &away,
+            tried: &before,
+        };
+        let garbage = collect(facts);
+        tried.note(&garbage, facts);
+        let number = |machine: &Machine| machine.provider_id.as_str().rsplit('-').next().unwrap().to_owned();
+        (garbage.machines.iter().map(number).collect::<Vec<_>>(), garbage.claims[0].to_string())
+    };
+    let numbers =
+        |range: std::ops::Range<i32>| range.map(|number| format!("{number:02}")).collect::<Vec<_>>();
+    assert_eq!(pass(1000), (numbers(0..20), "web-000".to_owned()));
+    assert_eq!(pass(1120), (numbers(20..40), "web-500".to_owned()));
+    let last = [numbers(40..45), numbers(0..15)].concat();
+    assert_eq!(pass(1240).0, last);
+}
+
+#[test]
+fn what_is_gone_is_no_longer_known_as_tried() {
+    let machines = [machine("cloud:///i-1")];
+    let (mut tried, away, none) = (Tried::default(), BTreeSet::new(), Tried::default());
+    let facts = |machines| Facts {
+        claims: &[],
+        nodes: &[],
+        machines,
+        listed_at: at(1000),
+        zones_away: &away,
+        tried: &none,
+    };
+    tried.note(&collect(facts(&machines)), facts(&machines));
+    assert_ne!(tried, Tried::default());
+    tried.note(&Garbage::default(), facts(&[]));
+    assert_eq!(tried, Tried::default());
 }
