@@ -25,11 +25,12 @@ use karpenter_aws::class::store::Lookup;
 use karpenter_aws::launch::check::Verdict;
 use karpenter_aws::{NODE_CLASS_KIND, NodeClassStore};
 use karpenter_kube_harness::queue::{Done, Queue, Spec};
-use karpenter_kube_harness::watch::{self, Seen};
+use karpenter_kube_harness::watch::{Readable, Seen, follow_readable};
 use karpenter_kube_harness::write;
 use karpenter_model::ClaimName;
 use karpenter_model::names::finalizer;
 use kube::ResourceExt;
+use kube::api::Api;
 use tokio_util::sync::CancellationToken;
 
 use hash::Hashed;
@@ -80,21 +81,24 @@ pub(crate) async fn run(context: AwsContext, shutdown: CancellationToken) {
 
 /// Keeps the provider's store like the API server and asks for a pass over everything that changes.
 async fn follow(context: AwsContext, queue: Queue<String>, shutdown: CancellationToken) {
-    let (api, troubles) = (context.common.all::<EC2NodeClass>(), context.common.view.troubles().clone());
+    let (client, troubles) = (context.common.client.clone(), context.common.view.troubles().clone());
     let progress = context.common.metrics.progress.clone();
-    let listener = move |seen: Seen<EC2NodeClass>| {
+    let listener = move |seen: Seen<Readable<EC2NodeClass>>| {
         let _applying = progress.begin("watch", "EC2NodeClass");
         let store: &NodeClassStore = &context.aws.classes;
         match seen {
             Seen::Listing => {}
             Seen::Listed(class) | Seen::Applied(class) => {
                 let name = class.name_any();
-                store.put(class);
+                match class {
+                    Readable::Whole(class) => store.put(class),
+                    Readable::Undecoded(_) => store.undecoded(&name),
+                }
                 // Only now does the provider know what machines of this class should be.
                 context.common.view.class_changed(NODE_CLASS_KIND.kind, &name);
                 queue.add(name);
             }
-            Seen::Deleted(class) => forget(&context, &class.name_any()),
+            Seen::Deleted(class) => forget(&context, &class),
             Seen::Complete(keys) => {
                 store.synced(&keys.into_iter().map(|(_, name)| name).collect());
                 context.aws.types.forget_gone();
@@ -102,11 +106,11 @@ async fn follow(context: AwsContext, queue: Queue<String>, shutdown: Cancellatio
             }
         }
     };
-    watch::follow("EC2NodeClass", api, &troubles, shutdown, listener).await;
+    follow_readable("EC2NodeClass", Api::all(client), &troubles, shutdown, listener).await;
 }
 
-fn forget(context: &AwsContext, name: &str) {
-    context.aws.classes.remove(name);
+fn forget(context: &AwsContext, class: &impl ResourceExt) {
+    context.aws.classes.remove(&class.name_any(), class.uid().as_deref());
     context.aws.types.forget_gone();
 }
 

@@ -195,10 +195,13 @@ async fn profiles(context: &AwsContext) -> Result<(), Error> {
         return Ok(());
     }
     let Some(classes) = context.aws.classes.all() else { return Ok(()) };
-    let claims = context.common.view.claims();
+    if context.aws.classes.has_undecoded() {
+        return Ok(());
+    }
+    let claims = context.common.view.claims_or_undecoded();
     let in_use = instance_profiles::in_use(
         classes.iter().map(std::sync::Arc::as_ref),
-        claims.iter().map(|claim| &claim.model.annotations),
+        claims.iter().map(|claim| &claim.annotations),
     );
     let deleted = context.aws.profiles.collect(&in_use).await?;
     if deleted > 0 {

@@ -23,6 +23,7 @@ use crate::{Context, Settings, View};
 pub(crate) struct World {
     pub(crate) context: Context,
     pub(crate) server: ApiServer,
+    pub(crate) account: Arc<Account>,
     pub(crate) events: MemorySink,
 }
 
@@ -31,7 +32,7 @@ impl World {
     pub(crate) fn new() -> Self {
         let clock: Arc<dyn Clock> = Arc::new(VirtualClock::starting_at(Timestamp::UNIX_EPOCH));
         let account = Account::new(Arc::clone(&clock), Options::default());
-        let provider = MemoryProvider::new(account, Arc::new(Catalogue::small(&["zone-a"])));
+        let provider = MemoryProvider::new(Arc::clone(&account), Arc::new(Catalogue::small(&["zone-a"])));
         let settings = Arc::new(Settings::default());
         let decisions = Arc::clone(&settings.decisions);
         let view = View::new(decisions, provider.label_registry(), provider.node_class_kinds());
@@ -48,7 +49,7 @@ impl World {
             view: Arc::new(view),
             explanations: crate::Explanations::default(),
         };
-        Self { context, server, events }
+        Self { context, server, account, events }
     }
 
     /// The same with the definitions of our kinds.

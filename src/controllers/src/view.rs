@@ -21,6 +21,7 @@ mod overlay;
 pub(super) mod read;
 mod templates;
 mod types;
+mod undecoded;
 mod volume;
 mod wake;
 
@@ -41,6 +42,7 @@ pub use class::Class;
 pub use follow::Followed;
 pub use load::Unread;
 pub(crate) use overlay::Unevaluated;
+pub(crate) use undecoded::Widened;
 pub use wake::{Conditioned, Following, PodSeen, StatusSeen, Subscribers};
 
 use karpenter_kube_harness::watch::Troubles;
@@ -112,6 +114,7 @@ struct Inner {
     buffers: buffer::Buffers,
     types_problems: BTreeMap<PoolName, String>,
     suffixes: names::Suffixes,
+    undecoded: undecoded::Claims,
     /// Kinds a provider lists, which plans need as well.
     provided: BTreeSet<&'static str>,
 }
@@ -147,6 +150,7 @@ impl View {
             buffers: buffer::Buffers::default(),
             types_problems: BTreeMap::new(),
             suffixes: names::Suffixes::default(),
+            undecoded: undecoded::Claims::default(),
             provided: BTreeSet::new(),
         };
         Self {

@@ -2,8 +2,10 @@
 //!
 //! A watch that had to list again is turned into a difference: what the new list lacks has been deleted. Objects
 //! are reduced to what the view keeps before anything else happens, so memory is bounded by the view. Lists are
-//! streamed by servers that do that, and asked for in pages of the others.
+//! streamed by servers that do that, and asked for in pages of the others. Where one object may be of a release that
+//! says more than this one, [`follow_readable`] brings it without what it says.
 
+mod readable;
 mod streaming;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,6 +22,8 @@ use kube::{Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
+
+pub use readable::{Readable, Undecoded, follow_readable};
 
 /// Objects per page of a list: bounds what the API server and we hold at once.
 const PAGE: u32 = 500;

@@ -34,7 +34,7 @@ impl Reconciler {
         self.clean_up(class, &name).await?;
         let api = self.context.common.all::<EC2NodeClass>();
         if write::merge(&api, &name, &change).await?.is_none_or(|left| left.finalizers().is_empty()) {
-            forget(&self.context, &name);
+            forget(&self.context, class);
         }
         self.forget_verdicts(&name);
         self.context.common.metrics.aws.ec2nodeclasses_userdata_bytes.remove([name.as_str()]);
@@ -42,11 +42,10 @@ impl Reconciler {
     }
 
     fn claims_of(&self, class: &str) -> Vec<String> {
-        let claims = self.context.common.view.claims().into_iter();
-        claims
-            .filter(|claim| claim.model.node_class.name == class)
-            .map(|claim| claim.model.name.to_string())
-            .collect()
+        // One that cannot be decoded may not say which class it has.
+        let of_class = |name: &str| name == class || name.is_empty();
+        let claims = self.context.common.view.claims_or_undecoded().into_iter();
+        claims.filter(|claim| of_class(&claim.node_class.name)).map(|claim| claim.name.to_string()).collect()
     }
 
     async fn clean_up(&self, class: &EC2NodeClass, name: &str) -> Result<(), Error> {

@@ -1,9 +1,11 @@
 //! The EC2NodeClasses the provider launches from, as the controller last saw them.
 //!
 //! The `NodeClass` reconciler fills the store; the provider only reads. Before the first fill a lookup says
-//! [`Lookup::NotSynced`], which is never the same as "deleted".
+//! [`Lookup::NotSynced`], which is never the same as "deleted"; so it does for a class that is there and cannot be decoded.
+//!
+//! The watch and the answers to our own writes come in any order: of one object the higher resource version stays.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use karpenter_api::EC2NodeClass;
@@ -18,6 +20,8 @@ pub struct NodeClassStore {
 struct Inner {
     synced: bool,
     classes: BTreeMap<String, Arc<EC2NodeClass>>,
+    /// Those that are there and cannot be decoded.
+    undecoded: BTreeSet<String>,
 }
 
 /// Answer to a lookup.
@@ -27,38 +31,63 @@ pub enum Lookup {
     Found(Arc<EC2NodeClass>),
     /// There is no such object.
     Absent,
-    /// Nothing is known yet.
+    /// Nothing is known yet, or what there is cannot be decoded.
     NotSynced,
 }
 
 impl NodeClassStore {
-    /// Inserts or replaces one object.
+    /// Inserts one object as the watch shows it, unless a newer version of the same object is known.
     pub fn put(&self, class: EC2NodeClass) {
-        if let Some(name) = class.metadata.name.clone() {
-            let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
+        let Some(name) = class.metadata.name.clone() else { return };
+        let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
+        inner.undecoded.remove(&name);
+        if inner.classes.get(&name).is_none_or(|known| !is_older(&class, known)) {
             inner.classes.insert(name, Arc::new(class));
         }
     }
 
-    /// Replaces one object by what a write was answered with. One that has gone in the meantime stays gone: no event
-    /// would ever take it out again.
+    /// Replaces one object by what a write was answered with, unless a newer version is known. One that has gone in the
+    /// meantime stays gone: no event would ever take it out again. So does one whose name another object has taken.
     pub fn written(&self, class: EC2NodeClass) {
         let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
         let name = class.metadata.name.as_deref().unwrap_or_default();
-        if let Some(known) = inner.classes.get_mut(name) {
+        if let Some(known) = inner.classes.get_mut(name)
+            && known.metadata.uid == class.metadata.uid
+            && !is_older(&class, known)
+        {
             *known = Arc::new(class);
         }
     }
 
-    /// Forgets one object.
-    pub fn remove(&self, name: &str) {
-        self.inner.write().unwrap_or_else(PoisonError::into_inner).classes.remove(name);
+    /// Forgets one object; with a `uid` only that very object, and not another that has taken its name.
+    pub fn remove(&self, name: &str, uid: Option<&str>) {
+        let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
+        let Some(known) = inner.classes.get(name) else {
+            inner.undecoded.remove(name);
+            return;
+        };
+        if uid.is_none_or(|uid| known.metadata.uid.as_deref().is_none_or(|known| known == uid)) {
+            inner.classes.remove(name);
+        }
+    }
+
+    /// The object of this name is there and cannot be decoded, whatever it said before.
+    pub fn undecoded(&self, name: &str) {
+        let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
+        inner.classes.remove(name);
+        inner.undecoded.insert(name.to_owned());
+    }
+
+    /// Whether any object cannot be decoded, so that nothing may be concluded from what no other says.
+    pub fn has_undecoded(&self) -> bool {
+        !self.inner.read().unwrap_or_else(PoisonError::into_inner).undecoded.is_empty()
     }
 
     /// A complete list has been read: objects of other names are gone.
-    pub fn synced(&self, names: &std::collections::BTreeSet<String>) {
+    pub fn synced(&self, names: &BTreeSet<String>) {
         let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
         inner.classes.retain(|name, _| names.contains(name));
+        inner.undecoded.retain(|name| names.contains(name));
         inner.synced = true;
     }
 
@@ -68,7 +97,8 @@ impl NodeClassStore {
             .into_iter()
             .filter_map(|class| Some((class.metadata.name.clone()?, Arc::new(class))))
             .collect();
-        *self.inner.write().unwrap_or_else(PoisonError::into_inner) = Inner { synced: true, classes };
+        *self.inner.write().unwrap_or_else(PoisonError::into_inner) =
+            Inner { synced: true, classes, undecoded: BTreeSet::new() };
     }
 
     /// One object by name.
@@ -76,7 +106,7 @@ impl NodeClassStore {
         let inner = self.inner.read().unwrap_or_else(PoisonError::into_inner);
         match inner.classes.get(name) {
             Some(class) => Lookup::Found(Arc::clone(class)),
-            None if inner.synced => Lookup::Absent,
+            None if inner.synced && !inner.undecoded.contains(name) => Lookup::Absent,
             None => Lookup::NotSynced,
         }
     }
@@ -88,9 +118,74 @@ impl NodeClassStore {
     }
 }
 
+/// Whether both are states of one object, and `class` is the older one. A resource version is a number that only grows.
+fn is_older(class: &EC2NodeClass, known: &EC2NodeClass) -> bool {
+    let version = |class: &EC2NodeClass| {
+        class.metadata.resource_version.as_deref().and_then(|text| text.parse::<u64>().ok())
+    };
+    let same = class.metadata.uid.is_some() && class.metadata.uid == known.metadata.uid;
+    same && version(class).zip(version(known)).is_some_and(|(class, known)| class < known)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A state of the object with this uid.
+    fn state(uid: &str, version: u64) -> EC2NodeClass {
+        let mut class = EC2NodeClass::new("a", Default::default());
+        class.metadata.uid = Some(uid.to_owned());
+        class.metadata.resource_version = Some(version.to_string());
+        class
+    }
+
+    fn known(store: &NodeClassStore) -> Option<String> {
+        let Lookup::Found(class) = store.get("a") else { return None };
+        class.metadata.resource_version.clone()
+    }
+
+    #[test]
+    fn of_one_object_the_higher_version_stays_in_every_order() {
+        let takes: [fn(&NodeClassStore, EC2NodeClass); 2] = [NodeClassStore::put, NodeClassStore::written];
+        for (first, second) in [(9, 10), (10, 9)] {
+            for take in takes {
+                let store = NodeClassStore::default();
+                store.replace([state("x", first)]);
+                take(&store, state("x", second));
+                assert_eq!(known(&store).as_deref(), Some("10"), "{first} before {second}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_object_created_again_is_not_touched_by_what_is_said_of_the_one_before() {
+        let store = NodeClassStore::default();
+        store.replace([state("x", 5)]);
+        store.put(state("y", 7));
+        store.written(state("x", 6));
+        store.remove("a", Some("x"));
+        assert_eq!(known(&store).as_deref(), Some("7"));
+        store.remove("a", Some("y"));
+        assert_eq!(known(&store), None);
+        store.replace([state("x", 5)]);
+        store.remove("a", Some("x"));
+        store.put(state("y", 7));
+        assert_eq!(known(&store).as_deref(), Some("7"), "the usual order");
+    }
+
+    #[test]
+    fn a_class_that_cannot_be_decoded_is_neither_there_nor_absent() {
+        let store = NodeClassStore::default();
+        store.replace([state("x", 5)]);
+        store.undecoded("a");
+        assert!(matches!(store.get("a"), Lookup::NotSynced));
+        assert!(store.has_undecoded());
+        store.put(state("x", 7));
+        assert!(!store.has_undecoded() && known(&store).as_deref() == Some("7"));
+        store.undecoded("a");
+        store.remove("a", Some("x"));
+        assert!(matches!(store.get("a"), Lookup::Absent));
+    }
 
     #[test]
     fn absence_is_only_claimed_after_a_complete_list() {
@@ -112,7 +207,7 @@ mod tests {
         written.metadata.generation = Some(2);
         store.written(written.clone());
         assert!(matches!(store.get("a"), Lookup::Found(class) if class.metadata.generation == Some(2)));
-        store.remove("a");
+        store.remove("a", None);
         store.written(written);
         assert!(matches!(store.get("a"), Lookup::Absent));
     }

@@ -4,12 +4,13 @@
 //! Nodes are read, and whatever is to go is confirmed by a consistent read of its other half before it goes.
 
 use futures::future::join_all;
+use k8s_openapi::api::core::v1::Node;
 use karpenter_api::NodeClaim;
 use karpenter_cloud::{InstanceState, Read};
 use karpenter_kube_harness::write;
-use karpenter_lifecycle::claim::garbage::{self, Facts, Garbage, Machine};
+use karpenter_lifecycle::claim::garbage::{self, Facts, Garbage, Machine, Tried};
 use karpenter_lifecycle::step::DeletionCause;
-use karpenter_model::{Claim, ClaimName, NodeObject};
+use karpenter_model::{Claim, ClaimName, NodeObject, ProviderId};
 use karpenter_telemetry::observe::{self, Outcome};
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
@@ -23,6 +24,7 @@ const NAME: &str = "nodeclaim.garbagecollection";
 
 /// Runs until `shutdown`.
 pub(crate) async fn run(context: Context, shutdown: CancellationToken) {
+    let mut tried = Tried::default();
     let mut ticks = interval(garbage::PERIOD);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -32,12 +34,12 @@ pub(crate) async fn run(context: Context, shutdown: CancellationToken) {
             _ = ticks.tick() => {}
         }
         // Failures are logged and counted by the wrapper, and the next tick tries again.
-        let _reported =
-            observe::pass(&context.metrics, NAME, "", |outcome| outcome.again(), pass(&context)).await;
+        let pass = pass(&context, &mut tried);
+        let _reported = observe::pass(&context.metrics, NAME, "", |outcome| outcome.again(), pass).await;
     }
 }
 
-async fn pass(context: &Context) -> Result<Outcome, Error> {
+async fn pass(context: &Context, tried: &mut Tried) -> Result<Outcome, Error> {
     if !context.view.unlisted().is_empty() {
         return Ok(Outcome::Waiting);
     }
@@ -53,12 +55,17 @@ async fn pass(context: &Context) -> Result<Outcome, Error> {
             launched_at: instance.launched_at,
         })
         .collect();
-    let (claims, nodes) = (context.view.claims(), context.view.nodes());
-    let claims: Vec<&Claim> = claims.iter().map(|known| &*known.model).collect();
+    // A claim that cannot be decoded has its machine all the same, and is itself never collected.
+    let (claims, nodes) = (context.view.claims_or_undecoded(), context.view.nodes());
+    let claims: Vec<&Claim> = claims.iter().map(|claim| &**claim).collect();
     let nodes: Vec<&NodeObject> = nodes.iter().map(|known| &*known.model).collect();
     let zones_away = &context.provider.zones_away();
-    let facts = Facts { claims: &claims, nodes: &nodes, machines: &machines, listed_at, zones_away };
-    give_up(context, &garbage::collect(facts)).await
+    let before = tried.clone();
+    let facts =
+        Facts { claims: &claims, nodes: &nodes, machines: &machines, listed_at, zones_away, tried: &before };
+    let garbage = garbage::collect(facts);
+    tried.note(&garbage, facts);
+    give_up(context, &garbage).await
 }
 
 /// Gives up what a second look confirms.
@@ -93,7 +100,7 @@ async fn delete_claim(context: &Context, name: &ClaimName) -> Result<(), Error> 
 async fn terminate(context: &Context, machine: &Machine) -> Result<(), Error> {
     let id = &machine.provider_id;
     // The claim may have been written while the machines were listed.
-    if !context.view.claims_of(id).is_empty() {
+    if context.view.is_claimed_machine(id) {
         return Ok(());
     }
     if let Some(name) = &machine.claim
@@ -106,26 +113,43 @@ async fn terminate(context: &Context, machine: &Machine) -> Result<(), Error> {
     }
     cloud::call(context, NAME, "Delete", context.provider.terminate(id)).await?;
     tracing::info!("provider-id" = %id, "terminated instance without nodeclaim");
+    delete_nodes(context, id).await
+}
+
+/// Deletes the Nodes of a machine that was terminated; what else there is to do is done where Nodes are terminated.
+async fn delete_nodes(context: &Context, id: &ProviderId) -> Result<(), Error> {
+    for name in context.view.nodes_of(id).iter().map(|node| &node.name) {
+        let uid = context.view.node(name).and_then(|known| known.object.metadata.uid.clone());
+        if write::delete(&context.all::<Node>(), name.as_str(), uid).await? {
+            tracing::info!(node = %name, "provider-id" = %id, "deleted node of terminated instance");
+        }
+    }
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
-    use karpenter_cloud::LaunchRequest;
+    use std::time::Duration;
+
+    use karpenter_cloud::memory::{Fault, Operation};
+    use karpenter_cloud::{Instance, Kind, LaunchRequest};
     use serde_json::json;
 
     use super::*;
     use crate::fixture::World;
 
-    /// A machine of no known claim, and what there is of its claim in the API server.
-    async fn orphan(world: &World, provider_id: Option<&str>) -> Machine {
+    fn claim(name: &str) -> NodeClaim {
         let class = json!({"group": "karpenter.memory", "kind": "MemoryNodeClass", "name": "default"});
-        let claim: NodeClaim = serde_json::from_value(json!({
-            "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "metadata": {"name": "web-1", "uid": "web-1"},
+        serde_json::from_value(json!({
+            "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "metadata": {"name": name, "uid": name},
             "spec": {"nodeClassRef": class, "requirements": []},
         }))
-        .unwrap();
-        let model = read::claim(&claim, world.context.view.registry());
+        .unwrap()
+    }
+
+    /// A machine that was launched for a claim of this name.
+    async fn launched(world: &World, name: &str) -> Instance {
+        let model = read::claim(&claim(name), world.context.view.registry());
         let request = LaunchRequest {
             claim: model.name,
             uid: model.uid,
@@ -143,8 +167,13 @@ mod tests {
             instance_types: Vec::new(),
             overlays: None,
         };
-        let instance = world.context.provider.launch(&request).await.unwrap();
-        world.server.load(&json!(claim)).unwrap();
+        world.context.provider.launch(&request).await.unwrap()
+    }
+
+    /// A machine of no known claim, and what there is of its claim in the API server.
+    async fn orphan(world: &World, provider_id: Option<&str>) -> Machine {
+        let instance = launched(world, "web-1").await;
+        world.server.load(&json!(claim("web-1"))).unwrap();
         if let Some(id) = provider_id {
             let id = if id == "own" { instance.provider_id.as_str() } else { id };
             // The status is a resource of its own.
@@ -183,5 +212,48 @@ mod tests {
             let garbage = Garbage { machines: vec![orphan(&world, id).await], ..Garbage::default() };
             assert_eq!(is_terminated(&world, &garbage).await, !stays, "{id:?}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn orphans_that_cannot_be_terminated_hold_up_no_others() {
+        let world = World::with_definitions();
+        let mut orphans = Vec::new();
+        for number in 0..=20 {
+            orphans.push(launched(&world, &format!("web-{number:02}")).await.provider_id);
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        tokio::time::sleep(garbage::PERIOD).await;
+        assert!(world.context.view.load(&[]).is_empty());
+        for _ in 0..20 {
+            world.account.fail(Operation::Terminate, Fault::Refused(Kind::Denied));
+        }
+        let mut tried = Tried::default();
+        assert!(pass(&world.context, &mut tried).await.is_err());
+        let youngest = orphans.last().unwrap();
+        let exists = async || {
+            let machines = world.context.provider.instances().await.unwrap();
+            machines.iter().any(|machine| machine.provider_id == *youngest && machine.state.exists())
+        };
+        assert!(exists().await, "no more than 20 are given up in one pass");
+        pass(&world.context, &mut tried).await.unwrap();
+        assert!(!exists().await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_node_of_a_collected_machine_goes_with_it() {
+        let world = World::with_definitions();
+        let machine = Machine { claim: None, ..orphan(&world, Some("memory:///another")).await };
+        for (name, id) in [("own", machine.provider_id.as_str()), ("other", "memory:///other")] {
+            let node = json!({
+                "apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "spec": {"providerID": id},
+            });
+            world.server.load(&node).unwrap();
+        }
+        let nodes = world.list::<Node>().await;
+        crate::fixture::list(&world.context.view, nodes);
+        let garbage = Garbage { machines: vec![machine], ..Garbage::default() };
+        assert!(is_terminated(&world, &garbage).await);
+        let left: Vec<String> = world.list::<Node>().await.iter().map(kube::ResourceExt::name_any).collect();
+        assert_eq!(left, ["other"]);
     }
 }

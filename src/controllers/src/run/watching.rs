@@ -14,7 +14,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim, ResourceSlice};
 use k8s_openapi::api::storage::v1::{CSINode, StorageClass, VolumeAttachment};
 use karpenter_api::{CapacityBuffer, NodeClaim, NodeOverlay, NodePool};
-use karpenter_kube_harness::watch::{Seen, follow, follow_if_allowed};
+use karpenter_kube_harness::watch::{Readable, Seen, follow, follow_if_allowed, follow_readable};
 use kube::Resource;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
 use serde::de::DeserializeOwned;
@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 use crate::Context;
 use crate::buffers;
 use crate::tell::status::Classes;
-use crate::view::{Followed, View};
+use crate::view::{Followed, View, Widened};
 
 /// Name of the watches where work under way is listed.
 const NAME: &str = "watch";
@@ -94,6 +94,23 @@ impl Watches<'_> {
     {
         self.follow::<K>(K::kind(&()), Api::all(self.context.client.clone()), View::take);
     }
+
+    /// The same for a kind that other releases write too.
+    fn readable<K>(&mut self)
+    where
+        K: Widened + Clone + Debug + DeserializeOwned + Send,
+    {
+        let (view, stopped) = (Arc::clone(&self.context.view), self.shutdown.clone());
+        let (api, progress) = (Api::all(self.context.client.clone()), self.context.metrics.progress.clone());
+        self.tasks.spawn(async move {
+            let kind = K::kind(&());
+            let listener = |seen: Seen<Readable<K>>| {
+                let _applying = progress.begin(NAME, kind.clone());
+                view.take_readable(seen);
+            };
+            follow_readable(&kind, api, view.troubles(), stopped, listener).await;
+        });
+    }
 }
 
 fn spawn_watches(
@@ -103,8 +120,8 @@ fn spawn_watches(
     shutdown: &CancellationToken,
 ) {
     let mut watches = Watches { tasks, context, shutdown };
-    watches.all::<NodePool>();
-    watches.all::<NodeClaim>();
+    watches.readable::<NodePool>();
+    watches.readable::<NodeClaim>();
     watches.all::<Node>();
     watches.all::<Pod>();
     watches.all::<DaemonSet>();
@@ -121,11 +138,11 @@ fn spawn_watches(
         watches.all::<ResourceClaim>();
     }
     if context.settings.decisions.gates.node_overlay {
-        watches.all::<NodeOverlay>();
+        watches.readable::<NodeOverlay>();
     }
     if buffers::enabled(context) {
         // Nothing waits for these lists: without buffers there is less to do, and nodes stay until they are known.
-        watches.all::<CapacityBuffer>();
+        watches.readable::<CapacityBuffer>();
         watches.all::<PodTemplate>();
     }
     for kind in context.provider.node_class_kinds() {

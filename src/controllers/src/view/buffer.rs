@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::PodTemplate;
 use karpenter_api::{CapacityBuffer, convert};
-use karpenter_cluster::{Epoch, Known, Store};
+use karpenter_cluster::{Epoch, Known, Stamp, Store};
 use karpenter_kube_harness::watch::{self, Key};
 use karpenter_model::resources::limit_range::ContainerDefaults;
 use karpenter_model::{Buffer, BufferKey, Like, Pod, Target};
@@ -46,11 +46,7 @@ impl Followed for CapacityBuffer {
     }
 
     fn gone(self, view: &View) {
-        let (key, stamp) = (key_of(&self), stamp(&self));
-        let removed = view.lock().buffers.store.remove(&key, &stamp);
-        if let Some(known) = removed {
-            view.buffer_gone(&key, known);
-        }
+        view.forget_buffer(&key_of(&self), &stamp(&self));
     }
 
     fn listed(view: &View, keys: &BTreeSet<Key>, began: Epoch) {
@@ -105,6 +101,14 @@ impl View {
         let left = |before: KnownBuffer| leaving(&before.object) != leaving(&object);
         if put.changed || put.before.is_some_and(left) {
             self.subscribers.wake_buffer(&key);
+        }
+    }
+
+    /// Forgets a buffer that is gone or takes no part.
+    pub(super) fn forget_buffer(&self, key: &BufferKey, stamp: &Stamp) {
+        let removed = self.lock().buffers.store.remove(key, stamp);
+        if let Some(known) = removed {
+            self.buffer_gone(key, known);
         }
     }
 

@@ -23,10 +23,13 @@ impl Followed for NodeClaim {
     }
 
     fn gone(self, view: &View) {
-        view.forget::<Claim>(&self.name_any().as_str().into(), &stamp(&self), View::tell_gone_claim);
+        let name = self.name_any().as_str().into();
+        view.forget::<Claim>(&name, &stamp(&self), View::tell_gone_claim);
+        view.forget_undecoded(&name, self.metadata.uid.as_deref());
     }
 
     fn listed(view: &View, keys: &BTreeSet<Key>, began: Epoch) {
+        view.forget_undecoded_unlisted(keys);
         view.forget_unlisted::<Claim>(&names(keys), began, View::tell_gone_claim);
     }
 }
@@ -99,7 +102,7 @@ impl View {
     }
 
     /// Takes an object out of the index, and tells of it if it was there.
-    fn forget<T: Kind>(&self, key: &T::Key, stamp: &Stamp, tell: fn(&Self, &Shown<T>)) {
+    pub(super) fn forget<T: Kind>(&self, key: &T::Key, stamp: &Stamp, tell: fn(&Self, &Shown<T>)) {
         let removed = self.lock().cluster.remove::<T>(key, stamp);
         if let Some(known) = &removed {
             tell(self, known);
@@ -134,6 +137,7 @@ impl View {
         claim.metadata.managed_fields = None;
         let (model, object) = (Arc::new(read::claim(&claim, &self.registry)), Arc::new(claim));
         if !self.is_ours(&model.node_class) {
+            self.forget_undecoded(&model.name, None);
             return object;
         }
         let name = &model.name;
@@ -149,6 +153,7 @@ impl View {
         let Some(Put { before, .. }) = put else {
             return self.claim(name).map_or(object, |known| known.object);
         };
+        self.forget_undecoded(name, None);
         if let Some(before) = &before {
             self.tell_changed(Conditioned::Claim, &before.object, &object);
         }
@@ -162,7 +167,7 @@ impl View {
         object
     }
 
-    fn tell_gone_claim(&self, known: &KnownClaim) {
+    pub(super) fn tell_gone_claim(&self, known: &KnownClaim) {
         self.lock().attempts.remove(&known.model.uid);
         let gone = Conditioned::Claim(Arc::clone(&known.object));
         self.subscribers.tell_status(&StatusSeen::Gone(gone));
@@ -230,7 +235,7 @@ impl View {
         }
     }
 
-    fn tell_gone_pool(&self, known: &KnownPool) {
+    pub(super) fn tell_gone_pool(&self, known: &KnownPool) {
         self.forget_pool(&known.model);
         let gone = Conditioned::Pool(Arc::clone(&known.object));
         self.subscribers.tell_status(&StatusSeen::Gone(gone));

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use karpenter_cluster::{Epoch, Stamp, Version};
 use karpenter_kube_harness::watch::{Key, Seen};
 use kube::{Resource, ResourceExt};
@@ -71,7 +72,12 @@ pub(crate) fn stamp<K: ResourceExt>(object: &K) -> Stamp {
 
 /// Resource versions are ordered numbers; an unreadable one counts as newest, so that the object is shown.
 pub(crate) fn version<K: ResourceExt>(object: &K) -> Version {
-    object.resource_version().and_then(|text| Version::parse(&text)).unwrap_or(Version(u64::MAX))
+    version_of(object.meta())
+}
+
+/// The same of the object with this metadata.
+pub(super) fn version_of(metadata: &ObjectMeta) -> Version {
+    metadata.resource_version.as_deref().and_then(Version::parse).unwrap_or(Version(u64::MAX))
 }
 
 /// The names in keys of objects that are in no namespace.

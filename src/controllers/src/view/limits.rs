@@ -36,6 +36,7 @@ impl View {
         } else {
             staying
         };
+        let existing = existing + inner.undecoded_of(pool);
         let existing = u64::try_from(existing).unwrap_or(u64::MAX);
         if inner.reservations.reserve(pool, limit, existing, 1) == 1 {
             return Ok(());

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use karpenter_api::NodeOverlay;
 use karpenter_cloud::SharedTypes;
 use karpenter_cloud::overlay::{List, Overlays, PoolOverlays};
-use karpenter_cluster::{Epoch, Store};
+use karpenter_cluster::{Epoch, Stamp, Store};
 use karpenter_kube_harness::watch::Key;
 use karpenter_model::{Pool, PoolName};
 use kube::{Resource, ResourceExt};
@@ -82,8 +82,13 @@ impl View {
 
     /// Forgets an overlay that is gone.
     pub(crate) fn remove_overlay(&self, object: &NodeOverlay) {
+        self.forget_overlay(&object.name_any(), &stamp(object));
+    }
+
+    /// Forgets an overlay that is gone or takes no part.
+    pub(super) fn forget_overlay(&self, name: &str, stamp: &Stamp) {
         if let Some(known) = &mut self.lock().overlays {
-            known.objects.remove(&object.name_any(), &stamp(object));
+            known.objects.remove(&name.to_owned(), stamp);
         }
         self.subscribers.tell_specs();
     }

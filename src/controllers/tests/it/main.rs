@@ -33,6 +33,7 @@ mod standalone;
 mod static_capacity;
 mod telling;
 mod termination;
+mod undecoded;
 mod volumes;
 mod watchdog;
 mod world;

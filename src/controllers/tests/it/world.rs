@@ -64,13 +64,19 @@ pub(crate) struct Process {
 
 impl World {
     /// A cluster with one ready node class and nothing else.
-    #[expect(clippy::unused_async, reason = "it spawns tasks, so it must be called on a runtime")]
     pub(crate) async fn new() -> Self {
+        Self::defined(|_| {}).await
+    }
+
+    /// The same with the definitions of our kinds changed.
+    #[expect(clippy::unused_async, reason = "it spawns tasks, so it must be called on a runtime")]
+    pub(crate) async fn defined(change: impl Fn(&mut Value)) -> Self {
         log();
         let start: Timestamp = "2026-01-01T12:00:00Z".parse().unwrap();
         let clock = Arc::new(VirtualClock::starting_at(start));
         let server = ApiServer::new(clock.clone());
-        for crd in karpenter_api::crd::crd_values() {
+        for mut crd in karpenter_api::crd::crd_values() {
+            change(&mut crd);
             server.load(&crd).unwrap();
         }
         server.load(&class_definition()).unwrap();

@@ -18,7 +18,8 @@ pub(super) async fn pass(
     snapshot: &Snapshot,
 ) -> Result<Done, StaticError> {
     let members = Members::of(&pool.model.name, snapshot.nodes.iter().map(AsRef::as_ref));
-    let missing = static_capacity::missing(&pool.model, &members);
+    let missing = static_capacity::missing(&pool.model, &members)
+        .saturating_sub(context.view.undecoded_claims_of(&pool.model.name));
     if missing == 0 {
         return Ok(Done::idle().after(PERIOD));
     }
