@@ -1,7 +1,9 @@
 //! Claims before their launch: what they count as, which pods they serve, and that no other pod waits for
 //! them.
 
-use karpenter_model::{CapacityType, InstanceType, LabelRegistry, Offering, Overhead, Overlaid, Price, Requirement};
+use karpenter_model::{
+    CapacityType, InstanceType, LabelRegistry, Offering, Overhead, Overlaid, Price, Requirement,
+};
 
 use super::*;
 use crate::promise::Unlaunched;
