@@ -223,8 +223,9 @@ mod tests {
     /// What is not as these expectations say.
     fn wrong(recording: &Recording, expect: &str) -> Vec<String> {
         let file = tempfile::Builder::new().suffix(".yaml").tempfile().unwrap();
-        std::fs::write(file.path(), format!("name: a\nmanifests: []\nduration: 1h\nexpect:\n{expect}"))
-            .unwrap();
+        let manifests = ["old", "new"].map(|name| pod(name, "default", "web").to_string()).join(", ");
+        let text = format!("name: a\nmanifests: [{manifests}]\nduration: 1h\nexpect:\n{expect}");
+        std::fs::write(file.path(), text).unwrap();
         let scenario = read(file.path()).unwrap();
         judge(&scenario.expectations, recording).iter().map(ToString::to_string).collect()
     }

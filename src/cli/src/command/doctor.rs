@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn a_check_that_does_not_exist_is_no_healthy_one() {
-        let ids = |ids: &str| known(&parse(&["--only", ids]).unwrap().only);
+        let ids = |ids: &str| known(&parse(&["--cluster-name", "demo", "--only", ids]).unwrap().only);
         assert!(ids("D-06,p-16").is_ok());
         assert!(ids("D-06,D-999").unwrap_err().to_string().contains("`D-999`"));
     }
