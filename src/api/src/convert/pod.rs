@@ -15,7 +15,7 @@ use karpenter_model::{
 use super::affinity;
 use super::labels;
 use super::present;
-use super::requests::{Defaults, effective_limits, effective_requests};
+use super::requests::{Defaults, effective_limits, effective_requests, is_sidecar};
 use super::{Error, FieldError};
 use crate::duration::parse_go_duration;
 
@@ -194,7 +194,7 @@ fn tolerations(spec: &PodSpec) -> Result<Vec<Toleration>, FieldError> {
 fn host_ports(spec: &PodSpec) -> Result<Vec<HostPort>, FieldError> {
     let containers = spec.containers.iter().enumerate().map(|(index, one)| ("containers", index, one));
     let init = spec.init_containers.iter().flatten().enumerate();
-    let sidecars = init.filter(|(_, one)| one.restart_policy.as_deref() == Some("Always"));
+    let sidecars = init.filter(|(_, one)| is_sidecar(one));
     let sidecars = sidecars.map(|(index, one)| ("initContainers", index, one));
     let ports = containers.chain(sidecars).flat_map(|(list, container, written)| {
         let ports = written.ports.iter().flatten().enumerate();

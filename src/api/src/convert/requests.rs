@@ -81,6 +81,11 @@ enum Part<'a> {
     Whole(Option<&'a ResourceRequirements>),
 }
 
+/// Whether an init container runs beside the containers until the pod ends.
+pub(super) fn is_sidecar(init: &Container) -> bool {
+    init.restart_policy.as_deref() == Some("Always")
+}
+
 /// The most a pod has at any moment of its life, by what `of` says each part has.
 fn over_time(
     spec: &PodSpec,
@@ -93,7 +98,7 @@ fn over_time(
     let (mut sidecars, mut starting) = (Resources::new(), Resources::new());
     for (index, container) in spec.init_containers.iter().flatten().enumerate() {
         let named = |error| at("initContainers", index, error);
-        let taken = if container.restart_policy.as_deref() == Some("Always") {
+        let taken = if is_sidecar(container) {
             let own = of(Part::Runs(container)).map_err(named)?;
             running.add(&own);
             sidecars.add(&own);

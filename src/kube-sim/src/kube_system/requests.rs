@@ -12,7 +12,7 @@ pub(super) fn of(pod: &Value) -> Resources {
     let mut largest = Resources::new();
     for container in list(pod, "/spec/initContainers") {
         let own = requests(container);
-        if container["restartPolicy"] == "Always" {
+        if is_sidecar(container) {
             running = running.merge(&own);
             largest = Resources::max([&largest, &running]);
         } else {
@@ -24,6 +24,11 @@ pub(super) fn of(pod: &Value) -> Resources {
     }
     let overhead = quantities(&pod["spec"]["overhead"]);
     Resources::max([&largest, &running]).merge(&overhead).merge(&Resources::one_pod())
+}
+
+/// Whether an init container runs beside the containers until the pod ends.
+pub(super) fn is_sidecar(init: &Value) -> bool {
+    init["restartPolicy"] == "Always"
 }
 
 /// Quantities of a map.

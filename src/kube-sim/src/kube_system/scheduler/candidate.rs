@@ -127,7 +127,7 @@ pub(super) type HostPort<'a> = (i64, &'a str);
 /// Ports of the host by protocol, of containers and sidecars. Addresses are not distinguished.
 pub(super) fn host_ports(pod: &Value) -> Vec<HostPort<'_>> {
     let init = list(pod, "/spec/initContainers").iter();
-    let sidecars = init.filter(|container| container["restartPolicy"] == "Always");
+    let sidecars = init.filter(|container| requests::is_sidecar(container));
     let ports = list(pod, "/spec/containers").iter().chain(sidecars).flat_map(|c| list(c, "/ports"));
     ports
         .filter_map(|port| Some((port["hostPort"].as_i64().filter(|&p| p > 0)?, text(port, "/protocol"))))
