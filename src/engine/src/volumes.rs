@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use karpenter_model::pod::volume::ATTACHABLE_PREFIX;
 use karpenter_model::{
     Access, DriverName, InstanceTypeName, LabelRegistry, LabelValue, Namespace, Node, Pod, Quantity,
-    Requirement, Requirements, ResourceName, Resources, Snapshot, Volume, VolumeClaim, VolumeClaimName,
+    Requirement, Requirements, ResourceName, Resources, Snapshot, Volume, VolumeClaimName,
 };
 
 use crate::conjunction::conjunction;
@@ -116,7 +116,7 @@ impl<'a> Volumes<'a> {
             Some(format!("`{}`: {problem}", claim.name))
         });
         let problems = problems.collect();
-        let taken = pod.volumes.iter().filter_map(|claim| self.taken(claim, pod)).collect();
+        let taken = self.taken(pod);
         let mut need = Need { problems, taken, ..self.needs[0].clone() };
         for (key, volume) in attached(pod, self.snapshot) {
             need.places = product(&need.places, volume, &self.snapshot.registry);
@@ -131,18 +131,21 @@ impl<'a> Volumes<'a> {
         NeedIx::new(self.needs.insert_full(need).0)
     }
 
-    /// The pod that keeps `pod` from using `claim`, if there is one.
-    fn taken(&self, claim: &VolumeClaim, pod: &Pod) -> Option<String> {
-        let volume = self.snapshot.volumes.get(&(pod.key.namespace.clone(), claim.name.clone()))?;
-        if volume.access == Access::Shared {
-            return None;
-        }
-        let uses = |other: &&Pod| {
-            let same = other.key.namespace == pod.key.namespace && other.volumes.contains(claim);
-            same && other.key != pod.key && !other.is_terminal()
-        };
-        let user = self.snapshot.nodes.iter().flat_map(|node| &node.pods).map(AsRef::as_ref).find(uses)?;
-        Some(format!("`{}` is ReadWriteOncePod and {} uses it", claim.name, user.key))
+    /// The volumes that another pod keeps `pod` from using, and which pod that is.
+    fn taken(&self, pod: &Pod) -> Vec<String> {
+        let of_one_pod = attached(pod, self.snapshot).into_iter();
+        let of_one_pod = of_one_pod.filter(|(_, volume)| volume.access == Access::OnePod);
+        let taken = of_one_pod.filter_map(|((namespace, name), _)| {
+            let mounts = |other: &Pod| other.volumes.iter().any(|claim| claim.name == *name);
+            let uses = |other: &&Pod| {
+                let other_one = other.key.namespace == *namespace && other.key != pod.key;
+                other_one && mounts(other) && !other.is_terminal()
+            };
+            let user =
+                self.snapshot.nodes.iter().flat_map(|node| &node.pods).map(AsRef::as_ref).find(uses)?;
+            Some(format!("`{name}` is ReadWriteOncePod and {} uses it", user.key))
+        });
+        taken.collect()
     }
 
     /// The need behind `id`.
