@@ -23,7 +23,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-pub use readable::{Readable, Undecoded, follow_readable};
+pub use readable::{Logged, Readable, Undecoded, follow_readable};
 
 /// Objects per page of a list: bounds what the API server and we hold at once.
 const PAGE: u32 = 500;

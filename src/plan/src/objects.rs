@@ -193,8 +193,8 @@ fn documents(stream: &str) -> Vec<(usize, String)> {
     documents
 }
 
-/// One document that begins `lines_before` lines into its stream; `None` if there is nothing but comments in it. JSON is YAML, but much faster to read as JSON, which
-/// counts for the offerings of an export.
+/// One document that begins `lines_before` lines into its stream; `None` if there is nothing but comments in it. JSON is
+/// YAML, but much faster to read as JSON, which counts for the offerings of an export.
 fn parse(document: &str, lines_before: usize) -> Result<Option<Value>, String> {
     if document.trim_start().starts_with('{')
         && let Ok(value) = serde_json::from_str(document)

@@ -14,7 +14,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim, ResourceSlice};
 use k8s_openapi::api::storage::v1::{CSINode, StorageClass, VolumeAttachment};
 use karpenter_api::{CapacityBuffer, NodeClaim, NodeOverlay, NodePool};
-use karpenter_kube_harness::watch::{Readable, Seen, follow, follow_if_allowed, follow_readable};
+use karpenter_kube_harness::watch::{Logged, Readable, Seen, follow, follow_if_allowed};
 use kube::Resource;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
 use serde::de::DeserializeOwned;
@@ -100,15 +100,11 @@ impl Watches<'_> {
     where
         K: Widened + Clone + Debug + DeserializeOwned + Send,
     {
-        let (view, stopped) = (Arc::clone(&self.context.view), self.shutdown.clone());
-        let (api, progress) = (Api::all(self.context.client.clone()), self.context.metrics.progress.clone());
-        self.tasks.spawn(async move {
-            let kind = K::kind(&());
-            let listener = |seen: Seen<Readable<K>>| {
-                let _applying = progress.begin(NAME, kind.clone());
-                view.take_readable(seen);
-            };
-            follow_readable(&kind, api, view.troubles(), stopped, listener).await;
+        let (api, kind, mut logged) =
+            (Api::all(self.context.client.clone()), K::kind(&()), Logged::default());
+        self.follow::<Readable<K>>(kind.clone(), api, move |view, seen| {
+            logged.note(&kind, &seen);
+            view.take_readable(seen);
         });
     }
 }

@@ -57,12 +57,13 @@ pub async fn follow_readable<K>(
     follow(kind, api, troubles, shutdown, listener).await;
 }
 
-/// The versions of objects that were logged.
-#[derive(Default)]
-struct Logged(BTreeMap<Key, Option<String>>);
+/// The versions of objects that were logged because they cannot be decoded.
+#[derive(Debug, Default)]
+pub struct Logged(BTreeMap<Key, Option<String>>);
 
 impl Logged {
-    fn note<K: Resource>(&mut self, kind: &str, seen: &Seen<Readable<K>>) {
+    /// Logs what `seen` brings that cannot be decoded, once per version.
+    pub fn note<K: Resource>(&mut self, kind: &str, seen: &Seen<Readable<K>>) {
         match seen {
             Seen::Listing => {}
             Seen::Listed(Readable::Undecoded(object)) | Seen::Applied(Readable::Undecoded(object)) => {
