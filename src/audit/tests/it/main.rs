@@ -265,6 +265,25 @@ fn new_pods_keep_their_own_affinity() {
 }
 
 #[test]
+fn company_is_a_pod_that_all_affinity_terms_select() {
+    let (_, plan) = sound();
+    let two = |rule: &str, busy: &str| {
+        let text = WORLD.replace("pod   two", &format!("pod   two {rule}"));
+        let text = text.replace("pod   busy", &format!("pod   busy {busy}"));
+        let other = "pod   other cpu=1m label=team=t on=n1\n";
+        rules(&karpenter_testkit::snapshot(&format!("{text}{other}")), &plan)
+    };
+    for (one, other) in [("host", "host"), ("zone", "zone"), ("host", "zone")] {
+        let terms = format!("affinity={one}/app=b affinity={other}/team=t");
+        assert_eq!(two(&terms, "label=app=b"), [Rule::PodAffinity], "{terms}: each term selects another pod");
+        assert_eq!(two(&terms, "label=app=b label=team=t"), [], "{terms}");
+        let itself = |labels: &str| two(&format!("{terms} {labels}"), "label=app=b");
+        assert_eq!(itself("label=app=b"), [Rule::PodAffinity], "{terms}: it matches one of its terms");
+        assert_eq!(itself("label=app=b label=team=t"), [], "{terms}: it may be the first");
+    }
+}
+
+#[test]
 fn new_pods_keep_their_own_spread() {
     let (_, plan) = sound();
     let busy = |count: u32, rule: &str| {

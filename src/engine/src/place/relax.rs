@@ -23,8 +23,8 @@ pub(crate) struct Relaxed<'a> {
     pub(crate) preferred: Option<&'a NodeTerm>,
     /// Topology spread constraints, soft ones included.
     pub(crate) spread: Vec<&'a SpreadConstraint>,
-    /// Pod affinity terms, preferred ones included.
-    pub(crate) affinity: Vec<&'a AffinityTerm>,
+    /// Preferred pod affinity terms; required ones are never given up.
+    pub(crate) preferred_affinity: Vec<&'a AffinityTerm>,
     /// Pod anti-affinity terms, preferred ones included.
     pub(crate) anti_affinity: Vec<&'a AffinityTerm>,
     /// Tolerate every `PreferNoSchedule` taint.
@@ -91,15 +91,13 @@ impl<'a> Relaxation<'a> {
 
     fn relaxed(&self) -> Relaxed<'a> {
         let hard = |spread: &&SpreadConstraint| spread.when_unsatisfiable == WhenUnsatisfiable::DoNotSchedule;
-        let with = |required: &'a PodAffinity, preferred: &[&'a AffinityTerm]| {
-            required.required.iter().chain(preferred.iter().copied()).collect()
-        };
+        let required_apart = self.pod.pod_anti_affinity.required.iter();
         Relaxed {
             required: self.terms.first(),
             preferred: self.node.first().copied(),
             spread: self.pod.spread.iter().filter(hard).chain(self.soft_spread.iter().copied()).collect(),
-            affinity: with(&self.pod.pod_affinity, &self.affinity),
-            anti_affinity: with(&self.pod.pod_anti_affinity, &self.anti_affinity),
+            preferred_affinity: self.affinity.clone(),
+            anti_affinity: required_apart.chain(self.anti_affinity.iter().copied()).collect(),
             tolerate_soft_taints: self.tolerate,
         }
     }

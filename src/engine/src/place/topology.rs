@@ -36,7 +36,7 @@ use crate::place::pool::PoolSpace;
 use crate::place::relax::Relaxed;
 use census::Census;
 pub(crate) use group::Domain;
-use group::{Alternatives, Group, GroupKey, Kind};
+use group::{Alternatives, Group, GroupKey, Incoming, Kind};
 pub(crate) use hosts::{Tally, Turn};
 use lookup::Lookup;
 pub(crate) use pod_rules::PodRules;
@@ -74,6 +74,8 @@ pub(crate) enum Choices<'t> {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct ProfileKey {
     owned: Vec<GroupIx>,
+    /// Those of them that are its required affinity.
+    required_affinity: Vec<GroupIx>,
     owned_inverse: Vec<GroupIx>,
     /// Who the pod is, by number.
     identity: IdentityIx,
@@ -208,11 +210,15 @@ impl Topology {
         for spread in &relaxed.spread {
             owned.extend(pod_rules.spread(spread, self));
         }
-        owned.extend(relaxed.affinity.iter().map(|rule| pod_rules.term(rule, &Kind::Affinity, self)));
+        owned.extend(&pod_rules.required_affinity);
+        let preferred = relaxed.preferred_affinity.iter();
+        owned.extend(preferred.map(|rule| pod_rules.term(rule, &Kind::Affinity, self)));
         owned
             .extend(relaxed.anti_affinity.iter().map(|rule| pod_rules.term(rule, &Kind::AntiAffinity, self)));
         let (owned_inverse, identity) = (pod_rules.inverse.clone(), pod_rules.identity);
-        let entry = self.profiles.entry(ProfileKey { owned, owned_inverse, identity, strict });
+        let required_affinity = pod_rules.required_affinity.clone();
+        let entry =
+            self.profiles.entry(ProfileKey { owned, required_affinity, owned_inverse, identity, strict });
         let id = ProfileIx::new(entry.index());
         entry.or_default();
         id
@@ -345,6 +351,24 @@ impl Topology {
         self.groups.get_index(index.get()).expect("invariant: groups are never removed")
     }
 
+    /// What the rule of `link` has to know about a pod of `profile`.
+    fn incoming<'p>(&self, profile: &'p ProfileKey, link: &Link) -> Incoming<'p> {
+        let is_empty = |index: &GroupIx| {
+            let (key, group) = self.at(*index);
+            group.is_empty_for(key, &profile.strict)
+        };
+        // A pod is the first of all its required terms or of none: company under one key that the domains of another
+        // do not have is company all the same.
+        let required = &profile.required_affinity;
+        let together = if required.contains(&link.group) {
+            required.as_slice()
+        } else {
+            std::slice::from_ref(&link.group)
+        };
+        let first = || self.at(link.group).0.kind == Kind::Affinity && together.iter().all(is_empty);
+        Incoming { own: link.own, first: link.own && first(), strict: &profile.strict }
+    }
+
     /// Label keys that rules look at, the host name aside.
     pub(crate) fn keys(&self) -> Vec<LabelKey> {
         let keys: BTreeSet<&LabelKey> = self.groups.keys().map(|key| &key.topology_key).collect();
@@ -357,7 +381,7 @@ impl Topology {
         let mut admission = Admission::Yes;
         for link in links.rules.iter().filter(|link| link.host) {
             let (key, group) = self.at(link.group);
-            if !group.admits(key, host, link.own, &profile.strict) {
+            if !group.admits(key, host, self.incoming(profile, link)) {
                 // Pods are only added during a pass: spread and anti-affinity get worse, affinity may be met later.
                 if key.kind != Kind::Affinity {
                     return Admission::Never;
@@ -374,7 +398,7 @@ impl Topology {
         let joining = links.rules.iter().filter_map(|link| {
             let (key, group) = self.at(link.group);
             let joins = link.host && key.kind == Kind::Affinity;
-            (joins && !(link.own && group.is_first(key, &profile.strict))).then_some(group)
+            (joins && !self.incoming(profile, link).first).then_some(group)
         });
         joining.min_by_key(|group| group.occupied())
     }
@@ -396,7 +420,7 @@ impl Topology {
         links.rules.iter().filter(|link| !link.host).all(|link| {
             let (key, group) = self.at(link.group);
             match domain_of(node, &key.topology_key) {
-                Some(domain) => group.admits(key, &Domain::Value(domain), link.own, &profile.strict),
+                Some(domain) => group.admits(key, &Domain::Value(domain), self.incoming(profile, link)),
                 // A node without the label is in no domain: it meets no rule of the pod, and no other pod keeps it
                 // out.
                 None => key.kind == Kind::Inverse,
@@ -440,7 +464,7 @@ impl Topology {
                 group.exclusion(key, registry).map(Alternatives::Among)
             } else {
                 let allowed = requirements.get(key.topology_key.as_str());
-                group.alternatives(key, allowed, link.own, &profile.strict)
+                group.alternatives(key, allowed, self.incoming(profile, link))
             };
             Some((&key.topology_key, alternatives?))
         });

@@ -205,6 +205,29 @@ async fn the_scheduler_respects_taints_selectors_affinity_and_spread() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_pod_is_drawn_to_pods_that_all_of_its_affinity_terms_select() {
+    let world = World::new();
+    for (name, zone) in [("a", "z1"), ("b", "z2")] {
+        world.node(name, zone, json!([])).await;
+    }
+    let running = async |name: &str, labels: Value, node: &str| {
+        let spec = json!({"nodeName": node, "containers": [{"name": "main", "image": "x"}]});
+        let pod = json!({"metadata": {"name": name, "labels": labels}, "spec": spec});
+        world.api::<Pod>().create(&PostParams::default(), &typed(pod)).await.expect("created");
+    };
+    running("one", json!({"one": "x"}), "a").await;
+    running("two", json!({"two": "x"}), "a").await;
+    let term = |label: &str| json!({"labelSelector": {"matchLabels": {label: "x"}}, "topologyKey": "topology.kubernetes.io/zone"});
+    let terms = json!({"requiredDuringSchedulingIgnoredDuringExecution": [term("one"), term("two")]});
+    world.deployment(1, json!({"affinity": {"podAffinity": terms}})).await;
+    settle().await;
+    assert_eq!(world.placements().await, ["", "a", "a"], "no pod in the first zone matches both terms");
+    running("both", json!({"one": "x", "two": "x"}), "b").await;
+    settle().await;
+    assert_eq!(world.placements().await, ["a", "a", "b", "b"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn pods_on_a_node_that_is_being_deleted_count_for_those_that_spread() {
     let world = World::new();
     for (name, zone) in [("a", "z1"), ("b", "z2"), ("c", "z2")] {

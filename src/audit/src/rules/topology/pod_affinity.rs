@@ -1,10 +1,11 @@
 //! Required affinity and anti-affinity of the pods the plan places (spec scheduling 18.4).
 //!
-//! Pods of one deployment ask the same, so who a term is about is found out once for all of them.
+//! As the scheduler has it, a pod counts for affinity only when every required term selects it, and for anti-affinity when
+//! any does. Pods of one deployment ask the same, so who their terms are about is found out once for all of them.
 
 use std::collections::BTreeMap;
 
-use karpenter_model::{AffinityTerm, Namespace};
+use karpenter_model::{AffinityTerm, LabelKey, Namespace, Pod};
 
 use crate::finding::{Finding, Rule};
 use crate::places::{Crowd, Placed, Places, selects};
@@ -18,28 +19,35 @@ pub(crate) fn check(world: &World<'_>, places: &Places<'_>, findings: &mut Vec<F
     }
 }
 
-/// Who each term is about.
+/// Who the terms are about.
 struct Crowds<'p, 'a> {
     world: &'p World<'a>,
     places: &'p Places<'a>,
-    known: BTreeMap<(&'p Namespace, &'p AffinityTerm), Crowd<'p>>,
+    known: BTreeMap<(&'p Namespace, &'p [AffinityTerm], &'p LabelKey), Crowd<'p>>,
 }
 
 impl<'p> Crowds<'p, '_> {
-    /// Those `term` of a pod in namespace `own` is about.
-    fn of(&mut self, own: &'p Namespace, term: &'p AffinityTerm) -> &mut Crowd<'p> {
+    /// Those all `terms` of a pod in namespace `own` are about, by their domains of `key`.
+    fn of(&mut self, own: &'p Namespace, terms: &'p [AffinityTerm], key: &'p LabelKey) -> &mut Crowd<'p> {
         let Self { world, places, known } = self;
-        known.entry((own, term)).or_insert_with(|| {
-            Crowd::new(&term.topology_key, places.of_kind(|other| selects(world, term, own, other)))
-        })
+        known
+            .entry((own, terms, key))
+            .or_insert_with(|| Crowd::new(key, places.of_kind(|other| all_select(world, terms, own, other))))
     }
+}
+
+/// Whether all `terms` of a pod in namespace `own` are about `pod`.
+fn all_select(world: &World<'_>, terms: &[AffinityTerm], own: &Namespace, pod: &Pod) -> bool {
+    terms.iter().all(|term| selects(world, term, own, pod))
 }
 
 /// No pod that the pod's anti-affinity selects may end up in its domain.
 fn apart<'p>(crowds: &mut Crowds<'p, '_>, one: &'p Placed<'_>) -> Option<Finding> {
     let own = &one.pod.key;
     for term in &one.pod.pod_anti_affinity.required {
-        if let Some(other) = crowds.of(&own.namespace, term).sharing(one).besides(own) {
+        let alone = std::slice::from_ref(term);
+        let crowd = crowds.of(&own.namespace, alone, &term.topology_key);
+        if let Some(other) = crowd.sharing(one).besides(own) {
             let detail = format!("may share its `{}` with {}", term.topology_key, other.key);
             return Some(Finding::new(Rule::PodAffinity, own, detail));
         }
@@ -47,15 +55,16 @@ fn apart<'p>(crowds: &mut Crowds<'p, '_>, one: &'p Placed<'_>) -> Option<Finding
     None
 }
 
-/// A pod that the pod's affinity selects must be in its domain, unless the term selects the pod itself, which
+/// A pod that all of the pod's affinity terms select must be in its domain, unless they select the pod itself, which
 /// may then be the first of them.
 fn together<'p>(crowds: &mut Crowds<'p, '_>, one: &'p Placed<'_>) -> Option<Finding> {
-    let (own, world) = (&one.pod.key, crowds.world);
-    for term in &one.pod.pod_affinity.required {
-        let mut alone = || crowds.of(&own.namespace, term).joined(world, one).besides(own).is_none();
-        if !selects(world, term, &own.namespace, one.pod) && alone() {
-            let detail = format!("no matching pod in its `{}`", term.topology_key);
-            return Some(Finding::new(Rule::PodAffinity, own, detail));
+    let (own, world, terms) = (&one.pod.key, crowds.world, &one.pod.pod_affinity.required);
+    if all_select(world, terms, &own.namespace, one.pod) {
+        return None;
+    }
+    for key in terms.iter().map(|term| &term.topology_key) {
+        if crowds.of(&own.namespace, terms, key).joined(world, one).besides(own).is_none() {
+            return Some(Finding::new(Rule::PodAffinity, own, format!("no matching pod in its `{key}`")));
         }
     }
     None

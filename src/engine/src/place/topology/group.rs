@@ -42,8 +42,26 @@ pub(crate) enum Kind {
 pub(crate) struct GroupKey {
     pub(crate) kind: Kind,
     pub(crate) topology_key: LabelKey,
+    /// A pod matches when all of these select it. Sorted, each one once.
+    pub(crate) selectors: Vec<PodSelector>,
+}
+
+/// Pods by namespace and labels; without label selector none.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct PodSelector {
     pub(crate) scope: Scope,
-    pub(crate) selector: Option<LabelSelector>,
+    pub(crate) labels: Option<LabelSelector>,
+}
+
+/// What a rule has to know about the pod that is to go somewhere.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Incoming<'p> {
+    /// The pod matches the rule itself.
+    pub(crate) own: bool,
+    /// It needs no other pod to be with: it matches its own affinity, and no matching pod is where it may go.
+    pub(crate) first: bool,
+    /// Its node requirements, preferences aside.
+    pub(crate) strict: &'p Requirements,
 }
 
 /// A value of the topology key; new nodes have no host name yet and go by their in-flight node.
@@ -90,8 +108,7 @@ struct Tally {
 impl GroupKey {
     /// Whether a pod matches the rule.
     pub(crate) fn selects(&self, namespace: &Namespace, labels: &Labels) -> bool {
-        self.scope.contains(namespace)
-            && self.selector.as_ref().is_some_and(|selector| selector.matches(labels))
+        self.selectors.iter().all(|selector| selector.selects(namespace, labels))
     }
 
     fn is_host(&self) -> bool {
@@ -128,6 +145,13 @@ impl GroupKey {
             Kind::Spread { filter, .. } => filter.tolerates(taints) && filter.accepts(requirements, registry),
             Kind::Affinity | Kind::AntiAffinity | Kind::Inverse => true,
         }
+    }
+}
+
+impl PodSelector {
+    fn selects(&self, namespace: &Namespace, labels: &Labels) -> bool {
+        self.scope.contains(namespace)
+            && self.labels.as_ref().is_some_and(|selector| selector.matches(labels))
     }
 }
 
@@ -248,19 +272,18 @@ impl Group {
         self.within(allowed).map(|(value, _)| value)
     }
 
-    /// Whether one more pod may go to `domain`. `own` says that the pod counts itself, `strict` are its node
-    /// requirements.
-    pub(crate) fn admits(&self, key: &GroupKey, domain: &Domain, own: bool, strict: &Requirements) -> bool {
+    /// Whether the pod may go to `domain`.
+    pub(crate) fn admits(&self, key: &GroupKey, domain: &Domain, pod: Incoming<'_>) -> bool {
         match &key.kind {
             Kind::Spread { max_skew, .. } => {
                 let known = match domain {
                     Domain::Value(value) => key.is_host() || self.values.contains_key(value),
                     Domain::InFlight(_) => true,
                 };
-                let most = i64::from(self.minimum(key, strict)) + i64::from(*max_skew);
-                known && i64::from(self.count(domain)) + i64::from(own) <= most
+                let most = i64::from(self.minimum(key, pod.strict)) + i64::from(*max_skew);
+                known && i64::from(self.count(domain)) + i64::from(pod.own) <= most
             }
-            Kind::Affinity => self.count(domain) > 0 || (own && self.is_first(key, strict)),
+            Kind::Affinity => self.count(domain) > 0 || pod.first,
             Kind::AntiAffinity | Kind::Inverse => self.count(domain) == 0,
         }
     }
@@ -295,8 +318,8 @@ impl Group {
         self.in_flight.iter().map(|(number, _)| *number)
     }
 
-    /// Whether no matching pod is anywhere the pod may go, so that it may be the first.
-    pub(crate) fn is_first(&self, key: &GroupKey, strict: &Requirements) -> bool {
+    /// Whether no matching pod is anywhere the pod may go, whose node requirements are `strict`.
+    pub(crate) fn is_empty_for(&self, key: &GroupKey, strict: &Requirements) -> bool {
         let Some(allowed) = strict.get(key.topology_key.as_str()).filter(|_| self.occupied > 0) else {
             return self.occupied == 0;
         };
@@ -310,8 +333,7 @@ impl Group {
         &'g self,
         key: &GroupKey,
         allowed: Option<&Requirement>,
-        own: bool,
-        strict: &Requirements,
+        pod: Incoming<'_>,
     ) -> Option<Alternatives<'g>> {
         let each = |values: &mut dyn Iterator<Item = &'g LabelValue>| {
             Some(Alternatives::Each(values.map(|value| (0, value)).collect()))
@@ -329,7 +351,8 @@ impl Group {
         let free = || self.within(allowed).filter(|(_, pods)| *pods == 0).map(|(value, _)| value);
         match &key.kind {
             Kind::Spread { max_skew, .. } => {
-                let most = i64::from(self.minimum(key, strict)) + i64::from(*max_skew) - i64::from(own);
+                let most =
+                    i64::from(self.minimum(key, pod.strict)) + i64::from(*max_skew) - i64::from(pod.own);
                 let within = self.within(allowed).filter(|(_, pods)| i64::from(*pods) <= most);
                 let mut fine: Vec<(u32, &LabelValue)> = within.map(|(value, pods)| (pods, value)).collect();
                 fine.sort_unstable();
@@ -338,7 +361,7 @@ impl Group {
             Kind::Affinity => {
                 let joined = || self.within(allowed).filter(|(_, pods)| *pods > 0).map(|(value, _)| value);
                 // The first of a group that matches itself may start anywhere.
-                if own && joined().next().is_none() && self.is_first(key, strict) {
+                if pod.first && joined().next().is_none() {
                     return each(&mut self.within(allowed).map(|(value, _)| value));
                 }
                 any(&mut joined())

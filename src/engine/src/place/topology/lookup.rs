@@ -22,9 +22,11 @@ impl Lookup {
         let mut lookup = Self::default();
         for (group, key) in keys.enumerate() {
             let group = GroupIx::new(group);
-            // Without a selector it selects nothing.
-            let Some(selector) = &key.selector else { continue };
-            match selector.expressions.iter().find(|one| one.operator == SelectorOperator::In) {
+            let labels = key.selectors.iter().map(|selector| selector.labels.as_ref());
+            // One that selects nothing is enough for the group to select nothing.
+            let Some(labels) = labels.collect::<Option<Vec<_>>>() else { continue };
+            let mut expressions = labels.into_iter().flat_map(|selector| &selector.expressions);
+            match expressions.find(|one| one.operator == SelectorOperator::In) {
                 Some(insisted) => {
                     let by_value = lookup.by_label.entry(insisted.key.clone()).or_default();
                     for value in &insisted.values {

@@ -5,7 +5,7 @@ use karpenter_model::{AffinityTerm, Namespace, Pod, Snapshot, SpreadConstraint, 
 
 use super::Topology;
 use super::filter::Filter;
-use super::group::{GroupKey, Kind};
+use super::group::{GroupKey, Kind, PodSelector};
 use crate::index::{GroupIx, IdentityIx};
 use crate::place::scope::Scope;
 
@@ -18,6 +18,8 @@ pub(crate) struct PodRules<'p> {
     pub(super) identity: IdentityIx,
     /// Groups that its hard anti-affinity makes for others.
     pub(super) inverse: Vec<GroupIx>,
+    /// Groups of its required affinity, one for each topology key: all of them select the same pods.
+    pub(super) required_affinity: Vec<GroupIx>,
     spread: Vec<(&'p SpreadConstraint, Option<GroupIx>)>,
     terms: Vec<(&'p AffinityTerm, Kind, GroupIx)>,
 }
@@ -30,13 +32,17 @@ impl<'p> PodRules<'p> {
         snapshot: &'p Snapshot,
         topology: &mut Topology,
     ) -> Self {
-        let (inverse, spread, terms) = Default::default();
-        let mut pod_rules = Self { pod, snapshot, identity, inverse, spread, terms };
+        let (inverse, required_affinity, spread, terms) = Default::default();
+        let mut pod_rules = Self { pod, snapshot, identity, inverse, required_affinity, spread, terms };
         let required = pod.pod_anti_affinity.required.iter();
         pod_rules.inverse = required.map(|rule| pod_rules.term(rule, &Kind::Inverse, topology)).collect();
-        for rule in pod.pod_affinity.required.iter().filter(|rule| rule.topology_key != label::HOSTNAME) {
-            let group = pod_rules.term(rule, &Kind::Affinity, topology);
-            topology.seekers.entry(group).or_default();
+        for key in required_affinity_keys(pod, snapshot) {
+            let over_hosts = key.topology_key == label::HOSTNAME;
+            let group = topology.group(key);
+            pod_rules.required_affinity.push(group);
+            if !over_hosts {
+                topology.seekers.entry(group).or_default();
+            }
         }
         pod_rules
     }
@@ -55,7 +61,7 @@ impl<'p> PodRules<'p> {
         group
     }
 
-    /// The group of `term`, which is a term of the pod, as a rule of `kind`.
+    /// The group of `term`, which is a term of the pod other than of required affinity, as a rule of `kind`.
     pub(super) fn term(&mut self, term: &'p AffinityTerm, kind: &Kind, topology: &mut Topology) -> GroupIx {
         let same =
             |(known, of, _): &&(&AffinityTerm, Kind, GroupIx)| std::ptr::eq(*known, term) && of == kind;
@@ -71,8 +77,31 @@ impl<'p> PodRules<'p> {
 
 /// The group of one affinity term of a pod in namespace `own`.
 pub(super) fn term_key(term: &AffinityTerm, kind: Kind, own: &Namespace, snapshot: &Snapshot) -> GroupKey {
-    let (topology_key, selector) = (term.topology_key.clone(), term.selector.clone());
-    GroupKey { kind, topology_key, scope: Scope::of(term, own, snapshot), selector }
+    let selectors = vec![pod_selector(term, own, snapshot)];
+    GroupKey { kind, topology_key: term.topology_key.clone(), selectors }
+}
+
+/// The groups of required affinity of `pod`, one for each topology key. As the scheduler has it, a pod counts only when all
+/// terms select it, also under the keys of the others.
+fn required_affinity_keys(pod: &Pod, snapshot: &Snapshot) -> Vec<GroupKey> {
+    let terms = &pod.pod_affinity.required;
+    let mut selectors: Vec<PodSelector> =
+        terms.iter().map(|term| pod_selector(term, &pod.key.namespace, snapshot)).collect();
+    selectors.sort_unstable();
+    selectors.dedup();
+    let mut keys: Vec<GroupKey> = Vec::new();
+    for AffinityTerm { topology_key, .. } in terms {
+        if keys.iter().all(|known| known.topology_key != *topology_key) {
+            let (topology_key, selectors) = (topology_key.clone(), selectors.clone());
+            keys.push(GroupKey { kind: Kind::Affinity, topology_key, selectors });
+        }
+    }
+    keys
+}
+
+/// The pods that `term` of a pod in namespace `own` is about.
+fn pod_selector(term: &AffinityTerm, own: &Namespace, snapshot: &Snapshot) -> PodSelector {
+    PodSelector { scope: Scope::of(term, own, snapshot), labels: term.selector.clone() }
 }
 
 /// The group of a spread constraint; without a selector it counts nothing and so requires nothing.
@@ -90,6 +119,6 @@ fn spread_key(pod: &Pod, spread: &SpreadConstraint) -> Option<GroupKey> {
             .filter(|_| spread.when_unsatisfiable == WhenUnsatisfiable::DoNotSchedule),
         filter: Filter::new(pod, spread),
     };
-    let scope = Scope::only(&pod.key.namespace);
-    Some(GroupKey { kind, topology_key: spread.topology_key.clone(), scope, selector: Some(selector) })
+    let selectors = vec![PodSelector { scope: Scope::only(&pod.key.namespace), labels: Some(selector) }];
+    Some(GroupKey { kind, topology_key: spread.topology_key.clone(), selectors })
 }

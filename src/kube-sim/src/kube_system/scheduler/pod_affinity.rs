@@ -1,6 +1,8 @@
 //! Required pod affinity and anti-affinity, over any topology key.
 //!
-//! What a pod's neighbours allow is worked out once per pod as sets of domains, so that asking a node is a lookup.
+//! A neighbour is company only when every affinity term of the pod selects it; it then is for each of them. Anti-affinity
+//! terms count one by one. What a pod's neighbours allow is worked out once per pod as sets of domains, so that asking a
+//! node is a lookup.
 
 use std::collections::BTreeSet;
 
@@ -28,15 +30,15 @@ struct Attraction {
 impl Neighbours {
     /// Works out what the pods on `all` nodes mean for `pod`.
     pub(super) fn of(pod: &Value, all: &[Candidate]) -> Self {
-        let attractions =
-            terms(pod, "podAffinity").iter().map(|term| Attraction::of(term, pod, all)).collect();
+        let attractions = attractions(terms(pod, "podAffinity"), pod, all);
         let mut forbidden = BTreeSet::new();
         let mut forbid = |term: &Value, node: &Candidate| {
             let key = text(term, "/topologyKey");
             forbidden.extend(node.label(key).map(|domain| (key.to_owned(), domain.to_owned())));
         };
         for term in terms(pod, "podAntiAffinity") {
-            all.iter().filter(|node| has_company(term, pod, node)).for_each(|node| forbid(term, node));
+            let selected = |node: &&Candidate| node.pods.iter().any(|other| selects(term, pod, other));
+            all.iter().filter(selected).for_each(|node| forbid(term, node));
         }
         for node in all {
             for neighbour in &node.avoiding {
@@ -61,17 +63,20 @@ impl Neighbours {
     }
 }
 
-impl Attraction {
-    fn of(term: &Value, pod: &Value, all: &[Candidate]) -> Self {
-        let key = text(term, "/topologyKey").to_owned();
-        let with_company = || all.iter().filter(|node| has_company(term, pod, node));
-        let is_first = selects(term, pod, pod) && with_company().next().is_none();
-        let domains = || with_company().filter_map(|node| node.label(&key)).map(str::to_owned).collect();
-        let domains = (!is_first).then(domains);
-        Self { key, domains }
-    }
-}
-
-fn has_company(term: &Value, pod: &Value, node: &Candidate) -> bool {
-    node.pods.iter().any(|other| selects(term, pod, other))
+/// What the affinity `terms` of `pod` ask of its node.
+fn attractions(terms: &[Value], pod: &Value, all: &[Candidate]) -> Vec<Attraction> {
+    let by_all = |other: &Value| terms.iter().all(|term| selects(term, pod, other));
+    let with_company: Vec<&Candidate> =
+        all.iter().filter(|node| node.pods.iter().any(|other| by_all(other))).collect();
+    let domains = |key: &str| -> BTreeSet<String> {
+        with_company.iter().filter_map(|node| node.label(key)).map(str::to_owned).collect()
+    };
+    let keys = terms.iter().map(|term| text(term, "/topologyKey").to_owned());
+    let known: Vec<(String, BTreeSet<String>)> = keys.map(|key| (key.clone(), domains(&key))).collect();
+    // Company in a domain of any term counts: there is one first pod for all terms together.
+    let is_first = by_all(pod) && known.iter().all(|(_, domains)| domains.is_empty());
+    known
+        .into_iter()
+        .map(|(key, domains)| Attraction { key, domains: (!is_first).then_some(domains) })
+        .collect()
 }
