@@ -96,6 +96,12 @@ positions! {
     TopologyKeyIx;
     /// A node, in the order of the snapshot.
     SnapshotNodeIx;
+    /// Pods that move together while machines are filled.
+    UnitIx;
+    /// What is on one machine meanwhile.
+    LoadIx;
+    /// A machine that can be bought, the cheapest first.
+    MachineIx;
 }
 
 /// The positions of `range` in order.

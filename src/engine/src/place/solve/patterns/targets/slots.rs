@@ -1,0 +1,145 @@
+//! Which units get the places of patterns, as rules about hosts allow.
+//!
+//! A pattern says how many units of each size a machine has; which units these are is chosen here. Units that keep others
+//! off come first, apart from each other, because they have the least choice. What finds no place of its size goes where
+//! there is room.
+
+use super::super::packing::{Machine, Size, fits};
+use super::stock::{Stock, Unit};
+use crate::index::UnitIx;
+use crate::place::topology::{Tally, Topology, Turn};
+
+/// A machine of a pattern while units are chosen for it.
+#[derive(Default)]
+pub(super) struct Slot {
+    /// Of which sizes units are still to come, and how many.
+    places: Vec<(usize, usize)>,
+    /// How many units there are in all by the pattern.
+    planned: usize,
+    units: Vec<UnitIx>,
+    /// How many of them keep others off.
+    keeping_off: usize,
+    tally: Tally,
+    /// What is left of the machine, in the units of the packing.
+    free: Vec<i64>,
+    /// The kinds that may be on it.
+    accepts: u64,
+}
+
+/// What units are chosen from and for.
+#[derive(Clone, Copy)]
+pub(super) struct Choice<'c> {
+    pub(super) stock: &'c Stock,
+    /// The numbers in patterns and in `waiting` are positions in this list.
+    pub(super) sizes: &'c [Size],
+    pub(super) machines: &'c [Machine],
+    pub(super) topology: &'c Topology,
+}
+
+impl Slot {
+    /// A `machine` with `places` of so many units of each size.
+    pub(super) fn new(machine: &Machine, places: Vec<(usize, usize)>) -> Self {
+        let planned = places.iter().map(|(_, count)| count).sum();
+        Self { places, planned, free: machine.room.clone(), accepts: machine.accepts, ..Self::default() }
+    }
+
+    /// Whether rules about hosts let `unit` join.
+    fn admits(&self, unit: &Unit, topology: &Topology) -> bool {
+        unit.profiles.iter().all(|id| topology.may_join(*id, &self.tally))
+    }
+
+    /// Whether there is room for a unit of `size`, places aside.
+    fn has_room(&self, size: &Size) -> bool {
+        fits(&size.amounts, &self.free) && self.accepts >> size.kind & 1 == 1
+    }
+}
+
+impl Choice<'_> {
+    /// The units on each machine: of `waiting`, those of each size, for the places of `slots` as far as there are any.
+    pub(super) fn made(self, mut slots: Vec<Slot>, mut waiting: Vec<Vec<UnitIx>>) -> Vec<Vec<UnitIx>> {
+        self.put_apart(&mut slots, &mut waiting);
+        for turn in [Turn::Together, Turn::Spread, Turn::First, Turn::Then] {
+            self.put_in_places(turn, &mut slots, &mut waiting);
+        }
+        self.put_where_there_is_room(&mut slots, waiting);
+        slots.into_iter().map(|slot| slot.units).filter(|units| !units.is_empty()).collect()
+    }
+
+    /// Gives units that keep others off a place of their size on the smallest machine, but rather on one that has few of
+    /// them.
+    fn put_apart(self, slots: &mut [Slot], waiting: &mut [Vec<UnitIx>]) {
+        for (size, units) in waiting.iter_mut().enumerate() {
+            units.retain(|index| {
+                let unit = &self.stock.units[*index];
+                if unit.turn != Turn::Last {
+                    return true;
+                }
+                let open = slots.iter().enumerate().filter_map(|(number, slot)| {
+                    let place = slot.places.iter().position(|(of, left)| *of == size && *left > 0)?;
+                    let rank = slot.planned * (slot.keeping_off + 1);
+                    slot.admits(unit, self.topology).then_some((rank, number, place))
+                });
+                let Some((_, number, place)) = open.min() else { return true };
+                slots[number].places[place].1 -= 1;
+                self.put(*index, size, &mut slots[number]);
+                false
+            });
+        }
+    }
+
+    /// Gives units whose `turn` it is places of their size, machine by machine.
+    fn put_in_places(self, turn: Turn, slots: &mut [Slot], waiting: &mut [Vec<UnitIx>]) {
+        for slot in slots {
+            for place in 0..slot.places.len() {
+                let (size, mut left) = slot.places[place];
+                if left == 0 {
+                    continue;
+                }
+                waiting[size].retain(|index| {
+                    let unit = &self.stock.units[*index];
+                    if left == 0 || unit.turn != turn || !slot.admits(unit, self.topology) {
+                        return true;
+                    }
+                    left -= 1;
+                    self.put(*index, size, slot);
+                    false
+                });
+                slot.places[place].1 = left;
+            }
+        }
+    }
+
+    /// Puts what is still `waiting` where there is room, large units first, and where there is none on slots of its own.
+    fn put_where_there_is_room(self, slots: &mut Vec<Slot>, waiting: Vec<Vec<UnitIx>>) {
+        let sized = waiting.into_iter().enumerate();
+        let mut left: Vec<(usize, UnitIx)> =
+            sized.flat_map(|(size, units)| units.into_iter().map(move |unit| (size, unit))).collect();
+        left.sort_by(|(a, _), (b, _)| self.sizes[*b].amounts.cmp(&self.sizes[*a].amounts));
+        for (size, index) in left {
+            let unit = &self.stock.units[index];
+            let takes = |slot: &Slot| slot.has_room(&self.sizes[size]) && slot.admits(unit, self.topology);
+            let number = slots.iter().position(takes).unwrap_or_else(|| {
+                slots.push(self.slot_for(&self.sizes[size]));
+                slots.len() - 1
+            });
+            self.put(index, size, &mut slots[number]);
+        }
+    }
+
+    /// A slot that no pattern has, for a unit of `size` and others like it.
+    fn slot_for(self, size: &Size) -> Slot {
+        // The largest machine, which will be as small as what is put on it allows.
+        let largest = self.machines.iter().filter(|machine| machine.takes(size)).max_by_key(|one| one.price);
+        let free = largest.map(|machine| machine.room.clone()).unwrap_or_default();
+        Slot { accepts: 1 << size.kind, free, ..Slot::default() }
+    }
+
+    /// Puts the unit at `index`, which is of `size`, on `slot`.
+    fn put(self, index: UnitIx, size: usize, slot: &mut Slot) {
+        let unit = &self.stock.units[index];
+        slot.free.iter_mut().zip(&self.sizes[size].amounts).for_each(|(free, amount)| *free -= amount);
+        unit.profiles.iter().for_each(|id| self.topology.count_on_host(*id, &mut slot.tally));
+        slot.keeping_off += usize::from(unit.turn == Turn::Last);
+        slot.units.push(index);
+    }
+}
