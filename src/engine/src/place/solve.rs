@@ -153,12 +153,13 @@ impl<'a> Solver<'a> {
             level_memo.exhausted = true;
             return Tried::Refused;
         }
-        let mut used_up = false;
-        if self.join_node(index, None, level, bound)
-            || self.join_open_node(index, None, level, bound, &mut used_up)
-        {
+        if self.join_node(index, None, level, bound) {
             return Tried::Placed;
         }
+        let lacks_reservation = match self.join_open_node(index, None, level, bound) {
+            JoinedOpen::Yes => return Tried::Placed,
+            JoinedOpen::No { used_up } => used_up,
+        };
         let opened = self.open_node(index, level, bound, None);
         let level_memo = self.caches.learnt.known(&self.compiled.levels, level).level_memo;
         level_memo.used_up = match opened {
@@ -166,7 +167,7 @@ impl<'a> Solver<'a> {
             Tried::UsedUp(pool) => Some(pool),
             Tried::Refused => None,
         };
-        used_up |= level_memo.used_up.is_some();
+        let used_up = lacks_reservation || level_memo.used_up.is_some();
         // Only other pods, reservations and devices can turn a refusal; without them it holds for the pass.
         level_memo.stuck_at = (waits || used_up || served).then_some(version);
         level_memo.exhausted = level_memo.stuck_at.is_none();
@@ -204,16 +205,14 @@ impl<'a> Solver<'a> {
         true
     }
 
-    /// Puts the pod into the least loaded open in-flight node that takes it, or into node `on` if that takes it; sets
-    /// `used_up` where reservations were in the way.
+    /// Puts the pod into the least loaded open in-flight node that takes it, or into node `on` if that takes it.
     fn join_open_node(
         &mut self,
         index: PodIx,
         on: Option<InFlightIx>,
         level: LevelIx,
         bound: Option<ProfileIx>,
-        used_up: &mut bool,
-    ) -> bool {
+    ) -> JoinedOpen {
         let Self { compiled, caches, filling } = self;
         let Caches { rules, catalogues, learnt, refused, .. } = caches;
         let pod = compiled.pod(index);
@@ -230,8 +229,11 @@ impl<'a> Solver<'a> {
         let held = (&filling.reservations, filling.devices.as_ref());
         let asked = (demand, &mut demand_memo.prices);
         let mut joiner = Joiner::new(rules, others, held, asked, MinValuesPolicy::Strict);
+        let mut used_up = false;
         let (number, state) = loop {
-            let Some(number) = filling.open.next(&mut candidates, refused) else { return false };
+            let Some(number) = filling.open.next(&mut candidates, refused) else {
+                return JoinedOpen::No { used_up };
+            };
             let node = &filling.in_flight[number];
             if filling.apart && node.opened_for != demand.rules {
                 // For this walk only: another level of the pod may ask for less.
@@ -266,8 +268,7 @@ impl<'a> Solver<'a> {
                 Joined::NoDomain => filling.open.add_alike(node.state.rules, refused),
                 // Not remembered either: a matching pod may come to this host, a device may be released.
                 Joined::NotNow => {}
-                // The caller has to know: the pod is worth another try once an instance is given back.
-                Joined::UsedUp => *used_up = true,
+                Joined::UsedUp => used_up = true,
             }
         };
         let proposal = joiner.proposal.take();
@@ -280,7 +281,7 @@ impl<'a> Solver<'a> {
         filling.open.loaded(number, node.pods.len());
         filling.equip(number, proposal, compiled, caches);
         filling.record(number, level, compiled, caches);
-        true
+        JoinedOpen::Yes
     }
 
     /// Opens an in-flight node of the first pool that can host the pod, and charges the pool's limits. Where a
@@ -442,6 +443,15 @@ impl Query<'_, '_> {
         let requests = node.pods.iter().map(|pod| compiled.requests[*pod]).sum();
         Ok(claim.with_pods(id, &requests, node.pods.iter().map(|pod| compiled.pod(*pod))))
     }
+}
+
+/// Whether an open in-flight node took a pod.
+enum JoinedOpen {
+    /// One did.
+    Yes,
+    /// None did. Where that was because reservations are used up, the pod is worth another try once an instance is given
+    /// back.
+    No { used_up: bool },
 }
 
 /// The result of trying a level.

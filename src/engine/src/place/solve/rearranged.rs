@@ -20,7 +20,7 @@
 use std::collections::BTreeMap;
 
 use super::filling::Filling;
-use super::{Solver, Tried};
+use super::{JoinedOpen, Solver, Tried};
 use crate::bits::Bits;
 use crate::index::{FootprintIx, InFlightIx, PodIx};
 use crate::place::level::Demand;
@@ -234,7 +234,7 @@ impl<'a> Solver<'a> {
             }
             let bound = self.filling.topology.bound(self.compiled.levels.profile(level));
             let joined = if let Some(number) = target.node {
-                self.join_open_node(index, Some(number), level, bound, &mut false)
+                matches!(self.join_open_node(index, Some(number), level, bound), JoinedOpen::Yes)
             } else {
                 let number = self.filling.in_flight.end();
                 let opened = self.open_node(index, level, bound, target.demand);
