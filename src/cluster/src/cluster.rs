@@ -96,6 +96,8 @@ struct Derived {
     promised: Unlaunched,
     daemons: BTreeMap<(Namespace, DaemonSetName), Arc<Daemon>>,
     volumes: volume::Volumes,
+    /// Resource slices by the Nodes they belong to.
+    slices_of: BTreeMap<NodeName, BTreeSet<String>>,
     machines: BTreeMap<NodeId, Arc<Node>>,
     usage: Usage,
     dirty: BTreeSet<NodeId>,

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use karpenter_model::device::Consumer;
-use karpenter_model::{Devices, PodKey, PodUid, ResourceClaim};
+use karpenter_model::device::{Consumer, Reach};
+use karpenter_model::{Devices, NodeName, PodKey, PodUid, ResourceClaim, ResourceSlice};
 
 use super::Cluster;
 use super::kind::{Shown, UsedClaim};
@@ -25,6 +25,32 @@ impl<O: Shown> Cluster<O> {
         })
     }
 
+    /// The resource slices that belong to a Node, in name order: those of that Node only, and those it owns.
+    pub fn slices_of(&self, node: &NodeName) -> impl Iterator<Item = &Arc<ResourceSlice>> {
+        let names = self.derived.slices_of.get(node).into_iter().flatten();
+        names.filter_map(|name| self.facts.slices.model(name))
+    }
+
+    pub(crate) fn slice_changed(
+        &mut self,
+        name: &String,
+        old: Option<&ResourceSlice>,
+        new: Option<&ResourceSlice>,
+    ) {
+        let slices_of = &mut self.derived.slices_of;
+        for node in old.into_iter().flat_map(nodes_of) {
+            if let Some(names) = slices_of.get_mut(node) {
+                names.remove(name);
+                if names.is_empty() {
+                    slices_of.remove(node);
+                }
+            }
+        }
+        for node in new.into_iter().flat_map(nodes_of) {
+            slices_of.entry(node.clone()).or_default().insert(name.clone());
+        }
+    }
+
     /// The claim without the pods that are no more: the API server frees it later.
     fn reserved(&self, used: &UsedClaim) -> Arc<ResourceClaim> {
         let exists =
@@ -43,4 +69,10 @@ impl<O: Shown> Cluster<O> {
         }
         claim
     }
+}
+
+/// The Nodes that `slice` belongs to.
+fn nodes_of(slice: &ResourceSlice) -> impl Iterator<Item = &NodeName> {
+    let reached = if let Reach::Node(node) = &slice.reach { Some(node) } else { None };
+    slice.owner.iter().chain(reached)
 }

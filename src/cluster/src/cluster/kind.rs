@@ -102,7 +102,7 @@ kinds! {
     VolumeFacts, in volumes, by String, beside it () => Cluster::volume_changed;
     ClassFacts, in storage_classes, by String, beside it () => Cluster::storage_class_changed;
     AttachLimits, in attach_limits, by NodeName, beside it () => Cluster::attach_limits_changed;
-    ResourceSlice, in slices, by String, beside it () => nothing;
+    ResourceSlice, in slices, by String, beside it () => Cluster::slice_changed;
     DeviceClass, in device_classes, by DeviceClassName, beside it () => nothing;
     UsedClaim, in device_claims, by ResourceClaimKey, beside it () => nothing;
 }

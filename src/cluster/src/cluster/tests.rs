@@ -3,6 +3,7 @@
 mod buffers;
 mod orders;
 mod promises;
+mod slices;
 
 use std::rc::Rc;
 use std::time::Duration;

@@ -41,14 +41,14 @@ impl Followed for v1::ResourceSlice {
 }
 
 impl View {
-    /// What the Nodes of a claim have published; `None` while resource claims are ignored.
+    /// What the Nodes of a claim have published; `None` while resource claims are ignored. A slice that belongs to two of
+    /// them comes twice, which does not matter: a claim that has two is not initialized.
     pub(crate) fn slices_of(&self, nodes: &[&NodeName]) -> Option<Vec<initialization::ResourceSlice>> {
         let inner = self.lock();
         if inner.cluster.settings().ignore_dra_requests {
             return None;
         }
-        let all = inner.cluster.all::<ResourceSlice>().map(|known| &known.model);
-        let local = all.filter(|slice| nodes.iter().any(|node| is_local(slice, node)));
+        let local = nodes.iter().flat_map(|node| inner.cluster.slices_of(node));
         let slice = |slice: &Arc<ResourceSlice>| initialization::ResourceSlice {
             driver: slice.driver.to_string(),
             pool: slice.pool.to_string(),
@@ -74,9 +74,4 @@ impl View {
             self.subscribers.wake_claim(&name);
         }
     }
-}
-
-/// Whether `slice` belongs to `node`: it is of that Node only, or the Node owns it.
-fn is_local(slice: &ResourceSlice, node: &NodeName) -> bool {
-    slice.owner.as_ref() == Some(node) || matches!(&slice.reach, Reach::Node(name) if name == node)
 }
