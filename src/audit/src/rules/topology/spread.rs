@@ -5,19 +5,19 @@
 //! `maxSkew`.
 //!
 //! Domains are those the scheduler would count: of nodes, and of machines that could be launched for the pod. Where
-//! none could, for lack of room, of an offering or of a pool the constraint counts, there will be no node to
-//! count.
+//! none could, for lack of room beside the daemons, of an offering, of a pool the constraint counts or of a type that the
+//! whole limits of the pool would allow, there will be no node to count.
 //!
 //! Pods of one deployment ask the same, so the counts are taken once for all of them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use karpenter_model::names::label;
 use karpenter_model::pod::affinity::NodeInclusion;
+use karpenter_model::resources;
 use karpenter_model::{
-    InstanceType, LabelKey, LabelValue, Labels, Namespace, NodeTerm, Pod, Pool, Requirement, Requirements,
-    Resources, SpreadConstraint, Toleration, Undefined, WhenUnsatisfiable,
+    InstanceType, LabelKey, LabelValue, Labels, Namespace, NodeTerm, Pod, Pool, Quantity, Requirement,
+    Requirements, Resources, SpreadConstraint, Toleration, Undefined, WhenUnsatisfiable,
 };
 
 use crate::finding::{Finding, Rule};
@@ -194,12 +194,13 @@ impl Asked<'_, '_> {
                 claim.add_all(&one);
                 agrees
             });
-            let holds = |known: &InstanceType| {
+            let holds = |(known, daemons): &(&InstanceType, Resources)| {
                 let mut offerings = known.compatible_offerings(&claim, registry);
+                let requests = self.pod.requests.merge(daemons);
                 claim.intersects(&known.requirements).is_ok()
-                    && offerings.any(|one| self.pod.requests.fits(&known.allocatable_through(one)))
+                    && offerings.any(|one| requests.fits(&known.allocatable_through(one)))
             };
-            agrees && offer.types.iter().any(|known| holds(known))
+            agrees && offer.types.iter().any(holds)
         })
     }
 
@@ -228,7 +229,8 @@ struct Offer<'a> {
     pool: &'a Pool,
     /// What its claims start with.
     template: Requirements,
-    types: &'a [Arc<InstanceType>],
+    /// Types it could launch if it had no nodes, with what daemons request there.
+    types: Vec<(&'a InstanceType, Resources)>,
     /// Domains its machines could be in, some pod or other aside.
     domains: BTreeSet<LabelValue>,
 }
@@ -254,7 +256,17 @@ fn offered<'a>(world: &World<'a>, key: &LabelKey) -> Vec<Offer<'a>> {
         let offered = types.iter().filter_map(|known| known.requirements.get(key.as_str())?.concrete());
         let offered = offered.flatten().filter(|value| own.allows(value.as_str()));
         let domains = named.chain(offered).cloned().collect();
+        let allowed = types.iter().map(AsRef::as_ref).filter(|known| is_within_limits(pool, known));
+        let daemons =
+            |known| world.daemons_on_new(pool, known).into_iter().map(|daemon| &daemon.requests).sum();
+        let types = allowed.map(|known: &InstanceType| (known, daemons(known))).collect();
         offers.push(Offer { pool, template, types, domains });
     }
     offers
+}
+
+/// Whether `pool` could launch one machine of type `known` if it had no others.
+fn is_within_limits(pool: &Pool, known: &InstanceType) -> bool {
+    let one = known.capacity.clone().with(resources::NODES, Quantity::ONE);
+    pool.limits.iter().flat_map(Resources::iter).all(|(name, limit)| one.amount(name.as_str()) <= *limit)
 }

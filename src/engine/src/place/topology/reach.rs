@@ -2,9 +2,12 @@
 //!
 //! A domain no pod of a group will ever use must not hold the others back: the scheduler counts nodes, and there will
 //! be none that it counts. So a domain counts for a topology spread when some instance type that can be had there now
-//! has room for a pod of the group, and the pool and the type are such that the constraint counts their nodes:
-//! whatever the pods select where it ignores node affinity, whatever they tolerate where it ignores taints. A domain
-//! with a node that counts is known through that node.
+//! has room for a pod of the group beside the daemons of the node, and the pool and the type are such that the constraint
+//! counts their nodes: whatever the pods select where it ignores node affinity, whatever they tolerate where it ignores
+//! taints. A domain with a node that counts is known through that node.
+//!
+//! Of limits only those matter that no node would be within, such as those of a pool that is switched off. What is used
+//! of them does not: in a simulation that takes a node away, another one could come in its place.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,9 +16,12 @@ use karpenter_model::{LabelKey, LabelValue, Snapshot};
 
 use super::group::{GroupKey, Kind};
 use crate::amounts::Amounts;
+use crate::bits::Bits;
 use crate::catalogue::Catalogue;
-use crate::index::{CatalogueIx, IxVec, PoolIx, ProfileIx};
+use crate::index::{CatalogueIx, IxVec, PoolIx, ProfileIx, VariantIx};
 use crate::interning::Interned;
+use crate::place::constraint::limits::Limits;
+use crate::place::in_flight;
 use crate::place::pool::{PoolSpace, Pools};
 use crate::rules::{RuleSetId, Rules};
 
@@ -29,6 +35,8 @@ pub(crate) struct Reach<'r, 'a> {
     rules: &'r mut Rules<'a>,
     /// What pods of each profile request.
     requests: Interned<(ProfileIx, Amounts)>,
+    /// By pool: the instance types a pool without nodes could launch.
+    within_limits: IxVec<PoolIx, Bits<VariantIx>>,
     universe: Universe,
 }
 
@@ -39,7 +47,12 @@ impl<'r, 'a> Reach<'r, 'a> {
         rules: &'r mut Rules<'a>,
         requests: Interned<(ProfileIx, Amounts)>,
     ) -> Self {
-        Self { pools, catalogues, rules, requests, universe: Universe::new() }
+        let within_limits = |space: &PoolSpace<'_>| {
+            let limits = Limits::new(space.pool, None);
+            limits.admit(&catalogues[space.catalogue], &space.base).unwrap_or_default()
+        };
+        let within_limits = pools.spaces.iter().map(within_limits).collect();
+        Self { pools, catalogues, rules, requests, within_limits, universe: Universe::new() }
     }
 
     /// Looks up the domains of `keys`.
@@ -75,7 +88,7 @@ impl<'r, 'a> Reach<'r, 'a> {
     pub(super) fn domains(&mut self, key: &GroupKey, requests: &[&Amounts]) -> Vec<LabelValue> {
         let Some(domains) = self.universe.get(&key.topology_key) else { return Vec::new() };
         let Kind::Spread { filter, .. } = &key.kind else { return domains.keys().cloned().collect() };
-        let Self { pools, catalogues, rules, .. } = self;
+        let Self { pools, catalogues, rules, within_limits, .. } = self;
         let asked = filter.alternatives(rules);
         let mut counts = |value: &LabelValue, spaces: &[PoolIx]| {
             spaces.iter().any(|number| {
@@ -83,7 +96,10 @@ impl<'r, 'a> Reach<'r, 'a> {
                 let space = &pools.spaces[*number];
                 let catalogue = &mut catalogues[space.catalogue];
                 filter.tolerates(&space.pool.template.taints)
-                    && asked.iter().any(|asked| hosts((space, catalogue), rules, *asked, domain, requests))
+                    && asked.iter().any(|asked| {
+                        let allowed = &within_limits[*number];
+                        hosts((space, catalogue), allowed, rules, *asked, domain, requests)
+                    })
             })
         };
         let counting = domains.iter().filter(|(value, spaces)| counts(value, spaces));
@@ -91,10 +107,11 @@ impl<'r, 'a> Reach<'r, 'a> {
     }
 }
 
-/// Whether an instance type that can be had in the domain `value` of `key` from the pool of `space`, narrowed to what
-/// is `asked` for, holds one of `requests`.
+/// Whether an instance type of `allowed` that can be had in the domain `value` of `key` from the pool of `space`, narrowed
+/// to what is `asked` for, holds one of `requests` and the daemons that run there.
 fn hosts<'a>(
     (space, catalogue): (&PoolSpace<'a>, &mut Catalogue<'a>),
+    allowed: &Bits<VariantIx>,
     rules: &mut Rules<'a>,
     asked: RuleSetId,
     (key, value): (&LabelKey, &LabelValue),
@@ -104,11 +121,7 @@ fn hosts<'a>(
     let Some(set) = rules.meet(space.rules, asked).and_then(|set| rules.meet(set, domain)) else {
         return false;
     };
-    let offered = space.base.and(&catalogue.mask(set, rules).both);
-    let holds = |amounts: &&Amounts| {
-        let mut holding = offered.clone();
-        catalogue.keep_fitting(amounts, &Amounts::default(), &mut holding);
-        !holding.is_empty()
-    };
+    let offered = allowed.and(&catalogue.mask(set, rules).both);
+    let holds = |amounts: &&Amounts| !in_flight::fitting(amounts, &offered, &[], space, catalogue).is_empty();
     !offered.is_empty() && requests.iter().any(holds)
 }
