@@ -71,6 +71,7 @@ impl<'a> Narrowing<'a> {
             let detail = "some of the prices are estimates, which are not compared with real ones";
             return Err(Refusal::told(ReasonCode::NotCheaper, detail, "Can't replace with a cheaper node"));
         }
+        self.sort();
         self.check_min_values()
     }
 
@@ -143,8 +144,13 @@ impl<'a> Narrowing<'a> {
             quote.pin(capacity_type);
         }
         self.options.retain(|(_, quote)| quote.sells(capacity_type));
-        self.options.sort_by(|(a, first), (b, second)| (first.least(), a).cmp(&(second.least(), b)));
+        self.sort();
         self.check_min_values()
+    }
+
+    /// Puts the cheapest first, by the offerings that are left.
+    fn sort(&mut self) {
+        self.options.sort_by(|(a, first), (b, second)| (first.least(), a).cmp(&(second.least(), b)));
     }
 
     /// Names of the types that are left.
