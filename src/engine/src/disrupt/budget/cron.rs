@@ -9,8 +9,9 @@ use jiff::{SignedDuration, Timestamp, ToSpan};
 
 /// How far ahead a hit is looked for, in days; a schedule without one counts as always open.
 const HORIZON_DAYS: u32 = 5 * 366;
-/// How many windows that follow each other without a gap are looked at for the end of the last one.
-const MERGED_WINDOWS: u32 = 2_000;
+/// How many hits or days that follow each other without a gap are looked at for the end of the last window: more than the
+/// horizon has days.
+const MERGED: u32 = HORIZON_DAYS + 1_000;
 
 /// Why a schedule cannot be evaluated.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,7 +84,12 @@ impl Schedule {
     pub(crate) fn closes(&self, duration: Duration, now: Timestamp) -> Option<Timestamp> {
         let duration = SignedDuration::try_from(duration).ok()?;
         let mut hit = self.next(now.checked_sub(duration).ok()?).filter(|hit| *hit <= now)?;
-        for _ in 0..MERGED_WINDOWS {
+        // A day may have a thousand hits. Where they all run into each other, the last one stands for them.
+        let days_are_whole = SignedDuration::from_mins(self.longest_gap().into()) <= duration;
+        for _ in 0..MERGED {
+            if days_are_whole {
+                hit = self.last_of_day(hit)?;
+            }
             let end = hit.checked_add(duration).ok()?;
             match self.next(hit) {
                 Some(next) if next <= end => hit = next,
@@ -91,6 +97,25 @@ impl Schedule {
             }
         }
         None
+    }
+
+    /// The most minutes from one hit to the next of the same day; zero when a day has one hit.
+    fn longest_gap(&self) -> u32 {
+        let longest = |field: Field, unit: u32| {
+            let values: Vec<u32> = field.values().collect();
+            values.windows(2).map(|pair| (pair[1] - pair[0]) * unit).max()
+        };
+        let span = self.minute.values().last().unwrap_or(0) - self.minute.values().next().unwrap_or(0);
+        let over_hours = longest(self.hour, 60).map(|minutes| minutes - span);
+        longest(self.minute, 1).max(over_hours).unwrap_or(0)
+    }
+
+    /// The last hit of the day of `hit`.
+    fn last_of_day(&self, hit: Timestamp) -> Option<Timestamp> {
+        let last = |field: Field| i8::try_from(field.values().last()?).ok();
+        let time = Time::new(last(self.hour)?, last(self.minute)?, 0, 0).ok()?;
+        let day = hit.to_zoned(TimeZone::UTC).date();
+        day.to_datetime(time).to_zoned(TimeZone::UTC).ok().map(|zoned| zoned.timestamp())
     }
 
     /// When a window opens or closes next after `now`; `None` when none does as far as can be seen.
@@ -133,6 +158,11 @@ impl Schedule {
 }
 
 impl Field {
+    /// The values in ascending order.
+    fn values(self) -> impl Iterator<Item = u32> {
+        (0..u64::BITS).filter(move |value| self.bits & (1 << value) != 0)
+    }
+
     fn has(self, value: i8) -> bool {
         u32::try_from(value).is_ok_and(|value| self.bits & (1 << value) != 0)
     }
@@ -253,6 +283,27 @@ mod tests {
         );
         assert_eq!(closes("* * * * *", 1, "2026-01-01T10:00:00Z"), None, "always open");
         assert_eq!(closes("0 0 * * mon-fri", 24, "2026-01-05T10:00:00Z"), end("2026-01-10T00:00:00Z"));
+    }
+
+    #[test]
+    fn windows_of_many_hits_close_however_many_there_are() {
+        let minutes = Duration::from_mins;
+        let table = [
+            ("* * * * mon-fri", minutes(1), "2026-01-05T10:00:00Z", Some("2026-01-10T00:00:00Z")),
+            ("* * * * mon-fri", minutes(10), "2026-01-05T10:00:30Z", Some("2026-01-10T00:09:00Z")),
+            ("*/5 * 1-30 * *", minutes(5), "2026-01-05T10:00:00Z", Some("2026-01-31T00:00:00Z")),
+            // Those of a day do not run into each other.
+            ("*/5 * * * *", minutes(4), "2026-01-05T10:02:00Z", Some("2026-01-05T10:04:00Z")),
+            ("0-50 * * * *", minutes(9), "2026-01-05T10:02:00Z", Some("2026-01-05T10:59:00Z")),
+            ("0-50 * * * *", minutes(10), "2026-01-05T10:02:00Z", None),
+            // Those of a day do, but not those of two.
+            ("0-50 9,10 * * *", minutes(10), "2026-01-05T09:02:00Z", Some("2026-01-05T11:00:00Z")),
+            ("0 */2 * * *", minutes(120), "2026-01-05T09:02:00Z", None),
+        ];
+        for (text, duration, now, expected) in table {
+            let closes = Schedule::parse(text).unwrap().closes(duration, at(now));
+            assert_eq!(closes, expected.map(at), "{text} for {duration:?} at {now}");
+        }
     }
 
     #[test]
