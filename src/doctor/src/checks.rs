@@ -7,6 +7,7 @@ mod controller;
 mod credentials;
 mod installation;
 mod interruptions;
+mod joining;
 mod keys;
 mod network;
 mod nodes;

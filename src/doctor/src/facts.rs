@@ -15,8 +15,8 @@ pub use account::{
     Volumes,
 };
 pub use answer::{Answer, Unseen, unseen};
+pub(crate) use cluster::{COMPUTE_TYPE, allows, is_of_auto_mode, label, listed, main_container};
 pub use cluster::{Cluster, Words};
-pub(crate) use cluster::{allows, label, listed, main_container};
 pub use files::{FilesError, export, import};
 
 /// What was asked and what was answered.

@@ -5,7 +5,7 @@ use karpenter_iam::Request;
 
 use super::policies::{any, gathered, lets};
 use super::pools::{Launched, launched};
-use super::{name, object};
+use super::{joining, name, object};
 use crate::check::{Check, Evidence, Look, Outcome, Scope, Severity};
 use crate::facts::{Facts, Role, Subnet, Unseen};
 use crate::repair::Repair;
@@ -219,32 +219,25 @@ fn discovery_groups(facts: &Facts) -> Outcome {
 }
 
 fn node_role_not_admitted(facts: &Facts) -> Outcome {
-    let Some(cluster) = facts.account.eks.get()? else {
+    let Some(mode) = joining::mode(facts)? else {
         return Ok(vec![Evidence::new(format!("cluster {}", facts.cluster_name), "EKS does not know it")]);
     };
-    let mode = cluster.authentication_mode.as_deref().unwrap_or("CONFIG_MAP");
-    let entries = if mode == "CONFIG_MAP" { &Vec::new() } else { facts.account.access_entries.get()? };
+    let entries = joining::entries(facts)?;
     let entry_of = |name: &str| {
         let suffix = format!("/{name}");
         entries.iter().find(|entry| entry.principal.ends_with(&suffix))
     };
     let mut missing = node_roles(facts)?;
     missing.retain(|(name, _)| !entry_of(name).is_some_and(|entry| entry.kind.starts_with("EC2_")));
-    if !missing.is_empty() && mode != "API" {
-        let map = aws_auth(facts)?;
-        missing.retain(|(name, _)| !map.contains(&format!("role/{name}")));
+    if !missing.is_empty() {
+        let map = joining::mappings(facts)?;
+        missing.retain(|(name, _)| !map.iter().any(|mapping| mapping.is_of(name)));
     }
     let seen = |name: &str| match entry_of(name) {
         Some(entry) => format!("its access entry is of type {}, which lets no node join", entry.kind),
         None => format!("neither an access entry nor aws-auth names it; authentication mode is {mode}"),
     };
     Ok(missing.into_iter().map(|(name, _)| Evidence::new(format!("role {name}"), seen(name))).collect())
-}
-
-/// The roles in `aws-auth`; empty when it does not exist.
-fn aws_auth(facts: &Facts) -> Result<String, Unseen> {
-    let map = facts.cluster.config_map("kube-system", "aws-auth")?;
-    Ok(map.and_then(|map| map.data.as_ref()?.get("mapRoles").cloned()).unwrap_or_default())
 }
 
 fn local_zones(facts: &Facts) -> Outcome {

@@ -134,11 +134,11 @@ fn unselected_reservations(facts: &Facts) -> Outcome {
     }
     let zones: BTreeSet<&str> =
         facts.account.subnets.get()?.iter().map(|subnet| subnet.zone.as_str()).collect();
-    let pools = facts.cluster.node_pools.get()?;
+    let pools = facts.cluster.own_pools()?;
     // Others of the account reserve, too: what no NodePool could launch into is theirs.
     let is_in_reach = |found: &&Reservation| {
         let is_open = found.state == "active" && found.match_criteria == "open" && found.available > 0;
-        let fits = |pool: &NodePool| {
+        let fits = |pool: &&NodePool| {
             allows(pool, names::label::INSTANCE_TYPE, &found.instance_type)
                 && allows(pool, names::label::ZONE, &found.zone)
         };

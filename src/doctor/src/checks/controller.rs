@@ -250,7 +250,8 @@ fn too_few_nodes(facts: &Facts) -> Outcome {
     let Some(deployment) = controller(facts)? else { return Ok(Vec::new()) };
     let replicas = deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
     let nodes = facts.cluster.nodes.get()?;
-    let others = nodes.len() - facts.cluster.managed_nodes()?.len();
+    // The chart keeps replicas off nodes of every NodePool.
+    let others = nodes.len() - facts.cluster.nodes_of_pools()?.len();
     let is_short = usize::try_from(replicas).is_ok_and(|replicas| others < replicas);
     Ok(is_short
         .then(|| {

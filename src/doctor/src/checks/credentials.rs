@@ -8,7 +8,7 @@ use super::policies::{gathered, lets};
 use super::pools::daemon;
 use super::{name, object};
 use crate::check::{Check, Evidence, Look, Outcome, Scope, Severity};
-use crate::facts::{Facts, Unseen, label};
+use crate::facts::{COMPUTE_TYPE, Facts, Unseen, label};
 
 /// Whom tokens of service accounts are for that a role is taken on with.
 const AUDIENCE: &str = "sts.amazonaws.com";
@@ -61,9 +61,8 @@ fn without_agent(facts: &Facts) -> Outcome {
     let mut found = Vec::new();
     let is_missing = daemon(facts, AGENT)?.is_none();
     for pod in pods_of(deployment, facts.cluster.pods.get()?) {
-        let compute = node_of(facts, pod)?.and_then(|node| {
-            label(node.metadata.labels.as_ref(), "eks.amazonaws.com/compute-type").map(str::to_owned)
-        });
+        let compute = node_of(facts, pod)?
+            .and_then(|node| label(node.metadata.labels.as_ref(), COMPUTE_TYPE).map(str::to_owned));
         match compute.as_deref() {
             Some("fargate") => found.push(Evidence::new(object("Pod", &pod.metadata), "runs on Fargate")),
             // Nodes of Auto Mode have the agent built in.

@@ -11,7 +11,7 @@ use karpenter_model::names::finalizer::TERMINATION;
 
 use super::{name, object};
 use crate::check::{Check, Evidence, Look, Outcome, Scope, Severity};
-use crate::facts::{Facts, Unseen};
+use crate::facts::{Facts, Unseen, is_of_auto_mode};
 use crate::repair::Repair;
 
 pub(super) const CHECKS: &[Check] = &[
@@ -84,7 +84,7 @@ fn orphaned_classes(facts: &Facts) -> Outcome {
         return Ok(Vec::new());
     }
     let classes = facts.cluster.node_classes.get()?.iter().map(|class| ("EC2NodeClass", &class.metadata));
-    let claims = facts.cluster.node_claims.get()?.iter().map(|claim| ("NodeClaim", &claim.metadata));
+    let claims = facts.cluster.own_claims()?.into_iter().map(|claim| ("NodeClaim", &claim.metadata));
     let ending = claims.chain(classes).filter(|(_, metadata)| metadata.deletion_timestamp.is_some());
     Ok(without_controller(facts, ending.collect())?
         .into_iter()
@@ -96,7 +96,9 @@ fn stuck_nodes(facts: &Facts) -> Outcome {
     if !is_not_deployed(facts)? {
         return Ok(Vec::new());
     }
-    let stuck = facts.cluster.nodes.get()?.iter().filter(|node| {
+    // EKS Auto Mode removes its finalizers itself: `--fix` would cut a drain short.
+    let nodes = facts.cluster.nodes.get()?.iter().filter(|node| !is_of_auto_mode(node));
+    let stuck = nodes.filter(|node| {
         node.metadata.deletion_timestamp.is_some()
             && node.metadata.finalizers.iter().flatten().any(|finalizer| finalizer == TERMINATION)
     });

@@ -83,7 +83,7 @@ pub(super) fn launched(facts: &Facts, capacity: &str) -> Launched {
 
 fn swapping_types(facts: &Facts) -> Outcome {
     let mut found = Vec::new();
-    for pool in facts.cluster.node_pools.get()? {
+    for pool in facts.cluster.own_pools()? {
         for listed in listed(pool, names::label::INSTANCE_TYPE) {
             if SWAPPING.contains(&listed) {
                 found.push(Evidence::new(object("NodePool", &pool.metadata), format!("allows {listed}")));
@@ -114,7 +114,7 @@ fn trunks(facts: &Facts) -> Outcome {
         let labels = pool.spec.template.metadata.as_ref().and_then(|metadata| metadata.labels.as_ref());
         !labels.is_some_and(|labels| labels.contains_key("vpc.amazonaws.com/has-trunk-attached"))
     };
-    let pools = facts.cluster.node_pools.get()?.iter().filter(lacks);
+    let pools = facts.cluster.own_pools()?.into_iter().filter(lacks);
     Ok(pools
         .map(|pool| {
             let seen = "has no label vpc.amazonaws.com/has-trunk-attached while ENABLE_POD_ENI is true";
@@ -129,7 +129,7 @@ fn driver_taints(facts: &Facts) -> Outcome {
         if daemon(facts, set)?.is_none() {
             continue;
         }
-        for pool in facts.cluster.node_pools.get()? {
+        for pool in facts.cluster.own_pools()? {
             let startup = pool.spec.template.spec.startup_taints.iter().flatten();
             if !startup.map(|startup| &startup.key).any(|key| key == taint) {
                 let seen = format!("has no startup taint {taint} while DaemonSet {set} runs");
@@ -143,7 +143,7 @@ fn driver_taints(facts: &Facts) -> Outcome {
 fn reservations_out_of_reach(facts: &Facts) -> Outcome {
     let classes = facts.cluster.node_classes.get()?;
     let mut found = Vec::new();
-    for pool in facts.cluster.node_pools.get()? {
+    for pool in facts.cluster.own_pools()? {
         let class = &pool.spec.template.spec.node_class_ref.name;
         let reserves = classes.iter().any(|found| {
             name(&found.metadata) == class

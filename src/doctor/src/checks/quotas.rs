@@ -89,7 +89,7 @@ fn is_close(used: u64, most: u64) -> bool {
 fn few_vcpus(facts: &Facts) -> Outcome {
     let quotas = facts.account.vcpu_quotas.get()?;
     let used = match facts.cluster.nodes.if_asked()? {
-        Some(_) => vcpus(&facts.cluster.managed_nodes()?),
+        Some(_) => vcpus(&facts.cluster.nodes_of_pools()?),
         None => BTreeMap::new(),
     };
     let mut found = Vec::new();
@@ -112,10 +112,23 @@ fn few_vcpus(facts: &Facts) -> Outcome {
     Ok(found)
 }
 
-/// vCPUs of nodes by capacity type. Nodes say whole numbers.
+/// Whether instances of this type count against the quotas of standard ones: families A, C, D, H, I, M, R, T and Z. A
+/// family is letters up to the number of its generation, and the first letter of some others is one of these.
+fn is_standard(instance_type: &str) -> bool {
+    const OTHERS: [&str; 4] = ["dl", "hpc", "inf", "trn"];
+    let end = instance_type.find(|letter: char| !letter.is_ascii_alphabetic()).unwrap_or(instance_type.len());
+    let family = &instance_type[..end];
+    family.starts_with(['a', 'c', 'd', 'h', 'i', 'm', 'r', 't', 'z']) && !OTHERS.contains(&family)
+}
+
+/// vCPUs of standard nodes by capacity type. Nodes say whole numbers.
 fn vcpus(nodes: &[&Node]) -> BTreeMap<String, u64> {
     let mut used = BTreeMap::new();
-    for node in nodes {
+    let is_counted = |node: &&&Node| {
+        // A node that does not say what it is may be of any type.
+        label(node.metadata.labels.as_ref(), names::label::INSTANCE_TYPE).is_none_or(is_standard)
+    };
+    for node in nodes.iter().filter(is_counted) {
         let capacity = node.status.as_ref().and_then(|status| status.capacity.as_ref());
         let cpu = capacity.and_then(|capacity| capacity.get("cpu")?.0.parse::<u64>().ok()).unwrap_or(0);
         let kind = label(node.metadata.labels.as_ref(), names::label::CAPACITY_TYPE).unwrap_or("on-demand");

@@ -3,7 +3,7 @@
 use karpenter_api::EC2NodeClass;
 use karpenter_api::ec2nodeclass::AmiFamily;
 
-use super::object;
+use super::{joining, object};
 use crate::check::{Check, Evidence, Look, Outcome, Scope, Severity};
 use crate::facts::{Facts, Unseen};
 
@@ -73,17 +73,12 @@ fn no_proxy_group(facts: &Facts) -> Outcome {
             continue;
         };
         let suffix = format!("/{role}");
-        let by_entry = facts
-            .account
-            .access_entries
-            .get()?
+        let by_entry = joining::entries(facts)?
             .iter()
             .any(|entry| entry.principal.ends_with(&suffix) && entry.kind == "EC2_WINDOWS");
-        let auth = facts.cluster.config_map("kube-system", "aws-auth")?;
-        let roles = auth.and_then(|map| map.data.as_ref()?.get("mapRoles")).map_or("", String::as_str);
-        let by_map = roles
-            .split("- rolearn")
-            .any(|entry| entry.contains(&suffix) && entry.contains("eks:kube-proxy-windows"));
+        let by_map = joining::mappings(facts)?
+            .iter()
+            .any(|mapping| mapping.is_of(role) && mapping.gives("eks:kube-proxy-windows"));
         if !by_entry && !by_map {
             let seen =
                 format!("role `{role}` has neither an EC2_WINDOWS access entry nor the group in aws-auth");

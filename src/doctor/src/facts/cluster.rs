@@ -23,6 +23,11 @@ use super::{Answer, Unseen};
 /// upgraded is back earlier.
 const LEASE_STALE: SignedDuration = SignedDuration::from_mins(5);
 
+/// The label by which EKS says what a node runs on.
+pub(crate) const COMPUTE_TYPE: &str = "eks.amazonaws.com/compute-type";
+/// The group of the node classes of EKS Auto Mode.
+const AUTO_MODE_GROUP: &str = "eks.amazonaws.com";
+
 /// Answers of the API server: each list is of the whole cluster unless it says otherwise.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -158,14 +163,32 @@ impl Cluster {
         }))
     }
 
-    /// Nodes that Karpenter launched.
+    /// Nodes that the controller launched.
     pub(crate) fn managed_nodes(&self) -> Result<Vec<&Node>, Unseen> {
-        Ok(self.nodes.get()?.iter().filter(|node| is_managed(node)).collect())
+        Ok(self.nodes_of_pools()?.into_iter().filter(|node| !is_of_auto_mode(node)).collect())
+    }
+
+    /// Nodes of NodePools, also of those that EKS Auto Mode works on.
+    pub(crate) fn nodes_of_pools(&self) -> Result<Vec<&Node>, Unseen> {
+        let of_pool = |node: &&Node| label(node.metadata.labels.as_ref(), names::label::NODE_POOL).is_some();
+        Ok(self.nodes.get()?.iter().filter(of_pool).collect())
+    }
+
+    /// NodePools that the controller works on.
+    pub(crate) fn own_pools(&self) -> Result<Vec<&NodePool>, Unseen> {
+        let is_own = |pool: &&NodePool| pool.spec.template.spec.node_class_ref.group != AUTO_MODE_GROUP;
+        Ok(self.node_pools.get()?.iter().filter(is_own).collect())
+    }
+
+    /// NodeClaims that the controller works on.
+    pub(crate) fn own_claims(&self) -> Result<Vec<&NodeClaim>, Unseen> {
+        let is_own = |claim: &&NodeClaim| claim.spec.node_class_ref.group != AUTO_MODE_GROUP;
+        Ok(self.node_claims.get()?.iter().filter(is_own).collect())
     }
 
     /// NodePools that launch by this class.
     pub(crate) fn pools_of(&self, class: &EC2NodeClass) -> Result<Vec<&NodePool>, Unseen> {
-        let pools = self.node_pools.get()?.iter();
+        let pools = self.own_pools()?.into_iter();
         let name = class.metadata.name.as_deref();
         Ok(pools.filter(|pool| Some(pool.spec.template.spec.node_class_ref.name.as_str()) == name).collect())
     }
@@ -266,9 +289,10 @@ fn event_words(event: &Event) -> Words {
     }
 }
 
-/// Whether Karpenter launched the node.
-pub(crate) fn is_managed(node: &Node) -> bool {
-    label(node.metadata.labels.as_ref(), names::label::NODE_POOL).is_some()
+/// Whether EKS Auto Mode launched the node. Its controller is outside of the cluster, holds no Lease in it, and works on
+/// kinds of the same names and with the same finalizers.
+pub(crate) fn is_of_auto_mode(node: &Node) -> bool {
+    label(node.metadata.labels.as_ref(), COMPUTE_TYPE) == Some("auto")
 }
 
 /// The value of a label or annotation.

@@ -91,6 +91,10 @@ pub(super) const CASES: &[Case] = &[
         }
     }),
     ("P-18", |facts| facts.account.eks = Answer::Seen(None)),
+    ("P-18", |facts| {
+        only_windows_entries(facts);
+        map_roles(facts, "- rolearn: arn:aws:iam::123456789012:role/KarpenterNodeRole-demo-of-before\n");
+    }),
     ("P-19", |facts| {
         let rights = facts.account.rights.as_mut().unwrap();
         let launch = rights.iter_mut().filter(|right| right.action == "ec2:RunInstances");
@@ -341,6 +345,14 @@ fn queue(facts: &mut crate::Facts) -> &mut Queue {
     facts.account.queues.as_mut().unwrap().get_mut("demo").and_then(Option::as_mut).unwrap()
 }
 
+/// What stands in `aws-auth`.
+pub(super) fn map_roles(facts: &mut crate::Facts, roles: &str) {
+    let maps = facts.cluster.config_maps.as_mut().unwrap().iter_mut();
+    for map in maps.filter(|map| map.metadata.name.as_deref() == Some("aws-auth")) {
+        change(map, json!({"data": {"mapRoles": roles}}));
+    }
+}
+
 fn only_windows_entries(facts: &mut crate::Facts) {
     facts.account.access_entries.as_mut().unwrap().retain(|entry| entry.kind == "EC2_WINDOWS");
 }
@@ -351,11 +363,7 @@ fn a_node_role_may_come_in_by_the_map_where_that_counts() {
     let only = ["P-18".to_owned()];
     let mut facts = super::healthy();
     only_windows_entries(&mut facts);
-    let maps = facts.cluster.config_maps.as_mut().unwrap().iter_mut();
-    for map in maps.filter(|map| map.metadata.name.as_deref() == Some("aws-auth")) {
-        let roles = "- rolearn: arn:aws:iam::123456789012:role/KarpenterNodeRole-demo\n";
-        change(map, json!({"data": {"mapRoles": roles}}));
-    }
+    map_roles(&mut facts, "- rolearn: arn:aws:iam::123456789012:role/KarpenterNodeRole-demo\n");
     assert_eq!(diagnose(&facts, &only).findings, []);
     facts.account.eks = Answer::Seen(object(json!({"version": "1.33", "authentication_mode": "API"})));
     assert_eq!(diagnose(&facts, &only).findings.len(), 1, "the map does not count any more");

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::Case;
+use super::account_cases::map_roles;
 use super::world::{app_pod, change, controller, definition, first, push, set};
 use crate::facts::{Answer, Facts};
 
@@ -144,6 +145,17 @@ pub(super) const CASES: &[Case] = &[
         for entry in entries.iter_mut() {
             "EC2_LINUX".clone_into(&mut entry.kind);
         }
+    }),
+    ("D-21", |facts| {
+        // As eksctl writes it: the groups of an entry stand before its role.
+        facts.account.access_entries.as_mut().unwrap().retain(|entry| entry.kind == "EC2_LINUX");
+        let of = |role: &str, group: &str| {
+            format!(
+                "- groups:\n  - {group}\n  rolearn: arn:aws:iam::123456789012:role/{role}\n  username: n\n"
+            )
+        };
+        let roles = of("WindowsNodes", "system:nodes") + &of("Others", "eks:kube-proxy-windows");
+        map_roles(facts, &roles);
     }),
     ("D-26", |facts| {
         push(&mut facts.cluster.budgets, budget("web", 0, 3, 3));

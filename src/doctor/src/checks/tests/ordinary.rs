@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::account_cases::{by_pod_identity, by_web_identity};
+use super::account_cases::{by_pod_identity, by_web_identity, map_roles};
 use super::cluster_cases::daemon_set;
 use super::world::{answers, change, controller, definitions, documents, first, object, push, recorded, set};
 use super::{Case, healthy};
@@ -173,6 +173,74 @@ const SETUPS: &[Case] = &[
             .retain(|set| set.metadata.name.as_deref() != Some("eks-pod-identity-agent"));
         by_web_identity(facts, "karpenter");
     }),
+    ("EKS Auto Mode beside a controller that is taken away for a while", |facts| {
+        facts.cluster.deployments = Answer::Seen(Vec::new());
+        auto_mode(facts);
+        let ending = json!({"metadata": {
+            "deletionTimestamp": "2026-01-01T11:00:00Z", "finalizers": ["karpenter.sh/termination"],
+        }});
+        change(facts.cluster.nodes.as_mut().unwrap().last_mut().unwrap(), ending.clone());
+        change(facts.cluster.node_claims.as_mut().unwrap().last_mut().unwrap(), ending);
+    }),
+    ("the controller and CoreDNS on nodes of EKS Auto Mode, of which one is not ready", |facts| {
+        auto_mode(facts);
+        for pod in facts.cluster.pods.as_mut().unwrap() {
+            let labels = pod.metadata.labels.as_ref();
+            if labels.is_some_and(|labels| {
+                labels.contains_key("app.kubernetes.io/name")
+                    || labels.get("k8s-app").is_some_and(|app| app == "kube-dns")
+            }) {
+                change(pod, json!({"spec": {"nodeName": "auto-1"}}));
+            }
+        }
+        let not_ready = json!({"status": {"conditions": [
+            {"type": "Ready", "status": "False", "message": "cni plugin not initialized"},
+        ]}});
+        let node = facts.cluster.nodes.as_mut().unwrap().last_mut().unwrap();
+        change(node, not_ready);
+        node.metadata.labels.as_mut().unwrap().remove("karpenter.sh/initialized");
+    }),
+    ("a pool of EKS Auto Mode whose class bears the name of one of ours", |facts| {
+        let large = json!({
+            "key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m5.24xlarge"],
+        });
+        require(facts, large);
+        relabel(facts, "m5.24xlarge");
+        facts.account.pods_by_type.as_mut().unwrap().insert("m5.24xlarge".to_owned(), 737);
+        crowd(facts, 110);
+        auto_mode(facts);
+    }),
+    ("a pool of EKS Auto Mode where security groups for pods are on", |facts| {
+        daemon_set(facts, "aws-node", json!([{"name": "ENABLE_POD_ENI", "value": "true"}]));
+        let label = json!({"vpc.amazonaws.com/has-trunk-attached": "false"});
+        change(
+            first(&mut facts.cluster.node_pools),
+            json!({"spec": {"template": {"metadata": {"labels": label}}}}),
+        );
+        auto_mode(facts);
+    }),
+    ("instances with accelerators, which have a quota of their own", |facts| {
+        for instance_type in ["p5.48xlarge", "g5.48xlarge", "trn1.32xlarge", "inf2.48xlarge", "dl1.24xlarge"]
+        {
+            relabel(facts, instance_type);
+            let node = facts.cluster.nodes.as_mut().unwrap().last_mut().unwrap();
+            change(node, json!({"status": {"capacity": {"cpu": "1150"}}}));
+            assert!(!ids(facts).contains(&"P-22"), "{instance_type}");
+        }
+    }),
+    ("Windows nodes by aws-auth alone", |facts| {
+        facts.account.eks =
+            Answer::Seen(object(json!({"version": "1.33", "authentication_mode": "CONFIG_MAP"})));
+        facts.account.access_entries = Answer::Unseen("the mode of the cluster is CONFIG_MAP".to_owned());
+        let of = |role: &str, group: &str| {
+            format!(
+                "- groups:\n  - system:nodes\n  - {group}\n  rolearn: arn:aws:iam::123456789012:role/{role}\n"
+            )
+        };
+        let roles = of("KarpenterNodeRole-demo", "system:bootstrappers")
+            + &of("WindowsNodes", "eks:kube-proxy-windows");
+        map_roles(facts, &roles);
+    }),
     ("definitions by kubectl", |facts| {
         for crd in facts.cluster.definitions.as_mut().unwrap() {
             crd.metadata.annotations = None;
@@ -210,6 +278,36 @@ fn from_elsewhere(facts: &mut Facts, sources: Value) {
     let container = &mut pod.containers[0];
     container.env.as_mut().unwrap().retain(|variable| variable.name != "INTERRUPTION_QUEUE");
     container.env_from = Some(object(sources));
+}
+
+/// A pool of EKS Auto Mode with a node and its claim. The controller of that mode is outside of the cluster.
+fn auto_mode(facts: &mut Facts) {
+    let class = json!({"group": "eks.amazonaws.com", "kind": "NodeClass", "name": "default"});
+    push(
+        &mut facts.cluster.node_pools,
+        json!({
+            "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "general-purpose"},
+            "spec": {"template": {"spec": {"requirements": [], "nodeClassRef": class}}},
+        }),
+    );
+    push(
+        &mut facts.cluster.node_claims,
+        json!({
+            "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "metadata": {"name": "general-purpose-abc"},
+            "spec": {"requirements": [], "nodeClassRef": class},
+            "status": {"nodeName": "auto-1", "conditions": []},
+        }),
+    );
+    push(
+        &mut facts.cluster.nodes,
+        json!({
+            "metadata": {"name": "auto-1", "creationTimestamp": "2026-01-01T11:00:00Z", "labels": {
+                "karpenter.sh/nodepool": "general-purpose", "karpenter.sh/initialized": "true",
+                "eks.amazonaws.com/compute-type": "auto", "node.kubernetes.io/instance-type": "c6g.large",
+            }},
+            "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+        }),
+    );
 }
 
 fn crowd(facts: &mut Facts, most: i32) {
