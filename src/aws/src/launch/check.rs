@@ -72,17 +72,19 @@ impl Launcher {
     ) -> Result<Verdict, Unclear> {
         let incomplete = |what: &str| Unclear::Incomplete(what.to_owned());
         let status = class.status.as_ref().ok_or_else(|| incomplete("the node class has no status"))?;
-        let rendered = self.check_user_data(class)?;
-        if rendered != Verdict::Passed {
-            return Ok(rendered);
-        }
         let view = ClassView::new(class).placed(self.placement_groups.last_known(class));
-        let (chosen, ami) = self
-            .choose(&view, status, types, pools)
+        let chosen = self.choose(&view, status, types, pools);
+        let pods = chosen.as_ref().map_or(0, |(chosen, _)| pods_of(chosen));
+        // What can never be launched is said first, also while there is no type to try it with.
+        let user_data = match self.trial_user_data(&view, pods) {
+            Ok(user_data) => user_data,
+            Err(error) => return unrendered(error),
+        };
+        let (chosen, ami) = chosen
             .ok_or_else(|| incomplete("no instance type fits both the node class and one of its images"))?;
         let tags = tags::of_launch(&class.spec, view.name(), &self.settings.cluster_name, "")
             .map_err(|error| Unclear::Incomplete(error.to_string()))?;
-        let spec = self.trial_template(&view, status, &chosen, ami, pools, &tags)?;
+        let spec = self.trial_template(&view, status, ami, pools, &tags, user_data)?;
         let template = match self.templates.ensure(&spec).await {
             Ok(template) => template,
             Err(error) => {
@@ -106,13 +108,7 @@ impl Launcher {
     /// # Errors
     /// [`Unclear`] while something that no edit of the `NodeClass` changes is not known.
     pub fn check_user_data(&self, class: &EC2NodeClass) -> Result<Verdict, Unclear> {
-        match self.trial_user_data(&ClassView::new(class), 0) {
-            Ok(_) => Ok(Verdict::Passed),
-            Err(bootstrap::Error::UserData(error)) => {
-                Ok(Verdict::Failed { reason: reason::aws::USER_DATA_INVALID, message: error.to_string() })
-            }
-            Err(error @ bootstrap::Error::NoServiceCidr) => Err(Unclear::Incomplete(error.to_string())),
-        }
+        self.trial_user_data(&ClassView::new(class), 0).map_or_else(unrendered, |_| Ok(Verdict::Passed))
     }
 
     fn trial_user_data(&self, view: &ClassView<'_>, pods: u32) -> Result<String, bootstrap::Error> {
@@ -216,10 +212,10 @@ impl Launcher {
         &self,
         view: &ClassView<'_>,
         status: &Ec2NodeClassStatus,
-        chosen: &InstanceType,
         ami: &Ami,
         pools: &[Arc<Pool>],
         tags: &BTreeMap<String, String>,
+        user_data: String,
     ) -> Result<LaunchTemplateSpec, Unclear> {
         let profile = status.instance_profile.as_deref();
         let profile =
@@ -229,9 +225,6 @@ impl Launcher {
             tenancy.is_some_and(|tenancy| tenancy.allows("dedicated"))
                 || filter::dedicated(&pool.template.requirements)
         });
-        let pods = u32::try_from(chosen.capacity.amount(resources::PODS).as_units_ceil()).unwrap_or_default();
-        let user_data = self.trial_user_data(view, pods);
-        let user_data = user_data.map_err(|error| Unclear::Incomplete(error.to_string()))?;
         self.observer.user_data(view.name(), user_data.len());
         if userdata::is_nearly_full(user_data.len()) {
             let (node_class, bytes, limit) = (view.name(), user_data.len(), userdata::LIMIT_BYTES);
@@ -261,6 +254,20 @@ impl Launcher {
             placed: placed.as_ref(),
             region: &self.clients.region,
         }))
+    }
+}
+
+fn pods_of(instance_type: &InstanceType) -> u32 {
+    u32::try_from(instance_type.capacity.amount(resources::PODS).as_units_ceil()).unwrap_or_default()
+}
+
+/// What user data that cannot be made says of the `NodeClass`.
+fn unrendered(error: bootstrap::Error) -> Result<Verdict, Unclear> {
+    match error {
+        bootstrap::Error::UserData(error) => {
+            Ok(Verdict::Failed { reason: reason::aws::USER_DATA_INVALID, message: error.to_string() })
+        }
+        error @ bootstrap::Error::NoServiceCidr => Err(Unclear::Incomplete(error.to_string())),
     }
 }
 
