@@ -19,6 +19,7 @@ mod repair;
 mod reserved;
 mod sharing;
 mod take_over;
+mod undecoded;
 mod workload;
 mod world;
 mod zonal_shift;

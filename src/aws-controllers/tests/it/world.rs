@@ -78,6 +78,14 @@ impl World {
         world
     }
 
+    /// The same with the definitions of our kinds changed.
+    pub(crate) async fn defined(change: impl Fn(&mut Value)) -> Self {
+        let ground = Ground::defined(Self::options(), START, change);
+        let world = Self::on_ground(ground, kubelet::Options::default(), |_| {});
+        world.create_role("node-role").await;
+        world
+    }
+
     /// The same for very many nodes, in an account of another kind: heartbeats are as rare as they may be, because they
     /// are most of what there is to simulate.
     pub(crate) async fn large(options: Options) -> Self {
@@ -256,9 +264,15 @@ pub(crate) struct Ground {
 impl Ground {
     /// It is `start` there; the custom kinds are served, and the account is as its options say.
     pub(crate) fn new(options: Options, start: &str) -> Self {
+        Self::defined(options, start, |_| {})
+    }
+
+    /// The same with the definitions of the custom kinds changed.
+    fn defined(options: Options, start: &str, change: impl Fn(&mut Value)) -> Self {
         let clock = Arc::new(VirtualClock::starting_at(start.parse().unwrap()));
         let server = ApiServer::new(clock.clone());
-        for crd in karpenter_api::crd::crd_values() {
+        for mut crd in karpenter_api::crd::crd_values() {
+            change(&mut crd);
             server.load(&crd).unwrap();
         }
         let account = Account::with_clock(options, Arc::clone(&clock) as _);

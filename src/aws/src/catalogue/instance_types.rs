@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use karpenter_api::EC2NodeClass;
 use karpenter_aws_api::id::ZoneId;
 use karpenter_cloud::SharedTypes;
-use karpenter_model::{InstanceTypeName, LabelRegistry, Price};
+use karpenter_model::{InstanceType, InstanceTypeName, LabelRegistry, Price};
 
 use crate::catalogue::discovered::DiscoveredMemory;
 use crate::catalogue::{Catalogue, instance_type, offerings};
@@ -274,4 +274,10 @@ impl std::fmt::Debug for InstanceTypes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("InstanceTypes").field("region", &self.region).finish_non_exhaustive()
     }
+}
+
+/// The type of this name in a list, which is in the order of names.
+pub(crate) fn named<'a>(types: &'a [Arc<InstanceType>], name: &str) -> Option<&'a InstanceType> {
+    let position = types.binary_search_by(|one| one.name.as_str().cmp(name)).ok()?;
+    types.get(position).map(Arc::as_ref)
 }

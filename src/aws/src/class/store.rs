@@ -1,7 +1,8 @@
 //! The EC2NodeClasses the provider launches from, as the controller last saw them.
 //!
 //! The `NodeClass` reconciler fills the store; the provider only reads. Before the first fill a lookup says
-//! [`Lookup::NotSynced`], which is never the same as "deleted"; so it does for a class that is there and cannot be decoded.
+//! [`Lookup::NotSynced`], and of a class that is there and cannot be decoded [`Lookup::Undecoded`]: neither is ever the same
+//! as "deleted".
 //!
 //! The watch and the answers to our own writes come in any order: of one object the higher resource version stays.
 
@@ -31,8 +32,10 @@ pub enum Lookup {
     Found(Arc<EC2NodeClass>),
     /// There is no such object.
     Absent,
-    /// Nothing is known yet, or what there is cannot be decoded.
+    /// Nothing is known yet.
     NotSynced,
+    /// It is there, and cannot be decoded.
+    Undecoded,
 }
 
 impl NodeClassStore {
@@ -106,7 +109,8 @@ impl NodeClassStore {
         let inner = self.inner.read().unwrap_or_else(PoisonError::into_inner);
         match inner.classes.get(name) {
             Some(class) => Lookup::Found(Arc::clone(class)),
-            None if inner.synced && !inner.undecoded.contains(name) => Lookup::Absent,
+            None if inner.undecoded.contains(name) => Lookup::Undecoded,
+            None if inner.synced => Lookup::Absent,
             None => Lookup::NotSynced,
         }
     }
@@ -178,7 +182,7 @@ mod tests {
         let store = NodeClassStore::default();
         store.replace([state("x", 5)]);
         store.undecoded("a");
-        assert!(matches!(store.get("a"), Lookup::NotSynced));
+        assert!(matches!(store.get("a"), Lookup::Undecoded));
         assert!(store.has_undecoded());
         store.put(state("x", 7));
         assert!(!store.has_undecoded() && known(&store).as_deref() == Some("7"));

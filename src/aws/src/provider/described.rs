@@ -9,7 +9,7 @@ use karpenter_cloud::Instance;
 use karpenter_cloud::overlay::{List, PoolOverlays};
 
 use super::AwsProvider;
-use super::named;
+use crate::catalogue::instance_types::named;
 use crate::class::store::Lookup;
 use crate::instances::view;
 
@@ -54,7 +54,7 @@ impl<'a> Joined<'a> {
         }
         let class = match self.provider.classes.get(name) {
             Lookup::Found(class) => Some(class),
-            Lookup::Absent | Lookup::NotSynced => None,
+            Lookup::Absent | Lookup::NotSynced | Lookup::Undecoded => None,
         };
         let types = class.as_ref().and_then(|class| self.provider.types.list(class).ok());
         let seen = |types| match self.overlays {

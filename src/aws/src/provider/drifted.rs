@@ -6,9 +6,10 @@ use karpenter_aws_api::id::InstanceId;
 use karpenter_cloud::{DriftReason, Error, Kind, Read, Result};
 use karpenter_model::Claim;
 
-use super::named;
+use super::classes::{NOT_READ, UNDECODED};
 use super::{AwsProvider, NODE_CLASS_KIND};
 use crate::calls::fault::cloud_error;
+use crate::catalogue::instance_types::named;
 use crate::class::store::Lookup;
 use crate::instances::drift;
 use crate::instances::provider_id::instance_of;
@@ -27,7 +28,8 @@ impl AwsProvider {
         let class = match self.classes.get(&claim.node_class.name) {
             Lookup::Found(class) => class,
             Lookup::Absent => return Ok(None),
-            Lookup::NotSynced => return Err(open(claim, "node classes have not been read yet")),
+            Lookup::NotSynced => return Err(open(claim, NOT_READ)),
+            Lookup::Undecoded => return Err(open(claim, UNDECODED)),
         };
         if class.metadata.deletion_timestamp.is_some() {
             return Ok(None);

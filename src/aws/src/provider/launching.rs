@@ -1,0 +1,68 @@
+//! The launch of one claim: at most one machine, whatever was asked before and whichever answer was lost.
+
+use karpenter_aws_api::ec2::{Instance as Ec2Instance, InstanceState};
+use karpenter_aws_api::id::InstanceId;
+use karpenter_cloud::{Instance, LaunchRequest, Result};
+
+use super::AwsProvider;
+use super::classes::ready;
+use super::described::Joined;
+use crate::calls::fault::cloud_error;
+use crate::catalogue::instance_type::capacity::EFA;
+use crate::instances::view;
+
+impl AwsProvider {
+    /// The machine of this claim: one that was launched for it before, or else a new one.
+    pub(super) async fn launch_for(&self, request: &LaunchRequest) -> Result<Instance> {
+        const OPERATION: &str = "launch instance for claim";
+        let claim = request.claim.as_str();
+        let class = self.class(OPERATION, &request.node_class)?;
+        ready(OPERATION, claim, &class)?;
+        if let Some(machine) = self.asked.answered(request) {
+            tracing::info!(claim, instance = %machine.provider_id, "launched a moment ago, not again");
+            return Ok(machine);
+        }
+        if let Some(instance) = self.launched_before(request).await? {
+            tracing::info!(claim, instance = %instance.id, "adopted instance launched before");
+            self.asked.heard(request);
+            return Ok(Joined::new(self, request.overlays.as_ref()).view(&instance));
+        }
+        self.placement_group(OPERATION, claim, &class).await?;
+        let types = request.seen(&self.list(OPERATION, &class)?, &self.registry);
+        let mut unsettled = None;
+        let asking = || {
+            unsettled = self.asked.unsettled(request);
+            self.asked.now(request);
+            unsettled.is_some()
+        };
+        let launched = self.launcher.launch(request, &class, &types, asking).await;
+        match &launched {
+            Err(error) if !error.token_spent => {
+                // How the earlier request went is still not known, and when that was made is what counts.
+                if let Some(earlier) = unsettled.filter(|_| error.code.is_some()) {
+                    self.asked.unheard_since(request, earlier);
+                }
+            }
+            _ => self.asked.heard(request),
+        }
+        let mut launched = launched?;
+        let id = InstanceId::from(launched.instance.as_str());
+        self.instances.launched(&id);
+        let wants_efa = !request.requests.amount(EFA).is_zero();
+        launched.efa = wants_efa || class.spec.network_interfaces.is_some();
+        let machine = view::of_launched(&launched, claim, &class, self.ca_bundle(), self.clock.now());
+        self.asked.launched(request, &machine);
+        Ok(machine)
+    }
+
+    /// The instance that was launched for this claim before, if it may be there.
+    async fn launched_before(&self, request: &LaunchRequest) -> Result<Option<Ec2Instance>> {
+        if !self.asked.before(request) {
+            return Ok(None);
+        }
+        let claim = request.claim.as_str();
+        let living = [InstanceState::Pending, InstanceState::Running];
+        let found = self.instances.of_claim(claim, &living).await;
+        found.map_err(|error| cloud_error("find instance of claim", claim, &error))
+    }
+}
