@@ -2,7 +2,7 @@
 //! rules, spot service-linked role, discovery tags and the access entry of the nodes.
 //!
 //! One pass, like the controller: [`desired`](desired::desired) computes every prerequisite as a pure value
-//! from [`Settings`], [`observe`](observe::observe) reads what the account has, [`plan`](plan::plan) compares
+//! from [`Settings`], [`look`](observe::look) reads what the account has, [`plan`](plan::plan) compares
 //! the two and yields a [`Plan`](plan::Plan) of single steps, [`apply`](apply::apply) carries them out.
 //! The same value becomes a `CloudFormation` stack with [`stack`]. `bootstrap plan`, the CloudFormation template and the Terraform policy documents all come from the same
 //! value, so they cannot drift apart (spec aws-operations 1.15.1).

@@ -141,29 +141,37 @@ impl Rule {
     }
 }
 
-/// Settings that also say which addresses the cluster's pods have: what they said before, or else what EKS says. For
-/// everything that is compared with the cluster, before [`desired`] is computed.
-pub async fn with_ip_family(clients: &Clients, settings: &Settings) -> Result<Settings, Error> {
-    if settings.ip_family.is_some() {
-        return Ok(settings.clone());
-    }
-    let cluster = clients.eks.describe_cluster(&settings.cluster).await;
-    let cluster = cluster.map_err(Error::observing(format!("cluster `{}`", settings.cluster)))?;
-    let family = if cluster.ip_family.as_deref() == Some("ipv6") { IpFamily::V6 } else { IpFamily::V4 };
-    Ok(Settings { ip_family: Some(family), ..settings.clone() })
+/// What should be, and what is, of a cluster that exists.
+pub struct Look {
+    /// The settings it was made with, which also say what addresses the cluster's pods have: what they said before, or
+    /// else what EKS says.
+    pub settings: Settings,
+    /// What should be, by those settings.
+    pub desired: Desired,
+    /// What the account has of it.
+    pub observed: Observed,
 }
 
-/// Reads everything that `desired` speaks of.
-pub async fn observe(clients: &Clients, settings: &Settings, desired: &Desired) -> Result<Observed, Error> {
-    let reader = Reader { clients, settings, desired };
-    let cluster = clients
-        .eks
-        .describe_cluster(&settings.cluster)
-        .await
-        .map_err(Error::observing(format!("cluster `{}`", settings.cluster)))?;
-    let subnets = subnets::of_nodes(clients, settings, &cluster).await?;
+/// The cluster as EKS describes it. One description serves all of a [`look`].
+pub async fn describe(clients: &Clients, cluster: &str) -> Result<eks::Cluster, Error> {
+    let described = clients.eks.describe_cluster(cluster).await;
+    described.map_err(Error::observing(format!("cluster `{cluster}`")))
+}
+
+/// Reads everything that the cluster's prerequisites consist of.
+pub async fn look(clients: &Clients, settings: &Settings, cluster: eks::Cluster) -> Result<Look, Error> {
+    let settings = with_ip_family(settings, &cluster);
+    let desired = desired(&settings);
+    let reader = Reader { clients, settings: &settings, desired: &desired };
+    let subnets = subnets::of_nodes(clients, &settings, &cluster).await?;
     let security_groups = reader.security_groups(&cluster).await?;
-    reader.all(Some(cluster), subnets, security_groups).await
+    let observed = reader.all(Some(cluster), subnets, security_groups).await?;
+    Ok(Look { settings, desired, observed })
+}
+
+fn with_ip_family(settings: &Settings, cluster: &eks::Cluster) -> Settings {
+    let of_cluster = if cluster.ip_family.as_deref() == Some("ipv6") { IpFamily::V6 } else { IpFamily::V4 };
+    Settings { ip_family: settings.ip_family.or(Some(of_cluster)), ..settings.clone() }
 }
 
 /// Reads what may be left of ours, with what it was compared with: whatever can be found without knowing all flags that

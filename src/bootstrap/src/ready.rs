@@ -3,8 +3,7 @@
 use karpenter_aws_api::Clients;
 
 use crate::apply::apply;
-use crate::desired::desired;
-use crate::observe::{observe, with_ip_family};
+use crate::observe::{self, look};
 use crate::plan::{Plan, plan};
 use crate::{Error, Settings};
 
@@ -14,9 +13,8 @@ pub async fn make_ready(clients: &Clients, cluster: &str) -> Result<Plan, Error>
     let identity =
         clients.sts.get_caller_identity().await.map_err(Error::observing("the identity of the caller"))?;
     let settings = Settings::new(cluster, &clients.region, &identity.account, clients.partition);
-    let settings = with_ip_family(clients, &settings).await?;
-    let wanted = desired(&settings);
-    let plan = plan(&settings, &wanted, &observe(clients, &settings, &wanted).await?);
+    let look = look(clients, &settings, observe::describe(clients, cluster).await?).await?;
+    let plan = plan(&look.settings, &look.desired, &look.observed);
     apply(clients, cluster, &plan, &mut |_| {}).await?;
     Ok(plan)
 }

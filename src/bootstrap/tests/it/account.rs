@@ -10,9 +10,9 @@ use karpenter_aws_sim::{Account, Options};
 use karpenter_bootstrap::apply::apply;
 use karpenter_bootstrap::aws_auth::AwsAuth;
 use karpenter_bootstrap::check::{Report, check};
-use karpenter_bootstrap::desired::{DISCOVERY_TAG, desired};
+use karpenter_bootstrap::desired::DISCOVERY_TAG;
 use karpenter_bootstrap::destroy::{self, InUse};
-use karpenter_bootstrap::observe::{observe, observe_remains, observe_senders, with_ip_family};
+use karpenter_bootstrap::observe::{self, Look, observe_remains, observe_senders};
 use karpenter_bootstrap::plan::{self, Plan};
 use karpenter_bootstrap::{Error, Settings, leftovers};
 use karpenter_model::{Clock, ManualClock};
@@ -60,21 +60,20 @@ impl Fixture {
         fixture
     }
 
-    /// As `plan`, `apply` and `check` do before anything else.
-    pub(crate) async fn ask_for_the_ip_family(&mut self) {
-        self.settings = with_ip_family(&self.clients, &self.settings).await.unwrap();
+    /// As `plan`, `apply` and `check` look before anything else.
+    pub(crate) async fn look(&self) -> Result<Look, Error> {
+        let cluster = observe::describe(&self.clients, &self.settings.cluster).await?;
+        observe::look(&self.clients, &self.settings, cluster).await
     }
 
     pub(crate) async fn plan(&self) -> Plan {
-        let desired = desired(&self.settings);
-        let observed = observe(&self.clients, &self.settings, &desired).await.unwrap();
-        plan::plan(&self.settings, &desired, &observed)
+        let look = self.look().await.unwrap();
+        plan::plan(&look.settings, &look.desired, &look.observed)
     }
 
     pub(crate) async fn apply(&self) -> Result<(), Error> {
-        let desired = desired(&self.settings);
-        let observed = observe(&self.clients, &self.settings, &desired).await?;
-        let plan = plan::plan(&self.settings, &desired, &observed);
+        let look = self.look().await?;
+        let plan = plan::plan(&look.settings, &look.desired, &look.observed);
         apply(&self.clients, &self.settings.cluster, &plan, &mut |_| {}).await
     }
 
@@ -91,10 +90,9 @@ impl Fixture {
 
     /// `check` of a user who can read the `ConfigMap` `aws-auth`.
     pub(crate) async fn check_with(&self, aws_auth: &AwsAuth) -> Report {
-        let desired = desired(&self.settings);
-        let observed = observe(&self.clients, &self.settings, &desired).await.unwrap();
-        let senders = observe_senders(&self.clients, &self.settings, &desired).await.unwrap();
-        check(&self.settings, &desired, &observed, &senders, aws_auth)
+        let Look { settings, desired, observed } = self.look().await.unwrap();
+        let senders = observe_senders(&self.clients, &settings, &desired).await.unwrap();
+        check(&settings, &desired, &observed, &senders, aws_auth)
     }
 
     pub(crate) async fn destroy(&self) -> Result<Plan, Error> {

@@ -140,14 +140,12 @@ async fn what_others_made_is_called_theirs_and_check_is_named() {
     assert!(text.contains("it is of eksctl") && !text.contains("bootstrap made"), "{text}");
     let notes = plan.notes.join("\n");
     assert!(notes.contains("`karpenter bootstrap check`") && notes.contains("--adopt"), "{notes}");
-    let desired = desired(&fixture.settings);
-    let observed =
-        karpenter_bootstrap::observe::observe(&fixture.clients, &fixture.settings, &desired).await.unwrap();
+    let seen = fixture.look().await.unwrap();
     let target = Target {
         clients: &fixture.clients,
         settings: &fixture.settings,
-        desired: &desired,
-        observed: &observed,
+        desired: &seen.desired,
+        observed: &seen.observed,
         name: "Karpenter-rs-demo",
     };
     let text = look::plan(target).await.unwrap().rest.conflicts.join("\n");

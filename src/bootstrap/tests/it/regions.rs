@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 use karpenter_aws_api::Tags;
 use karpenter_aws_api::id::Arn;
 use karpenter_bootstrap::Error;
-use karpenter_bootstrap::desired::{REGION_TAG as REGION, desired};
+use karpenter_bootstrap::desired::REGION_TAG as REGION;
 use karpenter_bootstrap::destroy::InUse;
-use karpenter_bootstrap::observe::observe;
 use karpenter_bootstrap::settings::Foreign;
 
 use crate::account::{Fixture, lines};
@@ -35,7 +34,7 @@ async fn made_for_region(fixture: &Fixture, region: &str) {
 
 /// The region tag of everything bootstrap made, by what it is.
 async fn regions(fixture: &Fixture) -> BTreeMap<String, Option<String>> {
-    let observed = observe(&fixture.clients, &fixture.settings, &desired(&fixture.settings)).await.unwrap();
+    let observed = fixture.look().await.unwrap().observed;
     let mut tags: BTreeMap<String, Tags> = BTreeMap::new();
     tags.extend(observed.roles.into_iter().map(|(name, role)| (name, role.role.tags)));
     tags.extend(observed.policies.into_values().map(|policy| (policy.name, policy.tags)));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use karpenter_aws_api::id::Arn;
 use karpenter_bootstrap::settings::{ExtraNodeRole, Platform};
-use karpenter_bootstrap::show;
+use karpenter_bootstrap::{make_ready, show};
 
 use crate::account::{Fixture, lines};
 
@@ -18,6 +18,14 @@ async fn the_second_apply_has_nothing_to_do_and_writes_nothing() {
     fixture.apply().await.unwrap();
     let writes: Vec<_> = fixture.account.calls().counts().into_keys().filter(|call| !is_read(call)).collect();
     assert_eq!(writes, Vec::<&str>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_description_of_the_cluster_serves_a_whole_run() {
+    let fixture = Fixture::fresh().await;
+    fixture.account.forget_calls();
+    make_ready(&fixture.clients, "demo").await.unwrap();
+    assert_eq!(fixture.account.calls().count("DescribeCluster"), 1);
 }
 
 fn is_read(call: &str) -> bool {

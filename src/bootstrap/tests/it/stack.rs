@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 
 use karpenter_aws_api::cloudformation::{Stack, TEMPLATE_BODY_MAX};
 use karpenter_aws_sim::Fault;
-use karpenter_bootstrap::desired::{Desired, desired};
+use karpenter_bootstrap::desired::Desired;
 use karpenter_bootstrap::destroy::InUse;
-use karpenter_bootstrap::observe::{Observed, observe, observe_remains};
+use karpenter_bootstrap::observe::{Observed, observe_remains};
 use karpenter_bootstrap::permissions::{Action, required_for_stack};
 use karpenter_bootstrap::settings::Removable;
 use karpenter_bootstrap::stack::Target;
@@ -26,19 +26,17 @@ impl Fixture {
     }
 
     async fn plan_stack(&self) -> Result<Plan, Error> {
-        let desired = desired(&self.settings);
-        let observed = observe(&self.clients, &self.settings, &desired).await?;
-        look::plan(self.target(&desired, &observed)).await
+        let seen = self.look().await?;
+        look::plan(self.target(&seen.desired, &seen.observed)).await
     }
 
     /// Applies; the progress, a line for each step.
     async fn apply_stack(&self) -> (Result<bool, Error>, Vec<String>) {
-        let desired = desired(&self.settings);
         let mut told = Vec::new();
-        let outcome = match observe(&self.clients, &self.settings, &desired).await {
-            Ok(observed) => {
+        let outcome = match self.look().await {
+            Ok(seen) => {
                 let mut tell = |progress: Progress<'_>| told.push(line(progress));
-                run::apply(self.target(&desired, &observed), &mut tell).await
+                run::apply(self.target(&seen.desired, &seen.observed), &mut tell).await
             }
             Err(error) => Err(error),
         };

@@ -5,8 +5,6 @@ use std::collections::BTreeMap;
 use karpenter_aws_api::Tags;
 use karpenter_aws_api::ec2::SubnetQuery;
 use karpenter_aws_api::id::Arn;
-use karpenter_bootstrap::desired::desired;
-use karpenter_bootstrap::observe::observe;
 
 use crate::account::{Fixture, lines};
 
@@ -16,8 +14,7 @@ const CLUSTER: &str = "eks:eks-cluster-name";
 
 /// Tags of everything bootstrap made, by what it is.
 async fn all(fixture: &Fixture) -> BTreeMap<String, Tags> {
-    let wanted = desired(&fixture.settings);
-    let observed = observe(&fixture.clients, &fixture.settings, &wanted).await.unwrap();
+    let observed = fixture.look().await.unwrap().observed;
     let mut found = BTreeMap::new();
     found.extend(observed.roles.into_iter().map(|(name, role)| (format!("role {name}"), role.role.tags)));
     found.extend(observed.policies.into_iter().map(|(arn, policy)| (format!("policy {arn}"), policy.tags)));

@@ -173,13 +173,12 @@ const IPV6: &str = "AmazonEKS_CNI_IPv6_Policy";
 
 /// A cluster whose pods have IPv6 addresses, as EKS describes it.
 async fn of_ipv6() -> Fixture {
-    let mut fixture = Fixture::fresh().await;
+    let fixture = Fixture::fresh().await;
     let mut cluster = fixture.clients.eks.describe_cluster("demo").await.unwrap();
     cluster.ip_family = Some("ipv6".to_owned());
     cluster.service_ipv6_cidr = Some("fd00:1234::/108".to_owned());
     cluster.service_ipv4_cidr = None;
     fixture.account.put_cluster(cluster);
-    fixture.ask_for_the_ip_family().await;
     fixture
 }
 
@@ -215,11 +214,9 @@ async fn nodes_of_an_ipv6_cluster_get_the_accounts_own_policy() {
 async fn check_of_an_ipv6_cluster_misses_the_policy_and_what_the_operator_says_wins() {
     let mut fixture = of_ipv6().await;
     fixture.settings.ip_family = Some(IpFamily::V4);
-    fixture.ask_for_the_ip_family().await;
     fixture.apply().await.unwrap();
     assert_eq!(node_role(&fixture).await.state, State::Ready);
     fixture.settings.ip_family = None;
-    fixture.ask_for_the_ip_family().await;
     let found = node_role(&fixture).await;
     assert!(found.state == State::Warning && found.evidence.contains(IPV6), "{found:?}");
 }

@@ -1,38 +1,61 @@
 //! The account that the credentials open, and settings that fit it.
 
 use anyhow::{Context, Result, ensure};
-use karpenter_aws_api::Clients;
+use karpenter_aws_api::{Clients, eks};
 use karpenter_aws_sdk as sdk;
 use karpenter_bootstrap::Settings;
-use karpenter_bootstrap::desired::{Desired, desired};
-use karpenter_bootstrap::observe::{Observed, observe, observe_remains, with_ip_family};
+use karpenter_bootstrap::desired::Desired;
+use karpenter_bootstrap::observe::{self, Look, Observed, observe_remains};
 
-use crate::flags::bootstrap::BootstrapFlags;
+use crate::flags::bootstrap::{BootstrapFlags, IdentityKind};
 
 /// An account that was reached, with the settings that fit it.
 pub(super) struct Account {
     pub(super) clients: Clients,
     pub(super) settings: Settings,
+    /// The cluster, if settings needed something of it.
+    cluster: Option<eks::Cluster>,
 }
 
 impl Account {
     /// Finds out which account this is and asks EKS for what settings need of the cluster.
     pub(super) async fn open(flags: &BootstrapFlags) -> Result<Self> {
         flags.cluster()?;
-        let clients = connect(flags).await?;
+        Self::of(connect(flags).await?, flags).await
+    }
+
+    /// The same for what takes things away, which asks the cluster for nothing: it may be gone.
+    pub(super) async fn open_for_removal(flags: &BootstrapFlags) -> Result<Self> {
+        Self::open(&without_issuer(flags)).await
+    }
+
+    /// The same with clients of the account.
+    async fn of(clients: Clients, flags: &BootstrapFlags) -> Result<Self> {
         let identity =
             clients.sts.get_caller_identity().await.context("cannot tell which AWS account this is")?;
         let meant = flags.account.as_ref().is_none_or(|meant| *meant == identity.account);
         ensure!(meant, "the credentials are of account {}, not of the one --account names", identity.account);
-        let settings = with_issuer(flags, &clients, &identity.account).await?;
-        Ok(Self { clients, settings })
+        let mut cluster = None;
+        if flags.lacks_issuer() {
+            let described = observe::describe(&clients, flags.cluster()?).await;
+            cluster = Some(
+                described.context("cannot ask the cluster for its issuer: name that with --oidc-issuer")?,
+            );
+        }
+        let issuer = cluster.as_ref().and_then(|cluster| cluster.oidc_issuer.as_deref());
+        let settings = flags.settings(&identity.account, &clients.region, issuer)?;
+        Ok(Self { clients, settings, cluster })
     }
 
-    /// What should be, and what is. What should be depends on the cluster's addresses, so EKS is asked for them first.
+    /// What should be, and what is. Settings then say what the cluster adds to them.
     pub(super) async fn look(&mut self) -> Result<(Desired, Observed)> {
-        self.settings = with_ip_family(&self.clients, &self.settings).await?;
-        let desired = desired(&self.settings);
-        let observed = observe(&self.clients, &self.settings, &desired).await?;
+        let cluster = match self.cluster.take() {
+            Some(cluster) => cluster,
+            None => observe::describe(&self.clients, &self.settings.cluster).await?,
+        };
+        let Look { settings, desired, observed } =
+            observe::look(&self.clients, &self.settings, cluster).await?;
+        self.settings = settings;
         Ok((desired, observed))
     }
 
@@ -57,6 +80,12 @@ pub(super) async fn settings(flags: &BootstrapFlags) -> Result<Settings> {
     Ok(Account::open(flags).await?.settings)
 }
 
+/// Flags that say everything: who trusts the controller's role does not matter to what is called how.
+fn without_issuer(flags: &BootstrapFlags) -> BootstrapFlags {
+    let identity = if flags.lacks_issuer() { IdentityKind::PodIdentity } else { flags.identity };
+    BootstrapFlags { identity, ..flags.clone() }
+}
+
 async fn connect(flags: &BootstrapFlags) -> Result<Clients> {
     let config = sdk::Config {
         region: flags.region.clone(),
@@ -66,12 +95,44 @@ async fn connect(flags: &BootstrapFlags) -> Result<Clients> {
     sdk::connect(config).await.context("cannot set up the AWS clients")
 }
 
-async fn with_issuer(flags: &BootstrapFlags, clients: &Clients, account: &str) -> Result<Settings> {
-    let issuer = if flags.lacks_issuer() {
-        let cluster = clients.eks.describe_cluster(flags.cluster()?).await;
-        cluster.context("cannot ask the cluster for its issuer: name that with --oidc-issuer")?.oidc_issuer
-    } else {
-        None
-    };
-    flags.settings(account, &clients.region, issuer.as_deref())
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use karpenter_aws_sim::{Account as Simulated, Options};
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        flags: BootstrapFlags,
+    }
+
+    #[tokio::test]
+    async fn what_is_left_of_a_cluster_that_is_gone_is_looked_for_without_its_issuer() {
+        let simulated = Simulated::new(Options::default());
+        let words = ["bootstrap", "--cluster-name", "gone", "--identity", "irsa"];
+        let flags = Cli::parse_from(words).flags;
+        assert!(
+            Account::of(simulated.clients(), &flags).await.is_err(),
+            "settings that are complete need it"
+        );
+        let account = Account::of(simulated.clients(), &without_issuer(&flags)).await.unwrap();
+        let (desired, observed) = account.look_for_remains().await.unwrap();
+        assert!(observed.cluster.is_none());
+        assert!(desired.roles.iter().any(|role| role.name == "gone-karpenter"));
+    }
+
+    #[tokio::test]
+    async fn the_cluster_is_described_once_whatever_is_asked_of_it() {
+        for identity in ["pod-identity", "irsa"] {
+            let simulated = Simulated::new(Options::default());
+            let words = ["bootstrap", "--cluster-name", "demo", "--identity", identity];
+            let flags = Cli::parse_from(words).flags;
+            let mut account = Account::of(simulated.clients(), &flags).await.unwrap();
+            account.look().await.unwrap();
+            assert_eq!(simulated.calls().count("DescribeCluster"), 1, "{identity}");
+            assert!(account.settings.ip_family.is_some(), "{identity}");
+        }
+    }
 }

@@ -3,22 +3,35 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
+use clap::Args;
 use karpenter_bootstrap::check::check;
 use karpenter_bootstrap::observe::observe_senders;
 
 use super::account::Account;
+use super::given::Given;
 use super::{DIFFERENCES, Output, aws_auth, outputs, print};
-use crate::flags::bootstrap::BootstrapFlags;
 
-/// Looks, and reports. Names that Terraform put out win over flags left at their default.
-pub(super) async fn run(
-    mut flags: BootstrapFlags,
-    terraform_outputs: Option<&str>,
+/// Arguments of `karpenter bootstrap check`.
+#[derive(Args)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    given: Given,
+    /// Take names from the output of `terraform output -json` in this file, where no flag gives them; `-` is standard
+    /// input
+    #[arg(long, value_name = "FILE")]
+    terraform_outputs: Option<String>,
+    /// How to print the report
+    #[arg(long, default_value = "text")]
     output: Output,
-) -> Result<ExitCode> {
-    if let Some(file) = terraform_outputs {
-        outputs::read(file)?.fill(&mut flags)?;
-    }
+}
+
+/// Looks, and reports.
+pub(super) async fn run(arguments: Arguments) -> Result<ExitCode> {
+    let Arguments { given, terraform_outputs, output } = arguments;
+    let flags = match terraform_outputs {
+        Some(file) => outputs::read(&file)?.fill(&given)?,
+        None => given.flags,
+    };
     let mut account = Account::open(&flags).await?;
     let (desired, observed) = account.look().await?;
     let senders = observe_senders(&account.clients, &account.settings, &desired).await?;

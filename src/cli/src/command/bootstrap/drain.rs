@@ -1,4 +1,6 @@
 //! `destroy --drain`: has the controller take away its machines and instance profiles, while it still can.
+//!
+//! EKS Auto Mode has NodePools and NodeClaims of the same kinds, with node classes of its own. They are none of ours.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -23,9 +25,37 @@ pub(super) async fn drain(client: &Client, tell: &mut (dyn FnMut(&str) + Send)) 
     until_none::<EC2NodeClass>(client, "EC2NodeClass", tell).await
 }
 
+/// A kind whose objects the controller works on, perhaps beside another one.
+trait OfController: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync {
+    /// Whether this object is one of them.
+    fn is_of_controller(&self) -> bool;
+}
+
+impl OfController for NodePool {
+    fn is_of_controller(&self) -> bool {
+        is_our_class(&self.spec.template.spec.node_class_ref.group)
+    }
+}
+
+impl OfController for NodeClaim {
+    fn is_of_controller(&self) -> bool {
+        is_our_class(&self.spec.node_class_ref.group)
+    }
+}
+
+impl OfController for EC2NodeClass {
+    fn is_of_controller(&self) -> bool {
+        true
+    }
+}
+
+fn is_our_class(group: &str) -> bool {
+    group == EC2NodeClass::group(&())
+}
+
 async fn delete_all<K>(client: &Client, kind: &str, tell: &mut (dyn FnMut(&str) + Send)) -> Result<()>
 where
-    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync,
+    K: OfController,
 {
     let objects = Api::<K>::all(client.clone());
     for name in names(&objects, kind).await? {
@@ -40,7 +70,7 @@ where
 
 async fn until_none<K>(client: &Client, kind: &str, tell: &mut (dyn FnMut(&str) + Send)) -> Result<()>
 where
-    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync,
+    K: OfController,
 {
     let objects = Api::<K>::all(client.clone());
     let mut known = usize::MAX;
@@ -64,13 +94,16 @@ where
     )
 }
 
-/// Names of all objects; a cluster without the definition has none.
+/// Names of all objects that the controller works on; a cluster without the definition has none.
 async fn names<K>(objects: &Api<K>, kind: &str) -> Result<Vec<String>>
 where
-    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync,
+    K: OfController,
 {
     match objects.list(&ListParams::default()).await {
-        Ok(found) => Ok(found.items.iter().map(ResourceExt::name_any).collect()),
+        Ok(found) => {
+            let ours = found.items.iter().filter(|object| object.is_of_controller());
+            Ok(ours.map(ResourceExt::name_any).collect())
+        }
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(Vec::new()),
         Err(error) => Err(error).with_context(|| format!("cannot list {kind}s")),
     }
@@ -170,6 +203,23 @@ mod tests {
                 "waiting for 1 EC2NodeClass(s)",
             ]
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn pools_and_claims_of_eks_auto_mode_are_left_alone() {
+        let of_auto_mode = |mut object: Value, path: &str| {
+            object["metadata"]["name"] = json!("general-purpose");
+            let class = json!({"group": "eks.amazonaws.com", "kind": "NodeClass", "name": "default"});
+            *object.pointer_mut(path).unwrap() = class;
+            object
+        };
+        let server = server(&[
+            of_auto_mode(pool(), "/spec/template/spec/nodeClassRef"),
+            of_auto_mode(claim(), "/spec/nodeClassRef"),
+        ]);
+        drain(&server.client(), &mut |line| panic!("{line}")).await.unwrap();
+        let pool = Api::<NodePool>::all(server.client()).get("general-purpose").await.unwrap();
+        assert!(pool.metadata.deletion_timestamp.is_none());
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,20 +1,31 @@
 //! What `terraform output -json` says about a module that was applied.
+//!
+//! A flag that is given wins over the output of its name. Only outputs of another cluster or region than the given one are
+//! refused: none of their names would be of that cluster.
 
 use std::collections::BTreeMap;
 use std::io::Read;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail, ensure};
+use clap::ValueEnum;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use crate::flags::bootstrap::{BootstrapFlags, IdentityKind, TrustKind};
+use super::given::Given;
+use crate::flags::bootstrap::BootstrapFlags;
 
-/// Outputs by name.
-pub(super) struct Outputs(BTreeMap<String, Value>);
+/// Outputs of the root module by name.
+pub(super) struct Outputs(Map<String, Value>);
 
 #[derive(Deserialize)]
 struct Output {
     value: Value,
+}
+
+/// What one module said, for flags that were not given.
+struct Module<'a> {
+    outputs: &'a Map<String, Value>,
+    given: &'a Given,
 }
 
 /// Reads the outputs in `file`; `-` is standard input.
@@ -30,46 +41,131 @@ pub(super) fn read(file: &str) -> Result<Outputs> {
 
 fn parse(text: &str) -> Result<Outputs> {
     let outputs: BTreeMap<String, Output> = serde_json::from_str(text)?;
-    // A root module that passes the whole module on has one output with an object in it.
-    let nested = outputs.values().find_map(|output| output.value.get("cluster_name").map(|_| &output.value));
-    if let Some(Value::Object(fields)) = nested {
-        return Ok(Outputs(fields.clone().into_iter().collect()));
-    }
     Ok(Outputs(outputs.into_iter().map(|(name, output)| (name, output.value)).collect()))
 }
 
 impl Outputs {
-    /// Puts every name the module chose where a flag would have put it.
-    pub(super) fn fill(&self, flags: &mut BootstrapFlags) -> Result<()> {
-        let text = |name: &str| self.0.get(name).and_then(Value::as_str).map(str::to_owned);
-        let cluster = text("cluster_name").context("the outputs have no `cluster_name`")?;
-        flags.cluster_name = Some(cluster);
-        flags.region = text("region").or(flags.region.take());
-        flags.node_role_arn = text("node_role_arn").or(flags.node_role_arn.take());
-        flags.controller_role_name = text("controller_role_name").or(flags.controller_role_name.take());
-        flags.policy_suffix = text("policy_suffix").or(flags.policy_suffix.take());
-        flags.queue_name = text("queue_name").or(flags.queue_name.take());
-        flags.instance_profile_name = text("instance_profile_name").or(flags.instance_profile_name.take());
-        flags.windows_node_role_name = text("windows_node_role_name").or(flags.windows_node_role_name.take());
-        flags.windows = flags.windows || flags.windows_node_role_name.is_some();
-        flags.namespace = text("namespace").unwrap_or_else(|| flags.namespace.clone());
-        flags.service_account = text("service_account").unwrap_or_else(|| flags.service_account.clone());
-        flags.iam_path = text("iam_path").unwrap_or_else(|| flags.iam_path.clone());
-        // A module that made none says so; one of an earlier version says nothing.
-        flags.no_access_entry |= self.0.get("access_entry").and_then(Value::as_bool) == Some(false);
-        match text("pod_identity_trust").as_deref() {
-            Some("session-tags") => flags.pod_identity_trust = TrustKind::SessionTags,
-            Some("cluster-arn") => flags.pod_identity_trust = TrustKind::ClusterArn,
-            _ => {}
+    /// The flags, and where none was given what the module chose.
+    pub(super) fn fill(&self, given: &Given) -> Result<BootstrapFlags> {
+        let module = self.module(given)?;
+        let mut flags = given.flags.clone();
+        module.is_of("cluster_name", flags.cluster_name.as_deref())?;
+        module.is_of("region", flags.region.as_deref())?;
+        for (flag, name) in [
+            (&mut flags.cluster_name, "cluster_name"),
+            (&mut flags.region, "region"),
+            (&mut flags.controller_role_name, "controller_role_name"),
+            (&mut flags.policy_suffix, "policy_suffix"),
+            (&mut flags.queue_name, "queue_name"),
+            (&mut flags.instance_profile_name, "instance_profile_name"),
+            (&mut flags.windows_node_role_name, "windows_node_role_name"),
+        ] {
+            *flag = module.text(name)?.or(flag.take());
         }
-        match text("identity").as_deref() {
-            Some("irsa") => flags.identity = IdentityKind::Irsa,
-            Some("none") => flags.identity = IdentityKind::None,
-            Some("pod-identity") => flags.identity = IdentityKind::PodIdentity,
-            _ => {}
+        // A node role that is given by its name is given.
+        if !given.has("node_role_name") {
+            flags.node_role_arn = module.text("node_role_arn")?.or(flags.node_role_arn.take());
+        }
+        for (flag, name) in [
+            (&mut flags.namespace, "namespace"),
+            (&mut flags.service_account, "service_account"),
+            (&mut flags.iam_path, "iam_path"),
+        ] {
+            *flag = module.text(name)?.unwrap_or_else(|| flag.clone());
+        }
+        flags.windows |= flags.windows_node_role_name.is_some();
+        // A module that made none says so; one of an earlier version says nothing.
+        flags.no_access_entry |= module.fact("access_entry")? == Some(false);
+        let hint = "say with --pod-identity-trust which it is";
+        flags.pod_identity_trust =
+            module.choice("pod_identity_trust", hint)?.unwrap_or(flags.pod_identity_trust);
+        let hint = "say with --identity how the controller gets its credentials, and with --controller-role-name which \
+                    role it has if the module did not make it";
+        flags.identity = module.choice("identity", hint)?.unwrap_or(flags.identity);
+        Ok(flags)
+    }
+
+    /// The outputs of our module: those of the root, or an output that passes the whole module on. Other modules name a
+    /// cluster too, but no queue.
+    fn module<'a>(&'a self, given: &'a Given) -> Result<Module<'a>> {
+        let is_ours = |fields: &&Map<String, Value>| {
+            ["cluster_name", "queue_name"].iter().all(|name| fields.contains_key(*name))
+        };
+        let passed_on: Vec<_> = self.0.values().filter_map(Value::as_object).filter(is_ours).collect();
+        let outputs = match passed_on.as_slice() {
+            [] => &self.0,
+            [one] => *one,
+            several => of_cluster(several, given.flags.cluster_name.as_deref())?,
+        };
+        let module = Module { outputs, given };
+        let whole =
+            "give the outputs of the whole module, as `output \"karpenter\" { value = module.karpenter }`";
+        ensure!(module.output("cluster_name").is_some(), "the outputs have no `cluster_name`; {whole}");
+        Ok(module)
+    }
+}
+
+impl Module<'_> {
+    /// Refuses outputs of another cluster or region than the given one.
+    fn is_of(&self, name: &str, flag: Option<&str>) -> Result<()> {
+        let recorded = self.output(name).and_then(Value::as_str);
+        if let Some((flag, recorded)) = flag.filter(|_| self.given.has(name)).zip(recorded) {
+            let spelled = name.replace('_', "-");
+            ensure!(
+                flag == recorded,
+                "--{spelled} is `{flag}` and the outputs are of `{recorded}`; give the outputs of `{flag}`, or leave the \
+                 flag and its environment variable out"
+            );
         }
         Ok(())
     }
+
+    /// What is to be put where the flag of this name would put it; nothing if that was given.
+    fn text(&self, name: &str) -> Result<Option<String>> {
+        let output = self.output(name).filter(|_| !self.given.has(name));
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        output.map(|value| text(value).with_context(|| unexpected(name, value, "a text"))).transpose()
+    }
+
+    /// The same for a flag that takes one of some values.
+    fn choice<T: ValueEnum>(&self, name: &str, hint: &str) -> Result<Option<T>> {
+        let Some(text) = self.text(name)? else { return Ok(None) };
+        let Ok(chosen) = T::from_str(&text, false) else {
+            let allowed = T::value_variants().iter().filter_map(ValueEnum::to_possible_value);
+            let allowed: Vec<_> = allowed.map(|value| format!("`{}`", value.get_name())).collect();
+            bail!("output `{name}` is `{text}`, expected one of {}; {hint}", allowed.join(", "))
+        };
+        Ok(Some(chosen))
+    }
+
+    fn fact(&self, name: &str) -> Result<Option<bool>> {
+        let fact = |value: &Value| value.as_bool().with_context(|| unexpected(name, value, "true or false"));
+        self.output(name).map(fact).transpose()
+    }
+
+    /// An output that is there: what the module did not make is null.
+    fn output(&self, name: &str) -> Option<&Value> {
+        self.outputs.get(name).filter(|value| !value.is_null())
+    }
+}
+
+/// Of several modules the one of the cluster.
+fn of_cluster<'a>(
+    modules: &[&'a Map<String, Value>],
+    cluster: Option<&str>,
+) -> Result<&'a Map<String, Value>> {
+    let named = |fields: &Map<String, Value>| fields["cluster_name"].as_str().map(str::to_owned);
+    let found: Vec<_> = modules.iter().filter(|fields| named(fields).as_deref() == cluster).collect();
+    if let [one] = found.as_slice() {
+        return Ok(one);
+    }
+    let clusters = modules.iter().filter_map(|fields| named(fields));
+    let clusters: Vec<_> = clusters.map(|name| format!("`{name}`")).collect();
+    bail!("the outputs are of clusters {}; choose one with --cluster-name", clusters.join(", "))
+}
+
+fn unexpected(name: &str, value: &Value, expected: &str) -> String {
+    format!("output `{name}` is `{value}`, expected {expected}; give the outputs as Terraform printed them")
 }
 
 #[cfg(test)]
@@ -77,11 +173,12 @@ mod tests {
     use clap::Parser;
 
     use super::*;
+    use crate::flags::bootstrap::{IdentityKind, TrustKind};
 
     #[derive(Parser)]
     struct Cli {
         #[command(flatten)]
-        flags: BootstrapFlags,
+        given: Given,
     }
 
     #[test]
@@ -89,8 +186,7 @@ mod tests {
         let root = r#"{"cluster_name":{"value":"prod"},"queue_name":{"value":"q"},"identity":{"value":"irsa"},"windows_node_role_name":{"value":null}}"#;
         let nested = r#"{"karpenter":{"sensitive":false,"value":{"cluster_name":"prod","queue_name":"q","identity":"irsa"}}}"#;
         for text in [root, nested] {
-            let mut flags = Cli::parse_from(["bootstrap"]).flags;
-            parse(text).unwrap().fill(&mut flags).unwrap();
+            let flags = filled(&[], text).unwrap();
             assert_eq!(flags.cluster_name.as_deref(), Some("prod"), "{text}");
             assert_eq!(flags.queue_name.as_deref(), Some("q"), "{text}");
             assert_eq!(flags.identity, IdentityKind::Irsa, "{text}");
@@ -134,8 +230,7 @@ mod tests {
 
     #[test]
     fn every_name_the_module_chose_becomes_a_setting() {
-        let mut flags = Cli::parse_from(["bootstrap"]).flags;
-        parse(PRINTED).unwrap().fill(&mut flags).unwrap();
+        let flags = filled(&[], PRINTED).unwrap();
         let settings = flags.settings("123456789012", flags.region.as_deref().unwrap(), None).unwrap();
         assert_eq!((settings.cluster.as_str(), settings.region.as_str()), ("prod", "eu-west-1"));
         assert_eq!(settings.queue(), "interruptions");
@@ -150,11 +245,96 @@ mod tests {
         assert_eq!(settings.instance_profile(), "KarpenterNodeInstanceProfile-prod");
     }
 
+    /// The flags of these words, filled in from what Terraform printed.
+    fn filled(words: &[&str], text: &str) -> Result<BootstrapFlags> {
+        parse(text)?.fill(&Cli::parse_from(["bootstrap"].iter().chain(words)).given)
+    }
+
+    #[test]
+    fn a_flag_that_is_given_wins_over_the_output_of_its_name() {
+        let own = "arn:aws:iam::123456789012:role/own";
+        let words = [
+            &["--cluster-name", "prod", "--region", "eu-west-1", "--node-role-arn", own][..],
+            &["--controller-role-name", "c", "--policy-suffix", "s", "--queue-name", "q"],
+            &["--instance-profile-name", "i", "--windows", "--windows-node-role-name", "w"],
+            &["--namespace", "kube-system", "--service-account", "a", "--iam-path", "/"],
+            &["--pod-identity-trust", "cluster-arn", "--identity", "none"],
+        ];
+        let text = PRINTED.replace(
+            r#""namespace": "karpenter""#,
+            r#""pod_identity_trust": "session-tags", "namespace": "karpenter""#,
+        );
+        let flags = filled(&words.concat(), &text).unwrap();
+        assert_eq!(flags.node_role_arn.as_deref(), Some(own));
+        assert_eq!(flags.controller_role_name.as_deref(), Some("c"));
+        assert_eq!(flags.policy_suffix.as_deref(), Some("s"));
+        assert_eq!(flags.queue_name.as_deref(), Some("q"));
+        assert_eq!(flags.instance_profile_name.as_deref(), Some("i"));
+        assert_eq!(flags.windows_node_role_name.as_deref(), Some("w"));
+        // Given, although each is the default: the outputs say otherwise.
+        assert_eq!((flags.namespace.as_str(), flags.iam_path.as_str()), ("kube-system", "/"));
+        assert_eq!(flags.service_account, "a");
+        assert_eq!((flags.identity, flags.pod_identity_trust), (IdentityKind::None, TrustKind::ClusterArn));
+    }
+
+    #[test]
+    fn the_name_of_a_node_role_that_is_given_wins_over_the_arn_in_the_outputs() {
+        let flags = filled(&["--node-role-name", "own"], PRINTED).unwrap();
+        assert_eq!((flags.node_role_arn, flags.node_role_name.as_deref()), (None, Some("own")));
+    }
+
+    #[test]
+    fn outputs_of_another_cluster_or_region_than_the_given_one_are_refused() {
+        for (words, both) in [
+            (["--cluster-name", "test"], ["`test`", "`prod`"]),
+            (["--region", "eu-north-1"], ["`eu-north-1`", "`eu-west-1`"]),
+        ] {
+            let error = filled(&words, PRINTED).unwrap_err().to_string();
+            assert!(error.contains(words[0]) && both.iter().all(|one| error.contains(one)), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_identity_that_is_not_known_is_refused_with_what_is_allowed() {
+        let text = |value: &str| {
+            PRINTED.replace(r#""identity": "pod-identity""#, &format!(r#""identity": {value}"#))
+        };
+        let error = filled(&[], &text(r#""policies-only""#)).unwrap_err().to_string();
+        for part in ["`identity`", "`policies-only`", "pod-identity", "irsa", "none", "--identity"] {
+            assert!(error.contains(part), "no {part} in: {error}");
+        }
+        // A role that another module made is checked by what the flags say of it.
+        let words = ["--identity", "pod-identity", "--controller-role-name", "own"];
+        let flags = filled(&words, &text(r#""policies-only""#)).unwrap();
+        assert_eq!(flags.identity, IdentityKind::PodIdentity);
+        let error = filled(&[], &text("3")).unwrap_err().to_string();
+        assert!(error.contains("`identity`") && error.contains('3'), "{error}");
+        assert_eq!(filled(&[], &text("null")).unwrap().identity, IdentityKind::PodIdentity);
+    }
+
+    #[test]
+    fn outputs_of_another_module_with_a_cluster_name_are_passed_over() {
+        let text = |more: &str| {
+            format!(r#"{{"eks":{{"value":{{"cluster_name":"prod","cluster_arn":"a"}}}},{more}}}"#)
+        };
+        let ours = |output: &str, cluster: &str| {
+            format!(r#""{output}":{{"value":{{"cluster_name":"{cluster}","queue_name":"{output}"}}}}"#)
+        };
+        let flags = filled(&[], &text(&ours("karpenter", "prod"))).unwrap();
+        assert_eq!(flags.queue_name.as_deref(), Some("karpenter"));
+        let two = text(&format!("{},{}", ours("blue", "b"), ours("green", "g")));
+        let flags = filled(&["--cluster-name", "g"], &two).unwrap();
+        assert_eq!(flags.queue_name.as_deref(), Some("green"));
+        let error = filled(&[], &two).unwrap_err().to_string();
+        for part in ["`b`", "`g`", "--cluster-name"] {
+            assert!(error.contains(part), "no {part} in: {error}");
+        }
+    }
+
     #[test]
     fn outputs_of_something_else_are_refused() {
-        let mut flags = Cli::parse_from(["bootstrap"]).flags;
-        let error = parse(r#"{"vpc":{"value":"vpc-1"}}"#).unwrap().fill(&mut flags).unwrap_err();
-        assert_eq!(error.to_string(), "the outputs have no `cluster_name`");
+        let error = filled(&[], r#"{"vpc":{"value":"vpc-1"}}"#).unwrap_err().to_string();
+        assert!(error.starts_with("the outputs have no `cluster_name`; "), "{error}");
         assert!(parse("[]").is_err());
     }
 }

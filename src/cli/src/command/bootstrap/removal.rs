@@ -10,7 +10,7 @@ use karpenter_bootstrap::plan::Plan;
 use karpenter_bootstrap::show;
 
 use super::account::Account;
-use super::{DIFFERENCES, Output, carry_out, drain, kubernetes, print};
+use super::{DIFFERENCES, Output, drain, kubernetes, print, steps};
 use crate::flags::bootstrap::BootstrapFlags;
 
 /// How `destroy` goes about it.
@@ -25,7 +25,7 @@ pub(super) struct Removal {
     #[arg(long)]
     force: bool,
     /// First delete all NodePools and EC2NodeClasses through the current kubeconfig, and wait until the controller has
-    /// ended their machines
+    /// ended their machines; what is of EKS Auto Mode stays
     #[arg(long, conflicts_with_all = ["dry_run", "leftovers"])]
     drain: bool,
     /// List instances, launch templates and instance profiles that the controller has made, and change nothing; exit
@@ -66,7 +66,7 @@ impl Removal {
 
 /// Lists what is left of the controller's work.
 pub(super) async fn list(flags: &BootstrapFlags) -> Result<ExitCode> {
-    let account = Account::open(flags).await?;
+    let account = Account::open_for_removal(flags).await?;
     let left = leftovers::observe(&account.clients, &account.settings).await?;
     print(&format!("{}{}", account.heading(), left.text()))?;
     Ok(if left.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(DIFFERENCES) })
@@ -74,7 +74,7 @@ pub(super) async fn list(flags: &BootstrapFlags) -> Result<ExitCode> {
 
 /// Shows what `destroy` would do.
 pub(super) async fn plan(flags: &BootstrapFlags, in_use: InUse, output: Output) -> Result<ExitCode> {
-    let account = Account::open(flags).await?;
+    let account = Account::open_for_removal(flags).await?;
     let plan = planned(&account, in_use).await?;
     match output {
         Output::Text => print(&text(&account, &plan))?,
@@ -88,11 +88,11 @@ pub(super) async fn run(flags: &BootstrapFlags, removal: &Removal) -> Result<Exi
     if removal.dry_run {
         return plan(flags, removal.in_use(), Output::Text).await;
     }
-    let account = Account::open(flags).await?;
+    let account = Account::open_for_removal(flags).await?;
     removal.drain(&account).await?;
     let plan = planned(&account, removal.in_use()).await?;
     print(&text(&account, &plan))?;
-    carry_out(&account, &plan).await
+    steps::carry_out(&account, &plan).await
 }
 
 /// What is left of the controller's work in this account.

@@ -81,7 +81,7 @@ pub(super) async fn apply(flags: &BootstrapFlags, way: &Way) -> Result<ExitCode>
 
 /// Deletes the stack with a line per event.
 pub(super) async fn destroy(flags: &BootstrapFlags, way: &Way, removal: &Removal) -> Result<ExitCode> {
-    let account = Account::open(flags).await?;
+    let account = Account::open_for_removal(flags).await?;
     removal.drain(&account).await?;
     let left = removal::left(&account).await?;
     let name = way.stack(&account.settings);

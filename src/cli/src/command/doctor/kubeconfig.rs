@@ -5,8 +5,6 @@
 //! counts as the named one if EKS does not know the name: not every cluster is of EKS.
 
 use anyhow::{Result, bail};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use karpenter_aws_api::{Clients, eks};
 use kube::config::Config;
 
@@ -37,7 +35,7 @@ pub(super) fn warning(doubt: Option<&str>, name: &str, fix: bool) -> Result<Opti
 fn contradiction(config: &Config, name: &str, found: Result<&eks::Cluster, &str>) -> Option<String> {
     let url = &config.cluster_url;
     match found {
-        Ok(cluster) if is_same(config, cluster) => None,
+        Ok(cluster) if is_of(config, cluster) => None,
         Ok(cluster) => {
             let endpoint = cluster.endpoint.as_deref().unwrap_or("no endpoint yet");
             Some(format!("the current kubeconfig is of {url}, and cluster `{name}` is at {endpoint}"))
@@ -49,25 +47,9 @@ fn contradiction(config: &Config, name: &str, found: Result<&eks::Cluster, &str>
     }
 }
 
-/// By host, or by authority: inside of the cluster and behind a tunnel the host is another one.
-fn is_same(config: &Config, cluster: &eks::Cluster) -> bool {
-    let authority = certificates(cluster.certificate_authority.as_deref().unwrap_or_default());
-    is_of(config, cluster.endpoint.as_deref().unwrap_or_default())
-        || config.root_cert.iter().flatten().any(|trusted| authority.contains(trusted))
-}
-
 fn is_of_eks(config: &Config) -> bool {
     let named = config.tls_server_name.as_deref().or_else(|| config.cluster_url.host()).unwrap_or_default();
     named.contains(".eks.") || named.contains("eks-cluster.")
-}
-
-/// The certificates of a PEM file in base64, as EKS gives it.
-fn certificates(authority: &str) -> Vec<Vec<u8>> {
-    let pem = STANDARD.decode(authority).unwrap_or_default();
-    let pem = String::from_utf8_lossy(&pem);
-    let blocks = pem.split("-----BEGIN CERTIFICATE-----").skip(1);
-    let bodies = blocks.filter_map(|block| block.split("-----END").next());
-    bodies.filter_map(|body| STANDARD.decode(body.split_whitespace().collect::<String>()).ok()).collect()
 }
 
 #[cfg(test)]
@@ -75,30 +57,13 @@ mod tests {
     use karpenter_aws_sim::{Account, Options};
 
     use super::*;
+    use crate::command::bootstrap::kubernetes::tests::{at, cluster};
 
     const HOST: &str = "https://ABC.gr7.us-west-2.eks.amazonaws.com";
 
-    fn at(url: &str, authority: Option<&str>) -> Config {
-        let mut config = Config::new(url.parse().unwrap());
-        config.root_cert = authority.map(|text| vec![text.as_bytes().to_vec()]);
-        config
-    }
-
-    /// A cluster of EKS whose authority is this text.
-    async fn demo(authority: &str) -> eks::Cluster {
-        let cluster = Account::new(Options::default()).clients().eks.describe_cluster("demo").await.unwrap();
-        let body = STANDARD.encode(authority);
-        let pem = format!("-----BEGIN CERTIFICATE-----\n{body}\n-----END CERTIFICATE-----\n");
-        eks::Cluster {
-            endpoint: Some(HOST.to_owned()),
-            certificate_authority: Some(STANDARD.encode(pem)),
-            ..cluster
-        }
-    }
-
     #[tokio::test]
     async fn a_kubeconfig_of_another_cluster_than_the_named_one_is_doubted() {
-        let demo = demo("ours").await;
+        let demo = cluster(HOST, "ours").await;
         for (config, doubted) in [
             (at(HOST, None), false),
             (at("https://127.0.0.1:8443", Some("ours")), false),
