@@ -13,6 +13,7 @@ use anyhow::{Context, Result};
 use futures::{Stream, StreamExt};
 use k8s_openapi::api::core::v1::Pod;
 use karpenter_api::NodeClaim;
+use karpenter_kube_harness::watch::Readable;
 use karpenter_view::PriceBook;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, ResourceExt};
@@ -63,7 +64,7 @@ impl Printer {
 
 /// Tells the story until the watch ends or printing fails. Watches heal themselves; only output errors return.
 pub(crate) async fn follow(client: Client, prices: PriceBook, printer: Printer) -> Result<()> {
-    let mut claim_events = std::pin::pin!(events::<NodeClaim>(client.clone()));
+    let mut claim_events = std::pin::pin!(events::<Readable<NodeClaim>>(client.clone()));
     let mut pod_events = std::pin::pin!(events::<Pod>(client));
     let mut claims = Claims::new(prices);
     let mut pods = Pods::default();

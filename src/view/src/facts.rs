@@ -9,10 +9,16 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
-use karpenter_api::{ConditionStatus, NodeClaim, ResourceMap, convert};
+use karpenter_api::{
+    Condition, ConditionStatus, NodeClaim, NodeClaimSpec, NodeClaimStatus, ResourceMap, convert,
+};
+use karpenter_kube_harness::watch::Undecoded;
 use karpenter_model::names::{condition, reason, taint};
 use karpenter_model::resources::{CPU, MEMORY};
 use karpenter_model::{ClaimName, NodeName, PodKey, Quantity};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 /// The resources that are shown: cpu, memory and those the user asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,6 +130,8 @@ pub(crate) struct ClaimFacts {
     pub(crate) conditions: Box<[ConditionFacts]>,
     pub(crate) created: Timestamp,
     pub(crate) deleted: bool,
+    /// Why it cannot be decoded, so that the rest is what could be read of it; `None` where all is known.
+    pub(crate) problem: Option<Box<str>>,
 }
 
 /// A condition of a claim.
@@ -161,8 +169,31 @@ impl ClaimFacts {
                 .collect(),
             created: created(&object.metadata),
             deleted: object.metadata.deletion_timestamp.is_some(),
+            problem: None,
         };
         (name(&object.metadata).into(), facts)
+    }
+
+    /// The same of one that cannot be decoded: each part that can be.
+    pub(crate) fn of_undecoded(object: &Undecoded, shown: &Shown, texts: &mut Texts) -> (ClaimName, Self) {
+        let text = |pointer: &str| object.text(pointer).map(str::to_owned);
+        let conditions = object.value.pointer("/status/conditions").and_then(Value::as_array);
+        let conditions = conditions.into_iter().flatten();
+        let status = NodeClaimStatus {
+            node_name: text("/status/nodeName"),
+            provider_id: text("/status/providerID"),
+            allocatable: part(object, "/status/allocatable"),
+            conditions: conditions.filter_map(|one| Condition::deserialize(one).ok()).collect(),
+            ..NodeClaimStatus::default()
+        };
+        let resources = part(object, "/spec/resources");
+        let claim = NodeClaim {
+            metadata: object.metadata.clone(),
+            spec: NodeClaimSpec { resources, ..NodeClaimSpec::default() },
+            status: Some(status),
+        };
+        let (name, facts) = Self::of(&claim, shown, texts);
+        (name, Self { problem: Some(object.problem.as_str().into()), ..facts })
     }
 
     /// The condition `kind`, if it has been set.
@@ -241,6 +272,11 @@ fn waits_for(object: &Pod) -> String {
         }
         _ => "the scheduler, which has not tried it".to_owned(),
     }
+}
+
+/// The part of an object at this JSON pointer; `None` where there is none, or none that can be decoded.
+fn part<T: DeserializeOwned>(object: &Undecoded, pointer: &str) -> Option<T> {
+    object.value.pointer(pointer).and_then(|value| T::deserialize(value).ok())
 }
 
 fn name(metadata: &ObjectMeta) -> &str {

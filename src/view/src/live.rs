@@ -148,8 +148,9 @@ pub async fn gather<T>(sources: Sources, shown: Shown, with: impl FnOnce(&Scene<
 /// afterwards, also after a panic.
 pub async fn show(sources: Sources, shown: Shown, ui: Ui, style: Style) -> Result<()> {
     let stopped = terminal::stopped().context("cannot wait for signals")?;
-    let mut screen = ratatui::try_init()
-        .context("cannot set up the terminal; use `--once`, `--json` or `--timeline` where there is none")?;
+    let mut screen = ratatui::try_init().context(
+        "cannot set up the terminal; use `--once`, `--output json` or `--timeline` where there is none",
+    )?;
     let keys = terminal::events();
     let outcome = run(&mut screen, keys, stopped, sources, shown, ui, style).await;
     ratatui::restore();

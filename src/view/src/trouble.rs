@@ -68,11 +68,26 @@ pub enum Trouble {
         /// What went wrong.
         why: String,
     },
+    /// Claims are written in a way that this release cannot decode.
+    Undecoded {
+        /// The first of them by name.
+        claim: String,
+        /// The path of its field, and what is wrong with it.
+        problem: String,
+        /// How many more there are.
+        more: usize,
+    },
     /// There are no prices.
     NoPrices(String),
 }
 
 impl Trouble {
+    /// The trouble of these claims, each with what is wrong; `None` where there is none.
+    pub(crate) fn of_undecoded<'a>(mut claims: impl Iterator<Item = (&'a str, &'a str)>) -> Option<Self> {
+        let (claim, problem) = claims.next()?;
+        Some(Self::Undecoded { claim: claim.to_owned(), problem: problem.to_owned(), more: claims.count() })
+    }
+
     /// Whether waiting does not help: a person has to change something.
     pub const fn lasts(&self) -> bool {
         matches!(self, Self::Refused { .. } | Self::Missing { .. })
@@ -94,6 +109,10 @@ impl Trouble {
                 format!("the API server does not know {resource}.{group}; run `karpenter crds`, see page `!`")
             }
             Self::Unlisted { resource, why } => format!("cannot list {resource}, trying again: {why}"),
+            Self::Undecoded { claim, problem, more } => {
+                let more = if *more > 0 { format!(" and {more} more") } else { String::new() };
+                format!("cannot decode NodeClaim {claim}{more}, of which less is shown: {problem}")
+            }
             Self::NoPrices(why) => format!("no prices: {why}"),
         }
     }
@@ -118,6 +137,11 @@ impl Trouble {
             Self::Unlisted { resource, why } => {
                 format!("cannot list {resource}; tried again all the time.\n{why}")
             }
+            Self::Undecoded { .. } => format!(
+                "{}\nA controller of another release has probably written it. Its machine is shown with what can be read: \
+                 labels, instance, Node and conditions. Use the `karpenter` of the controller's release.",
+                self.short()
+            ),
             Self::NoPrices(why) => format!(
                 "cannot read prices: {why}\nPrices come from AWS with your own credentials, which need \
                  pricing:GetProducts and ec2:DescribeSpotPriceHistory; `--no-prices` leaves them out."

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use karpenter_api::NodeClaim;
-use karpenter_kube_harness::watch::Key;
+use karpenter_kube_harness::watch::{Key, Undecoded};
 use karpenter_model::{ClaimName, NodeName, PodKey, Quantity};
 
 use crate::facts::{Amounts, ClaimFacts, NodeFacts, PodFacts, Shown, Texts, WaitingPod};
@@ -51,6 +51,12 @@ impl World {
     /// A claim appeared or changed.
     pub fn put_claim(&mut self, object: &NodeClaim) {
         let (name, facts) = ClaimFacts::of(object, &self.shown, &mut self.texts);
+        self.claims.insert(name, facts);
+    }
+
+    /// The same of one that this release cannot decode: what can be read of it.
+    pub(crate) fn put_undecoded_claim(&mut self, object: &Undecoded) {
+        let (name, facts) = ClaimFacts::of_undecoded(object, &self.shown, &mut self.texts);
         self.claims.insert(name, facts);
     }
 
@@ -137,6 +143,11 @@ impl World {
         &self.claims
     }
 
+    /// Claims that cannot be decoded, by name, with what is wrong.
+    pub(crate) fn undecoded_claims(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.claims.iter().filter_map(|(name, facts)| Some((name.as_str(), facts.problem.as_deref()?)))
+    }
+
     /// Pods without a node, in the order of their names.
     pub(crate) const fn waiting(&self) -> &BTreeMap<PodKey, WaitingPod> {
         &self.waiting
@@ -155,6 +166,7 @@ impl World {
 
 #[cfg(test)]
 mod tests {
+    use karpenter_kube_harness::watch::Readable;
     use serde_json::{Value, json};
 
     use super::*;
@@ -243,5 +255,42 @@ mod tests {
         world.keep_nodes(&[(String::new(), "b".to_owned())].into());
         let left: Vec<&str> = world.nodes().keys().map(NodeName::as_str).collect();
         assert_eq!(left, ["b"]);
+    }
+
+    #[test]
+    fn of_a_claim_that_cannot_be_decoded_is_known_what_can_be_read() {
+        let condition = |kind: &str, status: &str| {
+            json!({"type": kind, "status": status, "reason": kind, "message": "",
+                "lastTransitionTime": "2026-01-01T00:00:00Z"})
+        };
+        let claim = json!({
+            "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
+            "metadata": {"name": "web-1", "labels": {"karpenter.sh/nodepool": "web"}},
+            "spec": {"requirements": [{"key": "a", "operator": "Resembles"}], "resources": {"requests": {"cpu": "2"}}},
+            "status": {
+                "providerID": "aws:///a/i-1", "nodeName": "ip-1", "allocatable": {"cpu": "4"},
+                "conditions": [condition("Launched", "True"), condition("Registered", "Perhaps")],
+            },
+        });
+        let Readable::<NodeClaim>::Undecoded(object) = serde_json::from_value(claim).unwrap() else {
+            panic!("`Resembles` is no operator");
+        };
+        let mut world = World::new(Shown::new(&[]));
+        world.put_undecoded_claim(&object);
+        let claim = &world.claims()[&ClaimName::from("web-1")];
+        assert_eq!(
+            (claim.node.as_deref(), claim.provider_id.as_deref()),
+            (Some("ip-1"), Some("aws:///a/i-1"))
+        );
+        assert_eq!(
+            (claim.requests[0].to_string(), claim.allocatable[0].to_string()),
+            ("2".into(), "4".into())
+        );
+        assert!(claim.is("Launched") && claim.condition("Registered").is_none());
+        let undecoded: Vec<(&str, &str)> = world.undecoded_claims().collect();
+        assert!(
+            undecoded.len() == 1 && undecoded[0].1.starts_with("spec.requirements[0].operator: "),
+            "{undecoded:?}"
+        );
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use karpenter_api::{Condition, ConditionStatus, NodeClaim, Operator};
+use karpenter_kube_harness::watch::{Readable, Undecoded};
 use karpenter_model::names::{
     condition,
     label::{CAPACITY_TYPE, INSTANCE_TYPE, ZONE},
@@ -22,6 +23,7 @@ pub(crate) struct Claims {
 #[derive(Clone, Copy, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each line of a claim is printed once, in any order")]
 struct Told {
+    unread: bool,
     asked: bool,
     launched: bool,
     ready: bool,
@@ -34,8 +36,9 @@ impl Claims {
         Self { prices, known: BTreeMap::new() }
     }
 
-    /// The lines that a change is worth; `now` dates what has no time of its own.
-    pub(crate) fn observe(&mut self, change: &Change<NodeClaim>, now: Timestamp) -> Vec<Line> {
+    /// The lines that a change is worth; `now` dates what has no time of its own. Of a claim that this release cannot decode
+    /// there is but one, until it can.
+    pub(crate) fn observe(&mut self, change: &Change<Readable<NodeClaim>>, now: Timestamp) -> Vec<Line> {
         let claim = match change {
             Change::Gone(name) => {
                 return self
@@ -45,7 +48,15 @@ impl Claims {
                     .into_iter()
                     .collect();
             }
-            Change::Present(claim) => claim,
+            Change::Present(Readable::Undecoded(object)) => {
+                let told = self.known.entry(object.key().1).or_default();
+                return if std::mem::replace(&mut told.unread, true) {
+                    Vec::new()
+                } else {
+                    vec![unread(object)]
+                };
+            }
+            Change::Present(Readable::Whole(claim)) => claim,
         };
         let name = claim.name_any();
         let mut told = self.known.get(&name).copied().unwrap_or_default();
@@ -77,6 +88,14 @@ impl Claims {
             format!("{}: {instance_type} {capacity} in {zone}{price} ({instance})", claim.name_any()),
         )
     }
+}
+
+fn unread(object: &Undecoded) -> Line {
+    let (_, name) = object.key();
+    Line::new(
+        "unread",
+        format!("{name}: cannot decode it, another release has written it: {}", object.problem),
+    )
 }
 
 fn asked(claim: &NodeClaim) -> Line {
@@ -126,7 +145,11 @@ mod tests {
 
     use super::*;
 
-    fn claim(conditions: &[(&str, &str)], deletion: Option<&str>) -> Change<NodeClaim> {
+    fn claim(conditions: &[(&str, &str)], deletion: Option<&str>) -> Change<Readable<NodeClaim>> {
+        Change::Present(serde_json::from_value(object(conditions, deletion)).unwrap())
+    }
+
+    fn object(conditions: &[(&str, &str)], deletion: Option<&str>) -> Value {
         let conditions: Vec<Value> = conditions
             .iter()
             .map(|(kind, reason)| {
@@ -134,7 +157,7 @@ mod tests {
                         "lastTransitionTime": "2026-01-01T00:00:00Z" })
             })
             .collect();
-        let claim = json!({
+        json!({
             "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
             "metadata": {
                 "name": "general-1", "creationTimestamp": "2026-01-01T00:00:00Z", "deletionTimestamp": deletion,
@@ -146,8 +169,7 @@ mod tests {
                 "resources": { "requests": { "cpu": "1", "pods": "3" } },
             },
             "status": { "providerID": "aws:///eu-west-1a/i-1", "nodeName": "node-1", "conditions": conditions },
-        });
-        Change::Present(serde_json::from_value(claim).unwrap())
+        })
     }
 
     fn texts(lines: Vec<Line>) -> Vec<String> {
@@ -179,5 +201,20 @@ mod tests {
         );
         assert_eq!(texts(claims.observe(&going, now)), ["remove general-1 because it is empty"]);
         assert_eq!(texts(claims.observe(&Change::Gone("general-1".to_owned()), now)), ["gone general-1"]);
+    }
+
+    #[test]
+    fn a_claim_that_cannot_be_decoded_is_told_once_and_its_life_when_it_can() {
+        let mut claims = Claims::new(Arc::new(|_, _, _| None));
+        let now = "2026-01-01T00:00:42Z".parse().unwrap();
+        let mut newer = object(&[], None);
+        newer["spec"]["requirements"][0]["operator"] = json!("Resembles");
+        let newer = Change::Present(serde_json::from_value(newer).unwrap());
+        let lines = texts(claims.observe(&newer, now));
+        let lead = "unread general-1: cannot decode it, another release has written it: spec.requirements[0].operator: ";
+        assert!(lines.len() == 1 && lines[0].starts_with(lead), "{lines:?}");
+        assert!(claims.observe(&newer, now).is_empty());
+        let lines = texts(claims.observe(&claim(&[], None), now));
+        assert!(lines.len() == 1 && lines[0].starts_with("claim general-1: "), "{lines:?}");
     }
 }

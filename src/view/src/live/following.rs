@@ -1,4 +1,7 @@
 //! The watches: Nodes, claims and pods into the world, and what is wrong with each.
+//!
+//! Claims are decoded one by one, because a controller of another release may have written one that this release cannot
+//! decode: as an error it would end the watch, and hide all other claims.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -6,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use karpenter_api::NodeClaim;
-use karpenter_kube_harness::watch::{self, Key, Seen, Troubles};
+use karpenter_kube_harness::watch::{self, Key, Readable, Seen, Troubles};
 use karpenter_model::{Clock, PodKey};
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
@@ -48,7 +51,7 @@ impl Cluster {
             news: Notify::new(),
         });
         cluster.spawn::<Node>(NODES, client, tasks);
-        cluster.spawn::<NodeClaim>(CLAIMS, client, tasks);
+        cluster.spawn::<Readable<NodeClaim>>(CLAIMS, client, tasks);
         cluster.spawn::<Pod>(PODS, client, tasks);
         let (probing, client) = (Arc::clone(&cluster), client.clone());
         tasks.spawn(async move { probing.probe.run(&client, || probing.news.notify_one()).await });
@@ -109,6 +112,7 @@ impl Cluster {
                 troubles.push(trouble);
             }
         }
+        troubles.extend(Trouble::of_undecoded(self.world().undecoded_claims()));
         troubles
     }
 
@@ -145,9 +149,12 @@ impl Kept for Node {
     }
 }
 
-impl Kept for NodeClaim {
+impl Kept for Readable<NodeClaim> {
     fn put(&self, world: &mut World) {
-        world.put_claim(self);
+        match self {
+            Self::Whole(claim) => world.put_claim(claim),
+            Self::Undecoded(object) => world.put_undecoded_claim(object),
+        }
     }
 
     fn remove(&self, world: &mut World) {

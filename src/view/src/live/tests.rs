@@ -26,10 +26,24 @@ struct World {
 
 impl World {
     fn new() -> Self {
+        Self::defined_by(karpenter_api::crd_values())
+    }
+
+    /// A cluster whose definitions take anything, as those of another release take what ours do not.
+    fn lenient() -> Self {
+        let anything = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+        let mut definitions = karpenter_api::crd_values();
+        for definition in &mut definitions {
+            definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = anything.clone();
+        }
+        Self::defined_by(definitions)
+    }
+
+    fn defined_by(definitions: Vec<serde_json::Value>) -> Self {
         let start: Timestamp = "2026-01-02T12:00:00Z".parse().unwrap();
         let clock: Arc<dyn Clock> = Arc::new(VirtualClock::starting_at(start));
         let server = ApiServer::new(Arc::clone(&clock));
-        for definition in karpenter_api::crd_values() {
+        for definition in definitions {
             server.load(&definition).unwrap();
         }
         Self { server, clock, cut: Arc::default(), asked: Arc::default() }
@@ -234,6 +248,44 @@ async fn a_page_asks_for_events_and_for_the_answer_of_the_controller() {
     assert!(screen.contains("2m  Unconsolidatable (4 times): Can't remove without"), "{screen}");
     assert!(screen.contains("node/first stays"), "{screen}");
     assert_eq!(*world.asked.lock().unwrap(), ["node/first"], "asked again only after five seconds");
+}
+
+/// A claim with a requirement of this operator.
+fn claim(name: &str, operator: &str) -> serde_json::Value {
+    let class = json!({"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"});
+    json!({
+        "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
+        "metadata": {"name": name, "labels": {"karpenter.sh/nodepool": "web"}},
+        "spec": {"nodeClassRef": class, "requirements": [{"key": "a", "operator": operator, "values": ["1"]}]},
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_cannot_be_decoded_is_shown_and_hides_no_other() {
+    let world = World::lenient();
+    world.server.load(&claim("web-1", "Resembles")).unwrap();
+    world.server.load(&claim("web-2", "In")).unwrap();
+    let screen = world
+        .screen(|_| async {
+            seconds(3).await;
+            world.server.load(&claim("web-3", "In")).unwrap();
+            world.server.load(&claim("web-4", "Resembles")).unwrap();
+            seconds(3).await;
+        })
+        .await;
+    assert!(screen.contains("4 nodes: 4 pending"), "{screen}");
+    for name in ["web-1", "web-2", "web-3", "web-4"] {
+        assert!(screen.contains(&format!("\n{name} ")), "{name} in {screen}");
+    }
+    assert!(screen.contains("not decoded"), "{screen}");
+    let told = gather(world.sources(), Shown::new(&[]), |scene| {
+        (scene.complete, scene.troubles.iter().map(Trouble::full).collect::<Vec<_>>())
+    });
+    let (complete, troubles) = told.await.unwrap();
+    assert!(complete, "all claims are there");
+    let lead =
+        "cannot decode NodeClaim web-1 and 1 more, of which less is shown: spec.requirements[0].operator: ";
+    assert!(troubles.len() == 1 && troubles[0].starts_with(lead), "{troubles:?}");
 }
 
 #[tokio::test(start_paused = true)]

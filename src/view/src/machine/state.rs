@@ -4,6 +4,9 @@ use karpenter_model::names::condition;
 
 use crate::facts::{ClaimFacts, NodeFacts};
 
+/// What is said of a machine whose claim is of another release.
+const UNDECODED: &str = "not decoded";
+
 /// How far a machine is. In the order of attention it needs, which is the order when sorted by state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Phase {
@@ -58,6 +61,13 @@ pub(crate) struct State<'a> {
 
 /// The state of a machine of which at least one half is there.
 pub(super) fn state<'a>(node: Option<&'a NodeFacts>, claim: Option<&'a ClaimFacts>) -> State<'a> {
+    let known = known(node, claim);
+    let undecoded = claim.is_some_and(|claim| claim.problem.is_some());
+    if undecoded && known.why.is_empty() { State { why: UNDECODED, ..known } } else { known }
+}
+
+/// The state as far as it is known.
+fn known<'a>(node: Option<&'a NodeFacts>, claim: Option<&'a ClaimFacts>) -> State<'a> {
     let disruption = claim
         .filter(|claim| claim.is(condition::DISRUPTION_REASON))
         .and_then(|claim| claim.condition(condition::DISRUPTION_REASON))
