@@ -102,4 +102,33 @@ mod tests {
             assert_eq!(format!("{:?}", unparsed(&error)), format!("{code:?}"), "{flag}");
         }
     }
+
+    #[test]
+    fn every_report_is_asked_for_as_json_in_the_same_words() {
+        let reports = [
+            "plan",
+            "lint",
+            "explain",
+            "view",
+            "convert -f a.yaml",
+            "doctor --cluster-name prod",
+            "bootstrap plan --cluster-name prod",
+            "bootstrap check --cluster-name prod",
+        ];
+        let is_read = |line: &str| {
+            let words = std::iter::once("karpenter").chain(line.split_whitespace());
+            Cli::try_parse_from(words).map(drop).map_err(|error| error.to_string())
+        };
+        for report in reports {
+            assert_eq!(is_read(&format!("{report} --output json")), Ok(()), "{report}");
+        }
+        for report in reports.into_iter().filter(|report| !report.starts_with("bootstrap")) {
+            assert_eq!(is_read(&format!("{report} -o json")), Ok(()), "{report}");
+        }
+        // What it was called once.
+        for report in ["view --json", "view --once", "convert -f a.yaml --report json"] {
+            assert_eq!(is_read(report), Ok(()), "{report}");
+        }
+        assert!(is_read("view --json --output text").is_err(), "one form at a time");
+    }
 }

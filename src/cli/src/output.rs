@@ -18,3 +18,9 @@ pub(crate) enum Output {
 pub(crate) fn print(text: &str) -> Result<()> {
     std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")
 }
+
+/// Writes notes to standard error, one line each.
+pub(crate) fn note(notes: &[String]) -> Result<()> {
+    let lines: String = notes.iter().map(|note| format!("note: {note}\n")).collect();
+    std::io::stderr().write_all(lines.as_bytes()).context("cannot write to standard error")
+}

@@ -57,6 +57,11 @@ pub fn is_export(objects: &[Value]) -> bool {
     objects.iter().any(|one| one["kind"] == HEADER && one["apiVersion"] == API_VERSION)
 }
 
+/// Whether plans read objects of this kind.
+pub(crate) fn reads(kind: &str) -> bool {
+    fields::kept(kind, &Value::Null).is_some()
+}
+
 /// The settings that objects of an export were planned with, as `name=value`; none for other objects.
 pub fn settings_of(objects: &[Value]) -> Vec<String> {
     let header = objects.iter().find(|one| one["kind"] == HEADER && one["apiVersion"] == API_VERSION);

@@ -16,6 +16,7 @@ use std::cmp::Ordering;
 use karpenter_model::Price;
 
 use crate::forecast::{Forecast, Verdict};
+use crate::money::{self, dollars};
 use crate::text::{count, headline};
 use markup::Markup;
 
@@ -126,35 +127,14 @@ fn said(change: Price, of: Price) -> String {
     }
     let share = i128::from(change.nanos()) * 100;
     let share = share.checked_div(i128::from(of.nanos())).map(|percent| format!(" ({percent:+} %)"));
-    format!("{}{}", signed(change, |price| dollars(price, 4)), share.unwrap_or_default())
+    format!("{}{}", signed(change, money::hourly), share.unwrap_or_default())
 }
 
+/// The change with its sign, as screen readers say it.
 fn signed(change: Price, write: impl Fn(Price) -> String) -> String {
-    let amount = Price::from_nanos(change.nanos().saturating_abs());
-    let sign = if change < Price::ZERO { "−" } else { "+" };
-    format!("{sign}{}", write(amount))
+    money::change(change, write).replacen('-', "−", 1)
 }
 
 fn month(hourly: Price) -> String {
     dollars(Price::from_nanos(hourly.nanos().saturating_mul(HOURS)), 0)
-}
-
-/// Dollars rounded half up, with thousands set apart.
-fn dollars(price: Price, decimals: u32) -> String {
-    let unit = 1_000_000_000 / 10_i64.pow(decimals);
-    let rounded = (price.nanos().saturating_abs().saturating_add(unit / 2)) / unit;
-    let scale = 10_i64.pow(decimals);
-    let whole = (rounded / scale).to_string();
-    let grouped: Vec<&str> = whole
-        .as_bytes()
-        .rchunks(3)
-        .rev()
-        .map(|group| std::str::from_utf8(group).unwrap_or_default())
-        .collect();
-    let sign = if price < Price::ZERO { "−" } else { "" };
-    let fraction = match usize::try_from(decimals) {
-        Ok(0) | Err(_) => String::new(),
-        Ok(width) => format!(".{:0width$}", rounded % scale),
-    };
-    format!("{sign}${}{fraction}", grouped.join(","))
 }

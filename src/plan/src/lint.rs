@@ -8,20 +8,22 @@ mod budgets;
 mod consolidation;
 mod fields;
 mod keys;
+mod kinds;
 mod near;
 mod offered;
 mod pools;
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use jiff::Timestamp;
 use karpenter_api::{NodePool, convert};
 use karpenter_model::{LabelRegistry, Pool};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::objects::Objects;
 use crate::offerings::Offerings;
+use crate::stream::{Manifest, Origin};
 pub use near::near;
 
 /// Something that cannot be meant.
@@ -40,6 +42,9 @@ pub struct LintFinding {
     pub problem: String,
     /// What to do about it.
     pub remedy: String,
+    /// Where the object begins, as `file` and `line`; `None` when it is of no file.
+    #[serde(flatten)]
+    pub origin: Option<Origin>,
 }
 
 /// How bad a finding is.
@@ -68,15 +73,35 @@ struct Linted<'a> {
     at: Timestamp,
 }
 
-/// Everything found, by object and field. Without `offerings` rules about instance types are left out; `at` decides which
-/// windows of budgets lie ahead.
+/// Everything found, by object and field, and what there is to say about what was not looked at. Without `offerings` rules
+/// about instance types are left out; `at` decides which windows of budgets lie ahead.
 pub fn lint(
-    objects: impl IntoIterator<Item = Value>,
+    manifests: Vec<Manifest>,
+    offerings: Option<&Offerings>,
+    registry: &LabelRegistry,
+    at: Timestamp,
+) -> (Vec<LintFinding>, Vec<String>) {
+    let mut found = Vec::new();
+    let notes = kinds::check(&manifests, &mut found);
+    let origins: BTreeMap<String, Option<Origin>> =
+        manifests.iter().map(|manifest| (kinds::name(&manifest.object), manifest.origin.clone())).collect();
+    let objects: Objects = manifests.into_iter().map(|manifest| manifest.object).collect();
+    found.extend(of_objects(&objects, offerings, registry, at));
+    for one in &mut found {
+        one.origin = one.origin.take().or_else(|| origins.get(&one.object).cloned().flatten());
+    }
+    found.sort();
+    found.dedup();
+    (found, notes)
+}
+
+/// What the rules say about the objects that count.
+fn of_objects(
+    objects: &Objects,
     offerings: Option<&Offerings>,
     registry: &LabelRegistry,
     at: Timestamp,
 ) -> Vec<LintFinding> {
-    let objects: Objects = objects.into_iter().collect();
     let mut found = Vec::new();
     let mut pools = Vec::new();
     for (key, object) in objects.of_kind("NodePool") {
@@ -95,18 +120,17 @@ pub fn lint(
                 severity: LintSeverity::Error,
                 problem: format!("the pool cannot be read and takes no part: {problem}"),
                 remedy: "correct the field".to_owned(),
+                origin: None,
             }),
         }
     }
-    let linted = Linted { objects: &objects, pools: &pools, offerings, registry, at };
+    let linted = Linted { objects, pools: &pools, offerings, registry, at };
     fields::check(&linted, &mut found);
     keys::check(&linted, &mut found);
     offered::check(&linted, &mut found);
     budgets::check(&linted, &mut found);
     pools::check(&linted, &mut found);
     consolidation::check(&linted, &mut found);
-    found.sort();
-    found.dedup();
     found
 }
 
@@ -118,8 +142,9 @@ pub fn lint_text(found: &[LintFinding]) -> String {
             LintSeverity::Error => "error",
             LintSeverity::Warning => "warning",
         };
+        let place = one.origin.as_ref().map(|origin| format!(", {origin}")).unwrap_or_default();
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "{severity}: {} {} ({})", one.object, one.field, one.rule);
+        let _ = writeln!(text, "{severity}: {} {} ({}){place}", one.object, one.field, one.rule);
         let _ = writeln!(text, "    {}\n    do: {}", one.problem, one.remedy);
     }
     let _ = match found.len() {
@@ -146,6 +171,7 @@ impl PoolRead {
             severity,
             problem,
             remedy: remedy.to_owned(),
+            origin: None,
         }
     }
 

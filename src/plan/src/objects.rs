@@ -46,17 +46,6 @@ impl ObjectKey {
     }
 }
 
-/// A text that is not a stream of Kubernetes objects.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("cannot read document {document} of `{source_name}`: {problem}; correct it or leave the file out")]
-pub struct Unreadable {
-    /// The file.
-    source_name: String,
-    /// Its number in the file, from 1.
-    document: usize,
-    problem: String,
-}
-
 /// The objects of a cluster.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Objects {
@@ -64,37 +53,6 @@ pub struct Objects {
 }
 
 impl Objects {
-    /// Reads a stream of YAML or JSON documents; the items of lists count as objects of their own.
-    pub fn read(source: &str, stream: &str) -> Result<Vec<Value>, Unreadable> {
-        let mut found = Vec::new();
-        for (index, (lines_before, document)) in documents(stream).into_iter().enumerate() {
-            let failed =
-                |problem: String| Unreadable { source_name: source.to_owned(), document: index + 1, problem };
-            let value = parse(&document, lines_before).map_err(failed)?;
-            let Some(value) = value else { continue };
-            let kind = text(&value, "/kind").to_owned();
-            match value.get("items").and_then(Value::as_array) {
-                // `kubectl get --output json` of one kind leaves kind and version out of its items.
-                Some(items) if kind.ends_with("List") => {
-                    for (number, item) in items.iter().enumerate() {
-                        let mut item = item.clone();
-                        if !item.is_object() {
-                            return Err(failed(format!("`items[{number}]` is not an object")));
-                        }
-                        if item.get("kind").is_none() && kind != "List" {
-                            item["kind"] = json!(kind.trim_end_matches("List"));
-                            item["apiVersion"] = value["apiVersion"].clone();
-                        }
-                        found.push(item);
-                    }
-                }
-                _ if kind.is_empty() => return Err(failed("it has no `kind`".to_owned())),
-                _ => found.push(value),
-            }
-        }
-        Ok(found)
-    }
-
     /// Puts an object in, instead of an earlier one of its name. Objects without a name are left out.
     pub(crate) fn put(&mut self, mut object: Value) {
         let key = ObjectKey::of(&object);
@@ -173,82 +131,9 @@ pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The documents of a stream, what is between lines that begin with three dashes, each with the number of lines before it.
-fn documents(stream: &str) -> Vec<(usize, String)> {
-    let mut documents = vec![(0, String::new())];
-    for (index, line) in stream.lines().enumerate() {
-        match line.strip_prefix("---") {
-            Some(rest) if rest.is_empty() || rest.starts_with(char::is_whitespace) => {
-                documents.push((index + 1, String::new()));
-            }
-            _ => {
-                if let Some((_, last)) = documents.last_mut() {
-                    last.push_str(line);
-                    last.push('\n');
-                }
-            }
-        }
-    }
-    documents.retain(|(_, document)| !document.trim().is_empty());
-    documents
-}
-
-/// One document that begins `lines_before` lines into its stream; `None` if there is nothing but comments in it. JSON is
-/// YAML, but much faster to read as JSON, which counts for the offerings of an export.
-fn parse(document: &str, lines_before: usize) -> Result<Option<Value>, String> {
-    if document.trim_start().starts_with('{')
-        && let Ok(value) = serde_json::from_str(document)
-    {
-        return Ok(Some(value));
-    }
-    let value: Option<Value> = match serde_saphyr::from_str(document) {
-        Ok(value) => value,
-        Err(_) => return Err(problem(document, lines_before)),
-    };
-    Ok(value.filter(|value| !value.is_null()))
-}
-
-/// What is wrong with a document that cannot be read, with its place in the stream.
-fn problem(document: &str, lines_before: usize) -> String {
-    let options = serde_saphyr::options! { with_snippet: false };
-    let in_place = "\n".repeat(lines_before) + document;
-    let read = serde_saphyr::from_str_with_options::<Option<Value>>(&in_place, options);
-    read.err().map(|error| error.to_string()).unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn names(objects: &[Value]) -> Vec<String> {
-        objects.iter().map(|one| format!("{} {}", text(one, "/kind"), text(one, "/metadata/name"))).collect()
-    }
-
-    #[test]
-    fn a_stream_is_yaml_json_and_lists_of_either() {
-        let stream = "# nothing here\n---\nkind: Pod\nmetadata: {name: a}\n--- # next\n{\"kind\": \"Node\", \
-                      \"metadata\": {\"name\": \"n\"}}\n---\nkind: List\nitems:\n- {kind: Pod, metadata: {name: b}}\n\
-                      ---\nkind: PodList\napiVersion: v1\nitems:\n- metadata: {name: c}\n";
-        let objects = Objects::read("all.yaml", stream).unwrap();
-        assert_eq!(names(&objects), ["Pod a", "Node n", "Pod b", "Pod c"]);
-        assert_eq!(objects[3]["apiVersion"], "v1");
-    }
-
-    #[test]
-    fn what_cannot_be_read_is_named_by_file_and_document() {
-        let error = Objects::read("a.yaml", "kind: Pod\nmetadata: {name: a}\n---\nfoo: 1\n").unwrap_err();
-        let expected =
-            "cannot read document 2 of `a.yaml`: it has no `kind`; correct it or leave the file out";
-        assert_eq!(error.to_string(), expected);
-        let said = |stream| Objects::read("a.yaml", stream).unwrap_err().to_string();
-        let second = said("kind: Pod\nmetadata: {name: a}\n---\nkind: [\n");
-        assert!(
-            second.starts_with("cannot read document 2 of `a.yaml`: ") && second.contains("line 4"),
-            "{second}"
-        );
-        assert!(!second.contains('\n'), "{second}");
-        assert!(said("kind: PodList\nitems: [{}, foo]\n").contains("`items[1]` is not an object"));
-    }
 
     #[test]
     fn a_manifest_changes_what_it_says_and_keeps_what_it_does_not() {

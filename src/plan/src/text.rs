@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use karpenter_model::Price;
-
 use crate::forecast::{Forecast, Launched, Machine, Removal, Verdict, Waiting, Why};
+use crate::money::{self, hourly, saved};
 
 /// Most pods named in one line.
 const NAMED: usize = 5;
@@ -34,8 +33,8 @@ impl Forecast {
         self.write_staying(out)?;
         self.write_pools(out)?;
         let change = self.price.after.saturating_sub(self.price.now);
-        let sign = if change >= Price::ZERO { "+" } else { "" };
-        writeln!(out, "\nPer hour: {} now, {} after ({sign}{change})", self.price.now, self.price.after)?;
+        let (now, after) = (hourly(self.price.now), hourly(self.price.after));
+        writeln!(out, "\nPer hour: {now} now, {after} after ({})", money::change(change, hourly))?;
         if self.price.unknown_nodes > 0 {
             writeln!(out, "    without {} of unknown price", count(self.price.unknown_nodes, "node"))?;
         }
@@ -83,7 +82,7 @@ impl Forecast {
         };
         writeln!(out, "      because {} ({}){start}", removal.reason, removal.method)?;
         write_launched(out, "      replaced by ", &removal.replacements)?;
-        writeln!(out, "      saves {} per hour", removal.savings)
+        writeln!(out, "      {}", saved(removal.savings))
     }
 
     fn write_pending(&self, out: &mut String) -> std::fmt::Result {
@@ -173,7 +172,13 @@ fn write_launched(out: &mut String, lead: &str, launches: &[Launched]) -> std::f
     for (launch, pods, number) in alike(launches) {
         let what = match &launch.cheapest {
             Some(one) => {
-                format!("{} {} {} at {}", one.instance_type, one.zone, one.capacity_type.as_str(), one.price)
+                format!(
+                    "{} {} {} at {}",
+                    one.instance_type,
+                    one.zone,
+                    one.capacity_type.as_str(),
+                    hourly(one.price)
+                )
             }
             None => "what the provider chooses".to_owned(),
         };
@@ -198,7 +203,7 @@ fn described(machine: &Machine) -> String {
         machine.capacity_type.clone(),
     ];
     let known: Vec<String> = known.into_iter().flatten().collect();
-    format!("{}: {} at {}", machine.name, known.join(" "), machine.price)
+    format!("{}: {} at {}", machine.name, known.join(" "), hourly(machine.price))
 }
 
 /// The first few of `names` and how many more there are.

@@ -1,12 +1,17 @@
 //! Changes to a cluster that a plan can be made for without making them.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use karpenter_model::names::label;
 use karpenter_model::{Price, Zone};
 use serde_json::{Value, json};
 
+use crate::export;
+use crate::lint::near;
 use crate::objects::{ObjectKey, Objects, text};
 use crate::offerings::Offerings;
+use crate::text::named;
 use crate::workloads::{self, WORKLOADS};
 
 /// What is to be different.
@@ -35,6 +40,29 @@ pub struct PriceChange {
     "`{0}` is not a change of prices; write spot=150% for spot prices half as high again, or m7g.large=80%"
 )]
 pub struct NotAPriceChange(String);
+
+/// A change that would change nothing, because nothing is of what it names.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoMatch {
+    /// A zone.
+    #[error("cannot plan without zone `{zone}`: no node is in it and no pool can launch there; {there}")]
+    Zone {
+        /// As it was named.
+        zone: Zone,
+        /// The zones there are, or the one that was probably meant.
+        there: String,
+    },
+    /// A price.
+    #[error(
+        "cannot plan with another price of `{of}`: pools can launch no such capacity type or instance type; {there}"
+    )]
+    Price {
+        /// As it was named.
+        of: String,
+        /// The names there are, or the one that was probably meant.
+        there: String,
+    },
+}
 
 impl std::str::FromStr for PriceChange {
     type Err = NotAPriceChange;
@@ -72,6 +100,29 @@ impl WhatIf {
         self.lost_zones.iter().flat_map(|zone| lose(objects, zone)).collect()
     }
 
+    /// Refuses a change of which nothing is that it names: the plan would be the same, and say so of another zone or price
+    /// than was meant. `nodes` are the zones there are nodes in.
+    pub(crate) fn check(&self, nodes: &BTreeSet<Zone>, offerings: &Offerings) -> Result<(), NoMatch> {
+        let types = || offerings.types.values().flat_map(|types| types.iter());
+        let offered = || types().flat_map(|one| one.offerings.iter());
+        if !self.lost_zones.is_empty() {
+            let mut zones: BTreeSet<&str> = offered().map(|offering| offering.zone.as_str()).collect();
+            zones.extend(nodes.iter().map(Zone::as_str));
+            if let Some(zone) = self.lost_zones.iter().find(|zone| !zones.contains(zone.as_str())) {
+                return Err(NoMatch::Zone { zone: zone.clone(), there: listed(&zones) });
+            }
+        }
+        if !self.prices.is_empty() {
+            let mut names: BTreeSet<&str> =
+                offered().map(|offering| offering.capacity_type.as_str()).collect();
+            names.extend(types().map(|one| one.name.as_str()));
+            if let Some(change) = self.prices.iter().find(|change| !names.contains(change.of.as_str())) {
+                return Err(NoMatch::Price { of: change.of.clone(), there: there(&change.of, &names) });
+            }
+        }
+        Ok(())
+    }
+
     /// Changes what can be launched.
     pub(crate) fn offered(&self, offerings: Offerings) -> Offerings {
         if self.lost_zones.is_empty() && self.prices.is_empty() {
@@ -88,6 +139,28 @@ impl WhatIf {
             }
         })
     }
+}
+
+/// The zones that nodes and claims are in.
+pub(crate) fn zones_of(objects: &Objects) -> BTreeSet<Zone> {
+    let machines = ["Node", "NodeClaim"].into_iter().flat_map(|kind| objects.of_kind(kind));
+    let zones = machines.filter_map(|(_, object)| object["metadata"]["labels"][label::ZONE].as_str());
+    zones.map(Zone::from).collect()
+}
+
+/// What there is instead of `written`: the name that is near, or the first few.
+fn there(written: &str, names: &BTreeSet<&str>) -> String {
+    let meant = near(written, names.iter().copied());
+    meant.map_or_else(|| listed(names), |meant| format!("`{meant}` is probably meant"))
+}
+
+/// The first few names. Those of zones are all near each other, so none of them is meant more than another.
+fn listed(names: &BTreeSet<&str>) -> String {
+    let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    if quoted.is_empty() {
+        return "there are none, because pools can launch nothing".to_owned();
+    }
+    format!("there are {}", named(&quoted))
 }
 
 /// Takes a zone away: machines there are gone, and pods on them wait for another node.
@@ -134,14 +207,32 @@ fn lose(objects: &mut Objects, zone: &Zone) -> Vec<String> {
     vec![format!("pods without a controller are lost with zone `{zone}`: {}", lost.join(", "))]
 }
 
-/// Marks what a what-if cannot know.
+/// Marks what a what-if cannot know, and manifests that change nothing in a plan.
 pub(crate) fn limits(what_if: &WhatIf) -> Vec<String> {
     let changes_class = what_if.manifests.iter().any(|one| {
         let version = text(one, "/apiVersion");
         version.starts_with("karpenter.k8s.aws/") && json!(one["kind"]) == "EC2NodeClass"
     });
     let note = "what a node class resolves to is taken from its status: machines of a changed class are not seen to drift";
-    changes_class.then(|| note.to_owned()).into_iter().collect()
+    changes_class.then(|| note.to_owned()).into_iter().chain(without_effect(&what_if.manifests)).collect()
+}
+
+fn without_effect(manifests: &[Value]) -> Option<String> {
+    let is_read = |key: &ObjectKey| {
+        let kind = key.kind.as_str();
+        !key.name.is_empty() && (WORKLOADS.contains(&kind) || kind == "PodTemplate" || export::reads(kind))
+    };
+    let keys = manifests.iter().map(ObjectKey::of).filter(|key| !is_read(key));
+    let said = |key: ObjectKey| {
+        if key.name.is_empty() {
+            format!("{} without a name", key.kind)
+        } else {
+            format!("{} `{}`", key.kind, key.name)
+        }
+    };
+    let names: Vec<String> = keys.map(said).collect();
+    (!names.is_empty())
+        .then(|| format!("plans do not read these manifests, so they change nothing: {}", named(&names)))
 }
 
 #[cfg(test)]
@@ -183,5 +274,46 @@ mod tests {
         for wrong in ["spot", "spot=1.5", "=10%", "spot=-1%"] {
             assert!(wrong.parse::<PriceChange>().is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_zone_or_a_price_that_nothing_has_is_refused_with_what_there_is() {
+        let offerings = crate::fixture::offerings(&["a"]);
+        let nodes = BTreeSet::from([Zone::from("zone-b")]);
+        let lost = |zone: &str| {
+            let what_if = WhatIf { lost_zones: vec![zone.into()], ..WhatIf::default() };
+            what_if.check(&nodes, &offerings).map_err(|error| error.to_string())
+        };
+        assert_eq!(
+            (lost("zone-a"), lost("zone-b")),
+            (Ok(()), Ok(())),
+            "a pool launches there; a node is there"
+        );
+        let none = "cannot plan without zone `eu`: no node is in it and no pool can launch there; there are `zone-a`, `zone-b`";
+        assert_eq!(lost("eu"), Err(none.to_owned()));
+        let price = |change: &str, offerings: &Offerings| {
+            let what_if = WhatIf { prices: vec![change.parse().unwrap()], ..WhatIf::default() };
+            what_if.check(&nodes, offerings).map_err(|error| error.to_string())
+        };
+        assert_eq!((price("spot=1%", &offerings), price("small=1%", &offerings)), (Ok(()), Ok(())));
+        let none = "cannot plan with another price of `m7g.large`: pools can launch no such capacity type or instance type; \
+                    there are `large`, `on-demand`, `small`, `spot`";
+        assert_eq!(price("m7g.large=80%", &offerings), Err(none.to_owned()));
+        assert!(price("sport=80%", &offerings).unwrap_err().ends_with("; `spot` is probably meant"));
+        let empty = price("spot=80%", &Offerings::default()).unwrap_err();
+        assert!(empty.ends_with("; there are none, because pools can launch nothing"), "{empty}");
+    }
+
+    #[test]
+    fn manifests_that_plans_do_not_read_are_named() {
+        let of = |manifest: Value| limits(&WhatIf { manifests: vec![manifest], ..WhatIf::default() });
+        for kind in ["Deployment", "Pod", "NodePool", "StorageClass", "NodeOverlay", "Job", "EC2NodeClass"] {
+            let found = of(json!({"kind": kind, "metadata": {"name": "a"}}));
+            assert_eq!(found, Vec::<String>::new(), "{kind}");
+        }
+        let lead = "plans do not read these manifests, so they change nothing: ";
+        let config = json!({"kind": "ConfigMap", "metadata": {"name": "a"}});
+        assert_eq!(of(config), [format!("{lead}ConfigMap `a`")]);
+        assert_eq!(of(json!({"kind": "NodePool"})), [format!("{lead}NodePool without a name")]);
     }
 }

@@ -3,6 +3,7 @@
 //! Objects are read by the controller's own view; what is added before is in `workloads` and `settle`. Nothing here asks a
 //! server or a clock: what pools can launch comes from the caller or from the export itself.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -10,14 +11,14 @@ use k8s_openapi::api::core::v1::Pod;
 use karpenter_api::{NodePool, convert};
 use karpenter_cloud::NodeClassKind;
 use karpenter_controllers::View;
-use karpenter_model::{LabelRegistry, Pool, Settings, Snapshot};
+use karpenter_model::{LabelRegistry, Pool, Settings, Snapshot, Zone};
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::export::{self, About, Header};
 use crate::objects::Objects;
 use crate::offerings::{INSTANCE_TYPE, Offerings};
-use crate::what_if::{self, WhatIf};
+use crate::what_if::{self, NoMatch, WhatIf};
 use crate::{buffers, overlays, settle, workloads};
 
 /// How the provider names things, and what decisions are made by.
@@ -39,6 +40,8 @@ pub struct World {
     at: Timestamp,
     exported: Option<Offerings>,
     what_if: WhatIf,
+    /// Zones with nodes before anything was different.
+    zones: BTreeSet<Zone>,
     notes: Vec<String>,
 }
 
@@ -85,11 +88,12 @@ impl World {
         workloads::expand(&mut objects, &[], at);
         // A change counts against what was true before it: machines of manifests carry the hash of the pool as it was.
         let _unready = settle::pools(&mut objects, &ground.registry, at);
+        let zones = what_if::zones_of(&objects);
         notes.extend(what_if.change(&mut objects, at));
         notes.extend(what_if::limits(&what_if));
         notes.extend(settle::pools(&mut objects, &ground.registry, at));
         notes.extend(closed_gates(&objects, &ground.settings));
-        Ok(Self { ground, objects, at, exported, what_if, notes })
+        Ok(Self { ground, objects, at, exported, what_if, zones, notes })
     }
 
     /// The instant plans are made for.
@@ -115,6 +119,14 @@ impl World {
     /// What the export says pools can launch; `None` when the objects are no export.
     pub fn exported(&self) -> Option<&Offerings> {
         self.exported.as_ref()
+    }
+
+    /// Refuses what is to be different where nothing is of what it names; `offerings` as they are without it.
+    ///
+    /// # Errors
+    /// A zone that nothing is in, or a price that nothing has.
+    pub fn check_what_if(&self, offerings: &Offerings) -> Result<(), NoMatch> {
+        self.what_if.check(&self.zones, offerings)
     }
 
     /// Everything a plan looks at, and what there is to say about how it was made.

@@ -21,7 +21,7 @@ use karpenter_convert::{Conversion, Input, Options, convert, convert_values, rea
                   Objects of a cluster: karpenter convert --live, with the kubeconfig's right to list them"
 )]
 pub(crate) struct Arguments {
-    /// Manifests to convert: files, folders, or - for standard input; other kinds are passed on
+    /// Manifests to convert: files, folders with all in them, or - for standard input; other kinds are passed on
     #[arg(
         short,
         long,
@@ -51,9 +51,10 @@ pub(crate) struct Arguments {
     /// Instance profile for such classes: the old setting `aws.defaultInstanceProfile`
     #[arg(long)]
     instance_profile: Option<String>,
-    /// How to print the report
-    #[arg(long, value_enum, default_value_t = Output::Text)]
-    report: Output,
+    /// How to print the report, which goes to standard error
+    // It was called `--report` once.
+    #[arg(short, long, alias = "report", value_enum, default_value_t = Output::Text)]
+    output: Output,
 }
 
 /// Converts, prints manifests and report, and says by the exit code how it went.
@@ -72,7 +73,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         None => convert(&read(&arguments.filename)?, &arguments.options()),
     };
     print(&manifests)?;
-    let said = match arguments.report {
+    let said = match arguments.output {
         Output::Text => report.text(),
         Output::Json => report.json() + "\n",
     };

@@ -64,7 +64,7 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with = "from")]
     fix: bool,
     /// How to print the report
-    #[arg(long, default_value = "text")]
+    #[arg(short, long, default_value = "text")]
     output: Output,
 }
 

@@ -22,7 +22,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     place: Place,
     /// How to print answers
-    #[arg(long, value_enum, default_value_t = Output::Text)]
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
     output: Output,
 }
 

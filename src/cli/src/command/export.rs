@@ -1,14 +1,13 @@
 //! `karpenter export`: a cluster as one file that plans the same, for a bug report or for later.
 
-use std::io::Write;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
 use karpenter_plan::{About, WhatIf};
 
 use super::plan::{Gathered, Sources};
-use crate::output::print;
+use crate::output::{note, print};
 
 /// Arguments of `karpenter export`.
 #[derive(Args)]
@@ -29,8 +28,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let (text, notes) = runtime.block_on(exported(arguments))?;
     print(&text)?;
-    let notes: String = notes.iter().map(|note| format!("note: {note}\n")).collect();
-    std::io::stderr().write_all(notes.as_bytes()).context("cannot write to standard error")?;
+    note(&notes)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -8,7 +8,7 @@ use karpenter_aws::registry::label_registry;
 use karpenter_plan::{WhatIf, lint, lint_text};
 
 use super::plan::{Gathered, Sources};
-use crate::output::{Output, print};
+use crate::output::{Output, note, print};
 
 /// Arguments of `karpenter lint`.
 #[derive(Args)]
@@ -19,27 +19,37 @@ use crate::output::{Output, print};
 pub(crate) struct Arguments {
     #[command(flatten)]
     sources: Sources,
-    /// How to print findings
-    #[arg(long, value_enum, default_value_t = Output::Text)]
+    /// How to print findings; notes on what was not looked at go to standard error
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
     output: Output,
 }
 
 /// Looks, prints, and says by the exit code whether something was found.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let (text, code) = runtime.block_on(linted(arguments))?;
+    let Linted { text, notes, code } = runtime.block_on(linted(arguments))?;
     print(&text)?;
+    note(&notes)?;
     Ok(ExitCode::from(code))
 }
 
-async fn linted(arguments: &Arguments) -> Result<(String, u8)> {
-    let Gathered { objects, world, offerings, .. } = arguments.sources.gather(WhatIf::default()).await?;
-    let found = lint(objects, Some(&offerings), &label_registry(), world.at());
+/// What there is to print, and the exit code.
+struct Linted {
+    text: String,
+    notes: Vec<String>,
+    code: u8,
+}
+
+async fn linted(arguments: &Arguments) -> Result<Linted> {
+    let gathered = arguments.sources.gather(WhatIf::default()).await?;
+    let Gathered { manifests, world, offerings, mut notes, .. } = gathered;
+    let (found, unknown) = lint(manifests, Some(&offerings), &label_registry(), world.at());
+    notes.extend(unknown);
     let text = match arguments.output {
         Output::Text => lint_text(&found),
         Output::Json => serde_json::to_string_pretty(&found)? + "\n",
     };
-    Ok((text, if found.is_empty() { 0 } else { 2 }))
+    Ok(Linted { text, notes, code: if found.is_empty() { 0 } else { 2 } })
 }
 
 #[cfg(test)]
@@ -55,18 +65,34 @@ mod tests {
         arguments: Arguments,
     }
 
-    #[tokio::test]
-    async fn the_exit_code_says_whether_something_was_found() {
+    async fn of_file(text: &str) -> Linted {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("pool.yaml");
+        std::fs::write(&file, text).unwrap();
+        let line = Line::parse_from(["lint".as_ref(), "-f".as_ref(), file.as_os_str()]);
+        linted(&line.arguments).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn the_exit_code_says_whether_something_was_found() {
         let good = include_str!("../../../../docs/examples/nodepool.yaml");
         let wrong = good.replace("consolidateAfter:", "consolidateafter:");
         for (text, code, finds) in [(good.to_owned(), 0, "Nothing found."), (wrong, 2, "unknown-field")] {
-            std::fs::write(&file, text).unwrap();
-            let line = Line::parse_from(["lint".as_ref(), "-f".as_ref(), file.as_os_str()]);
-            let (text, found) = linted(&line.arguments).await.unwrap();
-            assert_eq!(found, code, "{text}");
-            assert!(text.contains(finds), "{text}");
+            let linted = of_file(&text).await;
+            assert_eq!(linted.code, code, "{}", linted.text);
+            assert!(linted.text.contains(finds), "{}", linted.text);
+        }
+    }
+
+    #[tokio::test]
+    async fn notes_that_reading_produced_are_passed_on() {
+        let pool = include_str!("../../../../docs/examples/nodepool.yaml");
+        let linted =
+            of_file(&format!("{pool}---\n{{apiVersion: a.b/v1, kind: Other, metadata: {{name: a}}}}\n"))
+                .await;
+        assert_eq!(linted.code, 0, "{}", linted.text);
+        for part in ["of an account in memory", "node class `default`", "kind `Other` of group `a.b`: "] {
+            assert!(linted.notes.iter().any(|note| note.contains(part)), "{part}: {:?}", linted.notes);
         }
     }
 }

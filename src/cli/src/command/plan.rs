@@ -27,7 +27,7 @@ pub(crate) use gather::{Gathered, Sources};
 pub(crate) struct Arguments {
     #[command(flatten)]
     sources: Sources,
-    /// Apply these manifests first, in the plan alone: pods, workloads, pools, node classes; files, folders or -
+    /// Apply these manifests first, in the plan alone: pods, workloads, pools, node classes; as --filename
     #[arg(long, value_name = "PATH")]
     what_if: Vec<PathBuf>,
     /// Plan as if this zone were gone with everything in it
@@ -37,7 +37,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "OF=PERCENT")]
     price: Vec<PriceChange>,
     /// How to print the plan
-    #[arg(long, value_enum, default_value_t = Output::Text)]
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
     output: Output,
 }
 
@@ -61,8 +61,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 }
 
 async fn planned(arguments: &Arguments) -> Result<(String, u8)> {
+    let manifests = read_files(&arguments.what_if)?.into_iter().map(|manifest| manifest.object).collect();
     let what_if = WhatIf {
-        manifests: read_files(&arguments.what_if)?,
+        manifests,
         lost_zones: arguments.without_zone.iter().map(|zone| Zone::from(zone.as_str())).collect(),
         prices: arguments.price.clone(),
     };

@@ -19,6 +19,7 @@ use tokio::sync::watch;
 
 use super::explain;
 use crate::leader::{Controller, Place};
+use crate::output::Output;
 use crate::timeline::{self, Printer};
 
 /// How wide plain text is when there is no terminal to ask.
@@ -30,11 +31,14 @@ const PRICES_EVERY: Duration = Duration::from_hours(1);
 #[derive(Args)]
 #[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
 pub(crate) struct Arguments {
-    /// Print one frame as plain text, and end
+    /// Print one frame as text, or one JSON document, and end
+    #[arg(short, long, value_enum, group = "form")]
+    output: Option<Output>,
+    /// Print one frame as text, and end: --output text
     #[arg(long, group = "form")]
     once: bool,
-    /// Print one JSON document, and end
-    #[arg(long, group = "form")]
+    // What `--output json` was called once.
+    #[arg(long, group = "form", hide = true)]
     json: bool,
     /// Tell what happens, one line at a time; the default where standard output is no terminal
     #[arg(long, group = "form")]
@@ -67,22 +71,30 @@ pub(crate) struct Arguments {
     place: Place,
 }
 
+impl Arguments {
+    /// How to print one frame; `None` when there is to be more than one.
+    fn output(&self) -> Option<Output> {
+        let text = self.once.then_some(Output::Text);
+        self.output.or(self.json.then_some(Output::Json)).or(text)
+    }
+}
+
 /// Shows the cluster of the current kubeconfig.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let screen = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
-    let one = arguments.once || arguments.json;
+    let once = arguments.output();
     // Two threads: a list of 50,000 pods is read while the screen is drawn.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let outcome = runtime.block_on(async {
-        if !one && (arguments.timeline || !screen) {
+        if once.is_none() && (arguments.timeline || !screen) {
             return follow(arguments).await;
         }
         let sources = sources(arguments).await?;
         let shown = Shown::new(&arguments.resources);
         let sort = Sort { by: arguments.sort, reversed: arguments.reverse };
         let ui = Ui::new(sort, Filter::new(&arguments.filter), arguments.by_pool);
-        if one {
-            return print(sources, shown, &ui, arguments.json).await;
+        if let Some(output) = once {
+            return print(sources, shown, &ui, output).await;
         }
         karpenter_view::show(sources, shown, ui, style(arguments.no_color, |name| std::env::var(name).ok()))
             .await?;
@@ -109,13 +121,12 @@ async fn follow(arguments: &Arguments) -> Result<ExitCode> {
 }
 
 /// Prints one frame. What the user may not read is said on standard error, and makes the command fail.
-async fn print(sources: Sources, shown: Shown, ui: &Ui, json: bool) -> Result<ExitCode> {
+async fn print(sources: Sources, shown: Shown, ui: &Ui, output: Output) -> Result<ExitCode> {
     let width = plain_width();
     let frame = |scene: &Scene<'_>| {
-        let text = if json {
-            format!("{:#}\n", karpenter_view::document(scene, ui))
-        } else {
-            karpenter_view::plain(scene, ui, usize::from(width))
+        let text = match output {
+            Output::Text => karpenter_view::plain(scene, ui, usize::from(width)),
+            Output::Json => format!("{:#}\n", karpenter_view::document(scene, ui)),
         };
         (text, scene.troubles.to_vec())
     };
@@ -240,6 +251,27 @@ mod tests {
             };
             assert_eq!(style(false, find), Style { colours, ascii }, "{variables:?}");
             assert!(!style(true, find).colours, "--no-color");
+        }
+    }
+
+    #[test]
+    fn one_frame_is_text_or_json_by_either_spelling() {
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            arguments: Arguments,
+        }
+        for (flags, expected) in [
+            ("", None),
+            ("--timeline", None),
+            ("--once", Some(Output::Text)),
+            ("--output text", Some(Output::Text)),
+            ("-o json", Some(Output::Json)),
+            ("--json", Some(Output::Json)),
+        ] {
+            let line =
+                <Line as clap::Parser>::parse_from(std::iter::once("view").chain(flags.split_whitespace()));
+            assert_eq!(line.arguments.output(), expected, "{flags}");
         }
     }
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::markup::Markup;
-use super::{dollars, signed};
 use crate::forecast::{Forecast, Launched, Machine, Removal, Waiting, Why};
+use crate::money::{hourly, saved};
 use crate::text::{alike, count};
 
 /// Names that are shown without unfolding.
@@ -51,7 +51,7 @@ fn launched(page: &mut Markup, launch: &Launched, number: usize) {
     match &launch.cheapest {
         Some(one) => {
             page.text(&one.instance_type).raw("</strong> in ").text(&one.zone).raw(", ");
-            page.text(one.capacity_type.as_str()).raw(", at ").text(dollars(one.price, 4)).raw(" per hour");
+            page.text(one.capacity_type.as_str()).raw(", at ").text(hourly(one.price)).raw(" per hour");
             page.raw(if number > 1 { " each" } else { "" });
         }
         None => drop(page.raw("what the provider chooses</strong>")),
@@ -75,8 +75,8 @@ fn removed(page: &mut Markup, forecast: &Forecast, removal: &Removal) {
         launched(page, launch, number);
         page.raw("</p>");
     }
-    page.raw("<p>Why: ").text(removal.reason).raw(" (").text(&removal.method).raw("), saves ");
-    page.text(signed(removal.savings, |price| dollars(price, 4)).trim_start_matches('+')).raw(" per hour");
+    page.raw("<p>Why: ").text(removal.reason).raw(" (").text(&removal.method).raw("), ");
+    page.text(saved(removal.savings));
     if removal.not_before > forecast.at {
         page.element("; begins at <time>", removal.not_before, "</time> if a second look agrees");
     }
@@ -105,7 +105,7 @@ fn machines(page: &mut Markup, nodes: &[Machine]) {
             node.instance_type.clone(),
             node.zone.clone(),
             node.capacity_type.clone(),
-            Some(format!("{} per hour", dollars(node.price, 4))),
+            Some(format!("{} per hour", hourly(node.price))),
         ];
         let known: Vec<String> = known.into_iter().flatten().collect();
         format!("{}: {}", node.name, known.join(", "))

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::blocks::{Block, Part, blocks, colours};
-use super::dollars;
 use super::markup::Markup;
+use crate::money::hourly;
 use crate::picture::{Drawn, Fate, Picture};
 use crate::text::{count, named};
 
@@ -192,9 +192,9 @@ fn type_of(block: &Block<'_>) -> String {
 
 fn price_of(block: &Block<'_>) -> String {
     if block.nodes > 1 {
-        return format!("{} in all", dollars(block.price, 4));
+        return format!("{} in all", hourly(block.price));
     }
-    dollars(block.price, 4)
+    hourly(block.price)
 }
 
 fn place_of(block: &Block<'_>) -> String {

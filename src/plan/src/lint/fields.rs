@@ -30,6 +30,7 @@ pub(super) fn check(linted: &Linted<'_>, found: &mut Vec<LintFinding>) {
                         severity: LintSeverity::Error,
                         problem: "there is no such field, so what it says has no effect".to_owned(),
                         remedy,
+                        origin: None,
                     });
                 };
                 walk(&object[field], &schema["properties"][field], field, &mut report);

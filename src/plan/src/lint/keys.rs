@@ -54,7 +54,8 @@ fn judge(linted: &Linted<'_>, object: &str, used: &Use<'_>, found: &mut Vec<Lint
     }
     let mut report = |rule, problem, remedy| {
         let (object, field) = (object.to_owned(), used.field.clone());
-        found.push(LintFinding { object, field, rule, severity: LintSeverity::Warning, problem, remedy });
+        let severity = LintSeverity::Warning;
+        found.push(LintFinding { object, field, rule, severity, problem, remedy, origin: None });
     };
     let registry = linted.registry;
     let known = registry.well_known.iter().chain(registry.normalized_keys.keys());
@@ -84,6 +85,7 @@ fn old_key(object: &str, field: String, key: &str, today: &str) -> LintFinding {
         severity: LintSeverity::Warning,
         problem: format!("`{key}` is of an older version, so it has no effect or is met by no node"),
         remedy: format!("write `{today}`; `karpenter convert` does"),
+        origin: None,
     }
 }
 

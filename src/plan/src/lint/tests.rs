@@ -1,7 +1,7 @@
 //! One table: what is written, and which rules say something about which field.
 
 use karpenter_model::names::label;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::fixture::offerings;
@@ -28,10 +28,13 @@ fn pool(name: &str, spec: &Value) -> Value {
     pool
 }
 
+fn linted(manifests: Vec<Manifest>, offerings: Option<&Offerings>) -> (Vec<LintFinding>, Vec<String>) {
+    lint(manifests, offerings, &registry(), "2026-01-01T12:00:00Z".parse().unwrap())
+}
+
 fn found(objects: Vec<Value>) -> Vec<String> {
-    let at = "2026-01-01T12:00:00Z".parse().unwrap();
-    let offerings = offerings(&["a", "b"]);
-    let found = lint(objects, Some(&offerings), &registry(), at);
+    let objects = objects.into_iter().map(Manifest::from).collect();
+    let (found, _) = linted(objects, Some(&offerings(&["a", "b"])));
     found.iter().map(|one| format!("{} {} {}", one.object, one.field, one.rule)).collect()
 }
 
@@ -138,10 +141,9 @@ fn what_is_written_of_one_pool() {
 
 #[test]
 fn a_value_that_no_known_type_has_means_nothing_where_not_all_are_known() {
-    let at = "2026-01-01T12:00:00Z".parse().unwrap();
     let spec = requires(label::INSTANCE_TYPE, &["enormous"]);
     let rules = |offerings: &Offerings| {
-        let found = lint([pool("a", &spec)], Some(offerings), &registry(), at);
+        let (found, _) = linted(vec![pool("a", &spec).into()], Some(offerings));
         found.iter().map(|one| one.rule).collect::<Vec<_>>()
     };
     assert_eq!(rules(&offerings(&["a"])), ["no-offering", "no-such-value"]);
@@ -200,8 +202,7 @@ fn keys_of_pods_are_looked_at_and_selectors_of_pods_are_not() {
 
 #[test]
 fn people_read_what_is_wrong_and_what_to_do() {
-    let at = "2026-01-01T12:00:00Z".parse().unwrap();
-    let text = lint_text(&lint([pool("a", &json!({"weigth": 5}))], None, &registry(), at));
+    let text = lint_text(&linted(vec![pool("a", &json!({"weigth": 5})).into()], None).0);
     let expected = "\
 error: NodePool/a spec.weigth (unknown-field)
     there is no such field, so what it says has no effect
@@ -229,4 +230,117 @@ fn keys_of_older_versions_are_told_apart_from_misspelt_ones() {
             "Deployment/shop/api spec.template.spec.nodeSelector.karpenter.sh/provisioner-name old-key",
         ]
     );
+}
+
+/// Rule, object and place of each finding in a stream, and the notes.
+fn of_stream(stream: &str) -> (Vec<String>, Vec<String>) {
+    let (found, notes) = linted(crate::manifests("a.yaml", stream).unwrap(), None);
+    let place = |one: &LintFinding| one.origin.as_ref().map(ToString::to_string).unwrap_or_default();
+    (found.iter().map(|one| format!("{} {} {}", one.rule, one.object, place(one))).collect(), notes)
+}
+
+#[test]
+fn objects_of_kinds_that_are_not_known_are_named_with_their_place() {
+    for (head, expected, hint) in [
+        ("{apiVersion: karpenter.sh/v1, kind: NodePol}", "unknown-kind NodePol/a", "write `NodePool`"),
+        (
+            "{apiVersion: karpenter.sh/v1beta1, kind: NodePool}",
+            "wrong-api-version NodePool/a",
+            "write `karpenter.sh/v1`; `karpenter convert` does that with versions before v1",
+        ),
+        (
+            "{apiVersion: karpenter.k8s.aws/v1, kind: NodePool}",
+            "wrong-api-version NodePool/a",
+            "write `karpenter.sh/v1`",
+        ),
+        ("{kind: EC2NodeClass}", "wrong-api-version EC2NodeClass/a", "write `karpenter.k8s.aws/v1`"),
+        ("{apiVersion: karpentr.sh/v1, kind: NodePools}", "unknown-kind NodePools/a", "write `NodePool`"),
+        (
+            "{apiVersion: karpenter.sh/v1alpha5, kind: Provisioner}",
+            "old-kind Provisioner/a",
+            "convert it: `karpenter convert`",
+        ),
+        ("{apiVersion: apps/v1, kind: Deploymnt}", "unknown-kind Deploymnt/a", "write `Deployment`"),
+        (
+            "{apiVersion: v1, kind: Deployment}",
+            "wrong-api-version Deployment/default/a",
+            "write the version of group `apps`, as in `apps/v1`",
+        ),
+        ("{apiVersion: v1, kind: NodePol}", "unknown-kind NodePol/a", "write `NodePool`"),
+    ] {
+        let stream = format!("# first\n---\n\n{}, metadata: {{name: a}}}}\n", head.trim_end_matches('}'));
+        let (found, notes) = linted(crate::manifests("a.yaml", &stream).unwrap(), None);
+        let of_kind: Vec<&LintFinding> =
+            found.iter().filter(|one| ["kind", "apiVersion"].contains(&one.field.as_str())).collect();
+        assert_eq!(of_kind.len(), 1, "{head}: {found:?}");
+        let one = of_kind[0];
+        let place = one.origin.as_ref().unwrap().to_string();
+        assert_eq!((format!("{} {}", one.rule, one.object).as_str(), place.as_str()), (expected, "a.yaml:4"));
+        assert_eq!((one.remedy.as_str(), notes.len()), (hint, 0), "{head}");
+    }
+}
+
+#[test]
+fn kinds_of_kubernetes_are_passed_over_and_those_of_others_are_in_the_notes() {
+    let stream = "\
+apiVersion: v1
+kind: Service
+metadata: {name: a}
+---
+{apiVersion: networking.k8s.io/v1, kind: Ingress, metadata: {name: a}}
+---
+{apiVersion: cert-manager.io/v1, kind: Certificate, metadata: {name: a}}
+---
+{apiVersion: kustomize.config.k8s.io/v1beta1, kind: Kustomization}
+---
+{apiVersion: eks.amazonaws.com/v1, kind: NodeClass, metadata: {name: a}}
+";
+    let (found, notes) = of_stream(stream);
+    assert_eq!(found, Vec::<String>::new());
+    let expected = [
+        "no rule looks at kind `Certificate` of group `cert-manager.io`: a.yaml:7",
+        "no rule looks at kind `Kustomization` of group `kustomize.config.k8s.io`: a.yaml:9",
+        "no rule looks at kind `NodeClass` of group `eks.amazonaws.com`: a.yaml:11",
+    ];
+    assert_eq!(notes, expected);
+}
+
+#[test]
+fn objects_without_a_name_and_objects_that_are_there_twice_are_named_with_their_place() {
+    let stream = "\
+kind: Service
+apiVersion: v1
+---
+{apiVersion: batch/v1, kind: Job, metadata: {generateName: a-}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: a}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: a, namespace: default}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: a, namespace: other}}
+---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}
+---
+{apiVersion: example.com/v1, kind: ConfigMap, metadata: {name: a}}
+";
+    let (found, _) = of_stream(stream);
+    let expected = [
+        "no-name Job without a name a.yaml:4",
+        "duplicate Pod/default/a a.yaml:8",
+        "no-name Service without a name a.yaml:1",
+    ];
+    assert_eq!(found, expected);
+    let all = crate::manifests("a.yaml", stream).unwrap();
+    let (found, _) = linted(all, None);
+    assert!(found[1].problem.starts_with("the object of a.yaml:6 has the same kind"), "{}", found[1].problem);
+}
+
+#[test]
+fn every_finding_has_the_place_of_its_object() {
+    let stream = "---\n# a pool\napiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: a}\nspec: {weigth: 5}\n";
+    let (found, _) = linted(crate::manifests("pools/a.yaml", stream).unwrap(), None);
+    let text = lint_text(&found);
+    assert!(text.contains("error: NodePool/a spec.weigth (unknown-field), pools/a.yaml:3\n"), "{text}");
+    let json = serde_json::to_value(&found).unwrap();
+    assert_eq!((&json[0]["file"], &json[0]["line"]), (&json!("pools/a.yaml"), &json!(3)));
 }

@@ -1,7 +1,9 @@
 //! `karpenter test`: plays scenario files and says by the exit code whether all went as expected.
 
+use std::fs::File;
+use std::io::Write as _;
 use std::num::NonZero;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -10,7 +12,7 @@ use std::time::Instant;
 use anyhow::{Context as _, Result};
 use clap::Args;
 
-use super::format::File;
+use super::format;
 use super::player::play;
 use super::read::{Scenario, files, read};
 use super::report::{Case, Outcome, junit, line, timeline, total};
@@ -57,33 +59,56 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         println!("{}", schema()?);
         return Ok(ExitCode::SUCCESS);
     }
+    let paths = files(&arguments.paths)?;
+    let scenarios = paths.iter().map(|path| Ok(read(path)?)).collect::<Result<Vec<Scenario>>>()?;
+    // Opened before anything is played: what took minutes is not to be lost to a misspelt folder.
+    let report = arguments.junit.as_deref().map(Report::open).transpose()?;
     let mut work = Vec::new();
-    for path in files(&arguments.paths)? {
-        let scenario = read(&path)?;
+    for scenario in &scenarios {
         let first = arguments.seed.unwrap_or(scenario.file.seed);
         for number in 0..u64::from(arguments.seeds.get()) {
-            work.push((scenario.clone(), first.wrapping_add(number)));
+            work.push((scenario, first.wrapping_add(number)));
         }
     }
     let cases = played(&work, arguments);
     print!("{}", total(&cases));
-    if let Some(path) = &arguments.junit {
-        std::fs::write(path, junit("karpenter-test", &cases)?).with_context(|| {
-            format!("cannot write the report to `{}`; name a file in a folder that exists", path.display())
-        })?;
+    if let Some(report) = report {
+        report.write(&cases)?;
     }
     let failed = cases.iter().any(|case| !case.failures().is_empty());
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
+/// The file of the report, empty until everything was played.
+struct Report<'a> {
+    path: &'a Path,
+    file: File,
+}
+
+impl<'a> Report<'a> {
+    fn open(path: &'a Path) -> Result<Self> {
+        let file = File::create(path).with_context(|| Self::failed(path))?;
+        Ok(Self { path, file })
+    }
+
+    fn write(mut self, cases: &[Case]) -> Result<()> {
+        let report = junit("karpenter-test", cases)?;
+        self.file.write_all(report.as_bytes()).with_context(|| Self::failed(self.path))
+    }
+
+    fn failed(path: &Path) -> String {
+        format!("cannot write the report to `{}`; name a file in a folder that exists", path.display())
+    }
+}
+
 /// The schema of scenario files.
 fn schema() -> Result<String> {
-    serde_json::to_string_pretty(&schemars::schema_for!(File)).context("cannot write the schema")
+    serde_json::to_string_pretty(&schemars::schema_for!(format::File)).context("cannot write the schema")
 }
 
 /// Plays everything, several at once, and prints each as it ends.
 #[expect(clippy::print_stdout, reason = "what a command prints is its result")]
-fn played(work: &[(Scenario, u64)], arguments: &Arguments) -> Vec<Case> {
+fn played(work: &[(&Scenario, u64)], arguments: &Arguments) -> Vec<Case> {
     let jobs = arguments.jobs.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZero::get);
     let (next, cases) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {

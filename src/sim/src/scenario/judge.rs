@@ -11,7 +11,7 @@ use super::format::{
 };
 use super::read::Line;
 use super::record::{NodeFact, Picture, PodFact, Recording};
-use super::value::{Dollars, Span};
+use super::value::{Dollars, Span, is_of_type};
 
 /// An expectation that was not met.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -244,11 +244,6 @@ impl Asked<'_> {
         ];
         texts.into_iter().filter_map(|(field, value)| Some(format!("{field} {}", value?))).collect()
     }
-}
-
-/// Whether a type is meant by a name or a family with a star.
-pub(crate) fn is_of_type(pattern: &str, name: &str) -> bool {
-    pattern.strip_suffix('*').map_or(pattern == name, |family| name.starts_with(family))
 }
 
 fn subject(what: &str, words: &[String]) -> String {

@@ -5,7 +5,7 @@ use karpenter_aws_sim::OfferingSelector;
 use karpenter_model::names::{label, tag};
 
 use super::format::{CapacityLoss, CapacityType, Machines, PriceChange};
-use super::judge::is_of_type;
+use super::value::is_of_type;
 
 /// Those of `found` that belong to nodes and are meant, the oldest first. `found` must have live instances only.
 pub fn meant(which: &Machines, mut found: Vec<Instance>) -> Vec<Instance> {

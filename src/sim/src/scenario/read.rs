@@ -13,7 +13,7 @@ use karpenter_controllers::Settings;
 use karpenter_controllers::settings::{FLAGS, Flag, Home, OWN, Source};
 use karpenter_kube_sim::apiserver::object;
 use karpenter_model::names::tag;
-use karpenter_plan::{Objects, near, region_of};
+use karpenter_plan::{Misread, manifests, misread, near, region_of};
 use serde_json::Value;
 use serde_saphyr::{Error, Spanned};
 
@@ -24,6 +24,10 @@ use super::value::Span;
 
 /// The cluster of scenarios whose manifests name none.
 const CLUSTER: &str = "demo";
+/// Most replicas of a workload: the pods that a cluster of Kubernetes is made for. A zero too many would fill the memory.
+const REPLICAS_MAX: u64 = 150_000;
+/// Shortest time between two repetitions: in less than the time of a look at the world they cannot be distinguished.
+const EVERY_MIN: Duration = Duration::from_secs(1);
 
 /// A scenario that can be played.
 #[derive(Clone, Debug)]
@@ -265,8 +269,7 @@ fn said(text: &str, error: &Error) -> Wrong {
             (line, field.clone(), unknown("field", field, expected))
         }
         Error::SerdeUnknownVariant { variant, expected, .. } => {
-            let field = place.map_or_else(String::new, |place| field_at(text, line, place.column()));
-            (line, field, unknown("value", variant, expected))
+            (line, misread(text, error).field, unknown("value", variant, expected))
         }
         Error::SerdeMissingField { field, .. } => {
             // The reader names the last key it has seen, which for the file as a whole is any.
@@ -278,11 +281,8 @@ fn said(text: &str, error: &Error) -> Wrong {
             (line, (*field).to_owned(), "is missing, and a scenario needs it here".to_owned())
         }
         other => {
-            let field = place.map_or_else(String::new, |place| field_at(text, line, place.column()));
-            let problem = other.to_string();
-            // The place is said already.
-            let problem = problem.rsplit_once(" at line ").map_or(problem.as_str(), |(problem, _)| problem);
-            (line, field, problem.to_owned())
+            let Misread { field, problem, .. } = misread(text, other);
+            (line, field, problem)
         }
     }
 }
@@ -298,17 +298,6 @@ fn unknown(what: &str, word: &str, known: &[&'static str]) -> String {
     }
 }
 
-/// The field whose value begins at a place: the word before the last colon before it.
-fn field_at(text: &str, line: u64, column: u64) -> String {
-    let number = usize::try_from(line).unwrap_or(1);
-    let column = usize::try_from(column).unwrap_or(1);
-    let line = text.lines().nth(number.saturating_sub(1)).unwrap_or_default();
-    let before: String = line.chars().take(column.saturating_sub(1)).collect();
-    let Some((before, _)) = before.rsplit_once(':') else { return String::new() };
-    let word = |letter: char| !(letter.is_alphanumeric() || letter == '_');
-    before.rsplit(word).next().unwrap_or_default().to_owned()
-}
-
 /// Objects of files and of the scenario itself.
 fn objects(given: &[Spanned<Value>], field: &str, folder: &Path) -> Result<Vec<Manifest>, Wrong> {
     let mut all = Vec::new();
@@ -317,15 +306,8 @@ fn objects(given: &[Spanned<Value>], field: &str, folder: &Path) -> Result<Vec<M
         let wrong = |problem: String| (line, format!("{field}[{index}]"), problem);
         match &one.value {
             Value::String(path) => {
-                let file = folder.join(path);
-                for file in manifest_files(&file)
-                    .map_err(|error| wrong(format!("cannot read `{}`: {error}", file.display())))?
-                {
-                    let name = file.display().to_string();
-                    let text = fs::read_to_string(&file)
-                        .map_err(|error| wrong(format!("cannot read `{name}`: {error}")))?;
-                    let found = Objects::read(&name, &text).map_err(|error| wrong(error.to_string()))?;
-                    all.extend(found.into_iter().map(|what| Line { line, what }));
+                for what in of_files(&folder.join(path)).map_err(wrong)? {
+                    all.push(Line { line, what });
                 }
             }
             Value::Object(_)
@@ -337,15 +319,48 @@ fn objects(given: &[Spanned<Value>], field: &str, folder: &Path) -> Result<Vec<M
             _ => return Err(wrong("must be the path of a file or an object".to_owned())),
         }
     }
+    all.iter().try_for_each(of_a_cluster)?;
     Ok(all)
 }
 
-/// A file, or the manifests of a folder by name.
-fn manifest_files(path: &Path) -> std::io::Result<Vec<PathBuf>> {
-    if !path.is_dir() {
-        return Ok(vec![path.to_owned()]);
+/// The objects of a file, or of a folder as every command reads it.
+fn of_files(path: &Path) -> Result<Vec<Value>, String> {
+    if path == Path::new("-") {
+        return Err("standard input is no part of a scenario; name a file or a folder".to_owned());
     }
-    entries(path, &["yaml", "yml", "json"])
+    let texts = karpenter_convert::read(&[path.to_owned()])
+        .map_err(|error| format!("{:#}", anyhow::Error::from(error)))?;
+    let mut all = Vec::new();
+    for text in texts {
+        let found = manifests(&text.name, &text.text).map_err(|error| error.to_string())?;
+        all.extend(found.into_iter().map(|manifest| manifest.object));
+    }
+    if all.is_empty() {
+        return Err(format!("`{}` has no object; name a file or a folder with manifests", path.display()));
+    }
+    Ok(all)
+}
+
+/// Refuses workloads of more pods than a cluster can have.
+fn of_a_cluster(manifest: &Manifest) -> Result<(), Wrong> {
+    let what = &manifest.what;
+    let field = ["replicas", "parallelism"]
+        .into_iter()
+        .find(|field| what["spec"][*field].as_u64().is_some_and(|number| number > REPLICAS_MAX));
+    let Some(field) = field else { return Ok(()) };
+    let (kind, name, number) = (object::text(what, "/kind"), object::name(what), &what["spec"][field]);
+    let problem =
+        format!("{kind} `{name}` has {number}, and a cluster at most {REPLICAS_MAX} pods; write fewer");
+    Err((manifest.line, field.to_owned(), problem))
+}
+
+/// Refuses such numbers of replicas in steps.
+fn few_enough(line: u64, replicas: impl IntoIterator<Item = u32>) -> Result<(), Wrong> {
+    let Some(number) = replicas.into_iter().find(|number| u64::from(*number) > REPLICAS_MAX) else {
+        return Ok(());
+    };
+    let problem = format!("is {number}, and a cluster has at most {REPLICAS_MAX} pods; write fewer");
+    Err((line, "replicas".to_owned(), problem))
 }
 
 /// What is in a folder and ends like this, by name.
@@ -368,8 +383,8 @@ fn happen(
     let wrong = |field: &str, problem: &str| (line, field.to_owned(), problem.to_owned());
     let actions = actions(step, line, folder)?;
     let repeat = step.repeat.map_or((Duration::ZERO, 1), |repeat| (repeat.every.0, repeat.times));
-    if step.repeat.is_some() && (repeat.0.is_zero() || repeat.1 == 0) {
-        return Err(wrong("repeat", "needs `every` and `times` of more than 0"));
+    if step.repeat.is_some() && (repeat.0 < EVERY_MIN || repeat.1 == 0) {
+        return Err(wrong("repeat", "needs `every` of at least 1s and `times` of more than 0"));
     }
     for time in 0..repeat.1 {
         for (after, action) in &actions {
@@ -390,15 +405,17 @@ fn actions(step: &Step, line: u64, folder: &Path) -> Result<Vec<(Duration, Actio
     let mut kinds = 0;
     if let Some(wave) = &step.wave {
         kinds += 1;
-        if wave.replicas.is_empty() || wave.every.0.is_zero() {
-            return Err((line, "wave".to_owned(), "needs `replicas` and `every` of more than 0s".to_owned()));
+        if wave.replicas.is_empty() || wave.every.0 < EVERY_MIN {
+            return Err((line, "wave".to_owned(), "needs `replicas` and `every` of at least 1s".to_owned()));
         }
+        few_enough(line, wave.replicas.iter().copied())?;
         for (number, replicas) in (0..).zip(&wave.replicas) {
             let (deployment, namespace) = (wave.deployment.clone(), wave.namespace.clone());
             let scale = Scale { deployment, namespace, replicas: *replicas };
             all.push((wave.every.0 * number, Action::Scale(scale)));
         }
     }
+    few_enough(line, step.scale.iter().map(|scale| scale.replicas))?;
     let mut one = |action: Option<Action>| {
         kinds += usize::from(action.is_some());
         all.extend(action.map(|action| (Duration::ZERO, action)));
@@ -538,6 +555,7 @@ expect:
     }
 
     #[test]
+    #[expect(clippy::too_many_lines, reason = "one table")]
     fn what_is_wrong_is_said_with_line_and_field() {
         let cases = [
             (
@@ -554,7 +572,46 @@ expect:
                 "duration",
                 "`ten` is no duration; write it as 90s, 5m or 1h30m",
             ),
-            ("replicas: 3}", "replicas: many}", 6, "replicas", ""),
+            (
+                "replicas: 3}",
+                "replicas: many}",
+                6,
+                "replicas",
+                "`many` is not a whole number from 0 to 4294967295",
+            ),
+            (
+                "replicas: 3}",
+                "replicas: 1000000000}",
+                5,
+                "replicas",
+                "is 1000000000, and a cluster has at most 150000 pods; write fewer",
+            ),
+            (
+                "scale: {deployment: web, replicas: 3}",
+                "wave: {deployment: web, replicas: [1, 150001], every: 1m}",
+                5,
+                "replicas",
+                "is 150001, and a cluster has at most 150000 pods; write fewer",
+            ),
+            (
+                "manifests: []",
+                "manifests: [{kind: Deployment, metadata: {name: web}, spec: {replicas: 1000000000}}]",
+                2,
+                "replicas",
+                "Deployment `web` has 1000000000, and a cluster at most 150000 pods; write fewer",
+            ),
+            (
+                "replicas: 3}",
+                "replicas: 3}\n    repeat: {every: 1ns, times: 4000000000}",
+                5,
+                "repeat",
+                "needs `every` of at least 1s and `times` of more than 0",
+            ),
+            ("timeline:", "timeline: 3\nfaults:\n#", 4, "timeline", "must be a list"),
+            ("    scale: {", "   scale: {", 6, "scale", ""),
+            ("name: a scenario", "name: [a]", 1, "name", "must be one value, and is a list or has fields"),
+            ("name: a scenario", "name: a\nname: b", 2, "name", "is there twice; leave one of them out"),
+            ("name: a scenario", "name: {{ name }}", 1, "name", ""),
             (
                 "replicas: 3}",
                 "replica: 3}",
@@ -613,6 +670,47 @@ expect:
             found.split("; there are").next().unwrap(),
             "cannot read scenario `a.yaml`, line 9, field `expectations`: there is no field `expectations`"
         );
+    }
+
+    #[test]
+    fn a_manifest_that_cannot_be_read_is_said_with_its_own_file_line_and_field() {
+        let folder = tempfile::tempdir().unwrap();
+        let deeper = folder.path().join("deeper");
+        std::fs::create_dir(&deeper).unwrap();
+        std::fs::write(deeper.join("a.yaml"), "kind: Pod\nmetadata: {name: a}\n---\nkind: [\n").unwrap();
+        let text = GOOD.replace("manifests: []", "manifests: [deeper]");
+        let (line, field, problem) = parse("a.yaml", &text, folder.path()).unwrap_err();
+        let file = deeper.join("a.yaml");
+        let expected = format!(
+            "cannot read `{}`, line 4, field `kind`: is no YAML here: unclosed bracket '['; correct it or leave the file out",
+            file.display()
+        );
+        assert_eq!((line, field.as_str(), problem), (2, "manifests[0]", expected));
+    }
+
+    #[test]
+    fn a_folder_is_read_with_its_folders_and_one_without_objects_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let deeper = folder.path().join("deploy/deeper");
+        std::fs::create_dir_all(&deeper).unwrap();
+        std::fs::write(deeper.join("a.json"), "{\"kind\": \"Pod\", \"metadata\": {\"name\": \"a\"}}")
+            .unwrap();
+        std::fs::create_dir(folder.path().join("empty")).unwrap();
+        let read = |manifests: &str| {
+            parse(
+                "a.yaml",
+                &GOOD.replace("manifests: []", &format!("manifests: [{manifests}]")),
+                folder.path(),
+            )
+        };
+        assert_eq!(read("deploy").unwrap().manifests.len(), 1);
+        let (_, field, problem) = read("empty").unwrap_err();
+        assert_eq!(field, "manifests[0]");
+        assert!(
+            problem.ends_with("/empty` has no object; name a file or a folder with manifests"),
+            "{problem}"
+        );
+        assert!(parse("a.yaml", &GOOD.replace("manifests: []", "manifests: ['-']"), Path::new("")).is_err());
     }
 
     #[test]

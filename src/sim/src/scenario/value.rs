@@ -1,4 +1,4 @@
-//! Durations and amounts of money as people write them: `90s`, `1h30m`, `0.25`.
+//! Durations, amounts of money and instance types as people write them: `90s`, `1h30m`, `0.25`, `m5.*`.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -88,6 +88,11 @@ impl Visitor<'_> for Text {
     fn visit_str<E>(self, text: &str) -> Result<String, E> {
         Ok(text.trim().to_owned())
     }
+}
+
+/// Whether a type is meant by a name or a family with a star.
+pub(crate) fn is_of_type(pattern: &str, name: &str) -> bool {
+    pattern.strip_suffix('*').map_or(pattern == name, |family| name.starts_with(family))
 }
 
 #[cfg(test)]

@@ -69,6 +69,7 @@ const INTERNAL: &[(&str, &[&str])] = &[
             "bootstrap",
             "compose",
             "controllers",
+            "convert",
             "kube-harness",
             "kube-sim",
             "model",

@@ -4,9 +4,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-#[cfg(not(feature = "demo"))]
-use anyhow::bail;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 use karpenter_aws_api::Clients;
@@ -17,7 +15,9 @@ use karpenter_convert::Input;
 use karpenter_model::Clock;
 #[cfg(feature = "demo")]
 use karpenter_plan::region_of;
-use karpenter_plan::{Objects, Offerings, WhatIf, World, is_export, resolve, settings_of, zones_of_nodes};
+use karpenter_plan::{
+    Manifest, Offerings, WhatIf, World, is_export, manifests, resolve, settings_of, zones_of_nodes,
+};
 use serde_json::Value;
 
 use super::{cluster, settings};
@@ -32,7 +32,7 @@ const ZONES: [char; 3] = ['a', 'b', 'c'];
 /// Where everything comes from.
 #[derive(Args, Clone)]
 pub(crate) struct Sources {
-    /// Read these instead of the cluster: an export, or manifests; files, folders or - for standard input
+    /// Read these instead of the cluster: an export, or manifests; files, folders with all in them, or - for standard input
     #[arg(short, long, value_name = "PATH")]
     pub(crate) filename: Vec<PathBuf>,
     /// Where instance types and prices come from; an export brings its own [default: aws for a cluster, memory for files]
@@ -66,8 +66,8 @@ pub(super) enum OfferedBy {
 
 /// Everything a plan needs.
 pub(crate) struct Gathered {
-    /// The objects as they were read.
-    pub(crate) objects: Vec<Value>,
+    /// The objects as they were read, with their places in files.
+    pub(crate) manifests: Vec<Manifest>,
     pub(crate) world: World,
     pub(crate) offerings: Offerings,
     /// Settings that differ, as they were given.
@@ -90,11 +90,17 @@ impl Sources {
             let (objects, notes) = cluster::objects(&client, &ground.settings.gates).await?;
             return self.gathered(objects, what_if, OfferedBy::Aws, notes).await;
         }
-        let objects = read_files(&self.filename)?;
-        self.gathered(objects, what_if, OfferedBy::Memory, Vec::new()).await
+        let read = read_files(&self.filename)?;
+        let (objects, origins): (Vec<Value>, Vec<_>) =
+            read.into_iter().map(|one| (one.object, one.origin)).unzip();
+        let mut gathered = self.gathered(objects, what_if, OfferedBy::Memory, Vec::new()).await?;
+        for (manifest, origin) in gathered.manifests.iter_mut().zip(origins) {
+            manifest.origin = origin;
+        }
+        Ok(gathered)
     }
 
-    /// The same for objects that were read already.
+    /// The same for objects that were read already, whose order stays.
     pub(super) async fn gathered(
         &self,
         mut objects: Vec<Value>,
@@ -118,9 +124,11 @@ impl Sources {
         };
         let at = self.at.unwrap_or_else(|| WallClock.now());
         let world = World::new(objects.iter().cloned(), at, ground, what_if)?;
+        let manifests = objects.into_iter().map(Manifest::from).collect();
         if let Some(exported) = world.exported() {
             let offerings = exported.clone();
-            return Ok(Gathered { objects, world, offerings, settings, notes });
+            world.check_what_if(&offerings)?;
+            return Ok(Gathered { manifests, world, offerings, settings, notes });
         }
         let clients = match clients {
             Some(clients) => clients,
@@ -130,7 +138,8 @@ impl Sources {
         let mut offerings = asked.offerings(&world.pools(), &world.node_classes()).await;
         offerings.partial = from == OfferedBy::Memory;
         notes.append(&mut asked.notes);
-        Ok(Gathered { objects, world, offerings, settings, notes })
+        world.check_what_if(&offerings)?;
+        Ok(Gathered { manifests, world, offerings, settings, notes })
     }
 
     async fn aws(&self) -> Result<Clients> {
@@ -198,11 +207,16 @@ fn stand_in(objects: &[Value], what_if: &mut WhatIf) -> Option<String> {
     })
 }
 
-/// The objects of files, folders and standard input, in the order they are given; in folders by name.
-pub(crate) fn read_files(paths: &[PathBuf]) -> Result<Vec<Value>> {
-    let mut objects = Vec::new();
+/// The objects of files, folders and standard input, in the order they are given; in folders by name. None at all is an
+/// error: a path that names nothing was not meant.
+pub(super) fn read_files(paths: &[PathBuf]) -> Result<Vec<Manifest>> {
+    let mut all = Vec::new();
     for Input { name, text } in karpenter_convert::read(paths)? {
-        objects.extend(Objects::read(&name, &text)?);
+        all.extend(manifests(&name, &text)?);
     }
-    Ok(objects)
+    if all.is_empty() && !paths.is_empty() {
+        let paths: Vec<String> = paths.iter().map(|path| format!("`{}`", path.display())).collect();
+        bail!("cannot find an object in {}; name files or folders with manifests", paths.join(", "));
+    }
+    Ok(all)
 }

@@ -21,8 +21,12 @@ struct Line {
     arguments: Arguments,
 }
 
-/// Runs the command on these files, named in braces.
+/// Runs the command on these files, named after an `@`.
 async fn plan(files: &[(&str, &str)], line: &str) -> (String, u8) {
+    tried(files, line).await.unwrap()
+}
+
+async fn tried(files: &[(&str, &str)], line: &str) -> Result<(String, u8)> {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in files {
         std::fs::write(folder.path().join(name), text).unwrap();
@@ -32,7 +36,7 @@ async fn plan(files: &[(&str, &str)], line: &str) -> (String, u8) {
         None => word.to_owned(),
     });
     let line = Line::parse_from(std::iter::once("plan".to_owned()).chain(words));
-    planned(&line.arguments).await.unwrap()
+    planned(&line.arguments).await
 }
 
 fn inflate(replicas: u32) -> String {
@@ -82,6 +86,29 @@ async fn a_page_is_one_whole_file() {
     assert_eq!(code, 2, "{page}");
     assert!(page.starts_with("<!DOCTYPE html>") && page.ends_with("</html>\n"), "{page}");
     assert!(page.contains("<h1>Plan for cluster prod</h1>") && page.contains("default/inflate-0"), "{page}");
+}
+
+#[tokio::test]
+async fn a_flag_that_nothing_matches_is_an_error_that_names_what_there_is() {
+    let inflate = inflate(3);
+    let files = [("a.yaml", NODEPOOL), ("b.yaml", inflate.as_str()), ("none.yaml", "# later\n")];
+    for (flags, expected) in [
+        ("--without-zone us-west-2q", "cannot plan without zone `us-west-2q`: no node is in it"),
+        ("--without-zone us-west-2q", "; there are `us-west-2a`, `us-west-2b`"),
+        ("--price spott=150%", "; `spot` is probably meant"),
+        ("--price m5.lage=150%", "; `m5.large` is probably meant"),
+        ("--price reserved=150%", "cannot plan with another price of `reserved`"),
+        ("--what-if @none.yaml", "none.yaml`; name files or folders with manifests"),
+    ] {
+        let error = tried(&files, &format!("-f @a.yaml -f @b.yaml {flags}")).await.unwrap_err();
+        assert!(error.to_string().contains(expected), "{flags}: {error}");
+    }
+    let config = "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}";
+    let (text, _) =
+        plan(&[("a.yaml", NODEPOOL), ("c.yaml", config)], "-f @a.yaml --what-if @c.yaml -o json").await;
+    let forecast: Value = serde_json::from_str(&text).unwrap();
+    let notes = forecast["notes"].as_array().unwrap();
+    assert!(notes.iter().any(|note| note.as_str().unwrap().ends_with("ConfigMap `a`")), "{notes:?}");
 }
 
 /// A cluster with two machines, pods on them and pods that wait.

@@ -1,9 +1,9 @@
 //! The command, and the scenarios of the repository: every one is played here.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 
 use super::*;
+use clap::Parser;
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios")
@@ -82,6 +82,34 @@ fn the_same_seed_is_the_same_run_and_another_seed_another() {
     let hash = |seed| play(&scenario, seed, false).unwrap().hash;
     assert_eq!(hash(1), hash(1));
     assert_ne!(hash(1), hash(2));
+}
+
+#[derive(Parser)]
+struct Line {
+    #[command(flatten)]
+    arguments: Arguments,
+}
+
+#[test]
+fn a_report_that_cannot_be_written_is_refused_before_anything_is_played() {
+    let folder = tempfile::tempdir().unwrap();
+    let missing = folder.path().join("none/report.xml");
+    // One second of a cluster without anything in it, repeated for hours: it would be noticed.
+    let scenario = folder.path().join("a.yaml");
+    let text = "name: a\nmanifests: []\nduration: 1s\nexpect:\n  - nodes: {exactly: 0}\n";
+    std::fs::write(&scenario, text).unwrap();
+    let line = |report: &Path| {
+        Line::parse_from(["test".as_ref(), scenario.as_os_str(), "--junit".as_ref(), report.as_os_str()])
+    };
+    let mut refused = line(&missing).arguments;
+    refused.seeds = NonZero::new(100_000).unwrap();
+    let error = run(&refused).unwrap_err().to_string();
+    let expected =
+        format!("cannot write the report to `{}`; name a file in a folder that exists", missing.display());
+    assert_eq!(error, expected);
+    let report = folder.path().join("report.xml");
+    run(&line(&report).arguments).unwrap();
+    assert!(std::fs::read_to_string(&report).unwrap().contains("tests=\"1\""));
 }
 
 #[test]

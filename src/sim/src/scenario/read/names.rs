@@ -1,19 +1,44 @@
 //! Whether the names in a scenario mean anything: what is expected of a pool that is not there is always true or always
-//! false, and a gate that cannot fail is none.
+//! false, and a gate that cannot fail is none. The same holds for instance types that are not sold, and for events that are
+//! never written.
+
+mod sold;
 
 use std::collections::BTreeSet;
 
 use karpenter_kube_sim::apiserver::object;
+use karpenter_model::ConditionType;
+use karpenter_model::names::condition;
 use karpenter_plan::near;
+use karpenter_telemetry::events::reason;
 use serde_json::Value;
 
 use super::{Action, Scenario, Wrong};
-use crate::scenario::format::{Expectation, Machines};
+use crate::scenario::format::{Events, Expectation, Machines};
+use crate::scenario::value::is_of_type;
 
 /// Kinds that a pod is said to be of.
 const WORKLOADS: [&str; 6] = ["Deployment", "DaemonSet", "ReplicaSet", "StatefulSet", "Job", "Pod"];
 
-/// Checks pools, workloads and zones that `scenario` names against the `objects` it ever applies and its region.
+/// Kinds whose conditions become events when they change.
+const WITH_CONDITIONS: [&str; 4] = ["EC2NodeClass", "Node", "NodeClaim", "NodePool"];
+
+/// Conditions that only some kinds have, beside those of NodeClaims.
+const CONDITIONS: [&str; 10] = [
+    condition::READY,
+    condition::VALIDATION_SUCCEEDED,
+    condition::NODE_CLASS_READY,
+    condition::NODE_REGISTRATION_HEALTHY,
+    condition::aws::AMIS_READY,
+    condition::aws::SUBNETS_READY,
+    condition::aws::SECURITY_GROUPS_READY,
+    condition::aws::INSTANCE_PROFILE_READY,
+    condition::aws::PLACEMENT_GROUP_READY,
+    condition::aws::CAPACITY_RESERVATIONS_READY,
+];
+
+/// Checks pools, workloads and zones that `scenario` names against the `objects` it ever applies and its region, instance
+/// types against what the account sells, and events against those that are written.
 pub(super) fn check(scenario: &Scenario, objects: &[Value]) -> Result<(), Wrong> {
     let named = |kinds: &[&str]| -> BTreeSet<String> {
         let of_kind = |one: &&Value| kinds.contains(&object::text(one, "/kind"));
@@ -46,29 +71,41 @@ impl Known {
             Action::Interrupt(machines) | Action::Terminate(machines) | Action::Silence(machines) => {
                 self.machines(machines)
             }
-            Action::LoseCapacity(loss) => self.zone(loss.zone.as_deref()),
-            Action::ChangePrice(change) => self.zone(change.zone.as_deref()),
+            Action::LoseCapacity(loss) => {
+                self.zone(loss.zone.as_deref())?;
+                one_type(loss.instance_type.as_deref())
+            }
+            Action::ChangePrice(change) => {
+                self.zone(change.zone.as_deref())?;
+                one_type(change.instance_type.as_deref())
+            }
             _ => Ok(()),
         }
     }
 
     fn machines(&self, machines: &Machines) -> Result<(), Problem> {
         self.pool(machines.pool.as_deref())?;
-        self.zone(machines.zone.as_deref())
+        self.zone(machines.zone.as_deref())?;
+        types(machines.instance_type.as_deref())
     }
 
     fn expectation(&self, what: &Expectation) -> Result<(), Problem> {
         if let Some(nodes) = &what.nodes {
             self.pool(nodes.pool.as_deref())?;
             self.zone(nodes.zone.as_deref())?;
+            types(nodes.instance_type.as_deref())?;
         }
         if let Some(pods) = &what.pods {
             self.pool(pods.pool.as_deref())?;
             self.zone(pods.zone.as_deref())?;
             self.workload(pods.workload.as_deref())?;
+            types(pods.instance_type.as_deref())?;
         }
         if let Some(times) = &what.pending_time {
             self.workload(times.workload.as_deref())?;
+        }
+        if let Some(events) = &what.events {
+            written(events)?;
         }
         self.pool(what.disruptions.as_ref().and_then(|disruptions| disruptions.pool.as_deref()))
     }
@@ -81,19 +118,76 @@ impl Known {
         known("workload", name, &self.workloads, "workload")
     }
 
-    /// A zone is its region and a letter.
+    /// A zone is its region and one of three letters.
     fn zone(&self, name: Option<&str>) -> Result<(), Problem> {
         let Some(name) = name else { return Ok(()) };
         let letter = name.strip_prefix(self.region.as_str()).unwrap_or_default();
-        if letter.len() == 1 && letter.starts_with(|letter: char| letter.is_ascii_lowercase()) {
+        if letter.len() == 1 && letter.starts_with(['a', 'b', 'c']) {
             return Ok(());
         }
         let region = &self.region;
         Err((
             "zone".to_owned(),
-            format!("zone `{name}` is not of region `{region}`; name one such as `{region}a`"),
+            format!(
+                "zone `{name}` is not of region `{region}`; name `{region}a`, `{region}b` or `{region}c`"
+            ),
         ))
     }
+}
+
+/// The type of an offering.
+fn one_type(name: Option<&str>) -> Result<(), Problem> {
+    let Some(name) = name.filter(|name| !sold::types().contains(*name)) else { return Ok(()) };
+    let hint = match name.strip_suffix('*') {
+        Some(_) => "name one type, a family is not taken here".to_owned(),
+        None => meant(name),
+    };
+    Err(("instanceType".to_owned(), format!("the account sells no instance type `{name}`; {hint}")))
+}
+
+/// A type, or a family with a star.
+fn types(pattern: Option<&str>) -> Result<(), Problem> {
+    let is_sold = |pattern: &&str| sold::types().iter().any(|name| is_of_type(pattern, name));
+    let Some(pattern) = pattern.filter(|pattern| !is_sold(pattern)) else { return Ok(()) };
+    let hint = meant(pattern);
+    Err(("instanceType".to_owned(), format!("the account sells no instance type `{pattern}`; {hint}")))
+}
+
+fn meant(name: &str) -> String {
+    near(name, sold::types().iter().map(String::as_str)).map_or_else(
+        || "name one of those that `--timeline` shows, as `m5.large`, or a family, as `m5.*`".to_owned(),
+        |near| format!("`{near}` is probably meant"),
+    )
+}
+
+/// Whether such events are ever written.
+fn written(events: &Events) -> Result<(), Problem> {
+    let reasons = reason::reference();
+    let named = reasons.iter().map(|(reason, _)| reason.name());
+    let conditions = ConditionType::ALL.into_iter().map(ConditionType::as_str).chain(CONDITIONS);
+    let all: BTreeSet<&str> = named.chain(conditions.clone()).collect();
+    if !all.contains(events.reason.as_str()) {
+        let hint = match near(&events.reason, all) {
+            Some(near) => format!("`{near}` is probably meant"),
+            None => "docs/events.md has them all".to_owned(),
+        };
+        return Err(("reason".to_owned(), format!("no event has the reason `{}`; {hint}", events.reason)));
+    }
+    let Some(kind) = events.kind.as_deref() else { return Ok(()) };
+    let of_reason = reasons.iter().filter(|(reason, _)| reason.name() == events.reason);
+    let mut kinds: BTreeSet<&str> =
+        of_reason.flat_map(|(reason, _)| reason.kinds().iter().copied()).collect();
+    if conditions.into_iter().any(|condition| condition == events.reason) {
+        kinds.extend(WITH_CONDITIONS);
+    }
+    if kinds.contains(kind) {
+        return Ok(());
+    }
+    let there = kinds.iter().map(|kind| format!("`{kind}`")).collect::<Vec<_>>().join(", ");
+    Err((
+        "kind".to_owned(),
+        format!("events `{}` are not about a {kind}; they are about {there}", events.reason),
+    ))
 }
 
 fn known(field: &str, name: Option<&str>, all: &BTreeSet<String>, kind: &str) -> Result<(), Problem> {
@@ -148,11 +242,94 @@ expect:
             ),
             ("workload: shop", "workload: shops", 13, "workload", "`shop` is probably meant"),
             ("workload: shop", "pool: webb", 13, "pool", "`web` is probably meant"),
-            ("workload: shop", "zone: nowhere", 13, "zone", "name one such as `eu-west-1a`"),
+            (
+                "workload: shop",
+                "zone: nowhere",
+                13,
+                "zone",
+                "name `eu-west-1a`, `eu-west-1b` or `eu-west-1c`",
+            ),
+            (
+                "zone: eu-west-1a",
+                "zone: eu-west-1d",
+                10,
+                "zone",
+                "zone `eu-west-1d` is not of region `eu-west-1`",
+            ),
         ];
         for (good, bad, line, field, part) in cases {
             let (at, named, problem) =
                 parse("a.yaml", &GOOD.replacen(good, bad, 1), Path::new("")).unwrap_err();
+            assert_eq!((at, named.as_str()), (line, field), "{bad}: {problem}");
+            assert!(problem.contains(part), "{bad}: {problem}");
+        }
+    }
+
+    #[test]
+    fn instance_types_that_are_not_sold_and_events_that_are_never_written_are_said_with_their_line() {
+        let step = "    terminate: {pool: web}";
+        let expectation = "  - pods: {workload: shop, phase: pending, exactly: 0}\n    at: 5m";
+        let reason = |reason: &str| format!("  - events: {{reason: {reason}, exactly: 0}}");
+        for good in ["SpotInterrupted", "FailedScheduling", "Launched", "AMIsReady", "Ready"] {
+            let text = GOOD.replacen(expectation, &reason(good), 1);
+            assert!(parse("a.yaml", &text, Path::new("")).is_ok(), "{good}");
+        }
+        let cases = [
+            (
+                step,
+                "    terminate: {instanceType: m5.lage}".to_owned(),
+                8,
+                "instanceType",
+                "`m5.large` is probably meant",
+            ),
+            (
+                step,
+                "    silence: {instanceType: m99.*}".to_owned(),
+                8,
+                "instanceType",
+                "or a family, as `m5.*`",
+            ),
+            (
+                step,
+                "    capacityLoss: {instanceType: m5.hug}".to_owned(),
+                8,
+                "instanceType",
+                "sells no instance type `m5.hug`",
+            ),
+            (
+                step,
+                "    price: {instanceType: m5.*, percent: 10}".to_owned(),
+                8,
+                "instanceType",
+                "name one type, a family is not taken here",
+            ),
+            (
+                expectation,
+                "  - nodes: {instanceType: m7i.enormous, exactly: 0}".to_owned(),
+                13,
+                "instanceType",
+                "the account sells no instance type `m7i.enormous`",
+            ),
+            (
+                expectation,
+                reason("SpotInterruptd"),
+                13,
+                "reason",
+                "no event has the reason `SpotInterruptd`; `SpotInterrupted` is probably meant",
+            ),
+            (expectation, reason("Rained"), 13, "reason", "`Drained` is probably meant"),
+            (expectation, reason("SomethingElse"), 13, "reason", "docs/events.md has them all"),
+            (
+                expectation,
+                "  - events: {reason: SpotInterrupted, kind: Pod, exactly: 0}".to_owned(),
+                13,
+                "kind",
+                "events `SpotInterrupted` are not about a Pod; they are about `Node`, `NodeClaim`",
+            ),
+        ];
+        for (good, bad, line, field, part) in cases {
+            let (at, named, problem) =
+                parse("a.yaml", &GOOD.replacen(good, &bad, 1), Path::new("")).unwrap_err();
             assert_eq!((at, named.as_str()), (line, field), "{bad}: {problem}");
             assert!(problem.contains(part), "{bad}: {problem}");
         }
