@@ -195,7 +195,7 @@ pub(super) async fn at_work(name: &str, pages: &[&AtWork]) {
 
 /// Follows guides one after the other, each from a cluster and an account on in which nothing was done yet.
 async fn follow(guides: &[&Guide]) {
-    if !can_run("docs/guides", &["bash", "kubectl"]).await {
+    if !can_run("docs/guides", &["bash", "kubectl", "aws"]).await {
         return;
     }
     let account = account().await.expect("the account starts");

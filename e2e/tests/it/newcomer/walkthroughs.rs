@@ -16,17 +16,21 @@ const TALK: AtWork = AtWork {
     special: &[("karpenter view --once", 0, "an hour"), ("karpenter convert", 0, "4 of 4 objects converted")],
 };
 
+/// What `eksctl create cluster --with-oidc` makes besides the cluster.
+const WITH_OIDC: &str = "aws iam create-open-id-connect-provider --client-id-list sts.amazonaws.com \
+    --url $(aws eks describe-cluster --name $CLUSTER --query cluster.identity.oidc.issuer --output text)";
+
 /// Followed with the guides: it needs no machines.
 pub(super) const FIRST_BLOG_ACCOUNT: Guide = Guide {
     page: "docs/guides/walkthroughs/first-blog.md",
-    parts: &[Part { before: &[], sections: &["## The account", "## The chart"] }],
+    parts: &[Part { before: &[WITH_OIDC], sections: &["## The account", "## The chart", "## Away again"] }],
 };
 
 const FIRST_BLOG: AtWork = AtWork {
     page: "docs/guides/walkthroughs/first-blog.md",
     before: &[],
     sections: &["## The Provisioner", "## Ten pods", "## Empty again", "## Delete a node"],
-    special: &[("karpenter convert -f", 1, "faulty: 4"), ("kubectl get nodeclaims", 0, "m5.large")],
+    special: &[("karpenter convert -f", 1, "faulty: 4"), ("kubectl get nodeclaims", 0, "m5.")],
 };
 
 const WORKSHOP: AtWork = AtWork {
