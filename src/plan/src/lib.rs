@@ -38,5 +38,6 @@ pub use offerings::Offerings;
 pub use stand_in::{region_of, resolve, zones_of_nodes};
 pub use stream::{Manifest, Origin, Unreadable, manifests};
 pub use what_if::{NoMatch, PriceChange, WhatIf};
-pub use world::{ExportError, Ground, World};
+pub use workloads::{REPLICAS_MAX, too_many};
+pub use world::{Ground, World, WorldError};
 pub use yaml::{Misread, misread};

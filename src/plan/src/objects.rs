@@ -3,6 +3,7 @@
 //! A later object takes the place of an earlier one of the same name, so a file given last wins.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -43,6 +44,18 @@ impl ObjectKey {
             "default".clone_into(&mut namespace);
         }
         Self { kind, namespace, name: text(object, "/metadata/name").to_owned() }
+    }
+}
+
+impl fmt::Display for ObjectKey {
+    /// Kind and name, with the namespace where there is one.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { kind, namespace, name } = self;
+        match (name.is_empty(), namespace.is_empty()) {
+            (true, _) => write!(f, "{kind} without a name"),
+            (false, true) => write!(f, "{kind}/{name}"),
+            (false, false) => write!(f, "{kind}/{namespace}/{name}"),
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use karpenter_model::{LabelRegistry, Settings};
 use serde_json::{Value, json};
 
 use crate::fixture::offerings;
-use crate::{About, Forecast, Ground, Objects, Offerings, Verdict, WhatIf, World, forecast};
+use crate::{About, Forecast, Ground, Objects, Offerings, Verdict, WhatIf, World, WorldError, forecast};
 
 const AT: &str = "2026-01-02T00:00:00Z";
 const CREATED: &str = "2026-01-01T00:00:00Z";
@@ -22,6 +22,14 @@ fn world(objects: Vec<Value>, what_if: WhatIf) -> World {
 
 /// The same with some feature gates changed.
 fn gated(objects: Vec<Value>, what_if: WhatIf, change: impl FnOnce(&mut FeatureGates)) -> World {
+    read(objects, what_if, change).unwrap()
+}
+
+fn read(
+    objects: Vec<Value>,
+    what_if: WhatIf,
+    change: impl FnOnce(&mut FeatureGates),
+) -> Result<World, WorldError> {
     let mut settings = Settings::default();
     change(&mut settings.gates);
     let ground = Ground {
@@ -29,7 +37,7 @@ fn gated(objects: Vec<Value>, what_if: WhatIf, change: impl FnOnce(&mut FeatureG
         classes: vec![NodeClassKind { group: "karpenter.k8s.aws", kind: "EC2NodeClass" }],
         settings: Arc::new(settings),
     };
-    World::new(objects, AT.parse::<Timestamp>().unwrap(), ground, what_if).unwrap()
+    World::new(objects, AT.parse::<Timestamp>().unwrap(), ground, what_if)
 }
 
 pub(crate) fn planned(objects: Vec<Value>, what_if: WhatIf) -> Forecast {
@@ -230,6 +238,24 @@ fn a_changed_template_is_planned_as_drift() {
     let forecast = planned(objects, WhatIf { manifests: vec![changed], ..WhatIf::default() });
     let methods: Vec<&str> = forecast.removals.iter().map(|removal| removal.method.as_str()).collect();
     assert_eq!(methods, ["Drift"], "{}", forecast.text());
+}
+
+#[test]
+fn more_pods_than_a_cluster_can_have_are_refused_before_any_is_made() {
+    let refused = |objects: Vec<Value>, manifests: Vec<Value>| {
+        let what_if = WhatIf { manifests, ..WhatIf::default() };
+        read(objects, what_if, |_| {}).err().map(|error| error.to_string())
+    };
+    let huge = deployment("api", u32::MAX, "1", &json!({}));
+    let expected = "cannot plan Deployment/shop/api: `spec.replicas` is 4294967295, and a cluster has at most 150000 \
+                    pods; write fewer";
+    assert_eq!(refused(vec![huge.clone()], Vec::new()).as_deref(), Some(expected));
+    assert_eq!(refused(Vec::new(), vec![huge]).as_deref(), Some(expected));
+    let job = |spec: Value| json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": spec});
+    let error = refused(vec![job(json!({"parallelism": 150_001}))], Vec::new()).unwrap();
+    assert!(error.contains("Job/default/j: `spec.parallelism` is 150001"), "{error}");
+    let few = job(json!({"parallelism": 150_001, "completions": 2}));
+    assert_eq!(refused(vec![few], Vec::new()), None, "no more run at once than are to complete");
 }
 
 #[test]

@@ -20,6 +20,21 @@ use crate::objects::{ObjectKey, Objects, text};
 /// Kinds whose template becomes pods.
 pub(crate) const WORKLOADS: [&str; 4] = ["Deployment", "ReplicaSet", "StatefulSet", "Job"];
 
+/// Most pods of a workload, and nodes of a pool: the pods that a cluster of Kubernetes is made for. A zero too many would
+/// fill the memory.
+pub const REPLICAS_MAX: u64 = 150_000;
+
+/// The field by which an object asks for more than [`REPLICAS_MAX`], and how many it asks for; `None` for all others.
+pub fn too_many(object: &Value) -> Option<(&'static str, u64)> {
+    let number = |field: &str| object["spec"][field].as_u64();
+    let parallel = number("parallelism").map(|pods| pods.min(number("completions").unwrap_or(pods)));
+    let asked = [("replicas", number("replicas")), ("parallelism", parallel)];
+    asked
+        .into_iter()
+        .filter_map(|(field, asked)| Some((field, asked?)))
+        .find(|(_, asked)| *asked > REPLICAS_MAX)
+}
+
 /// Adds the pods that workloads lack, and gives pods of manifests what an API server would have given them. `scaled` are
 /// the workloads whose number of pods is to be as they say, so that surplus pods go as well.
 pub(crate) fn expand(objects: &mut Objects, scaled: &[ObjectKey], at: Timestamp) {
@@ -70,9 +85,10 @@ fn complete(objects: &mut Objects, key: &ObjectKey, workload: &Value, exactly: b
     let like = present.first().and_then(|pod| objects.of_kind("Pod").find(|(key, _)| *key == pod));
     let owner = like.and_then(|(_, pod)| pod.pointer("/metadata/ownerReferences/0").cloned());
     let owner = owner.unwrap_or_else(|| owner_of(key, workload));
+    let taken: BTreeSet<&str> = present.iter().map(|pod| pod.name.as_str()).collect();
     let free: Vec<String> = (0..)
         .map(|number| format!("{}-{number}", key.name))
-        .filter(|name| !present.iter().any(|pod| pod.name == *name))
+        .filter(|name| !taken.contains(name.as_str()))
         .take(wanted.saturating_sub(present.len()))
         .collect();
     for name in free {

@@ -16,9 +16,10 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::export::{self, About, Header};
-use crate::objects::Objects;
+use crate::objects::{ObjectKey, Objects};
 use crate::offerings::{INSTANCE_TYPE, Offerings};
 use crate::what_if::{self, NoMatch, WhatIf};
+use crate::workloads::{REPLICAS_MAX, too_many};
 use crate::{buffers, overlays, settle, workloads};
 
 /// How the provider names things, and what decisions are made by.
@@ -45,15 +46,31 @@ pub struct World {
     notes: Vec<String>,
 }
 
-/// An export that cannot be read.
+/// Objects of which no plan can be made.
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "cannot read what the export says about {what}; write it again with this version of `karpenter export`"
-)]
-pub struct ExportError {
-    /// What of it.
-    what: &'static str,
-    source: serde_json::Error,
+pub enum WorldError {
+    /// An export that cannot be read.
+    #[error(
+        "cannot read what the export says about {what}; write it again with this version of `karpenter export`"
+    )]
+    Export {
+        /// What of it.
+        what: &'static str,
+        /// Why.
+        source: serde_json::Error,
+    },
+    /// An object that asks for more pods or nodes than a cluster can have.
+    #[error(
+        "cannot plan {object}: `spec.{field}` is {asked}, and a cluster has at most {REPLICAS_MAX} pods; write fewer"
+    )]
+    TooMany {
+        /// Kind, namespace and name.
+        object: String,
+        /// The field that says so.
+        field: &'static str,
+        /// What it says.
+        asked: u64,
+    },
 }
 
 impl World {
@@ -61,15 +78,17 @@ impl World {
     /// counts.
     ///
     /// # Errors
-    /// The objects are an export of another version.
+    /// The objects are an export of another version, or one of them asks for more than [`REPLICAS_MAX`].
     pub fn new(
         objects: impl IntoIterator<Item = Value>,
         at: Timestamp,
         ground: Ground,
         what_if: WhatIf,
-    ) -> Result<Self, ExportError> {
+    ) -> Result<Self, WorldError> {
+        let objects: Vec<Value> = objects.into_iter().collect();
+        objects.iter().chain(&what_if.manifests).try_for_each(few_enough)?;
         let mut objects: Objects = objects.into_iter().collect();
-        let failed = |what| move |source| ExportError { what, source };
+        let failed = |what| move |source| WorldError::Export { what, source };
         let header = Header::take(&mut objects).map_err(failed("its time"))?;
         let types: Vec<Value> = objects.of_kind(INSTANCE_TYPE).map(|(_, object)| object.clone()).collect();
         let exported = match &header {
@@ -169,6 +188,11 @@ impl World {
     pub fn export(&self, offerings: &Offerings, about: About<'_>, anonymous: bool) -> String {
         export::stream(&self.objects, self.at, offerings, about, anonymous)
     }
+}
+
+fn few_enough(object: &Value) -> Result<(), WorldError> {
+    let Some((field, asked)) = too_many(object) else { return Ok(()) };
+    Err(WorldError::TooMany { object: ObjectKey::of(object).to_string(), field, asked })
 }
 
 /// Objects that the controller does not look at with these settings.

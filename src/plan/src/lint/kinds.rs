@@ -280,14 +280,9 @@ fn finding(
     LintFinding { object, field, rule, severity, problem, remedy, origin: manifest.origin.clone() }
 }
 
-/// Kind and name, with the namespace where there is one, as findings have them.
+/// An object as findings name it.
 pub(super) fn name(object: &Value) -> String {
-    let key = ObjectKey::of(object);
-    match (key.name.is_empty(), key.namespace.is_empty()) {
-        (true, _) => format!("{} without a name", key.kind),
-        (false, true) => format!("{}/{}", key.kind, key.name),
-        (false, false) => format!("{}/{}/{}", key.kind, key.namespace, key.name),
-    }
+    ObjectKey::of(object).to_string()
 }
 
 /// Group, version and kind; all empty where the object does not say.

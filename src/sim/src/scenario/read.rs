@@ -13,7 +13,7 @@ use karpenter_controllers::Settings;
 use karpenter_controllers::settings::{FLAGS, Flag, Home, OWN, Source};
 use karpenter_kube_sim::apiserver::object;
 use karpenter_model::names::tag;
-use karpenter_plan::{Misread, manifests, misread, near, region_of};
+use karpenter_plan::{Misread, REPLICAS_MAX, manifests, misread, near, region_of, too_many};
 use serde_json::Value;
 use serde_saphyr::{Error, Spanned};
 
@@ -24,8 +24,6 @@ use super::value::Span;
 
 /// The cluster of scenarios whose manifests name none.
 const CLUSTER: &str = "demo";
-/// Most replicas of a workload: the pods that a cluster of Kubernetes is made for. A zero too many would fill the memory.
-const REPLICAS_MAX: u64 = 150_000;
 /// Shortest time between two repetitions: in less than the time of a look at the world they cannot be distinguished.
 const EVERY_MIN: Duration = Duration::from_secs(1);
 
@@ -341,14 +339,11 @@ fn of_files(path: &Path) -> Result<Vec<Value>, String> {
     Ok(all)
 }
 
-/// Refuses workloads of more pods than a cluster can have.
+/// Refuses objects that ask for more pods than a cluster can have.
 fn of_a_cluster(manifest: &Manifest) -> Result<(), Wrong> {
     let what = &manifest.what;
-    let field = ["replicas", "parallelism"]
-        .into_iter()
-        .find(|field| what["spec"][*field].as_u64().is_some_and(|number| number > REPLICAS_MAX));
-    let Some(field) = field else { return Ok(()) };
-    let (kind, name, number) = (object::text(what, "/kind"), object::name(what), &what["spec"][field]);
+    let Some((field, number)) = too_many(what) else { return Ok(()) };
+    let (kind, name) = (object::text(what, "/kind"), object::name(what));
     let problem =
         format!("{kind} `{name}` has {number}, and a cluster at most {REPLICAS_MAX} pods; write fewer");
     Err((manifest.line, field.to_owned(), problem))

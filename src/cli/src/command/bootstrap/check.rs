@@ -21,7 +21,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "FILE")]
     terraform_outputs: Option<String>,
     /// How to print the report
-    #[arg(long, default_value = "text")]
+    #[arg(long, short, default_value = "text")]
     output: Output,
 }
 

@@ -29,7 +29,7 @@ pub(super) struct Arguments {
     #[arg(long, conflicts_with_all = ["adopt", "via"])]
     destroy: bool,
     /// How to print the plan
-    #[arg(long, default_value = "text")]
+    #[arg(long, short, default_value = "text")]
     output: Output,
 }
 
