@@ -46,8 +46,8 @@ pub use score::Score;
 /// What is under way already, and what the snapshot may not show yet.
 #[derive(Debug, Clone, Copy)]
 pub struct Standing<'a> {
-    /// Commands taken for granted: for [`decide`] those that wait for their second look, for [`confirm`] those
-    /// confirmed a moment ago whose replacements the snapshot does not show yet.
+    /// Commands taken for granted, in the order in which they were proposed: for [`decide`] those that wait for their
+    /// second look, and for both those whose replacements the snapshot does not show yet.
     pub proposed: &'a [Command],
     /// Nodes in a command that has started.
     pub running: &'a BTreeSet<NodeId>,

@@ -15,18 +15,22 @@ use crate::place::what_if::{Destinations, Patience, Quoted, Simulated};
 use ground::Ground;
 
 /// Each of `commands` as it may start now, or why not, in their order: each is judged as if those before it that may
-/// start had happened, and the cluster is compiled once for all of them. Emptiness keeps the nodes that still
-/// qualify; every other command stands or falls as a whole. What a command says about nodes, pods and prices is
-/// computed again; what it may buy does not change, except that drift may buy whatever would do now.
+/// start, and those that stand and were proposed before it, had happened. The cluster is compiled once for all of
+/// them. Emptiness keeps the nodes that still qualify; every other command stands or falls as a whole. What a command
+/// says about nodes, pods and prices is computed again; what it may buy does not change, except that drift may buy
+/// whatever would do now.
 ///
-/// That `commands` themselves are in `standing` does not count.
+/// Commands that are in `standing` themselves come in the same order there; others are newer than all that stand.
 pub fn confirm(
     snapshot: &Snapshot,
     commands: &[Command],
     standing: &Standing<'_>,
 ) -> Vec<Result<Command, Rejection>> {
     let mut ground = Ground::new(snapshot, commands, standing);
-    commands.iter().map(|command| ground.settle(|ground| Look::new(ground, command).judge())).collect()
+    commands
+        .iter()
+        .map(|command| ground.settle(command, |ground| Look::new(ground, command).judge()))
+        .collect()
 }
 
 /// What a second look sees.

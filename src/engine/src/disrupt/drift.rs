@@ -115,7 +115,7 @@ fn one<'a>(
     Ok(())
 }
 
-/// The command that replaces `candidate` as simulated, at once: drift takes no second look.
+/// The command that replaces `candidate` as simulated, at once: drift waits for no quiet time.
 fn command(candidate: &Candidate<'_>, simulated: Simulated, pass: &Pass<'_>) -> Command {
     let replacements: Vec<_> = simulated.launches.into_iter().map(|quoted| quoted.launch).collect();
     let own: BTreeSet<_> = candidate.moving().map(|pod| &pod.key).collect();

@@ -3,6 +3,7 @@
 //! A method asks for its nodes with [`Pass::eligible`], checks budgets and brakes, asks what would happen with
 //! [`Pass::what_if`], and either proposes a command or says with [`Pass::keep`] why a node stays.
 
+mod assumed;
 mod settle;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,6 +26,7 @@ use crate::disrupt::lookup::Lookup;
 use crate::disrupt::memory::{Memory, Scope};
 use crate::disrupt::note::{Note, NoteKind};
 use crate::place::what_if::{Destinations, WhatIf};
+pub(crate) use assumed::{Assumed, assumed};
 
 /// What the methods of one pass share.
 #[derive(Debug)]
@@ -69,7 +71,7 @@ impl<'a> Pass<'a> {
             budgets: Budgets::new(snapshot, &taken),
             totals: Totals::new(&lookup),
             candidates: Vec::new(),
-            assumed: assumed(snapshot, standing, |_| true),
+            assumed: assumed(snapshot, standing, |_| true).into_iter().map(|one| one.nodes).collect(),
             coming: BTreeMap::new(),
             promised: BTreeSet::new(),
             by_target: by_target(snapshot),
@@ -308,24 +310,6 @@ impl<'a> Pass<'a> {
             ..self.decision
         }
     }
-}
-
-/// Nodes of standing commands that `count` and are not being removed in `snapshot`, command by command and
-/// each once: a command that is proposed and runs already is one.
-pub(crate) fn assumed<'a>(
-    snapshot: &'a Snapshot,
-    standing: &Standing<'_>,
-    count: impl Fn(&NodeId) -> bool,
-) -> Vec<Vec<&'a Node>> {
-    let by_id: BTreeMap<&NodeId, &'a Node> =
-        snapshot.nodes.iter().map(|node| (&node.id, node.as_ref())).collect();
-    let here = |id: &&NodeId| by_id.get(id).copied().filter(|node| count(&node.id) && !node.is_leaving());
-    let proposed =
-        standing.proposed.iter().map(|command| command.nodes().filter_map(|id| here(&id)).collect());
-    let named: BTreeSet<&NodeId> = standing.proposed.iter().flat_map(Command::nodes).collect();
-    let others = standing.running.iter().filter(|id| !named.contains(id));
-    let running = others.filter_map(|id| here(&id)).collect();
-    proposed.chain([running]).filter(|nodes: &Vec<_>| !nodes.is_empty()).collect()
 }
 
 /// Nodes by what nominations call them.

@@ -6,8 +6,10 @@
 //! are neither served again in every simulation nor share a new node with pods that would have to move, and one
 //! of them that has no place stops nothing.
 
+use std::collections::BTreeSet;
+
 use karpenter_model::clock::since;
-use karpenter_model::{ConditionType, Node, Snapshot};
+use karpenter_model::{ConditionType, Node, NodeId, Snapshot};
 
 use crate::place::solve::Solver;
 use crate::place::solve::simulation::Base;
@@ -38,6 +40,11 @@ impl<'a> WhatIf<'a> {
         let busy = |node: &Node| destinations == Destinations::Quiet && is_busy(node, snapshot);
         let (solver, base) = Solver::reversible(snapshot, movable, busy);
         Self { solver, base }
+    }
+
+    /// Pods that would have to move do not go to `nodes`. To be said before anything is asked.
+    pub(crate) fn close(&mut self, nodes: &BTreeSet<NodeId>) {
+        self.solver.close(nodes, &self.base);
     }
 
     /// What would become of the pods of `removed`.

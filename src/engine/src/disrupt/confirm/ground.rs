@@ -1,17 +1,20 @@
-//! What the second looks of one round share: the cluster as it would be once every command that stands, and every
-//! command of the round that may start, has happened. It is compiled at most once for each set of destinations,
-//! however many commands are looked at, and only if one of them has pods to move.
+//! What the second looks of one round share: the cluster as it would be once everything that was proposed before the
+//! command that is looked at has happened, be it in this round or in another. Commands proposed after it have not,
+//! for they were judged on what it leaves; all there is of them is that their nodes take no pods and count in
+//! budgets. The cluster is compiled at most once for each set of destinations, however many commands are looked at,
+//! and only if one of them has pods to move.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use karpenter_model::{Command, Node, NodeId, Snapshot};
 
 use super::Rejection;
+use crate::disrupt::Standing;
 use crate::disrupt::balanced::Totals;
 use crate::disrupt::budget::Budgets;
 use crate::disrupt::candidate::{Blocker, Candidate};
 use crate::disrupt::lookup::Lookup;
-use crate::disrupt::{Standing, pass};
+use crate::disrupt::pass::{Assumed, assumed};
 use crate::place::what_if::{Destinations, WhatIf};
 
 /// The ground of one round.
@@ -22,6 +25,12 @@ pub(super) struct Ground<'a> {
     pub(super) totals: Totals,
     lookup: Lookup<'a>,
     by_id: BTreeMap<&'a NodeId, &'a Node>,
+    /// Places of the standing commands, by their nodes.
+    places: BTreeMap<&'a NodeId, usize>,
+    /// Nodes of standing commands that are not of the round: nothing goes there any more.
+    taken: BTreeSet<NodeId>,
+    /// What those commands take away, as far as they come after all that has happened.
+    to_come: VecDeque<Assumed<'a>>,
     /// Nodes that are gone on this ground though the snapshot shows them, command by command.
     gone: Vec<Vec<&'a Node>>,
     /// Nodes that are gone or may go in this round, each once.
@@ -30,22 +39,26 @@ pub(super) struct Ground<'a> {
 }
 
 impl<'a> Ground<'a> {
-    /// The ground for `commands`: those that stand have happened, as far as they are not among them.
-    pub(super) fn new(snapshot: &'a Snapshot, commands: &[Command], standing: &Standing<'_>) -> Self {
+    /// The ground for `commands`, on which nothing has happened yet.
+    pub(super) fn new(snapshot: &'a Snapshot, commands: &[Command], standing: &Standing<'a>) -> Self {
         let round: BTreeSet<&NodeId> = commands.iter().flat_map(Command::nodes).collect();
         let taken = standing.nodes().into_iter().filter(|id| !round.contains(id)).collect();
         let lookup = Lookup::new(snapshot);
         let nodes = || snapshot.nodes.iter().map(AsRef::as_ref);
-        let gone = pass::assumed(snapshot, standing, |id| !round.contains(id));
+        let to_come = VecDeque::from(assumed(snapshot, standing, |id| !round.contains(id)));
         let own = nodes().filter(|node: &&Node| round.contains(&node.id));
+        let placed = |(place, command): (usize, &'a Command)| command.nodes().map(move |id| (id, place));
         Self {
             snapshot,
             budgets: Budgets::new(snapshot, &taken),
             totals: Totals::new(&lookup),
             lookup,
             by_id: nodes().map(|node: &Node| (&node.id, node)).collect(),
-            movable: own.chain(gone.iter().flatten().copied()).collect(),
-            gone,
+            places: standing.proposed.iter().enumerate().flat_map(placed).collect(),
+            movable: own.chain(to_come.iter().flat_map(|one| one.nodes.iter().copied())).collect(),
+            taken,
+            to_come,
+            gone: Vec::new(),
             compiled: BTreeMap::new(),
         }
     }
@@ -60,6 +73,7 @@ impl<'a> Ground<'a> {
     pub(super) fn what_if(&mut self, destinations: Destinations) -> &mut WhatIf<'a> {
         self.compiled.entry(destinations).or_insert_with(|| {
             let mut what_if = WhatIf::new(self.snapshot, &self.movable, destinations);
+            what_if.close(&self.taken);
             for nodes in &self.gone {
                 what_if.commit(nodes);
             }
@@ -67,23 +81,35 @@ impl<'a> Ground<'a> {
         })
     }
 
-    /// Looks at one command. If it may start it has happened from then on; otherwise nothing has.
+    /// Looks at `command` on what those before it leave. If it may start it has happened from then on; otherwise
+    /// nothing of it has.
     pub(super) fn settle(
         &mut self,
+        command: &Command,
         look: impl FnOnce(&mut Self) -> Result<Command, Rejection>,
     ) -> Result<Command, Rejection> {
+        // One that does not stand is newer than all that do.
+        let own = command.nodes().find_map(|id| self.places.get(id).copied()).unwrap_or(usize::MAX);
+        while let Some(before) = self.to_come.pop_front_if(|next| next.place < Some(own)) {
+            self.happened(before.nodes);
+        }
         let budgets = self.budgets.clone();
         let answer = look(self);
         match &answer {
             Ok(command) => {
-                let nodes: Vec<_> = command.nodes().filter_map(|id| self.by_id.get(id).copied()).collect();
-                for what_if in self.compiled.values_mut() {
-                    what_if.commit(&nodes);
-                }
-                self.gone.push(nodes);
+                let nodes = command.nodes().filter_map(|id| self.by_id.get(id).copied()).collect();
+                self.happened(nodes);
             }
             Err(_) => self.budgets = budgets,
         }
         answer
+    }
+
+    /// `nodes` are gone from now on.
+    fn happened(&mut self, nodes: Vec<&'a Node>) {
+        for what_if in self.compiled.values_mut() {
+            what_if.commit(&nodes);
+        }
+        self.gone.push(nodes);
     }
 }

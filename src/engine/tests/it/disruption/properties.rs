@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use fastrand::Rng;
 use karpenter_audit::audit;
-use karpenter_engine::disrupt::{Decision, Memory, Standing, confirm, decide};
+use karpenter_engine::disrupt::{Decision, Memory, RejectionKind, Standing, confirm, decide};
 use karpenter_model::report::ReasonCode;
-use karpenter_model::{Command, NodeId, NodeOutcome, Plan, PoolName, Snapshot};
+use karpenter_model::{Command, Method, NodeId, NodeOutcome, Plan, PoolName, Snapshot};
 use karpenter_testkit::disruptable;
 
 use super::decided;
@@ -124,6 +124,28 @@ fn a_second_look_at_an_unchanged_world_changes_nothing() {
         }
         assert_eq!(audit(&snapshot, &plan(&snapshot, commands)), [], "seed {seed}");
     }
+}
+
+#[test]
+fn commands_of_one_pass_are_confirmed_in_whatever_order_they_are_looked_at() {
+    let mut among_others = 0;
+    for (seed, snapshot) in clusters() {
+        let commands = decided(&snapshot).commands.clone();
+        let running: BTreeSet<NodeId> = commands.iter().flat_map(Command::nodes).cloned().collect();
+        // Every command has started, and each is looked at by itself: rounds may come in any order.
+        let standing = Standing { proposed: &commands, running: &running };
+        // Empty nodes have no pods that commands could send to different places.
+        for command in commands.iter().filter(|command| command.method != Method::Emptiness) {
+            let answer = confirm(&snapshot, std::slice::from_ref(command), &standing).remove(0);
+            // A budget counts every node that goes, whatever is asked for first.
+            if answer.as_ref().is_err_and(|rejection| rejection.kind == RejectionKind::Budget) {
+                continue;
+            }
+            assert_eq!(answer.as_ref(), Ok(command), "seed {seed}:\n{}", disruptable::text(seed));
+            among_others += usize::from(commands.len() > 1);
+        }
+    }
+    assert!(among_others > 40, "only {among_others} commands had others beside them");
 }
 
 #[test]
