@@ -27,7 +27,7 @@ use crate::pass::draft::Draft;
 use crate::pods::evict::{self, Evictions};
 use crate::pods::nominate;
 use crate::tell::report;
-use crate::view::read;
+use crate::view::KnownClaim;
 use crate::{Context, Error};
 
 /// One pass over one object: its surroundings, the working copy of the claim, and what is left to tell.
@@ -53,9 +53,9 @@ impl<'a> Pass<'a> {
         context: &'a Context,
         controller: &'static str,
         evictions: &'a Evictions,
-        claim: Arc<NodeClaim>,
+        claim: &KnownClaim,
     ) -> Self {
-        let draft = Some(Draft::new(claim, context.now()));
+        let draft = Some(Draft::of(claim, context.now()));
         Self::new(context, controller, evictions, None, draft)
     }
 
@@ -65,9 +65,9 @@ impl<'a> Pass<'a> {
         controller: &'static str,
         evictions: &'a Evictions,
         node: Arc<NodeObject>,
-        claim: Option<Arc<NodeClaim>>,
+        claim: Option<&KnownClaim>,
     ) -> Self {
-        let draft = claim.map(|claim| Draft::new(claim, context.now()));
+        let draft = claim.map(|claim| Draft::of(claim, context.now()));
         Self::new(context, controller, evictions, Some(node), draft)
     }
 
@@ -100,8 +100,8 @@ impl<'a> Pass<'a> {
     }
 
     /// The claim with all changes so far.
-    pub(crate) fn claim(&self) -> Option<Claim> {
-        self.draft.as_ref().map(|draft| read::claim(draft.object(), self.context.view.registry()))
+    pub(crate) fn claim(&self) -> Option<Arc<Claim>> {
+        self.draft.as_ref().map(|draft| draft.claim(self.context.view.registry()))
     }
 
     /// True once the claim is gone for good.
@@ -334,9 +334,8 @@ impl<'a> Pass<'a> {
     /// Writes what changed on the claim, then tells what happened, and says when to look again.
     pub(crate) async fn finish(mut self) -> Result<Done, Error> {
         let written = self.write_claim().await?;
-        let claim = self.claim();
         for told in &self.told {
-            report::milestone(self.context, claim.as_ref(), self.node.as_deref(), told);
+            report::milestone(self.context, self.claim().as_deref(), self.node.as_deref(), told);
         }
         let done = if self.applied || written { Done::applied() } else { Done::idle() };
         Ok(match self.wake {

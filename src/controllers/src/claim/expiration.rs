@@ -1,7 +1,5 @@
 //! `nodeclaim.expiration`: deletes claims that have reached their age.
 
-use std::sync::Arc;
-
 use karpenter_kube_harness::queue::{Done, Spec};
 use karpenter_lifecycle::claim::expiration;
 use karpenter_model::ClaimName;
@@ -29,7 +27,7 @@ impl Reconciler for Expiration {
     async fn pass(&self, context: &Context, name: &ClaimName) -> Result<Done, Error> {
         let known = context.view.claim(name).filter(|known| context.manages(&known.model.node_class));
         let Some(known) = known else { return Ok(Done::idle()) };
-        let mut pass = Pass::over_claim(context, NAME, &self.evictions, Arc::clone(&known.object));
+        let mut pass = Pass::over_claim(context, NAME, &self.evictions, &known);
         pass.carry_out(expiration::step(&known.model, context.now())).await?;
         pass.finish().await
     }

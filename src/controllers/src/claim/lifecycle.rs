@@ -40,12 +40,12 @@ impl Reconciler for Lifecycle {
         if way == Way::Ignored {
             return Ok(Done::idle());
         }
-        let mut pass = Pass::over_claim(context, NAME, &self.evictions, Arc::clone(&known.object));
+        let mut pass = Pass::over_claim(context, NAME, &self.evictions, &known);
         let mut errors = Vec::new();
         match way {
             Way::Ignored => {}
             Way::Finalize => {
-                let claim = pass.claim().unwrap_or_else(|| (*known.model).clone());
+                let claim = pass.claim().unwrap_or_else(|| Arc::clone(&known.model));
                 let nodes = nodes_of(context, &claim);
                 step("finalize", pass.carry_out(finalize::step(&claim, &borrowed(&nodes)))).await?;
             }

@@ -69,7 +69,7 @@ impl Reconciler for Writer {
             events.lock().remove(name);
             return Ok(Done::idle());
         };
-        let mut pass = Pass::over_claim(context, NAME, &self.evictions, Arc::clone(&known.object));
+        let mut pass = Pass::over_claim(context, NAME, &self.evictions, &known);
         pass.carry_out(step.clone()).await?;
         // The mark that the node is quiet goes with what ends the quiet: one write, not two.
         if let Some(claim) = pass.claim().filter(|claim| claim.is_true(ConditionType::Consolidatable)) {

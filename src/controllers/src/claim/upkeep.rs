@@ -1,8 +1,6 @@
 //! `nodeclaim.disruption` and `nodeclaim.consistency`: what a claim says about itself while it lives, whether it
 //! drifted, whether it may be consolidated, and whether its node is what was bought.
 
-use std::sync::Arc;
-
 use karpenter_kube_harness::queue::{Done, Spec};
 use karpenter_lifecycle::claim::{consistency, consolidatable};
 use karpenter_model::{Claim, ClaimName, ConditionType};
@@ -46,7 +44,7 @@ impl Reconciler for Upkeep {
         }
         let claim = &known.model;
         let pool = claim.pool.as_ref().and_then(|name| context.view.pool(name));
-        let mut pass = Pass::over_claim(context, NAME, &self.evictions, Arc::clone(&known.object));
+        let mut pass = Pass::over_claim(context, NAME, &self.evictions, &known);
         // Without a pool there is nothing to compare with, and what the claim says stays.
         if let Some(pool) = &pool {
             pass.carry_out(drift::step(context, NAME, &self.found, claim, pool).await).await?;
@@ -59,7 +57,7 @@ impl Reconciler for Upkeep {
         }
         let after = pass.claim();
         let done = pass.finish().await?;
-        tell(claim, after.as_ref());
+        tell(claim, after.as_deref());
         Ok(done)
     }
 }

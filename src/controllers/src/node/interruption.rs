@@ -1,7 +1,5 @@
 //! Carries out what a notice of the cloud means for one claim. Who reads the notices is the cloud's own controller.
 
-use std::sync::Arc;
-
 use karpenter_lifecycle::node::interruption::{self, Reaction};
 use karpenter_lifecycle::step::Step;
 use karpenter_model::{ClaimName, NoticeKind};
@@ -38,7 +36,7 @@ pub async fn interrupted(
     let step = reaction(context, kind, &known).step;
     // Pods are evicted by the termination of the Node.
     let (evictions, _nobody) = Evictions::new();
-    let mut pass = Pass::over_claim(context, controller, &evictions, Arc::clone(&known.object));
+    let mut pass = Pass::over_claim(context, controller, &evictions, &known);
     pass.carry_out(step).await?;
     match pass.finish().await {
         // Another client changed the claim; the deletion itself has been asked for.

@@ -58,8 +58,7 @@ impl Reconciler for Health {
         let asks_peers = repair::asks_peers(&node, &self.policies, context.now());
         let peers = if asks_peers { peers(context, claim.model.pool.as_ref()) } else { Vec::new() };
         let peers: Vec<&NodeObject> = peers.iter().map(AsRef::as_ref).collect();
-        let object = Some(Arc::clone(&claim.object));
-        let mut pass = Pass::over_node(context, NAME, &self.evictions, Arc::clone(&node), object);
+        let mut pass = Pass::over_node(context, NAME, &self.evictions, Arc::clone(&node), Some(claim));
         pass.carry_out(repair::step(&claim.model, &node, &peers, &self.policies, context.now())).await?;
         pass.finish().await
     }

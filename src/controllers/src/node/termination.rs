@@ -65,8 +65,7 @@ impl Reconciler for Termination {
             attachments: &attachments,
             now: context.now(),
         })?;
-        let object = claim.map(|claim| Arc::clone(&claim.object));
-        let mut pass = Pass::over_node(context, NAME, &self.evictions, Arc::clone(node), object);
+        let mut pass = Pass::over_node(context, NAME, &self.evictions, Arc::clone(node), claim);
         pass.carry_out(step).await?;
         pass.finish().await
     }

@@ -4,33 +4,46 @@
 //! one metadata patch and one status patch, the second locked when conditions changed because they are a list. The
 //! first is not: it names single labels and annotations, so it takes nothing from others, and the result of a
 //! launch is not lost because another client wrote meanwhile, be it the claim's deletion.
+//!
+//! Most passes change nothing. One of those copies no object, reads none and compares none.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use karpenter_api::conditions::{Conditions, Dependents};
 use karpenter_api::{NodeClaim, NodeClaimStatus, RawQuantity};
 use karpenter_lifecycle::step::{Change, Launched};
-use karpenter_model::{Annotations, ConditionStatus, LabelKey, LabelValue, NodeName, ProviderId, Resources};
+use karpenter_model::{
+    Annotations, Claim, ConditionStatus, LabelKey, LabelRegistry, LabelValue, NodeName, ProviderId, Resources,
+};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use karpenter_kube_harness::write::locked;
 
+use crate::view::{KnownClaim, read};
+
 /// A NodeClaim as it was read and as it is to become.
 #[derive(Clone, Debug)]
 pub(crate) struct Draft {
     base: Arc<NodeClaim>,
-    object: NodeClaim,
+    /// The same allocation as long as nothing has changed.
+    object: Arc<NodeClaim>,
+    /// `object` as steps read it; empty until one asks after a change.
+    read: OnceLock<Arc<Claim>>,
     now: Timestamp,
 }
 
 impl Draft {
-    /// A working copy at `now`.
+    /// A working copy of what is known, at `now`.
+    pub(crate) fn of(known: &KnownClaim, now: Timestamp) -> Self {
+        Self { read: Arc::clone(&known.model).into(), ..Self::new(Arc::clone(&known.object), now) }
+    }
+
+    /// A working copy of what was written a moment ago, at `now`.
     pub(crate) fn new(base: Arc<NodeClaim>, now: Timestamp) -> Self {
-        let object = (*base).clone();
-        Self { base, object, now }
+        Self { object: Arc::clone(&base), base, read: OnceLock::new(), now }
     }
 
     /// Adds the conditions every claim must have.
@@ -53,6 +66,11 @@ impl Draft {
         &self.object
     }
 
+    /// The same, as steps read it.
+    pub(crate) fn claim(&self, registry: &LabelRegistry) -> Arc<Claim> {
+        Arc::clone(self.read.get_or_init(|| Arc::new(read::claim(&self.object, registry))))
+    }
+
     /// Carries out a change of a condition. A condition `Ready` depends on is never removed.
     pub(crate) fn change(&mut self, change: &Change) {
         let kind = change.kind.as_str();
@@ -70,7 +88,7 @@ impl Draft {
     /// Takes over what the provider resolved.
     pub(crate) fn record_launch(&mut self, launched: &Launched) {
         let texts = launched.labels.iter().map(|(key, value)| (key.to_string(), value.to_string()));
-        self.object.metadata.labels.get_or_insert_default().extend(texts);
+        self.edit().metadata.labels.get_or_insert_default().extend(texts);
         self.annotate(&launched.annotations);
         let status = self.status();
         status.provider_id = Some(launched.provider_id.to_string());
@@ -96,12 +114,12 @@ impl Draft {
 
     /// Sets a label.
     pub(crate) fn label(&mut self, key: &LabelKey, value: &LabelValue) {
-        self.object.metadata.labels.get_or_insert_default().insert(key.to_string(), value.to_string());
+        self.edit().metadata.labels.get_or_insert_default().insert(key.to_string(), value.to_string());
     }
 
     /// Sets annotations.
     pub(crate) fn annotate(&mut self, annotations: &Annotations) {
-        self.object.metadata.annotations.get_or_insert_default().extend(annotations.clone());
+        self.edit().metadata.annotations.get_or_insert_default().extend(annotations.clone());
     }
 
     /// What changed in labels and annotations, as a merge patch.
@@ -117,7 +135,7 @@ impl Draft {
 
     /// Whether the status is to become another one.
     pub(crate) fn changes_status(&self) -> bool {
-        difference(&self.base.status, &self.object.status).is_some()
+        self.base.status != self.object.status
     }
 
     /// What changed in the status, as a merge patch against `present`, the claim as it is now on the server.
@@ -129,13 +147,22 @@ impl Draft {
     }
 
     fn status(&mut self) -> &mut NodeClaimStatus {
-        self.object.status.get_or_insert_default()
+        self.edit().status.get_or_insert_default()
     }
 
+    /// Changes conditions, beginning with those that must exist. What comes out as it was is no change.
     fn conditions(&mut self, change: impl FnOnce(&mut Conditions<'_>)) {
-        let NodeClaim { metadata, status, .. } = &mut self.object;
-        let list = &mut status.get_or_insert_default().conditions;
-        change(&mut Conditions::open(Dependents::NODE_CLAIM, list, metadata, self.now));
+        let before = self.object.status.as_ref().map_or(&[][..], |status| &status.conditions);
+        let mut list = before.to_vec();
+        change(&mut Conditions::open(Dependents::NODE_CLAIM, &mut list, &self.object.metadata, self.now));
+        if list != before {
+            self.status().conditions = list;
+        }
+    }
+
+    fn edit(&mut self) -> &mut NodeClaim {
+        self.read = OnceLock::new();
+        Arc::make_mut(&mut self.object)
     }
 }
 
@@ -155,7 +182,10 @@ fn quantities(resources: &Resources) -> karpenter_api::ResourceMap {
 }
 
 /// The fields of `after` that differ from `before`. Nothing is ever removed from these objects by us.
-fn difference<T: Serialize>(before: &T, after: &T) -> Option<Value> {
+fn difference<T: PartialEq + Serialize>(before: &T, after: &T) -> Option<Value> {
+    if before == after {
+        return None;
+    }
     let fields = |value: &T| match serde_json::to_value(value) {
         Ok(Value::Object(fields)) => fields,
         _ => Map::new(),
