@@ -56,6 +56,9 @@ enum Command {
     Demo(command::demo::Arguments),
 }
 
+/// What a shell reports of a process that a closed pipe has ended.
+const SIGPIPE: u8 = 128 + 13;
+
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
@@ -73,11 +76,14 @@ fn main() -> ExitCode {
         Command::Lint(arguments) => command::lint::run(&arguments),
         Command::View(arguments) => command::view::run(&arguments),
         #[cfg(feature = "demo")]
-        Command::Test(arguments) => karpenter_sim::scenario::run(&arguments),
+        Command::Test(arguments) => karpenter_sim::scenario::run(&arguments, &output::print),
         #[cfg(feature = "demo")]
         Command::Demo(arguments) => command::demo::run(arguments),
     };
     outcome.unwrap_or_else(|error| {
+        if error.is::<output::Closed>() {
+            return ExitCode::from(SIGPIPE);
+        }
         complaint::print(&error);
         ExitCode::FAILURE
     })

@@ -1,6 +1,7 @@
 //! What commands that report have in common: for whom they print, and where.
 
-use std::io::Write;
+use std::fmt;
+use std::io::{ErrorKind, Write};
 
 use anyhow::{Context, Result};
 use clap::ValueEnum;
@@ -14,9 +15,24 @@ pub(crate) enum Output {
     Json,
 }
 
-/// Writes all of `text` to standard output.
+/// Standard output is closed: what read it, `head` for one, has what it wanted. No failure to tell of.
+#[derive(Debug)]
+pub(crate) struct Closed;
+
+impl fmt::Display for Closed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("standard output is closed")
+    }
+}
+
+impl std::error::Error for Closed {}
+
+/// Writes all of `text` to standard output. [`Closed`] if it is closed.
 pub(crate) fn print(text: &str) -> Result<()> {
-    std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Err(Closed.into()),
+        written => written.context("cannot write to standard output"),
+    }
 }
 
 /// Writes notes to standard error, one line each.

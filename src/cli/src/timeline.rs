@@ -7,9 +7,7 @@
 mod claims;
 mod pods;
 
-use std::io::Write;
-
-use anyhow::{Context, Result};
+use anyhow::Result;
 use futures::{Stream, StreamExt};
 use k8s_openapi::api::core::v1::Pod;
 use karpenter_api::NodeClaim;
@@ -19,6 +17,7 @@ use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, ResourceExt};
 use tokio::time::{Duration, Instant};
 
+use crate::output;
 use claims::Claims;
 use pods::Pods;
 
@@ -57,8 +56,7 @@ impl Printer {
     pub(crate) fn print(&self, line: &Line) -> Result<()> {
         let seconds = self.started.elapsed().as_millis();
         let time = format!("{}.{}s", seconds / 1000, seconds % 1000 / 100);
-        writeln!(std::io::stdout().lock(), "{time:>7}  {:<8} {}", line.topic, line.text)
-            .context("cannot write to standard output")
+        output::print(&format!("{time:>7}  {:<8} {}\n", line.topic, line.text))
     }
 }
 

@@ -2,12 +2,13 @@
 
 #![expect(clippy::print_stdout, reason = "what a command prints is its result")]
 
+use std::io::Write as _;
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 use clap::{Args, Parser, Subcommand};
 use karpenter_sim::scenario;
 use karpenter_sim::{Defect, History, Outcome, Shape, run, shrink, week};
@@ -120,7 +121,9 @@ fn main() -> Result<ExitCode> {
         Command::Run(arguments) => one(&arguments),
         Command::Swarm(arguments) => swarm(&arguments),
         Command::Defects(arguments) => defects(&arguments),
-        Command::Test(arguments) => scenario::run(&arguments),
+        Command::Test(arguments) => scenario::run(&arguments, &|text| {
+            std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")
+        }),
         Command::Week(arguments) => long(&arguments),
     }
 }

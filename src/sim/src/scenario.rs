@@ -22,7 +22,7 @@ pub mod report;
 pub mod value;
 
 pub(crate) use act::apply;
-pub use command::{Arguments, run};
+pub use command::{Arguments, Print, run};
 pub(crate) use read::Manifest;
 
 pub use crate::world::price;

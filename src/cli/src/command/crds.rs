@@ -1,15 +1,13 @@
 //! `karpenter crds`: the custom resource definitions as YAML.
 
-use std::io::Write;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
+
+use crate::output;
 
 /// Prints the definitions on standard output.
 pub(crate) fn run() -> Result<ExitCode> {
-    let yaml = karpenter_api::crds_yaml();
-    std::io::stdout()
-        .write_all(yaml.as_bytes())
-        .context("cannot write the definitions to standard output")?;
+    output::print(&karpenter_api::crds_yaml())?;
     Ok(ExitCode::SUCCESS)
 }

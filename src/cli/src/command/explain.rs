@@ -3,7 +3,6 @@
 //! The controller that leads is asked, wherever it is: [`crate::leader`] finds it.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -12,6 +11,7 @@ use jiff::{SpanRound, Timestamp, Unit};
 use karpenter_controllers::explain::{Answer, Question};
 
 use crate::leader::Place;
+use crate::output;
 
 /// Arguments of `karpenter explain`.
 #[derive(Args)]
@@ -38,13 +38,12 @@ enum Output {
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let answers = runtime.block_on(ask(arguments))?;
-    let mut out = std::io::stdout().lock();
     for answer in &answers {
         let text = match arguments.output {
             Output::Text => render(answer, Timestamp::now()),
             Output::Json => serde_json::to_string(answer)? + "\n",
         };
-        out.write_all(text.as_bytes())?;
+        output::print(&text)?;
     }
     Ok(ExitCode::SUCCESS)
 }

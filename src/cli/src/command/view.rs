@@ -19,7 +19,7 @@ use tokio::sync::watch;
 
 use super::explain;
 use crate::leader::{Controller, Place};
-use crate::output::Output;
+use crate::output::{self, Output};
 use crate::timeline::{self, Printer};
 
 /// How wide plain text is when there is no terminal to ask.
@@ -131,7 +131,7 @@ async fn print(sources: Sources, shown: Shown, ui: &Ui, output: Output) -> Resul
         (text, scene.troubles.to_vec())
     };
     let (text, troubles) = karpenter_view::gather(sources, shown, frame).await?;
-    std::io::stdout().lock().write_all(text.as_bytes()).context("cannot write to standard output")?;
+    output::print(&text)?;
     for trouble in &troubles {
         writeln!(std::io::stderr().lock(), "{}\n", trouble.full())
             .context("cannot write to standard error")?;

@@ -52,11 +52,14 @@ pub struct Arguments {
     schema: bool,
 }
 
-/// Plays what the arguments name.
-#[expect(clippy::print_stdout, reason = "what a command prints is its result")]
-pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+/// Writes text to standard output.
+pub type Print = dyn Fn(&str) -> Result<()> + Sync;
+
+/// Plays what the arguments name and prints how it went. When printing fails, everything is played and reported all
+/// the same.
+pub fn run(arguments: &Arguments, print: &Print) -> Result<ExitCode> {
     if arguments.schema {
-        println!("{}", schema()?);
+        print(&(schema()? + "\n"))?;
         return Ok(ExitCode::SUCCESS);
     }
     let paths = files(&arguments.paths)?;
@@ -70,11 +73,12 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
             work.push((scenario, first.wrapping_add(number)));
         }
     }
-    let cases = played(&work, arguments);
-    print!("{}", total(&cases));
+    let (cases, printed) = played(&work, arguments, print);
+    let printed = printed.and_then(|()| print(&total(&cases)));
     if let Some(report) = report {
         report.write(&cases)?;
     }
+    printed?;
     let failed = cases.iter().any(|case| !case.failures().is_empty());
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
@@ -106,11 +110,10 @@ fn schema() -> Result<String> {
     serde_json::to_string_pretty(&schemars::schema_for!(format::File)).context("cannot write the schema")
 }
 
-/// Plays everything, several at once, and prints each as it ends.
-#[expect(clippy::print_stdout, reason = "what a command prints is its result")]
-fn played(work: &[(&Scenario, u64)], arguments: &Arguments) -> Vec<Case> {
+/// Plays everything, several at once, and prints each as it ends. Cases in the order of `work`, and how printing went.
+fn played(work: &[(&Scenario, u64)], arguments: &Arguments, print: &Print) -> (Vec<Case>, Result<()>) {
     let jobs = arguments.jobs.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZero::get);
-    let (next, cases) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let (next, ended) = (AtomicUsize::new(0), Mutex::new((Vec::new(), Ok(()))));
     std::thread::scope(|scope| {
         for _ in 0..jobs.min(work.len()) {
             scope.spawn(|| {
@@ -119,15 +122,19 @@ fn played(work: &[(&Scenario, u64)], arguments: &Arguments) -> Vec<Case> {
                 {
                     let case = case(scenario, *seed, arguments.trace);
                     let more = if arguments.timeline { timeline(&case) } else { String::new() };
-                    print!("{}{more}", line(&case));
-                    cases.lock().unwrap_or_else(PoisonError::into_inner).push((number, case));
+                    let mut ended = ended.lock().unwrap_or_else(PoisonError::into_inner);
+                    let (cases, printed) = &mut *ended;
+                    if printed.is_ok() {
+                        *printed = print(&(line(&case) + &more));
+                    }
+                    cases.push((number, case));
                 }
             });
         }
     });
-    let mut cases = cases.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let (mut cases, printed) = ended.into_inner().unwrap_or_else(PoisonError::into_inner);
     cases.sort_by_key(|(number, _)| *number);
-    cases.into_iter().map(|(_, case)| case).collect()
+    (cases.into_iter().map(|(_, case)| case).collect(), printed)
 }
 
 fn case(scenario: &Scenario, seed: u64, trace: bool) -> Case {

@@ -103,12 +103,12 @@ fn a_report_that_cannot_be_written_is_refused_before_anything_is_played() {
     };
     let mut refused = line(&missing).arguments;
     refused.seeds = NonZero::new(100_000).unwrap();
-    let error = run(&refused).unwrap_err().to_string();
+    let error = run(&refused, &|_| Ok(())).unwrap_err().to_string();
     let expected =
         format!("cannot write the report to `{}`; name a file in a folder that exists", missing.display());
     assert_eq!(error, expected);
     let report = folder.path().join("report.xml");
-    run(&line(&report).arguments).unwrap();
+    run(&line(&report).arguments, &|_| Ok(())).unwrap();
     assert!(std::fs::read_to_string(&report).unwrap().contains("tests=\"1\""));
 }
 
