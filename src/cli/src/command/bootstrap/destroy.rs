@@ -6,29 +6,25 @@ use anyhow::Result;
 use clap::Args;
 use karpenter_bootstrap::permissions::Action as Need;
 
-use super::permissions::{self, Permissions};
 use super::removal::{self, Removal};
+use super::request::Request;
 use super::stack;
-use crate::flags::bootstrap::BootstrapFlags;
 
 /// Arguments of `karpenter bootstrap destroy`.
 #[derive(Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    flags: BootstrapFlags,
-    #[command(flatten)]
-    way: stack::Way,
-    #[command(flatten)]
-    permissions: Permissions,
+    request: Request,
     #[command(flatten)]
     removal: Removal,
 }
 
 /// Removes, or shows what would go or is left.
 pub(super) async fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let Arguments { flags, way, permissions, removal } = arguments;
-    if permissions.are_all_that_is_asked() {
-        return permissions::print(flags, way, Need::Destroy).await;
+    let Arguments { request, removal } = arguments;
+    let Request { flags, way, .. } = request;
+    if request.printed_permissions(Need::Destroy).await? {
+        return Ok(ExitCode::SUCCESS);
     }
     if removal.lists_leftovers() {
         return removal::list(flags).await;

@@ -6,10 +6,11 @@ use anyhow::Result;
 use clap::Args;
 use karpenter_bootstrap::destroy::InUse;
 use karpenter_bootstrap::permissions::Action as Need;
-use karpenter_bootstrap::plan::plan;
+use karpenter_bootstrap::plan::{Plan, plan};
 use karpenter_bootstrap::show;
 
-use super::permissions::{self, Permissions};
+use super::account::Account;
+use super::request::Request;
 use super::taking::Taking;
 use super::{DIFFERENCES, Output, print, removal, stack};
 use crate::flags::bootstrap::BootstrapFlags;
@@ -18,11 +19,7 @@ use crate::flags::bootstrap::BootstrapFlags;
 #[derive(Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    flags: BootstrapFlags,
-    #[command(flatten)]
-    way: stack::Way,
-    #[command(flatten)]
-    permissions: Permissions,
+    request: Request,
     #[command(flatten)]
     taking: Taking,
     /// Show what `destroy` would do instead
@@ -35,9 +32,10 @@ pub(super) struct Arguments {
 
 /// Shows the plan.
 pub(super) async fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let Arguments { flags, way, permissions, taking, destroy, output } = arguments;
-    if permissions.are_all_that_is_asked() {
-        return permissions::print(flags, way, if *destroy { Need::Destroy } else { Need::Look }).await;
+    let Arguments { request, taking, destroy, output } = arguments;
+    let Request { flags, way, .. } = request;
+    if request.printed_permissions(if *destroy { Need::Destroy } else { Need::Look }).await? {
+        return Ok(ExitCode::SUCCESS);
     }
     taking.goes_with(way)?;
     if way.is_stack() {
@@ -46,10 +44,16 @@ pub(super) async fn run(arguments: &Arguments) -> Result<ExitCode> {
     if *destroy {
         return removal::plan(flags, InUse::Refuse, *output).await;
     }
-    show_steps(flags, taking, *output).await
+    let (_, plan) = shown(flags, taking, *output).await?;
+    Ok(if plan.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(DIFFERENCES) })
 }
 
-async fn show_steps(flags: &BootstrapFlags, taking: &Taking, output: Output) -> Result<ExitCode> {
+/// Looks at the account and prints what it lacks, which `apply` then carries out.
+pub(super) async fn shown(
+    flags: &BootstrapFlags,
+    taking: &Taking,
+    output: Output,
+) -> Result<(Account, Plan)> {
     let mut account = taking.open(flags).await?;
     let (desired, observed) = account.look().await?;
     let plan = plan(&account.settings, &desired, &observed);
@@ -57,5 +61,5 @@ async fn show_steps(flags: &BootstrapFlags, taking: &Taking, output: Output) -> 
         Output::Text => print(&format!("{}{}", account.heading(), show::text(&plan)))?,
         Output::Json => print(&format!("{}\n", show::json(&plan)))?,
     }
-    Ok(if plan.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(DIFFERENCES) })
+    Ok((account, plan))
 }
