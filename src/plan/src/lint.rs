@@ -21,7 +21,7 @@ use karpenter_api::{NodePool, convert};
 use karpenter_model::{LabelRegistry, Pool};
 use serde::{Deserialize, Serialize};
 
-use crate::objects::Objects;
+use crate::objects::{Objects, is_foreign};
 use crate::offerings::Offerings;
 use crate::stream::{Manifest, Origin};
 pub use near::near;
@@ -76,13 +76,15 @@ struct Linted<'a> {
 /// Everything found, by object and field, and what there is to say about what was not looked at. Without `offerings` rules
 /// about instance types are left out; `at` decides which windows of budgets lie ahead.
 pub fn lint(
-    manifests: Vec<Manifest>,
+    mut manifests: Vec<Manifest>,
     offerings: Option<&Offerings>,
     registry: &LabelRegistry,
     at: Timestamp,
 ) -> (Vec<LintFinding>, Vec<String>) {
     let mut found = Vec::new();
     let notes = kinds::check(&manifests, &mut found);
+    // One may have kind and name of an object that counts, and another place.
+    manifests.retain(|manifest| !is_foreign(&manifest.object));
     let origins: BTreeMap<String, Option<Origin>> =
         manifests.iter().map(|manifest| (kinds::name(&manifest.object), manifest.origin.clone())).collect();
     let objects: Objects = manifests.into_iter().map(|manifest| manifest.object).collect();

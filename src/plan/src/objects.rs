@@ -8,25 +8,55 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// Kinds whose objects are in a namespace, which is `default` when a manifest does not say.
-const NAMESPACED: [&str; 14] = [
-    "BufferTemplate",
-    "CapacityBuffer",
-    "DaemonSet",
-    "Deployment",
-    "Job",
-    "LimitRange",
-    "PersistentVolumeClaim",
-    "Pod",
-    "PodDisruptionBudget",
-    "PodTemplate",
-    "ReplicaSet",
-    "ResourceClaim",
-    "Secret",
-    "StatefulSet",
+/// Where objects of a kind are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Scope {
+    /// Of the whole cluster.
+    Cluster,
+    /// In a namespace, which is `default` when a manifest does not say.
+    Namespace,
+}
+
+/// The kinds that are read, each with its API group.
+const KINDS: [(&str, &str, Scope); 27] = [
+    ("", "LimitRange", Scope::Namespace),
+    ("", "Namespace", Scope::Cluster),
+    ("", "Node", Scope::Cluster),
+    ("", "PersistentVolume", Scope::Cluster),
+    ("", "PersistentVolumeClaim", Scope::Namespace),
+    ("", "Pod", Scope::Namespace),
+    ("", "PodTemplate", Scope::Namespace),
+    ("apps", "DaemonSet", Scope::Namespace),
+    ("apps", "Deployment", Scope::Namespace),
+    ("apps", "ReplicaSet", Scope::Namespace),
+    ("apps", "StatefulSet", Scope::Namespace),
+    ("autoscaling.x-k8s.io", "CapacityBuffer", Scope::Namespace),
+    ("batch", "Job", Scope::Namespace),
+    ("export.karpenter.sh", "BufferTemplate", Scope::Namespace),
+    ("export.karpenter.sh", "Export", Scope::Cluster),
+    ("export.karpenter.sh", "InstanceType", Scope::Cluster),
+    ("karpenter.k8s.aws", "EC2NodeClass", Scope::Cluster),
+    ("karpenter.sh", "NodeClaim", Scope::Cluster),
+    ("karpenter.sh", "NodeOverlay", Scope::Cluster),
+    ("karpenter.sh", "NodePool", Scope::Cluster),
+    ("policy", "PodDisruptionBudget", Scope::Namespace),
+    ("resource.k8s.io", "DeviceClass", Scope::Cluster),
+    ("resource.k8s.io", "ResourceClaim", Scope::Namespace),
+    ("resource.k8s.io", "ResourceSlice", Scope::Cluster),
+    ("storage.k8s.io", "CSINode", Scope::Cluster),
+    ("storage.k8s.io", "StorageClass", Scope::Cluster),
+    ("storage.k8s.io", "VolumeAttachment", Scope::Cluster),
 ];
 
-/// Which object it is. API groups are left out: the kinds that are read have different names.
+/// Whether an object only shares the name of its kind with one that is read: it is of another API group, like a Job of
+/// `batch.volcano.sh`. One that says no group is of the core group, as the controller's view takes it.
+pub(crate) fn is_foreign(object: &Value) -> bool {
+    let group = text(object, "/apiVersion").split_once('/').map_or("", |(group, _)| group);
+    KINDS.iter().any(|(own, kind, _)| text(object, "/kind") == *kind && group != *own)
+}
+
+/// Which object it is. API groups are left out: the kinds that are read have different names, and [`Objects`] have no
+/// [foreign](is_foreign) ones.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct ObjectKey {
     pub(crate) kind: String,
@@ -40,7 +70,8 @@ impl ObjectKey {
     pub(crate) fn of(object: &Value) -> Self {
         let kind = text(object, "/kind").to_owned();
         let mut namespace = text(object, "/metadata/namespace").to_owned();
-        if namespace.is_empty() && NAMESPACED.contains(&kind.as_str()) {
+        let has_namespace = |one: &(_, &str, Scope)| one.1 == kind && one.2 == Scope::Namespace;
+        if namespace.is_empty() && KINDS.iter().any(has_namespace) {
             "default".clone_into(&mut namespace);
         }
         Self { kind, namespace, name: text(object, "/metadata/name").to_owned() }
@@ -66,10 +97,11 @@ pub struct Objects {
 }
 
 impl Objects {
-    /// Puts an object in, instead of an earlier one of its name. Objects without a name are left out.
+    /// Puts an object in, instead of an earlier one of its name. Objects without a name are left out, and
+    /// [foreign](is_foreign) ones.
     pub(crate) fn put(&mut self, mut object: Value) {
         let key = ObjectKey::of(&object);
-        if key.name.is_empty() {
+        if key.name.is_empty() || is_foreign(&object) {
             return;
         }
         if !key.namespace.is_empty() {
@@ -151,16 +183,20 @@ mod tests {
     #[test]
     fn a_manifest_changes_what_it_says_and_keeps_what_it_does_not() {
         let mut objects: Objects = [json!({
-            "kind": "NodePool", "metadata": {"name": "a", "uid": "1", "annotations": {"x": "1", "y": "1"}},
+            "apiVersion": "karpenter.sh/v1", "kind": "NodePool",
+            "metadata": {"name": "a", "uid": "1", "annotations": {"x": "1", "y": "1"}},
             "spec": {"weight": 1}, "status": {"nodes": 3},
         })]
         .into_iter()
         .collect();
-        let changed = json!({"kind": "NodePool", "metadata": {"name": "a", "annotations": {"x": "2"}},
-            "spec": {"weight": 2}});
+        let changed = json!({
+            "apiVersion": "karpenter.sh/v1", "kind": "NodePool",
+            "metadata": {"name": "a", "annotations": {"x": "2"}}, "spec": {"weight": 2},
+        });
         objects.apply(changed);
         let expected = json!({
-            "kind": "NodePool", "metadata": {"name": "a", "uid": "1", "annotations": {"x": "2", "y": "1"}},
+            "apiVersion": "karpenter.sh/v1", "kind": "NodePool",
+            "metadata": {"name": "a", "uid": "1", "annotations": {"x": "2", "y": "1"}},
             "spec": {"weight": 2}, "status": {"nodes": 3},
         });
         assert_eq!(objects.values(), [expected]);

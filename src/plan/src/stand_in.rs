@@ -4,7 +4,7 @@
 use karpenter_model::names::{condition, label};
 use serde_json::{Value, json};
 
-use crate::objects::text;
+use crate::objects::{is_foreign, text};
 
 /// The region that objects of a cluster name, by their first zone in name order; `None` when none does.
 pub fn region_of(objects: &[Value]) -> Option<String> {
@@ -23,7 +23,7 @@ fn region_of_zone(zone: &str) -> Option<String> {
 
 /// The zones that nodes are in, by name.
 pub fn zones_of_nodes(objects: &[Value]) -> Vec<String> {
-    let nodes = objects.iter().filter(|object| object["kind"] == "Node");
+    let nodes = objects.iter().filter(|object| object["kind"] == "Node" && !is_foreign(object));
     let zones: std::collections::BTreeSet<&str> = nodes.flat_map(zones_in).collect();
     zones.into_iter().map(str::to_owned).collect()
 }
@@ -43,9 +43,9 @@ fn zones_in(object: &Value) -> Vec<&str> {
 
 /// Gives every EC2NodeClass without a status one, with a subnet in each of `zones`; returns the names of those.
 pub fn resolve(objects: &mut [Value], zones: &[String]) -> Vec<String> {
-    let unresolved = objects
-        .iter_mut()
-        .filter(|one| one["kind"] == "EC2NodeClass" && one.get("status").is_none_or(Value::is_null));
+    let is_class = |one: &Value| one["kind"] == "EC2NodeClass" && !is_foreign(one);
+    let is_resolved = |one: &Value| one.get("status").is_some_and(|status| !status.is_null());
+    let unresolved = objects.iter_mut().filter(|one| is_class(one) && !is_resolved(one));
     let resolve = |class: &mut Value| {
         let subnets = zones.iter().map(|zone| json!({"id": format!("subnet-{zone}"), "zone": zone}));
         class["status"] = json!({
@@ -81,10 +81,11 @@ mod tests {
 
     #[test]
     fn only_classes_without_status_are_resolved() {
-        let mut objects = [
-            json!({"kind": "EC2NodeClass", "metadata": {"name": "a"}, "spec": {}}),
-            json!({"kind": "EC2NodeClass", "metadata": {"name": "b"}, "spec": {}, "status": {"conditions": []}}),
-        ];
+        let version = "karpenter.k8s.aws/v1";
+        let class =
+            |name: &str| json!({"apiVersion": version, "kind": "EC2NodeClass", "metadata": {"name": name}});
+        let mut objects = [class("a"), class("b")];
+        objects[1]["status"] = json!({"conditions": []});
         assert_eq!(resolve(&mut objects, &["z-1a".to_owned()]), ["a"]);
         assert_eq!(objects[0]["status"]["subnets"][0]["zone"], "z-1a");
         assert_eq!(objects[1]["status"], json!({"conditions": []}));

@@ -3,6 +3,8 @@
 //! JSON is YAML, but much faster to read as JSON, which counts for the offerings of an export. Items of a JSON list
 //! have the line of their list.
 
+use std::path::PathBuf;
+
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -29,17 +31,27 @@ pub struct Origin {
     pub line: usize,
 }
 
-/// A text that is not a stream of Kubernetes objects.
+/// Files that have no objects of Kubernetes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("cannot read `{file}`, line {line}{}: {problem}; correct it or leave the file out", of_field(.field))]
-pub struct Unreadable {
-    /// The file.
-    file: String,
-    /// Counted from 1.
-    line: usize,
-    /// Empty where it is about no single one.
-    field: String,
-    problem: String,
+pub enum Unreadable {
+    /// A text that is not a stream of objects.
+    #[error("cannot read `{file}`, line {line}{}: {problem}; correct it or leave the file out", of_field(.field))]
+    Malformed {
+        /// The file.
+        file: String,
+        /// Counted from 1.
+        line: usize,
+        /// Empty where it is about no single one.
+        field: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// Nothing is in what was named.
+    #[error("cannot find an object in {}; name files or folders with manifests", quoted(.paths))]
+    Empty {
+        /// As they were named.
+        paths: Vec<PathBuf>,
+    },
 }
 
 impl From<Value> for Manifest {
@@ -55,10 +67,10 @@ impl std::fmt::Display for Origin {
 }
 
 /// Reads a stream of YAML or JSON documents; the items of lists count as objects of their own.
-pub fn manifests(file: &str, stream: &str) -> Result<Vec<Manifest>, Unreadable> {
+pub(crate) fn manifests(file: &str, stream: &str) -> Result<Vec<Manifest>, Unreadable> {
     let mut found = Vec::new();
     for document in documents(stream) {
-        let failed = |line: usize, field: &str, problem: String| Unreadable {
+        let failed = |line: usize, field: &str, problem: String| Unreadable::Malformed {
             file: file.to_owned(),
             line,
             field: field.to_owned(),
@@ -89,6 +101,22 @@ pub fn manifests(file: &str, stream: &str) -> Result<Vec<Manifest>, Unreadable> 
     Ok(found)
 }
 
+/// The objects of `texts`, each with the name of its file, that `paths` led to, in their order. None at all is an error: a
+/// path that names nothing was not meant.
+pub fn manifests_of<'a>(
+    paths: &[PathBuf],
+    texts: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> Result<Vec<Manifest>, Unreadable> {
+    let mut all = Vec::new();
+    for (file, text) in texts {
+        all.extend(manifests(file, text)?);
+    }
+    if all.is_empty() && !paths.is_empty() {
+        return Err(Unreadable::Empty { paths: paths.to_vec() });
+    }
+    Ok(all)
+}
+
 impl Objects {
     /// The same without their places.
     pub fn read(file: &str, stream: &str) -> Result<Vec<Value>, Unreadable> {
@@ -108,6 +136,10 @@ fn item_of(list: &Value, kind: &str, item: &Value) -> Option<Value> {
 
 fn of_field(field: &str) -> String {
     if field.is_empty() { String::new() } else { format!(", field `{field}`") }
+}
+
+fn quoted(paths: &[PathBuf]) -> String {
+    paths.iter().map(|path| format!("`{}`", path.display())).collect::<Vec<_>>().join(", ")
 }
 
 /// What is between two lines that begin with three dashes.
@@ -208,6 +240,17 @@ mod tests {
             ]
         );
         assert_eq!(objects[4].object["apiVersion"], "v1");
+    }
+
+    #[test]
+    fn files_without_any_object_are_refused_by_the_names_they_were_given() {
+        let paths = ["a.yaml".into(), "later".into()];
+        let pod = "kind: Pod\nmetadata: {name: a}\n";
+        let found = manifests_of(&paths, [("a.yaml", pod), ("later/b.yaml", "# later\n")]).unwrap();
+        assert_eq!(found, manifests("a.yaml", pod).unwrap());
+        let error = manifests_of(&paths, [("later/b.yaml", "# later\n")]).unwrap_err().to_string();
+        assert_eq!(error, "cannot find an object in `a.yaml`, `later`; name files or folders with manifests");
+        assert_eq!(manifests_of(&[], []), Ok(Vec::new()), "none was named");
     }
 
     #[test]

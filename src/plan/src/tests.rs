@@ -259,6 +259,32 @@ fn more_pods_than_a_cluster_can_have_are_refused_before_any_is_made() {
 }
 
 #[test]
+fn an_object_of_another_group_with_a_kind_that_plans_read_changes_nothing() {
+    let volcano = |name: &str| {
+        json!({
+            "apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": name, "namespace": "shop"},
+            "spec": {"parallelism": 200_000, "template": {"spec": {"containers": []}}},
+        })
+    };
+    let job = json!({
+        "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "train", "namespace": "shop"},
+        "spec": {"template": {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}}},
+    });
+    let mut foreign_pool = pool("b", &json!({"weight": 100}));
+    foreign_pool["apiVersion"] = json!("example.com/v1");
+    let ours = vec![pool("a", &json!({})), class(), job];
+    let expected = planned(ours.clone(), WhatIf::default());
+    assert_eq!(expected.launches.len(), 1, "{}", expected.text());
+    let foreign = || vec![volcano("train"), volcano("other"), foreign_pool.clone()];
+    assert_eq!(planned([ours.clone(), foreign()].concat(), WhatIf::default()), expected);
+    let changed = planned(ours, WhatIf { manifests: foreign(), ..WhatIf::default() });
+    let note =
+        "plans do not read these manifests, so they change nothing: Job `train`, Job `other`, NodePool `b`";
+    assert_eq!(changed.notes, [note]);
+    assert_eq!(Forecast { notes: expected.notes.clone(), ..changed }, expected);
+}
+
+#[test]
 fn an_export_of_a_cluster_plans_the_same() {
     let mut objects = vec![pool("a", &json!({})), class(), deployment("api", 3, "3", &json!({}))];
     objects.extend(machine("one"));

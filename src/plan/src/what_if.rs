@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::export;
 use crate::lint::near;
-use crate::objects::{ObjectKey, Objects, text};
+use crate::objects::{ObjectKey, Objects, is_foreign, text};
 use crate::offerings::Offerings;
 use crate::text::named;
 use crate::workloads::{self, WORKLOADS};
@@ -89,7 +89,7 @@ impl WhatIf {
     /// Changes the objects; says what that means for pods that nothing brings back.
     pub(crate) fn change(&self, objects: &mut Objects, at: Timestamp) -> Vec<String> {
         let mut scaled = Vec::new();
-        for manifest in &self.manifests {
+        for manifest in self.manifests.iter().filter(|manifest| !is_foreign(manifest)) {
             let key = ObjectKey::of(manifest);
             objects.apply(manifest.clone());
             if WORKLOADS.contains(&key.kind.as_str()) {
@@ -218,11 +218,12 @@ pub(crate) fn limits(what_if: &WhatIf) -> Vec<String> {
 }
 
 fn without_effect(manifests: &[Value]) -> Option<String> {
-    let is_read = |key: &ObjectKey| {
-        let kind = key.kind.as_str();
-        !key.name.is_empty() && (WORKLOADS.contains(&kind) || kind == "PodTemplate" || export::reads(kind))
+    let is_read = |manifest: &Value| {
+        let kind = text(manifest, "/kind");
+        let reads = WORKLOADS.contains(&kind) || kind == "PodTemplate" || export::reads(kind);
+        reads && !is_foreign(manifest) && !text(manifest, "/metadata/name").is_empty()
     };
-    let keys = manifests.iter().map(ObjectKey::of).filter(|key| !is_read(key));
+    let keys = manifests.iter().filter(|manifest| !is_read(manifest)).map(ObjectKey::of);
     let said = |key: ObjectKey| {
         if key.name.is_empty() {
             format!("{} without a name", key.kind)
@@ -306,14 +307,23 @@ mod tests {
 
     #[test]
     fn manifests_that_plans_do_not_read_are_named() {
-        let of = |manifest: Value| limits(&WhatIf { manifests: vec![manifest], ..WhatIf::default() });
-        for kind in ["Deployment", "Pod", "NodePool", "StorageClass", "NodeOverlay", "Job", "EC2NodeClass"] {
-            let found = of(json!({"kind": kind, "metadata": {"name": "a"}}));
-            assert_eq!(found, Vec::<String>::new(), "{kind}");
+        let of = |manifest: Value| without_effect(&[manifest]);
+        for (version, kind) in [
+            ("apps/v1", "Deployment"),
+            ("v1", "Pod"),
+            ("karpenter.sh/v1", "NodePool"),
+            ("storage.k8s.io/v1", "StorageClass"),
+            ("karpenter.sh/v1alpha1", "NodeOverlay"),
+            ("batch/v1", "Job"),
+            ("karpenter.k8s.aws/v1", "EC2NodeClass"),
+        ] {
+            let found = of(json!({"apiVersion": version, "kind": kind, "metadata": {"name": "a"}}));
+            assert_eq!(found, None, "{kind}");
         }
         let lead = "plans do not read these manifests, so they change nothing: ";
         let config = json!({"kind": "ConfigMap", "metadata": {"name": "a"}});
-        assert_eq!(of(config), [format!("{lead}ConfigMap `a`")]);
-        assert_eq!(of(json!({"kind": "NodePool"})), [format!("{lead}NodePool without a name")]);
+        assert_eq!(of(config), Some(format!("{lead}ConfigMap `a`")));
+        let unnamed = json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool"});
+        assert_eq!(of(unnamed), Some(format!("{lead}NodePool without a name")));
     }
 }

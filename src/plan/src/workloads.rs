@@ -22,17 +22,26 @@ pub(crate) const WORKLOADS: [&str; 4] = ["Deployment", "ReplicaSet", "StatefulSe
 
 /// Most pods of a workload, and nodes of a pool: the pods that a cluster of Kubernetes is made for. A zero too many would
 /// fill the memory.
-pub const REPLICAS_MAX: u64 = 150_000;
+const REPLICAS_MAX: u64 = 150_000;
 
-/// The field by which an object asks for more than [`REPLICAS_MAX`], and how many it asks for; `None` for all others.
-pub fn too_many(object: &Value) -> Option<(&'static str, u64)> {
+/// A number of pods or nodes that no cluster has; says so after the name of its field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("is {0}, and a cluster has at most {REPLICAS_MAX} pods; write fewer")]
+pub struct TooMany(u64);
+
+impl TooMany {
+    /// `asked` if it is too many.
+    pub fn of(asked: u64) -> Option<Self> {
+        (asked > REPLICAS_MAX).then_some(Self(asked))
+    }
+}
+
+/// The field in the `spec` of an object that asks for too many, and how many; `None` for all others.
+pub fn too_many(object: &Value) -> Option<(&'static str, TooMany)> {
     let number = |field: &str| object["spec"][field].as_u64();
     let parallel = number("parallelism").map(|pods| pods.min(number("completions").unwrap_or(pods)));
     let asked = [("replicas", number("replicas")), ("parallelism", parallel)];
-    asked
-        .into_iter()
-        .filter_map(|(field, asked)| Some((field, asked?)))
-        .find(|(_, asked)| *asked > REPLICAS_MAX)
+    asked.into_iter().find_map(|(field, asked)| Some((field, TooMany::of(asked?)?)))
 }
 
 /// Adds the pods that workloads lack, and gives pods of manifests what an API server would have given them. `scaled` are

@@ -16,10 +16,10 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::export::{self, About, Header};
-use crate::objects::{ObjectKey, Objects};
+use crate::objects::{ObjectKey, Objects, is_foreign};
 use crate::offerings::{INSTANCE_TYPE, Offerings};
 use crate::what_if::{self, NoMatch, WhatIf};
-use crate::workloads::{REPLICAS_MAX, too_many};
+use crate::workloads::{TooMany, too_many};
 use crate::{buffers, overlays, settle, workloads};
 
 /// How the provider names things, and what decisions are made by.
@@ -60,16 +60,14 @@ pub enum WorldError {
         source: serde_json::Error,
     },
     /// An object that asks for more pods or nodes than a cluster can have.
-    #[error(
-        "cannot plan {object}: `spec.{field}` is {asked}, and a cluster has at most {REPLICAS_MAX} pods; write fewer"
-    )]
+    #[error("cannot plan {object}: `spec.{field}` {asked}")]
     TooMany {
         /// Kind, namespace and name.
         object: String,
         /// The field that says so.
         field: &'static str,
         /// What it says.
-        asked: u64,
+        asked: TooMany,
     },
 }
 
@@ -78,7 +76,7 @@ impl World {
     /// counts.
     ///
     /// # Errors
-    /// The objects are an export of another version, or one of them asks for more than [`REPLICAS_MAX`].
+    /// The objects are an export of another version, or one of them asks for [too many](TooMany).
     pub fn new(
         objects: impl IntoIterator<Item = Value>,
         at: Timestamp,
@@ -86,7 +84,8 @@ impl World {
         what_if: WhatIf,
     ) -> Result<Self, WorldError> {
         let objects: Vec<Value> = objects.into_iter().collect();
-        objects.iter().chain(&what_if.manifests).try_for_each(few_enough)?;
+        let mut read = objects.iter().chain(&what_if.manifests).filter(|object| !is_foreign(object));
+        read.try_for_each(few_enough)?;
         let mut objects: Objects = objects.into_iter().collect();
         let failed = |what| move |source| WorldError::Export { what, source };
         let header = Header::take(&mut objects).map_err(failed("its time"))?;

@@ -234,7 +234,7 @@ fn keys_of_older_versions_are_told_apart_from_misspelt_ones() {
 
 /// Rule, object and place of each finding in a stream, and the notes.
 fn of_stream(stream: &str) -> (Vec<String>, Vec<String>) {
-    let (found, notes) = linted(crate::manifests("a.yaml", stream).unwrap(), None);
+    let (found, notes) = linted(crate::stream::manifests("a.yaml", stream).unwrap(), None);
     let place = |one: &LintFinding| one.origin.as_ref().map(ToString::to_string).unwrap_or_default();
     (found.iter().map(|one| format!("{} {} {}", one.rule, one.object, place(one))).collect(), notes)
 }
@@ -269,7 +269,7 @@ fn objects_of_kinds_that_are_not_known_are_named_with_their_place() {
         ("{apiVersion: v1, kind: NodePol}", "unknown-kind NodePol/a", "write `NodePool`"),
     ] {
         let stream = format!("# first\n---\n\n{}, metadata: {{name: a}}}}\n", head.trim_end_matches('}'));
-        let (found, notes) = linted(crate::manifests("a.yaml", &stream).unwrap(), None);
+        let (found, notes) = linted(crate::stream::manifests("a.yaml", &stream).unwrap(), None);
         let of_kind: Vec<&LintFinding> =
             found.iter().filter(|one| ["kind", "apiVersion"].contains(&one.field.as_str())).collect();
         assert_eq!(of_kind.len(), 1, "{head}: {found:?}");
@@ -306,6 +306,24 @@ metadata: {name: a}
 }
 
 #[test]
+fn an_object_of_another_group_is_not_taken_for_one_of_a_kind_that_rules_look_at() {
+    let stream = "\
+{apiVersion: batch/v1, kind: Job, metadata: {name: a}, spec: {template: {spec: {nodeSelector: {karpenter.sh/provisioner-name: a}}}}}
+---
+{apiVersion: batch.volcano.sh/v1alpha1, kind: Job, metadata: {name: a}}
+---
+{apiVersion: example.com/v1, kind: Pod, metadata: {name: b}, spec: {nodeSelector: {karpenter.sh/provisioner-name: a}}}
+";
+    let (found, notes) = of_stream(stream);
+    assert_eq!(found, ["old-key Job/default/a a.yaml:1"]);
+    let expected = [
+        "no rule looks at kind `Job` of group `batch.volcano.sh`: a.yaml:3",
+        "no rule looks at kind `Pod` of group `example.com`: a.yaml:5",
+    ];
+    assert_eq!(notes, expected);
+}
+
+#[test]
 fn objects_without_a_name_and_objects_that_are_there_twice_are_named_with_their_place() {
     let stream = "\
 kind: Service
@@ -330,7 +348,7 @@ apiVersion: v1
         "no-name Service without a name a.yaml:1",
     ];
     assert_eq!(found, expected);
-    let all = crate::manifests("a.yaml", stream).unwrap();
+    let all = crate::stream::manifests("a.yaml", stream).unwrap();
     let (found, _) = linted(all, None);
     assert!(found[1].problem.starts_with("the object of a.yaml:6 has the same kind"), "{}", found[1].problem);
 }
@@ -338,7 +356,7 @@ apiVersion: v1
 #[test]
 fn every_finding_has_the_place_of_its_object() {
     let stream = "---\n# a pool\napiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: a}\nspec: {weigth: 5}\n";
-    let (found, _) = linted(crate::manifests("pools/a.yaml", stream).unwrap(), None);
+    let (found, _) = linted(crate::stream::manifests("pools/a.yaml", stream).unwrap(), None);
     let text = lint_text(&found);
     assert!(text.contains("error: NodePool/a spec.weigth (unknown-field), pools/a.yaml:3\n"), "{text}");
     let json = serde_json::to_value(&found).unwrap();

@@ -13,7 +13,7 @@ use karpenter_controllers::Settings;
 use karpenter_controllers::settings::{FLAGS, Flag, Home, OWN, Source};
 use karpenter_kube_sim::apiserver::object;
 use karpenter_model::names::tag;
-use karpenter_plan::{Misread, REPLICAS_MAX, manifests, misread, near, region_of, too_many};
+use karpenter_plan::{Misread, TooMany, manifests_of, misread, near, region_of, too_many};
 use serde_json::Value;
 use serde_saphyr::{Error, Spanned};
 
@@ -326,36 +326,26 @@ fn of_files(path: &Path) -> Result<Vec<Value>, String> {
     if path == Path::new("-") {
         return Err("standard input is no part of a scenario; name a file or a folder".to_owned());
     }
-    let texts = karpenter_convert::read(&[path.to_owned()])
-        .map_err(|error| format!("{:#}", anyhow::Error::from(error)))?;
-    let mut all = Vec::new();
-    for text in texts {
-        let found = manifests(&text.name, &text.text).map_err(|error| error.to_string())?;
-        all.extend(found.into_iter().map(|manifest| manifest.object));
-    }
-    if all.is_empty() {
-        return Err(format!("`{}` has no object; name a file or a folder with manifests", path.display()));
-    }
-    Ok(all)
+    let paths = [path.to_owned()];
+    let inputs =
+        karpenter_convert::read(&paths).map_err(|error| format!("{:#}", anyhow::Error::from(error)))?;
+    let found = manifests_of(&paths, inputs.iter().map(|input| (&*input.name, &*input.text)));
+    let found = found.map_err(|error| error.to_string())?;
+    Ok(found.into_iter().map(|manifest| manifest.object).collect())
 }
 
 /// Refuses objects that ask for more pods than a cluster can have.
 fn of_a_cluster(manifest: &Manifest) -> Result<(), Wrong> {
     let what = &manifest.what;
-    let Some((field, number)) = too_many(what) else { return Ok(()) };
+    let Some((field, asked)) = too_many(what) else { return Ok(()) };
     let (kind, name) = (object::text(what, "/kind"), object::name(what));
-    let problem =
-        format!("{kind} `{name}` has {number}, and a cluster at most {REPLICAS_MAX} pods; write fewer");
-    Err((manifest.line, field.to_owned(), problem))
+    Err((manifest.line, field.to_owned(), format!("of {kind} `{name}` {asked}")))
 }
 
 /// Refuses such numbers of replicas in steps.
 fn few_enough(line: u64, replicas: impl IntoIterator<Item = u32>) -> Result<(), Wrong> {
-    let Some(number) = replicas.into_iter().find(|number| u64::from(*number) > REPLICAS_MAX) else {
-        return Ok(());
-    };
-    let problem = format!("is {number}, and a cluster has at most {REPLICAS_MAX} pods; write fewer");
-    Err((line, "replicas".to_owned(), problem))
+    let asked = replicas.into_iter().find_map(|number| TooMany::of(number.into()));
+    asked.map_or(Ok(()), |asked| Err((line, "replicas".to_owned(), asked.to_string())))
 }
 
 /// What is in a folder and ends like this, by name.
@@ -593,7 +583,7 @@ expect:
                 "manifests: [{kind: Deployment, metadata: {name: web}, spec: {replicas: 1000000000}}]",
                 2,
                 "replicas",
-                "Deployment `web` has 1000000000, and a cluster at most 150000 pods; write fewer",
+                "of Deployment `web` is 1000000000, and a cluster has at most 150000 pods; write fewer",
             ),
             (
                 "replicas: 3}",
@@ -701,10 +691,7 @@ expect:
         assert_eq!(read("deploy").unwrap().manifests.len(), 1);
         let (_, field, problem) = read("empty").unwrap_err();
         assert_eq!(field, "manifests[0]");
-        assert!(
-            problem.ends_with("/empty` has no object; name a file or a folder with manifests"),
-            "{problem}"
-        );
+        assert!(problem.ends_with("/empty`; name files or folders with manifests"), "{problem}");
         assert!(parse("a.yaml", &GOOD.replace("manifests: []", "manifests: ['-']"), Path::new("")).is_err());
     }
 

@@ -4,19 +4,18 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 use karpenter_aws_api::Clients;
 use karpenter_aws_sdk as sdk;
 use karpenter_compose::WallClock;
 use karpenter_compose::offered::Asked;
-use karpenter_convert::Input;
 use karpenter_model::Clock;
 #[cfg(feature = "demo")]
 use karpenter_plan::region_of;
 use karpenter_plan::{
-    Manifest, Offerings, WhatIf, World, is_export, manifests, resolve, settings_of, zones_of_nodes,
+    Manifest, Offerings, WhatIf, World, is_export, manifests_of, resolve, settings_of, zones_of_nodes,
 };
 use serde_json::Value;
 
@@ -181,7 +180,7 @@ impl Sources {
     #[cfg(not(feature = "demo"))]
     #[expect(clippy::unused_self, reason = "the other build reads the region")]
     fn in_memory(&self, _: &mut [Value], _: &mut WhatIf, _: &mut Vec<String>) -> Result<Clients> {
-        bail!(
+        anyhow::bail!(
             "cannot plan without AWS: this build has no account in memory; give --offerings aws or an export"
         )
     }
@@ -207,16 +206,8 @@ fn stand_in(objects: &[Value], what_if: &mut WhatIf) -> Option<String> {
     })
 }
 
-/// The objects of files, folders and standard input, in the order they are given; in folders by name. None at all is an
-/// error: a path that names nothing was not meant.
+/// The objects of files, folders and standard input, in the order they are given; in folders by name.
 pub(super) fn read_files(paths: &[PathBuf]) -> Result<Vec<Manifest>> {
-    let mut all = Vec::new();
-    for Input { name, text } in karpenter_convert::read(paths)? {
-        all.extend(manifests(&name, &text)?);
-    }
-    if all.is_empty() && !paths.is_empty() {
-        let paths: Vec<String> = paths.iter().map(|path| format!("`{}`", path.display())).collect();
-        bail!("cannot find an object in {}; name files or folders with manifests", paths.join(", "));
-    }
-    Ok(all)
+    let inputs = karpenter_convert::read(paths)?;
+    Ok(manifests_of(paths, inputs.iter().map(|input| (&*input.name, &*input.text)))?)
 }
