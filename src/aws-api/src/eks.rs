@@ -96,6 +96,8 @@ pub struct Cluster {
     pub cluster_security_group: Option<SecurityGroupId>,
     /// Registered with ARC zonal shift; absent where EKS does not say.
     pub zonal_shift: Option<bool>,
+    /// EKS Auto Mode launches nodes of its own, beside whatever else does.
+    pub auto_mode: bool,
     /// Issuer URL, for roles assumed by web identity.
     pub oidc_issuer: Option<String>,
     /// Tags.

@@ -242,6 +242,7 @@ fn from_sdk(call: &Call, cluster: types::Cluster) -> Result<Cluster> {
         security_groups: list(vpc.as_ref().and_then(|vpc| vpc.security_group_ids.clone())),
         cluster_security_group: vpc.and_then(|vpc| vpc.cluster_security_group_id).map(Into::into),
         zonal_shift: cluster.zonal_shift_config.and_then(|config| config.enabled),
+        auto_mode: cluster.compute_config.and_then(|config| config.enabled) == Some(true),
         oidc_issuer: cluster.identity.and_then(|identity| identity.oidc).and_then(|oidc| oidc.issuer),
         tags: cluster.tags.unwrap_or_default().into_iter().collect(),
     })

@@ -74,6 +74,7 @@ impl Clusters {
             security_groups: Vec::new(),
             cluster_security_group: Some("sg-0a0a0a0a0a0a0a0a0".into()),
             zonal_shift: Some(false),
+            auto_mode: false,
             oidc_issuer: Some(issuer),
             tags: Tags::new(),
         };

@@ -277,6 +277,13 @@ fn pod_identity(settings: &Settings, role: &Role, observed: &Observed, findings:
                 settings.cluster
             ),
         ),
+        None if observed.cluster.as_ref().is_some_and(|cluster| cluster.auto_mode) => findings.ready(
+            "pod-identity-agent",
+            // Where the controller runs, the account does not say.
+            format!(
+                "nodes of EKS Auto Mode have it built in; on other nodes it needs add-on {POD_IDENTITY_AGENT}"
+            ),
+        ),
         None => findings.missing(
             "pod-identity-agent",
             format!("add-on {POD_IDENTITY_AGENT} is not installed: pods get no credentials"),

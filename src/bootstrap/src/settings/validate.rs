@@ -46,7 +46,7 @@ impl Settings {
             is_iam_path(&self.iam_path),
             "iam-path",
             &self.iam_path,
-            "expected a path that begins and ends with `/`, at most 512 characters",
+            "expected `/`, or a path such as `/platform/`, at most 512 characters",
         );
         if let Identity::Irsa { issuer } = &self.identity {
             check(
@@ -173,9 +173,11 @@ fn is_cluster_name(name: &str) -> bool {
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
 }
 
+/// IAM: `/`, or at least one character between two of them, as `^/([!-~]+/)?$` says in the template and the module.
 fn is_iam_path(path: &str) -> bool {
     path.starts_with('/')
         && path.ends_with('/')
+        && path != "//"
         && path.len() <= 512
         && path.bytes().all(|byte| (0x21..=0x7e).contains(&byte))
 }
@@ -211,12 +213,13 @@ mod tests {
     #[test]
     fn each_bad_value_is_named_with_what_is_allowed() {
         type Spoil = fn(&mut Settings);
-        let cases: [(&str, Spoil); 20] = [
+        let cases: [(&str, Spoil); 21] = [
             ("cluster-name", |s| s.cluster = String::new()),
             ("cluster-name", |s| s.cluster = "c".repeat(101)),
             ("cluster-name", |s| s.cluster = "-prod".to_owned()),
             ("account", |s| s.account = "12345678901x".to_owned()),
             ("iam-path", |s| s.iam_path = "platform".to_owned()),
+            ("iam-path", |s| s.iam_path = "//".to_owned()),
             ("permissions-boundary", |s| s.permissions_boundary = Some("boundary".to_owned())),
             ("queue-kms-key", |s| s.queue_kms_key = Some("alias/k".to_owned())),
             ("extra-node-role", |s| {

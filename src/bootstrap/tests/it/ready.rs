@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use karpenter_aws_api::ec2::SubnetQuery;
 use karpenter_aws_api::id::Arn;
-use karpenter_aws_api::{Tags, iam};
+use karpenter_aws_api::{Tags, eks, iam};
 use karpenter_aws_sim::Fault;
 use karpenter_bootstrap::check::{Finding, Report, State};
 use karpenter_bootstrap::desired::{DISCOVERY_TAG, desired};
@@ -46,6 +46,23 @@ async fn a_fresh_account_lacks_everything_but_the_cluster() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn nodes_of_eks_auto_mode_need_no_add_on_for_pod_identity() {
+    let fixture = Fixture::fresh().await;
+    let cluster = fixture.clients.eks.describe_cluster("demo").await.unwrap();
+    fixture.account.put_cluster(eks::Cluster { auto_mode: true, ..cluster });
+    fixture.account.remove_addon("demo", "eks-pod-identity-agent");
+    fixture.apply().await.unwrap();
+    let report = fixture.check().await;
+    assert_eq!(wrong(&report), []);
+    // The controller may run elsewhere, which the account does not say.
+    assert!(
+        report.text().contains("on other nodes it needs add-on eks-pod-identity-agent"),
+        "{}",
+        report.text()
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn each_damage_is_named() {
     let node = "KarpenterNodeRole-demo";
     let aws = |name: &str| Arn::from(format!("arn:aws:iam::aws:policy/{name}"));
@@ -74,7 +91,6 @@ async fn each_damage_is_named() {
     let fixture = Fixture::prepared().await;
     fixture.account.remove_addon("demo", "eks-pod-identity-agent");
     assert_eq!(wrong(&fixture.check().await), [("pod-identity-agent", State::Missing)]);
-
     let fixture = Fixture::prepared().await;
     let lifecycle = Arn::from("arn:aws:iam::123456789012:policy/KarpenterNodeLifecycle-demo");
     fixture.clients.iam.detach_role_policy("demo-karpenter", &lifecycle).await.unwrap();
