@@ -73,13 +73,14 @@ impl Report {
 pub fn diagnose(facts: &Facts, only: &[String]) -> Report {
     let mut report = Report::default();
     let said = facts.cluster.words();
+    let rest = facts.without_undecoded().map(|rest| (rest.cluster.words(), rest));
     let named = |check: &Check| only.is_empty() || only.iter().any(|wanted| check.is_called(wanted));
     for check in crate::checks().into_iter().filter(named) {
-        let outcome = match check.look {
-            Look::At(look) => look(facts),
-            Look::Said(words) => heard(&said, words),
-            Look::Either(look, words) => either(look(facts), || heard(&said, words), &facts.cluster),
-        };
+        let mut outcome = look(&check, facts, &said);
+        // Of a kind that was not decoded as a whole what is wrong is a finding, and what is right is not known.
+        if let (Ok([]), Some((said, rest))) = (outcome.as_deref(), &rest) {
+            outcome = look(&check, rest, said);
+        }
         match outcome {
             Ok(evidence) if evidence.is_empty() => report.passed.push(check.id),
             Ok(evidence) => report.findings.push(finding(&check, evidence)),
@@ -87,6 +88,14 @@ pub fn diagnose(facts: &Facts, only: &[String]) -> Report {
         }
     }
     report
+}
+
+fn look(check: &Check, facts: &Facts, said: &(Vec<Words>, Option<Unseen>)) -> Outcome {
+    match check.look {
+        Look::At(look) => look(facts),
+        Look::Said(words) => heard(said, words),
+        Look::Either(look, words) => either(look(facts), || heard(said, words), &facts.cluster),
+    }
 }
 
 /// What is configured and what was said, together. Before there is a cluster nothing can have been said.

@@ -6,6 +6,7 @@ mod account;
 mod answer;
 mod cluster;
 mod files;
+mod objects;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -18,6 +19,7 @@ pub use answer::{Answer, Unseen, unseen};
 pub(crate) use cluster::{COMPUTE_TYPE, allows, is_of_auto_mode, label, listed, main_container};
 pub use cluster::{Cluster, Words};
 pub use files::{FilesError, export, import};
+pub use objects::Objects;
 
 /// What was asked and what was answered.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -51,6 +53,12 @@ impl Facts {
     pub fn is_of_account_only(&self) -> bool {
         let asked = |cluster: &Cluster| serde_json::to_value(cluster).expect("invariant: facts serialise");
         asked(&self.cluster) == asked(&Cluster::default())
+    }
+
+    /// The same without the kinds of which an object cannot be decoded; `None` where all can.
+    pub(crate) fn without_undecoded(&self) -> Option<Self> {
+        let cluster = self.cluster.without_undecoded()?;
+        Some(Self { cluster, ..self.clone() })
     }
 
     /// Nothing asked yet.

@@ -8,6 +8,7 @@
 //! Invariants:
 //! * what could not be asked is [unseen](facts::Answer::Unseen), and a check that needs it says so: it is never
 //!   "ok", and an empty list is never made of a refusal;
+//! * an object that this release cannot decode hides no other, and is a finding;
 //! * nothing here needs the controller to run, and nothing but [`repair`] writes;
 //! * every check of the registry has a test that breaks exactly what it looks for.
 

@@ -89,8 +89,12 @@ The cluster is that of the current kubeconfig. If EKS says that the API server o
 warning says so and `--fix` is refused, likewise for a server of EKS that cannot be compared.
 
 A check that lacks an answer (no permission, no network, no cluster yet) is listed under `could not look` with the
-reason. It is never counted as passed. Exported files hold no environment variables of pods but those of Deployments
+reason. It is never counted as passed. A NodePool, NodeClaim or EC2NodeClass that this release cannot decode is a finding
+of D-46; the others of its kind are looked at without it, and a check that finds nothing in them is listed too. Exported files hold no environment variables of pods but those of Deployments
 and DaemonSets; read them before you pass them on.
+
+`<chart>` stands for the chart that the release `karpenter` was installed with; `helm list --all-namespaces` has release and
+namespace.
 
 The severity below is the gravest that a check gives. What nothing depends on yet, such as a discovery tag while no
 EC2NodeClass selects by it, is advice.

@@ -240,6 +240,7 @@ async fn carry_out(report: &Report, hands: &Hands, named: bool) -> Vec<String> {
 mod tests {
     use clap::Parser;
     use karpenter_aws_sim::{Account, Fault, Options};
+    use karpenter_doctor::facts::Objects;
 
     use super::*;
 
@@ -292,7 +293,7 @@ mod tests {
         let silence = Silence { cluster: None, account: String::new() };
         let mut facts = ask("demo", &names(), &hands, &silence).await;
         // There is a cluster, and no NodePool in it yet.
-        facts.cluster.node_pools = karpenter_doctor::facts::Answer::Seen(Vec::new());
+        facts.cluster.node_pools = karpenter_doctor::facts::Answer::Seen(Objects::default());
         let report = diagnose(&facts, &["P-16".to_owned()]);
         assert_eq!(report.findings[0].severity, Severity::Advice);
         assert_eq!(carry_out(&report, &hands, false).await, Vec::<String>::new());

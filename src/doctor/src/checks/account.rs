@@ -33,7 +33,7 @@ pub(super) const CHECKS: &[Check] = &[
         scope: Scope::Cluster,
         symptom: "instance profiles are made again and again; iam:PassRole is denied",
         cause: "the EC2NodeClass names its role with a path; IAM compares bare names",
-        fix: "write only the last segment into spec.role",
+        fix: "write only the last segment into spec.role: `kubectl edit ec2nodeclass <class>`",
         look: Look::At(role_with_path),
     },
     Check {
@@ -43,7 +43,7 @@ pub(super) const CHECKS: &[Check] = &[
         scope: Scope::Account,
         symptom: "iam:PassRole is denied, or instances cannot take their role",
         cause: "the node role does not trust EC2",
-        fix: "`karpenter bootstrap apply`, which knows the service names of every partition",
+        fix: "`karpenter bootstrap apply --cluster-name <cluster>`, which knows the service names of every partition; for a role of your own `aws iam update-assume-role-policy --role-name <role>`",
         look: Look::At(untrusting_role),
     },
     Check {
@@ -53,7 +53,7 @@ pub(super) const CHECKS: &[Check] = &[
         scope: Scope::Account,
         symptom: "spot instances never launch",
         cause: "the account has no service-linked role for spot, and the controller may not create it",
-        fix: "aws iam create-service-linked-role --aws-service-name spot.amazonaws.com, or --fix",
+        fix: "`aws iam create-service-linked-role --aws-service-name spot.amazonaws.com`, or --fix",
         look: Look::At(no_spot_role),
     },
     Check {
@@ -63,7 +63,7 @@ pub(super) const CHECKS: &[Check] = &[
         scope: Scope::Account,
         symptom: "SecurityGroupsNotFound, or the load balancer controller complains about several groups",
         cause: "the selector terms of an EC2NodeClass select no security group, or several that carry kubernetes.io/cluster/<name>",
-        fix: "select one such group: by the tag karpenter.sh/discovery=<cluster>, which `karpenter bootstrap apply` gives, or by its id",
+        fix: "select one such group: by the tag karpenter.sh/discovery=<cluster>, which `karpenter bootstrap apply --cluster-name <cluster>` gives, or by its id, with `kubectl edit ec2nodeclass <class>`",
         look: Look::At(discovery_groups),
     },
     Check {
@@ -73,7 +73,7 @@ pub(super) const CHECKS: &[Check] = &[
         scope: Scope::Account,
         symptom: "nodes never register; kubelet logs Unauthorized",
         cause: "no access entry and no line of aws-auth lets the node role join the cluster; entries of type STANDARD are for people",
-        fix: "`karpenter bootstrap apply`, or aws eks create-access-entry --type EC2_LINUX; delete an entry of another type first",
+        fix: "`karpenter bootstrap apply --cluster-name <cluster>`, or `aws eks create-access-entry --cluster-name <cluster> --principal-arn <role> --type EC2_LINUX`; delete an entry of another type first",
         look: Look::At(node_role_not_admitted),
     },
     Check {
@@ -83,7 +83,7 @@ pub(super) const CHECKS: &[Check] = &[
         scope: Scope::Account,
         symptom: "launches in a Local Zone fail",
         cause: "a selected subnet is in a Local Zone, where gp3 volumes often do not exist",
-        fix: "do not select that subnet, or use a class with gp2 volumes for it",
+        fix: "do not select that subnet (`kubectl edit ec2nodeclass <class>`), or use a class with gp2 volumes for it",
         look: Look::At(local_zones),
     },
     Check {
@@ -93,7 +93,7 @@ pub(super) const CHECKS: &[Check] = &[
         scope: Scope::Cluster,
         symptom: "creating the role is refused",
         cause: "the name of a role exceeds 64 characters",
-        fix: "choose a shorter name",
+        fix: "choose a shorter name: `kubectl edit ec2nodeclass <class>`",
         look: Look::At(long_role),
     },
     Check {
@@ -103,7 +103,7 @@ pub(super) const CHECKS: &[Check] = &[
         scope: Scope::Account,
         symptom: "FailedCreatePodSandBox: no address can be assigned",
         cause: "a subnet is nearly out of addresses, or an EC2NodeClass selects none",
-        fix: "add subnets, a larger CIDR, custom networking or IPv6; correct subnetSelectorTerms",
+        fix: "add subnets, a larger CIDR, custom networking or IPv6; correct subnetSelectorTerms: `kubectl edit ec2nodeclass <class>`",
         look: Look::At(full_subnets),
     },
 ];
@@ -124,7 +124,7 @@ fn long_name(facts: &Facts) -> Outcome {
 
 /// Name and role of each EC2NodeClass that has one.
 pub(super) fn class_roles(facts: &Facts) -> Result<Vec<(String, String)>, Unseen> {
-    let classes = facts.cluster.node_classes.get()?;
+    let classes = facts.cluster.node_classes.get()?.decoded();
     Ok(classes
         .iter()
         .filter_map(|class| Some((object("EC2NodeClass", &class.metadata), class.spec.role.clone()?)))
@@ -183,8 +183,11 @@ fn no_spot_role(facts: &Facts) -> Outcome {
 
 /// Names of the EC2NodeClasses; `None` while there is none to select anything.
 fn selecting(facts: &Facts) -> Result<Option<Vec<&str>>, Unseen> {
-    let classes = facts.cluster.node_classes.if_asked()?.map(Vec::as_slice).unwrap_or_default();
-    Ok((!classes.is_empty()).then(|| classes.iter().map(|class| name(&class.metadata)).collect()))
+    let Some(classes) = facts.cluster.node_classes.if_asked()? else { return Ok(None) };
+    if classes.decoded().is_empty() {
+        return classes.all().map(|_| None);
+    }
+    Ok(Some(classes.decoded().iter().map(|class| name(&class.metadata)).collect()))
 }
 
 /// Nothing has the tag that classes usually select by. Until there is one, that is no more than good to know.

@@ -19,7 +19,7 @@ pub(super) const CHECKS: &[Check] = &[
         scope: Scope::Cluster,
         symptom: "FailedCreatePodSandBox: no address, although the subnets have many",
         cause: "kubelet.maxPods is above what the VPC CNI can address on an instance type that is used or allowed",
-        fix: "switch on prefix delegation in the VPC CNI, or lower or remove maxPods; with security groups for pods set settings.reservedENIs=1",
+        fix: "switch on prefix delegation: `kubectl set env --namespace kube-system daemonset/aws-node ENABLE_PREFIX_DELEGATION=true`; or lower or remove maxPods; with security groups for pods set settings.reservedENIs=1",
         look: Look::At(crowded),
     },
     Check {
@@ -29,7 +29,7 @@ pub(super) const CHECKS: &[Check] = &[
         scope: Scope::Cluster,
         symptom: "the EC2NodeClass is not ready although the rights were granted",
         cause: "the answer of a failed validation is remembered for half an hour",
-        fix: "change an annotation of the class, or --fix",
+        fix: "`kubectl annotate ec2nodeclass <class> --overwrite again=<anything else>`, or --fix",
         look: Look::At(unvalidated),
     },
     Check {
@@ -39,7 +39,7 @@ pub(super) const CHECKS: &[Check] = &[
         scope: Scope::Cluster,
         symptom: "all nodes drift on the day a new image is published",
         cause: "the alias ends with @latest",
-        fix: "pin the version, and let budgets limit how many nodes are replaced at once",
+        fix: "pin the version (`kubectl get ec2nodeclass <class> --output yaml` has the image in use), and let budgets limit how many nodes are replaced at once",
         look: Look::At(moving_images),
     },
     Check {
@@ -49,7 +49,7 @@ pub(super) const CHECKS: &[Check] = &[
         scope: Scope::Cluster,
         symptom: "open capacity reservations stay unused since v1.6",
         cause: "with the gate ReservedCapacity, only selected reservations are used",
-        fix: "if they are meant for this cluster, add capacityReservationSelectorTerms to the class, or set settings.featureGates.reservedCapacity=false",
+        fix: "if they are meant for this cluster, add capacityReservationSelectorTerms (`kubectl edit ec2nodeclass <class>`); else `helm upgrade karpenter <chart> --namespace <namespace> --reuse-values --set settings.featureGates.reservedCapacity=false`",
         look: Look::At(unselected_reservations),
     },
 ];
@@ -78,7 +78,7 @@ fn crowded(facts: &Facts) -> Outcome {
     }
     let rooms = facts.account.pods_by_type.get()?;
     let mut found = Vec::new();
-    for class in facts.cluster.node_classes.get()? {
+    for class in facts.cluster.node_classes.get()?.decoded() {
         let wanted = class.spec.kubelet.as_ref().and_then(|kubelet| kubelet.max_pods);
         let Some(wanted) = wanted.and_then(|wanted| u32::try_from(wanted).ok()) else { continue };
         let types = facts.cluster.types_of(class)?;
@@ -102,7 +102,7 @@ fn crowded(facts: &Facts) -> Outcome {
 }
 
 fn unvalidated(facts: &Facts) -> Outcome {
-    let failed = facts.cluster.node_classes.get()?.iter().filter_map(|class| {
+    let failed = facts.cluster.node_classes.get()?.decoded().iter().filter_map(|class| {
         let condition = condition(class, names::condition::VALIDATION_SUCCEEDED)?;
         (condition.status.as_str() == "False").then_some((class, condition))
     });
@@ -116,7 +116,7 @@ fn unvalidated(facts: &Facts) -> Outcome {
 }
 
 fn moving_images(facts: &Facts) -> Outcome {
-    let moving = facts.cluster.node_classes.get()?.iter().filter_map(|class| {
+    let moving = facts.cluster.node_classes.get()?.decoded().iter().filter_map(|class| {
         let (family, version) = class.spec.alias()?;
         (version == "latest").then(|| format!("selects {family}@latest")).map(|seen| (class, seen))
     });
@@ -128,7 +128,7 @@ fn unselected_reservations(facts: &Facts) -> Outcome {
     let selects = |class: &EC2NodeClass| {
         class.spec.capacity_reservation_selector_terms.as_ref().is_some_and(|terms| !terms.is_empty())
     };
-    let classes = facts.cluster.node_classes.get()?;
+    let classes = facts.cluster.node_classes.get()?.all()?;
     if gates.contains("ReservedCapacity=false") || classes.is_empty() || classes.iter().any(selects) {
         return Ok(Vec::new());
     }

@@ -17,7 +17,7 @@ pub(super) const CHECKS: &[Check] = &[
         scope: Scope::Cluster,
         symptom: "after an outage nothing starts: the controller cannot resolve names",
         cause: "its dnsPolicy is ClusterFirst while CoreDNS runs only on nodes that it must launch first",
-        fix: "set dnsPolicy=Default, or run CoreDNS on other capacity",
+        fix: "`helm upgrade karpenter <chart> --namespace <namespace> --reuse-values --set dnsPolicy=Default`, or run CoreDNS on other capacity",
         look: Look::At(dns_on_own_nodes),
     },
     Check {
@@ -27,7 +27,7 @@ pub(super) const CHECKS: &[Check] = &[
         scope: Scope::Cluster,
         symptom: "the controller is evicted with its node and nothing launches a new one",
         cause: "a replica runs on a node that it manages",
-        fix: "keep the chart's affinity: karpenter.sh/nodepool DoesNotExist",
+        fix: "keep the chart's affinity, karpenter.sh/nodepool DoesNotExist: `helm get values karpenter --namespace <namespace>` shows what replaces it",
         look: Look::At(on_own_nodes),
     },
     Check {
@@ -37,7 +37,7 @@ pub(super) const CHECKS: &[Check] = &[
         scope: Scope::Cluster,
         symptom: "the lease is lost when the API server is busy",
         cause: "outside kube-system, requests of the controller share the priority of all service accounts",
-        fix: "set flowSchemas.enabled in the chart",
+        fix: "`helm upgrade karpenter <chart> --namespace <namespace> --reuse-values --set flowSchemas.enabled=true`",
         look: Look::At(no_flow_schema),
     },
     Check {
@@ -47,7 +47,7 @@ pub(super) const CHECKS: &[Check] = &[
         scope: Scope::Cluster,
         symptom: "zonal shifts are not followed",
         cause: "the setting is on, but the cluster is not registered with ARC zonal shift",
-        fix: "aws eks update-cluster-config --name <cluster> --zonal-shift-config enabled=true",
+        fix: "`aws eks update-cluster-config --name <cluster> --zonal-shift-config enabled=true`",
         look: Look::At(unregistered_shift),
     },
     Check {
@@ -57,7 +57,7 @@ pub(super) const CHECKS: &[Check] = &[
         scope: Scope::Cluster,
         symptom: "the start fails: no region",
         cause: "AWS_REGION is not set, and pods do not reach the instance metadata behind a hop limit of 1",
-        fix: "set settings.region, or give the service account a role: Pod Identity and IRSA set the region",
+        fix: "`helm upgrade karpenter <chart> --namespace <namespace> --reuse-values --set settings.region=<region>`, or give the service account a role: Pod Identity and IRSA set the region",
         look: Look::At(no_region),
     },
     Check {
@@ -67,7 +67,7 @@ pub(super) const CHECKS: &[Check] = &[
         scope: Scope::Cluster,
         symptom: "the log does not say enough",
         cause: "the log level hides what happens",
-        fix: "set logLevel=info, or debug while looking for something",
+        fix: "`helm upgrade karpenter <chart> --namespace <namespace> --reuse-values --set logLevel=info`, or debug while looking for something",
         look: Look::At(quiet_log),
     },
     Check {
@@ -77,7 +77,7 @@ pub(super) const CHECKS: &[Check] = &[
         scope: Scope::Cluster,
         symptom: "the second replica is Pending",
         cause: "there are fewer nodes that Karpenter does not manage than replicas, and replicas never share one",
-        fix: "grow the node group, or set replicas=1",
+        fix: "grow the node group, or `helm upgrade karpenter <chart> --namespace <namespace> --reuse-values --set replicas=1`",
         look: Look::At(too_few_nodes),
     },
     Check {
@@ -87,7 +87,7 @@ pub(super) const CHECKS: &[Check] = &[
         scope: Scope::Cluster,
         symptom: "the chart or the image cannot be pulled",
         cause: "a chart version or an image that does not exist, a Helm older than 3.8, or `helm repo add` for an OCI registry",
-        fix: "name an image that is in your registry: controller.image.repository and controller.image.tag; use a current Helm",
+        fix: "name an image that is in your registry: `helm upgrade karpenter <chart> --namespace <namespace> --reuse-values --set controller.image.repository=<repository> --set controller.image.tag=<tag>`; use a current Helm",
         look: Look::At(missing_image),
     },
     Check {
@@ -97,7 +97,7 @@ pub(super) const CHECKS: &[Check] = &[
         scope: Scope::Cluster,
         symptom: "DaemonSets do not fit on new nodes",
         cause: "the controller is v0.5.3 or older",
-        fix: "upgrade",
+        fix: "upgrade by docs/guides/from-older-karpenter.md: `karpenter convert` rewrites its objects and values",
         look: Look::At(ancient),
     },
     Check {
@@ -107,7 +107,7 @@ pub(super) const CHECKS: &[Check] = &[
         scope: Scope::Cluster,
         symptom: "spot nodes live for minutes",
         cause: "the AWS Node Termination Handler drains them on rebalance recommendations, in parallel",
-        fix: "remove it, switch its drains off, or keep it off Karpenter's nodes by affinity: karpenter.sh/nodepool DoesNotExist",
+        fix: "`helm uninstall` it, switch its drains off, or keep it off Karpenter's nodes by affinity: karpenter.sh/nodepool DoesNotExist",
         look: Look::At(termination_handler),
     },
 ];
@@ -242,8 +242,10 @@ fn has_role(facts: &Facts) -> Result<bool, Unseen> {
 }
 
 fn quiet_log(facts: &Facts) -> Outcome {
+    let Some(deployment) = controller(facts)? else { return Ok(Vec::new()) };
     let level = facts.cluster.setting("LOG_LEVEL")?.filter(|level| level == "error" || level == "warn");
-    Ok(level.map(|level| Evidence::new("LOG_LEVEL", format!("is `{level}`"))).into_iter().collect())
+    let object = object("Deployment", &deployment.metadata);
+    Ok(level.map(|level| Evidence::new(object, format!("LOG_LEVEL is `{level}`"))).into_iter().collect())
 }
 
 fn too_few_nodes(facts: &Facts) -> Outcome {

@@ -24,7 +24,7 @@ pub(super) const CHECKS: &[Check] = &[
         scope: Scope::Cluster,
         symptom: "the start fails: no credentials, although a Pod Identity association gives the controller its role",
         cause: "no agent of Pod Identity runs beside the controller: the add-on is missing, or the node is one of Fargate",
-        fix: "aws eks create-addon --addon-name eks-pod-identity-agent; on Fargate use `karpenter bootstrap apply --identity irsa`",
+        fix: "`aws eks create-addon --cluster-name <cluster> --addon-name eks-pod-identity-agent`; on Fargate use `karpenter bootstrap apply --cluster-name <cluster> --identity irsa`",
         look: Look::At(without_agent),
     },
     Check {
@@ -34,7 +34,7 @@ pub(super) const CHECKS: &[Check] = &[
         scope: Scope::Cluster,
         symptom: "the start fails: InvalidIdentityToken, no OpenIDConnect provider found in your account",
         cause: "the service account names a role, but IAM does not know the cluster's issuer",
-        fix: "eksctl utils associate-iam-oidc-provider --cluster <cluster> --approve",
+        fix: "`eksctl utils associate-iam-oidc-provider --cluster <cluster> --approve`",
         look: Look::At(without_provider),
     },
     Check {

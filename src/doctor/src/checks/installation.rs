@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSONSchemaProps,
 };
+use karpenter_kube_harness::watch::Undecoded;
 use karpenter_model::names::finalizer::TERMINATION;
 
 use super::{name, object};
@@ -22,7 +23,7 @@ pub(super) const CHECKS: &[Check] = &[
         scope: Scope::Cluster,
         symptom: "objects cannot be deleted; instance profiles and launch templates stay behind",
         cause: "the controller was removed before its NodePools, NodeClaims and EC2NodeClasses",
-        fix: "install the controller again and remove in this order: NodePools, NodeClaims, EC2NodeClasses, chart, account",
+        fix: "install the controller again, which removes the finalizers: `helm install karpenter <chart>`; to uninstall remove in this order: NodePools, NodeClaims, EC2NodeClasses, chart, account",
         look: Look::At(orphaned_classes),
     },
     Check {
@@ -32,8 +33,18 @@ pub(super) const CHECKS: &[Check] = &[
         scope: Scope::Cluster,
         symptom: "strict decoding error: unknown field",
         cause: "the definitions are older than the controller: Helm never upgrades a chart's `crds/`",
-        fix: "karpenter crds | kubectl apply --server-side -f -, or the karpenter-crd chart",
+        fix: "`karpenter crds | kubectl apply --server-side -f -`, or the karpenter-crd chart",
         look: Look::At(old_definitions),
+    },
+    Check {
+        id: "D-46",
+        also: &[],
+        severity: Severity::Warning,
+        scope: Scope::Cluster,
+        symptom: "a NodePool, NodeClaim or EC2NodeClass takes no part, or is looked at by no check",
+        cause: "another release wrote it, with a field or value that this one does not know",
+        fix: "compare `karpenter --version` with the controller's image, `kubectl get deployments -A -o wide | grep karpenter`, and run the doctor of that release; if they are the same, correct the field with `kubectl edit`",
+        look: Look::At(undecoded),
     },
     Check {
         id: "D-09",
@@ -42,7 +53,7 @@ pub(super) const CHECKS: &[Check] = &[
         scope: Scope::Cluster,
         symptom: "installing karpenter-crd fails: invalid ownership metadata",
         cause: "definitions belong to no release, because kubectl or the folder `crds/` of a chart made them, or to several",
-        fix: "helm upgrade --install --take-ownership (Helm 3.17 or newer), or --only D-09 --fix, which labels and annotates them as Helm would",
+        fix: "`helm upgrade --install karpenter-crd <chart> --take-ownership` (Helm 3.17 or newer), or --only D-09 --fix, which labels and annotates them as Helm would",
         look: Look::At(torn_definitions),
     },
     Check {
@@ -52,7 +63,7 @@ pub(super) const CHECKS: &[Check] = &[
         scope: Scope::Cluster,
         symptom: "deleting a Node hangs",
         cause: "its finalizer waits for a controller that is not installed any more",
-        fix: "remove the finalizer karpenter.sh/termination, or --fix 15 minutes after the deletion; then look for instances left in EC2",
+        fix: "--only D-10 --fix 15 minutes after the deletion, or remove the finalizer karpenter.sh/termination with `kubectl edit node <node>`; then look for instances left: `aws ec2 describe-instances --filters Name=tag-key,Values=karpenter.sh/nodepool`",
         look: Look::At(stuck_nodes),
     },
 ];
@@ -83,7 +94,8 @@ fn orphaned_classes(facts: &Facts) -> Outcome {
     if !is_not_deployed(facts)? {
         return Ok(Vec::new());
     }
-    let classes = facts.cluster.node_classes.get()?.iter().map(|class| ("EC2NodeClass", &class.metadata));
+    let classes =
+        facts.cluster.node_classes.get()?.decoded().iter().map(|class| ("EC2NodeClass", &class.metadata));
     let claims = facts.cluster.own_claims()?.into_iter().map(|claim| ("NodeClaim", &claim.metadata));
     let ending = claims.chain(classes).filter(|(_, metadata)| metadata.deletion_timestamp.is_some());
     Ok(without_controller(facts, ending.collect())?
@@ -117,10 +129,18 @@ fn stuck_node(node: &Node, now: Timestamp) -> Evidence {
     Evidence::new(object, format!("waits for {TERMINATION}")).with(repair)
 }
 
+/// Whether definitions say that an installation of ours has begun. EKS Auto Mode brings some of the same names, which AWS
+/// keeps, with a node class of its own: without ours they are none of our business.
+fn is_begun(installed: &[CustomResourceDefinition]) -> bool {
+    let has = |wanted: &str| installed.iter().any(|crd| name(&crd.metadata) == wanted);
+    has("ec2nodeclasses.karpenter.k8s.aws")
+        || !has("nodeclasses.eks.amazonaws.com")
+            && installed.iter().any(|crd| name(&crd.metadata).contains("karpenter"))
+}
+
 fn old_definitions(facts: &Facts) -> Outcome {
     let installed = facts.cluster.definitions.get()?;
-    let is_installed_at_all = installed.iter().any(|crd| name(&crd.metadata).contains("karpenter"));
-    if !is_installed_at_all && is_not_deployed(facts)? {
+    if !is_begun(installed) && is_not_deployed(facts)? {
         return Ok(Vec::new());
     }
     let gates = facts.cluster.setting("FEATURE_GATES")?.unwrap_or_default();
@@ -142,6 +162,18 @@ fn old_definitions(facts: &Facts) -> Outcome {
         }
     }
     Ok(found)
+}
+
+fn undecoded(facts: &Facts) -> Outcome {
+    let cluster = &facts.cluster;
+    let pools = cluster.node_pools.get()?.undecoded().map(|object| ("NodePool", object));
+    let claims = cluster.node_claims.get()?.undecoded().map(|object| ("NodeClaim", object));
+    let classes = cluster.node_classes.get()?.undecoded().map(|object| ("EC2NodeClass", object));
+    let evidence = |(kind, undecoded): (&str, &Undecoded)| {
+        let problem = &undecoded.problem;
+        Evidence::new(object(kind, &undecoded.metadata), format!("cannot be decoded: {problem}"))
+    };
+    Ok(pools.chain(claims).chain(classes).map(evidence).collect())
 }
 
 /// Paths of every field of every version.
@@ -181,8 +213,11 @@ fn release(crd: &CustomResourceDefinition) -> Option<(String, String)> {
 fn torn_definitions(facts: &Facts) -> Outcome {
     let ours: BTreeSet<String> =
         karpenter_api::crds().into_iter().filter_map(|crd| crd.metadata.name).collect();
-    let installed: Vec<_> =
-        facts.cluster.definitions.get()?.iter().filter(|crd| ours.contains(name(&crd.metadata))).collect();
+    let installed = facts.cluster.definitions.get()?;
+    if !is_begun(installed) && is_not_deployed(facts)? {
+        return Ok(Vec::new());
+    }
+    let installed: Vec<_> = installed.iter().filter(|crd| ours.contains(name(&crd.metadata))).collect();
     let owner = installed.iter().find_map(|crd| release(crd));
     // Who manages all of them by other means than Helm does so perhaps on purpose.
     let is_on_purpose = owner.is_none();

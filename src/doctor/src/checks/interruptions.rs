@@ -2,6 +2,7 @@
 
 use karpenter_model::names::tag::CLUSTER_NAME;
 
+use super::object;
 use crate::check::{Check, Evidence, Look, Outcome, Scope, Severity};
 use crate::facts::{Facts, Queue, Unseen};
 
@@ -13,7 +14,7 @@ pub(super) const CHECKS: &[Check] = &[
         scope: Scope::Account,
         symptom: "the stack fails because the queue exists already",
         cause: "a queue with the cluster's name was left over, or belongs to another owner",
-        fix: "`karpenter bootstrap check` says whether it serves as it is; else take it over with `karpenter bootstrap apply --adopt`, or choose another one with --queue-name",
+        fix: "`karpenter bootstrap check --cluster-name <cluster>` says whether it serves as it is; else take it over with `karpenter bootstrap apply --adopt`, or choose another one with --queue-name",
         look: Look::At(untagged_queue),
     },
     Check {
@@ -23,7 +24,7 @@ pub(super) const CHECKS: &[Check] = &[
         scope: Scope::Cluster,
         symptom: "QueueDoesNotExist",
         cause: "the setting holds the queue's ARN or URL instead of its name",
-        fix: "set settings.interruptionQueue to the name",
+        fix: "set the name: `helm upgrade karpenter <chart> --namespace <namespace> --reuse-values --set settings.interruptionQueue=<queue>`",
         look: Look::At(not_a_name),
     },
     Check {
@@ -33,7 +34,7 @@ pub(super) const CHECKS: &[Check] = &[
         scope: Scope::Cluster,
         symptom: "nodes are not drained before spot interruptions, and nothing complains",
         cause: "a queue exists, but the setting is empty: perhaps it is under a key that v1 charts do not read, such as interruptionQueueName",
-        fix: "set settings.interruptionQueue",
+        fix: "`helm upgrade karpenter <chart> --namespace <namespace> --reuse-values --set settings.interruptionQueue=<queue>`",
         look: Look::At(unused_queue),
     },
     Check {
@@ -43,7 +44,7 @@ pub(super) const CHECKS: &[Check] = &[
         scope: Scope::Cluster,
         symptom: "errors about the queue in a loop",
         cause: "the configured queue does not exist",
-        fix: "`karpenter bootstrap apply`, or correct settings.interruptionQueue",
+        fix: "`karpenter bootstrap apply --cluster-name <cluster>` makes it, or name another one: `helm upgrade karpenter <chart> --namespace <namespace> --reuse-values --set settings.interruptionQueue=<queue>`",
         look: Look::At(missing_queue),
     },
     Check {
@@ -53,7 +54,7 @@ pub(super) const CHECKS: &[Check] = &[
         scope: Scope::Cluster,
         symptom: "some interruptions are lost",
         cause: "two clusters read the same queue; each message reaches one of them",
-        fix: "give each cluster a queue of its own",
+        fix: "give each cluster a queue of its own: `karpenter bootstrap apply --cluster-name <cluster> --queue-name <queue>`, then `helm upgrade karpenter <chart> --namespace <namespace> --reuse-values --set settings.interruptionQueue=<queue>`",
         look: Look::At(shared_queue),
     },
     Check {
@@ -63,7 +64,7 @@ pub(super) const CHECKS: &[Check] = &[
         scope: Scope::Cluster,
         symptom: "the interruption queue cannot be found, or never holds a message",
         cause: "the queue does not exist, the setting is not its name, or no rule sends to it",
-        fix: "`karpenter bootstrap apply`; set settings.interruptionQueue to the name",
+        fix: "`karpenter bootstrap apply --cluster-name <cluster>`, then `helm upgrade karpenter <chart> --namespace <namespace> --reuse-values --set settings.interruptionQueue=<queue>`",
         look: Look::Either(unfed_queue, &[&["queuedoesnotexist"], &["nonexistentqueue"]]),
     },
 ];
@@ -101,19 +102,25 @@ fn untagged_queue(facts: &Facts) -> Outcome {
 }
 
 fn not_a_name(facts: &Facts) -> Outcome {
+    let Some(controller) = facts.cluster.controller()? else { return Ok(Vec::new()) };
     let setting = facts.cluster.setting("INTERRUPTION_QUEUE")?;
     let wrong = setting.filter(|text| text.contains([':', '/']));
-    Ok(wrong.map(|text| Evidence::new("INTERRUPTION_QUEUE", format!("is `{text}`"))).into_iter().collect())
+    let seen =
+        |text: String| format!("INTERRUPTION_QUEUE is `{text}`; the name would be `{}`", queue_name(&text));
+    let object = object("Deployment", &controller.metadata);
+    Ok(wrong.map(|text| Evidence::new(object, seen(text))).into_iter().collect())
 }
 
 fn unused_queue(facts: &Facts) -> Outcome {
-    if facts.cluster.controller()?.is_none() || configured(facts)?.is_some() {
+    let Some(controller) = facts.cluster.controller()? else { return Ok(Vec::new()) };
+    if configured(facts)?.is_some() {
         return Ok(Vec::new());
     }
     let ours = existing(facts)?.into_iter().filter(|(_, queue)| !queue.rules.is_empty());
     Ok(ours
         .map(|(name, _)| {
-            Evidence::new("INTERRUPTION_QUEUE", format!("is not set, but queue `{name}` gets events"))
+            let seen = format!("INTERRUPTION_QUEUE is not set, but queue `{name}` gets events");
+            Evidence::new(object("Deployment", &controller.metadata), seen)
         })
         .collect())
 }

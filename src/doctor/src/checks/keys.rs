@@ -7,7 +7,7 @@ use karpenter_iam::Request;
 use super::name;
 use super::policies::{any, gathered, lets};
 use crate::check::{Check, Evidence, Look, Outcome, Scope, Severity};
-use crate::facts::{Answer, Facts, Key, Right, Unseen};
+use crate::facts::{Answer, Facts, Key, Objects, Right, Unseen};
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
@@ -17,7 +17,7 @@ pub(super) const CHECKS: &[Check] = &[
         scope: Scope::Account,
         symptom: "rules match, FailedInvocations rises, the queue stays empty",
         cause: "the queue is encrypted with a key whose policy does not let events.amazonaws.com use it",
-        fix: "allow events.amazonaws.com kms:GenerateDataKey and kms:Decrypt, and the controller's role kms:Decrypt; or use SQS's own encryption",
+        fix: "allow events.amazonaws.com kms:GenerateDataKey and kms:Decrypt, and the controller's role kms:Decrypt: `aws kms get-key-policy --key-id <key> --policy-name default`, then put-key-policy; or use SQS's own encryption",
         look: Look::At(deaf_queues),
     },
     Check {
@@ -27,7 +27,7 @@ pub(super) const CHECKS: &[Check] = &[
         scope: Scope::Account,
         symptom: "instances terminate at once",
         cause: "EBS volumes are encrypted, by default or by their EC2NodeClass, with a key that the controller's role may not use",
-        fix: "allow the key for EC2 (kms:ViaService), with grants for the controller's role",
+        fix: "allow the key for EC2 (kms:ViaService), with grants for the controller's role: `aws kms get-key-policy --key-id <key> --policy-name default`, then put-key-policy",
         look: Look::At(locked_volumes),
     },
 ];
@@ -79,7 +79,7 @@ fn locked_volumes(facts: &Facts) -> Outcome {
             "encrypts every new volume, and neither its policy nor IAM lets the controller's role use it";
         looks.push(look(format!("key {}", volumes.key), &volumes.key, seen.to_owned()));
     }
-    for class in facts.cluster.node_classes.if_asked()?.into_iter().flatten() {
+    for class in facts.cluster.node_classes.if_asked()?.into_iter().flat_map(Objects::decoded) {
         for key in volume_keys(class) {
             let seen = format!(
                 "encrypts with {key}, and neither its policy nor IAM lets the controller's role use it"

@@ -1,5 +1,6 @@
 //! The way from the subnets to AWS (spec aws-operations 1.14, 7.2).
 
+use super::object;
 use crate::check::{Check, Evidence, Look, Outcome, Scope, Severity};
 use crate::facts::{Endpoint, Facts, Unseen};
 
@@ -15,7 +16,7 @@ pub(super) const CHECKS: &[Check] = &[
         scope: Scope::Account,
         symptom: "calls to AWS time out",
         cause: "a private cluster lacks VPC endpoints (ec2, ecr.api, ecr.dkr, eks, s3, ssm, sts, sqs, eks-auth), or their security group is closed",
-        fix: "add endpoints and open them to the pods' subnets; IAM and pricing have none in most regions: set settings.isolatedVPC and spec.instanceProfile",
+        fix: "`aws ec2 create-vpc-endpoint` for each service, open to the pods' subnets; IAM and pricing have none in most regions: set settings.isolatedVPC and spec.instanceProfile",
         look: Look::Either(
             missing_endpoints,
             &[
@@ -33,7 +34,7 @@ pub(super) const CHECKS: &[Check] = &[
         scope: Scope::Account,
         symptom: "calls to AWS time out although there are VPC endpoints",
         cause: "an endpoint is not available, or the service's names do not lead to it",
-        fix: "see why the endpoint failed; switch on its private DNS names",
+        fix: "`aws ec2 describe-vpc-endpoints --vpc-endpoint-ids <endpoint>` says why it failed; switch on its private DNS names: `aws ec2 modify-vpc-endpoint --vpc-endpoint-id <endpoint> --private-dns-enabled`",
         look: Look::At(useless_endpoints),
     },
     Check {
@@ -43,7 +44,7 @@ pub(super) const CHECKS: &[Check] = &[
         scope: Scope::Cluster,
         symptom: "prices are not refreshed, or are estimates",
         cause: "the VPC does not reach the pricing API, or the region has none",
-        fix: "open a way to it: an endpoint for pricing.api, or HTTPS_PROXY in controller.env; else set settings.isolatedVPC=true, and settings.priceFile, without which prices are the figures built in for a few regions and estimates for the others",
+        fix: "open a way to it: an endpoint for pricing.api, or HTTPS_PROXY in controller.env; else `helm upgrade karpenter <chart> --namespace <namespace> --reuse-values --set settings.isolatedVPC=true`, and settings.priceFile, without which prices are the figures built in for a few regions and estimates for the others",
         look: Look::Either(
             isolated_without_saying_so,
             &[
@@ -112,14 +113,14 @@ fn useless_endpoints(facts: &Facts) -> Outcome {
 
 fn isolated_without_saying_so(facts: &Facts) -> Outcome {
     let closed = facts.account.closed_subnets.get()?;
-    if closed.is_empty() || facts.cluster.controller()?.is_none() {
+    let Some(controller) = facts.cluster.controller()?.filter(|_| !closed.is_empty()) else {
         return Ok(Vec::new());
-    }
+    };
     let says_so = facts.cluster.setting("ISOLATED_VPC")?.as_deref() == Some("true");
     Ok((!says_so)
         .then(|| {
-            let seen = format!("is not `true`, and no way leads out of {}", closed.join(", "));
-            Evidence::new("ISOLATED_VPC", seen)
+            let seen = format!("ISOLATED_VPC is not `true`, and no way leads out of {}", closed.join(", "));
+            Evidence::new(object("Deployment", &controller.metadata), seen)
         })
         .into_iter()
         .collect())

@@ -1,11 +1,12 @@
 //! Nodes that do not become ready for pods.
 
 use k8s_openapi::api::core::v1::Node;
+use karpenter_api::NodeClaim;
 use karpenter_model::names;
 
 use super::{name, object};
 use crate::check::{Check, Evidence, Look, Outcome, Scope, Severity};
-use crate::facts::{Facts, label};
+use crate::facts::{Facts, Objects, label};
 
 /// How long a node may take to be ready for pods.
 const PATIENCE: jiff::SignedDuration = jiff::SignedDuration::from_mins(10);
@@ -18,7 +19,7 @@ pub(super) const CHECKS: &[Check] = &[
         scope: Scope::Cluster,
         symptom: "a node is never initialised, so it is neither used as planned nor consolidated",
         cause: "it is not Ready, an expected resource never registers, or a startup taint stays",
-        fix: "install the device plugin of the resource, set ENABLE_POD_ENI for pod-eni, or see who should remove the taint",
+        fix: "`kubectl describe node <node>`, then install the device plugin of the resource, set ENABLE_POD_ENI for pod-eni, or see who should remove the taint",
         look: Look::At(uninitialised),
     },
     Check {
@@ -28,7 +29,7 @@ pub(super) const CHECKS: &[Check] = &[
         scope: Scope::Cluster,
         symptom: "a node stays NotReady: cni plugin not initialized",
         cause: "aws-node does not start, mostly for lack of rights",
-        fix: "give the node role or the CNI's service account the policy AmazonEKS_CNI_Policy",
+        fix: "`kubectl logs --namespace kube-system --selector k8s-app=aws-node --tail 50`; give the node role or the CNI's service account the policy AmazonEKS_CNI_Policy",
         look: Look::At(without_network),
     },
 ];
@@ -50,21 +51,25 @@ fn uninitialised(facts: &Facts) -> Outcome {
             && created.is_some_and(|created| facts.now.duration_since(created) > PATIENCE)
     });
     Ok(late
-        .map(|node| {
-            let claim = claims.iter().find(|claim| {
-                claim.status.as_ref().and_then(|status| status.node_name.as_deref())
-                    == Some(name(&node.metadata))
-            });
-            Evidence::new(object("Node", &node.metadata), why_uninitialised(node, claim))
-        })
+        .map(|node| Evidence::new(object("Node", &node.metadata), why_uninitialised(node, claims)))
         .collect())
 }
 
-fn why_uninitialised(node: &Node, claim: Option<&karpenter_api::NodeClaim>) -> String {
+fn why_uninitialised(node: &Node, claims: &Objects<NodeClaim>) -> String {
     if let Some(message) = not_ready(node) {
         return format!("is not Ready: {message}");
     }
-    let Some(claim) = claim else { return "has no NodeClaim".to_owned() };
+    let node_name = Some(name(&node.metadata));
+    let is_of_node = |claim: &&NodeClaim| {
+        claim.status.as_ref().and_then(|status| status.node_name.as_deref()) == node_name
+    };
+    let Some(claim) = claims.decoded().iter().find(is_of_node) else {
+        let mut undecoded = claims.undecoded();
+        return match undecoded.find(|claim| claim.text("/status/nodeName") == node_name) {
+            Some(claim) => format!("its NodeClaim {} cannot be decoded", claim.key().1),
+            None => "has no NodeClaim".to_owned(),
+        };
+    };
     let startup: Vec<&str> =
         claim.spec.startup_taints.iter().flatten().map(|taint| taint.key.as_str()).collect();
     let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());

@@ -19,7 +19,7 @@ pub(super) const CHECKS: &[Check] = &[
         scope: Scope::Cluster,
         symptom: "nodes are packed badly; pods are killed for lack of memory",
         cause: "pods do not say what they need",
-        fix: "set requests, or defaults by a LimitRange",
+        fix: "set requests, such as `kubectl set resources deployment <name> --requests=cpu=100m,memory=128Mi`, or defaults by a LimitRange",
         look: Look::At(without_requests),
     },
     Check {
@@ -29,7 +29,7 @@ pub(super) const CHECKS: &[Check] = &[
         scope: Scope::Cluster,
         symptom: "FailedAttachVolume, or a claim that stays Pending; events speak of an in-tree plugin",
         cause: "a volume or claim is of the in-tree plugin for EBS, which Kubernetes leaves to the CSI driver, and that is not installed",
-        fix: "install the add-on aws-ebs-csi-driver; give new claims a class with the provisioner ebs.csi.aws.com",
+        fix: "`aws eks create-addon --cluster-name <cluster> --addon-name aws-ebs-csi-driver`; give new claims a class with the provisioner ebs.csi.aws.com",
         look: Look::At(in_tree),
     },
     Check {
@@ -39,7 +39,7 @@ pub(super) const CHECKS: &[Check] = &[
         scope: Scope::Cluster,
         symptom: "a node is never drained",
         cause: "a PodDisruptionBudget allows no eviction, or several cover one pod, which the API refuses to evict",
-        fix: "allow at least one, keep one budget per pod, or set terminationGracePeriod on the NodePool",
+        fix: "allow at least one and keep one budget per pod (`kubectl edit pdb --namespace <namespace> <budget>`), or set terminationGracePeriod on the NodePool",
         look: Look::At(blocking_budgets),
     },
     Check {
@@ -49,7 +49,7 @@ pub(super) const CHECKS: &[Check] = &[
         scope: Scope::Cluster,
         symptom: "a node is never considered for consolidation",
         cause: "it or a pod on it is annotated karpenter.sh/do-not-disrupt",
-        fix: "remove the annotation, or give it a duration",
+        fix: "`kubectl annotate <kind> <name> karpenter.sh/do-not-disrupt-`, or give it a duration",
         look: Look::At(protected),
     },
     Check {
@@ -59,7 +59,7 @@ pub(super) const CHECKS: &[Check] = &[
         scope: Scope::Cluster,
         symptom: "a new DaemonSet does not run on existing nodes",
         cause: "those nodes are full, and its pods have no priority to make room",
-        fix: "give the DaemonSet a priority class, or headroom to the nodes",
+        fix: "give the DaemonSet a priority class (`kubectl edit daemonset <name>`), or headroom to the nodes",
         look: Look::At(squeezed_daemons),
     },
 ];
@@ -87,7 +87,7 @@ fn owner(pod: &Pod) -> Option<&str> {
 }
 
 fn without_requests(facts: &Facts) -> Outcome {
-    let mut namespaces: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut namespaces: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     // What EKS itself runs there asks for no memory, and users cannot change that.
     let theirs = |pod: &&Pod| pod.metadata.namespace.as_deref() != Some("kube-system");
     for pod in on_managed_nodes(facts)?.into_iter().filter(theirs) {
@@ -97,13 +97,16 @@ fn without_requests(facts: &Facts) -> Outcome {
             !requests.is_some_and(|requests| requests.contains_key("memory") && requests.contains_key("cpu"))
         });
         if silent.count() > 0 {
-            *namespaces.entry(pod.metadata.namespace.as_deref().unwrap_or_default()).or_default() += 1;
+            let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+            namespaces.entry(namespace).or_default().push(name(&pod.metadata));
         }
     }
     Ok(namespaces
         .into_iter()
-        .map(|(namespace, count)| {
-            let seen = format!("{count} pods with a container that requests no CPU or no memory");
+        .map(|(namespace, pods)| {
+            let (count, first) = (pods.len(), pods.first().copied().unwrap_or_default());
+            let seen =
+                format!("{count} pods with a container that requests no CPU or no memory, such as {first}");
             Evidence::new(format!("Namespace {namespace}"), seen)
         })
         .collect())

@@ -6,7 +6,7 @@ use karpenter_model::names::{self, label::CAPACITY_TYPE};
 
 use super::{name, object};
 use crate::check::{Check, Evidence, Look, Outcome, Scope, Severity};
-use crate::facts::{Answer, Facts, Unseen, allows, listed};
+use crate::facts::{Facts, Unseen, allows, listed};
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
@@ -16,7 +16,7 @@ pub(super) const CHECKS: &[Check] = &[
         scope: Scope::Cluster,
         symptom: "c1.medium and m1.small never register",
         cause: "their images come with swap on the instance store, which kubelet refuses",
-        fix: "exclude them in the NodePool, or switch swap off in user data",
+        fix: "exclude them (`kubectl edit nodepool <pool>`), or switch swap off in user data",
         look: Look::At(swapping_types),
     },
     Check {
@@ -26,7 +26,7 @@ pub(super) const CHECKS: &[Check] = &[
         scope: Scope::Cluster,
         symptom: "pods with security groups stay in ContainerCreating for up to half an hour",
         cause: "the scheduler places them before the VPC resource controller has attached the trunk interface",
-        fix: "add the label vpc.amazonaws.com/has-trunk-attached=\"false\" to the NodePool's template",
+        fix: "add the label vpc.amazonaws.com/has-trunk-attached=\"false\" to the template: `kubectl edit nodepool <pool>`",
         look: Look::At(trunks),
     },
     Check {
@@ -36,7 +36,7 @@ pub(super) const CHECKS: &[Check] = &[
         scope: Scope::Cluster,
         symptom: "fresh nodes get more volumes than they can attach",
         cause: "the scheduler places pods before the storage driver has said how many volumes the node takes",
-        fix: "add the startup taint ebs.csi.aws.com/agent-not-ready:NoExecute (or efs.csi.aws.com/...) to the NodePool",
+        fix: "add the startup taint ebs.csi.aws.com/agent-not-ready:NoExecute (or efs.csi.aws.com/...): `kubectl edit nodepool <pool>`",
         look: Look::At(driver_taints),
     },
     Check {
@@ -46,7 +46,7 @@ pub(super) const CHECKS: &[Check] = &[
         scope: Scope::Cluster,
         symptom: "pods never use capacity reservations",
         cause: "the NodePool of a class with reservations allows on-demand, but not `reserved`, which is a capacity type of its own",
-        fix: "allow karpenter.sh/capacity-type In [on-demand, reserved]",
+        fix: "allow karpenter.sh/capacity-type In [on-demand, reserved]: `kubectl edit nodepool <pool>`",
         look: Look::At(reservations_out_of_reach),
     },
 ];
@@ -61,7 +61,7 @@ const DRIVERS: [(&str, &str); 2] = [
 /// Whether nodes of a capacity type are launched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Launched {
-    /// Some NodePool allows it, or none could be asked: an account that is looked at by itself is to be ready for all.
+    /// Some NodePool allows it, or not all could be asked: an account that is looked at by itself is to be ready for all.
     Yes,
     /// No NodePool allows it.
     No,
@@ -69,15 +69,14 @@ pub(super) enum Launched {
     NotYet,
 }
 
-/// Whether some NodePool may launch instances of a capacity type. A pool that does not say allows all of them.
+/// Whether some NodePool may launch instances of a capacity type. A pool that does not say allows all of them. What EKS
+/// Auto Mode launches needs nothing that is looked at here.
 pub(super) fn launched(facts: &Facts, capacity: &str) -> Launched {
-    match &facts.cluster.node_pools {
-        Answer::Unasked | Answer::Unseen(_) => Launched::Yes,
-        Answer::Seen(pools) if pools.is_empty() => Launched::NotYet,
-        Answer::Seen(pools) if pools.iter().any(|pool| allows(pool, CAPACITY_TYPE, capacity)) => {
-            Launched::Yes
-        }
-        Answer::Seen(_) => Launched::No,
+    match facts.cluster.all_own_pools() {
+        Err(_) => Launched::Yes,
+        Ok(pools) if pools.is_empty() => Launched::NotYet,
+        Ok(pools) if pools.iter().any(|pool| allows(pool, CAPACITY_TYPE, capacity)) => Launched::Yes,
+        Ok(_) => Launched::No,
     }
 }
 
@@ -141,7 +140,7 @@ fn driver_taints(facts: &Facts) -> Outcome {
 }
 
 fn reservations_out_of_reach(facts: &Facts) -> Outcome {
-    let classes = facts.cluster.node_classes.get()?;
+    let classes = facts.cluster.node_classes.get()?.decoded();
     let mut found = Vec::new();
     for pool in facts.cluster.own_pools()? {
         let class = &pool.spec.template.spec.node_class_ref.name;

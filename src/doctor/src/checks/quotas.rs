@@ -20,7 +20,7 @@ pub(super) const CHECKS: &[Check] = &[
         scope: Scope::Account,
         symptom: "a policy cannot be attached: LimitExceeded",
         cause: "a role may have ten managed policies unless its quota is raised",
-        fix: "merge policies, or raise the quota `Managed policies per role`",
+        fix: "merge policies (`aws iam list-attached-role-policies --role-name <role>`), or raise the quota: `aws service-quotas request-service-quota-increase --region us-east-1 --service-code iam --quota-code L-0DA4ABF3 --desired-value 20`",
         look: Look::At(many_policies),
     },
     Check {
@@ -30,7 +30,7 @@ pub(super) const CHECKS: &[Check] = &[
         scope: Scope::Account,
         symptom: "InstanceProfileReady is False",
         cause: "the account is close to its quota of instance profiles",
-        fix: "raise the quota `Instance profiles`, or delete unused ones",
+        fix: "delete unused ones (`aws iam list-instance-profiles`), or raise the quota `Instance profiles`: `aws service-quotas list-service-quotas --region us-east-1 --service-code iam` has its code",
         look: Look::At(many_profiles),
     },
     Check {
@@ -40,7 +40,7 @@ pub(super) const CHECKS: &[Check] = &[
         scope: Scope::Account,
         symptom: "launches fail although there is capacity",
         cause: "a quota of the account is used up",
-        fix: "raise the quota of vCPUs, spot requests or fleets",
+        fix: "raise the quota: `aws service-quotas request-service-quota-increase --service-code ec2 --quota-code <code> --desired-value <vCPUs>`, where the code of on-demand instances is L-1216C47A and that of spot instances L-34B43A08",
         look: Look::Either(
             few_vcpus,
             &[

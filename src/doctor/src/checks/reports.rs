@@ -8,7 +8,7 @@ pub(super) const CHECKS: &[Check] = &[
         Severity::Error,
         "a policy cannot be created: LimitExceeded",
         "a managed policy may have 6,144 characters",
-        "`karpenter bootstrap apply`, which splits policies by size",
+        "`karpenter bootstrap apply --cluster-name <cluster>`, which splits policies by size",
         &[&["cannot exceed quota for policysize"]],
     ),
     said(
@@ -24,7 +24,7 @@ pub(super) const CHECKS: &[Check] = &[
         Severity::Error,
         "spot launches fail",
         "EC2 may not make the service-linked role for spot",
-        "aws iam create-service-linked-role --aws-service-name spot.amazonaws.com",
+        "`aws iam create-service-linked-role --aws-service-name spot.amazonaws.com`",
         &[&["servicelinkedrolecreationnotpermitted"], &["spotslrcreationfailed"]],
     ),
     said(
@@ -32,7 +32,7 @@ pub(super) const CHECKS: &[Check] = &[
         Severity::Error,
         "the start fails: lookup of STS times out",
         "the controller needs the cluster's DNS, which does not run yet",
-        "set dnsPolicy=Default",
+        "`helm upgrade karpenter <chart> --namespace <namespace> --reuse-values --set dnsPolicy=Default`",
         &[&["lookup sts.", "timeout"], &["lookup sts.", "no such host"], &["dns error", "sts."]],
     ),
     said(
@@ -40,7 +40,7 @@ pub(super) const CHECKS: &[Check] = &[
         Severity::Error,
         "403 Forbidden from public.ecr.aws",
         "an expired login is sent where none is needed",
-        "docker logout public.ecr.aws; helm registry logout public.ecr.aws",
+        "`docker logout public.ecr.aws; helm registry logout public.ecr.aws`",
         &[&["public.ecr.aws", "403 forbidden"]],
     ),
     said(
@@ -48,7 +48,7 @@ pub(super) const CHECKS: &[Check] = &[
         Severity::Advice,
         "nodes are smaller than planned for",
         "the estimate of memory that the hypervisor keeps is too low",
-        "raise settings.vmMemoryOverheadPercent",
+        "`helm upgrade karpenter <chart> --namespace <namespace> --reuse-values --set settings.vmMemoryOverheadPercent=<more>`",
         &[&["consistentstatefound is false", "memory"], &["expected", "of resource memory, but found"]],
     ),
     said(
@@ -56,7 +56,7 @@ pub(super) const CHECKS: &[Check] = &[
         Severity::Error,
         "the last replicas of a workload stay Pending",
         "its spread counts zones in which no NodePool can launch",
-        "restrict the pods to the NodePool's zones by node affinity, or widen the NodePool",
+        "restrict the pods to the NodePool's zones by node affinity, or widen the NodePool: `kubectl edit nodepool <pool>`",
         &[&["failedscheduling", "unsatisfiable topology constraint"]],
     ),
     said(
@@ -64,7 +64,7 @@ pub(super) const CHECKS: &[Check] = &[
         Severity::Error,
         "no instance type met the scheduling requirements or had a required offering",
         "the requests are too large for the NodePool's types, or a volume binds the pod to a zone it does not have",
-        "widen the NodePool; `karpenter explain` names the requirement that excludes most",
+        "`karpenter explain pod/<namespace>/<pod>` names the requirement that excludes most; widen the NodePool",
         &[
             &["no instance type met the scheduling requirements or had a required offering"],
             &["no instance type satisfied resources"],
@@ -75,7 +75,7 @@ pub(super) const CHECKS: &[Check] = &[
         Severity::Advice,
         "consolidation finds nothing better",
         "affinities or spreads of the pods leave no other place",
-        "relax them, or accept",
+        "`karpenter explain node/<node>` names the pods; relax them, or accept",
         &[&["unconsolidatable:"]],
     ),
     said(
@@ -83,7 +83,7 @@ pub(super) const CHECKS: &[Check] = &[
         Severity::Error,
         "launches fail with InvalidBlockDeviceMapping",
         "the class names a device that its image does not have",
-        "use the root device of the image: /dev/xvda, /dev/sda1 for Windows and Ubuntu",
+        "use the root device of the image, /dev/xvda, or /dev/sda1 for Windows and Ubuntu: `kubectl edit ec2nodeclass <class>`",
         &[&["invalidblockdevicemapping"]],
     ),
     said(
@@ -91,7 +91,7 @@ pub(super) const CHECKS: &[Check] = &[
         Severity::Error,
         "instances terminate at once",
         "the key of their EBS volumes may not be used on launch",
-        "allow the key for EC2 (kms:ViaService) with grants, for the controller's role",
+        "allow the key for EC2 (kms:ViaService) with grants, for the controller's role: `aws kms get-key-policy --key-id <key> --policy-name default`, then put-key-policy",
         &[&["client.internalerror"], &["client.invalidkmskey"]],
     ),
     said(
@@ -99,7 +99,7 @@ pub(super) const CHECKS: &[Check] = &[
         Severity::Error,
         "`No entry for <type> in eni-max-pods`",
         "the VPC CNI or the image is older than the instance type",
-        "upgrade the image, or set kubelet.maxPods",
+        "upgrade the image, or set kubelet.maxPods: `kubectl edit ec2nodeclass <class>`",
         &[&["no entry for", "eni-max-pods"]],
     ),
 ];

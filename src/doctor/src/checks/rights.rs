@@ -14,7 +14,7 @@ pub(super) const CHECKS: &[Check] = &[
         scope: Scope::Account,
         symptom: "AccessDenied with an explicit deny in a permissions boundary",
         cause: "the boundary of a role does not allow what the controller does",
-        fix: "let the boundary allow the actions of `karpenter bootstrap render`",
+        fix: "let the boundary allow the actions that `karpenter bootstrap render iam-json --cluster-name <cluster>` prints",
         look: Look::Either(
             bounded,
             &[&["explicit deny in a permissions boundary"], &["no permissions boundary allows"]],
@@ -27,7 +27,7 @@ pub(super) const CHECKS: &[Check] = &[
         scope: Scope::Account,
         symptom: "launches are denied although the policies allow them",
         cause: "a service control policy of the organisation denies them, for example without IMDSv2, without a tag or outside a region",
-        fix: "decode the message with sts:DecodeAuthorizationMessage; adjust metadataOptions, tags or the policy",
+        fix: "`aws sts decode-authorization-message --encoded-message <text of the error>` names the policy; adjust metadataOptions, tags or the policy",
         look: Look::Either(
             denied_by_organization,
             &[&["explicit deny in a service control policy"], &["no service control policy allows"]],
@@ -40,7 +40,7 @@ pub(super) const CHECKS: &[Check] = &[
         scope: Scope::Cluster,
         symptom: "`Unauthorized` or RoleNotFound on launches of one EC2NodeClass",
         cause: "the class names a role that IAM does not know, or that the controller may not pass on",
-        fix: "name the role bootstrap made, or --extra-node-role with the ARN of another one",
+        fix: "name the role bootstrap made (`kubectl edit ec2nodeclass <class>`), or let the controller pass another one on: `karpenter bootstrap apply --cluster-name <cluster> --extra-node-role <ARN>`",
         look: Look::At(unusable_role),
     },
 ];

@@ -15,7 +15,7 @@ pub(super) const CHECKS: &[Check] = &[
         scope: Scope::Cluster,
         symptom: "pods on Windows fail: no PrivateIPv4Address",
         cause: "Windows support of the VPC CNI is off",
-        fix: "set enable-windows-ipam: \"true\" in ConfigMap kube-system/amazon-vpc-cni",
+        fix: "`kubectl patch configmap --namespace kube-system amazon-vpc-cni --type merge --patch '{\"data\":{\"enable-windows-ipam\":\"true\"}}'`",
         look: Look::At(no_addresses),
     },
     Check {
@@ -25,7 +25,7 @@ pub(super) const CHECKS: &[Check] = &[
         scope: Scope::Cluster,
         symptom: "no matching manifest for windows in the image's list",
         cause: "the image was built for another Windows build than the node's",
-        fix: "select nodes by node.kubernetes.io/windows-build",
+        fix: "select nodes by node.kubernetes.io/windows-build, which `kubectl get nodes --label-columns node.kubernetes.io/windows-build` shows",
         look: Look::Said(&[
             &["no matching manifest for windows"],
             &["operating system does not match the host"],
@@ -38,7 +38,7 @@ pub(super) const CHECKS: &[Check] = &[
         scope: Scope::Cluster,
         symptom: "names cannot be resolved on Windows nodes",
         cause: "the node role lacks the group eks:kube-proxy-windows, which an EC2_LINUX access entry does not give",
-        fix: "use a role of its own with an EC2_WINDOWS access entry, or add the group in aws-auth",
+        fix: "use a role of its own with `aws eks create-access-entry --cluster-name <cluster> --principal-arn <role> --type EC2_WINDOWS`, or add the group in aws-auth",
         look: Look::At(no_proxy_group),
     },
 ];
@@ -48,7 +48,7 @@ fn windows_classes(facts: &Facts) -> Result<Vec<&EC2NodeClass>, Unseen> {
         let windows = [AmiFamily::Windows2019, AmiFamily::Windows2022, AmiFamily::Windows2025];
         class.spec.resolved_family().is_some_and(|family| windows.contains(&family))
     };
-    Ok(facts.cluster.node_classes.get()?.iter().filter(is_windows).collect())
+    Ok(facts.cluster.node_classes.get()?.decoded().iter().filter(is_windows).collect())
 }
 
 fn no_addresses(facts: &Facts) -> Outcome {

@@ -24,7 +24,7 @@ pub(super) const CHECKS: &[Check] = &[
         scope: Scope::Cluster,
         symptom: "a rollout brings a node that goes away again",
         cause: "the pods of a Deployment never share a node, so each pod of its surge needs one more",
-        fix: "accept it, set maxSurge=0 with maxUnavailable, or spread over nodes instead of forbidding to share one",
+        fix: "accept it, or with `kubectl edit deployment <name>` set maxSurge=0 with maxUnavailable, or spread over nodes instead of forbidding to share one",
         look: Look::At(surging),
     },
     Check {
@@ -34,7 +34,7 @@ pub(super) const CHECKS: &[Check] = &[
         scope: Scope::Cluster,
         symptom: "replicas do not spread over zones",
         cause: "the constraint is ScheduleAnyway, or counts only zones that have nodes because minDomains is missing",
-        fix: "use DoNotSchedule with minDomains",
+        fix: "use DoNotSchedule with minDomains: `kubectl edit deployment <name>`",
         look: Look::At(lopsided),
     },
 ];
@@ -117,22 +117,23 @@ fn lopsided(facts: &Facts) -> Outcome {
         label(node.metadata.labels.as_ref(), names::label::ZONE)
     };
     // One group for each owner: the replicas of one workload.
-    let mut groups: BTreeMap<(&str, &str), (i32, ByZone<'_>)> = BTreeMap::new();
+    let mut groups: BTreeMap<(&str, &str, &str), (i32, ByZone<'_>)> = BTreeMap::new();
     for pod in on_managed_nodes(facts)? {
         let owner = pod.metadata.owner_references.as_ref().and_then(|owners| owners.first());
         let (Some(owner), Some(spread), Some(zone)) = (owner, soft_spread(pod), zone_of(pod)) else {
             continue;
         };
         let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
-        let (_, counts) =
-            groups.entry((namespace, &owner.name)).or_insert_with(|| (spread.max_skew, BTreeMap::new()));
+        let (_, counts) = groups
+            .entry((namespace, &owner.kind, &owner.name))
+            .or_insert_with(|| (spread.max_skew, BTreeMap::new()));
         *counts.entry(zone).or_default() += 1;
     }
-    let uneven = groups.into_iter().filter_map(|((namespace, owner), (skew, counts))| {
+    let uneven = groups.into_iter().filter_map(|((namespace, kind, owner), (skew, counts))| {
         let count = |zone: &&str| counts.get(*zone).copied().unwrap_or(0);
         let (least, most) = (zones.iter().map(count).min()?, zones.iter().map(count).max()?);
         let words: Vec<String> = zones.iter().map(|zone| format!("{} in {zone}", count(zone))).collect();
-        (most - least > skew).then(|| Evidence::new(format!("{namespace}/{owner}"), words.join(", ")))
+        (most - least > skew).then(|| Evidence::new(format!("{kind} {namespace}/{owner}"), words.join(", ")))
     });
     Ok(uneven.collect())
 }

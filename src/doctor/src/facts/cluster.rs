@@ -15,9 +15,11 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use karpenter_api::{Condition, EC2NodeClass, NodeClaim, NodePool, convert};
 use karpenter_model::names;
 use karpenter_model::{LabelRegistry, Operator};
+use kube::Resource;
 use serde::{Deserialize, Serialize};
 
-use super::{Answer, Unseen};
+use super::objects::AUTO_MODE_GROUP;
+use super::{Answer, Objects, Unseen};
 
 /// A leader renews its Lease every few seconds. Clocks of two machines differ by less than this, and an API server that is
 /// upgraded is back earlier.
@@ -25,8 +27,6 @@ const LEASE_STALE: SignedDuration = SignedDuration::from_mins(5);
 
 /// The label by which EKS says what a node runs on.
 pub(crate) const COMPUTE_TYPE: &str = "eks.amazonaws.com/compute-type";
-/// The group of the node classes of EKS Auto Mode.
-const AUTO_MODE_GROUP: &str = "eks.amazonaws.com";
 
 /// Answers of the API server: each list is of the whole cluster unless it says otherwise.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -42,9 +42,9 @@ pub struct Cluster {
     pub volume_claims: Answer<Vec<PersistentVolumeClaim>>,
     pub storage_classes: Answer<Vec<StorageClass>>,
     pub definitions: Answer<Vec<CustomResourceDefinition>>,
-    pub node_pools: Answer<Vec<NodePool>>,
-    pub node_claims: Answer<Vec<NodeClaim>>,
-    pub node_classes: Answer<Vec<EC2NodeClass>>,
+    pub node_pools: Answer<Objects<NodePool>>,
+    pub node_claims: Answer<Objects<NodeClaim>>,
+    pub node_classes: Answer<Objects<EC2NodeClass>>,
     pub events: Answer<Vec<Event>>,
     /// Of `kube-system`, and those that the controller takes variables from.
     pub config_maps: Answer<Vec<ConfigMap>>,
@@ -176,14 +176,18 @@ impl Cluster {
 
     /// NodePools that the controller works on.
     pub(crate) fn own_pools(&self) -> Result<Vec<&NodePool>, Unseen> {
-        let is_own = |pool: &&NodePool| pool.spec.template.spec.node_class_ref.group != AUTO_MODE_GROUP;
-        Ok(self.node_pools.get()?.iter().filter(is_own).collect())
+        Ok(own_pools(self.node_pools.get()?.decoded()))
+    }
+
+    /// The same, unless there is one that cannot be decoded.
+    pub(crate) fn all_own_pools(&self) -> Result<Vec<&NodePool>, Unseen> {
+        Ok(own_pools(self.node_pools.get()?.all()?))
     }
 
     /// NodeClaims that the controller works on.
     pub(crate) fn own_claims(&self) -> Result<Vec<&NodeClaim>, Unseen> {
         let is_own = |claim: &&NodeClaim| claim.spec.node_class_ref.group != AUTO_MODE_GROUP;
-        Ok(self.node_claims.get()?.iter().filter(is_own).collect())
+        Ok(self.node_claims.get()?.decoded().iter().filter(is_own).collect())
     }
 
     /// NodePools that launch by this class.
@@ -214,14 +218,14 @@ impl Cluster {
         let mut unseen = None;
         let mut note = |why: Unseen| unseen = Some(why);
         match self.node_claims.get() {
-            Ok(claims) => claims.iter().for_each(|claim| {
+            Ok(claims) => claims.decoded().iter().for_each(|claim| {
                 let conditions = claim.status.as_ref().map(|status| status.conditions.as_slice());
                 words.extend(complaints("NodeClaim", claim.metadata.name.as_deref(), conditions));
             }),
             Err(why) => note(why),
         }
         match self.node_classes.get() {
-            Ok(classes) => classes.iter().for_each(|class| {
+            Ok(classes) => classes.decoded().iter().for_each(|class| {
                 let conditions = class.status.as_ref().map(|status| status.conditions.as_slice());
                 words.extend(complaints("EC2NodeClass", class.metadata.name.as_deref(), conditions));
             }),
@@ -239,6 +243,22 @@ impl Cluster {
         }
         (words, unseen)
     }
+
+    /// The same, but the kinds of which an object cannot be decoded were not seen; `None` where all can.
+    pub(crate) fn without_undecoded(&self) -> Option<Self> {
+        fn hide<K: Resource<DynamicType = ()>>(answer: &mut Answer<Objects<K>>) -> bool {
+            let Ok(Err(Unseen(why))) = answer.get().map(Objects::all) else { return false };
+            *answer = Answer::Unseen(why);
+            true
+        }
+        let mut rest = self.clone();
+        let hidden = [hide(&mut rest.node_pools), hide(&mut rest.node_claims), hide(&mut rest.node_classes)];
+        hidden.contains(&true).then_some(rest)
+    }
+}
+
+fn own_pools(pools: &[NodePool]) -> Vec<&NodePool> {
+    pools.iter().filter(|pool| pool.spec.template.spec.node_class_ref.group != AUTO_MODE_GROUP).collect()
 }
 
 fn in_secret(variable: &str, namespace: &str, secret: &str) -> Unseen {
@@ -279,8 +299,12 @@ fn complaints(kind: &str, name: Option<&str>, conditions: Option<&[Condition]>) 
 
 fn event_words(event: &Event) -> Words {
     let about = &event.involved_object;
+    let (kind, name) = (about.kind.as_deref().unwrap_or("?"), about.name.as_deref().unwrap_or("?"));
     Words {
-        object: format!("{} {}", about.kind.as_deref().unwrap_or("?"), about.name.as_deref().unwrap_or("?")),
+        object: match about.namespace.as_deref() {
+            Some(namespace) => format!("{kind} {namespace}/{name}"),
+            None => format!("{kind} {name}"),
+        },
         text: format!(
             "{}: {}",
             event.reason.as_deref().unwrap_or_default(),

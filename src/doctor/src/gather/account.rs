@@ -12,7 +12,7 @@ use super::selection::{self, Selected};
 use super::surroundings::{closed_subnets, endpoints, keys, pods_by_type, vcpu_quotas, volumes};
 use crate::checks::queue_name;
 use crate::facts::{
-    AccessEntry, Account, Answer, EksCluster, Facts, Queue, Reservation, Role, SecurityGroup, Subnet,
+    AccessEntry, Account, Answer, EksCluster, Facts, Objects, Queue, Reservation, Role, SecurityGroup, Subnet,
 };
 
 const SPOT_ROLE: &str = "AWSServiceRoleForEC2Spot";
@@ -140,7 +140,7 @@ async fn roles(
     account: &Account,
 ) -> Result<BTreeMap<String, Option<Role>>, Error> {
     let mut names = BTreeSet::from([facts.names.node_role.clone(), facts.names.controller_role.clone()]);
-    let classes = facts.cluster.node_classes.get().map(Vec::as_slice).unwrap_or_default();
+    let classes = facts.cluster.node_classes.get().map(Objects::decoded).unwrap_or_default();
     let named = classes.iter().filter_map(|class| class.spec.role.as_deref());
     let own = account.pod_identity.get().ok().and_then(Option::as_deref);
     let own = own.or(facts.cluster.annotated_role().ok().flatten());

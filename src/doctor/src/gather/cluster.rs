@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use karpenter_kube_harness::watch::Readable;
 use kube::api::{Api, ListParams, LogParams};
 use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
 
-use crate::facts::{Answer, Cluster};
+use crate::facts::{Answer, Cluster, Objects};
 
 /// Lines of the log that are looked at.
 const LINES: i64 = 2000;
@@ -88,17 +89,18 @@ where
     pages(api, fields).await.map_err(|error| refusal::<K>(&error)).into()
 }
 
-/// A kind whose definition is not installed has no objects: nothing was refused.
-async fn custom<K>(client: &Client) -> Answer<Vec<K>>
+/// A kind whose definition is not installed has no objects: nothing was refused. They are decoded one by one, because
+/// another release may have written one that this release cannot decode.
+async fn custom<K>(client: &Client) -> Answer<Objects<K>>
 where
     K: Resource<DynamicType = (), Scope = k8s_openapi::ClusterResourceScope>
         + Clone
         + DeserializeOwned
         + std::fmt::Debug,
 {
-    match pages(Api::<K>::all(client.clone()), "").await {
-        Err(kube::Error::Api(status)) if status.code == 404 => Answer::Seen(Vec::new()),
-        other => other.map_err(|error| refusal::<K>(&error)).into(),
+    match pages(Api::<Readable<K>>::all(client.clone()), "").await {
+        Err(kube::Error::Api(status)) if status.code == 404 => Answer::Seen(Objects::default()),
+        other => other.map(Objects::from_iter).map_err(|error| refusal::<K>(&error)).into(),
     }
 }
 

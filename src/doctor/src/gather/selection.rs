@@ -9,7 +9,7 @@ use karpenter_aws_api::ec2::{SecurityGroup, SecurityGroupQuery, Subnet, SubnetQu
 use karpenter_aws_api::{Clients, Error, Filter};
 use karpenter_model::names;
 
-use crate::facts::Cluster;
+use crate::facts::{Cluster, Objects};
 
 /// What was found, with the names of the classes that select it.
 pub(super) type Selected<T> = Vec<(T, BTreeSet<String>)>;
@@ -69,7 +69,7 @@ fn queries(
     cluster: &Cluster,
     terms: impl Fn(&EC2NodeClass) -> Vec<Option<Vec<Filter>>>,
 ) -> Vec<Query> {
-    let classes = cluster.node_classes.get().map(Vec::as_slice).unwrap_or_default();
+    let classes = cluster.node_classes.get().map(Objects::decoded).unwrap_or_default();
     if classes.is_empty() {
         return vec![(None, vec![Filter::tag(names::tag::DISCOVERY, cluster_name)])];
     }

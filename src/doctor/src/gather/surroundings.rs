@@ -8,7 +8,7 @@ use karpenter_aws_api::id::VpcId;
 use karpenter_aws_api::survey::RouteTable;
 use karpenter_aws_api::{Clients, Error, Filter};
 
-use crate::facts::{Account, Answer, Cluster, Endpoint, Key, Unseen, Volumes};
+use crate::facts::{Account, Answer, Cluster, Endpoint, Key, Objects, Unseen, Volumes};
 
 /// Codes of the quotas on vCPUs of standard instances (families A, C, D, H, I, M, R, T, Z).
 const VCPUS: [(&str, &str); 2] = [("on-demand", "L-1216C47A"), ("spot", "L-34B43A08")];
@@ -63,7 +63,7 @@ fn own_keys(account: &Account, cluster: &Cluster) -> BTreeSet<String> {
     let of_queues = queues.filter_map(|queue| queue.kms_key.clone());
     let volumes = account.volumes.get().into_iter().filter(|volumes| volumes.encrypted);
     let of_volumes = volumes.map(|volumes| volumes.key.clone());
-    let classes = cluster.node_classes.get().into_iter().flatten();
+    let classes = cluster.node_classes.get().into_iter().flat_map(Objects::decoded);
     let of_classes = classes.flat_map(crate::checks::volume_keys).map(str::to_owned);
     of_queues.chain(of_volumes).chain(of_classes).filter(|key| !key.contains(OWN_KEYS)).collect()
 }
@@ -94,7 +94,7 @@ pub(super) async fn pods_by_type(clients: &Clients, cluster: &Cluster) -> Answer
 /// Types of the classes that say how many pods a node takes.
 fn crowded_types(cluster: &Cluster) -> Result<BTreeSet<String>, Unseen> {
     let mut types = BTreeSet::new();
-    for class in cluster.node_classes.if_asked()?.into_iter().flatten() {
+    for class in cluster.node_classes.if_asked()?.into_iter().flat_map(Objects::decoded) {
         if class.spec.kubelet.as_ref().is_some_and(|kubelet| kubelet.max_pods.is_some()) {
             types.extend(cluster.types_of(class)?);
         }

@@ -33,8 +33,12 @@ fn now() -> Timestamp {
 
 /// An API server with our definitions and these objects.
 fn server(objects: &[Value]) -> ApiServer {
+    server_of(karpenter_api::crd_values(), objects)
+}
+
+fn server_of(definitions: Vec<Value>, objects: &[Value]) -> ApiServer {
     let server = ApiServer::new(Arc::new(VirtualClock::starting_at(now())));
-    for mut crd in karpenter_api::crd_values() {
+    for mut crd in definitions {
         crd["metadata"]["labels"]["app.kubernetes.io/managed-by"] = json!("Helm");
         crd["metadata"]["annotations"]["meta.helm.sh/release-name"] = json!("karpenter-crd");
         crd["metadata"]["annotations"]["meta.helm.sh/release-namespace"] = json!("kube-system");
@@ -200,12 +204,51 @@ async fn a_refused_call_keeps_its_checks_from_looking_and_no_others() {
     assert!(report.unseen[0].why.contains("UnauthorizedOperation"), "{:?}", report.unseen);
 }
 
+/// A pool whose policy this release does not know, as a newer one could write it, beside one that c1.medium is allowed in.
+fn pools() -> [Value; 2] {
+    let pool = |name: &str, policy: &str| {
+        let class = json!({"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"});
+        let key = "node.kubernetes.io/instance-type";
+        json!({
+            "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name},
+            "spec": {
+                "disruption": {"consolidateAfter": "0s", "consolidationPolicy": policy},
+                "template": {"spec": {
+                    "nodeClassRef": class,
+                    "requirements": [{"key": key, "operator": "In", "values": ["c1.medium"]}],
+                }},
+            },
+        })
+    };
+    [pool("newer", "Sometimes"), pool("small", "WhenEmpty")]
+}
+
+#[tokio::test]
+async fn a_pool_that_cannot_be_decoded_hides_no_other() {
+    let mut definitions = karpenter_api::crd_values();
+    let policy = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/disruption/properties/consolidationPolicy";
+    let widened = definitions.iter_mut().find_map(|crd| crd.pointer_mut(policy)).unwrap();
+    widened.as_object_mut().unwrap().remove("enum").unwrap();
+    let server = server_of(definitions, &pools());
+    let (_, report) = examine(&Account::new(Options::default()), &server).await;
+    assert_eq!(ids(&report), ["D-11", "D-46"], "{report:#?}");
+    assert_eq!(report.findings[0].evidence[0].object, "NodePool small");
+    let [undecoded] = report.findings[1].evidence.as_slice() else { panic!("{report:#?}") };
+    assert_eq!(undecoded.object, "NodePool newer");
+    assert!(undecoded.seen.contains("spec.disruption.consolidationPolicy: "), "{}", undecoded.seen);
+    // What found nothing in the others has not looked at all of them.
+    let unseen = report.unseen_by_reason();
+    let reasons: Vec<&str> = unseen.keys().copied().collect();
+    assert_eq!(reasons, ["NodePool newer cannot be decoded, see D-46"]);
+    assert_eq!(unseen[reasons[0]], ["D-45"]);
+}
+
 #[tokio::test]
 async fn definitions_that_are_not_installed_are_no_refusal() {
     let bare = ApiServer::new(Arc::new(VirtualClock::starting_at(now())));
     let cluster = gather::cluster(&bare.client()).await;
-    assert_eq!(cluster.node_pools, Answer::Seen(Vec::new()));
-    assert_eq!(cluster.node_classes, Answer::Seen(Vec::new()));
+    assert!(cluster.node_pools.get().unwrap().decoded().is_empty());
+    assert!(cluster.node_classes.get().unwrap().decoded().is_empty());
 }
 
 #[tokio::test]

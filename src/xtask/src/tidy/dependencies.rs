@@ -29,7 +29,7 @@ const INTERNAL: &[(&str, &[&str])] = &[
     ("aws", &["api", "aws-api", "cloud", "model"]),
     ("bootstrap", &["aws-api", "iam", "model"]),
     ("convert", &["api", "model"]),
-    ("doctor", &["api", "aws-api", "iam", "model"]),
+    ("doctor", &["api", "aws-api", "iam", "kube-harness", "model"]),
     ("kube-harness", &["model", "telemetry"]),
     ("view", &["api", "kube-harness", "model"]),
     ("kube-sim", &["api", "aws-api", "model"]),

@@ -58,6 +58,25 @@ pub(super) const CASES: &[Case] = &[
         let schema = crd.spec.versions[0].schema.as_mut().unwrap().open_api_v3_schema.as_mut().unwrap();
         schema.properties.as_mut().unwrap().remove("spec");
     }),
+    ("D-46", |facts| {
+        let crd = definition(facts, "nodepools.karpenter.sh");
+        let schema = crd.spec.versions[0].schema.as_mut().unwrap().open_api_v3_schema.as_mut().unwrap();
+        let of_spec = schema.properties.as_mut().unwrap().get_mut("spec").unwrap();
+        let of_disruption = of_spec.properties.as_mut().unwrap().get_mut("disruption").unwrap();
+        let policy = of_disruption.properties.as_mut().unwrap().get_mut("consolidationPolicy").unwrap();
+        policy.enum_ = None;
+        let class = json!({"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"});
+        push(
+            &mut facts.cluster.node_pools,
+            json!({
+                "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "newer"},
+                "spec": {
+                    "disruption": {"consolidateAfter": "0s", "consolidationPolicy": "Sometimes"},
+                    "template": {"spec": {"requirements": [], "nodeClassRef": class}},
+                },
+            }),
+        );
+    }),
     ("D-06", |facts| {
         let second = Some("ip-10-0-2-10.us-west-2.compute.internal");
         facts.cluster.nodes.as_mut().unwrap().retain(|node| node.metadata.name.as_deref() != second);

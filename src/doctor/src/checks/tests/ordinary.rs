@@ -5,11 +5,13 @@ use serde_json::{Value, json};
 
 use super::account_cases::{by_pod_identity, by_web_identity, map_roles};
 use super::cluster_cases::daemon_set;
-use super::world::{answers, change, controller, definitions, documents, first, object, push, recorded, set};
+use super::world::{
+    answers, change, controller, definitions, documents, first, last, object, push, recorded, set,
+};
 use super::{Case, healthy};
 use crate::check::Severity;
 use crate::diagnose::{Report, Verdict, diagnose};
-use crate::facts::{Answer, Facts};
+use crate::facts::{Answer, Facts, Objects};
 
 /// Findings that are more than advice.
 fn ills(report: &Report) -> Vec<&str> {
@@ -27,6 +29,44 @@ fn a_new_eks_cluster_is_healthy() {
     assert_eq!((report.verdict(), &report.unseen), (Verdict::Healthy, &vec![]), "{:#?}", report.findings);
     // What its account lacks for Karpenter is said all the same.
     assert_eq!(ids(&recorded()), ["P-16", "P-17", "P-22", "D-18"]);
+}
+
+#[test]
+fn a_cluster_of_eks_auto_mode_lacks_no_definitions_of_a_controller_that_is_not_there() {
+    let mut facts = recorded();
+    // Those of AWS, of another release than ours, and the class that its pools refer to.
+    for mut crd in karpenter_api::crd_values() {
+        let name = crd["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        if name == "nodepools.karpenter.sh" || name == "nodeclaims.karpenter.sh" {
+            let schema = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties";
+            crd.pointer_mut(schema).unwrap().as_object_mut().unwrap().clear();
+            push(&mut facts.cluster.definitions, crd.clone());
+        }
+        if name == "ec2nodeclasses.karpenter.k8s.aws" {
+            crd["metadata"]["name"] = json!("nodeclasses.eks.amazonaws.com");
+            push(&mut facts.cluster.definitions, crd);
+        }
+    }
+    auto_mode(&mut facts);
+    let report = diagnose(&facts, &[]);
+    assert_eq!((report.verdict(), &report.unseen), (Verdict::Healthy, &vec![]), "{:#?}", report.findings);
+    assert_eq!(ids(&facts), ids(&recorded()));
+    // With a class of ours an installation has begun.
+    push(&mut facts.cluster.definitions, karpenter_api::crd_values().remove(1));
+    assert!(ids(&facts).contains(&"D-05"));
+}
+
+#[test]
+fn pools_of_eks_auto_mode_launch_nothing_of_ours() {
+    let mut facts = healthy();
+    require(
+        &mut facts,
+        json!({"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}),
+    );
+    auto_mode(&mut facts);
+    facts.account.spot_role = Answer::Seen(false);
+    facts.account.vcpu_quotas.as_mut().unwrap().insert("spot".to_owned(), 0);
+    assert_eq!(ids(&facts), Vec::<&str>::new());
 }
 
 #[test]
@@ -105,7 +145,7 @@ const SETUPS: &[Case] = &[
         facts.account.vcpu_quotas.as_mut().unwrap().insert("spot".to_owned(), 0);
     }),
     ("no pool yet", |facts| {
-        facts.cluster.node_pools = Answer::Seen(Vec::new());
+        facts.cluster.node_pools = Answer::Seen(Objects::default());
         facts.account.spot_role = Answer::Seen(false);
         facts.account.vcpu_quotas.as_mut().unwrap().insert("spot".to_owned(), 5);
     }),
@@ -180,7 +220,7 @@ const SETUPS: &[Case] = &[
             "deletionTimestamp": "2026-01-01T11:00:00Z", "finalizers": ["karpenter.sh/termination"],
         }});
         change(facts.cluster.nodes.as_mut().unwrap().last_mut().unwrap(), ending.clone());
-        change(facts.cluster.node_claims.as_mut().unwrap().last_mut().unwrap(), ending);
+        change(last(&mut facts.cluster.node_claims), ending);
     }),
     ("the controller and CoreDNS on nodes of EKS Auto Mode, of which one is not ready", |facts| {
         auto_mode(facts);

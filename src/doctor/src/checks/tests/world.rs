@@ -2,10 +2,11 @@
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::facts::{Answer, Cluster, Facts, Names};
+use crate::facts::{Answer, Cluster, Facts, Names, Objects};
 
 pub(super) const CLUSTER: &str = "demo";
 /// The customer's key that encrypts the queue.
@@ -16,9 +17,12 @@ pub(super) fn object<T: DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value.clone()).unwrap_or_else(|error| panic!("{error}: {value}"))
 }
 
-/// Puts an object into an answer.
-pub(super) fn push<T: DeserializeOwned>(answer: &mut Answer<Vec<T>>, value: Value) {
-    answer.as_mut().expect("an answer").push(object(value));
+/// Puts an object into an answer, which is a list.
+pub(super) fn push<L: DeserializeOwned + Serialize>(answer: &mut Answer<L>, value: Value) {
+    let list = answer.as_mut().expect("an answer");
+    let mut objects: Vec<Value> = object(serde_json::to_value(&*list).unwrap());
+    objects.push(value);
+    *list = object(json!(objects));
 }
 
 /// Changes an object: the fields of `change` in place of its own, as a JSON merge patch would.
@@ -42,8 +46,30 @@ pub(super) fn change<T: DeserializeOwned + serde::Serialize>(target: &mut T, cha
 }
 
 /// The first object of an answer, to be changed.
-pub(super) fn first<T>(answer: &mut Answer<Vec<T>>) -> &mut T {
-    answer.as_mut().and_then(|list| list.first_mut()).expect("an object")
+pub(super) fn first<T, L: Listed<T>>(answer: &mut Answer<L>) -> &mut T {
+    answer.as_mut().and_then(|list| list.listed().first_mut()).expect("an object")
+}
+
+/// The last one.
+pub(super) fn last<T, L: Listed<T>>(answer: &mut Answer<L>) -> &mut T {
+    answer.as_mut().and_then(|list| list.listed().last_mut()).expect("an object")
+}
+
+/// Objects that can be changed.
+pub(super) trait Listed<T> {
+    fn listed(&mut self) -> &mut Vec<T>;
+}
+
+impl<T> Listed<T> for Vec<T> {
+    fn listed(&mut self) -> &mut Self {
+        self
+    }
+}
+
+impl<T> Listed<T> for Objects<T> {
+    fn listed(&mut self) -> &mut Vec<T> {
+        &mut self.decoded
+    }
 }
 
 /// The controller's Deployment, to be changed.
