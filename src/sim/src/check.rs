@@ -8,6 +8,7 @@ mod budgets;
 mod candidates;
 mod drift;
 mod ending;
+mod fixed;
 mod leader;
 mod limits;
 mod machines;
@@ -72,6 +73,7 @@ struct State {
     budgets: budgets::Budgets,
     candidates: candidates::Candidates,
     drift: drift::Drift,
+    fixed: fixed::Fixed,
     surplus: surplus::Surplus,
     machines: machines::Machines,
     leader: leader::Leader,
@@ -110,6 +112,19 @@ impl Scene {
     /// The claim of this name.
     pub(crate) fn claim(&self, name: &str) -> Option<&Arc<Value>> {
         self.claims.get(&Key::new("", name))
+    }
+
+    /// The claim of a Node. The instance tells: what the claim says of its Node comes later, or never if it is deleted
+    /// first.
+    pub(crate) fn claim_of_node(&self, node: &Value) -> Option<&Arc<Value>> {
+        let id = object::text(node, "/spec/providerID");
+        self.claims.values().find(|claim| object::text(claim, "/status/providerID") == id)
+    }
+
+    /// The Node of a claim, by its instance.
+    pub(crate) fn node_of_claim(&self, claim: &Value) -> Option<(&Key, &Arc<Value>)> {
+        let id = object::text(claim, "/status/providerID");
+        self.nodes.iter().find(|(_, node)| !id.is_empty() && object::text(node, "/spec/providerID") == id)
     }
 
     /// The pods on a Node.
@@ -208,13 +223,17 @@ impl Truth {
                 "nodeclaims" => {
                     machines::claim(&state.scene, &change, &mut found);
                     state.drift.claim(&change, now, &mut found);
+                    state.fixed.claim(&state.scene, &change, now, &mut found);
                     state.surplus.claim(&state.scene, &change, now, &mut found);
                 }
                 "pods" => {
                     state.candidates.pod(&change, now);
                     state.surplus.pod(&change, now);
                 }
-                "nodepools" => state.drift.pool(&change, now),
+                "nodepools" => {
+                    state.drift.pool(&change, now);
+                    state.fixed.pool(&change, now);
+                }
                 "ec2nodeclasses" => state.drift.class(&change, now),
                 _ => state.candidates.budget(&change, now),
             }

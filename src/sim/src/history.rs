@@ -80,7 +80,15 @@ impl Fault {
     ];
 }
 
-/// A pool of the world. Every pool consolidates.
+/// What a pool consolidates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Policy {
+    WhenEmpty,
+    WhenEmptyOrUnderutilized,
+    Balanced,
+}
+
+/// A pool of the world. Every pool consolidates, unless its machines are fixed in number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pool {
     pub(crate) name: String,
@@ -90,8 +98,14 @@ pub(crate) struct Pool {
     /// Machines in disruption at once.
     pub(crate) budget: u32,
     pub(crate) consolidate_after: u32,
-    pub(crate) only_empty: bool,
+    pub(crate) policy: Policy,
     pub(crate) spot: bool,
+    /// How many machines it has, whatever pods there are; as many as pods need if none.
+    pub(crate) replicas: Option<u32>,
+    /// Minutes after which a machine has to go.
+    pub(crate) expire_after: Option<u32>,
+    /// Seconds a drain may take.
+    pub(crate) grace: Option<u32>,
 }
 
 /// A deployment of the world.
@@ -108,6 +122,8 @@ pub(crate) struct Workload {
     pub(crate) do_not_disrupt: bool,
     /// Spread over zones.
     pub(crate) spread: bool,
+    /// One pod a node.
+    pub(crate) apart: bool,
 }
 
 /// Something happens.
@@ -125,6 +141,8 @@ pub(crate) enum What {
     Leave(String),
     /// The template of a pool gets another label.
     DriftPool(String, u32),
+    /// A pool with a fixed number of machines gets another one.
+    Resize(String, u32),
     /// EC2 takes an instance back, with its warning.
     Interrupt(usize),
     /// Another client of AWS ends an instance.
@@ -159,6 +177,7 @@ impl What {
             | Self::Arrive(_)
             | Self::Leave(_)
             | Self::DriftPool(..)
+            | Self::Resize(..)
             | Self::Interrupt(_)
             | Self::EndInstance(_)
             | Self::StopInstance(_)
@@ -295,6 +314,6 @@ mod tests {
             .flat_map(|history| &history.events)
             .map(|event| format!("{:?}", event.what).split('(').next().unwrap_or_default().to_owned())
             .collect();
-        assert_eq!(kinds.len(), 17, "{kinds:?}");
+        assert_eq!(kinds.len(), 18, "{kinds:?}");
     }
 }

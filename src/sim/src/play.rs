@@ -30,9 +30,13 @@ pub(crate) async fn play(world: &Arc<World>) {
     sleep_until(began + world.history.trouble).await;
 }
 
-/// Ends every fault and all that lasts.
-pub(crate) fn calm_down(world: &World) {
+/// Ends every fault and all that lasts. Machines do not expire any more, or there would never be rest.
+pub(crate) async fn calm_down(world: &World) {
     world.trace.note("world", "calm", "");
+    for pool in world.history.pools.iter().filter(|pool| pool.expire_after.is_some()) {
+        let change = json!({"spec": {"template": {"spec": {"expireAfter": "Never"}}}});
+        patch::<NodePool>(Api::all(world.server.client()), &pool.name, change).await;
+    }
     world.weather.calm_down();
     world.account.heal();
     world.account.doom_next_boots(0);
@@ -69,6 +73,9 @@ async fn happen(world: &Arc<World>, what: What) {
             let labels = json!({"example.com/generation": generation.to_string()});
             let change = json!({"spec": {"template": {"metadata": {"labels": labels}}}});
             patch::<NodePool>(Api::all(client), &name, change).await;
+        }
+        What::Resize(name, replicas) => {
+            patch::<NodePool>(Api::all(client), &name, json!({"spec": {"replicas": replicas}})).await;
         }
         What::Interrupt(pick) => {
             let spot = |instance: &Instance| instance.lifecycle == Some(Lifecycle::Spot);

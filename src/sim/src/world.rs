@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::check::Truth;
 use crate::defect::SECOND_BUDGET;
-use crate::history::{Fault, History, Pool, Workload};
+use crate::history::{Fault, History, Policy, Pool, Workload};
 use crate::life::Life;
 use crate::machines::Fleet;
 use crate::trace::Trace;
@@ -94,7 +94,7 @@ impl World {
             },
             look: Duration::from_secs(1),
             objects,
-            settings: BTreeMap::new(),
+            settings: [("feature-gates".to_owned(), "StaticCapacity=true".to_owned())].into(),
         };
         Self::on(history, ground, trace).await
     }
@@ -221,30 +221,38 @@ pub(crate) fn class() -> Value {
 
 fn pool_object(pool: &Pool) -> Value {
     let kinds = if pool.spot { json!(["spot", "on-demand"]) } else { json!(["on-demand"]) };
-    let policy = if pool.only_empty { "WhenEmpty" } else { "WhenEmptyOrUnderutilized" };
-    let mut object = json!({
-        "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": pool.name},
-        "spec": {
-            "weight": pool.weight,
-            "template": {"spec": {
-                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
-                "expireAfter": "Never",
-                "requirements": [
-                    {"key": label::CAPACITY_TYPE, "operator": "In", "values": kinds},
-                    {"key": label::ARCH, "operator": "In", "values": ["amd64"]},
-                ],
-            }},
-            "disruption": {
-                "consolidationPolicy": policy,
-                "consolidateAfter": format!("{}s", pool.consolidate_after),
-                "budgets": [{"nodes": pool.budget.to_string()}],
-            },
+    let mut template = json!({
+        "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+        "expireAfter": pool.expire_after.map_or_else(|| "Never".to_owned(), |minutes| format!("{minutes}m")),
+        "requirements": [
+            {"key": label::CAPACITY_TYPE, "operator": "In", "values": kinds},
+            {"key": label::ARCH, "operator": "In", "values": ["amd64"]},
+        ],
+    });
+    if let Some(seconds) = pool.grace {
+        template["terminationGracePeriod"] = json!(format!("{seconds}s"));
+    }
+    let policy = match pool.policy {
+        Policy::WhenEmpty => "WhenEmpty",
+        Policy::WhenEmptyOrUnderutilized => "WhenEmptyOrUnderutilized",
+        Policy::Balanced => "Balanced",
+    };
+    let mut spec = json!({
+        "template": {"spec": template},
+        "disruption": {
+            "consolidationPolicy": policy,
+            "consolidateAfter": format!("{}s", pool.consolidate_after),
+            "budgets": [{"nodes": pool.budget.to_string()}],
         },
     });
-    if let Some(cores) = pool.cores {
-        object["spec"]["limits"] = json!({"cpu": cores.to_string()});
+    match pool.replicas {
+        Some(replicas) => spec["replicas"] = json!(replicas),
+        None => spec["weight"] = json!(pool.weight),
     }
-    object
+    if let Some(cores) = pool.cores {
+        spec["limits"] = json!({"cpu": cores.to_string()});
+    }
+    json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": pool.name}, "spec": spec})
 }
 
 /// A deployment, and its budgets.
@@ -269,6 +277,11 @@ fn deployment(workload: &Workload) -> Value {
             "maxSkew": 1, "topologyKey": label::ZONE, "whenUnsatisfiable": "DoNotSchedule",
             "labelSelector": {"matchLabels": labels},
         }]);
+    }
+    if workload.apart {
+        spec["affinity"] = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+            {"topologyKey": label::HOSTNAME, "labelSelector": {"matchLabels": labels}},
+        ]}});
     }
     let mut metadata = json!({"labels": labels});
     if workload.do_not_disrupt {

@@ -4,7 +4,6 @@
 //! (a claim that another client deletes, or that has to go, gets the taint afterwards) until its instance is terminated.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use karpenter_kube_sim::apiserver::object::{self, Key, list};
 use karpenter_kube_sim::apiserver::store::{Change, ChangeKind};
@@ -26,7 +25,7 @@ impl Budgets {
             self.0.remove(&key);
             return;
         }
-        let Some(claim) = claim_of(scene, &change.object) else { return };
+        let Some(claim) = scene.claim_of_node(&change.object) else { return };
         if before || object::is_deleting(claim) {
             return;
         }
@@ -49,15 +48,10 @@ impl Budgets {
 }
 
 /// The least a pool allows at any time and for any reason; `None` where no budget of it is that plain.
-fn budget(pool: &Value) -> Option<usize> {
+pub(super) fn budget(pool: &Value) -> Option<usize> {
     let plain = |budget: &&Value| ["reasons", "schedule"].iter().all(|field| budget.get(field).is_none());
     let budgets = list(pool, "/spec/disruption/budgets").iter().filter(plain);
     budgets.filter_map(|budget| budget["nodes"].as_str()?.parse().ok()).min()
-}
-
-fn claim_of<'a>(scene: &'a Scene, node: &Value) -> Option<&'a Arc<Value>> {
-    let id = object::text(node, "/spec/providerID");
-    scene.claims.values().find(|claim| object::text(claim, "/status/providerID") == id)
 }
 
 /// Whether the instance of a Node has not been told to end; `changing` is the Node that has just changed.

@@ -6,13 +6,14 @@
 //! pods need. Pods that came meanwhile may have taken that room, so it is asked only if none was waiting since the taint.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use karpenter_kube_sim::apiserver::object::{self, Key, list, text};
 use karpenter_kube_sim::apiserver::store::{Change, ChangeKind};
 use karpenter_model::Quantity;
-use karpenter_model::names::annotation;
 use serde_json::Value;
 
+use super::pods::{covers, is_protected};
 use super::{Found, Scene, is_disrupted};
 use crate::target::Target;
 
@@ -70,7 +71,7 @@ impl Candidates {
             return;
         }
         let before = change.previous.as_ref().is_some_and(|node| is_disrupted(node));
-        let Some(claim) = claim_of(scene, &change.object).filter(|_| !before) else { return };
+        let Some(claim) = scene.claim_of_node(&change.object).filter(|_| !before) else { return };
         if object::is_deleting(claim) {
             return;
         }
@@ -101,10 +102,7 @@ impl Candidates {
         };
         let id = text(claim, "/status/providerID");
         let instance = id.rsplit('/').next().unwrap_or_default();
-        let Some((key, node)) = scene.nodes.iter().find(|(_, node)| text(node, "/spec/providerID") == id)
-        else {
-            return none;
-        };
+        let Some((key, node)) = scene.node_of_claim(claim) else { return none };
         let Some(since) = self.tainted.get(key) else { return none };
         let unrest = self.waiting.is_some_and(|at| at >= *since);
         let expires = text(claim, "/spec/expireAfter") != "Never";
@@ -116,7 +114,10 @@ impl Candidates {
         let known = |pod: &&Value| {
             self.bound.get(&Key::of(pod)).is_some_and(|bound| bound.saturating_add(OUTDATED) < *since)
         };
-        let needed: i64 = scene.pods_on(&key.name).filter(known).map(cores).sum();
+        // Nothing is made ready for pods that stay until the grace period ends.
+        let limited = claim.pointer("/spec/terminationGracePeriod").is_some();
+        let waited_for = |pod: &&Value| !(limited && is_guarded(pod, scene.budgets.values()));
+        let needed: i64 = scene.pods_on(&key.name).filter(known).filter(waited_for).map(cores).sum();
         let room: i64 = scene
             .nodes
             .values()
@@ -134,19 +135,18 @@ impl Candidates {
     }
 }
 
-/// Why a pod cannot leave, if it cannot.
-pub(super) fn stays(pod: &Value, budgets: &[&Value]) -> Option<&'static str> {
-    let annotations = pod.pointer("/metadata/annotations");
-    if annotations.is_some_and(|all| all.get(annotation::DO_NOT_DISRUPT).is_some_and(|text| text == "true")) {
-        return Some("must not be disrupted");
-    }
-    let covering = budgets.iter().filter(|budget| super::pods::covers(budget, pod));
-    (covering.count() > 1).then_some("has two budgets, which the API server evicts no pod with")
+/// Whether a pod might be kept from leaving, by its annotation or by a budget.
+fn is_guarded<'b>(pod: &Value, budgets: impl IntoIterator<Item = &'b Arc<Value>>) -> bool {
+    is_protected(pod) || budgets.into_iter().any(|budget| covers(budget, pod))
 }
 
-fn claim_of<'a>(scene: &'a Scene, node: &Value) -> Option<&'a Value> {
-    let id = text(node, "/spec/providerID");
-    scene.claims.values().map(AsRef::as_ref).find(|claim| text(claim, "/status/providerID") == id)
+/// Why a pod cannot leave, if it cannot.
+pub(super) fn stays(pod: &Value, budgets: &[&Value]) -> Option<&'static str> {
+    if is_protected(pod) {
+        return Some("must not be disrupted");
+    }
+    let covering = budgets.iter().filter(|budget| covers(budget, pod));
+    (covering.count() > 1).then_some("has two budgets, which the API server evicts no pod with")
 }
 
 /// Whether a Node says that it is ready.

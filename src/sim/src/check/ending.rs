@@ -1,15 +1,15 @@
-//! Liveness: once nothing goes wrong any more, every pod runs, every machine has its claim and every claim its Node, and no
-//! node stands empty.
+//! Liveness: once nothing goes wrong any more, every pod runs, every machine has its claim and every claim its Node, no
+//! node stands empty, and pools with a fixed number of machines have it.
 
 use std::sync::Arc;
 
-use karpenter_kube_sim::apiserver::object::{self, text};
+use karpenter_kube_sim::apiserver::object::{self, Key, text};
 use karpenter_model::names::{condition, label};
 use serde_json::Value;
 
 use super::candidates::stays;
 use super::drift::is_outdated;
-use super::{Scene, claim_of, pool_of};
+use super::{Scene, claim_of, fixed, pool_of};
 
 /// What is missing, in words; nothing when all is well.
 pub(crate) type Unfinished = Vec<String>;
@@ -34,11 +34,23 @@ pub(super) fn unfinished(scene: &Scene) -> Unfinished {
     }
     for node in scene.nodes.values() {
         let ours = object::label(node, label::NODE_POOL).is_some();
-        if ours && is_empty(scene, node) && !is_blocked(scene, node) {
+        if ours && !is_of_fixed_pool(scene, node) && is_empty(scene, node) && !is_blocked(scene, node) {
             missing.push(format!("node {} is empty", object::name(node)));
         }
     }
+    for pool in scene.pools.values() {
+        let Some(wanted) = fixed::replicas(pool) else { continue };
+        let there = fixed::machines(scene, object::name(pool)).count();
+        if there != wanted {
+            missing.push(format!("pool {} has {there} machines, not {wanted}", object::name(pool)));
+        }
+    }
     missing
+}
+
+/// Whether the pool of a Node has a fixed number of machines, with or without pods.
+fn is_of_fixed_pool(scene: &Scene, node: &Value) -> bool {
+    scene.pools.get(&Key::new("", pool_of(node))).is_some_and(|pool| fixed::replicas(pool).is_some())
 }
 
 /// A claim that another client deletes stays as long as a pod on its Node cannot leave.
@@ -49,7 +61,8 @@ fn waits_for_ever(scene: &Scene, claim: &Value) -> bool {
 /// Whether a pod on the Node of a claim cannot leave.
 fn is_held(scene: &Scene, claim: &Value) -> bool {
     let budgets: Vec<&Value> = scene.budgets.values().map(AsRef::as_ref).collect();
-    scene.pods_on(text(claim, "/status/nodeName")).any(|pod| stays(pod, &budgets).is_some())
+    let node = scene.node_of_claim(claim);
+    node.is_some_and(|(key, _)| scene.pods_on(&key.name).any(|pod| stays(pod, &budgets).is_some()))
 }
 
 /// Whether a claim of the same pool as this claim or Node waits for ever, which may use up the budget.
@@ -68,4 +81,37 @@ fn said_of(pod: &Value) -> String {
     let message =
         conditions.find_map(|one| (one["type"] == condition::POD_SCHEDULED).then(|| text(one, "/message")));
     message.filter(|message| !message.is_empty()).map_or_else(String::new, |message| format!(": {message}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use karpenter_model::names::annotation;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_claim_that_never_heard_of_its_node_is_held_by_the_pods_there() {
+        let id = "aws:///us-west-2a/i-0123456789abcdef0";
+        let deleted = "2026-01-01T00:00:00Z";
+        let claim =
+            json!({"metadata": {"name": "c", "deletionTimestamp": deleted}, "status": {"providerID": id}});
+        let node =
+            json!({"metadata": {"name": "n", "deletionTimestamp": deleted}, "spec": {"providerID": id}});
+        let mut pod = json!({
+            "metadata": {"name": "p", "namespace": "default", "annotations": {annotation::DO_NOT_DISRUPT: "true"}},
+            "spec": {"nodeName": "n"}, "status": {"phase": "Running"},
+        });
+        let unfinished_with = |pod: &Value| {
+            let mut scene = Scene::default();
+            scene.claims.insert(Key::new("", "c"), Arc::new(claim.clone()));
+            scene.nodes.insert(Key::new("", "n"), Arc::new(node.clone()));
+            scene.pods.insert(Key::new("default", "p"), Arc::new(pod.clone()));
+            scene.by_node.insert("n".to_owned(), scene.pods.clone());
+            unfinished(&scene)
+        };
+        assert_eq!(unfinished_with(&pod), Unfinished::new());
+        pod["metadata"]["annotations"] = json!({});
+        assert_eq!(unfinished_with(&pod), ["claim c has not settled"]);
+    }
 }

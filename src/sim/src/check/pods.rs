@@ -21,8 +21,7 @@ pub(super) fn leaving(store: &Store, target: &Target, deletes: bool) -> Found {
     if object::is_deleting(&pod) || is_patience_limited(store, object::text(&pod, "/spec/nodeName")) {
         return found;
     }
-    let protected = pod.pointer("/metadata/annotations").and_then(|all| all.get(annotation::DO_NOT_DISRUPT));
-    if protected.is_some_and(|text| text == "true") {
+    if is_protected(&pod) {
         found.push(("do-not-disrupt", format!("{} is made to leave", target.name)));
     }
     if deletes && object::condition(&pod, "Ready") == Some("True") {
@@ -41,18 +40,24 @@ pub(super) fn leaving(store: &Store, target: &Target, deletes: bool) -> Found {
     found
 }
 
+/// Whether a pod says that it must not be disrupted.
+pub(super) fn is_protected(pod: &Value) -> bool {
+    let annotations = pod.pointer("/metadata/annotations");
+    annotations.is_some_and(|all| all.get(annotation::DO_NOT_DISRUPT).is_some_and(|text| text == "true"))
+}
+
 /// Whether a disruption budget is about a pod.
 pub(super) fn covers(budget: &Value, pod: &Value) -> bool {
     object::namespace(budget) == object::namespace(pod)
         && label_selector_matches(&budget["spec"]["selector"], &pod["metadata"]["labels"])
 }
 
-/// Whether the claim of a node says how long its pods may keep it.
+/// Whether the claim of a node says how long its pods may keep it. The claim is found by its instance.
 fn is_patience_limited(store: &Store, node: &str) -> bool {
-    let claims = store.registry().get("karpenter.sh", "v1", "nodeclaims");
-    let page = claims.and_then(|claims| store.list(&claims, &ListQuery::default()).ok());
-    page.into_iter().flat_map(|page| page.items).any(|claim| {
-        object::text(&claim, "/status/nodeName") == node
+    let Ok(node) = store.get(&resource(store, "", "nodes"), &Key::new("", node)) else { return false };
+    let id = object::text(&node, "/spec/providerID");
+    objects(store, "karpenter.sh", "nodeclaims").iter().any(|claim| {
+        object::text(claim, "/status/providerID") == id
             && claim.pointer("/spec/terminationGracePeriod").is_some()
     })
 }

@@ -48,10 +48,12 @@ impl Surplus {
     /// A claim changes.
     pub(super) fn claim(&mut self, scene: &Scene, change: &Change, now: u64, found: &mut Found) {
         let key = Key::of(&change.object);
-        let node = text(&change.object, "/status/nodeName").to_owned();
+        let node = scene.node_of_claim(&change.object).map(|(key, _)| key.name.clone()).unwrap_or_default();
         self.touched.0.insert(node.clone());
         if change.kind == ChangeKind::Deleted || object::is_deleting(&change.object) {
             self.coming.remove(&key);
+            // What comes in their place may be seen in the same look.
+            self.needed.extend(scene.pods_on(&node).map(|pod| (Key::of(pod), now)));
             match change.kind {
                 ChangeKind::Deleted => drop(self.leaving.remove(&key)),
                 _ => drop(self.leaving.insert(key, node)),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
-use super::{Event, Fault, History, Pool, What, Workload};
+use super::{Event, Fault, History, Policy, Pool, What, Workload};
 use crate::seed::{Seed, one_in};
 
 /// Shortest and longest time in which things happen, in minutes.
@@ -15,7 +15,7 @@ pub(super) fn history(number: u64) -> History {
     let seed = Seed(number);
     let trouble = Duration::from_mins(seed.stream("length").u64(MINUTES));
     let faults = faults(&mut seed.stream("faults"));
-    let pools = pools(&mut seed.stream("pools"));
+    let mut pools = pools(&mut seed.stream("pools"));
     let mut random = seed.stream("workloads");
     let mut workloads: Vec<Workload> =
         (0..random.usize(1..4)).map(|number| workload(&format!("w{number}"), &mut random)).collect();
@@ -23,10 +23,20 @@ pub(super) fn history(number: u64) -> History {
     for workload in &mut workloads {
         workload.twice_guarded = one_in(&mut random, 8);
     }
+    let mut random = seed.stream("apart");
+    for workload in &mut workloads {
+        workload.apart = one_in(&mut random, 6);
+    }
     let mut events = Vec::new();
     life(&mut seed.stream("life"), trouble, &pools, &workloads, &mut events);
+    let held = workloads.iter().any(|workload| workload.twice_guarded);
+    let mut random = seed.stream("ends of machines");
+    for pool in &mut pools {
+        ends(pool, held, &mut random);
+    }
+    pools.extend(fixed(&mut seed.stream("fixed number"), trouble, &mut events));
     // A node that another client deletes never drains of pods that two budgets guard, under no controller.
-    if workloads.iter().any(|workload| workload.twice_guarded) {
+    if held {
         events.retain(|event| !matches!(event.what, What::DeleteClaim(_) | What::DeleteNode(_)));
     }
     for fault in &faults {
@@ -51,12 +61,57 @@ fn pools(random: &mut Rng) -> Vec<Pool> {
         cores,
         budget: random.u32(1..4),
         consolidate_after: [0, 15, 30, 60][random.usize(..4)],
-        only_empty: random.u32(..4) == 0,
+        policy: if random.u32(..4) == 0 { Policy::WhenEmpty } else { Policy::WhenEmptyOrUnderutilized },
         spot: random.bool(),
+        replicas: None,
+        expire_after: None,
+        grace: None,
     };
     let mut pools = vec![pool("roomy", 1, None), pool("tight", 10, Some(12)), pool("spare", 20, Some(24))];
     pools.truncate(random.usize(1..4));
     pools
+}
+
+/// How machines of a pool end by themselves. Pods that are `held` would keep one that is too old for ever.
+fn ends(pool: &mut Pool, held: bool, random: &mut Rng) {
+    let (expires, waits) = (one_in(random, 4), one_in(random, 4));
+    let (minutes, seconds) = (random.u32(4..12), random.u32(30..180));
+    pool.expire_after = (expires && (waits || !held)).then_some(minutes);
+    pool.grace = waits.then_some(seconds);
+    if one_in(random, 4) && pool.policy == Policy::WhenEmptyOrUnderutilized {
+        pool.policy = Policy::Balanced;
+    }
+}
+
+/// Sometimes a pool with a fixed number of machines, which changes.
+fn fixed(random: &mut Rng, trouble: Duration, events: &mut Vec<Event>) -> Option<Pool> {
+    let pool = Pool {
+        name: "fixed".to_owned(),
+        weight: 0,
+        cores: None,
+        budget: random.u32(1..3),
+        consolidate_after: 30,
+        policy: Policy::WhenEmpty,
+        spot: random.bool(),
+        replicas: Some(random.u32(1..4)),
+        expire_after: None,
+        grace: None,
+    };
+    let others: Vec<Event> = (0..random.usize(..4))
+        .map(|_| {
+            let name = pool.name.clone();
+            let what = if random.bool() {
+                What::Resize(name, random.u32(..4))
+            } else {
+                What::DriftPool(name, random.u32(..))
+            };
+            Event { at: moment(random, trouble), what }
+        })
+        .collect();
+    one_in(random, 4).then(|| {
+        events.extend(others);
+        pool
+    })
 }
 
 fn workload(name: &str, random: &mut Rng) -> Workload {
@@ -68,6 +123,7 @@ fn workload(name: &str, random: &mut Rng) -> Workload {
         twice_guarded: false,
         do_not_disrupt: random.u32(..5) == 0,
         spread: random.u32(..4) == 0,
+        apart: false,
     }
 }
 
