@@ -36,6 +36,8 @@ pub enum Defect {
     BudgetOffByOne,
     /// Limits of pools are read as twice as much.
     LimitsMisread,
+    /// A fixed number of machines is read as three more.
+    ReplicasMisread,
     /// `karpenter.sh/do-not-disrupt` is not seen.
     ProtectionIgnored,
     /// Pods are deleted instead of evicted.
@@ -77,13 +79,14 @@ pub(crate) struct LedLease {
 
 impl Defect {
     /// Every one.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::NoClientToken,
         Self::Untagged,
         Self::SwallowedTermination,
         Self::LostFinalizer,
         Self::BudgetOffByOne,
         Self::LimitsMisread,
+        Self::ReplicasMisread,
         Self::ProtectionIgnored,
         Self::DeletedNotEvicted,
         Self::DeletionsMissed,

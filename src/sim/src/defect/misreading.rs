@@ -12,7 +12,9 @@ impl Defect {
     /// Whether objects of this kind are misread.
     pub(super) fn misreads(self, plural: &str) -> bool {
         match self {
-            Self::BudgetOffByOne | Self::LimitsMisread | Self::NeverConsolidates => plural == "nodepools",
+            Self::BudgetOffByOne | Self::LimitsMisread | Self::ReplicasMisread | Self::NeverConsolidates => {
+                plural == "nodepools"
+            }
             Self::ProtectionIgnored => plural == "pods",
             Self::DriftsOnNoImages => plural == "ec2nodeclasses",
             Self::OneBudgetSeen => plural == "poddisruptionbudgets",
@@ -49,6 +51,11 @@ impl Defect {
                 });
                 if let Some(cores) = cores {
                     object["spec"]["limits"]["cpu"] = json!((2 * cores).to_string());
+                }
+            }
+            Self::ReplicasMisread => {
+                if let Some(replicas) = object.pointer("/spec/replicas").and_then(Value::as_u64) {
+                    object["spec"]["replicas"] = json!(replicas + 3);
                 }
             }
             Self::NeverConsolidates => {
