@@ -51,8 +51,15 @@ const KINDS: [(&str, &str, Scope); 27] = [
 /// Whether an object only shares the name of its kind with one that is read: it is of another API group, like a Job of
 /// `batch.volcano.sh`. One that says no group is of the core group, as the controller's view takes it.
 pub(crate) fn is_foreign(object: &Value) -> bool {
-    let group = text(object, "/apiVersion").split_once('/').map_or("", |(group, _)| group);
-    KINDS.iter().any(|(own, kind, _)| text(object, "/kind") == *kind && group != *own)
+    let (group, _, of) = type_of(object);
+    KINDS.iter().any(|(own, kind, _)| of == *kind && group != *own)
+}
+
+/// Group, version and kind; all empty where the object does not say.
+pub(crate) fn type_of(object: &Value) -> (&str, &str, &str) {
+    let (group, version) =
+        text(object, "/apiVersion").split_once('/').unwrap_or(("", text(object, "/apiVersion")));
+    (group, version, text(object, "/kind"))
 }
 
 /// Which object it is. API groups are left out: the kinds that are read have different names, and [`Objects`] have no

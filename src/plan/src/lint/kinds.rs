@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::near::near;
 use super::{LintFinding, LintSeverity};
-use crate::objects::{ObjectKey, text};
+use crate::objects::{ObjectKey, text, type_of};
 use crate::offerings::API_VERSION;
 use crate::stream::{Manifest, Origin};
 
@@ -283,11 +283,4 @@ fn finding(
 /// An object as findings name it.
 pub(super) fn name(object: &Value) -> String {
     ObjectKey::of(object).to_string()
-}
-
-/// Group, version and kind; all empty where the object does not say.
-fn type_of(object: &Value) -> (&str, &str, &str) {
-    let (group, version) =
-        text(object, "/apiVersion").split_once('/').unwrap_or(("", text(object, "/apiVersion")));
-    (group, version, text(object, "/kind"))
 }
