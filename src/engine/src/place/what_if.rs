@@ -37,14 +37,20 @@ pub(crate) struct WhatIf<'a> {
 impl<'a> WhatIf<'a> {
     /// Simulations on `snapshot`; only nodes of `movable` can be removed.
     pub(crate) fn new(snapshot: &'a Snapshot, movable: &[&'a Node], destinations: Destinations) -> Self {
-        let busy = |node: &Node| destinations == Destinations::Quiet && is_busy(node, snapshot);
-        let (solver, base) = Solver::reversible(snapshot, movable, busy);
-        Self { solver, base }
+        Self::beside(snapshot, movable, destinations, &BTreeSet::new())
     }
 
-    /// Pods that would have to move do not go to `nodes`. To be said before anything is asked.
-    pub(crate) fn close(&mut self, nodes: &BTreeSet<NodeId>) {
-        self.solver.close(nodes, &self.base);
+    /// The same, and pods that would have to move do not go to nodes that are `taken`.
+    pub(crate) fn beside(
+        snapshot: &'a Snapshot,
+        movable: &[&'a Node],
+        destinations: Destinations,
+        taken: &BTreeSet<NodeId>,
+    ) -> Self {
+        let unquiet = |node: &Node| destinations == Destinations::Quiet && is_busy(node, snapshot);
+        let busy = |node: &Node| taken.contains(&node.id) || unquiet(node);
+        let (solver, base) = Solver::reversible(snapshot, movable, busy);
+        Self { solver, base }
     }
 
     /// What would become of the pods of `removed`.

@@ -72,8 +72,7 @@ impl<'a> Ground<'a> {
     /// Questions about this ground.
     pub(super) fn what_if(&mut self, destinations: Destinations) -> &mut WhatIf<'a> {
         self.compiled.entry(destinations).or_insert_with(|| {
-            let mut what_if = WhatIf::new(self.snapshot, &self.movable, destinations);
-            what_if.close(&self.taken);
+            let mut what_if = WhatIf::beside(self.snapshot, &self.movable, destinations, &self.taken);
             for nodes in &self.gone {
                 what_if.commit(nodes);
             }

@@ -17,11 +17,6 @@ impl Existing<'_> {
         }
     }
 
-    /// Pods that would have to move do not go to node `index`.
-    pub(crate) fn close(&mut self, index: NodeIx) {
-        self.slots[index].busy = true;
-    }
-
     /// Where each node is in the list.
     pub(crate) fn positions(&self) -> BTreeMap<NodeId, NodeIx> {
         self.slots.enumerate().map(|(index, slot)| (slot.node.id.clone(), index)).collect()

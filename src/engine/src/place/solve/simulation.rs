@@ -4,7 +4,7 @@
 //! base. A simulation removes nodes, places the displaced pods on what is left or on new nodes, and is undone: the
 //! solver is as before, apart from what its caches keep for longer than a pass.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use karpenter_model::settings::ReservationPolicy;
 use karpenter_model::{
@@ -99,13 +99,6 @@ impl<'a> Solver<'a> {
         solver.place_all(waiting);
         solver.settled_without(&[], &mut base);
         (solver, base)
-    }
-
-    /// Displaced pods do not go to `nodes` from now on.
-    pub(crate) fn close(&mut self, nodes: &BTreeSet<NodeId>, base: &Base) {
-        for position in nodes.iter().filter_map(|id| base.positions.get(id)) {
-            self.filling.existing.close(*position);
-        }
     }
 
     /// What would become of the pods of `removed`; [`Self::take_back`] or [`Self::keep`] must follow.
