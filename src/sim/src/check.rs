@@ -56,6 +56,9 @@ pub(crate) struct Truth {
     started: Instant,
 }
 
+/// How old what a controller sees may be, in seconds: watches are late, and answers may take more than a minute.
+const OUTDATED: u64 = 180;
+
 /// Groups and plural names of what is followed.
 const TABLES: [(&str, &str); 6] = [
     ("", "nodes"),

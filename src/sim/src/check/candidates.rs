@@ -14,11 +14,8 @@ use karpenter_model::Quantity;
 use serde_json::Value;
 
 use super::pods::{covers, is_protected};
-use super::{Found, Scene, is_disrupted};
+use super::{Found, OUTDATED, Scene, is_disrupted};
 use crate::target::Target;
-
-/// How old what a controller sees may be, in seconds.
-const OUTDATED: u64 = 180;
 
 /// What is remembered of nodes and pods, in seconds.
 #[derive(Default)]

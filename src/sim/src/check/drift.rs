@@ -8,11 +8,7 @@ use karpenter_kube_sim::apiserver::store::{Change, ChangeKind};
 use karpenter_model::names::condition;
 use serde_json::Value;
 
-use super::{Found, Scene, pool_of};
-
-/// How long before its creation a claim may have been planned with an older template, in seconds: watches are late, and
-/// answers may take more than a minute.
-const OUTDATED: u64 = 180;
+use super::{Found, OUTDATED, Scene, pool_of};
 
 /// When what machines are made from has changed, in seconds.
 #[derive(Default)]
@@ -61,6 +57,7 @@ impl Drift {
         }
         let pool = pool_of(&change.object);
         let born = self.born.get(&key).copied().unwrap_or_default();
+        // It may have been planned with an older template.
         let causes = [self.templates.get(pool).copied(), self.classes];
         if causes.iter().flatten().all(|at| at + OUTDATED < born) {
             let what = format!("{} of pool {pool} is said to have drifted, nothing has changed", key.name);

@@ -7,10 +7,7 @@ use karpenter_kube_sim::apiserver::object::{self, Key};
 use karpenter_kube_sim::apiserver::store::{Change, ChangeKind};
 use serde_json::Value;
 
-use super::{Found, Scene, budgets, pool_of};
-
-/// How old what a controller sees may be, in seconds.
-const OUTDATED: u64 = 180;
+use super::{Found, OUTDATED, Scene, budgets, pool_of};
 
 /// Numbers pools were to have before, and until when.
 #[derive(Default)]

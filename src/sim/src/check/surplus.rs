@@ -7,10 +7,7 @@ use karpenter_kube_sim::apiserver::object::{self, Key, text};
 use karpenter_kube_sim::apiserver::store::{Change, ChangeKind};
 
 use super::candidates::is_ready;
-use super::{Found, Scene, is_disrupted, pool_of};
-
-/// How old what a controller sees may be, in seconds.
-const OUTDATED: u64 = 180;
+use super::{Found, OUTDATED, Scene, is_disrupted, pool_of};
 
 /// What is remembered of pods and claims, in seconds.
 #[derive(Default)]
