@@ -57,8 +57,8 @@ impl Facts {
 
     /// The same without the kinds of which an object cannot be decoded; `None` where all can.
     pub(crate) fn without_undecoded(&self) -> Option<Self> {
-        let cluster = self.cluster.without_undecoded()?;
-        Some(Self { cluster, ..self.clone() })
+        let mut rest = self.clone();
+        rest.cluster.hide_undecoded().then_some(rest)
     }
 
     /// Nothing asked yet.

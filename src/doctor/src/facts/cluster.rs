@@ -244,16 +244,15 @@ impl Cluster {
         (words, unseen)
     }
 
-    /// The same, but the kinds of which an object cannot be decoded were not seen; `None` where all can.
-    pub(crate) fn without_undecoded(&self) -> Option<Self> {
+    /// From now on the kinds of which an object cannot be decoded were not seen; whether there are any.
+    pub(crate) fn hide_undecoded(&mut self) -> bool {
         fn hide<K: Resource<DynamicType = ()>>(answer: &mut Answer<Objects<K>>) -> bool {
             let Ok(Err(Unseen(why))) = answer.get().map(Objects::all) else { return false };
             *answer = Answer::Unseen(why);
             true
         }
-        let mut rest = self.clone();
-        let hidden = [hide(&mut rest.node_pools), hide(&mut rest.node_claims), hide(&mut rest.node_classes)];
-        hidden.contains(&true).then_some(rest)
+        let hidden = [hide(&mut self.node_pools), hide(&mut self.node_claims), hide(&mut self.node_classes)];
+        hidden.contains(&true)
     }
 }
 
