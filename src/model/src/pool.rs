@@ -151,6 +151,13 @@ pub struct Budget {
     pub window: Option<BudgetWindow>,
 }
 
+impl Budget {
+    /// Whether it applies to disruption for `reason`, while its window is open.
+    pub fn is_for(&self, reason: DisruptionReason) -> bool {
+        self.reasons.as_ref().is_none_or(|reasons| reasons.contains(&reason))
+    }
+}
+
 /// Size of a budget as written in `nodes`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BudgetNodes {
@@ -187,6 +194,11 @@ impl BudgetNodes {
             Self::Invalid(_) => None,
         }
     }
+
+    /// Whether it says zero, which is zero of any total. Text that was not understood says nothing.
+    pub fn allows_none(&self) -> bool {
+        matches!(self, Self::Count(0) | Self::Percent(0))
+    }
 }
 
 /// When a budget applies.
@@ -220,6 +232,31 @@ mod tests {
         ];
         for (text, total, expected) in table {
             assert_eq!(BudgetNodes::parse(text).of(total), expected, "{text} of {total}");
+        }
+    }
+
+    #[test]
+    fn budget_nodes_allow_none_only_when_they_say_zero() {
+        for (text, expected) in [("0", true), ("0%", true), ("1", false), ("1%", false), ("ten", false)] {
+            assert_eq!(BudgetNodes::parse(text).allows_none(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn budget_is_for_the_reasons_it_names_or_for_all() {
+        let budget = |reasons: Option<&[DisruptionReason]>| Budget {
+            nodes: BudgetNodes::Count(1),
+            reasons: reasons.map(|reasons| reasons.iter().copied().collect()),
+            window: None,
+        };
+        for (reasons, drifted, empty) in [
+            (None, true, true),
+            (Some(&[DisruptionReason::Drifted][..]), true, false),
+            (Some(&[][..]), false, false),
+        ] {
+            let is_for = |reason| budget(reasons).is_for(reason);
+            let found = (is_for(DisruptionReason::Drifted), is_for(DisruptionReason::Empty));
+            assert_eq!(found, (drifted, empty), "{reasons:?}");
         }
     }
 }

@@ -97,7 +97,7 @@ impl PodDisruptionBudget {
 
     /// Whether no eviction can ever pass: nothing may be unavailable, or everything must be available.
     pub(crate) fn fully_blocks(&self) -> bool {
-        matches!(self.max_unavailable, Some(BudgetNodes::Count(0) | BudgetNodes::Percent(0)))
+        self.max_unavailable.as_ref().is_some_and(BudgetNodes::allows_none)
             || matches!(self.min_available, Some(BudgetNodes::Percent(100)))
     }
 }

@@ -177,8 +177,7 @@ fn allowed(pool: &Pool, reason: DisruptionReason, total: u32, now: Timestamp) ->
     let mut strictest = Allowed { nodes: u32::MAX, until: None };
     for budget in &pool.disruption.budgets {
         let limit = limit(budget, total, now)?;
-        let applies = budget.reasons.as_ref().is_none_or(|reasons| reasons.contains(&reason));
-        if applies && limit.nodes < strictest.nodes {
+        if budget.is_for(reason) && limit.nodes < strictest.nodes {
             strictest = limit;
         }
     }

@@ -60,7 +60,7 @@ fn one(linted: &Linted<'_>, read: &PoolRead, index: usize, budget: &Budget, foun
         ));
         return;
     }
-    if always(linted, budget) && allows_none(&budget.nodes) {
+    if always(linted, budget) && budget.nodes.allows_none() {
         let for_what = budget.reasons.as_ref().map_or_else(
             || "voluntarily".to_owned(),
             |reasons| {
@@ -90,10 +90,6 @@ fn one(linted: &Linted<'_>, read: &PoolRead, index: usize, budget: &Budget, foun
     }
 }
 
-fn allows_none(nodes: &BudgetNodes) -> bool {
-    matches!(nodes, BudgetNodes::Count(0) | BudgetNodes::Percent(0))
-}
-
 /// Whether `strict` always leaves `budget` without effect; of two equal ones the first counts.
 fn shadows(linted: &Linted<'_>, strict: &Budget, budget: &Budget, first: bool) -> bool {
     let stricter = match (&strict.nodes, &budget.nodes) {
@@ -103,11 +99,8 @@ fn shadows(linted: &Linted<'_>, strict: &Budget, budget: &Budget, first: bool) -
         (BudgetNodes::Percent(strict), BudgetNodes::Percent(nodes)) => {
             (strict < nodes) || (strict == nodes && first)
         }
-        (strict, _) => allows_none(strict) && (!allows_none(&budget.nodes) || first),
+        (strict, _) => strict.allows_none() && (!budget.nodes.allows_none() || first),
     };
-    let covers = |reason: &DisruptionReason| {
-        let of_budget = budget.reasons.as_ref().is_none_or(|reasons| reasons.contains(reason));
-        !of_budget || strict.reasons.as_ref().is_none_or(|reasons| reasons.contains(reason))
-    };
-    stricter && always(linted, strict) && DisruptionReason::ALL.iter().all(covers)
+    let covers = |reason: DisruptionReason| !budget.is_for(reason) || strict.is_for(reason);
+    stricter && always(linted, strict) && DisruptionReason::ALL.into_iter().all(covers)
 }

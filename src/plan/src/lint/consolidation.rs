@@ -1,6 +1,6 @@
 //! Consolidation that can never act, although the pool says how it should.
 
-use karpenter_model::{BudgetNodes, ConsolidationPolicy, DisruptionReason};
+use karpenter_model::{ConsolidationPolicy, DisruptionReason};
 
 use super::budgets::always;
 use super::{LintFinding, Linted, PoolRead};
@@ -57,11 +57,10 @@ fn of_pool(linted: &Linted<'_>, read: &PoolRead, found: &mut Vec<LintFinding>) {
         }
     };
     let shut = |reason: &DisruptionReason| {
-        disruption.budgets.iter().any(|budget| {
-            let none = matches!(budget.nodes, BudgetNodes::Count(0) | BudgetNodes::Percent(0));
-            let about = budget.reasons.as_ref().is_none_or(|reasons| reasons.contains(reason));
-            none && about && always(linted, budget)
-        })
+        disruption
+            .budgets
+            .iter()
+            .any(|budget| budget.nodes.allows_none() && budget.is_for(*reason) && always(linted, budget))
     };
     if wanted.iter().all(shut) {
         let problem = "budgets never let a node go for what the consolidation policy looks for".to_owned();
