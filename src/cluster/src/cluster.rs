@@ -42,7 +42,8 @@ pub struct Cluster<O: Shown = ()> {
     instance_types: BTreeMap<PoolName, Types>,
     /// What a pool can launch whose types are not known.
     no_types: Types,
-    revision: u64,
+    /// The last snapshot: the next one has its revision if it shows the same.
+    frozen: Option<Snapshot>,
     epoch: Epoch,
 }
 
@@ -101,7 +102,6 @@ struct Derived {
     machines: BTreeMap<NodeId, Arc<Node>>,
     usage: Usage,
     dirty: BTreeSet<NodeId>,
-    disturbances: u64,
 }
 
 /// What we decided.
@@ -127,7 +127,7 @@ impl<O: Shown> Cluster<O> {
             own: Own::default(),
             instance_types: BTreeMap::new(),
             no_types: Arc::default(),
-            revision: 0,
+            frozen: None,
             epoch: Epoch::default(),
         }
     }
@@ -141,7 +141,6 @@ impl<O: Shown> Cluster<O> {
         }
         self.promise_on(&Target::Claim(name.clone()), pods);
         self.touch_claim(name);
-        self.revision += 1;
     }
 
     /// A pod that was promised a place on a claim whose Node has registered and stays, and the Node.
@@ -185,7 +184,6 @@ impl<O: Shown> Cluster<O> {
         let claims = self.derived.unlaunched.iter().filter_map(|name| self.facts.claims.model(name));
         let of_pool = claims.filter(|claim| claim.pool.as_ref() == Some(pool));
         self.derived.dirty.extend(of_pool.map(|claim| machine::id_of_claim(claim)));
-        self.revision += 1;
     }
 
     /// Sets what a daemon set puts on a new node; `None` once it is gone.
@@ -198,7 +196,6 @@ impl<O: Shown> Cluster<O> {
             Some(daemon) => daemons.insert(key.clone(), Arc::new(daemon)),
             None => daemons.remove(key),
         };
-        self.revision += 1;
     }
 
     /// Marks claims as chosen for deletion, before any object says so; unknown ones are left out.
@@ -206,7 +203,6 @@ impl<O: Shown> Cluster<O> {
         for claim in claims {
             if self.facts.claims.model(claim).is_some() && self.own.marked.insert(claim.clone()) {
                 self.touch_claim(claim);
-                self.revision += 1;
             }
         }
     }
@@ -216,20 +212,20 @@ impl<O: Shown> Cluster<O> {
         for claim in claims {
             if self.own.marked.remove(claim) {
                 self.touch_claim(claim);
-                self.revision += 1;
             }
         }
     }
 
-    /// Everything, frozen. Costs a pointer per object, and a rebuild of the machines touched since the last call.
+    /// Everything, frozen. Costs a pointer per object, and a rebuild of the machines touched since the last call. Its
+    /// revision is another one than that of the last call exactly if it shows something else.
     pub fn freeze(&mut self, now: Timestamp) -> Snapshot {
         self.expire_nominations(now);
         self.refresh();
         let pending = self.derived.pending.iter().filter(|key| !self.has_promise(key));
         let pending = pending.filter_map(|key| self.facts.pods.model(key)).chain(self.waiting_virtual_pods());
         let namespaces = self.facts.namespaces.iter();
-        Snapshot {
-            revision: self.revision,
+        let mut snapshot = Snapshot {
+            revision: self.frozen.as_ref().map_or(0, |last| last.revision),
             now,
             settings: Arc::clone(&self.settings),
             registry: Arc::clone(&self.registry),
@@ -245,7 +241,12 @@ impl<O: Shown> Cluster<O> {
             devices: self.devices(),
             // What the cloud advises is for the caller to add.
             zones_away: BTreeSet::new(),
+        };
+        if !self.frozen.as_ref().is_some_and(|last| last.shows_the_same(&snapshot)) {
+            snapshot.revision += 1;
+            self.frozen = Some(snapshot.clone());
         }
+        snapshot
     }
 
     /// What the machines of a pool that stay add up to, `nodes` included, and how many they are, without those of the
@@ -261,13 +262,6 @@ impl<O: Shown> Cluster<O> {
         self.derived.usage.without(pool, &going)
     }
 
-    /// Grows whenever something happened that may make another consolidation possible: a machine came or went, was
-    /// initialized or marked, a pod came or went, a pool changed (spec disruption 0.7).
-    pub fn disturbances(&mut self) -> u64 {
-        self.refresh();
-        self.derived.disturbances
-    }
-
     /// What decisions are made by.
     pub fn settings(&self) -> &Settings {
         &self.settings
@@ -276,11 +270,6 @@ impl<O: Shown> Cluster<O> {
     /// Where the index is in its history, for stores kept beside it.
     pub fn epoch(&self) -> Epoch {
         self.epoch
-    }
-
-    /// Grows with every visible change.
-    pub fn revision(&self) -> u64 {
-        self.revision
     }
 
     /// What is known of an object.
@@ -335,9 +324,6 @@ impl<O: Shown> Cluster<O> {
             if old.map(Arc::as_ref) == new.as_ref() {
                 continue;
             }
-            if disturbs(old.map(Arc::as_ref), new.as_ref()) {
-                self.derived.disturbances += 1;
-            }
             if let Some(claim) = old.and_then(|old| old.claim.as_ref()).filter(|_| new.is_none()) {
                 self.derived.promised.forget(&claim.name);
             }
@@ -380,12 +366,4 @@ impl<O: Shown> Cluster<O> {
         };
         machine::assemble(id, parts)
     }
-}
-
-/// True when the change of a machine may make another consolidation possible.
-fn disturbs(old: Option<&Node>, new: Option<&Node>) -> bool {
-    let (Some(old), Some(new)) = (old, new) else { return true };
-    old.initialized() != new.initialized()
-        || old.is_leaving() != new.is_leaving()
-        || !old.pods.iter().map(|pod| &pod.uid).eq(new.pods.iter().map(|pod| &pod.uid))
 }

@@ -1,6 +1,7 @@
 //! The whole input of one pass, frozen.
 
 mod pod_budgets;
+mod same;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,7 +24,8 @@ pub use pod_budgets::PodBudgets;
 /// Everything a pass may look at. Cloning is cheap: the parts are shared.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
-    /// Revision of the cluster index it was frozen at.
+    /// How often the index had seen anything in it change: as long as it is the same, a snapshot of the same index shows
+    /// the same things.
     pub revision: u64,
     /// The instant of the pass.
     pub now: Timestamp,

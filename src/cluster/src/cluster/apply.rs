@@ -28,7 +28,6 @@ impl<O: Shown> Cluster<O> {
         if put.changed {
             let old = put.before.as_ref().map(|known| known.model.as_ref());
             T::changed(self, key, old, Some(&new));
-            self.revision += 1;
         }
         Some(put)
     }
@@ -58,7 +57,6 @@ impl<O: Shown> Cluster<O> {
 
     fn removed<T: Kind>(&mut self, key: &T::Key, known: &Known<T, T::Object<O>>) {
         T::changed(self, key, Some(&known.model), None);
-        self.revision += 1;
     }
 
     pub(crate) fn pod_changed(&mut self, key: &PodKey, old: Option<&Pod>, new: Option<&Pod>) {
@@ -133,7 +131,6 @@ impl<O: Shown> Cluster<O> {
     }
 
     pub(crate) fn pool_changed(&mut self, name: &PoolName, _: Option<&Pool>, new: Option<&Pool>) {
-        self.derived.disturbances += 1;
         if new.is_none() {
             self.set_instance_types(name, None);
         }

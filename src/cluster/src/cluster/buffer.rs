@@ -48,7 +48,6 @@ impl<O: Shown> Cluster<O> {
                     self.touch_claim(&claim);
                 }
             }
-            self.revision += 1;
         }
         if !after.is_empty() {
             self.own.room.pods.insert(buffer.clone(), after);
@@ -87,7 +86,6 @@ impl<O: Shown> Cluster<O> {
                 Target::Claim(name) => self.touch_claim(name),
             }
         }
-        self.revision += u64::from(!targets.is_empty());
     }
 
     /// The virtual pod with this key, unless a pod that exists has it.

@@ -70,7 +70,6 @@ impl<O: Shown> Cluster<O> {
         let known = self.own.nominated.entry(id.clone()).or_insert(until);
         *known = until.max(*known);
         self.derived.dirty.insert(id);
-        self.revision += 1;
     }
 
     pub(super) fn expire_nominations(&mut self, now: Timestamp) {

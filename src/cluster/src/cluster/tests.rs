@@ -376,41 +376,6 @@ fn nominations_are_extended_and_expire() {
 }
 
 #[test]
-fn disturbances_are_what_may_allow_another_consolidation() {
-    let mut cluster = cluster();
-    let mut last = cluster.disturbances();
-    let mut step = |cluster: &mut Cluster, event: Event, disturbs: bool, why: &str| {
-        cluster.apply(event);
-        let now = cluster.disturbances();
-        assert_eq!(now > last, disturbs, "{why}");
-        last = now;
-    };
-    step(&mut cluster, Event::claim(Version(1), claim("c1")), true, "a machine came");
-    step(
-        &mut cluster,
-        Event::node(Version(2), node("n1", "c1", false)),
-        false,
-        "its node is not initialized",
-    );
-    step(&mut cluster, Event::node(Version(3), node("n1", "c1", true)), true, "now it is");
-    let mut labelled = node("n1", "c1", true);
-    labelled.labels.insert("team".into(), "a".into());
-    step(&mut cluster, Event::node(Version(4), labelled), false, "a label");
-    step(&mut cluster, Event::pod(Version(5), pod("p", Some("n1"))), true, "a pod came");
-    let gone = Event::gone::<Pod>(PodKey::new("ns", "p"), Version(6));
-    step(&mut cluster, gone, true, "a pod went");
-    step(&mut cluster, Event::pool(Version(7), pool()), true, "a pool changed");
-    step(
-        &mut cluster,
-        Event::claim(Version(8), Claim { deletion: Some(at(1)), ..claim("c1") }),
-        true,
-        "leaving",
-    );
-    step(&mut cluster, gone_node("n1", 9), true, "no longer initialized");
-    step(&mut cluster, gone_claim("c1", 10), true, "a machine went");
-}
-
-#[test]
 fn a_list_drops_what_it_lacks_and_keeps_what_we_created_meanwhile() {
     let mut cluster = cluster();
     tell(&mut cluster, [Event::claim(Version(1), claim("lost")), Event::claim(Version(2), claim("kept"))]);
@@ -440,9 +405,40 @@ fn untouched_machines_are_shared_between_snapshots() {
 fn a_heartbeat_changes_nothing() {
     let mut cluster = cluster();
     cluster.apply(Event::node(Version(1), unmanaged("n1")));
-    let revision = cluster.revision();
+    let revision = cluster.freeze(at(0)).revision;
     assert!(!cluster.apply(Event::node(Version(2), unmanaged("n1"))));
-    assert_eq!(cluster.revision(), revision);
+    assert_eq!(cluster.freeze(at(10)).revision, revision);
+}
+
+#[test]
+fn what_no_decision_reads_is_no_other_revision() {
+    let mut cluster = cluster();
+    tell(
+        &mut cluster,
+        [Event::node(Version(1), unmanaged("n1")), Event::pod(Version(2), pod("p", Some("n1")))],
+    );
+    let ended = |version| {
+        let pod = pod("p", Some("n1")).with(|pod| pod.phase = PodPhase::Succeeded);
+        Event::pod(Version(version), pod)
+    };
+    let before = cluster.freeze(at(0)).revision;
+    cluster.apply(ended(3));
+    let without = cluster.freeze(at(0)).revision;
+    assert!(without > before, "its room is free");
+    cluster.apply(Event::gone::<Pod>(PodKey::new("ns", "p"), Version(4)));
+    assert_eq!(cluster.freeze(at(0)).revision, without, "a pod that ended is deleted");
+    let facts = ClaimFacts { class: Some("slow".into()), ..ClaimFacts::default() };
+    cluster.apply(Event::there(("ns".into(), "data".into()), Version(5), facts));
+    let resolved = cluster.freeze(at(0)).revision;
+    assert!(resolved > without, "a volume");
+    cluster.apply(Event::there("other".to_owned(), Version(6), ClassFacts::default()));
+    assert_eq!(cluster.freeze(at(0)).revision, resolved, "a storage class of no volume");
+    cluster.nominate(&Target::Node("n1".into()), at(0));
+    let nominated = cluster.freeze(at(0)).revision;
+    assert!(nominated > resolved, "a nomination protects the node");
+    cluster.nominate(&Target::Node("n1".into()), at(0));
+    assert_eq!(cluster.freeze(at(0)).revision, nominated, "the same one once more");
+    assert!(cluster.freeze(at(100)).revision > nominated, "it has run out");
 }
 
 #[test]

@@ -12,8 +12,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use karpenter_model::{
-    CapacityType, ClaimName, Command, Devices, InstanceTypeName, Method, NodeId, Pool, PoolName, Reason,
-    Snapshot,
+    CapacityType, ClaimName, Command, InstanceTypeName, Method, NodeId, Pool, PoolName, Reason, Snapshot,
 };
 
 use crate::disrupt::Standing;
@@ -56,10 +55,6 @@ pub struct Memory {
     gates: BTreeMap<PoolName, Gate>,
     /// Nodes that second looks rejected, and those of commands that failed.
     refused: Refused,
-    /// Devices of the last pass in which they counted.
-    devices: Arc<Devices>,
-    /// How often they were others than before: the revision of a snapshot does not tell.
-    devices_revision: u64,
     /// The last decision, if it changed nothing.
     recall: Option<Recall>,
 }
@@ -198,10 +193,6 @@ impl Memory {
         let (now, settings) = (snapshot.now, &snapshot.settings);
         let anti_flap = settings.disruption.brakes.anti_flap_window;
         self.since.get_or_insert(now);
-        if !settings.ignore_dra_requests && self.devices != snapshot.devices {
-            self.devices = Arc::clone(&snapshot.devices);
-            self.devices_revision += 1;
-        }
         self.settled.retain(|_, settled| now < settled.until);
         while self.started.front().is_some_and(|at| now.duration_since(*at) >= MINUTE) {
             self.started.pop_front();
@@ -215,11 +206,6 @@ impl Memory {
     /// Records whether `method` came to an end in a pass; whether it has not for too long.
     pub(crate) fn ended(&mut self, method: Method, unfinished: bool, now: Timestamp) -> bool {
         self.unfinished.note(method, unfinished, now)
-    }
-
-    /// Differs between passes that saw different devices, where devices count.
-    pub(crate) fn devices_revision(&self) -> u64 {
-        self.devices_revision
     }
 
     /// Instant of the first pass.

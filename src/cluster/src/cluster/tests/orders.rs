@@ -128,6 +128,22 @@ proptest! {
     }
 
     #[test]
+    fn the_revision_is_another_one_exactly_when_something_else_is_shown(
+        steps in proptest::collection::vec(step(), 1..60),
+    ) {
+        let mut cluster = cluster();
+        let mut last = cluster.freeze(at(0));
+        let contents = |snapshot: &Snapshot| format!("{:?}", Snapshot { revision: 0, ..snapshot.clone() });
+        for (version, step) in (1..).zip(&steps) {
+            cluster.apply(event(step, version));
+            let next = cluster.freeze(at(0));
+            prop_assert_eq!(next.revision != last.revision, contents(&next) != contents(&last), "{:?}", step);
+            prop_assert!(next.revision >= last.revision);
+            last = next;
+        }
+    }
+
+    #[test]
     fn usage_is_always_what_the_machines_add_up_to(
         steps in proptest::collection::vec(step(), 1..30),
         marks in proptest::collection::vec(0..3_u8, 0..3),

@@ -5,7 +5,7 @@
 //! What it was made from is held here, so that equal pointers mean equal objects. A revision alone would do for the
 //! snapshots of one index; the pointers cost microseconds and hold for any caller.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -47,40 +47,8 @@ impl Recall {
         let same = in_time
             && self.running == *standing.running
             && self.proposed == standing.proposed
-            && same(&self.snapshot, snapshot);
+            && self.snapshot.revision == snapshot.revision
+            && self.snapshot.shows_the_same(snapshot);
         same.then_some(&self.decision)
     }
-}
-
-/// Whether two snapshots hold the same things, apart from the instant. Equal things at different addresses count as
-/// different.
-fn same(known: &Snapshot, new: &Snapshot) -> bool {
-    known.revision == new.revision
-        && Arc::ptr_eq(&known.settings, &new.settings)
-        && Arc::ptr_eq(&known.registry, &new.registry)
-        && same_list(&known.pools, &new.pools)
-        && same_map(&known.instance_types, &new.instance_types)
-        && same_list(&known.nodes, &new.nodes)
-        && same_list(&known.pending, &new.pending)
-        && same_list(&known.daemons, &new.daemons)
-        && same_map(&known.volumes, &new.volumes)
-        && known.namespaces == new.namespaces
-        && known.budgets == new.budgets
-        && same_devices(known, new)
-        && known.zones_away == new.zones_away
-}
-
-/// Whether the same devices are there, as far as they count. Every snapshot has a list of its own of what is there.
-fn same_devices(known: &Snapshot, new: &Snapshot) -> bool {
-    known.settings.ignore_dra_requests || known.devices == new.devices
-}
-
-fn same_list<T>(known: &[Arc<T>], new: &[Arc<T>]) -> bool {
-    known.len() == new.len() && known.iter().zip(new).all(|(known, new)| Arc::ptr_eq(known, new))
-}
-
-fn same_map<K: Eq, T: ?Sized>(known: &BTreeMap<K, Arc<T>>, new: &BTreeMap<K, Arc<T>>) -> bool {
-    let mut pairs = known.iter().zip(new);
-    known.len() == new.len()
-        && pairs.all(|((key, known), (other, new))| key == other && Arc::ptr_eq(known, new))
 }

@@ -2,8 +2,7 @@
 //! do leaves its input behind, as a number, with the reasons it gave; as long as the input is the same, the reasons
 //! are given again and nothing is simulated.
 //!
-//! The input is the revision of the snapshot and of the devices, the nodes the method could choose, and what
-//! budgets leave. Where time alone may change an outcome, at the [`horizon`], everything is looked at again.
+//! The input is the revision of the snapshot, the nodes the method could choose, and what budgets leave. Where time alone may change an outcome, at the [`horizon`], everything is looked at again.
 
 use std::hash::Hash;
 
@@ -47,7 +46,6 @@ impl<'a> Pass<'a> {
     fn input(&self, method: Method, eligible: &[Candidate<'a>]) -> Input {
         Input::of(|hasher| {
             self.snapshot.revision.hash(hasher);
-            self.memory.devices_revision().hash(hasher);
             self.taken.hash(hasher);
             for candidate in eligible {
                 candidate.node.id.hash(hasher);
