@@ -14,6 +14,7 @@ mod proposals;
 mod tell;
 mod underway;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,7 +36,7 @@ use crate::{Context, Error};
 use execute::Execution;
 use looks::Looks;
 use proposals::Proposals;
-use underway::{News, Underway};
+use underway::{News, Number, Underway};
 
 pub(crate) const NAME: &str = "disruption";
 
@@ -124,6 +125,8 @@ impl Disruption {
             return Ok(Outcome::Waiting);
         }
         instance_types::refresh(&self.context, NAME).await;
+        // Before the snapshot: a command that takes its place while the pass goes on is in one of the two.
+        let shown = self.underway.shown();
         let Some(snapshot) = self.context.snapshot() else {
             return Ok(Outcome::Waiting);
         };
@@ -131,9 +134,9 @@ impl Disruption {
         tell_protected(&self.context, &snapshot);
         let held = self.underway.nodes();
         let cleaned = mark::take_back_leftovers(&self.context, &snapshot, &held).await;
-        let confirmed = self.second_looks(&snapshot).await;
+        let confirmed = self.second_looks(&snapshot, &shown).await;
         let mut started = self.start(&snapshot, confirmed).await;
-        let decision = self.decide(&snapshot).await;
+        let decision = self.decide(&snapshot, &shown).await;
         let at_once = self.proposals.sort(decision.commands.clone(), snapshot.now);
         started += self.start(&snapshot, at_once).await;
         let applied = cleaned? || started > 0;
@@ -141,13 +144,13 @@ impl Disruption {
     }
 
     /// Looks again at the proposals that are due; returns those that may start, as they may start.
-    async fn second_looks(&mut self, snapshot: &Arc<Snapshot>) -> Vec<Command> {
+    async fn second_looks(&mut self, snapshot: &Arc<Snapshot>, shown: &BTreeSet<Number>) -> Vec<Command> {
         let due = self.proposals.due(snapshot.now);
         if due.is_empty() {
             return due;
         }
         let (asked, proposed, running) =
-            (Arc::clone(snapshot), self.underway.unplaced(), self.underway.nodes());
+            (Arc::clone(snapshot), self.underway.unplaced(shown), self.underway.nodes());
         let (due, answers) = compute::beside(move || {
             let answers = confirm(&asked, &due, &Standing { proposed: &proposed, running: &running });
             (due, answers)
@@ -169,8 +172,8 @@ impl Disruption {
         confirmed
     }
 
-    async fn decide(&mut self, snapshot: &Arc<Snapshot>) -> Arc<Decision> {
-        let mut proposed = self.underway.unplaced();
+    async fn decide(&mut self, snapshot: &Arc<Snapshot>, shown: &BTreeSet<Number>) -> Arc<Decision> {
+        let mut proposed = self.underway.unplaced(shown);
         proposed.extend_from_slice(self.proposals.all());
         let (asked, running, mut memory) =
             (Arc::clone(snapshot), self.underway.nodes(), std::mem::take(&mut self.memory));

@@ -46,9 +46,10 @@ impl Looks {
         }
         let mut round = std::mem::take(&mut *self.lock());
         round.sort_by_key(|one| one.number);
+        let shown = underway.shown();
         // Without a snapshot, each task that waits finds that out by itself.
         let snapshot = context.snapshot()?;
-        let (proposed, running) = (underway.unplaced(), underway.nodes());
+        let (proposed, running) = (underway.unplaced(&shown), underway.nodes());
         let commands: Vec<Command> = round.iter().map(|one| one.command.clone()).collect();
         let answers = compute::beside(move || {
             confirm(&snapshot, &commands, &Standing { proposed: &proposed, running: &running })

@@ -118,9 +118,17 @@ impl Underway {
         self.lock().open.values().flat_map(|open| open.command.nodes().cloned()).collect()
     }
 
-    /// Commands no snapshot shows yet.
-    pub(super) fn unplaced(&self) -> Vec<Command> {
-        self.lock().open.values().filter(|open| !open.placed).map(|open| open.command.clone()).collect()
+    /// The commands that every snapshot taken from now on shows.
+    pub(super) fn shown(&self) -> BTreeSet<Number> {
+        self.lock().open.iter().filter(|(_, open)| open.placed).map(|(number, _)| *number).collect()
+    }
+
+    /// Commands that a snapshot may not show, in the order in which they began; it was taken after [`Underway::shown`]
+    /// was. What it shows all the same does not count twice: its nodes are leaving there.
+    pub(super) fn unplaced(&self, shown: &BTreeSet<Number>) -> Vec<Command> {
+        let commands = self.lock();
+        let unplaced = commands.open.iter().filter(|(number, _)| !shown.contains(number));
+        unplaced.map(|(_, open)| open.command.clone()).collect()
     }
 
     /// How many machines are in commands.
@@ -130,5 +138,39 @@ impl Underway {
 
     fn lock(&self) -> MutexGuard<'_, Commands> {
         self.commands.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use karpenter_model::{DisruptionReason, Method, Price};
+
+    use super::*;
+
+    fn command() -> Command {
+        Command {
+            method: Method::SingleNode,
+            reason: DisruptionReason::Underutilized,
+            candidates: Vec::new(),
+            replacements: Vec::new(),
+            nominations: Vec::new(),
+            savings: Price::default(),
+            not_before: Timestamp::UNIX_EPOCH,
+        }
+    }
+
+    #[test]
+    fn a_command_that_takes_its_place_after_the_snapshot_is_still_told_of() {
+        let underway = Underway::default();
+        let (before, after) = (underway.begin(command()), underway.begin(command()));
+        underway.placed(before);
+        let shown = underway.shown();
+        // Here the snapshot is taken.
+        underway.placed(after);
+        underway.begin(command());
+        assert_eq!(underway.unplaced(&shown).len(), 2, "that one, and one that has begun since");
+        assert_eq!(underway.unplaced(&underway.shown()).len(), 1);
+        underway.ended(after);
+        assert_eq!(underway.unplaced(&shown).len(), 1);
     }
 }
