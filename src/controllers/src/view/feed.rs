@@ -285,8 +285,11 @@ impl View {
             PodSeen::Updated { old, .. } => old.node_name.as_ref(),
             PodSeen::Listed(_) | PodSeen::Created(_) | PodSeen::Deleted(_) => None,
         };
-        for node in earlier.into_iter().chain(&seen.pod().node_name).collect::<BTreeSet<_>>() {
-            self.subscribers.wake_node(node);
+        for name in earlier.into_iter().chain(&seen.pod().node_name).collect::<BTreeSet<_>>() {
+            // Pods come and go all the time, and concern no controller of Nodes but the one that drains.
+            if self.node(name).is_some_and(|node| node.model.deletion.is_some()) {
+                self.subscribers.wake_node(name);
+            }
         }
     }
 

@@ -104,7 +104,7 @@ impl Subscribers {
         self.claims.lock().unwrap_or_else(PoisonError::into_inner).push(queue);
     }
 
-    /// Asks for a pass over every Node that changes, or whose claim or pods do.
+    /// Asks for a pass over every Node that changes or whose claim does, and, once it is deleted, whose pods do.
     pub fn nodes(&self, queue: Queue<NodeName>) {
         self.nodes.lock().unwrap_or_else(PoisonError::into_inner).push(queue);
     }
