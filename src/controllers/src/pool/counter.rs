@@ -1,12 +1,12 @@
 //! `nodepool.counter`: writes what a pool's nodes add up to into its status, every five seconds if it changed, and
-//! publishes what they cost.
+//! publishes what they cost. Machines are counted once for each revision of the cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use karpenter_api::{NodePool, RawQuantity, ResourceMap};
 use karpenter_kube_harness::write;
 use karpenter_lifecycle::pool::status::{cost, counter};
-use karpenter_model::{NodeId, PoolName, Price, Resources, Snapshot};
+use karpenter_model::{Node, NodeId, PoolName, Price, Resources, Snapshot};
 use karpenter_telemetry::metrics::Series;
 use karpenter_telemetry::observe::{self, Outcome};
 use serde_json::json;
@@ -27,6 +27,7 @@ pub(crate) async fn run(context: Context, shutdown: CancellationToken) {
         usage: Series::new(&context.metrics.nodepools.usage),
         cost: Series::new(&context.metrics.nodepools.cost_total),
         unpriced: BTreeMap::new(),
+        counted: Counted::default(),
         departed: Departed::default(),
     };
     let mut ticks = interval(counter::PERIOD);
@@ -55,20 +56,31 @@ struct Published {
     cost: Series<1>,
     /// Machines whose price was not known the last time.
     unpriced: BTreeMap<PoolName, BTreeSet<NodeId>>,
+    counted: Counted,
     departed: Departed,
+}
+
+/// What the machines of a snapshot add up to.
+#[derive(Default)]
+struct Counted {
+    /// Revision of the snapshot.
+    revision: Option<u64>,
+    pools: BTreeMap<PoolName, counter::Count>,
+    /// Pools of machines, whether there are pools of these names or not.
+    with_machines: BTreeSet<PoolName>,
 }
 
 async fn pass(context: &Context, published: &mut Published) -> Result<Outcome, Error> {
     let Some(snapshot) = context.snapshot() else { return Ok(Outcome::Waiting) };
     context.metrics.cluster_state.node_count.set_count([], snapshot.nodes.len());
-    let (mut outcome, mut errors) = (Outcome::Skipped, Vec::new());
     let pools = context.view.pools();
+    if published.counted.revision != Some(snapshot.revision) {
+        count(context, published, &snapshot, &pools);
+    }
+    let (mut outcome, mut errors) = (Outcome::Skipped, Vec::new());
     for pool in &pools {
-        let name = &pool.model.name;
-        let count = counter::count(name, snapshot.nodes.iter().map(AsRef::as_ref));
-        publish(context, published, pool, &count.resources);
-        publish_cost(context, published, name, &snapshot);
-        match write(context, pool, &count).await {
+        let Some(count) = published.counted.pools.get(&pool.model.name) else { continue };
+        match write(context, pool, count).await {
             Ok(true) => outcome = Outcome::Applied,
             Ok(false) => {}
             Err(error) => errors.push(error),
@@ -79,12 +91,33 @@ async fn pass(context: &Context, published: &mut Published) -> Result<Outcome, E
     published.usage.retain(known);
     published.cost.retain(known);
     published.unpriced.retain(|pool, _| known(pool.as_str()));
-    let with_machines = snapshot.nodes.iter().filter_map(|node| node.pool());
-    let present = pools.iter().map(|pool| pool.model.name.clone()).chain(with_machines);
+    let with_machines = published.counted.with_machines.iter();
+    let present = pools.iter().map(|pool| &pool.model.name).chain(with_machines).cloned();
     for pool in published.departed.look(present.collect(), snapshot.now) {
         context.metrics.forget_pool(pool.as_str());
     }
     Error::combined(errors).map(|()| outcome)
+}
+
+/// Counts the machines of `snapshot`, and publishes what they are and cost.
+fn count(context: &Context, published: &mut Published, snapshot: &Snapshot, pools: &[KnownPool]) {
+    let mut machines: BTreeMap<PoolName, Vec<&Node>> = BTreeMap::new();
+    for node in &snapshot.nodes {
+        if let Some(pool) = node.pool() {
+            machines.entry(pool).or_default().push(node);
+        }
+    }
+    let mut counted = Counted { revision: Some(snapshot.revision), ..Counted::default() };
+    for pool in pools {
+        let name = &pool.model.name;
+        let nodes = machines.get(name).map_or(&[][..], Vec::as_slice);
+        let count = counter::count(name, nodes.iter().copied());
+        publish(context, published, pool, &count.resources);
+        publish_cost(context, published, name, nodes, snapshot);
+        counted.pools.insert(name.clone(), count);
+    }
+    counted.with_machines = machines.into_keys().collect();
+    published.counted = counted;
 }
 
 async fn write(context: &Context, pool: &KnownPool, count: &counter::Count) -> Result<bool, Error> {
@@ -129,9 +162,15 @@ fn publish(context: &Context, published: &Published, pool: &KnownPool, used: &Re
 }
 
 /// The cost of a pool, and one error for every machine whose price has become unknown.
-fn publish_cost(context: &Context, published: &mut Published, pool: &PoolName, snapshot: &Snapshot) {
+fn publish_cost(
+    context: &Context,
+    published: &mut Published,
+    pool: &PoolName,
+    nodes: &[&Node],
+    snapshot: &Snapshot,
+) {
     let Some(types) = snapshot.instance_types.get(pool) else { return };
-    let cost = cost::cost(pool, snapshot.nodes.iter().map(AsRef::as_ref), types, &snapshot.registry);
+    let cost = cost::cost(pool, nodes.iter().copied(), types, &snapshot.registry);
     let before = published.unpriced.insert(pool.clone(), cost.unpriced.clone()).unwrap_or_default();
     let errors = cost.unpriced.difference(&before).count();
     let metrics = &context.metrics.nodepools;

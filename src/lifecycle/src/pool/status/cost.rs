@@ -3,9 +3,9 @@
 //! Unlike in the reference the sum follows labels that change: a machine whose reservation has ended costs what it
 //! costs now.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use karpenter_model::{InstanceType, LabelRegistry, Node, NodeId, PoolName, Price};
+use karpenter_model::{InstanceType, InstanceTypeName, LabelRegistry, Node, NodeId, PoolName, Price};
 
 /// What the machines of a pool cost.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -23,12 +23,14 @@ pub fn cost<'a>(
     types: &[impl AsRef<InstanceType>],
     registry: &LabelRegistry,
 ) -> Cost {
+    let types: BTreeMap<&InstanceTypeName, &InstanceType> =
+        types.iter().map(|known| (&known.as_ref().name, known.as_ref())).collect();
     let mut cost = Cost::default();
     for node in nodes {
         if !node.is_managed() || node.unlaunched().is_some() || node.pool().as_ref() != Some(pool) {
             continue;
         }
-        match price(node, types, registry) {
+        match price(node, &types, registry) {
             Some(price) => cost.total = cost.total.saturating_add(price),
             None => drop(cost.unpriced.insert(node.id.clone())),
         }
@@ -36,9 +38,12 @@ pub fn cost<'a>(
     cost
 }
 
-fn price(node: &Node, types: &[impl AsRef<InstanceType>], registry: &LabelRegistry) -> Option<Price> {
-    let name = node.instance_type()?;
-    let known = types.iter().map(AsRef::as_ref).find(|known| known.name == name)?;
+fn price(
+    node: &Node,
+    types: &BTreeMap<&InstanceTypeName, &InstanceType>,
+    registry: &LabelRegistry,
+) -> Option<Price> {
+    let known = types.get(&node.instance_type()?)?;
     known.bought_through(node, registry).map(|offering| offering.price)
 }
 
