@@ -82,13 +82,16 @@ impl Explanations {
             budgets: decision.budgets.clone(),
             commands: decision.commands.iter().map(command::short).collect(),
         };
+        let commands = decision.commands.iter();
+        let commands: BTreeMap<&NodeId, String> = commands
+            .flat_map(|command| command.nodes().map(move |node| (node, command::short(command))))
+            .collect();
         for node in &snapshot.nodes {
             let Some(outcome) = decision.nodes.get(&node.id).cloned() else { continue };
             let claim = node.claim.as_ref().map(|claim| claim.name.clone());
             kept.nodes.extend(node.name.clone().map(|name| (name, node.id.clone())));
             kept.claims.extend(claim.clone().map(|name| (name, node.id.clone())));
-            let command = decision.commands.iter().find(|command| command.nodes().any(|id| *id == node.id));
-            let command = command.map(command::short);
+            let command = commands.get(&node.id).cloned();
             let machine = Machine { node: node.name.clone(), claim, pool: node.pool(), outcome, command };
             kept.machines.insert(node.id.clone(), machine);
         }
