@@ -13,7 +13,8 @@ use karpenter_aws_api::{Clients, Error as AwsError, Kind, Tags};
 
 use crate::Error;
 use crate::desired::{
-    AccessEntry, InstanceProfile, ManagedPolicy, POLICY_DESCRIPTION, Queue, RULE_TARGET_ID, Role, Rule,
+    AccessEntry, InstanceProfile, ManagedPolicy, POLICY_DESCRIPTION, PodIdentity, Queue, RULE_TARGET_ID,
+    Role, Rule,
 };
 use crate::plan::Plan;
 use crate::step::{Step, Tagged};
@@ -87,38 +88,135 @@ fn is_name_kept_back(error: &AwsError) -> bool {
     error.code.as_deref().is_some_and(|code| code.rsplit('.').next() == Some("QueueDeletedRecently"))
 }
 
+/// Carries out a step, again and again while services do not know a role that is seconds old.
 async fn carry_out(clients: &Clients, cluster: &str, step: &Step) -> Result<(), AwsError> {
-    match step {
-        Step::CreateSpotRole
-        | Step::CreatePolicy(_)
-        | Step::UpdatePolicy { .. }
-        | Step::CreateRole(_)
-        | Step::UpdateTrust { .. }
-        | Step::SetBoundary { .. }
-        | Step::AttachPolicy { .. }
-        | Step::DetachPolicy { .. }
-        | Step::DeletePolicy { .. }
-        | Step::DeleteOwnPolicy { .. }
-        | Step::DeleteRole { .. }
-        | Step::CreateInstanceProfile(_)
-        | Step::FillInstanceProfile { .. }
-        | Step::DeleteInstanceProfile { .. } => identity(clients, step).await,
-        Step::CreateQueue(_)
-        | Step::UpdateQueue { .. }
-        | Step::DeleteQueue { .. }
-        | Step::PutRule { .. }
-        | Step::PutTarget { .. }
-        | Step::DeleteRule { .. } => interruption(clients, step).await,
-        Step::CreateAccessEntry(_)
-        | Step::ReplaceAccessEntry(_)
-        | Step::DeleteAccessEntry { .. }
-        | Step::CreatePodIdentity(_)
-        | Step::UpdatePodIdentity { .. }
-        | Step::DeletePodIdentity { .. } => membership(clients, cluster, step).await,
-        Step::DeleteLaunchTemplate { name } => gone_is_fine(clients.ec2.delete_launch_template(name).await),
-        Step::Tag { object, tags } => tag(clients, object, tags).await,
-        Step::UntagResource { id, keys, .. } => clients.ec2.delete_tags(slice::from_ref(id), keys).await,
+    let tries = if is_on_membership(step) { VISIBILITY_TRIES } else { 1 };
+    for _ in 1..tries {
+        match once(clients, cluster, step).await {
+            Err(error) if matches!(error.kind, Kind::Invalid | Kind::NotFound) => {
+                tokio::time::sleep(VISIBILITY_PAUSE).await;
+            }
+            outcome => return outcome,
+        }
     }
+    once(clients, cluster, step).await
+}
+
+/// Whether the step is on who may join and act in the cluster. Such steps refer to roles.
+fn is_on_membership(step: &Step) -> bool {
+    matches!(
+        step,
+        Step::CreateAccessEntry(_)
+            | Step::ReplaceAccessEntry(_)
+            | Step::DeleteAccessEntry { .. }
+            | Step::CreatePodIdentity(_)
+            | Step::UpdatePodIdentity { .. }
+            | Step::DeletePodIdentity { .. }
+    )
+}
+
+// One match with an arm for each kind of step: no arm for all others could report what is not done as done.
+async fn once(clients: &Clients, cluster: &str, step: &Step) -> Result<(), AwsError> {
+    let Clients { iam, sqs, events, eks, ec2, .. } = clients;
+    match step {
+        Step::CreateSpotRole => {
+            already_fine(iam.create_service_linked_role("spot.amazonaws.com").await.map(drop))
+        }
+        Step::CreatePolicy(policy) => iam.create_policy(&policy_spec(policy)).await.map(drop),
+        Step::UpdatePolicy { policy, spare } => update_policy(clients, policy, spare).await,
+        Step::CreateRole(role) => iam.create_role(&role_spec(role)).await.map(drop),
+        Step::UpdateTrust { role, trust } => iam.update_assume_role_policy(role, &trust.to_json()).await,
+        Step::SetBoundary { role, boundary: Some(boundary) } => {
+            iam.put_role_permissions_boundary(role, &Arn::from(boundary.as_str())).await
+        }
+        Step::SetBoundary { role, boundary: None } => {
+            gone_is_fine(iam.delete_role_permissions_boundary(role).await)
+        }
+        Step::AttachPolicy { role, policy } => {
+            iam.attach_role_policy(role, &Arn::from(policy.as_str())).await
+        }
+        Step::DetachPolicy { role, policy } => {
+            gone_is_fine(iam.detach_role_policy(role, &Arn::from(policy.as_str())).await)
+        }
+        Step::DeletePolicy { policy, versions } => delete_policy(clients, policy, versions).await,
+        Step::DeleteOwnPolicy { role, policy } => gone_is_fine(iam.delete_role_policy(role, policy).await),
+        Step::DeleteRole { role } => gone_is_fine(iam.delete_role(role).await),
+        Step::CreateInstanceProfile(profile) => {
+            iam.create_instance_profile(&profile_spec(profile)).await.map(drop)
+        }
+        Step::FillInstanceProfile { profile, role, replaces } => {
+            take_out(clients, profile, replaces.as_deref()).await?;
+            iam.add_role_to_instance_profile(profile, role).await
+        }
+        Step::DeleteInstanceProfile { profile, role } => {
+            take_out(clients, profile, role.as_deref()).await?;
+            gone_is_fine(iam.delete_instance_profile(profile).await)
+        }
+        Step::DeleteLaunchTemplate { name } => gone_is_fine(ec2.delete_launch_template(name).await),
+        Step::CreateQueue(queue) => {
+            sqs.create_queue(&queue.name, &queue_attributes(queue), &queue.tags).await.map(drop)
+        }
+        Step::UpdateQueue { url, attributes, .. } => sqs.set_queue_attributes(url, attributes).await,
+        Step::DeleteQueue { url, .. } => gone_is_fine(sqs.delete_queue(url).await),
+        Step::PutRule { rule, .. } => events.put_rule(&rule_spec(rule)).await.map(drop),
+        Step::PutTarget { rule, target } => events.put_targets(rule, &[target_spec(target)]).await,
+        Step::DeleteRule { rule, targets } => delete_rule(clients, rule, targets).await,
+        Step::CreateAccessEntry(entry) => {
+            eks.create_access_entry(cluster, &entry_spec(entry)).await.map(drop)
+        }
+        Step::ReplaceAccessEntry(entry) => replace_entry(clients, cluster, entry).await,
+        Step::DeleteAccessEntry { principal } => {
+            gone_is_fine(eks.delete_access_entry(cluster, &Arn::from(principal.as_str())).await)
+        }
+        Step::CreatePodIdentity(identity) => {
+            eks.create_pod_identity_association(cluster, &identity_spec(identity)).await.map(drop)
+        }
+        Step::UpdatePodIdentity { id, role } => {
+            eks.update_pod_identity_association(cluster, id, &Arn::from(role.as_str())).await
+        }
+        Step::DeletePodIdentity { id } => {
+            gone_is_fine(eks.delete_pod_identity_association(cluster, id).await)
+        }
+        Step::Tag { object, tags } => tag(clients, object, tags).await,
+        Step::UntagResource { id, keys, .. } => ec2.delete_tags(slice::from_ref(id), keys).await,
+    }
+}
+
+/// Makes a new default version once the `spare` ones are deleted.
+async fn update_policy(clients: &Clients, policy: &ManagedPolicy, spare: &[String]) -> Result<(), AwsError> {
+    let arn = Arn::from(policy.arn.as_str());
+    delete_versions(clients, &arn, spare).await?;
+    clients.iam.create_policy_version(&arn, &policy.document.to_json()).await.map(drop)
+}
+
+async fn delete_policy(clients: &Clients, policy: &str, versions: &[String]) -> Result<(), AwsError> {
+    let arn = Arn::from(policy);
+    delete_versions(clients, &arn, versions).await?;
+    gone_is_fine(clients.iam.delete_policy(&arn).await)
+}
+
+async fn delete_versions(clients: &Clients, policy: &Arn, versions: &[String]) -> Result<(), AwsError> {
+    for version in versions {
+        gone_is_fine(clients.iam.delete_policy_version(policy, version).await)?;
+    }
+    Ok(())
+}
+
+/// Takes the role that is in an instance profile out of it.
+async fn take_out(clients: &Clients, profile: &str, role: Option<&str>) -> Result<(), AwsError> {
+    let Some(role) = role else { return Ok(()) };
+    gone_is_fine(clients.iam.remove_role_from_instance_profile(profile, role).await)
+}
+
+async fn delete_rule(clients: &Clients, rule: &str, targets: &[String]) -> Result<(), AwsError> {
+    gone_is_fine(clients.events.remove_targets(rule, targets).await)?;
+    gone_is_fine(clients.events.delete_rule(rule).await)
+}
+
+async fn replace_entry(clients: &Clients, cluster: &str, entry: &AccessEntry) -> Result<(), AwsError> {
+    let spec = entry_spec(entry);
+    gone_is_fine(clients.eks.delete_access_entry(cluster, &spec.principal).await)?;
+    clients.eks.create_access_entry(cluster, &spec).await.map(drop)
 }
 
 /// Every service has a way of its own to tag what exists.
@@ -139,140 +237,20 @@ async fn tag(clients: &Clients, object: &Tagged, tags: &Tags) -> Result<(), AwsE
     }
 }
 
-/// Steps on roles, policies and profiles.
-async fn identity(clients: &Clients, step: &Step) -> Result<(), AwsError> {
-    let iam = &clients.iam;
-    match step {
-        Step::CreateSpotRole => {
-            already_fine(iam.create_service_linked_role("spot.amazonaws.com").await.map(drop))
-        }
-        Step::CreatePolicy(policy) => iam.create_policy(&policy_spec(policy)).await.map(drop),
-        Step::UpdatePolicy { policy, spare } => {
-            let arn = Arn::from(policy.arn.as_str());
-            for version in spare {
-                gone_is_fine(iam.delete_policy_version(&arn, version).await)?;
-            }
-            iam.create_policy_version(&arn, &policy.document.to_json()).await.map(drop)
-        }
-        Step::CreateRole(role) => iam.create_role(&role_spec(role)).await.map(drop),
-        Step::UpdateTrust { role, trust } => iam.update_assume_role_policy(role, &trust.to_json()).await,
-        Step::SetBoundary { role, boundary: Some(boundary) } => {
-            iam.put_role_permissions_boundary(role, &Arn::from(boundary.as_str())).await
-        }
-        Step::SetBoundary { role, boundary: None } => {
-            gone_is_fine(iam.delete_role_permissions_boundary(role).await)
-        }
-        Step::AttachPolicy { role, policy } => {
-            iam.attach_role_policy(role, &Arn::from(policy.as_str())).await
-        }
-        Step::DetachPolicy { role, policy } => {
-            gone_is_fine(iam.detach_role_policy(role, &Arn::from(policy.as_str())).await)
-        }
-        Step::DeletePolicy { policy, versions } => {
-            let arn = Arn::from(policy.as_str());
-            for version in versions {
-                gone_is_fine(iam.delete_policy_version(&arn, version).await)?;
-            }
-            gone_is_fine(iam.delete_policy(&arn).await)
-        }
-        Step::DeleteOwnPolicy { role, policy } => gone_is_fine(iam.delete_role_policy(role, policy).await),
-        Step::DeleteRole { role } => gone_is_fine(iam.delete_role(role).await),
-        Step::CreateInstanceProfile(profile) => {
-            iam.create_instance_profile(&profile_spec(profile)).await.map(drop)
-        }
-        Step::FillInstanceProfile { profile, role, replaces } => {
-            if let Some(old) = replaces {
-                gone_is_fine(iam.remove_role_from_instance_profile(profile, old).await)?;
-            }
-            iam.add_role_to_instance_profile(profile, role).await
-        }
-        Step::DeleteInstanceProfile { profile, role } => {
-            if let Some(role) = role {
-                gone_is_fine(iam.remove_role_from_instance_profile(profile, role).await)?;
-            }
-            gone_is_fine(iam.delete_instance_profile(profile).await)
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Steps on the queue and its rules.
-async fn interruption(clients: &Clients, step: &Step) -> Result<(), AwsError> {
-    let (sqs, events) = (&clients.sqs, &clients.events);
-    match step {
-        Step::CreateQueue(queue) => {
-            sqs.create_queue(&queue.name, &queue_attributes(queue), &queue.tags).await.map(drop)
-        }
-        Step::UpdateQueue { url, attributes, .. } => sqs.set_queue_attributes(url, attributes).await,
-        Step::DeleteQueue { url, .. } => gone_is_fine(sqs.delete_queue(url).await),
-        Step::PutRule { rule, .. } => events.put_rule(&rule_spec(rule)).await.map(drop),
-        Step::PutTarget { rule, target } => {
-            let target = Target { id: RULE_TARGET_ID.to_owned(), arn: Arn::from(target.as_str()) };
-            events.put_targets(rule, &[target]).await
-        }
-        Step::DeleteRule { rule, targets } => {
-            gone_is_fine(events.remove_targets(rule, targets).await)?;
-            gone_is_fine(events.delete_rule(rule).await)
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Steps on who may join and act in the cluster. They refer to roles that may be seconds old.
-async fn membership(clients: &Clients, cluster: &str, step: &Step) -> Result<(), AwsError> {
-    let eks = &clients.eks;
-    for _ in 1..VISIBILITY_TRIES {
-        match membership_once(eks.as_ref(), cluster, step).await {
-            Err(error) if matches!(error.kind, Kind::Invalid | Kind::NotFound) => {
-                tokio::time::sleep(VISIBILITY_PAUSE).await;
-            }
-            outcome => return outcome,
-        }
-    }
-    membership_once(eks.as_ref(), cluster, step).await
-}
-
-async fn membership_once(
-    eks: &dyn karpenter_aws_api::eks::Eks,
-    cluster: &str,
-    step: &Step,
-) -> Result<(), AwsError> {
-    match step {
-        Step::CreateAccessEntry(entry) => {
-            eks.create_access_entry(cluster, &entry_spec(entry)).await.map(drop)
-        }
-        Step::ReplaceAccessEntry(entry) => {
-            let spec = entry_spec(entry);
-            gone_is_fine(eks.delete_access_entry(cluster, &spec.principal).await)?;
-            eks.create_access_entry(cluster, &spec).await.map(drop)
-        }
-        Step::DeleteAccessEntry { principal } => {
-            gone_is_fine(eks.delete_access_entry(cluster, &Arn::from(principal.as_str())).await)
-        }
-        Step::CreatePodIdentity(identity) => {
-            let spec = PodIdentitySpec {
-                namespace: identity.namespace.clone(),
-                service_account: identity.service_account.clone(),
-                role: Arn::from(identity.role.as_str()),
-                tags: identity.tags.clone(),
-            };
-            eks.create_pod_identity_association(cluster, &spec).await.map(drop)
-        }
-        Step::UpdatePodIdentity { id, role } => {
-            eks.update_pod_identity_association(cluster, id, &Arn::from(role.as_str())).await
-        }
-        Step::DeletePodIdentity { id } => {
-            gone_is_fine(eks.delete_pod_identity_association(cluster, id).await)
-        }
-        _ => Ok(()),
-    }
-}
-
 fn entry_spec(entry: &AccessEntry) -> AccessEntrySpec {
     AccessEntrySpec {
         principal: Arn::from(entry.principal.as_str()),
         kind: entry.kind.to_owned(),
         tags: entry.tags.clone(),
+    }
+}
+
+fn identity_spec(identity: &PodIdentity) -> PodIdentitySpec {
+    PodIdentitySpec {
+        namespace: identity.namespace.clone(),
+        service_account: identity.service_account.clone(),
+        role: Arn::from(identity.role.as_str()),
+        tags: identity.tags.clone(),
     }
 }
 
@@ -308,6 +286,10 @@ fn rule_spec(rule: &Rule) -> RuleSpec {
         pattern: rule.pattern.to_string(),
         tags: rule.tags.clone(),
     }
+}
+
+fn target_spec(queue: &str) -> Target {
+    Target { id: RULE_TARGET_ID.to_owned(), arn: Arn::from(queue) }
 }
 
 fn queue_attributes(queue: &Queue) -> std::collections::BTreeMap<String, String> {

@@ -4,13 +4,16 @@
 //! One pass, like the controller: [`desired`](desired::desired) computes every prerequisite as a pure value
 //! from [`Settings`], [`look`](observe::look) reads what the account has, [`plan`](plan::plan) compares
 //! the two and yields a [`Plan`](plan::Plan) of single steps, [`apply`](apply::apply) carries them out.
-//! The same value becomes a `CloudFormation` stack with [`stack`]. `bootstrap plan`, the CloudFormation template and the Terraform policy documents all come from the same
-//! value, so they cannot drift apart (spec aws-operations 1.15.1).
+//! [`stack`] makes a `CloudFormation` stack of the same value, and [`render`] writes the template and the documents of
+//! the Terraform module from it, so they cannot drift apart (spec aws-operations 1.15.1).
 //!
 //! Invariants:
 //! * a second `apply` finds nothing to do;
-//! * nothing that does not carry our ownership tag is changed or deleted, except that missing parts are added
-//!   to what settings name explicitly;
+//! * what exists and does not carry our ownership tag is left as it is, unless settings say
+//!   [`Adopted`](settings::Foreign::Adopted). Subnets and security groups get the discovery tag all the same, unless
+//!   they are tagged for another cluster;
+//! * `destroy` takes away what carries our ownership tag, the launch templates and instance profiles that the
+//!   controller left behind, and nothing else;
 //! * the account-wide spot service-linked role is created when missing and never deleted;
 //! * a half-answered read stops the run before the first write.
 
