@@ -14,6 +14,11 @@ use crate::policy::trust::STS_AUDIENCE;
 use crate::settings::{Identity, Platform, Settings};
 
 const APPLY: &str = "karpenter bootstrap apply";
+/// What to do about an association that is not there. The account does not say how the controller gets its role, or as
+/// which service account it runs: both are flags.
+const ASSOCIATE: &str = "check again with --identity irsa if the service account has the annotation \
+                         eks.amazonaws.com/role-arn, or with --service-account if the controller runs as another one; \
+                         else karpenter bootstrap apply";
 /// The service whose agent takes the controller's role on for its pods.
 const PODS: &str = "pods.eks.amazonaws.com";
 /// Nodes run without it; people cannot open a session on them.
@@ -237,18 +242,17 @@ fn pod_identity(settings: &Settings, role: &Role, observed: &Observed, findings:
     let trusted = trusted.into_iter().max().unwrap_or(Verdict::Refused);
     let account = format!("{}/{}", settings.namespace, settings.service_account);
     match &observed.pod_identity {
-        _ if trusted == Verdict::Refused => findings.missing(
+        // A role for IRSA refuses as well, and refuses first.
+        found if trusted == Verdict::Refused => findings.missing(
             "pod-identity",
             format!("{PODS} may not assume role `{}`", role.role.name),
-            APPLY.to_owned(),
+            if found.is_none() { ASSOCIATE } else { APPLY }.to_owned(),
         ),
-        None => {
-            findings.missing(
-                "pod-identity",
-                format!("{account} is associated with no role"),
-                APPLY.to_owned(),
-            );
-        }
+        None => findings.missing(
+            "pod-identity",
+            format!("{account} is associated with no role"),
+            ASSOCIATE.to_owned(),
+        ),
         Some(found) if found.role != role.role.arn => findings.missing(
             "pod-identity",
             format!("{account} is associated with {}, not {}", found.role, role.role.arn),

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 
 use karpenter_aws_api::ec2::SubnetQuery;
+use karpenter_aws_api::iam::OidcProvider;
 use karpenter_aws_api::id::Arn;
 use karpenter_aws_api::{Tags, eks, iam};
 use karpenter_aws_sim::Fault;
 use karpenter_bootstrap::check::{Finding, Report, State};
 use karpenter_bootstrap::desired::{DISCOVERY_TAG, desired};
+use karpenter_bootstrap::settings::Identity;
 
 use crate::account::Fixture;
 
@@ -280,6 +282,49 @@ async fn denials_of_trust_documents_and_of_the_queue_count() {
     let policy = BTreeMap::from([("Policy".to_owned(), denied(policy, "events.amazonaws.com"))]);
     sqs.set_queue_attributes(&queue, &policy).await.unwrap();
     assert_eq!(wrong(&fixture.check().await), [("queue", State::Missing)]);
+}
+
+/// What is to be done about the association of the controller, which is all that is wrong.
+async fn pod_identity_fix(fixture: &Fixture) -> String {
+    let report = fixture.check().await;
+    assert_eq!(wrong(&report), [("pod-identity", State::Missing)]);
+    report.findings.into_iter().find(|finding| finding.check == "pod-identity").unwrap().fix
+}
+
+#[tokio::test(start_paused = true)]
+async fn missing_association_may_mean_irsa_or_another_service_account() {
+    let elsewhere = Fixture::prepared().await;
+    let eks = &elsewhere.clients.eks;
+    let found = eks.find_pod_identity_associations("demo", "kube-system", "karpenter").await.unwrap();
+    eks.delete_pod_identity_association("demo", &found[0].id).await.unwrap();
+
+    let mut by_annotation = Fixture::fresh().await;
+    let issuer = "oidc.eks.us-west-2.amazonaws.com/id/EXAMPLE".to_owned();
+    by_annotation.settings.identity = Identity::Irsa { issuer: issuer.clone() };
+    let provider = OidcProvider { url: issuer, client_ids: vec!["sts.amazonaws.com".to_owned()] };
+    let arn = by_annotation.settings.oidc_provider_arn().unwrap();
+    by_annotation.account.put_oidc_provider(arn.into(), provider);
+    by_annotation.apply().await.unwrap();
+    by_annotation.settings.identity = Identity::PodIdentity;
+
+    for fixture in [elsewhere, by_annotation] {
+        let fix = pod_identity_fix(&fixture).await;
+        for part in [
+            "--identity irsa",
+            "eks.amazonaws.com/role-arn",
+            "--service-account",
+            "karpenter bootstrap apply",
+        ] {
+            assert!(fix.contains(part), "{part}: {fix}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn association_with_a_role_that_refuses_is_not_taken_for_irsa() {
+    let fixture = Fixture::prepared().await;
+    fixture.clients.iam.update_assume_role_policy("demo-karpenter", NOTHING).await.unwrap();
+    assert_eq!(pod_identity_fix(&fixture).await, "karpenter bootstrap apply");
 }
 
 /// A right to hand on some other role is none to hand on the nodes' role.
