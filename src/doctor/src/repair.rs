@@ -43,10 +43,10 @@ impl fmt::Display for Repair {
     }
 }
 
-/// Who carries repairs out: the clients that were reached.
+/// What repairs are carried out with: the clients that were reached.
 // No `Debug`: the client has none.
 #[derive(Clone, Default)]
-pub struct Hands {
+pub struct Connections {
     pub kubernetes: Option<kube::Client>,
     pub aws: Option<Clients>,
 }
@@ -55,7 +55,7 @@ pub struct Hands {
 #[derive(Debug, thiserror::Error)]
 pub enum RepairError {
     #[error("cannot {repair}: no connection, run against the live cluster and account")]
-    NoHands { repair: Repair },
+    NotConnected { repair: Repair },
     #[error("cannot {repair}")]
     Kubernetes {
         repair: Repair,
@@ -71,26 +71,18 @@ pub enum RepairError {
 }
 
 /// Carries out one repair. `stamp` is the value of annotations that only have to change.
-pub async fn repair(hands: &Hands, repair: &Repair, stamp: &str) -> Result<(), RepairError> {
-    if matches!(repair, Repair::CreateSpotRole) {
-        let aws = hands.aws.as_ref().ok_or_else(|| RepairError::NoHands { repair: repair.clone() })?;
-        return match aws.iam.create_service_linked_role("spot.amazonaws.com").await {
-            Err(error) if error.kind != karpenter_aws_api::Kind::AlreadyExists => {
-                Err(RepairError::Aws { repair: repair.clone(), source: error })
-            }
-            _ => Ok(()),
-        };
-    }
-    let client = hands.kubernetes.clone().ok_or_else(|| RepairError::NoHands { repair: repair.clone() })?;
-    in_cluster(client, repair, stamp)
-        .await
-        .map_err(|error| RepairError::Kubernetes { repair: repair.clone(), source: Box::new(error) })
-}
-
-async fn in_cluster(client: kube::Client, repair: &Repair, stamp: &str) -> kube::Result<()> {
+pub async fn repair(connections: &Connections, repair: &Repair, stamp: &str) -> Result<(), RepairError> {
+    let not_connected = || RepairError::NotConnected { repair: repair.clone() };
+    let client = || connections.kubernetes.clone().ok_or_else(not_connected);
+    let refused =
+        |error: kube::Error| RepairError::Kubernetes { repair: repair.clone(), source: Box::new(error) };
     match repair {
-        Repair::CreateSpotRole => Ok(()),
-        Repair::DropFinalizer { node } => drop_finalizer(client, node).await,
+        Repair::CreateSpotRole => {
+            let aws = connections.aws.as_ref().ok_or_else(not_connected)?;
+            let made = create_spot_role(aws).await;
+            made.map_err(|source| RepairError::Aws { repair: repair.clone(), source })
+        }
+        Repair::DropFinalizer { node } => drop_finalizer(client()?, node).await.map_err(refused),
         Repair::GiveToRelease { definition, release, namespace } => {
             let change = json!({"metadata": {
                 "labels": {"app.kubernetes.io/managed-by": "Helm"},
@@ -99,12 +91,20 @@ async fn in_cluster(client: kube::Client, repair: &Repair, stamp: &str) -> kube:
                     "meta.helm.sh/release-namespace": namespace,
                 },
             }});
-            merge::<CustomResourceDefinition>(client, definition, change).await
+            merge::<CustomResourceDefinition>(client()?, definition, change).await.map_err(refused)
         }
         Repair::Touch { class } => {
             let change = json!({"metadata": {"annotations": {"karpenter.k8s.aws/validate-again": stamp}}});
-            merge::<EC2NodeClass>(client, class, change).await
+            merge::<EC2NodeClass>(client()?, class, change).await.map_err(refused)
         }
+    }
+}
+
+/// Another client may have made it since the check.
+async fn create_spot_role(aws: &Clients) -> Result<(), karpenter_aws_api::Error> {
+    match aws.iam.create_service_linked_role("spot.amazonaws.com").await {
+        Err(error) if error.kind != karpenter_aws_api::Kind::AlreadyExists => Err(error),
+        _ => Ok(()),
     }
 }
 

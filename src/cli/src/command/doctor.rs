@@ -16,7 +16,7 @@ use karpenter_compose::WallClock;
 use karpenter_doctor::check::Scope;
 use karpenter_doctor::diagnose::{Report, Verdict, diagnose};
 use karpenter_doctor::facts::{Account, Cluster, Names, export, import, unseen};
-use karpenter_doctor::repair::{Hands, repair};
+use karpenter_doctor::repair::{Connections, repair};
 use karpenter_doctor::{Facts, Severity, gather, show};
 use karpenter_model::Clock;
 
@@ -130,19 +130,19 @@ async fn examine(arguments: &Arguments) -> Result<Report> {
         return Ok(diagnose(&facts, &arguments.checks(facts.is_of_account_only())));
     }
     let name = arguments.cluster_name.as_deref().context("--cluster-name is missing")?;
-    let (hands, silence, doubt) = reach(arguments, name).await;
+    let (connections, silence, doubt) = reach(arguments, name).await;
     if let Some(warning) = kubeconfig::warning(doubt.as_deref(), name, arguments.fix)? {
         std::io::stderr().write_all(warning.as_bytes()).context("cannot write to standard error")?;
     }
     let only = arguments.checks(arguments.account_only);
     let names = arguments.names(name);
-    let mut facts = ask(name, &names, &hands, &silence).await;
+    let mut facts = ask(name, &names, &connections, &silence).await;
     let mut report = diagnose(&facts, &only);
     if arguments.fix {
-        let said = carry_out(&report, &hands, !arguments.only.is_empty()).await;
+        let said = carry_out(&report, &connections, !arguments.only.is_empty()).await;
         std::io::stderr().write_all(said.concat().as_bytes()).context("cannot write to standard error")?;
         if !said.is_empty() {
-            facts = ask(name, &names, &hands, &silence).await;
+            facts = ask(name, &names, &connections, &silence).await;
             report = diagnose(&facts, &only);
         }
     }
@@ -160,26 +160,26 @@ struct Silence {
 }
 
 /// Clients of the servers that answer a first question, and why the API server may not be that of `name`.
-async fn reach(arguments: &Arguments, name: &str) -> (Hands, Silence, Option<String>) {
-    let mut hands = Hands::default();
+async fn reach(arguments: &Arguments, name: &str) -> (Connections, Silence, Option<String>) {
+    let mut connections = Connections::default();
     let mut silence = Silence { cluster: None, account: String::new() };
     let mut config = None;
     if !arguments.account_only {
         match in_time(reach_cluster()).await {
-            Ok((client, used)) => (hands.kubernetes, config) = (Some(client), Some(used)),
+            Ok((client, used)) => (connections.kubernetes, config) = (Some(client), Some(used)),
             Err(error) => silence.cluster = Some(format!("cannot reach the API server: {error:#}")),
         }
     }
     match in_time(reach_account(arguments)).await {
-        Ok(clients) => hands.aws = Some(clients),
+        Ok(clients) => connections.aws = Some(clients),
         Err(error) => silence.account = format!("cannot reach AWS: {error:#}"),
     }
-    let account = hands.aws.as_ref().ok_or(silence.account.as_str());
+    let account = connections.aws.as_ref().ok_or(silence.account.as_str());
     let doubt = match &config {
         Some(config) => kubeconfig::doubt(config, name, account).await,
         None => None,
     };
-    (hands, silence, doubt)
+    (connections, silence, doubt)
 }
 
 async fn in_time<T>(question: impl Future<Output = Result<T>>) -> Result<T> {
@@ -206,14 +206,14 @@ async fn reach_account(arguments: &Arguments) -> Result<Clients> {
     Ok(clients)
 }
 
-async fn ask(name: &str, names: &Names, hands: &Hands, silence: &Silence) -> Facts {
+async fn ask(name: &str, names: &Names, connections: &Connections, silence: &Silence) -> Facts {
     let mut facts = Facts::new(name, names.clone(), WallClock.now());
-    facts.cluster = match (&hands.kubernetes, &silence.cluster) {
+    facts.cluster = match (&connections.kubernetes, &silence.cluster) {
         (Some(client), _) => gather::cluster(client).await,
         (None, Some(why)) => unseen(why),
         (None, None) => Cluster::default(),
     };
-    facts.account = match &hands.aws {
+    facts.account = match &connections.aws {
         Some(clients) => gather::account(clients, &facts).await,
         None => unseen::<Account>(&silence.account),
     };
@@ -222,13 +222,13 @@ async fn ask(name: &str, names: &Names, hands: &Hands, silence: &Silence) -> Fac
 
 /// Carries out the repairs of the report; a line for each, also for those that failed. What is not as it is advised to be
 /// may be so on purpose: it is only changed where the check was `named`.
-async fn carry_out(report: &Report, hands: &Hands, named: bool) -> Vec<String> {
+async fn carry_out(report: &Report, connections: &Connections, named: bool) -> Vec<String> {
     let stamp = WallClock.now().to_string();
     let findings = report.findings.iter().filter(|finding| named || finding.severity > Severity::Advice);
     let evidence = findings.flat_map(|finding| &finding.evidence);
     let mut said = Vec::new();
     for wanted in evidence.filter_map(|evidence| evidence.repair.as_ref()) {
-        said.push(match repair(hands, wanted, &stamp).await {
+        said.push(match repair(connections, wanted, &stamp).await {
             Ok(()) => format!("fixed: {wanted}\n"),
             Err(error) => format!("not fixed: {:#}\n", anyhow::Error::new(error)),
         });
@@ -289,15 +289,15 @@ mod tests {
     async fn advice_is_only_carried_out_when_its_check_is_named() {
         let options = Options { spot_service_linked_role: false, ..Options::default() };
         let account = Account::new(options);
-        let hands = Hands { aws: Some(account.clients()), kubernetes: None };
+        let connections = Connections { aws: Some(account.clients()), kubernetes: None };
         let silence = Silence { cluster: None, account: String::new() };
-        let mut facts = ask("demo", &names(), &hands, &silence).await;
+        let mut facts = ask("demo", &names(), &connections, &silence).await;
         // There is a cluster, and no NodePool in it yet.
         facts.cluster.node_pools = karpenter_doctor::facts::Answer::Seen(Objects::default());
         let report = diagnose(&facts, &["P-16".to_owned()]);
         assert_eq!(report.findings[0].severity, Severity::Advice);
-        assert_eq!(carry_out(&report, &hands, false).await, Vec::<String>::new());
-        assert_eq!(carry_out(&report, &hands, true).await.len(), 1);
+        assert_eq!(carry_out(&report, &connections, false).await, Vec::<String>::new());
+        assert_eq!(carry_out(&report, &connections, true).await.len(), 1);
     }
 
     #[test]
@@ -336,10 +336,10 @@ mod tests {
     #[tokio::test]
     async fn an_account_exported_before_an_installation_is_healthy_without_a_cluster() {
         let account = Account::new(Options::default());
-        let hands = Hands { aws: Some(account.clients()), kubernetes: None };
+        let connections = Connections { aws: Some(account.clients()), kubernetes: None };
         let silence = Silence { cluster: None, account: String::new() };
         let folder = tempfile::tempdir().unwrap();
-        export(&ask("demo", &names(), &hands, &silence).await, folder.path()).unwrap();
+        export(&ask("demo", &names(), &connections, &silence).await, folder.path()).unwrap();
         let from = parse(&["--from", folder.path().to_str().unwrap()]).unwrap();
         let report = examine(&from).await.unwrap();
         assert_eq!((report.verdict(), &report.unseen), (Verdict::Healthy, &vec![]), "{:#?}", report.findings);
@@ -352,13 +352,13 @@ mod tests {
         let options = Options { spot_service_linked_role: false, ..Options::default() };
         let account = Account::new(options);
         account.inject(Fault::fail("CreateServiceLinkedRole", "AccessDenied").times(1));
-        let hands = Hands { aws: Some(account.clients()), kubernetes: None };
+        let connections = Connections { aws: Some(account.clients()), kubernetes: None };
         let silence = Silence { cluster: None, account: String::new() };
         let only = ["P-16".to_owned()];
         let mut reports = Vec::new();
         for _ in 0..3 {
-            let report = diagnose(&ask("demo", &names(), &hands, &silence).await, &only);
-            let said = carry_out(&report, &hands, true).await.concat();
+            let report = diagnose(&ask("demo", &names(), &connections, &silence).await, &only);
+            let said = carry_out(&report, &connections, true).await.concat();
             reports.push((report.verdict(), said));
         }
         assert!(reports[0].1.starts_with("not fixed: cannot create the service-linked role for spot: "));
@@ -372,7 +372,7 @@ mod tests {
     async fn who_does_not_answer_is_told_and_never_taken_for_healthy() {
         let silence =
             Silence { cluster: Some("no kubeconfig".to_owned()), account: "no credentials".to_owned() };
-        let report = diagnose(&ask("demo", &names(), &Hands::default(), &silence).await, &[]);
+        let report = diagnose(&ask("demo", &names(), &Connections::default(), &silence).await, &[]);
         assert_eq!(report.verdict(), Verdict::Unknown);
         let reasons: Vec<_> = report.unseen_by_reason().into_keys().collect();
         assert_eq!(reasons, ["no credentials", "no kubeconfig"]);

@@ -18,7 +18,7 @@ use karpenter_aws_api::iam::{PolicySpec, RoleSpec};
 use karpenter_aws_sim::{Account, Fault, Options};
 use karpenter_doctor::diagnose::{Report, Verdict, diagnose};
 use karpenter_doctor::facts::{Answer, Names};
-use karpenter_doctor::repair::{Hands, Repair, RepairError, repair};
+use karpenter_doctor::repair::{Connections, Repair, RepairError, repair};
 use karpenter_doctor::{Facts, gather};
 use karpenter_kube_sim::VirtualClock;
 use karpenter_kube_sim::apiserver::ApiServer;
@@ -269,9 +269,9 @@ async fn the_spot_role_is_made_once_however_often_asked() {
     let (_, report) = examine(&account, &server).await;
     assert_eq!(ids(&report), ["P-16"]);
     let wanted = report.findings[0].evidence[0].repair.clone().unwrap();
-    let hands = Hands { aws: Some(account.clients()), kubernetes: None };
+    let connections = Connections { aws: Some(account.clients()), kubernetes: None };
     for _ in 0..2 {
-        repair(&hands, &wanted, "1").await.unwrap();
+        repair(&connections, &wanted, "1").await.unwrap();
     }
     assert_eq!(ids(&examine(&account, &server).await.1), Vec::<&str>::new());
 }
@@ -291,12 +291,12 @@ async fn a_node_that_nobody_ends_is_let_go() {
     let (_, report) = examine_at(later, &account, &server).await;
     assert_eq!(ids(&report), ["D-10"], "{:#?}", report.findings);
     let wanted = report.findings[0].evidence[0].repair.clone().unwrap();
-    let hands = Hands { kubernetes: Some(server.client()), aws: None };
-    repair(&hands, &wanted, "1").await.unwrap();
+    let connections = Connections { kubernetes: Some(server.client()), aws: None };
+    repair(&connections, &wanted, "1").await.unwrap();
     let left = nodes.get("n").await.unwrap().metadata.finalizers;
     assert_eq!(left, Some(vec!["example.com/other".to_owned()]), "only ours is removed");
     assert_eq!(ids(&examine(&account, &server).await.1), Vec::<&str>::new());
-    repair(&hands, &Repair::DropFinalizer { node: "gone".to_owned() }, "1").await.unwrap();
+    repair(&connections, &Repair::DropFinalizer { node: "gone".to_owned() }, "1").await.unwrap();
 }
 
 #[tokio::test]
@@ -330,12 +330,12 @@ async fn definitions_of_nobody_are_given_to_the_release_that_the_pages_use() {
     for crd in karpenter_api::crd_values() {
         server.load(&crd).unwrap();
     }
-    let hands = Hands { kubernetes: Some(server.client()), aws: None };
+    let connections = Connections { kubernetes: Some(server.client()), aws: None };
     let account = Account::new(Options::default());
     let (_, report) = examine(&account, &server).await;
     assert_eq!((ids(&report), report.verdict()), (vec!["D-09"], Verdict::Healthy));
     for evidence in &report.findings[0].evidence {
-        repair(&hands, evidence.repair.as_ref().unwrap(), "1").await.unwrap();
+        repair(&connections, evidence.repair.as_ref().unwrap(), "1").await.unwrap();
     }
     assert_eq!(ids(&examine(&account, &server).await.1), Vec::<&str>::new());
     let crds: Api<CustomResourceDefinition> = Api::all(server.client());
@@ -353,19 +353,19 @@ async fn torn_definitions_are_given_to_one_release() {
     for crd in karpenter_api::crd_values() {
         server.load(&crd).unwrap();
     }
-    let hands = Hands { kubernetes: Some(server.client()), aws: None };
+    let connections = Connections { kubernetes: Some(server.client()), aws: None };
     let give = |definition: &str| Repair::GiveToRelease {
         definition: definition.to_owned(),
         release: "karpenter-crd".to_owned(),
         namespace: "kube-system".to_owned(),
     };
-    repair(&hands, &give("nodepools.karpenter.sh"), "1").await.unwrap();
+    repair(&connections, &give("nodepools.karpenter.sh"), "1").await.unwrap();
     let account = Account::new(Options::default());
     let (_, report) = examine(&account, &server).await;
     assert_eq!(ids(&report), ["D-09"]);
     assert_eq!(report.findings[0].evidence.len(), 4, "the other definitions");
     for evidence in &report.findings[0].evidence {
-        repair(&hands, evidence.repair.as_ref().unwrap(), "1").await.unwrap();
+        repair(&connections, evidence.repair.as_ref().unwrap(), "1").await.unwrap();
     }
     assert_eq!(ids(&examine(&account, &server).await.1), Vec::<&str>::new());
 }
@@ -373,8 +373,8 @@ async fn torn_definitions_are_given_to_one_release() {
 #[tokio::test]
 async fn a_class_is_touched_to_be_validated_anew() {
     let server = server(&[class()]);
-    let hands = Hands { kubernetes: Some(server.client()), aws: None };
-    repair(&hands, &Repair::Touch { class: "default".to_owned() }, "2026").await.unwrap();
+    let connections = Connections { kubernetes: Some(server.client()), aws: None };
+    repair(&connections, &Repair::Touch { class: "default".to_owned() }, "2026").await.unwrap();
     let found = Api::<EC2NodeClass>::all(server.client()).get("default").await.unwrap();
     assert_eq!(found.metadata.annotations.unwrap()["karpenter.k8s.aws/validate-again"], "2026");
 }
@@ -382,10 +382,11 @@ async fn a_class_is_touched_to_be_validated_anew() {
 #[tokio::test]
 async fn a_repair_without_client_or_with_a_refusal_is_an_error_that_says_which() {
     let touch = Repair::Touch { class: "default".to_owned() };
-    let error = repair(&Hands::default(), &touch, "1").await.unwrap_err();
+    let error = repair(&Connections::default(), &touch, "1").await.unwrap_err();
     assert!(
-        matches!(error, RepairError::NoHands { .. }) && error.to_string().contains("EC2NodeClass default")
+        matches!(error, RepairError::NotConnected { .. })
+            && error.to_string().contains("EC2NodeClass default")
     );
-    let hands = Hands { kubernetes: Some(server(&[]).client()), aws: None };
-    assert!(matches!(repair(&hands, &touch, "1").await, Err(RepairError::Kubernetes { .. })));
+    let connections = Connections { kubernetes: Some(server(&[]).client()), aws: None };
+    assert!(matches!(repair(&connections, &touch, "1").await, Err(RepairError::Kubernetes { .. })));
 }
