@@ -27,7 +27,8 @@ use clap::{Args, Subcommand};
 
 use crate::output::{Output, print};
 
-/// Exit code of `plan` and `check` when the account is not yet as it should be; 1 is kept for failures.
+/// Exit code of what only looks (`plan`, `check`, `destroy --dry-run`, `destroy --leftovers`) when the account is
+/// not as it should be, or not as empty; 1 is kept for failures.
 const DIFFERENCES: u8 = 2;
 
 /// Arguments of `karpenter bootstrap`.

@@ -20,7 +20,7 @@ use karpenter_telemetry::metrics::Metrics;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use crate::flags::controller::ControllerFlags;
+use crate::flags::controller::{ControllerFlags, provider_settings};
 
 /// Where a pod finds the authority of its API server.
 const SERVICE_ACCOUNT_CA: &str = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt";
@@ -125,42 +125,25 @@ async fn aws_settings(
     aws: &Clients,
     authority: Option<Vec<Vec<u8>>>,
 ) -> Result<karpenter_aws::Settings> {
-    let endpoint = if flags.cluster_endpoint.is_empty() {
+    let mut provider = provider_settings(settings, flags);
+    if provider.cluster_endpoint.is_empty() {
         let cluster = aws.eks.describe_cluster(&flags.cluster_name).await?;
-        cluster.endpoint.with_context(|| {
+        provider.cluster_endpoint = cluster.endpoint.with_context(|| {
             format!(
                 "EKS does not know the endpoint of cluster `{}` yet; set --cluster-endpoint",
                 flags.cluster_name
             )
-        })?
-    } else {
-        flags.cluster_endpoint.clone()
-    };
-    let encode = |text: Vec<u8>| base64::engine::general_purpose::STANDARD.encode(text);
-    let ca_bundle = if flags.cluster_ca_bundle.is_empty() {
+        })?;
+    }
+    if provider.cluster_ca_bundle.is_none() {
         // In a pod the file as it is: the bundle is part of the drift hash, so it must be the same to the byte.
         let file = std::fs::read(SERVICE_ACCOUNT_CA).ok();
-        file.or_else(|| authority.map(|certificates| pem(&certificates).into_bytes())).map(encode)
-    } else {
-        Some(flags.cluster_ca_bundle.clone())
-    };
-    Ok(karpenter_aws::Settings {
-        cluster_ca_bundle: ca_bundle,
-        kube_dns_ip: cluster_dns::kube_dns_ip(kubernetes).await,
-        isolated_vpc: flags.isolated_vpc,
-        price_file: flags.price_file.clone(),
-        eks_control_plane: flags.eks_control_plane,
-        vm_memory_overhead_ppm: flags.vm_memory_overhead_ppm,
-        reserved_enis: flags.reserved_enis,
-        disable_dry_run: flags.disable_dry_run,
-        reserved_capacity: settings.decisions.gates.reserved_capacity,
-        zonal_shift: flags.enable_zonal_shift,
-        interruption_queue: flags.interruption_queue.clone(),
-        ami_refresh_seconds: flags.ami_refresh_interval.as_secs(),
-        subnet_refresh_seconds: flags.subnet_refresh_interval.as_secs(),
-        capacity_backoff_seconds: flags.capacity_backoff_max.as_secs(),
-        ..karpenter_aws::Settings::new(&flags.cluster_name, &endpoint)
-    })
+        let bundle = file.or_else(|| authority.map(|certificates| pem(&certificates).into_bytes()));
+        provider.cluster_ca_bundle =
+            bundle.map(|bundle| base64::engine::general_purpose::STANDARD.encode(bundle));
+    }
+    provider.kube_dns_ip = cluster_dns::kube_dns_ip(kubernetes).await;
+    Ok(provider)
 }
 
 /// DER certificates as PEM, the form user data carries.

@@ -25,16 +25,7 @@ impl ControllerFlags {
         let given = |flag: &Flag| self.0.get(flag.name).map(|(text, source)| (text.as_str(), *source));
         // Every pod has this variable, and nothing else does.
         let in_pod = std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
-        let home = if in_pod { Home::Pod } else { Home::Machine };
-        let (core, aws) = (Settings::resolve(home, given), AwsSettings::resolve(given));
-        match (core, aws) {
-            (Ok(core), Ok(aws)) => Ok((core, aws)),
-            (core, aws) => {
-                let errors = aws.err().into_iter().chain(core.err()).flatten();
-                let lines: Vec<_> = errors.map(|error| error.to_string()).collect();
-                Err(anyhow::anyhow!("{}", lines.join("\n       ")))
-            }
-        }
+        resolve(if in_pod { Home::Pod } else { Home::Machine }, given)
     }
 
     /// The settings that were given although they change nothing, with the reason why.
@@ -44,6 +35,44 @@ impl ControllerFlags {
             let (text, _) = self.0.get(flag.name)?;
             flag.without_effect.filter(|_| text != flag.default).map(|why| (flag.name, why))
         })
+    }
+}
+
+/// The settings that follow from the texts that were given, or every value that cannot be used, one per line.
+pub(crate) fn resolve<'a>(
+    home: Home,
+    given: impl Fn(&Flag) -> Option<(&'a str, Source)>,
+) -> anyhow::Result<(Settings, AwsSettings)> {
+    match (Settings::resolve(home, &given), AwsSettings::resolve(&given)) {
+        (Ok(core), Ok(aws)) => Ok((core, aws)),
+        (core, aws) => {
+            let errors = aws.err().into_iter().chain(core.err()).flatten();
+            let lines: Vec<_> = errors.map(|error| error.to_string()).collect();
+            Err(anyhow::anyhow!("{}", lines.join("\n       ")))
+        }
+    }
+}
+
+/// What the provider works with, as far as settings say it. What they leave out, and the address of the cluster's
+/// DNS, only the cluster knows.
+pub(crate) fn provider_settings(core: &Settings, aws: &AwsSettings) -> karpenter_aws::Settings {
+    karpenter_aws::Settings {
+        cluster_name: aws.cluster_name.clone(),
+        cluster_endpoint: aws.cluster_endpoint.clone(),
+        cluster_ca_bundle: Some(aws.cluster_ca_bundle.clone()).filter(|bundle| !bundle.is_empty()),
+        kube_dns_ip: None,
+        isolated_vpc: aws.isolated_vpc,
+        price_file: aws.price_file.clone(),
+        eks_control_plane: aws.eks_control_plane,
+        vm_memory_overhead_ppm: aws.vm_memory_overhead_ppm,
+        reserved_enis: aws.reserved_enis,
+        disable_dry_run: aws.disable_dry_run,
+        reserved_capacity: core.decisions.gates.reserved_capacity,
+        zonal_shift: aws.enable_zonal_shift,
+        interruption_queue: aws.interruption_queue.clone(),
+        ami_refresh_seconds: aws.ami_refresh_interval.as_secs(),
+        subnet_refresh_seconds: aws.subnet_refresh_interval.as_secs(),
+        capacity_backoff_seconds: aws.capacity_backoff_max.as_secs(),
     }
 }
 
@@ -166,6 +195,26 @@ mod tests {
         ] {
             assert!(error.contains(wrong), "{error}");
         }
+    }
+
+    #[test]
+    fn settings_reach_the_provider_and_what_only_the_cluster_knows_is_left_out() {
+        let provider = |given: &[&str]| {
+            let (core, aws) = parse(given).settings().unwrap();
+            provider_settings(&core, &aws)
+        };
+        let defaults = provider(&[]);
+        assert_eq!((&*defaults.cluster_name, &*defaults.cluster_endpoint), ("demo", ""));
+        assert_eq!(defaults.cluster_ca_bundle, None);
+        let given = provider(&[
+            "--cluster-ca-bundle=LS0tLS1CRUdJTg==",
+            "--interruption-queue=queue",
+            "--capacity-backoff-max=5m",
+            "--feature-gates=ReservedCapacity=false",
+        ]);
+        assert_eq!(given.cluster_ca_bundle.as_deref(), Some("LS0tLS1CRUdJTg=="));
+        assert_eq!(given.interruption_queue.as_deref(), Some("queue"));
+        assert_eq!((given.capacity_backoff_seconds, given.reserved_capacity), (300, false));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use karpenter_model::Clock;
 #[cfg(feature = "demo")]
 use karpenter_plan::region_of;
 use karpenter_plan::{
-    Manifest, Offerings, WhatIf, World, is_export, manifests_of, resolve, settings_of, zones_of_nodes,
+    Ground, Manifest, Offerings, WhatIf, World, is_export, manifests_of, resolve, settings_of, zones_of_nodes,
 };
 use serde_json::Value;
 
@@ -107,38 +107,29 @@ impl Sources {
         usual: OfferedBy,
         mut notes: Vec<String>,
     ) -> Result<Gathered> {
-        let mut settings = settings_of(&objects);
-        settings.extend(self.set.iter().cloned());
-        let (ground, of_provider) = settings::resolve(&settings, &self.cluster_name)?;
+        let mut given = settings_of(&objects);
+        given.extend(self.set.iter().cloned());
+        let (ground, of_provider) = settings::resolve(&given, &self.cluster_name)?;
+        let at = self.at.unwrap_or_else(|| WallClock.now());
+        if is_export(&objects) {
+            return exported(objects, at, ground, what_if, given, notes);
+        }
         let from = self.offerings.unwrap_or(usual);
         let clients = match from {
-            OfferedBy::Memory if !is_export(&objects) => {
-                Some(self.in_memory(&mut objects, &mut what_if, &mut notes)?)
-            }
-            OfferedBy::Memory => None,
+            OfferedBy::Memory => self.in_memory(&mut objects, &mut what_if, &mut notes)?,
             OfferedBy::Aws => {
                 notes.extend(stand_in(&objects, &mut what_if));
-                None
+                self.aws().await?
             }
         };
-        let at = self.at.unwrap_or_else(|| WallClock.now());
         let world = World::new(objects.iter().cloned(), at, ground, what_if)?;
-        let manifests = objects.into_iter().map(Manifest::from).collect();
-        if let Some(exported) = world.exported() {
-            let offerings = exported.clone();
-            world.check_what_if(&offerings)?;
-            return Ok(Gathered { manifests, world, offerings, settings, notes });
-        }
-        let clients = match clients {
-            Some(clients) => clients,
-            None => self.aws().await?,
-        };
         let mut asked = Asked::new(clients, of_provider, Arc::new(WallClock)).await?;
         let mut offerings = asked.offerings(&world.pools(), &world.node_classes()).await;
         offerings.partial = from == OfferedBy::Memory;
         notes.append(&mut asked.notes);
         world.check_what_if(&offerings)?;
-        Ok(Gathered { manifests, world, offerings, settings, notes })
+        let manifests = objects.into_iter().map(Manifest::from).collect();
+        Ok(Gathered { manifests, world, offerings, settings: given, notes })
     }
 
     async fn aws(&self) -> Result<Clients> {
@@ -184,6 +175,24 @@ impl Sources {
             "cannot plan without AWS: this build has no account in memory; give --offerings aws or an export"
         )
     }
+}
+
+/// Everything that an export has: it brings what pools can launch, so neither AWS nor the account in memory is asked.
+fn exported(
+    objects: Vec<Value>,
+    at: Timestamp,
+    ground: Ground,
+    mut what_if: WhatIf,
+    given: Vec<String>,
+    mut notes: Vec<String>,
+) -> Result<Gathered> {
+    notes.extend(stand_in(&objects, &mut what_if));
+    let world = World::new(objects.iter().cloned(), at, ground, what_if)?;
+    let offerings =
+        world.exported().cloned().context("cannot find instance types in the export; export again")?;
+    world.check_what_if(&offerings)?;
+    let manifests = objects.into_iter().map(Manifest::from).collect();
+    Ok(Gathered { manifests, world, offerings, settings: given, notes })
 }
 
 /// Takes node classes of manifests, which no controller has resolved, for ready in the zones of the cluster's nodes.

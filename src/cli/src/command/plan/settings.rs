@@ -6,9 +6,10 @@ use anyhow::{Result, bail};
 use karpenter_aws::NODE_CLASS_KIND;
 use karpenter_aws::registry::label_registry;
 use karpenter_aws_controllers::settings as aws;
-use karpenter_controllers::Settings;
 use karpenter_controllers::settings::{FLAGS, Flag, Home, OWN, Source};
 use karpenter_plan::Ground;
+
+use crate::flags::controller;
 
 /// What decisions are made by, and what the provider is asked with. Of two values for one name the last one counts.
 pub(super) fn resolve(settings: &[String], cluster_name: &str) -> Result<(Ground, karpenter_aws::Settings)> {
@@ -33,24 +34,8 @@ pub(super) fn resolve(settings: &[String], cluster_name: &str) -> Result<(Ground
         let text = given.or_else(|| (flag.name == "cluster-name").then_some(name));
         text.map(|text| (text, Source::Flag))
     };
-    let (core, of_aws) = (Settings::resolve(Home::Machine, last), aws::Settings::resolve(last));
-    let (core, of_aws) = match (core, of_aws) {
-        (Ok(core), Ok(of_aws)) => (core, of_aws),
-        (core, of_aws) => {
-            let errors = of_aws.err().into_iter().chain(core.err()).flatten();
-            let lines: Vec<String> = errors.map(|error| error.to_string()).collect();
-            bail!("{}", lines.join("\n       "));
-        }
-    };
-    let of_provider = karpenter_aws::Settings {
-        isolated_vpc: of_aws.isolated_vpc,
-        price_file: of_aws.price_file,
-        vm_memory_overhead_ppm: of_aws.vm_memory_overhead_ppm,
-        reserved_enis: of_aws.reserved_enis,
-        reserved_capacity: core.decisions.gates.reserved_capacity,
-        zonal_shift: of_aws.enable_zonal_shift,
-        ..karpenter_aws::Settings::new(&of_aws.cluster_name, &of_aws.cluster_endpoint)
-    };
+    let (core, of_aws) = controller::resolve(Home::Machine, last)?;
+    let of_provider = controller::provider_settings(&core, &of_aws);
     let ground = Ground {
         registry: Arc::new(label_registry()),
         classes: vec![NODE_CLASS_KIND],
