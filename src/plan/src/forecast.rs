@@ -13,14 +13,14 @@ use karpenter_lifecycle::step::{DeletionCause, Effect};
 use karpenter_model::plan::command::{Candidate, Command};
 use karpenter_model::report::{Reason, ReasonCode};
 use karpenter_model::{
-    ClaimName, DisruptionReason, InstanceType, Launch, Node, NodeName, NodeOutcome, Nomination, OfferingRef,
-    Plan, PodOutcome, PoolName, PoolOutcome, Price, Report, Resources, Snapshot, Target,
+    Claim, ClaimName, DisruptionReason, InstanceType, Launch, Node, NodeName, NodeOutcome, Nomination,
+    OfferingRef, Plan, PodOutcome, PoolName, PoolOutcome, Price, Report, Resources, Snapshot, Target,
 };
 use serde::Serialize;
 
-use crate::fixed::{Fixed, fixed};
 use crate::help::help;
 use crate::picture::{Decided, Picture, price_of};
+use crate::static_pools::{StaticPools, static_pools};
 
 /// Everything that would happen now, and why.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -80,13 +80,14 @@ impl Verdict {
     }
 }
 
-/// What managed nodes cost per hour, as far as their offerings are known.
+/// What managed nodes cost per hour, as far as their offerings are known. The nodes are those of the picture.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Prices {
-    /// The nodes there are.
+    /// The nodes there are, also those that are leaving already.
     pub now: Price,
-    /// The same with all launches and removals, each launch at its cheapest.
+    /// Those that neither are leaving nor would go, and what would be launched, each launch at its cheapest. What
+    /// commands replace counts by their savings.
     pub after: Price,
     /// Nodes whose price is not known and counts as zero.
     pub unknown_nodes: usize,
@@ -202,7 +203,9 @@ pub struct PoolLine {
 
 /// What would happen to the cluster of `snapshot`; `notes` are passed on.
 pub fn forecast(snapshot: &Snapshot, mut notes: Vec<String>) -> Forecast {
-    let Fixed { launches: of_fixed, snapshot, surplus, notes: limited } = fixed(snapshot);
+    let (snapshot, expired) = with_expired_deleted(snapshot);
+    let StaticPools { launches: of_static_pools, snapshot, surplus, notes: limited } =
+        static_pools(&snapshot);
     notes.extend(limited);
     let snapshot = &snapshot;
     let (plan, report) = karpenter_engine::plan(snapshot);
@@ -217,20 +220,16 @@ pub fn forecast(snapshot: &Snapshot, mut notes: Vec<String>) -> Forecast {
         findings.extend(wrong.iter().map(ToString::to_string));
         wrong.is_empty()
     });
-    let expired: Vec<&Node> = expired(snapshot).collect();
     notes.extend(without_room(snapshot, &report));
     let pending = waiting(snapshot, &report);
-    let surplus: Vec<&Node> =
-        snapshot.nodes.iter().map(|node| &**node).filter(|node| is_of(node, &surplus)).collect();
-    let launches: Vec<Launch> = of_fixed.into_iter().chain(plan.launches).collect();
+    let launches: Vec<Launch> = of_static_pools.into_iter().chain(plan.launches).collect();
     let changes = !launches.is_empty() || !commands.is_empty() || !expired.is_empty() || !surplus.is_empty();
     let verdict = match (pending.is_empty(), changes) {
         (false, _) => Verdict::PodsWait,
         (true, true) => Verdict::Changes,
         (true, false) => Verdict::Unchanged,
     };
-    let gone =
-        surplus.iter().chain(&expired).filter_map(|node| Some(node.claim.as_ref()?.name.clone())).collect();
+    let gone = &expired | &surplus;
     let picture = Picture::of(&Decided {
         snapshot,
         launches: &launches,
@@ -242,14 +241,14 @@ pub fn forecast(snapshot: &Snapshot, mut notes: Vec<String>) -> Forecast {
     Forecast {
         at: snapshot.now,
         verdict,
-        price: prices(snapshot, &surplus, &launches, &commands),
+        price: prices(snapshot, &launches, &commands),
         launches: launches.iter().map(launched).collect(),
         removals: commands.iter().map(|command| removal(command, snapshot)).collect(),
-        expired: expired.into_iter().map(|node| machine(node, snapshot)).collect(),
-        surplus: surplus.into_iter().map(|node| machine(node, snapshot)).collect(),
+        expired: machines(snapshot, &expired),
+        surplus: machines(snapshot, &surplus),
         pending,
         nominated,
-        staying: staying(snapshot, &decision),
+        staying: staying(snapshot, &decision, &gone),
         pools: pools(snapshot, &report, &decision),
         findings,
         notes,
@@ -296,17 +295,32 @@ fn target(target: &Target) -> &str {
     }
 }
 
-fn expired(snapshot: &Snapshot) -> impl Iterator<Item = &Node> {
-    let due = |node: &Node| {
-        let step = node.claim.as_deref().map(|claim| expiration::step(claim, snapshot.now));
-        step.is_some_and(|step| step.effects.contains(&Effect::DeleteClaim(DeletionCause::Expired)))
-    };
-    snapshot.nodes.iter().map(|node| &**node).filter(move |node| due(node))
+/// The cluster once claims that are too old are deleted, and those claims. Nothing else decides about them, and their
+/// pods need another place.
+fn with_expired_deleted(snapshot: &Snapshot) -> (Snapshot, BTreeSet<ClaimName>) {
+    let mut snapshot = snapshot.clone();
+    let mut expired = BTreeSet::new();
+    for node in &mut snapshot.nodes {
+        let Some(claim) = node.claim.as_deref() else { continue };
+        let step = expiration::step(claim, snapshot.now);
+        if step.effects.contains(&Effect::DeleteClaim(DeletionCause::Expired)) {
+            expired.insert(claim.name.clone());
+            let claim = Claim { deletion: Some(snapshot.now), ..claim.clone() };
+            *node = Arc::new(Node { claim: Some(Arc::new(claim)), ..Node::clone(node) });
+        }
+    }
+    (snapshot, expired)
 }
 
 /// Whether a machine is of one of these claims.
-fn is_of(node: &Node, claims: &[ClaimName]) -> bool {
+fn is_of(node: &Node, claims: &BTreeSet<ClaimName>) -> bool {
     node.claim.as_ref().is_some_and(|claim| claims.contains(&claim.name))
+}
+
+/// The machines of these claims.
+fn machines(snapshot: &Snapshot, claims: &BTreeSet<ClaimName>) -> Vec<Machine> {
+    let of_claims = snapshot.nodes.iter().filter(|node| is_of(node, claims));
+    of_claims.map(|node| machine(node, snapshot)).collect()
 }
 
 /// Buffers whose room is nowhere, which no pod waits for.
@@ -406,21 +420,28 @@ fn machine(node: &Node, snapshot: &Snapshot) -> Machine {
     }
 }
 
-fn prices(snapshot: &Snapshot, surplus: &[&Node], launches: &[Launch], commands: &[Command]) -> Prices {
-    let goes = |node: &Node| surplus.iter().any(|one| one.id == node.id);
-    let managed =
-        snapshot.nodes.iter().filter(|node| node.is_managed() && (!node.is_leaving() || goes(node)));
-    let known: Vec<Option<Price>> = managed.map(|node| price_of(node, snapshot)).collect();
-    let now: Price = known.iter().flatten().copied().sum();
+/// What the nodes of `snapshot` cost, in which those that go without a command are leaving.
+fn prices(snapshot: &Snapshot, launches: &[Launch], commands: &[Command]) -> Prices {
+    let (mut now, mut staying, mut unknown_nodes) = (Price::ZERO, Price::ZERO, 0);
+    for node in snapshot.nodes.iter().filter(|node| node.is_managed()) {
+        let Some(price) = price_of(node, snapshot) else {
+            unknown_nodes += 1;
+            continue;
+        };
+        now = now.saturating_add(price);
+        if !node.is_leaving() {
+            staying = staying.saturating_add(price);
+        }
+    }
     let new = launches.iter().filter_map(|launch| launch.cheapest.as_ref()).map(|one| one.price).sum();
     let saved: Price = commands.iter().map(|command| command.savings).sum();
-    let gone: Price = surplus.iter().filter_map(|node| price_of(node, snapshot)).sum();
-    let after = now.saturating_add(new).saturating_sub(saved).saturating_sub(gone);
-    Prices { now, after, unknown_nodes: known.iter().filter(|price| price.is_none()).count() }
+    Prices { now, after: staying.saturating_add(new).saturating_sub(saved), unknown_nodes }
 }
 
-fn staying(snapshot: &Snapshot, decision: &Decision) -> Vec<Staying> {
-    let kept = snapshot.nodes.iter().filter(|node| node.is_managed()).filter_map(|node| {
+/// Why nodes stay that are not of claims that are `gone`.
+fn staying(snapshot: &Snapshot, decision: &Decision, gone: &BTreeSet<ClaimName>) -> Vec<Staying> {
+    let stay = |node: &&Arc<Node>| node.is_managed() && !is_of(node, gone);
+    let kept = snapshot.nodes.iter().filter(stay).filter_map(|node| {
         let Some(NodeOutcome::Kept(reason)) = decision.nodes.get(&node.id) else { return None };
         Some(Staying { node: node.display_name().to_owned(), reason: why(reason, node.pool()) })
     });

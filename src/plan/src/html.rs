@@ -55,10 +55,10 @@ impl Forecast {
         changes::staying(&mut page, self);
         changes::pools(&mut page, self);
         changes::notes(&mut page, self);
-        page.raw("</main>\n<footer>\n<p>Prices are dollars per hour; a month is 730 hours. Each launch counts at its cheapest ");
-        page.raw(
-            "offering. Made by <code>karpenter plan --output html</code>.</p>\n</footer>\n</body>\n</html>\n",
-        );
+        page.raw("</main>\n<footer>\n<p>Prices are dollars per hour; a month is 730 hours. ");
+        page.raw("Each launch counts at its cheapest offering. ");
+        page.raw("Nodes that are leaving already cost now and not after. ");
+        page.raw("Made by <code>karpenter plan --output html</code>.</p>\n</footer>\n</body>\n</html>\n");
         page.finish()
     }
 

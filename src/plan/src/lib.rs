@@ -6,7 +6,6 @@
 
 mod buffers;
 mod export;
-mod fixed;
 #[cfg(test)]
 mod fixture;
 mod forecast;
@@ -20,6 +19,7 @@ mod overlays;
 mod picture;
 mod settle;
 mod stand_in;
+mod static_pools;
 mod stream;
 #[cfg(test)]
 mod tests;

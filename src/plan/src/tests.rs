@@ -7,10 +7,11 @@ use jiff::Timestamp;
 use karpenter_cloud::NodeClassKind;
 use karpenter_model::names::label;
 use karpenter_model::settings::FeatureGates;
-use karpenter_model::{LabelRegistry, Settings};
+use karpenter_model::{LabelRegistry, Price, Settings};
 use serde_json::{Value, json};
 
 use crate::fixture::offerings;
+use crate::picture::{Drawn, Picture};
 use crate::{About, Forecast, Ground, Objects, Offerings, Verdict, WhatIf, World, WorldError, forecast};
 
 const AT: &str = "2026-01-02T00:00:00Z";
@@ -354,9 +355,9 @@ fn overlays_change_what_is_cheapest_if_their_gate_is_open() {
 #[test]
 fn static_pools_get_and_give_up_machines_if_their_gate_is_open() {
     let with = |replicas: u32, limits: Value| {
-        let mut fixed = pool("a", &json!({"replicas": replicas, "limits": limits}));
-        fixed["spec"].as_object_mut().unwrap().remove("disruption");
-        let mut objects = vec![fixed, class()];
+        let mut static_pool = pool("a", &json!({"replicas": replicas, "limits": limits}));
+        static_pool["spec"].as_object_mut().unwrap().remove("disruption");
+        let mut objects = vec![static_pool, class()];
         objects.extend(machine("one").into_iter().chain(machine("two")));
         objects
     };
@@ -376,6 +377,45 @@ fn static_pools_get_and_give_up_machines_if_their_gate_is_open() {
     assert_eq!(fewer.price.after.nanos() * 2, fewer.price.now.nanos());
     let closed = told_by_both(with(4, json!({})), |_| {});
     assert_eq!(closed.launches.len() + closed.removals.len(), 0, "{}", closed.text());
+}
+
+/// A plan with one machine, whose only pod needs another one when it goes. The claim is `changed`.
+fn with_a_machine(changed: impl FnOnce(&mut Value)) -> Forecast {
+    let mut machine = machine("one");
+    changed(&mut machine[0]);
+    let mut objects =
+        vec![pool("a", &json!({})), class(), deployment("api", 1, "3", &json!({"nodeName": "one"}))];
+    objects.extend(machine);
+    planned(objects, WhatIf::default())
+}
+
+/// Whether the cost is that of a machine now and that of what is launched instead, as the picture has it.
+fn assert_replaced(forecast: &Forecast) {
+    let text = forecast.text();
+    assert_eq!(forecast.launches.len(), 1, "{text}");
+    assert_eq!(forecast.launches[0].pods, ["shop/api-0"], "{text}");
+    let cents = |price: Price| price.nanos() / 10_000_000;
+    assert_eq!((cents(forecast.price.now), cents(forecast.price.after)), (40, 12), "{text}");
+    let drawn = |nodes: &[Drawn]| nodes.iter().map(|node| node.price).sum::<Price>();
+    let Picture { now, after } = &forecast.picture;
+    assert_eq!((drawn(now), drawn(after)), (forecast.price.now, forecast.price.after));
+}
+
+#[test]
+fn expired_node_goes_and_its_pods_get_another_one() {
+    let forecast = with_a_machine(|claim| claim["spec"]["expireAfter"] = json!("1h"));
+    let names: Vec<&str> = forecast.expired.iter().map(|node| node.name.as_str()).collect();
+    assert_eq!((names, forecast.removals.len()), (vec!["one"], 0), "{}", forecast.text());
+    assert_eq!(forecast.staying, [], "it is among those that go");
+    assert_eq!(forecast.verdict, Verdict::Changes);
+    assert_replaced(&forecast);
+}
+
+#[test]
+fn leaving_node_is_paid_for_now_and_not_after() {
+    let forecast = with_a_machine(|claim| claim["metadata"]["deletionTimestamp"] = json!(CREATED));
+    assert_eq!((forecast.expired.len(), forecast.removals.len()), (0, 0), "{}", forecast.text());
+    assert_replaced(&forecast);
 }
 
 #[test]

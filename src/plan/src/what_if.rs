@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use karpenter_model::names::label;
 use karpenter_model::{Price, Zone};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::export;
 use crate::lint::near;
@@ -208,10 +208,10 @@ fn lose(objects: &mut Objects, zone: &Zone) -> Vec<String> {
 }
 
 /// Marks what a what-if cannot know, and manifests that change nothing in a plan.
-pub(crate) fn limits(what_if: &WhatIf) -> Vec<String> {
+pub(crate) fn notes_on(what_if: &WhatIf) -> Vec<String> {
     let changes_class = what_if.manifests.iter().any(|one| {
         let version = text(one, "/apiVersion");
-        version.starts_with("karpenter.k8s.aws/") && json!(one["kind"]) == "EC2NodeClass"
+        version.starts_with("karpenter.k8s.aws/") && one["kind"] == "EC2NodeClass"
     });
     let note = "what a node class resolves to is taken from its status: machines of a changed class are not seen to drift";
     changes_class.then(|| note.to_owned()).into_iter().chain(without_effect(&what_if.manifests)).collect()
@@ -238,6 +238,8 @@ fn without_effect(manifests: &[Value]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]

@@ -108,7 +108,7 @@ impl World {
         let _unready = settle::pools(&mut objects, &ground.registry, at);
         let zones = what_if::zones_of(&objects);
         notes.extend(what_if.change(&mut objects, at));
-        notes.extend(what_if::limits(&what_if));
+        notes.extend(what_if::notes_on(&what_if));
         notes.extend(settle::pools(&mut objects, &ground.registry, at));
         notes.extend(closed_gates(&objects, &ground.settings));
         Ok(Self { ground, objects, at, exported, what_if, zones, notes })
@@ -198,11 +198,11 @@ fn few_enough(object: &Value) -> Result<(), WorldError> {
 fn closed_gates(objects: &Objects, settings: &Settings) -> Vec<String> {
     let gates = &settings.gates;
     let there = |kind: &str| objects.of_kind(kind).next().is_some();
-    let fixed = objects.of_kind("NodePool").any(|(_, pool)| !pool["spec"]["replicas"].is_null());
+    let has_static_pools = objects.of_kind("NodePool").any(|(_, pool)| !pool["spec"]["replicas"].is_null());
     let closed = [
         (!gates.node_overlay && there("NodeOverlay"), "NodeOverlays", "NodeOverlay"),
         (!gates.capacity_buffer && there("CapacityBuffer"), "CapacityBuffers", "CapacityBuffer"),
-        (!gates.static_capacity && fixed, "pools with replicas", "StaticCapacity"),
+        (!gates.static_capacity && has_static_pools, "pools with replicas", "StaticCapacity"),
     ];
     let said = |(closed, what, gate): (bool, &str, &str)| {
         closed.then(|| {

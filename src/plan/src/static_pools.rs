@@ -1,6 +1,7 @@
 //! Pools with a fixed number of nodes: the machines that are missing, and those that are too many. Only with the feature
 //! gate `StaticCapacity`.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use karpenter_lifecycle::pool::static_capacity::{Members, missing, surplus};
@@ -9,23 +10,27 @@ use karpenter_model::{
 };
 
 /// What brings static pools to their number.
-pub(crate) struct Fixed {
+pub(crate) struct StaticPools {
     /// Machines that are missing, as far as limits allow.
     pub(crate) launches: Vec<Launch>,
     /// The cluster with those marked that are too many.
     pub(crate) snapshot: Snapshot,
     /// Claims of those.
-    pub(crate) surplus: Vec<ClaimName>,
+    pub(crate) surplus: BTreeSet<ClaimName>,
     /// Machines that limits forbid.
     pub(crate) notes: Vec<String>,
 }
 
 /// Counts the machines of every static pool.
-pub(crate) fn fixed(snapshot: &Snapshot) -> Fixed {
-    let mut fixed =
-        Fixed { launches: Vec::new(), snapshot: snapshot.clone(), surplus: Vec::new(), notes: Vec::new() };
+pub(crate) fn static_pools(snapshot: &Snapshot) -> StaticPools {
+    let mut counted = StaticPools {
+        launches: Vec::new(),
+        snapshot: snapshot.clone(),
+        surplus: BTreeSet::new(),
+        notes: Vec::new(),
+    };
     if !snapshot.settings.gates.static_capacity {
-        return fixed;
+        return counted;
     }
     for pool in snapshot.pools.iter().filter(|pool| pool.replicas.is_some()) {
         let members = Members::of(&pool.name, snapshot.nodes.iter().map(AsRef::as_ref));
@@ -33,20 +38,21 @@ pub(crate) fn fixed(snapshot: &Snapshot) -> Fixed {
         let room = room(snapshot, pool);
         if wanted > room {
             let (name, refused) = (&pool.name, wanted - room);
-            fixed.notes.push(format!("limits of pool `{name}` forbid {refused} of its replicas"));
+            counted.notes.push(format!("limits of pool `{name}` forbid {refused} of its replicas"));
         }
         let launch = Launch::from_template(pool, &snapshot.settings, &snapshot.registry);
         let launch = Launch { cheapest: cheapest(snapshot, pool, &launch), ..launch };
-        fixed.launches.extend(std::iter::repeat_n(launch, wanted.min(room)));
-        fixed.surplus.extend(surplus(pool, &members, snapshot.now));
+        counted.launches.extend(std::iter::repeat_n(launch, wanted.min(room)));
+        counted.surplus.extend(surplus(pool, &members, snapshot.now));
     }
-    for node in &mut fixed.snapshot.nodes {
-        let goes = |node: &Node| node.claim.as_ref().is_some_and(|claim| fixed.surplus.contains(&claim.name));
+    for node in &mut counted.snapshot.nodes {
+        let goes =
+            |node: &Node| node.claim.as_ref().is_some_and(|claim| counted.surplus.contains(&claim.name));
         if goes(node) {
             *node = Arc::new(Node { marked_for_deletion: true, ..Node::clone(node) });
         }
     }
-    fixed
+    counted
 }
 
 /// How many machines the limits of a pool allow besides those there are, also those that are leaving.
