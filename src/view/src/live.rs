@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use futures::future::BoxFuture;
-use karpenter_model::{Clock, Price};
+use karpenter_model::Clock;
 use kube::Client;
 use ratatui::Terminal;
 use ratatui::backend::Backend;
@@ -24,9 +24,11 @@ use tokio::time::{Duration, Instant, sleep, sleep_until, timeout};
 use crate::details::Details;
 use crate::facts::Shown;
 use crate::history::CostHistory;
+use crate::machine::machines;
 use crate::prices::Prices;
 use crate::scene::Scene;
 use crate::screen::{self, Style};
+use crate::totals::Totals;
 use crate::trouble::Trouble;
 use crate::ui::{Ui, Wish};
 
@@ -79,8 +81,8 @@ impl Look {
         Self { sources, cluster, history: CostHistory::default(), tasks }
     }
 
-    /// Lets `with` see the scene of this moment.
-    fn scene<T>(&mut self, details: Option<&Details>, with: impl FnOnce(&Scene<'_>) -> T) -> T {
+    /// Records what the cluster costs at this moment, and lets `with` see the scene.
+    fn observe<T>(&mut self, details: Option<&Details>, with: impl FnOnce(&Scene<'_>) -> T) -> T {
         let now = self.sources.clock.now();
         let prices = self.sources.prices.borrow().clone();
         let mut troubles = self.cluster.troubles();
@@ -89,7 +91,11 @@ impl Look {
         }
         let complete = self.cluster.is_complete();
         let world = self.cluster.world();
-        let mut scene = Scene {
+        // Half a list would look like a cluster that grows.
+        if complete && matches!(prices, Prices::Known(_)) {
+            self.history.record(now, Totals::of(&machines(&world, &prices)).price);
+        }
+        with(&Scene {
             world: &world,
             prices: &prices,
             history: &self.history,
@@ -98,18 +104,7 @@ impl Look {
             cluster: &self.sources.cluster,
             complete,
             now,
-        };
-        // Half a list would look like a cluster that grows.
-        let cost: Option<Price> = (complete && matches!(prices, Prices::Known(_))).then(|| scene.cost());
-        let mut history = self.history.clone();
-        if let Some(cost) = cost {
-            history.record(now, cost);
-        }
-        scene.history = &history;
-        let result = with(&scene);
-        drop(world);
-        self.history = history;
-        result
+        })
     }
 }
 
@@ -141,7 +136,7 @@ pub async fn gather<T>(sources: Sources, shown: Shown, with: impl FnOnce(&Scene<
     let mut prices = look.sources.prices.clone();
     // Without prices in time the scene says that there are none.
     let _ = timeout(PRICES_WITHIN, prices.wait_for(Prices::settled)).await;
-    Ok(look.scene(None, with))
+    Ok(look.observe(None, with))
 }
 
 /// Shows the cluster on the terminal until the user quits or the process is asked to end. The terminal is as it was
@@ -176,7 +171,7 @@ where
     let cluster = Arc::clone(&look.cluster);
     let mut stopped = std::pin::pin!(stopped);
     loop {
-        let subject = look.scene(asker.details(), |scene| {
+        let subject = look.observe(asker.details(), |scene| {
             let subject = ui.subject(scene);
             let drawn = screen.draw(|frame| {
                 let area = frame.area();
