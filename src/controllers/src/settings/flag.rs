@@ -130,7 +130,8 @@ pub const FLAGS: &[Flag] = &[
     ),
 ];
 
-/// Settings the reference does not have. Every default behaves as the reference does as long as nothing goes wrong.
+/// Settings the reference does not have. Most are off, or are limits and brakes that are not felt in normal operation;
+/// `nominated-node-name` is on.
 pub const OWN: &[Flag] = &[
     Flag::new("log-format", "LOG_FORMAT", "json", "How log lines look: json for collectors, text for people"),
     Flag::switch(

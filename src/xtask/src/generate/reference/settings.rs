@@ -41,7 +41,8 @@ fn row(flag: &Flag) -> Vec<String> {
 const INTRODUCTION: &str = "\
 Settings of `karpenter controller`. A flag takes precedence over its environment variable, which takes
 precedence over the default; an empty variable counts as unset. Names, defaults and meaning are those of the reference
-v1.14.
+v1.14, except where a row says \"not in the reference\", in the table [Not in the reference](#not-in-the-reference), and in
+what [differences.md](differences.md#settings-and-start) lists.
 
 A value that cannot be used stops the start, and the message names the flag or variable, its value and what is allowed;
 everything that is wrong is named at once. (The reference silently takes the default for variables it cannot read, and
@@ -56,6 +57,9 @@ authorities AWS calls trust instead of the system's; `KUBECONFIG` outside a clus
 ";
 
 const OWN_NOTE: &str = "\
-Every default behaves as the reference does as long as nothing goes wrong.
+Three kinds of defaults do more than the reference: `--nominated-node-name` names nodes to the scheduler; the numbers per
+pass and per minute are limits, which only large clusters reach; the other `--disruption-` settings, but for those of
+`many-to-many`, are [brakes](disruption.md#brakes), which hold disruption back when something looks wrong. The rest is off,
+or does what the reference does.
 
 ";
