@@ -90,12 +90,17 @@ async fn follow(context: AwsContext, queue: Queue<String>, shutdown: Cancellatio
             Seen::Listing => {}
             Seen::Listed(class) | Seen::Applied(class) => {
                 let name = class.name_any();
-                match class {
+                let is_news = match class {
                     Readable::Whole(class) => store.put(class),
-                    Readable::Undecoded(_) => store.undecoded(&name),
-                }
+                    Readable::Undecoded(_) => {
+                        store.undecoded(&name);
+                        true
+                    }
+                };
                 // Only now does the provider know what machines of this class should be.
-                context.common.view.class_changed(NODE_CLASS_KIND.kind, &name);
+                if is_news {
+                    context.common.view.class_changed(NODE_CLASS_KIND.kind, &name);
+                }
                 queue.add(name);
             }
             Seen::Deleted(class) => forget(&context, &class),
@@ -112,6 +117,7 @@ async fn follow(context: AwsContext, queue: Queue<String>, shutdown: Cancellatio
 fn forget(context: &AwsContext, class: &impl ResourceExt) {
     context.aws.classes.remove(&class.name_any(), class.uid().as_deref());
     context.aws.types.forget_gone();
+    context.common.view.class_changed(NODE_CLASS_KIND.kind, &class.name_any());
 }
 
 fn wake_deleting(context: &AwsContext, queue: &Queue<String>, claim: &ClaimName) {
@@ -176,7 +182,9 @@ impl Reconciler {
 
     /// Takes over what the API server answered to a write.
     fn take(&self, written: EC2NodeClass) -> EC2NodeClass {
-        self.context.aws.classes.written(written.clone());
+        if self.context.aws.classes.written(written.clone()) {
+            self.context.common.view.class_changed(NODE_CLASS_KIND.kind, &written.name_any());
+        }
         written
     }
 }

@@ -330,3 +330,55 @@ async fn claims_of_an_older_hash_are_stamped() {
         })
         .await;
 }
+
+/// How often claims were asked for a pass by one of the queues that follow them.
+fn claims_woken(world: &World) -> u64 {
+    world.metrics.runtime.queue_adds_total.value(["nodeclaim.tagging", "nodeclaim.tagging"])
+}
+
+/// A machine that has settled, so that nothing but its node class wakes its claim.
+async fn settled(world: &World) {
+    world.class("default", &json!({}));
+    workload::pool(world, &["on-demand"]);
+    workload::replicas(world, 1);
+    world.until("the pod runs", async || workload::runs(world)).await;
+    tokio::time::sleep(Duration::from_hours(1)).await;
+    let before = claims_woken(world);
+    tokio::time::sleep(Duration::from_mins(3)).await;
+    assert_eq!(claims_woken(world), before, "nothing happens");
+}
+
+#[tokio::test(start_paused = true)]
+async fn subnets_that_swap_ranks_wake_no_claims() {
+    let world = World::new().await;
+    settled(&world).await;
+    let order = async || -> Vec<String> {
+        let subnets = world.get("default").await.unwrap().status.unwrap().subnets;
+        subnets.into_iter().map(|subnet| subnet.id).collect()
+    };
+    let (before, woken) = (order().await, claims_woken(&world));
+    assert!(world.account.set_free_addresses(&before[0].as_str().into(), 7));
+    tokio::time::sleep(Duration::from_mins(3)).await;
+    assert_eq!(order().await, [before[1].clone(), before[0].clone()], "the status follows");
+    assert_eq!(claims_woken(&world), woken);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_claims_are_compared_with_wakes_them() {
+    let world = World::new().await;
+    settled(&world).await;
+    let woken = claims_woken(&world);
+    let api = Api::<EC2NodeClass>::all(world.client.clone());
+    let patch = Patch::Merge(json!({"metadata": {"annotations": {"hash": "1"}}}));
+    api.patch("default", &PatchParams::default(), &patch).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(claims_woken(&world), woken + 1, "another client has written");
+
+    // The answer to our own write is taken over before the watch brings it.
+    let groups = world.account.clients().ec2.describe_security_groups(&Default::default()).await.unwrap();
+    let another = SecurityGroup { id: "sg-000000000000000a1".into(), ..groups[0].clone() };
+    world.account.put_security_group(another);
+    tokio::time::sleep(Duration::from_mins(8)).await;
+    assert_eq!(world.get("default").await.unwrap().status.unwrap().security_groups.len(), 2);
+    assert!(claims_woken(&world) > woken + 1, "we have written");
+}

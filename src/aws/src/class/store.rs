@@ -39,27 +39,36 @@ pub enum Lookup {
 }
 
 impl NodeClassStore {
-    /// Inserts one object as the watch shows it, unless a newer version of the same object is known.
-    pub fn put(&self, class: EC2NodeClass) {
-        let Some(name) = class.metadata.name.clone() else { return };
+    /// Inserts one object as the watch shows it, unless a newer version of the same object is known. Returns whether
+    /// claims have to be compared with it again.
+    pub fn put(&self, class: EC2NodeClass) -> bool {
+        let Some(name) = class.metadata.name.clone() else { return false };
         let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
         inner.undecoded.remove(&name);
-        if inner.classes.get(&name).is_none_or(|known| !is_older(&class, known)) {
-            inner.classes.insert(name, Arc::new(class));
+        let known = inner.classes.get(&name);
+        if known.is_some_and(|known| is_older(&class, known)) {
+            return false;
         }
+        let is_news = known.is_none_or(|known| differs(&class, known));
+        inner.classes.insert(name, Arc::new(class));
+        is_news
     }
 
     /// Replaces one object by what a write was answered with, unless a newer version is known. One that has gone in the
     /// meantime stays gone: no event would ever take it out again. So does one whose name another object has taken.
-    pub fn written(&self, class: EC2NodeClass) {
+    /// Returns whether claims have to be compared with it again: the watch brings nothing more of this version.
+    pub fn written(&self, class: EC2NodeClass) -> bool {
         let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
         let name = class.metadata.name.as_deref().unwrap_or_default();
         if let Some(known) = inner.classes.get_mut(name)
             && known.metadata.uid == class.metadata.uid
             && !is_older(&class, known)
         {
+            let is_news = differs(&class, known);
             *known = Arc::new(class);
+            return is_news;
         }
+        false
     }
 
     /// Forgets one object; with a `uid` only that very object, and not another that has taken its name.
@@ -131,8 +140,25 @@ fn is_older(class: &EC2NodeClass, known: &EC2NodeClass) -> bool {
     same && version(class).zip(version(known)).is_some_and(|(class, known)| class < known)
 }
 
+/// Whether the two mean something else for claims. All of the status may, except the order of subnets: it follows their
+/// free addresses, which change with every launch.
+fn differs(class: &EC2NodeClass, known: &EC2NodeClass) -> bool {
+    let said = |class: &EC2NodeClass| {
+        let meta = &class.metadata;
+        (meta.uid.clone(), meta.generation, meta.deletion_timestamp.clone(), meta.annotations.clone())
+    };
+    let resolved = |class: &EC2NodeClass| {
+        let mut status = class.status.clone().unwrap_or_default();
+        status.subnets.sort_by(|one, other| one.id.cmp(&other.id));
+        status
+    };
+    said(class) != said(known) || resolved(class) != resolved(known)
+}
+
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
 
     /// A state of the object with this uid.
@@ -150,7 +176,8 @@ mod tests {
 
     #[test]
     fn of_one_object_the_higher_version_stays_in_every_order() {
-        let takes: [fn(&NodeClassStore, EC2NodeClass); 2] = [NodeClassStore::put, NodeClassStore::written];
+        let takes: [fn(&NodeClassStore, EC2NodeClass) -> bool; 2] =
+            [NodeClassStore::put, NodeClassStore::written];
         for (first, second) in [(9, 10), (10, 9)] {
             for take in takes {
                 let store = NodeClassStore::default();
@@ -175,6 +202,60 @@ mod tests {
         store.remove("a", Some("x"));
         store.put(state("y", 7));
         assert_eq!(known(&store).as_deref(), Some("7"), "the usual order");
+    }
+
+    #[test]
+    fn whatever_machines_are_compared_with_is_news_and_the_order_of_subnets_is_not() {
+        let subnets = |ids: [&str; 2]| json!(ids.map(|id| json!({"id": id, "zone": "a"})));
+        let time = "2026-01-01T00:00:00Z";
+        let ready = json!([{"type": "Ready", "status": "True", "lastTransitionTime": time}]);
+        let reservation = json!([{
+            "availabilityZone": "a", "id": "cr-1", "instanceMatchCriteria": "open", "instanceType": "m5.large",
+            "ownerID": "1",
+        }]);
+        let changes: [(&str, &str, Value, bool); 12] = [
+            ("metadata", "managedFields", json!([]), false),
+            ("metadata", "labels", json!({"team": "web"}), false),
+            ("status", "subnets", subnets(["subnet-b", "subnet-a"]), false),
+            ("status", "subnets", subnets(["subnet-a", "subnet-c"]), true),
+            ("metadata", "generation", json!(2), true),
+            ("metadata", "annotations", json!({"hash": "1"}), true),
+            ("metadata", "deletionTimestamp", json!(time), true),
+            ("status", "amis", json!([{"id": "ami-1", "requirements": []}]), true),
+            ("status", "securityGroups", json!([{"id": "sg-1"}]), true),
+            ("status", "capacityReservations", reservation, true),
+            ("status", "instanceProfile", json!("profile"), true),
+            ("status", "conditions", ready, true),
+        ];
+        let mut before = json!(state("x", 5));
+        before["metadata"]["generation"] = 1.into();
+        before["status"] = json!({"subnets": subnets(["subnet-a", "subnet-b"])});
+        let read = |class: &Value| -> EC2NodeClass { serde_json::from_value(class.clone()).unwrap() };
+        let first = read(&before);
+        before["metadata"]["resourceVersion"] = "6".into();
+        let takes: [fn(&NodeClassStore, EC2NodeClass) -> bool; 2] =
+            [NodeClassStore::put, NodeClassStore::written];
+        for (part, field, value, is_news) in changes {
+            let mut after = before.clone();
+            after[part][field] = value;
+            for take in takes {
+                let store = NodeClassStore::default();
+                store.replace([first.clone()]);
+                assert_eq!(take(&store, read(&after)), is_news, "{field}");
+                assert!(!take(&store, read(&after)), "{field} is known");
+                assert!(!take(&store, first.clone()), "{field}: a late answer");
+            }
+        }
+    }
+
+    #[test]
+    fn a_class_that_appears_or_can_be_decoded_again_is_news() {
+        let store = NodeClassStore::default();
+        assert!(store.put(state("x", 5)));
+        store.undecoded("a");
+        assert!(!store.written(state("x", 6)), "its watch says what it is");
+        assert!(store.put(state("x", 6)));
+        assert!(store.put(state("y", 7)), "another object");
     }
 
     #[test]

@@ -18,8 +18,6 @@ pub struct Class {
     pub state: NodeClass,
     /// `metadata.generation`.
     pub generation: i64,
-    /// `metadata.resourceVersion`: every change of the class may change what its machines should be.
-    version: Option<String>,
 }
 
 /// Node classes by kind and name, and the kinds that have been listed.
@@ -41,7 +39,8 @@ impl View {
         self.lock().node_classes.listed.len() >= self.classes.len()
     }
 
-    /// Takes in what the watch of one kind of node class said.
+    /// Takes in what the watch of one kind of node class said. Claims are left to the provider: they are compared with
+    /// what it knows of the class, which it may learn later than this view.
     pub(crate) fn class_seen(&self, kind: &str, seen: Seen<DynamicObject>) {
         match seen {
             Seen::Listing => {}
@@ -49,12 +48,12 @@ impl View {
                 let (key, class) = ((kind.to_owned(), object.name_any()), read(&object));
                 let before = self.lock().node_classes.known.insert(key, class.clone());
                 if before.as_ref() != Some(&class) {
-                    self.class_changed(kind, &object.name_any());
+                    self.wake_pools_of_class(kind, &object.name_any());
                 }
             }
             Seen::Deleted(object) => {
                 self.lock().node_classes.known.remove(&(kind.to_owned(), object.name_any()));
-                self.class_changed(kind, &object.name_any());
+                self.wake_pools_of_class(kind, &object.name_any());
             }
             Seen::Complete(keys) => {
                 let mut inner = self.lock();
@@ -71,15 +70,19 @@ impl View {
         }
     }
 
-    /// Asks for passes over the pools and claims of a class, because it is not what it was. Providers that keep
-    /// classes themselves call it once they have the new one.
+    /// Asks for passes over the pools and claims of a class, because it is not what it was or has gone. The provider's
+    /// controllers call it once the provider knows.
     pub fn class_changed(&self, kind: &str, name: &str) {
-        let of_class = |class: &NodeClassRef| class.kind == kind && class.name == name;
-        for pool in self.pools().into_iter().filter(|pool| of_class(&pool.model.template.node_class)) {
-            self.subscribers.wake_pool(&pool.model.name);
-        }
-        for claim in self.claims().into_iter().filter(|claim| of_class(&claim.model.node_class)) {
+        for claim in self.claims().into_iter().filter(|claim| is_of(&claim.model.node_class, kind, name)) {
             self.subscribers.wake_claim(&claim.model.name);
+        }
+        self.wake_pools_of_class(kind, name);
+    }
+
+    fn wake_pools_of_class(&self, kind: &str, name: &str) {
+        for pool in self.pools().into_iter().filter(|pool| is_of(&pool.model.template.node_class, kind, name))
+        {
+            self.subscribers.wake_pool(&pool.model.name);
         }
         self.subscribers.tell_specs();
     }
@@ -113,11 +116,14 @@ impl Classes {
     }
 }
 
+fn is_of(class: &NodeClassRef, kind: &str, name: &str) -> bool {
+    class.kind == kind && class.name == name
+}
+
 fn read(object: &DynamicObject) -> Class {
     let generation = object.metadata.generation.unwrap_or_default();
-    let version = object.resource_version();
     if object.metadata.deletion_timestamp.is_some() {
-        return Class { state: NodeClass::Terminating, generation, version };
+        return Class { state: NodeClass::Terminating, generation };
     }
     let conditions = object.data.pointer("/status/conditions").and_then(serde_json::Value::as_array);
     let ready = conditions.into_iter().flatten().find(|condition| condition["type"] == "Ready");
@@ -130,5 +136,105 @@ fn read(object: &DynamicObject) -> Class {
         };
         Verdict { status, reason: text("reason"), message: text("message") }
     });
-    Class { state: NodeClass::Present(verdict), generation, version }
+    Class { state: NodeClass::Present(verdict), generation }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+    use std::time::Duration;
+
+    use karpenter_kube_harness::queue::{Done, Queue, Spec};
+    use karpenter_model::{ClaimName, PoolName};
+    use serde_json::{Value, json};
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+    use crate::Error;
+    use crate::fixture::{World, pool};
+
+    const KIND: &str = "MemoryNodeClass";
+
+    /// Pool `web` and claim `web-1`, both of class `default`, and which of them were woken.
+    #[derive(Clone)]
+    struct Woken {
+        view: Arc<View>,
+        woken: Arc<Mutex<Vec<String>>>,
+    }
+
+    impl Woken {
+        fn new() -> Self {
+            let World { context, .. } = World::new();
+            let woken = Self { view: Arc::clone(&context.view), woken: Arc::default() };
+            let ((pools, of_pools), (claims, of_claims)) =
+                (Queue::<PoolName>::new(), Queue::<ClaimName>::new());
+            context.view.subscribers().pools(pools);
+            context.view.subscribers().claims(claims);
+            let count = |woken: &Self, name: String| {
+                woken.woken.lock().unwrap().push(name);
+                std::future::ready(Ok::<_, Error>(Done::idle()))
+            };
+            let (metrics, stop, by_pools) =
+                (Arc::clone(&context.metrics), CancellationToken::new(), woken.clone());
+            let pass = move |name: PoolName| count(&by_pools, name.to_string());
+            tokio::spawn(of_pools.run(Spec::new("pools", 1), metrics, stop.clone(), pass));
+            let by_claims = woken.clone();
+            let pass = move |name: ClaimName| count(&by_claims, name.to_string());
+            tokio::spawn(of_claims.run(Spec::new("claims", 1), Arc::clone(&context.metrics), stop, pass));
+            let class = json!({"group": "karpenter.memory", "kind": KIND, "name": "default"});
+            let claim = json!({
+                "metadata": {"name": "web-1", "uid": "web-1", "resourceVersion": "1"},
+                "spec": {"nodeClassRef": class, "requirements": []},
+            });
+            woken.view.put_pool(pool("web"));
+            woken.view.put_claim(serde_json::from_value(claim).unwrap());
+            woken
+        }
+
+        /// What was woken since it was asked last, in order.
+        async fn take(&self) -> Vec<String> {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            std::mem::take(&mut *self.woken.lock().unwrap())
+        }
+
+        fn applied(&self, version: u32, generation: u32, status: &str, more: &Value) {
+            let ready = json!({"type": "Ready", "status": status, "reason": "Ready", "message": ""});
+            let class = json!({
+                "apiVersion": "karpenter.memory/v1", "kind": KIND,
+                "metadata": {"name": "default", "resourceVersion": version.to_string(), "generation": generation},
+                "status": {"conditions": [ready], "more": more},
+            });
+            self.view.class_seen(KIND, Seen::Applied(serde_json::from_value(class).unwrap()));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_class_wakes_its_pools_when_it_becomes_ready_or_another_and_no_claims() {
+        let world = Woken::new();
+        world.take().await;
+        let steps = [
+            (1, "False", json!(null), true),
+            (1, "False", json!("rank of subnets"), false),
+            (1, "True", json!("rank of subnets"), true),
+            (2, "True", json!("rank of subnets"), true),
+            (2, "True", json!(null), false),
+        ];
+        for (version, (generation, status, more, wakes)) in (1..).zip(&steps) {
+            world.applied(version, *generation, status, more);
+            let expected: &[&str] = if *wakes { &["web"] } else { &[] };
+            assert_eq!(world.take().await, expected, "step {version}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_class_that_the_provider_calls_changed_wakes_pools_and_claims() {
+        let world = Woken::new();
+        world.take().await;
+        world.view.class_changed(KIND, "default");
+        let mut woken = world.take().await;
+        woken.sort();
+        assert_eq!(woken, ["web", "web-1"]);
+        world.view.class_changed(KIND, "other");
+        assert_eq!(world.take().await, Vec::<String>::new());
+    }
 }
