@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use karpenter_aws::catalogue::instance_types::named;
 use karpenter_aws::class::store::Lookup;
 use karpenter_aws::image::image_for;
 use karpenter_cloud::Provider;
@@ -46,13 +47,17 @@ pub(crate) fn learn(context: &AwsContext, name: &NodeName) -> Option<()> {
     let Lookup::Found(class) = context.aws.classes.get(&claim.node_class.name) else { return None };
     let status = class.status.as_ref()?;
     let name = claim.instance_type()?;
+    let memory = node.capacity.get(resources::MEMORY).filter(|memory| !memory.is_zero())?;
+    // A Node is looked at whenever it changes, and most teach nothing that is not known.
+    if !context.aws.discovered.is_news(name.as_str(), &status.amis, memory) {
+        return None;
+    }
     let types = context.aws.types.list(&class).ok()?;
-    let of_type = types.iter().find(|one| one.name == name)?;
+    let of_type = named(&types, name.as_str())?;
     let wanted = image_for(&status.amis, &of_type.requirements, &context.aws.label_registry())?;
     if claim.image_id.as_ref()?.as_str() != wanted.id {
         return None;
     }
-    let memory = node.capacity.get(resources::MEMORY).filter(|memory| !memory.is_zero())?;
     context.aws.discovered.record(name.as_str(), &status.amis, memory);
     Some(())
 }

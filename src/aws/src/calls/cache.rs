@@ -42,6 +42,13 @@ impl<K: Ord + Clone, V: Clone> TtlCache<K, V> {
         }
     }
 
+    /// Whether there is an entry with more than half of the usual time to live left.
+    pub(crate) fn is_young(&self, key: &K) -> bool {
+        let half = later(self.clock.now(), self.ttl / 2);
+        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        entries.get(key).is_some_and(|entry| entry.expires > half)
+    }
+
     /// Inserts or replaces a value with the usual time to live.
     pub fn put(&self, key: K, value: V) {
         self.put_for(key, value, self.ttl);
@@ -103,7 +110,10 @@ mod tests {
         clock.advance(Duration::from_secs(10));
         assert_eq!((cache.get(&"a"), cache.get(&"b")), (Some(1), None));
         assert_eq!(cache.entries(), [("a", 1)]);
-        clock.advance(Duration::from_secs(50));
+        assert!(cache.is_young(&"a") && !cache.is_young(&"b"));
+        clock.advance(Duration::from_secs(20));
+        assert!(!cache.is_young(&"a"));
+        clock.advance(Duration::from_secs(30));
         assert_eq!(cache.get(&"a"), None);
     }
 }

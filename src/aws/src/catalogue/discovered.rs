@@ -40,6 +40,17 @@ impl DiscoveredMemory {
         }
     }
 
+    /// Whether recording a node's memory would change anything. What is known already is worth recording again when half
+    /// of its time is over, so that it lasts as long as there are such nodes.
+    pub fn is_news(&self, instance_type: &str, amis: &[Ami], memory: Quantity) -> bool {
+        let key = (instance_type.to_owned(), images(amis));
+        match self.seen.get(&key) {
+            Some(known) if known == memory => !self.seen.is_young(&key),
+            Some(known) => memory < known,
+            None => true,
+        }
+    }
+
     /// Memory of a node of this type, if one was seen.
     pub fn get(&self, instance_type: &str, amis: &[Ami]) -> Option<Quantity> {
         self.seen.get(&(instance_type.to_owned(), images(amis)))
@@ -74,5 +85,21 @@ mod tests {
         assert_eq!(discovered.get("m5.large", &amis), Some(units(90)));
         assert_eq!(discovered.revision(), 2);
         assert_eq!(discovered.get("m5.large", &[]), None);
+    }
+
+    #[test]
+    fn a_node_like_those_before_is_no_news_until_half_the_time_is_over() {
+        let clock = Arc::new(ManualClock::default());
+        let discovered = DiscoveredMemory::new(Arc::clone(&clock) as _);
+        let units = Quantity::from_units;
+        let is_news = |memory| discovered.is_news("m5.large", &[], units(memory));
+        assert!(is_news(100));
+        discovered.record("m5.large", &[], units(100));
+        assert_eq!([90, 100, 110].map(is_news), [true, false, false]);
+        clock.advance(KEEP / 2);
+        assert_eq!([90, 100, 110].map(is_news), [true, true, false]);
+        discovered.record("m5.large", &[], units(100));
+        clock.advance(KEEP / 2);
+        assert_eq!(discovered.get("m5.large", &[]), Some(units(100)));
     }
 }

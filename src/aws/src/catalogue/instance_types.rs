@@ -160,22 +160,27 @@ impl InstanceTypes {
         if is_wanted(class) && placement.is_none() {
             return Err(Error::NoPlacementGroup);
         }
-        let unavailable = sources.unavailable.view();
-        let left = sources.reservations.availability().left();
+        let (unavailable, left) = (&sources.unavailable, sources.reservations.availability());
         let away = sources.zonal_shifts.away();
-        let present = Present { unavailable: unavailable.revision, left: left.revision, away };
+        let present = Present { unavailable: unavailable.revision(), left: left.revision(), away };
         let name = class.metadata.name.clone().unwrap_or_default();
         let mut joined = self.joined.lock().unwrap_or_else(PoisonError::into_inner);
         let alike = |known: &&Joined| {
             known.revisions == revisions && known.placement == placement && same(&known.class, class)
         };
-        let own = joined.get(&name).filter(alike);
-        if let Some(known) = own.filter(|known| known.present == present) {
+        if let Some(known) = joined.get_mut(&name)
+            && known.present == present
+            && alike(&&*known)
+        {
+            // The next call with this version of the class need not compare it field by field.
+            known.class = Arc::clone(class);
             return Ok(Both { base: Arc::clone(&known.base), current: Arc::clone(&known.current) });
         }
+        let (unavailable, left) = (unavailable.view(), left.left());
+        let present = Present { unavailable: unavailable.revision, left: left.revision, ..present };
         let view = ClassView::new(class).placed(placement.clone()).reserving(self.settings.reserved_capacity);
         // Any class of the same content will do.
-        let known = own.or_else(|| joined.values().find(alike));
+        let known = joined.get(&name).filter(alike).or_else(|| joined.values().find(alike));
         let now_too = |known: &&Joined| known.present == present;
         let current = joined.values().filter(alike).find(now_too).map(|one| Arc::clone(&one.current));
         let mut shared = SharedTypes::with(joined.values().flat_map(|known| [&known.base, &known.current]));
@@ -277,7 +282,7 @@ impl std::fmt::Debug for InstanceTypes {
 }
 
 /// The type of this name in a list, which is in the order of names.
-pub(crate) fn named<'a>(types: &'a [Arc<InstanceType>], name: &str) -> Option<&'a InstanceType> {
+pub fn named<'a>(types: &'a [Arc<InstanceType>], name: &str) -> Option<&'a InstanceType> {
     let position = types.binary_search_by(|one| one.name.as_str().cmp(name)).ok()?;
     types.get(position).map(Arc::as_ref)
 }

@@ -129,3 +129,21 @@ async fn a_class_that_nobody_asks_for_does_not_keep_what_was_known_before() {
     let left = before.iter().filter(|one| one.strong_count() > 0).count();
     assert_eq!(left, 0, "of {}", before.len());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_version_of_a_class_that_changes_no_type_takes_the_place_of_the_one_before() {
+    let world = World::new().await;
+    let version = |tag: &str| {
+        let mut class = world.class.clone();
+        class.spec.tags = Some([("team".to_owned(), tag.to_owned())].into());
+        Arc::new(class)
+    };
+    let (first, second) = (version("web"), version("shop"));
+    let types = world.provider.types.list(&first).expect("lists");
+    assert!(Arc::ptr_eq(&types, &world.provider.types.list(&second).expect("lists")));
+    assert_eq!(
+        (Arc::strong_count(&first), Arc::strong_count(&second)),
+        (1, 2),
+        "compared by its address from now on"
+    );
+}
