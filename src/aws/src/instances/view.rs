@@ -27,12 +27,13 @@ use crate::tags;
 
 /// What a claim of this instance should carry, from what EC2 describes.
 ///
-/// Without its type (deleted `NodeClass`, retired type) the instance has neither type labels nor capacity.
+/// `annotations` are those of its class: the same for all its instances, and they cost a hash. Without its type (deleted
+/// `NodeClass`, retired type) the instance has neither type labels nor capacity.
 pub(crate) fn of_described(
     instance: &Instance,
     instance_type: Option<&InstanceType>,
     class: Option<&EC2NodeClass>,
-    ca_bundle: &str,
+    annotations: BTreeMap<String, String>,
     reserved_capacity: bool,
 ) -> CloudInstance {
     let capacity_type = capacity_type_of(instance, reserved_capacity);
@@ -67,7 +68,7 @@ pub(crate) fn of_described(
         capacity_type,
         state: state_of(instance.state),
         labels,
-        annotations: class.map(|class| annotations_of(class, ca_bundle)).unwrap_or_default(),
+        annotations,
         capacity: resources(instance_type.map(|one| one.capacity.clone()), efa),
         allocatable: resources(instance_type.map(InstanceType::allocatable), efa),
         launched_at: instance.launched_at,
@@ -205,7 +206,7 @@ fn zone_id_of(class: Option<&EC2NodeClass>, zone: &str) -> Option<String> {
 }
 
 /// The three annotations a launch writes to its claim (spec aws-provider 5.1).
-fn annotations_of(class: &EC2NodeClass, ca_bundle: &str) -> BTreeMap<String, String> {
+pub(crate) fn annotations_of(class: &EC2NodeClass, ca_bundle: &str) -> BTreeMap<String, String> {
     let mut all = BTreeMap::from([
         (annotation::aws::EC2_NODE_CLASS_HASH.to_owned(), class.hash(ca_bundle)),
         (annotation::aws::EC2_NODE_CLASS_HASH_VERSION.to_owned(), HASH_VERSION.to_owned()),

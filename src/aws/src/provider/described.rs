@@ -25,6 +25,7 @@ pub(super) struct Joined<'a> {
 #[derive(Clone, Default)]
 struct Known {
     class: Option<Arc<EC2NodeClass>>,
+    annotations: BTreeMap<String, String>,
     types: Option<List>,
 }
 
@@ -37,13 +38,13 @@ impl<'a> Joined<'a> {
     /// An instance and what its type has.
     pub(super) fn view(&mut self, instance: &Ec2Instance) -> Instance {
         let name = instance.tags.get(karpenter_model::names::label::aws::EC2_NODE_CLASS);
-        let Known { class, types } = name.map(|name| self.known(name)).unwrap_or_default();
+        let Known { class, annotations, types } = name.map(|name| self.known(name)).unwrap_or_default();
         let of_type = types.as_ref().and_then(|types| named(types, instance.instance_type.as_str()));
         view::of_described(
             instance,
             of_type,
             class.as_deref(),
-            self.provider.ca_bundle(),
+            annotations,
             self.provider.settings.reserved_capacity,
         )
     }
@@ -61,7 +62,8 @@ impl<'a> Joined<'a> {
             Some(overlays) => overlays.lay_over(&types, &self.provider.registry),
             None => types,
         };
-        let known = Known { class, types: types.map(seen) };
+        let annotations = class.as_ref().map(|class| view::annotations_of(class, self.provider.ca_bundle()));
+        let known = Known { class, annotations: annotations.unwrap_or_default(), types: types.map(seen) };
         self.classes.insert(name.to_owned(), known.clone());
         known
     }
