@@ -168,6 +168,10 @@ impl Reader {
     /// When they could not be received.
     async fn batch(&self, url: &QueueUrl, options: ReceiveOptions) -> Result<Tally, Error> {
         let messages = self.context.aws.clients().sqs.receive_messages(url, options).await?;
+        if messages.is_empty() {
+            progress::advanced();
+            return Ok(Tally::default());
+        }
         let claims = Claims::known(&self.context);
         let handled = messages.iter().map(|message| self.handle(url, message, &claims));
         let handled: Vec<Result<(), Error>> = join_all(handled).await;

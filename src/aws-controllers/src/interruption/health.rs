@@ -63,6 +63,10 @@ impl Poller {
             return Ok(Outcome::Waiting);
         }
         let Some(found) = self.ask().await? else { return Ok(Outcome::Waiting) };
+        if found.is_empty() {
+            self.count(&BTreeSet::new());
+            return Ok(Outcome::Skipped);
+        }
         let (claims, now) = (Claims::known(&self.context), self.context.common.now());
         let mut unhealthy = BTreeSet::new();
         for health in found.iter().filter(|health| claims.contain(health.id.as_str())) {
