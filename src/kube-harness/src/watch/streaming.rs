@@ -7,6 +7,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
+use std::io;
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -14,10 +15,13 @@ use kube::api::{Api, WatchEvent, WatchParams};
 use kube::runtime::watcher::{self, DefaultBackoff};
 use kube::{Resource, ResourceExt};
 use serde::de::DeserializeOwned;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::{Key, Seen, key};
 
+/// A watch is open for minutes. One that ends sooner than this and has brought nothing was not served, whatever status it
+/// was answered with; a client that asked again at once would never stop asking.
+const SHORTEST: Duration = Duration::from_secs(1);
 /// What marks the bookmark after the last object of the list.
 const END_OF_LIST: &str = "k8s.io/initial-events-end";
 
@@ -88,6 +92,7 @@ impl Progress {
             listener(Seen::Listing);
         }
         let from = self.version.clone().unwrap_or_default();
+        let began = Instant::now();
         let started = api.watch(&params, &from).await;
         let mut events = std::pin::pin!(started.map_err(|error| self.not_started(error))?);
         while let Some(event) = events.next().await {
@@ -129,6 +134,12 @@ impl Progress {
                 }
             }
         }
+        if self.version.is_none() {
+            return Err(ended("the watch ended before the list was complete"));
+        }
+        if !self.moved && began.elapsed() < SHORTEST {
+            return Err(ended("the watch ended within a second and brought nothing"));
+        }
         Ok(())
     }
 
@@ -149,6 +160,12 @@ impl Progress {
         }
         Broken::By(watcher::Error::WatchStartFailed(error))
     }
+}
+
+/// A watch that was answered and ended without an error, and is none all the same.
+fn ended(how: &'static str) -> Broken {
+    let error = io::Error::new(io::ErrorKind::UnexpectedEof, how);
+    Broken::By(watcher::Error::WatchFailed(kube::Error::ReadEvents(error)))
 }
 
 /// Whether a refusal with this status, in place of a list, is about streaming. Who may not watch may not list either, a

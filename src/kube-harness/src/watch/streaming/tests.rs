@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use k8s_openapi::api::core::v1::ConfigMap;
 use karpenter_kube_sim::apiserver::{ApiServer, Fault, Refusal, Rule};
 use kube::api::{DeleteParams, PostParams};
+use kube::client::Body;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
@@ -30,7 +31,18 @@ impl Following {
     /// Starts it where the maps `present` are, after `prepare`.
     async fn start(present: &[&str], prepare: impl FnOnce(&ApiServer)) -> Self {
         let server = fixture::server();
-        let maps: Api<ConfigMap> = Api::namespaced(server.client(), "default");
+        let client = server.client();
+        Self::behind(client, server, present, prepare).await
+    }
+
+    /// The same for a client that reaches the server through something.
+    async fn behind(
+        client: kube::Client,
+        server: ApiServer,
+        present: &[&str],
+        prepare: impl FnOnce(&ApiServer),
+    ) -> Self {
+        let maps: Api<ConfigMap> = Api::namespaced(client, "default");
         let (troubles, stop) = (Troubles::default(), CancellationToken::new());
         let following = Self { server, maps, said: Arc::default(), troubles, stop };
         for name in present {
@@ -160,4 +172,73 @@ async fn a_trouble_says_what_was_answered_to_what_and_ends_with_the_next_change(
     following.create("b").await;
     following.said().await;
     assert_eq!(following.troubles.last("ConfigMap"), None);
+}
+
+/// A proxy that answers each watch with `200 OK` and this body, and ends it there, until it is repaired.
+#[derive(Clone)]
+struct Proxy {
+    body: &'static str,
+    /// How many watches it has ended; none any more once it is repaired.
+    ended: Arc<Mutex<Option<u32>>>,
+}
+
+impl Proxy {
+    async fn start(body: &'static str, present: &[&str]) -> (Self, Following) {
+        let (proxy, server) = (Self { body, ended: Arc::new(Mutex::new(Some(0))) }, fixture::server());
+        let (passing, behind) = (proxy.clone(), server.client());
+        let service = tower::service_fn(move |request: http::Request<Body>| {
+            let (passing, behind) = (passing.clone(), behind.clone());
+            async move {
+                let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
+                if let Some(ended) = passing.ended.lock().unwrap().as_mut().filter(|_| is_watch) {
+                    *ended += 1;
+                    // No time passes while tasks are busy: without a pause between watches the test would not end.
+                    assert!(*ended < 1_000, "asked again without a pause");
+                    return Ok(http::Response::new(Body::from(passing.body.as_bytes().to_vec())));
+                }
+                behind.send(request).await
+            }
+        });
+        let client = kube::Client::new(service, "default");
+        let following = Following::behind(client, server, present, |_| {}).await;
+        (proxy, following)
+    }
+
+    /// Lets everything through from now on; returns how many watches it has ended.
+    fn repair(&self) -> u32 {
+        self.ended.lock().unwrap().take().unwrap()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_ends_before_its_list_is_complete_is_asked_for_with_back_off() {
+    let part = concat!(
+        r#"{"type": "ADDED", "object": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}}"#,
+        "\n",
+    );
+    for (body, often) in [("", 20), (part, 200)] {
+        let (proxy, following) = Proxy::start(body, &["a"]).await;
+        following.said().await;
+        assert!(following.troubles.last("ConfigMap").is_some() || !body.is_empty());
+        let ended = proxy.repair();
+        assert!((2..often).contains(&ended), "{ended} in a minute");
+        following.said().await;
+        following.create("b").await;
+        assert_eq!(following.said().await, ["applied b"]);
+        assert_eq!(following.troubles.last("ConfigMap"), None);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_ends_at_once_is_asked_for_with_back_off_and_nothing_is_lost() {
+    let (proxy, following) = Proxy::start("", &["a"]).await;
+    proxy.repair();
+    assert_eq!(following.said().await.last().map(String::as_str), Some("complete a"));
+    *proxy.ended.lock().unwrap() = Some(0);
+    following.server.faults().break_watches("configmaps");
+    following.create("b").await;
+    assert_eq!(following.said().await, Vec::<String>::new());
+    let ended = proxy.repair();
+    assert!((2..20).contains(&ended), "{ended} in a minute");
+    assert_eq!(following.said().await, ["applied b"]);
 }
