@@ -38,6 +38,8 @@ impl View {
     pub(crate) fn new_claim_name(&self, pool: &PoolName, now: Timestamp) -> String {
         let mut inner = self.lock();
         let prefix = &pool.as_str()[..pool.as_str().floor_char_boundary(PREFIX_MAX)];
+        // Of `.-` the API server makes an invalid name.
+        let prefix = prefix.trim_end_matches(['.', '-']);
         loop {
             let name = format!("{prefix}-{}", inner.suffixes.next(now));
             if inner.cluster.get::<Claim>(&ClaimName::from(name.as_str())).is_none() {
@@ -70,6 +72,12 @@ mod tests {
         let view = World::new().context.view;
         let name = view.new_claim_name(&"p".repeat(63).as_str().into(), Timestamp::UNIX_EPOCH);
         assert_eq!(name.len(), 63);
+        for end in [".", "-", ".-"] {
+            let pool = format!("{}{end}tail-of-the-name", "p".repeat(PREFIX_MAX - end.len()));
+            let name = view.new_claim_name(&pool.as_str().into(), Timestamp::UNIX_EPOCH);
+            let (prefix, _) = name.split_once('-').unwrap();
+            assert_eq!(prefix, "p".repeat(PREFIX_MAX - end.len()), "{name}");
+        }
         let short = view.new_claim_name(&"web".into(), Timestamp::UNIX_EPOCH);
         assert!(short.starts_with("web-") && short.len() == 9, "{short}");
     }
