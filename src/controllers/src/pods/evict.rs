@@ -2,7 +2,8 @@
 //!
 //! The drain of a node hands pods over and goes on; which answers mean what is `karpenter_lifecycle::node::eviction`'s.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -13,7 +14,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{self as meta, DeleteOptions
 use karpenter_kube_harness::queue::{Done, Queue, Spec, Work};
 use karpenter_lifecycle::node::eviction::{self, Answer, DrainReason, Meaning};
 use karpenter_lifecycle::step::PodRef;
-use karpenter_model::{ConditionType, NodeName};
+use karpenter_model::{ConditionType, NodeName, PodKey, PodUid};
 use kube::api::{Api, DeleteParams, PostParams, Preconditions};
 use serde_json::Value;
 
@@ -27,7 +28,7 @@ use crate::{Context, Error, Settings};
 pub(crate) struct Evictions {
     pods: Arc<Mutex<eviction::Queue>>,
     /// Evicted, though the watch may not have told yet: asking again would count them twice.
-    accepted: Arc<Mutex<BTreeSet<PodRef>>>,
+    accepted: Arc<Mutex<BTreeMap<PodKey, PodUid>>>,
     queue: Queue<Key>,
 }
 
@@ -50,15 +51,21 @@ impl Evictions {
 
     /// Queues a pod of `node`; adding it again changes nothing.
     pub(crate) fn add(&self, context: &Context, pod: &PodRef, node: &NodeName) {
-        if !self.accepted().contains(pod) && self.lock().add(pod.clone(), node, context.now()) {
+        if self.accepted().get(&pod.key) != Some(&pod.uid)
+            && self.lock().add(pod.clone(), node, context.now())
+        {
             self.queue.add(Key(pod.clone(), node.clone()));
         }
     }
 
-    /// Follows the watch: a pod that is gone is forgotten.
+    /// Follows the watch: a pod that is gone is forgotten. Of one whose end the watch has missed, another of its name is
+    /// all that is seen.
     pub(crate) fn seen(&self, seen: &PodSeen) {
-        if let PodSeen::Deleted(pod) = seen {
-            self.accepted().remove(&PodRef { key: pod.key.clone(), uid: pod.uid.clone() });
+        let (pod, is_gone) = (seen.pod(), matches!(seen, PodSeen::Deleted(_)));
+        if let Entry::Occupied(known) = self.accepted().entry(pod.key.clone())
+            && (*known.get() == pod.uid) == is_gone
+        {
+            known.remove();
         }
     }
 
@@ -66,11 +73,11 @@ impl Evictions {
     fn accept(&self, context: &Context, pod: &PodRef) {
         let mut accepted = self.accepted();
         if context.view.pod(&pod.key).is_some_and(|known| known.uid == pod.uid) {
-            accepted.insert(pod.clone());
+            accepted.insert(pod.key.clone(), pod.uid.clone());
         }
     }
 
-    fn accepted(&self) -> MutexGuard<'_, BTreeSet<PodRef>> {
+    fn accepted(&self) -> MutexGuard<'_, BTreeMap<PodKey, PodUid>> {
         self.accepted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -84,3 +84,23 @@ async fn a_pod_that_is_on_its_way_out_is_not_asked_again_and_forgotten_when_it_i
     evictions.seen(&PodSeen::Deleted(known));
     assert!(evictions.accepted().is_empty());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_is_forgotten_when_another_of_its_name_is_seen_in_its_place() {
+    let world = World::new();
+    let (evictions, _work) = Evictions::new();
+    let of_uid = |uid: &str| {
+        let key = PodKey::new("default", "web");
+        Arc::new(karpenter_model::Pod::pending(key, uid, jiff::Timestamp::UNIX_EPOCH))
+    };
+    let (first, second) = (of_uid("first"), of_uid("second"));
+    world.context.view.with_cluster(|cluster| {
+        cluster.put(&first.key, karpenter_cluster::Version(1).into(), Arc::clone(&first), ())
+    });
+    evictions.accept(&world.context, &PodRef { key: first.key.clone(), uid: first.uid.clone() });
+    evictions.seen(&PodSeen::Listed(Arc::clone(&first)));
+    evictions.seen(&PodSeen::Deleted(Arc::clone(&second)));
+    assert_eq!(evictions.accepted().len(), 1);
+    evictions.seen(&PodSeen::Listed(second));
+    assert!(evictions.accepted().is_empty());
+}
