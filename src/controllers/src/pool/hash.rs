@@ -1,5 +1,8 @@
 //! `nodepool.hash`: stamps pools with the hash of their template, and claims when the algorithm changed.
 
+use std::iter;
+use std::sync::LazyLock;
+
 use karpenter_api::{NodeClaim, NodePool};
 use karpenter_kube_harness::queue::{Done, Spec};
 use karpenter_kube_harness::write::{self, locked};
@@ -26,15 +29,17 @@ impl Reconciler for Hash {
 
     async fn pass(&self, context: &Context, name: &PoolName) -> Result<Done, Error> {
         let Some(pool) = context.view.pool(name) else { return Ok(Done::idle()) };
-        let claims = context.view.claims();
-        let owned = claims.iter().filter(|known| known.model.pool.as_ref() == Some(name));
+        // Asked for only where the version of the hash has changed.
+        let claims = LazyLock::new(|| context.view.claims());
+        let owned = || claims.iter().filter(|known| known.model.pool.as_ref() == Some(name));
         let stored = pool.object.metadata.annotations.clone().unwrap_or_default();
-        let stamps = hash::stamps(&stored, &pool.model.hash, owned.clone().map(|known| &*known.model));
+        let owned_models = iter::once_with(owned).flatten().map(|known| &*known.model);
+        let stamps = hash::stamps(&stored, &pool.model.hash, owned_models);
         if stamps == hash::Stamps::default() {
             return Ok(Done::idle());
         }
         for (claim, annotations) in &stamps.claims {
-            let Some(known) = owned.clone().find(|known| known.model.name == *claim) else { continue };
+            let Some(known) = owned().find(|known| known.model.name == *claim) else { continue };
             let patch = stamp(&*known.object, annotations);
             if let Some(claim) = write::merge(&context.all::<NodeClaim>(), claim.as_str(), &patch).await? {
                 context.view.put_claim(claim);
