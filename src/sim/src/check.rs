@@ -5,6 +5,7 @@
 //! may not be wrong: where the controller cannot have known yet, it waits.
 
 mod budgets;
+mod by_instance;
 mod candidates;
 mod drift;
 mod ending;
@@ -31,6 +32,7 @@ use tokio::time::Instant;
 
 use crate::target::Target;
 use crate::trace::Trace;
+use by_instance::ByInstance;
 
 pub(crate) use ending::Unfinished;
 
@@ -89,9 +91,9 @@ struct State {
 /// Cluster and account at one revision.
 #[derive(Default)]
 pub(crate) struct Scene {
-    pub(crate) nodes: BTreeMap<Key, Arc<Value>>,
+    pub(crate) nodes: ByInstance,
     pub(crate) pods: BTreeMap<Key, Arc<Value>>,
-    pub(crate) claims: BTreeMap<Key, Arc<Value>>,
+    pub(crate) claims: ByInstance,
     pub(crate) pools: BTreeMap<Key, Arc<Value>>,
     pub(crate) classes: BTreeMap<Key, Arc<Value>>,
     /// Disruption budgets of pods.
@@ -121,13 +123,13 @@ impl Scene {
     /// first.
     pub(crate) fn claim_of_node(&self, node: &Value) -> Option<&Arc<Value>> {
         let id = object::text(node, "/spec/providerID");
-        self.claims.values().find(|claim| object::text(claim, "/status/providerID") == id)
+        self.claims.of_instance(id).next().map(|(_, claim)| claim)
     }
 
     /// The Node of a claim, by its instance.
     pub(crate) fn node_of_claim(&self, claim: &Value) -> Option<(&Key, &Arc<Value>)> {
         let id = object::text(claim, "/status/providerID");
-        self.nodes.iter().find(|(_, node)| !id.is_empty() && object::text(node, "/spec/providerID") == id)
+        self.nodes.of_instance(id).find(|_| !id.is_empty())
     }
 
     /// The pods on a Node.
@@ -136,23 +138,26 @@ impl Scene {
     }
 
     fn put(&mut self, plural: &str, change: &Change) {
-        let objects = match plural {
-            "nodes" => &mut self.nodes,
-            "pods" => &mut self.pods,
-            "nodeclaims" => &mut self.claims,
-            "nodepools" => &mut self.pools,
-            "ec2nodeclasses" => &mut self.classes,
-            _ => &mut self.budgets,
-        };
         let key = Key::of(&change.object);
         if plural == "nodes" && is_disrupted(&change.object) {
             self.chosen.insert(key.clone());
         }
-        let before = match change.kind {
-            ChangeKind::Deleted => objects.remove(&key),
-            ChangeKind::Added | ChangeKind::Modified => {
-                objects.insert(key.clone(), Arc::clone(&change.object))
-            }
+        let there = (change.kind != ChangeKind::Deleted).then(|| Arc::clone(&change.object));
+        let with_instances = |objects: &mut ByInstance| match &there {
+            Some(object) => objects.insert(key.clone(), Arc::clone(object)),
+            None => objects.remove(&key),
+        };
+        let objects = match plural {
+            "nodes" => return drop(with_instances(&mut self.nodes)),
+            "nodeclaims" => return drop(with_instances(&mut self.claims)),
+            "pods" => &mut self.pods,
+            "nodepools" => &mut self.pools,
+            "ec2nodeclasses" => &mut self.classes,
+            _ => &mut self.budgets,
+        };
+        let before = match there {
+            Some(object) => objects.insert(key.clone(), object),
+            None => objects.remove(&key),
         };
         if plural == "pods" {
             self.move_pod(&key, before.as_deref(), change);

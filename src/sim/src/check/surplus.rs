@@ -85,12 +85,10 @@ impl Surplus {
         if self.coming.is_empty() {
             return;
         }
-        let ready = scene.nodes.values().filter(|node| is_ready(node));
-        let up: BTreeSet<&str> =
-            ready.map(|node| text(node, "/spec/providerID")).filter(|id| !id.is_empty()).collect();
+        let is_up = |id: &str| !id.is_empty() && scene.nodes.of_instance(id).any(|(_, node)| is_ready(node));
         self.coming.retain(|key, _| {
             let claim = scene.claims.get(key);
-            claim.is_some_and(|claim| !up.contains(text(claim, "/status/providerID")))
+            claim.is_some_and(|claim| !is_up(text(claim, "/status/providerID")))
         });
     }
 
