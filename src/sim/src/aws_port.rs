@@ -98,9 +98,11 @@ impl AwsPort {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let stale = self.chances.stale();
         for instance in &mut instances {
-            match known.get(&instance.id).filter(|_| stale) {
-                Some(before) => instance.clone_from(before),
-                None => drop(known.insert(instance.id.clone(), instance.clone())),
+            match known.get(&instance.id) {
+                Some(before) if stale => instance.clone_from(before),
+                // Nearly all of them are as they were.
+                Some(before) if before == instance => {}
+                _ => drop(known.insert(instance.id.clone(), instance.clone())),
             }
         }
         instances

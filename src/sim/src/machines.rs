@@ -1,12 +1,10 @@
 //! The machines of the account in memory, for the kubelets: one that has not changed is not described again.
 
-use std::collections::BTreeMap;
 use std::error::Error;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use karpenter_aws_api::ec2::Instance;
-use karpenter_aws_api::id::InstanceId;
 use karpenter_aws_sim::Account;
 use karpenter_kube_sim::kubelet::{Ec2Machines, Machine, Machines};
 use karpenter_model::names::tag;
@@ -25,7 +23,8 @@ pub(crate) struct Fleet {
 #[derive(Default)]
 struct Known {
     instances: Arc<Vec<Arc<Instance>>>,
-    machines: BTreeMap<InstanceId, (Arc<Instance>, Arc<Machine>)>,
+    /// Those of this cluster, in order of their ids.
+    described: Arc<Vec<(Arc<Instance>, Arc<Machine>)>>,
     listed: Listed,
 }
 
@@ -58,22 +57,22 @@ impl Machines for Fleet {
         {
             return Ok(listed);
         }
-        let mut machines = BTreeMap::new();
+        let before = self.known(|known| Arc::clone(&known.described));
+        let mut before = before.iter().peekable();
+        let mut described = Vec::new();
         let owned =
             |instance: &&Arc<Instance>| instance.tags.get(&self.owner).is_some_and(|by| by == "owned");
         for instance in instances.iter().filter(owned) {
-            let same = |(described, machine): &(Arc<Instance>, Arc<Machine>)| {
-                Arc::ptr_eq(described, instance).then(|| Arc::clone(machine))
-            };
-            let known = self.known(|known| known.machines.get(&instance.id).and_then(same));
-            let machine = match known {
-                Some(machine) => machine,
+            while before.next_if(|(known, _)| known.id < instance.id).is_some() {}
+            let machine = match before.next_if(|(known, _)| Arc::ptr_eq(known, instance)) {
+                Some((_, machine)) => Arc::clone(machine),
                 None => Arc::new(self.described.machine(instance).await?),
             };
-            machines.insert(instance.id.clone(), (Arc::clone(instance), machine));
+            described.push((Arc::clone(instance), machine));
         }
-        let listed: Listed = Arc::new(machines.values().map(|(_, machine)| Arc::clone(machine)).collect());
-        self.known(|known| *known = Known { instances, machines, listed: Arc::clone(&listed) });
+        let listed: Listed = Arc::new(described.iter().map(|(_, machine)| Arc::clone(machine)).collect());
+        let described = Arc::new(described);
+        self.known(|known| *known = Known { instances, described, listed: Arc::clone(&listed) });
         Ok(listed)
     }
 }
