@@ -28,12 +28,13 @@ mod versions;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use karpenter_model::Clock;
 use serde_json::Value;
 
 use self::signal::{Signal, Waiter};
-use self::store::{Store, WriteOptions};
+use self::store::{Kept, Store, WriteOptions};
 pub use self::{
     cause::Cause,
     faults::{Fault, Faults, Rule},
@@ -50,16 +51,17 @@ pub struct Options {
     pub clock: Arc<dyn Clock>,
     /// Decides uids and generated names.
     pub seed: u64,
-    /// Changes per resource that a watcher may lag behind before it gets 410.
-    pub window: usize,
+    /// How far a watcher may lag behind before it gets 410.
+    pub kept: Kept,
     /// Kubernetes version that `/version` reports, for example `1.35`.
     pub version: String,
 }
 
 impl Options {
-    /// Options with room for 10,000 changes per resource.
+    /// Options with room for 10,000 changes per resource, however old.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { clock, seed: 0, window: 10_000, version: "1.35".to_owned() }
+        let kept = Kept { changes: 10_000, age: Duration::MAX };
+        Self { clock, seed: 0, kept, version: "1.35".to_owned() }
     }
 }
 
@@ -85,7 +87,7 @@ impl ApiServer {
 
     /// A server with the given options.
     pub fn with_options(options: Options) -> Self {
-        let store = Store::new(options.clock, options.seed, options.window);
+        let store = Store::new(options.clock, options.seed, options.kept);
         let faults = Faults::new(options.seed);
         let (store, tables) = (Mutex::new(store), Mutex::default());
         let shared = Shared { store, tables, faults, version: options.version };

@@ -14,6 +14,7 @@ mod deployment;
 mod disruption;
 mod news;
 mod node_lifecycle;
+mod pod;
 mod pods;
 mod replicaset;
 mod requests;
@@ -98,7 +99,7 @@ fn all(options: &Options) -> Vec<Box<dyn StandIn>> {
         Box::new(service_account::ServiceAccounts),
         Box::new(taint_eviction::TaintEviction::default()),
         Box::new(deployment::Deployments),
-        Box::new(replicaset::ReplicaSets),
+        Box::new(replicaset::ReplicaSets::default()),
         Box::new(daemonset::DaemonSets),
         Box::new(scheduler::Scheduler::default()),
         Box::new(disruption::Disruption::default()),

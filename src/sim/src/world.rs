@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use karpenter_aws_api::ec2::{Instance, Lifecycle};
 use karpenter_aws_sim::{Account, Options};
 use karpenter_bootstrap::make_ready;
+use karpenter_kube_sim::apiserver::store::Kept;
 use karpenter_kube_sim::apiserver::{self, ApiServer};
 use karpenter_kube_sim::kubelet::{self, Agent};
 use karpenter_kube_sim::{VirtualClock, kube_system};
@@ -33,6 +34,9 @@ use crate::weather::Weather;
 pub(crate) const CLUSTER: &str = "sim";
 /// When random histories begin.
 pub(crate) const START: &str = "2026-01-01T12:00:00Z";
+/// How long the API server keeps changes: ten times as long as any watch is held up. With all of them, the history is most of
+/// the memory that a day of a large cluster takes.
+const KEPT: Duration = Duration::from_mins(10);
 /// Instance types on sale: the smallest number that has a few of every family.
 const TYPES: usize = 40;
 
@@ -105,7 +109,9 @@ impl World {
         let Ground { cluster, start, account, machines, look, objects, settings: differing } = ground;
         let clock = Arc::new(VirtualClock::starting_at(start));
         let time: Arc<dyn Clock> = clock.clone();
-        let options = apiserver::Options { seed: history.seed, ..apiserver::Options::new(Arc::clone(&time)) };
+        let kept = Kept { changes: 10_000, age: KEPT };
+        let options =
+            apiserver::Options { seed: history.seed, kept, ..apiserver::Options::new(Arc::clone(&time)) };
         let server = ApiServer::with_options(options);
         let account = Account::with_clock(account, Arc::clone(&time));
         let clients = account.clients();

@@ -39,40 +39,56 @@ pub fn list<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
 
 /// The value at a JSON pointer. Every object is looked into many times: [`Value::pointer`] copies each step to look for
 /// escapes in it, of which hardly any pointer has one.
-fn at<'a>(object: &'a Value, pointer: &str) -> Option<&'a Value> {
+pub(crate) fn at<'a>(object: &'a Value, pointer: &str) -> Option<&'a Value> {
     if pointer.contains('~') {
         return object.pointer(pointer);
     }
     pointer.split('/').skip(1).try_fold(object, |value, step| match value {
-        Value::Object(fields) => fields.get(step),
+        Value::Object(fields) => field(fields, step),
         Value::Array(entries) => entries.get(step.parse::<usize>().ok()?),
         _ => None,
     })
 }
 
+/// The field of this name.
+fn field<'a>(fields: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
+    // Up to here it takes less time to compare every name than to hash one: nearly all maps are smaller.
+    const FEW: usize = 16;
+    if fields.len() > FEW {
+        return fields.get(name);
+    }
+    fields.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
+}
+
+/// A field of the metadata, empty when absent or not text.
+fn metadata<'a>(object: &'a Value, name: &str) -> &'a str {
+    let fields = object.as_object().and_then(|object| field(object, "metadata")).and_then(Value::as_object);
+    fields.and_then(|fields| field(fields, name)).and_then(Value::as_str).unwrap_or_default()
+}
+
 /// `metadata.name`.
 pub fn name(object: &Value) -> &str {
-    text(object, "/metadata/name")
+    metadata(object, "name")
 }
 
 /// `metadata.namespace`, empty for cluster-scoped objects.
 pub fn namespace(object: &Value) -> &str {
-    text(object, "/metadata/namespace")
+    metadata(object, "namespace")
 }
 
 /// `metadata.uid`.
 pub fn uid(object: &Value) -> &str {
-    text(object, "/metadata/uid")
+    metadata(object, "uid")
 }
 
 /// `metadata.resourceVersion` as a number; 0 when absent.
 pub fn revision(object: &Value) -> u64 {
-    text(object, "/metadata/resourceVersion").parse().unwrap_or(0)
+    metadata(object, "resourceVersion").parse().unwrap_or(0)
 }
 
 /// Whether deletion has begun.
 pub fn is_deleting(object: &Value) -> bool {
-    !text(object, "/metadata/deletionTimestamp").is_empty()
+    !metadata(object, "deletionTimestamp").is_empty()
 }
 
 /// `metadata.finalizers`.
@@ -82,12 +98,14 @@ pub fn finalizers(object: &Value) -> Vec<&str> {
 
 /// `metadata.labels[key]`.
 pub fn label<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
-    object.get("metadata")?.get("labels")?.get(key)?.as_str()
+    field(at(object, "/metadata/labels")?.as_object()?, key)?.as_str()
 }
 
 /// The status of the condition of type `kind`, `None` when the object has no such condition.
 pub fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a str> {
-    list(object, "/status/conditions").iter().find(|c| c["type"] == kind)?.get("status")?.as_str()
+    let found =
+        list(object, "/status/conditions").iter().find(|condition| text(condition, "/type") == kind)?;
+    at(found, "/status")?.as_str()
 }
 
 /// `metadata.uid` of the owners.
@@ -97,7 +115,27 @@ pub fn owner_uids(object: &Value) -> impl Iterator<Item = &str> {
 
 /// The owner that says it is the controller.
 pub fn controller(object: &Value) -> Option<&Value> {
-    list(object, "/metadata/ownerReferences").iter().find(|owner| owner["controller"] == true)
+    let controls = |owner: &&Value| at(owner, "/controller") == Some(&Value::Bool(true));
+    list(object, "/metadata/ownerReferences").iter().find(controls)
+}
+
+/// Whether two values are equal. Nearly always one is a copy of the other, with its fields in the same order: a field is
+/// looked up by its name only where it is not.
+pub(crate) fn same(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::Object(one), Value::Object(other)) => {
+            let pairs = one.iter().zip(other);
+            one.len() == other.len()
+                && pairs.into_iter().all(|((name, value), (in_place, candidate))| {
+                    let found = if name == in_place { Some(candidate) } else { other.get(name) };
+                    found.is_some_and(|found| same(value, found))
+                })
+        }
+        (Value::Array(one), Value::Array(other)) => {
+            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| same(one, other))
+        }
+        (one, other) => one == other,
+    }
 }
 
 /// `metadata` for writing.
@@ -148,6 +186,38 @@ mod tests {
         ];
         for path in paths {
             assert_eq!(at(&object, path), object.pointer(path), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_field_is_found_in_a_map_of_any_size() {
+        for size in [0, 1, 16, 17, 40] {
+            let fields = (0..size).map(|number| (format!("f{number}"), json!(number)));
+            let object = Value::Object(fields.collect());
+            for number in 0..size + 1 {
+                let path = format!("/f{number}");
+                assert_eq!(at(&object, &path), object.pointer(&path), "{number} of {size}");
+            }
+        }
+    }
+
+    #[test]
+    fn values_are_the_same_whatever_the_order_of_their_fields() {
+        let values = [
+            json!({"a": 1, "b": {"c": [1, 2], "d": null}}),
+            json!({"b": {"d": null, "c": [1, 2]}, "a": 1}),
+            json!({"a": 1, "b": {"c": [2, 1], "d": null}}),
+            json!({"a": 1, "b": {"c": [1, 2]}}),
+            json!({"a": 1, "c": {"c": [1, 2], "d": null}}),
+            json!({"a": 1.5}),
+            json!([1, 2]),
+            json!([1, 2, 3]),
+            json!("a"),
+        ];
+        for one in &values {
+            for other in &values {
+                assert_eq!(same(one, other), one == other, "{one} {other}");
+            }
         }
     }
 }

@@ -8,13 +8,15 @@ mod defaults;
 mod path;
 mod prune;
 mod structure;
+mod texts;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kube_cel::{CompiledSchema, compile_schema};
 use serde_json::{Value, json};
 
-use super::cause::Cause;
+use self::texts::Texts;
+use super::{cause::Cause, object};
 
 /// What a schema has against an object.
 #[derive(Debug)]
@@ -31,6 +33,15 @@ pub struct Schema {
     rules: Mutex<CompiledSchema>,
     /// Those outside `spec`, if there are any.
     rules_outside_spec: Option<Mutex<CompiledSchema>>,
+    /// What is enough for texts that were found right before, if there are rules about texts.
+    of_texts: Option<Mutex<OfTexts>>,
+}
+
+/// Rules about texts.
+struct OfTexts {
+    right: Texts,
+    /// All rules but these.
+    others: CompiledSchema,
 }
 
 impl std::fmt::Debug for Schema {
@@ -60,7 +71,10 @@ impl Schema {
             *spec = json!({"type": "object"});
         }
         let rules_outside_spec = has_rules(&outside).then(|| Mutex::new(compile_schema(&outside)));
-        Self { root: root.clone(), rules: Mutex::new(compile_schema(root)), rules_outside_spec }
+        let mut others = root.clone();
+        let of_texts = Texts::taken_out_of(&mut others)
+            .map(|right| Mutex::new(OfTexts { right, others: compile_schema(&others) }));
+        Self { root: root.clone(), rules: Mutex::new(compile_schema(root)), rules_outside_spec, of_texts }
     }
 
     /// The schema as it was given.
@@ -83,15 +97,33 @@ impl Schema {
     /// What is wrong with an object. Rules are evaluated only on objects whose structure is right, as they may
     /// rely on it.
     pub fn check(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
-        let same_spec = old.is_some_and(|old| old.get("spec") == object.get("spec"));
+        let same_spec = old.is_some_and(|old| match (old.get("spec"), object.get("spec")) {
+            (Some(before), Some(after)) => object::same(before, after),
+            (before, after) => before == after,
+        });
         let causes = structure::check(&self.root, object, if same_spec { &["spec"] } else { &[] });
         if !causes.is_empty() {
             return causes;
         }
-        let rules = if same_spec { self.rules_outside_spec.as_ref() } else { Some(&self.rules) };
-        let Some(rules) = rules else { return Vec::new() };
-        cel::check(&rules.lock().unwrap_or_else(PoisonError::into_inner), object, old)
+        if same_spec {
+            let rules = self.rules_outside_spec.as_ref();
+            return rules.map_or_else(Vec::new, |rules| cel::check(&lock(rules), object, old));
+        }
+        let Some(of_texts) = &self.of_texts else { return cel::check(&lock(&self.rules), object, old) };
+        let mut of_texts = lock(of_texts);
+        if of_texts.right.know(object) {
+            return cel::check(&of_texts.others, object, old);
+        }
+        let causes = cel::check(&lock(&self.rules), object, old);
+        if causes.is_empty() {
+            of_texts.right.learn(object);
+        }
+        causes
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Whether a schema has a rule anywhere. A property of that name is taken for one, which costs time and nothing else.

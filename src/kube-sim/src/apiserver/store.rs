@@ -31,10 +31,11 @@ use std::{
 use karpenter_model::Clock;
 use serde_json::{Value, json};
 
+pub(crate) use self::evict::allowance;
 pub use self::{
     delete::{DeleteOptions, Deleted, Propagation},
     evict::{Allowance, allowed_disruptions},
-    log::{Change, ChangeKind},
+    log::{Change, ChangeKind, Kept},
     patch::{Patch, PatchKind},
     read::{ListQuery, Page},
 };
@@ -82,14 +83,14 @@ pub struct Store {
 
 impl Store {
     /// A store with the namespaces and priority classes that every cluster has. `seed` decides uids and
-    /// generated names; `window` is how many changes per resource a watcher may lag behind.
-    pub fn new(clock: Arc<dyn Clock>, seed: u64, window: usize) -> Self {
+    /// generated names; `kept` how far a watcher may lag behind.
+    pub fn new(clock: Arc<dyn Clock>, seed: u64, kept: Kept) -> Self {
         let mut store = Self {
             clock,
             registry: builtin::registry(),
             tables: BTreeMap::new(),
             owners: Owners::default(),
-            log: Log::new(window),
+            log: Log::new(kept),
             revision: 0,
             touched: BTreeSet::new(),
             random: fastrand::Rng::with_seed(seed),
@@ -184,15 +185,18 @@ impl Store {
         let object = Arc::new(object);
         let key = Key::of(&object);
         let previous = self.tables.entry(table.clone()).or_default().insert(key.clone(), object.clone());
-        if let Some(previous) = &previous {
-            self.owners.forget(table, &key, previous);
+        // Owners hardly ever change.
+        if previous
+            .as_ref()
+            .is_none_or(|previous| object::owner_uids(previous).ne(object::owner_uids(&object)))
+        {
+            if let Some(previous) = &previous {
+                self.owners.forget(table, &key, previous);
+            }
+            self.owners.learn(table, &key, &object);
         }
-        self.owners.learn(table, &key, &object);
         let kind = if previous.is_some() { ChangeKind::Modified } else { ChangeKind::Added };
-        self.log.push(
-            table,
-            Change { revision: self.revision, kind, object: object.clone(), previous, text: Arc::default() },
-        );
+        self.log_change(table, kind, &object, previous);
         if crd::is_crd_table(table) {
             self.serve_custom_resource(&object);
         }
@@ -209,16 +213,20 @@ impl Store {
         object::metadata_mut(&mut last)
             .insert("resourceVersion".to_owned(), json!(self.revision.to_string()));
         let last = Arc::new(last);
-        let change = Change {
-            revision: self.revision,
-            kind: ChangeKind::Deleted,
-            object: last.clone(),
-            previous: Some(previous),
-            text: Arc::default(),
-        };
-        self.log.push(table, change);
+        self.log_change(table, ChangeKind::Deleted, &last, Some(previous));
         self.after_erase(table, &last);
         Some(last)
+    }
+
+    fn log_change(
+        &mut self,
+        table: &TableName,
+        kind: ChangeKind,
+        object: &Arc<Value>,
+        previous: Option<Arc<Value>>,
+    ) {
+        let (revision, at, object) = (self.revision, self.now(), Arc::clone(object));
+        self.log.push(table, Change { revision, at, kind, object, previous, text: Arc::default() });
     }
 
     fn serve_custom_resource(&mut self, definition: &Value) {

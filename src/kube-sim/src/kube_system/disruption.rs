@@ -11,12 +11,12 @@ use super::{
     StandIn,
     cluster::Cluster,
     news::{Cursor, News},
-    template::number,
+    template::{has_ended, is_ready, number},
 };
 use crate::apiserver::{
     label_selector_matches,
     object::{self, Key, text},
-    store::{Change, ChangeKind, allowed_disruptions},
+    store::{Change, ChangeKind, allowance},
 };
 
 /// Keeps which pods each budget is about, and works out those again that have changed.
@@ -25,7 +25,24 @@ pub(super) struct Disruption {
     budgets: Cursor,
     pods: Cursor,
     sets: Cursor,
-    covered: BTreeMap<Key, BTreeMap<Key, Arc<Value>>>,
+    covered: BTreeMap<Key, BTreeMap<Key, Covered>>,
+}
+
+/// A pod that a budget is about, as far as it matters to it.
+struct Covered {
+    /// Those that have ended do not count.
+    ended: bool,
+    /// It serves and is to stay.
+    healthy: bool,
+    /// Uid of its controller.
+    owner: Option<String>,
+}
+
+impl Covered {
+    fn of(pod: &Value) -> Self {
+        let owner = object::controller(pod).map(|owner| text(owner, "/uid").to_owned());
+        Self { ended: has_ended(pod), healthy: is_ready(pod) && !object::is_deleting(pod), owner }
+    }
 }
 
 impl StandIn for Disruption {
@@ -50,7 +67,7 @@ impl StandIn for Disruption {
             .collect();
         for budget in budgets.iter().filter(|budget| changed.contains(&Key::of(budget))) {
             let covered = self.covered.get(&Key::of(budget)).into_iter().flat_map(BTreeMap::values);
-            report(cluster, budget, covered.map(AsRef::as_ref), &wanted);
+            report(cluster, budget, covered, &wanted);
         }
     }
 }
@@ -94,7 +111,7 @@ impl Disruption {
                 let pods = cluster.list("", "pods");
                 let covered = |budget: &Arc<Value>| {
                     let covered = pods.iter().filter(|pod| covers(budget, pod));
-                    (Key::of(budget), covered.map(|pod| (Key::of(pod), Arc::clone(pod))).collect())
+                    (Key::of(budget), covered.map(|pod| (Key::of(pod), Covered::of(pod))).collect())
                 };
                 self.covered = budgets.iter().map(covered).collect();
             }
@@ -117,7 +134,7 @@ impl Disruption {
         if change.kind == ChangeKind::Deleted {
             covered.remove(&Key::of(&change.object));
         } else {
-            covered.insert(Key::of(&change.object), Arc::clone(&change.object));
+            covered.insert(Key::of(&change.object), Covered::of(&change.object));
         }
         changed.insert(budget);
     }
@@ -135,15 +152,17 @@ fn covers(budget: &Value, pod: &Value) -> bool {
 fn report<'a>(
     cluster: &Cluster<'_>,
     budget: &Value,
-    covered: impl Iterator<Item = &'a Value> + Clone,
+    covered: impl Iterator<Item = &'a Covered>,
     wanted: &BTreeMap<String, i64>,
 ) {
-    let replicas = |pod: &Value| {
-        let uid = text(object::controller(pod)?, "/uid").to_owned();
-        let count = *wanted.get(&uid)?;
-        Some((uid, count))
-    };
-    let allowed = allowed_disruptions(budget, covered, replicas);
+    let (mut count, mut healthy, mut owners) = (0, 0, BTreeMap::new());
+    for pod in covered.filter(|pod| !pod.ended) {
+        count += 1;
+        healthy += i64::from(pod.healthy);
+        owners.extend(pod.owner.as_ref().and_then(|owner| wanted.get_key_value(owner)));
+    }
+    let allowed =
+        allowance(budget, healthy, if owners.is_empty() { count } else { owners.values().copied().sum() });
     let status = json!({
         "currentHealthy": allowed.healthy, "desiredHealthy": allowed.desired_healthy,
         "disruptionsAllowed": allowed.disruptions, "expectedPods": allowed.expected,

@@ -12,9 +12,12 @@ use crate::apiserver::{
     store::ChangeKind,
 };
 
-use super::news::{Cursor, News};
+use super::{
+    news::{Cursor, News},
+    pod::Pod,
+};
 
-type Keyed = BTreeMap<Key, Arc<Value>>;
+type Keyed = BTreeMap<Key, Arc<Pod>>;
 
 /// The pods there are.
 #[derive(Default)]
@@ -27,6 +30,8 @@ pub(super) struct Pods {
     unbound: Keyed,
     /// Nodes whose pods have changed since the scheduler asked.
     touched: BTreeSet<String>,
+    /// Uids of owners whose pods have changed since the replica sets asked.
+    touched_owners: BTreeSet<String>,
 }
 
 impl Pods {
@@ -46,7 +51,8 @@ impl Pods {
             }
             News::All(pods) => {
                 self.touched.extend(std::mem::take(&mut self.by_node).into_keys());
-                (self.by_owner, self.unbound) = (BTreeMap::new(), BTreeMap::new());
+                self.touched_owners.extend(std::mem::take(&mut self.by_owner).into_keys());
+                self.unbound = BTreeMap::new();
                 for pod in &pods {
                     self.learn(pod);
                 }
@@ -55,17 +61,17 @@ impl Pods {
     }
 
     /// Pods that a controller owns, in order of namespace and name.
-    pub(super) fn of_owner(&self, uid: &str) -> impl Iterator<Item = &Arc<Value>> {
+    pub(super) fn of_owner(&self, uid: &str) -> impl Iterator<Item = &Arc<Pod>> {
         self.by_owner.get(uid).into_iter().flat_map(BTreeMap::values)
     }
 
     /// Pods on a node, in order of namespace and name.
-    pub(super) fn on_node(&self, name: &str) -> impl Iterator<Item = &Arc<Value>> {
+    pub(super) fn on_node(&self, name: &str) -> impl Iterator<Item = &Arc<Pod>> {
         self.by_node.get(name).into_iter().flat_map(BTreeMap::values)
     }
 
     /// Pods without node, in order of namespace and name.
-    pub(super) fn unbound(&self) -> impl Iterator<Item = &Arc<Value>> {
+    pub(super) fn unbound(&self) -> impl Iterator<Item = &Arc<Pod>> {
         self.unbound.values()
     }
 
@@ -74,17 +80,23 @@ impl Pods {
         std::mem::take(&mut self.touched)
     }
 
-    fn learn(&mut self, pod: &Arc<Value>) {
-        let key = Key::of(pod);
-        if let Some(owner) = object::controller(pod) {
-            let owned = self.by_owner.entry(text(owner, "/uid").to_owned()).or_default();
-            owned.insert(key.clone(), Arc::clone(pod));
+    /// Uids of owners whose pods have changed since the last time.
+    pub(super) fn take_touched_owners(&mut self) -> BTreeSet<String> {
+        std::mem::take(&mut self.touched_owners)
+    }
+
+    fn learn(&mut self, object: &Arc<Value>) {
+        let (key, pod) = (Key::of(object), Arc::new(Pod::of(object)));
+        if let Some(owner) = object::controller(object) {
+            let uid = text(owner, "/uid").to_owned();
+            self.touched_owners.insert(uid.clone());
+            self.by_owner.entry(uid).or_default().insert(key.clone(), Arc::clone(&pod));
         }
-        match text(pod, "/spec/nodeName") {
-            "" => drop(self.unbound.insert(key, Arc::clone(pod))),
+        match text(object, "/spec/nodeName") {
+            "" => drop(self.unbound.insert(key, pod)),
             node => {
                 self.touched.insert(node.to_owned());
-                self.by_node.entry(node.to_owned()).or_default().insert(key, Arc::clone(pod));
+                self.by_node.entry(node.to_owned()).or_default().insert(key, pod);
             }
         }
     }
@@ -92,7 +104,9 @@ impl Pods {
     fn forget(&mut self, pod: &Value) {
         let key = Key::of(pod);
         if let Some(owner) = object::controller(pod) {
-            remove(&mut self.by_owner, text(owner, "/uid"), &key);
+            let uid = text(owner, "/uid");
+            self.touched_owners.insert(uid.to_owned());
+            remove(&mut self.by_owner, uid, &key);
         }
         let node = text(pod, "/spec/nodeName");
         if node.is_empty() {

@@ -9,25 +9,23 @@ mod affinity_term;
 mod candidate;
 mod node_selector;
 mod pod_affinity;
+mod refusal;
 mod spread;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use karpenter_model::Resources;
 use serde_json::{Value, json};
 
-pub(super) use self::{candidate::tolerates, node_selector::admits as node_selector_admits};
 use self::{
-    candidate::{Candidate, HostPort},
-    pod_affinity::Neighbours,
-    spread::Spread,
+    candidate::Candidate,
+    refusal::{Ask, Reason},
 };
+pub(super) use self::{candidate::tolerates, node_selector::admits as node_selector_admits};
 use super::{
     StandIn,
     cluster::Cluster,
     news::{Cursor, News},
-    requests,
-    template::number,
+    pod::Pod,
 };
 use crate::apiserver::{
     object::{self, list, text},
@@ -62,45 +60,46 @@ impl StandIn for Scheduler {
     }
 
     fn pass(&mut self, cluster: &mut Cluster<'_>) {
-        let mut pending: Vec<Arc<Value>> =
-            cluster.pods.unbound().filter(|pod| is_pending(pod)).cloned().collect();
+        let mut pending: Vec<Arc<Pod>> =
+            cluster.pods.unbound().filter(|pod| is_pending(&pod.object)).cloned().collect();
         if pending.is_empty() {
             return;
         }
         // Important pods first, then those that have waited longest.
         pending.sort_by_cached_key(|pod| {
-            (-number(pod, "/spec/priority"), text(pod, "/metadata/creationTimestamp").to_owned())
+            (-pod.priority, text(&pod.object, "/metadata/creationTimestamp").to_owned())
         });
         self.refresh(cluster);
         let (candidates, changes) = (&mut self.candidates, self.changes);
         let mut tried = BTreeMap::new();
         for pod in &pending {
-            if let Some(index) = nominated(pod, candidates) {
+            if let Some(index) = nominated(&pod.object, candidates) {
                 candidates[index].expect(pod);
             }
         }
         let mut refused: BTreeMap<String, Reasons> = BTreeMap::new();
         for pod in &pending {
-            let uid = object::uid(pod);
-            if let Some(then) = self.refused.get(uid).filter(|then| !helps(pod, **then, changes)) {
+            let object = &*pod.object;
+            let uid = object::uid(object);
+            if let Some(then) = self.refused.get(uid).filter(|then| !helps(object, **then, changes)) {
                 tried.insert(uid.to_owned(), *then);
                 continue;
             }
-            let siblings = siblings(pod);
+            let siblings = siblings(object);
             let known = siblings.as_ref().and_then(|siblings| refused.get(siblings));
             let choice = known.map_or_else(|| choose(pod, candidates), |reasons| Err(reasons.clone()));
             match choice {
                 Ok(index) => {
-                    if cluster.bind(pod, &candidates[index].name) {
+                    if cluster.bind(object, &candidates[index].name) {
                         candidates[index].take(pod);
-                        if let Some(expecting) = nominated(pod, candidates) {
-                            candidates[expecting].no_longer_expect(pod);
+                        if let Some(expecting) = nominated(object, candidates) {
+                            candidates[expecting].no_longer_expect(object);
                         }
                     }
                 }
                 Err(reasons) => {
                     tried.insert(uid.to_owned(), changes);
-                    say_unschedulable(cluster, pod, candidates.len(), &reasons);
+                    say_unschedulable(cluster, object, candidates.len(), &reasons);
                     refused.extend(siblings.map(|siblings| (siblings, reasons)));
                 }
             }
@@ -183,33 +182,18 @@ fn is_pending(pod: &Value) -> bool {
         && list(pod, "/spec/schedulingGates").is_empty()
 }
 
-/// A pod and what is the same for every node it may go to.
-struct Ask<'a> {
-    pod: &'a Value,
-    requests: Resources,
-    ports: Vec<HostPort<'a>>,
-    spread: Spread,
-    neighbours: Neighbours,
-}
-
 /// Index of the best candidate, or how many refused for each reason.
-fn choose(pod: &Value, candidates: &[Candidate]) -> Result<usize, Reasons> {
-    let ask = Ask {
-        pod,
-        requests: requests::of(pod),
-        ports: candidate::host_ports(pod),
-        spread: Spread::of(pod, candidates),
-        neighbours: Neighbours::of(pod, candidates),
-    };
-    if let Some(index) = nominated(pod, candidates)
-        && refusal(&ask, &candidates[index]).is_none()
+fn choose(pod: &Pod, candidates: &[Candidate]) -> Result<usize, Reasons> {
+    let ask = Ask::of(pod, candidates);
+    if let Some(index) = nominated(&pod.object, candidates)
+        && ask.refusal(&candidates[index]).is_none()
     {
         return Ok(index);
     }
-    let mut reasons = Reasons::new();
+    let mut reasons: BTreeMap<Reason<'_>, usize> = BTreeMap::new();
     let mut best: Option<(i64, usize)> = None;
     for (index, candidate) in candidates.iter().enumerate() {
-        if let Some(reason) = refusal(&ask, candidate) {
+        if let Some(reason) = ask.refusal(candidate) {
             *reasons.entry(reason).or_default() += 1;
             continue;
         }
@@ -219,41 +203,8 @@ fn choose(pod: &Value, candidates: &[Candidate]) -> Result<usize, Reasons> {
             best = Some((room, index));
         }
     }
-    best.map(|(_, index)| index).ok_or(reasons)
-}
-
-fn refusal(ask: &Ask<'_>, candidate: &Candidate) -> Option<String> {
-    let pod = ask.pod;
-    let why = |text: &str| Some(text.to_owned());
-    if candidate.is_cordoned_for(pod) {
-        return why("node(s) were unschedulable");
-    }
-    if let Some(taint) = candidate.untolerated_taint(pod) {
-        return Some(format!("node(s) had untolerated taint {{{taint}}}"));
-    }
-    if !node_selector::admits(pod, &candidate.node) {
-        return why("node(s) didn't match Pod's node affinity/selector");
-    }
-    if let Some(resource) = candidate.insufficient(pod, &ask.requests) {
-        return Some(if resource == "pods" {
-            "Too many pods".to_owned()
-        } else {
-            format!("Insufficient {resource}")
-        });
-    }
-    if candidate.has_port_conflict(&ask.ports) {
-        return why("node(s) didn't have free ports for the requested pod ports");
-    }
-    if !ask.spread.admits(candidate) {
-        return why("node(s) didn't match pod topology spread constraints");
-    }
-    if !ask.neighbours.attract_to(candidate) {
-        return why("node(s) didn't match pod affinity rules");
-    }
-    if ask.neighbours.repel_from(candidate) {
-        return why("node(s) didn't match pod anti-affinity rules");
-    }
-    None
+    let in_words = || reasons.iter().map(|(reason, count)| (reason.to_string(), *count)).collect();
+    best.map(|(_, index)| index).ok_or_else(in_words)
 }
 
 fn say_unschedulable(cluster: &Cluster<'_>, pod: &Value, nodes: usize, reasons: &Reasons) {

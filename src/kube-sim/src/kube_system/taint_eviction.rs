@@ -55,9 +55,9 @@ impl StandIn for TaintEviction {
             }
         }
         for (name, Tainted { taints, .. }) in &self.tainted {
-            for pod in cluster.pods.on_node(name).filter(|pod| !object::is_deleting(pod)) {
-                if taints.iter().any(|(taint, since)| must_go(pod, taint, *since, cluster.now)) {
-                    cluster.delete("", "pods", pod);
+            for pod in cluster.pods.on_node(name).filter(|pod| !pod.deleting) {
+                if taints.iter().any(|(taint, since)| must_go(&pod.object, taint, *since, cluster.now)) {
+                    cluster.delete("", "pods", &pod.object);
                 }
             }
         }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::apiserver::object::{self, text};
+use crate::apiserver::object::{self, at, text};
 
 /// A pod of `owner`, which is of `kind` in `apps/v1`, made from the owner's template.
 pub(super) fn pod(owner: &Value, kind: &str) -> Value {
@@ -33,7 +33,12 @@ pub(super) fn controls(owner: &Value, object: &Value) -> bool {
 
 /// Whether a pod counts towards what its controller wants: it neither ended nor is about to.
 pub(super) fn is_active(pod: &Value) -> bool {
-    !object::is_deleting(pod) && !matches!(text(pod, "/status/phase"), "Succeeded" | "Failed")
+    !object::is_deleting(pod) && !has_ended(pod)
+}
+
+/// Whether a pod has ended, well or not.
+pub(super) fn has_ended(pod: &Value) -> bool {
+    matches!(text(pod, "/status/phase"), "Succeeded" | "Failed")
 }
 
 /// Whether a pod serves.
@@ -43,7 +48,7 @@ pub(super) fn is_ready(pod: &Value) -> bool {
 
 /// A whole number at a pointer, 0 when absent.
 pub(super) fn number(object: &Value, pointer: &str) -> i64 {
-    object.pointer(pointer).and_then(Value::as_i64).unwrap_or(0)
+    at(object, pointer).and_then(Value::as_i64).unwrap_or(0)
 }
 
 /// A count as the API writes it.

@@ -4,18 +4,31 @@ use serde_json::{Value, json};
 
 /// `target` with `patch` merged in: maps are merged, `null` removes, everything else replaces.
 pub(crate) fn merged(target: &Value, patch: &Value) -> Value {
-    let Value::Object(changes) = patch else { return patch.clone() };
-    let mut result = if target.is_object() { target.clone() } else { json!({}) };
-    let map = result.as_object_mut().expect("invariant: made a map above");
+    let mut result = target.clone();
+    merge(&mut result, patch);
+    result
+}
+
+/// Merges `patch` into `target`.
+pub(crate) fn merge(target: &mut Value, patch: &Value) {
+    let Value::Object(changes) = patch else {
+        target.clone_from(patch);
+        return;
+    };
+    if !target.is_object() {
+        *target = json!({});
+    }
+    let map = target.as_object_mut().expect("invariant: made a map above");
     for (field, change) in changes {
         if change.is_null() {
             map.shift_remove(field);
+        } else if let Some(value) = map.get_mut(field) {
+            merge(value, change);
         } else {
-            let merged = merged(map.get(field).unwrap_or(&Value::Null), change);
-            map.insert(field.clone(), merged);
+            // Not the change as it is: it may say of fields that they go.
+            map.insert(field.clone(), merged(&Value::Null, change));
         }
     }
-    result
 }
 
 #[cfg(test)]

@@ -10,12 +10,20 @@ use crate::apiserver::refusal::Refusal;
 
 /// `target` with `patch` merged in.
 pub(crate) fn merged(target: &Value, patch: &Value) -> Result<Value, Refusal> {
+    let mut result = target.clone();
+    merge(&mut result, patch)?;
+    Ok(result)
+}
+
+/// Merges `patch` into `target`, of which nothing is to be used when that is refused.
+pub(crate) fn merge(target: &mut Value, patch: &Value) -> Result<(), Refusal> {
     let Value::Object(patch) = patch else {
         return Err(Refusal::bad_request("a strategic merge patch must be a map"));
     };
-    let mut result = target.as_object().cloned().unwrap_or_default();
-    merge_map(&mut result, patch)?;
-    Ok(Value::Object(result))
+    if !target.is_object() {
+        *target = json!({});
+    }
+    merge_map(target.as_object_mut().expect("invariant: made a map above"), patch)
 }
 
 fn merge_map(target: &mut Map<String, Value>, patch: &Map<String, Value>) -> Result<(), Refusal> {

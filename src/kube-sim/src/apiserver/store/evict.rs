@@ -1,6 +1,6 @@
 //! The eviction subresource: a delete that asks the disruption budgets first.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use serde_json::{Value, json};
 
@@ -106,15 +106,21 @@ pub struct Allowance {
 /// replicas of the controller of a pod, when it has one.
 pub fn allowed_disruptions<'a>(
     budget: &Value,
-    pods: impl Iterator<Item = &'a Value> + Clone,
+    pods: impl Iterator<Item = &'a Value>,
     wanted: impl Fn(&Value) -> Option<(String, i64)>,
 ) -> Allowance {
-    let active = |pod: &&Value| !matches!(text(pod, "/status/phase"), "Succeeded" | "Failed");
-    let pods = pods.filter(active);
-    let healthy = |pod: &&Value| condition(pod, "Ready") == Some("True") && !object::is_deleting(pod);
-    let healthy = count(pods.clone().filter(healthy));
-    let by_workload: std::collections::BTreeMap<String, i64> = pods.clone().filter_map(&wanted).collect();
-    let expected = if by_workload.is_empty() { count(pods) } else { by_workload.values().sum() };
+    let (mut count, mut healthy, mut by_workload) = (0, 0, BTreeMap::new());
+    for pod in pods.filter(|pod| !matches!(text(pod, "/status/phase"), "Succeeded" | "Failed")) {
+        count += 1;
+        healthy += i64::from(condition(pod, "Ready") == Some("True") && !object::is_deleting(pod));
+        by_workload.extend(wanted(pod));
+    }
+    let expected = if by_workload.is_empty() { count } else { by_workload.values().sum() };
+    allowance(budget, healthy, expected)
+}
+
+/// The same for a budget of whose pods, of which there should be `expected`, so many are `healthy`.
+pub(crate) fn allowance(budget: &Value, healthy: i64, expected: i64) -> Allowance {
     let share = |pointer: &str| budget.pointer(pointer).map(|value| scaled(value, expected));
     let desired_healthy = match (share("/spec/maxUnavailable"), share("/spec/minAvailable")) {
         (Some(unavailable), _) => (expected - unavailable).max(0),
@@ -123,10 +129,6 @@ pub fn allowed_disruptions<'a>(
     };
     let disruptions = if expected > 0 { (healthy - desired_healthy).max(0) } else { 0 };
     Allowance { disruptions, healthy, desired_healthy, expected }
-}
-
-fn count(pods: impl Iterator) -> i64 {
-    i64::try_from(pods.count()).unwrap_or(i64::MAX)
 }
 
 /// An int-or-percentage of `whole`, percentages rounded up as Kubernetes does for budgets.

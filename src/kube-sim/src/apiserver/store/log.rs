@@ -3,18 +3,31 @@
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::{Arc, OnceLock},
+    time::Duration,
 };
 
 use bytes::Bytes;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use crate::apiserver::{refusal::Refusal, resource::TableName};
+
+/// How much of the history is kept. A watcher that lags further behind gets 410.
+#[derive(Debug, Clone, Copy)]
+pub struct Kept {
+    /// Changes per resource.
+    pub changes: usize,
+    /// Age of a change when the next one of its resource is written; `MAX` for any.
+    pub age: Duration,
+}
 
 /// One write.
 #[derive(Debug, Clone)]
 pub struct Change {
     /// Revision of the write.
     pub revision: u64,
+    /// Time of the write.
+    pub at: Timestamp,
     /// What happened.
     pub kind: ChangeKind,
     /// The object after the write; for deletions, its last state with the revision of the deletion.
@@ -40,7 +53,7 @@ pub enum ChangeKind {
 /// Changes of all resources.
 #[derive(Debug, Clone)]
 pub(super) struct Log {
-    window: usize,
+    kept: Kept,
     tables: BTreeMap<TableName, Window>,
     compacted: u64,
 }
@@ -55,8 +68,8 @@ struct Window {
 }
 
 impl Log {
-    pub(super) fn new(window: usize) -> Self {
-        Self { window, tables: BTreeMap::new(), compacted: 0 }
+    pub(super) fn new(kept: Kept) -> Self {
+        Self { kept, tables: BTreeMap::new(), compacted: 0 }
     }
 
     pub(super) fn push(&mut self, table: &TableName, change: Change) {
@@ -65,9 +78,15 @@ impl Log {
         }
         let window = self.tables.get_mut(table).expect("invariant: just inserted");
         window.newest = change.revision;
+        let age = SignedDuration::try_from(self.kept.age).unwrap_or(SignedDuration::MAX);
+        let oldest = change.at.checked_sub(age).unwrap_or(Timestamp::MIN);
         window.changes.push_back(change);
-        if window.changes.len() > self.window {
-            window.forgotten = window.changes.pop_front().map_or(window.forgotten, |c| c.revision);
+        let outdated = |window: &Window| {
+            let first = window.changes.front();
+            window.changes.len() > self.kept.changes || first.is_some_and(|first| first.at < oldest)
+        };
+        while outdated(window) {
+            window.forgotten = window.changes.pop_front().map_or(window.forgotten, |change| change.revision);
         }
     }
 
@@ -105,4 +124,27 @@ impl Log {
 
 fn expired(revision: u64, forgotten: u64) -> Refusal {
     Refusal::expired(format!("too old resource version: {revision} ({forgotten})"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_is_forgotten_when_there_are_too_many_or_it_is_too_old() {
+        let table = TableName::new("", "pods");
+        let mut log = Log::new(Kept { changes: 3, age: Duration::from_mins(1) });
+        let mut push = |revision: u64, second: i64| {
+            let at = Timestamp::from_second(second).expect("a time");
+            let (object, text) = (Arc::default(), Arc::default());
+            log.push(&table, Change { revision, at, kind: ChangeKind::Added, object, previous: None, text });
+            let since = |revision| log.since(&table, revision).map(|changes| changes.len()).ok();
+            [0, 1, 2, 3].map(since)
+        };
+        assert_eq!(push(1, 0), [Some(1), Some(0), Some(0), Some(0)]);
+        assert_eq!(push(2, 10), [Some(2), Some(1), Some(0), Some(0)]);
+        assert_eq!(push(3, 65), [None, Some(2), Some(1), Some(0)]);
+        assert_eq!(push(4, 66), [None, Some(3), Some(2), Some(1)]);
+        assert_eq!(push(5, 67), [None, None, Some(3), Some(2)]);
+    }
 }

@@ -70,14 +70,19 @@ impl Store {
         }
         let stored = self.find(resource, key)?;
         let current = versions::to_served(resource, &stored);
-        let mut patched = match patch.kind {
-            PatchKind::Merge => merge::merged(&current, &patch.body),
-            PatchKind::Json => json_patch::patched(resource, &key.name, &current, &patch.body)?,
-            PatchKind::Strategic | PatchKind::Apply => strategic::merged(&current, &patch.body)?,
+        let mut patched = if part == Part::Status && is_about_status(patch) {
+            seen_by_status_writes(&current)
+        } else {
+            current.into_owned()
         };
+        match patch.kind {
+            PatchKind::Merge => merge::merge(&mut patched, &patch.body),
+            PatchKind::Json => patched = json_patch::patched(resource, &key.name, &patched, &patch.body)?,
+            PatchKind::Strategic | PatchKind::Apply => strategic::merge(&mut patched, &patch.body)?,
+        }
         if object::text(&patched, "/metadata/resourceVersion").is_empty() {
             object::metadata_mut(&mut patched)
-                .insert("resourceVersion".to_owned(), current["metadata"]["resourceVersion"].clone());
+                .insert("resourceVersion".to_owned(), stored["metadata"]["resourceVersion"].clone());
         }
         self.update(resource, key, patched, part, options)
     }
@@ -123,4 +128,22 @@ impl Store {
             Err(missing) => Err(missing),
         }
     }
+}
+
+/// Fields that a write of the status reads.
+const OF_STATUS: [&str; 4] = ["apiVersion", "kind", "metadata", "status"];
+
+/// Whether a patch merges into these fields and says nothing of others.
+fn is_about_status(patch: &Patch) -> bool {
+    let merges = matches!(patch.kind, PatchKind::Merge | PatchKind::Strategic);
+    let fields = patch.body.as_object();
+    merges && fields.is_some_and(|fields| fields.keys().all(|field| OF_STATUS.contains(&field.as_str())))
+}
+
+/// An object without what a write of the status takes from the stored one again: most writes are of the status, and the
+/// rest of an object is most of it.
+fn seen_by_status_writes(object: &Value) -> Value {
+    let fields = object.as_object().into_iter().flatten();
+    let seen = fields.filter(|(field, _)| OF_STATUS.contains(&field.as_str()));
+    Value::Object(seen.map(|(field, value)| (field.clone(), value.clone())).collect())
 }

@@ -27,7 +27,11 @@ fn verbs() -> impl Strategy<Value = Vec<Verb>> {
 }
 
 fn store() -> (Store, Arc<Resource>) {
-    let store = Store::new(Arc::new(FixedClock(jiff::Timestamp::UNIX_EPOCH)), 7, 1_000);
+    let store = Store::new(
+        Arc::new(FixedClock(jiff::Timestamp::UNIX_EPOCH)),
+        7,
+        Kept { changes: 1_000, age: std::time::Duration::MAX },
+    );
     let resource = store.registry().get("", "v1", "configmaps").expect("built in");
     (store, resource)
 }

@@ -1,6 +1,6 @@
 //! The verb update, also the second half of every patch.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
@@ -68,7 +68,7 @@ impl Store {
         if same_but_for_managers(&object, current) {
             return current.clone();
         }
-        if resource.counts_generations && spec_of(resource, &object) != spec_of(resource, current) {
+        if resource.counts_generations && !same_spec(resource, &object, current) {
             let generation = current["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
             object::metadata_mut(&mut object).insert("generation".to_owned(), json!(generation));
         }
@@ -110,22 +110,20 @@ fn check_identity(resource: &Resource, key: &Key, current: &Value, object: &Valu
 
 fn keep_status(resource: &Resource, current: &Value, object: &mut Value) {
     if resource.has_status {
-        set_or_remove(object, "status", current.get("status"));
+        set_or_remove(object, "status", current.get("status").cloned());
     }
 }
 
 /// Custom kinds take nothing but the status through `/status`; built-in ones also take labels and annotations.
 fn keep_all_but_status(resource: &Resource, current: &Value, object: &mut Value) {
-    let status = object.get("status").cloned();
-    let metadata = object.get("metadata").cloned();
-    *object = current.clone();
-    set_or_remove(object, "status", status.as_ref());
-    let Some(Value::Object(given)) = metadata else { return };
+    let mut given = std::mem::replace(object, current.clone());
+    set_or_remove(object, "status", given.get_mut("status").map(Value::take));
+    let Some(given) = given.get_mut("metadata").and_then(Value::as_object_mut) else { return };
     let managed =
         if resource.custom { &["managedFields"][..] } else { &["labels", "annotations", "managedFields"] };
     for field in managed {
-        if let Some(value) = given.get(*field) {
-            object::metadata_mut(object).insert((*field).to_owned(), value.clone());
+        if let Some(value) = given.get_mut(*field) {
+            object::metadata_mut(object).insert((*field).to_owned(), value.take());
         }
     }
 }
@@ -143,37 +141,42 @@ fn keep_server_fields(resource: &Resource, current: &Value, object: &mut Value) 
     }
 }
 
-fn set_or_remove(object: &mut Value, field: &str, value: Option<&Value>) {
+fn set_or_remove(object: &mut Value, field: &str, value: Option<Value>) {
     let map = object.as_object_mut().expect("invariant: stored objects are maps");
     match value {
-        Some(value) => map.insert(field.to_owned(), value.clone()),
+        Some(value) => map.insert(field.to_owned(), value),
         None => map.shift_remove(field),
     };
 }
 
 /// A write that changes nothing gets no revision, so watchers are not woken by it.
 fn same_but_for_managers(left: &Value, right: &Value) -> bool {
-    let managers = |value: &Value| value["metadata"].get("managedFields").is_some();
-    managers(left) == managers(right) && fields(left) == fields(right)
-}
-
-/// Fields of the object and of its metadata that a write can change, without those that are as good as absent.
-fn fields(value: &Value) -> (BTreeMap<&String, &Value>, BTreeMap<&String, &Value>) {
     const MAY_BE_EMPTY: [&str; 4] = ["labels", "annotations", "finalizers", "ownerReferences"];
-    let rest = value.as_object().into_iter().flatten().filter(|(field, _)| *field != "metadata");
-    let metadata = value["metadata"].as_object().into_iter().flatten().filter(|(field, value)| {
+    let managers = |value: &Value| value["metadata"].get("managedFields").is_some();
+    // Fields of the metadata that a write can change, without those that are the same as absent.
+    let counts = |field: &str, value: &Value| {
         let is_empty =
             value.as_object().is_some_and(Map::is_empty) || value.as_array().is_some_and(Vec::is_empty);
-        *field != "managedFields" && !(is_empty && MAY_BE_EMPTY.contains(&field.as_str()))
-    });
-    (rest.collect(), metadata.collect())
+        field != "managedFields" && !(is_empty && MAY_BE_EMPTY.contains(&field))
+    };
+    managers(left) == managers(right)
+        && same_fields(left, right, |field, _| field != "metadata")
+        && same_fields(&left["metadata"], &right["metadata"], counts)
 }
 
-/// What counts for the generation: everything but metadata and, when it has its own subresource, status.
-fn spec_of<'a>(resource: &Resource, object: &'a Value) -> Vec<(&'a String, &'a Value)> {
-    let ignored = |field: &str| field == "metadata" || (field == "status" && resource.has_status);
-    let map = object.as_object().into_iter().flatten();
-    let mut fields: Vec<_> = map.filter(|(field, _)| !ignored(field)).collect();
-    fields.sort_by_key(|(field, _)| field.as_str());
-    fields
+/// Whether two objects are the same in what counts for the generation: everything but metadata and, when it has its own
+/// subresource, status.
+fn same_spec(resource: &Resource, left: &Value, right: &Value) -> bool {
+    same_fields(left, right, |field, _| field != "metadata" && !(field == "status" && resource.has_status))
+}
+
+/// Whether two maps have the same fields among those that count.
+fn same_fields(left: &Value, right: &Value, counts: impl Fn(&str, &Value) -> bool) -> bool {
+    let counted = |value: &Value| {
+        let fields = value.as_object().into_iter().flatten();
+        fields.filter(|(field, value)| counts(field, value)).count()
+    };
+    let mut fields = left.as_object().into_iter().flatten().filter(|(field, value)| counts(field, value));
+    counted(left) == counted(right)
+        && fields.all(|(field, value)| right.get(field).is_some_and(|other| object::same(value, other)))
 }

@@ -3,34 +3,41 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use karpenter_model::id::ResourceName;
 use karpenter_model::{Quantity, Resources};
 use serde_json::Value;
 
 use super::affinity_term::avoids_others;
 use crate::apiserver::object::{self, list, text};
+use crate::kube_system::pod::Pod;
 use crate::kube_system::requests;
-use crate::kube_system::template::number;
 
 /// One node.
 pub(super) struct Candidate {
     pub(super) name: String,
     pub(super) node: Arc<Value>,
     /// Pods on it that have not ended.
-    pub(super) pods: Vec<Arc<Value>>,
+    pub(super) pods: Vec<Arc<Pod>>,
     /// Those among them that keep others away.
-    pub(super) avoiding: Vec<Arc<Value>>,
+    pub(super) avoiding: Vec<Arc<Pod>>,
     /// Pods that name it and are not here yet.
-    pub(super) expected: Vec<Arc<Value>>,
+    pub(super) expected: Vec<Arc<Pod>>,
+    cordoned: bool,
+    /// Those of its taints that keep pods off it.
+    taints: Vec<Value>,
     allocatable: Resources,
     free: Resources,
 }
 
 impl Candidate {
     /// A node and the pods bound to it.
-    pub(super) fn of<'a>(node: Arc<Value>, pods: impl Iterator<Item = &'a Arc<Value>>) -> Self {
+    pub(super) fn of<'a>(node: Arc<Value>, pods: impl Iterator<Item = &'a Arc<Pod>>) -> Self {
         let allocatable = requests::quantities(&node["status"]["allocatable"]);
+        let hard = |taint: &&Value| matches!(text(taint, "/effect"), "NoSchedule" | "NoExecute");
         let mut candidate = Self {
             name: object::name(&node).to_owned(),
+            cordoned: node["spec"]["unschedulable"] == true,
+            taints: list(&node, "/spec/taints").iter().filter(hard).cloned().collect(),
             node,
             pods: Vec::new(),
             avoiding: Vec::new(),
@@ -38,16 +45,16 @@ impl Candidate {
             free: allocatable.clone(),
             allocatable,
         };
-        for pod in pods.filter(|pod| !matches!(text(pod, "/status/phase"), "Succeeded" | "Failed")) {
+        for pod in pods.filter(|pod| !pod.ended) {
             candidate.take(pod);
         }
         candidate
     }
 
     /// Counts a pod as running here.
-    pub(super) fn take(&mut self, pod: &Arc<Value>) {
-        self.free = self.free.subtract(&requests::of(pod));
-        if avoids_others(pod) {
+    pub(super) fn take(&mut self, pod: &Arc<Pod>) {
+        self.free = self.free.subtract(&pod.requests);
+        if avoids_others(&pod.object) {
             self.avoiding.push(pod.clone());
         }
         self.pods.push(pod.clone());
@@ -61,13 +68,13 @@ impl Candidate {
     }
 
     /// Keeps room for a pod that names this node.
-    pub(super) fn expect(&mut self, pod: &Arc<Value>) {
+    pub(super) fn expect(&mut self, pod: &Arc<Pod>) {
         self.expected.push(pod.clone());
     }
 
     /// The pod has found its place, here or elsewhere.
     pub(super) fn no_longer_expect(&mut self, pod: &Value) {
-        self.expected.retain(|one| object::uid(one) != object::uid(pod));
+        self.expected.retain(|one| object::uid(&one.object) != object::uid(pod));
     }
 
     /// Free share of the processors in thousandths.
@@ -81,43 +88,38 @@ impl Candidate {
     }
 
     pub(super) fn is_cordoned_for(&self, pod: &Value) -> bool {
-        if self.node["spec"]["unschedulable"] != true {
+        if !self.cordoned {
             return false;
         }
         let cordon = serde_json::json!({"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"});
         !list(pod, "/spec/tolerations").iter().any(|toleration| tolerates(toleration, &cordon))
     }
 
-    /// The first hard taint the pod does not tolerate, as text.
-    pub(super) fn untolerated_taint(&self, pod: &Value) -> Option<String> {
-        let tolerations = list(pod, "/spec/tolerations");
-        let hard = |taint: &&Value| matches!(text(taint, "/effect"), "NoSchedule" | "NoExecute");
-        let untolerated = |taint: &&Value| !tolerations.iter().any(|t| tolerates(t, taint));
-        let taint = list(&self.node, "/spec/taints").iter().filter(hard).find(untolerated)?;
-        Some(format!("{}: {}", text(taint, "/key"), text(taint, "/value")))
+    /// The first hard taint the pod does not tolerate.
+    pub(super) fn untolerated_taint(&self, pod: &Value) -> Option<&Value> {
+        let untolerated =
+            |taint: &&Value| !list(pod, "/spec/tolerations").iter().any(|t| tolerates(t, taint));
+        self.taints.iter().find(untolerated)
     }
 
-    /// The first resource there is too little of for `pod`, which wants this much: what pods that are expected here and no
-    /// less important want is not free.
-    pub(super) fn insufficient(&self, pod: &Value, wanted: &Resources) -> Option<String> {
-        let priority = |pod: &Value| number(pod, "/spec/priority");
-        let others = self
-            .expected
-            .iter()
-            .filter(|other| object::uid(other) != object::uid(pod) && priority(other) >= priority(pod));
+    /// The first resource there is too little of for `pod`: what pods that are expected here and no less important want is
+    /// not free.
+    pub(super) fn insufficient<'a>(&self, pod: &'a Pod) -> Option<&'a ResourceName> {
+        let is_other = |other: &Pod| object::uid(&other.object) != object::uid(&pod.object);
+        let others = self.expected.iter().filter(|other| is_other(other) && other.priority >= pod.priority);
         let mut free = Cow::Borrowed(&self.free);
         for other in others {
-            free = Cow::Owned(free.subtract(&requests::of(other)));
+            free = Cow::Owned(free.subtract(&other.requests));
         }
+        let wanted = pod.requests.iter();
         let mut lacking = wanted
-            .iter()
             .filter(|(name, amount)| **amount > Quantity::ZERO && **amount > free.amount(name.as_str()));
-        lacking.next().map(|(name, _)| name.to_string())
+        lacking.next().map(|(name, _)| name)
     }
 
     pub(super) fn has_port_conflict(&self, wanted: &[HostPort<'_>]) -> bool {
         !wanted.is_empty()
-            && self.pods.iter().flat_map(|p| host_ports(p)).any(|taken| wanted.contains(&taken))
+            && self.pods.iter().flat_map(|pod| host_ports(&pod.object)).any(|taken| wanted.contains(&taken))
     }
 }
 

@@ -2,17 +2,26 @@
 
 use serde_json::Value;
 
-use crate::apiserver::object::{self, list, text};
+use crate::apiserver::object::{self, at, list, text};
 
 /// Whether the pod may run on the node as far as labels and names are concerned.
 pub(in crate::kube_system) fn admits(pod: &Value, node: &Value) -> bool {
     let selector = pod["spec"]["nodeSelector"].as_object();
     let selected =
         selector.into_iter().flatten().all(|(key, value)| object::label(node, key) == value.as_str());
-    let required = pod.pointer("/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution");
-    let affine =
-        required.is_none_or(|r| list(r, "/nodeSelectorTerms").iter().any(|term| term_matches(term, node)));
+    let affine = required(pod).is_none_or(|required| {
+        list(required, "/nodeSelectorTerms").iter().any(|term| term_matches(term, node))
+    });
     selected && affine
+}
+
+/// Whether there may be nodes that the pod must not run on.
+pub(super) fn restricts(pod: &Value) -> bool {
+    pod["spec"].get("nodeSelector").is_some() || required(pod).is_some()
+}
+
+fn required(pod: &Value) -> Option<&Value> {
+    at(pod, "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution")
 }
 
 /// An empty term selects nothing.

@@ -37,13 +37,16 @@ impl Neighbours {
             forbidden.extend(node.label(key).map(|domain| (key.to_owned(), domain.to_owned())));
         };
         for term in terms(pod, "podAntiAffinity") {
-            let selected = |node: &&Candidate| node.pods.iter().any(|other| selects(term, pod, other));
+            let selected =
+                |node: &&Candidate| node.pods.iter().any(|other| selects(term, pod, &other.object));
             all.iter().filter(selected).for_each(|node| forbid(term, node));
         }
         for node in all {
             for neighbour in &node.avoiding {
-                let terms = terms(neighbour, "podAntiAffinity").iter();
-                terms.filter(|term| selects(term, neighbour, pod)).for_each(|term| forbid(term, node));
+                let terms = terms(&neighbour.object, "podAntiAffinity").iter();
+                terms
+                    .filter(|term| selects(term, &neighbour.object, pod))
+                    .for_each(|term| forbid(term, node));
             }
         }
         Self { attractions, forbidden }
@@ -67,7 +70,7 @@ impl Neighbours {
 fn attractions(terms: &[Value], pod: &Value, all: &[Candidate]) -> Vec<Attraction> {
     let by_all = |other: &Value| terms.iter().all(|term| selects(term, pod, other));
     let with_company: Vec<&Candidate> =
-        all.iter().filter(|node| node.pods.iter().any(|other| by_all(other))).collect();
+        all.iter().filter(|node| node.pods.iter().any(|other| by_all(&other.object))).collect();
     let domains = |key: &str| -> BTreeSet<String> {
         with_company.iter().filter_map(|node| node.label(key)).map(str::to_owned).collect()
     };

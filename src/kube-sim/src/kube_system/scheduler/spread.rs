@@ -53,7 +53,8 @@ impl Counted {
         let key = text(constraint, "/topologyKey").to_owned();
         let mut counts: BTreeMap<String, i64> = BTreeMap::new();
         for node in eligible {
-            let matching = node.pods.iter().filter(|other| counts_for(constraint, pod, other)).count();
+            let matching =
+                node.pods.iter().filter(|other| counts_for(constraint, pod, &other.object)).count();
             let slot = counts.entry(node.label(&key).unwrap_or_default().to_owned()).or_default();
             *slot += i64::try_from(matching).unwrap_or(i64::MAX);
         }

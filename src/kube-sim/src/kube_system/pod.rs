@@ -1,0 +1,46 @@
+//! A pod as the stand-ins look at it: what they ask at every pass is read once for each of its revisions.
+
+use std::sync::Arc;
+
+use karpenter_model::Resources;
+use serde_json::Value;
+
+use super::{
+    requests,
+    template::{has_ended, is_ready, number},
+};
+use crate::apiserver::object;
+
+/// One revision of a pod.
+pub(super) struct Pod {
+    /// As it is stored.
+    pub(super) object: Arc<Value>,
+    /// Whether its deletion has begun.
+    pub(super) deleting: bool,
+    /// Whether it has ended, well or not.
+    pub(super) ended: bool,
+    /// Whether it serves.
+    pub(super) ready: bool,
+    /// Higher is more important.
+    pub(super) priority: i64,
+    /// What it asks of a node.
+    pub(super) requests: Resources,
+}
+
+impl Pod {
+    pub(super) fn of(object: &Arc<Value>) -> Self {
+        Self {
+            deleting: object::is_deleting(object),
+            ended: has_ended(object),
+            ready: is_ready(object),
+            priority: number(object, "/spec/priority"),
+            requests: requests::of(object),
+            object: Arc::clone(object),
+        }
+    }
+
+    /// Whether it counts towards what its controller wants: it neither ended nor is about to.
+    pub(super) fn is_active(&self) -> bool {
+        !self.deleting && !self.ended
+    }
+}
