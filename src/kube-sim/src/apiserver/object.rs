@@ -194,7 +194,7 @@ mod tests {
         for size in [0, 1, 16, 17, 40] {
             let fields = (0..size).map(|number| (format!("f{number}"), json!(number)));
             let object = Value::Object(fields.collect());
-            for number in 0..size + 1 {
+            for number in 0..=size {
                 let path = format!("/f{number}");
                 assert_eq!(at(&object, &path), object.pointer(&path), "{number} of {size}");
             }
