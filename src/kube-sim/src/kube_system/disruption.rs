@@ -155,14 +155,12 @@ fn report<'a>(
     covered: impl Iterator<Item = &'a Covered>,
     wanted: &BTreeMap<String, i64>,
 ) {
-    let (mut count, mut healthy, mut owners) = (0, 0, BTreeMap::new());
-    for pod in covered.filter(|pod| !pod.ended) {
-        count += 1;
-        healthy += i64::from(pod.healthy);
-        owners.extend(pod.owner.as_ref().and_then(|owner| wanted.get_key_value(owner)));
-    }
-    let allowed =
-        allowance(budget, healthy, if owners.is_empty() { count } else { owners.values().copied().sum() });
+    let workload = |pod: &Covered| {
+        let (uid, replicas) = wanted.get_key_value(pod.owner.as_ref()?)?;
+        Some((uid, *replicas))
+    };
+    let pods = covered.filter(|pod| !pod.ended).map(|pod| (pod.healthy, workload(pod)));
+    let allowed = allowance(budget, pods);
     let status = json!({
         "currentHealthy": allowed.healthy, "desiredHealthy": allowed.desired_healthy,
         "disruptionsAllowed": allowed.disruptions, "expectedPods": allowed.expected,

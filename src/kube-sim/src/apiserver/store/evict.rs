@@ -109,18 +109,24 @@ pub fn allowed_disruptions<'a>(
     pods: impl Iterator<Item = &'a Value>,
     wanted: impl Fn(&Value) -> Option<(String, i64)>,
 ) -> Allowance {
-    let (mut count, mut healthy, mut by_workload) = (0, 0, BTreeMap::new());
-    for pod in pods.filter(|pod| !matches!(text(pod, "/status/phase"), "Succeeded" | "Failed")) {
-        count += 1;
-        healthy += i64::from(condition(pod, "Ready") == Some("True") && !object::is_deleting(pod));
-        by_workload.extend(wanted(pod));
-    }
-    let expected = if by_workload.is_empty() { count } else { by_workload.values().sum() };
-    allowance(budget, healthy, expected)
+    let active = pods.filter(|pod| !matches!(text(pod, "/status/phase"), "Succeeded" | "Failed"));
+    let healthy = |pod: &Value| condition(pod, "Ready") == Some("True") && !object::is_deleting(pod);
+    allowance(budget, active.map(|pod| (healthy(pod), wanted(pod))))
 }
 
-/// The same for a budget of whose pods, of which there should be `expected`, so many are `healthy`.
-pub(crate) fn allowance(budget: &Value, healthy: i64, expected: i64) -> Allowance {
+/// The same of what is known of each pod that has not ended: whether it is healthy, and uid and wanted replicas of its
+/// controller.
+pub(crate) fn allowance<W: Ord>(
+    budget: &Value,
+    pods: impl Iterator<Item = (bool, Option<(W, i64)>)>,
+) -> Allowance {
+    let (mut count, mut healthy, mut by_workload) = (0, 0, BTreeMap::new());
+    for (is_healthy, workload) in pods {
+        count += 1;
+        healthy += i64::from(is_healthy);
+        by_workload.extend(workload);
+    }
+    let expected = if by_workload.is_empty() { count } else { by_workload.values().sum() };
     let share = |pointer: &str| budget.pointer(pointer).map(|value| scaled(value, expected));
     let desired_healthy = match (share("/spec/maxUnavailable"), share("/spec/minAvailable")) {
         (Some(unavailable), _) => (expected - unavailable).max(0),
