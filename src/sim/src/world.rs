@@ -109,9 +109,9 @@ impl World {
         let Ground { cluster, start, account, machines, look, objects, settings: differing } = ground;
         let clock = Arc::new(VirtualClock::starting_at(start));
         let time: Arc<dyn Clock> = clock.clone();
-        let kept = Kept { changes: 10_000, age: KEPT };
-        let options =
-            apiserver::Options { seed: history.seed, kept, ..apiserver::Options::new(Arc::clone(&time)) };
+        let usual = apiserver::Options::new(Arc::clone(&time));
+        let kept = Kept { age: KEPT, ..usual.kept };
+        let options = apiserver::Options { seed: history.seed, kept, ..usual };
         let server = ApiServer::with_options(options);
         let account = Account::with_clock(account, Arc::clone(&time));
         let clients = account.clients();
