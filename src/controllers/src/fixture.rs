@@ -1,11 +1,14 @@
 //! Surroundings for unit tests: an API server and a cloud in memory, events kept.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::fmt::{Debug, Display};
+use std::future::ready;
+use std::sync::{Arc, Mutex};
 
 use jiff::Timestamp;
 use karpenter_cloud::Provider;
 use karpenter_cloud::memory::{Account, Catalogue, MemoryProvider, Options};
+use karpenter_kube_harness::queue::{Done, Queue, Spec};
 use karpenter_kube_harness::watch::{Seen, key};
 use karpenter_kube_harness::write::Object;
 use karpenter_kube_sim::VirtualClock;
@@ -15,9 +18,10 @@ use karpenter_telemetry::events::{MemorySink, Recorder};
 use karpenter_telemetry::metrics::Metrics;
 use kube::Resource;
 use kube::api::ListParams;
+use tokio_util::sync::CancellationToken;
 
 use crate::view::Followed;
-use crate::{Context, Settings, View};
+use crate::{Context, Error, Settings, View};
 
 /// A context and what is behind it.
 pub(crate) struct World {
@@ -92,4 +96,23 @@ pub(crate) fn list<K: Followed>(view: &View, objects: impl IntoIterator<Item = K
         view.take(Seen::Listed(object));
     }
     view.take::<K>(Seen::Complete(keys));
+}
+
+/// Keys that one of the subscribers' queues was asked for, in the order of its passes. Passes take place while the caller
+/// sleeps.
+pub(crate) fn woken<K: Clone + Ord + Debug + Display + Send + 'static>(
+    context: &Context,
+    follow: impl FnOnce(Queue<K>),
+) -> Arc<Mutex<Vec<K>>> {
+    let (queue, work) = Queue::new();
+    follow(queue);
+    let woken = Arc::new(Mutex::new(Vec::new()));
+    let noting = Arc::clone(&woken);
+    let pass = move |key| {
+        noting.lock().unwrap().push(key);
+        ready(Ok::<_, Error>(Done::idle()))
+    };
+    let metrics = Arc::clone(&context.metrics);
+    tokio::spawn(work.run(Spec::new("woken", 1), metrics, CancellationToken::new(), pass));
+    woken
 }

@@ -144,43 +144,30 @@ mod tests {
     use std::sync::{Arc, Mutex};
     use std::time::Duration;
 
-    use karpenter_kube_harness::queue::{Done, Queue, Spec};
     use karpenter_model::{ClaimName, PoolName};
     use serde_json::{Value, json};
-    use tokio_util::sync::CancellationToken;
 
     use super::*;
-    use crate::Error;
-    use crate::fixture::{World, pool};
+    use crate::fixture::{World, pool, woken};
 
     const KIND: &str = "MemoryNodeClass";
 
     /// Pool `web` and claim `web-1`, both of class `default`, and which of them were woken.
-    #[derive(Clone)]
     struct Woken {
         view: Arc<View>,
-        woken: Arc<Mutex<Vec<String>>>,
+        pools: Arc<Mutex<Vec<PoolName>>>,
+        claims: Arc<Mutex<Vec<ClaimName>>>,
     }
 
     impl Woken {
         fn new() -> Self {
             let World { context, .. } = World::new();
-            let woken = Self { view: Arc::clone(&context.view), woken: Arc::default() };
-            let ((pools, of_pools), (claims, of_claims)) =
-                (Queue::<PoolName>::new(), Queue::<ClaimName>::new());
-            context.view.subscribers().pools(pools);
-            context.view.subscribers().claims(claims);
-            let count = |woken: &Self, name: String| {
-                woken.woken.lock().unwrap().push(name);
-                std::future::ready(Ok::<_, Error>(Done::idle()))
+            let view = Arc::clone(&context.view);
+            let woken = Self {
+                pools: woken(&context, |queue| view.subscribers().pools(queue)),
+                claims: woken(&context, |queue| view.subscribers().claims(queue)),
+                view,
             };
-            let (metrics, stop, by_pools) =
-                (Arc::clone(&context.metrics), CancellationToken::new(), woken.clone());
-            let pass = move |name: PoolName| count(&by_pools, name.to_string());
-            tokio::spawn(of_pools.run(Spec::new("pools", 1), metrics, stop.clone(), pass));
-            let by_claims = woken.clone();
-            let pass = move |name: ClaimName| count(&by_claims, name.to_string());
-            tokio::spawn(of_claims.run(Spec::new("claims", 1), Arc::clone(&context.metrics), stop, pass));
             let class = json!({"group": "karpenter.memory", "kind": KIND, "name": "default"});
             let claim = json!({
                 "metadata": {"name": "web-1", "uid": "web-1", "resourceVersion": "1"},
@@ -191,10 +178,13 @@ mod tests {
             woken
         }
 
-        /// What was woken since it was asked last, in order.
+        /// What was woken since it was asked last, pools first.
         async fn take(&self) -> Vec<String> {
             tokio::time::sleep(Duration::from_secs(1)).await;
-            std::mem::take(&mut *self.woken.lock().unwrap())
+            let pools = std::mem::take(&mut *self.pools.lock().unwrap());
+            let claims = std::mem::take(&mut *self.claims.lock().unwrap());
+            let names = pools.iter().map(ToString::to_string);
+            names.chain(claims.iter().map(ToString::to_string)).collect()
         }
 
         fn applied(&self, version: u32, generation: u32, status: &str, more: &Value) {
@@ -231,9 +221,7 @@ mod tests {
         let world = Woken::new();
         world.take().await;
         world.view.class_changed(KIND, "default");
-        let mut woken = world.take().await;
-        woken.sort();
-        assert_eq!(woken, ["web", "web-1"]);
+        assert_eq!(world.take().await, ["web", "web-1"]);
         world.view.class_changed(KIND, "other");
         assert_eq!(world.take().await, Vec::<String>::new());
     }
