@@ -7,6 +7,9 @@
 driver=$(rustc --print sysroot)/bin/clippy-driver
 [ ! -x "$driver" ] || export RUSTC_WORKSPACE_WRAPPER="$driver"
 
+# The scripts start what they have built from this folder, wherever a developer's own settings put other builds.
+export CARGO_TARGET_DIR=$PWD/target
+
 # build [OPTION...]: builds the whole workspace. The selection of packages is the same everywhere, because features are
 # resolved for the selection: another one would compile the AWS SDK a second time.
 build() {

@@ -18,6 +18,12 @@ require_python() {
     exit 1
 }
 
+# require_go: stops with one line unless the control plane of the tests can be built, or is there.
+require_go() {
+    [ -n "${KUBEBUILDER_ASSETS:-}" ] ||
+        require go "Go 1.25 or newer, or set KUBEBUILDER_ASSETS to a folder with etcd and the Kubernetes binaries"
+}
+
 # require_c_compiler: stops with one line unless there is one. ring and mimalloc have parts in C, and rustc links with it.
 require_c_compiler() {
     require cc "a C compiler (Debian, Ubuntu: apt-get install build-essential; macOS: xcode-select --install)"

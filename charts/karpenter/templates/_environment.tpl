@@ -79,9 +79,15 @@ compares them with the settings of the code and with the values.
 {{- include "karpenter.env" (list "BIND_ADDRESS" $settings.bindAddress) }}
 {{- end -}}
 
+{{/* A gate without a value is left out: the controller then has its default. */}}
 {{- define "karpenter.featureGates" -}}
-{{- $gates := (include "karpenter.settings" . | fromYaml).featureGates -}}
-NodeRepair={{ $gates.nodeRepair }},ReservedCapacity={{ $gates.reservedCapacity }},SpotToSpotConsolidation={{ $gates.spotToSpotConsolidation }},NodeOverlay={{ $gates.nodeOverlay }},StaticCapacity={{ $gates.staticCapacity }},CapacityBuffer={{ $gates.capacityBuffer }}
+{{- $gates := default (dict) (include "karpenter.settings" . | fromYaml).featureGates -}}
+{{- $set := list -}}
+{{- range $name := list "nodeRepair" "reservedCapacity" "spotToSpotConsolidation" "nodeOverlay" "staticCapacity" "capacityBuffer" -}}
+{{- $value := get $gates $name -}}
+{{- if not (has $value (list nil "")) -}}{{- $set = append $set (printf "%s=%v" (title $name) $value) -}}{{- end -}}
+{{- end -}}
+{{- join "," $set -}}
 {{- end -}}
 
 {{- define "karpenter.clusterName" -}}

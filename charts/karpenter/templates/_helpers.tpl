@@ -45,8 +45,8 @@ metadata:
   namespace: {{ . }}
   {{- end }}
   labels:
-    {{- mergeOverwrite (dict) $own $root.Values.additionalLabels (default (dict) $labels) | toYaml | nindent 4 }}
-  {{- with mergeOverwrite (dict) $root.Values.additionalAnnotations (default (dict) $annotations) }}
+    {{- mergeOverwrite (dict) $own (default (dict) $root.Values.additionalLabels) (default (dict) $labels) | toYaml | nindent 4 }}
+  {{- with mergeOverwrite (dict) (default (dict) $root.Values.additionalAnnotations) (default (dict) $annotations) }}
   annotations:
     {{- toYaml . | nindent 4 }}
   {{- end }}

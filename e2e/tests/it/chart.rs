@@ -170,6 +170,30 @@ fn every_value_of_the_reference_reaches_the_manifests_by_itself() {
     assert!(without_effect.is_empty(), "{without_effect:#?}");
 }
 
+/// A key without a value, as `podLabels:` with every line below it commented out, is null, and null takes a default away.
+#[test]
+fn a_value_left_empty_is_as_if_there_were_none() {
+    let everything = charts().join("tests/everything.values.yaml");
+    let text = fs::read_to_string(&everything).unwrap();
+    let mut values = Vec::new();
+    leaves("", &manifests::documents(&text).unwrap().remove(0), &mut values);
+    let arguments = heading(&everything, "arguments");
+    let arguments: Vec<&str> = arguments.split_whitespace().collect();
+    for (path, _) in values {
+        let set = format!("{path}=null");
+        let all = [&arguments[..], &["--set-json", &set]].concat();
+        let output = template("karpenter", Some(&everything), &all);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() || said.contains(&format!("{path} must be set")), "{path}: {said}");
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(!text.contains("<no value>") && !text.contains("=,"), "{path}: {text}");
+        manifests::documents(&text).unwrap_or_else(|error| panic!("{path}: {error}"));
+    }
+    render("karpenter-crd", None, &["--set-json", "additionalAnnotations=null"]);
+    let none = ["--set", "clusterName=demo", "--set-json", "nodePoolDefaults=null,nodeClassDefaults=null"];
+    render(NODEPOOLS, None, &none);
+}
+
 /// The leaf of a tree of values.
 fn at<'a>(values: &'a mut Value, path: &str) -> &'a mut Value {
     path.split('.').fold(values, |inner, name| &mut inner[name])

@@ -28,7 +28,7 @@ fn run(script: &str, arguments: &[&str], stubs: &[(&str, &str)]) -> Output {
     let mut command = Command::new(folder.path().join("bash"));
     command.arg(script).args(arguments).env("PATH", folder.path());
     // What was chosen for these tests is not what a newcomer has.
-    command.env_remove("KARPENTER_CONTAINERS").output().unwrap()
+    command.env_remove("KARPENTER_CONTAINERS").env_remove("KUBEBUILDER_ASSETS").output().unwrap()
 }
 
 fn refused(output: &Output, words: &[&str]) {
@@ -46,6 +46,16 @@ fn a_demo_in_containers_without_an_engine_is_refused_before_the_build() {
             &run("demo", arguments, &stubs),
             &["missing: a running Docker engine", "KARPENTER_CONTAINERS=own"],
         );
+    }
+}
+
+#[test]
+fn a_control_plane_without_go_is_refused_before_the_build() {
+    let stubs = [("docker", "exit 0"), ("python3", "exit 0"), ("cargo", "exit 3")];
+    for (script, arguments) in
+        [("test", &[][..]), ("demo", &["--cluster", "local"]), ("demo", &["--cluster=kind", "--aws", "moto"])]
+    {
+        refused(&run(script, arguments, &stubs), &["missing: go (Go 1.25 or newer"]);
     }
 }
 

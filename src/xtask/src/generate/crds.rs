@@ -13,7 +13,7 @@ use super::Generated;
 /// all go with their definition.
 const ANNOTATIONS: &str =
     "  {{- with mergeOverwrite (dict) (ternary (dict \"helm.sh/resource-policy\" \"keep\") \
-                           (dict) .Values.keepOnUninstall) .Values.additionalAnnotations }}
+                           (dict) .Values.keepOnUninstall) (default (dict) .Values.additionalAnnotations) }}
   annotations:
     {{- toYaml . | nindent 4 }}
   {{- end }}
