@@ -563,14 +563,13 @@ impl Topology {
         number: InFlightIx,
         requirements: &Requirements,
         space: &PoolSpace<'_>,
-        registry: &LabelRegistry,
     ) {
         let Self { groups, profiles, journal, census, .. } = self;
         census.narrowed(number, &space.pool.name, requirements);
         for index in counting(profiles, id) {
             let (key, group) =
                 groups.get_index_mut(index.get()).expect("invariant: groups are never removed");
-            if !key.counts_in_flight(requirements, &space.pool.template.taints, registry) {
+            if !key.counts_in_flight(requirements, &space.pool.template.taints) {
                 continue;
             }
             let mut add = |group: &mut Group, domain: Domain| {

@@ -4,29 +4,31 @@
 
 use karpenter_model::pod::affinity::NodeInclusion;
 use karpenter_model::{
-    Effect, LabelRegistry, Labels, Node, NodeTerm, Pod, Requirement, Requirements, SpreadConstraint, Taint,
+    Effect, LabelRegistry, Node, NodeTerm, Pod, Requirement, Requirements, SpreadConstraint, Taint,
     Toleration, Undefined,
 };
 
 use crate::conjunction::conjunction;
+use crate::place::node_labels;
 use crate::rules::{RuleSetId, Rules};
 
 /// The nodes that count; part of a group's identity as a whole.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(crate) struct Filter {
-    selector: Labels,
-    terms: Vec<NodeTerm>,
+    /// What nodes must be to count, any one of these; `None` when labels do not matter. Empty where the selector
+    /// contradicts every term.
+    alternatives: Option<Vec<Requirements>>,
     /// `None` when taints do not matter.
     tolerations: Option<Vec<Toleration>>,
 }
 
 impl Filter {
     /// The filter of `spread` on `pod`.
-    pub(crate) fn new(pod: &Pod, spread: &SpreadConstraint) -> Self {
+    pub(crate) fn new(pod: &Pod, spread: &SpreadConstraint, registry: &LabelRegistry) -> Self {
         let mut filter = Self::default();
-        if spread.node_affinity_policy == NodeInclusion::Honor {
-            filter.selector = pod.node_selector.clone();
-            filter.terms.clone_from(&pod.required_terms);
+        let asks = !pod.node_selector.is_empty() || !pod.required_terms.is_empty();
+        if asks && spread.node_affinity_policy == NodeInclusion::Honor {
+            filter.alternatives = Some(alternatives(pod, registry));
         }
         if spread.node_taints_policy == NodeInclusion::Honor {
             filter.tolerations = Some(pod.tolerations.clone());
@@ -34,25 +36,17 @@ impl Filter {
         filter
     }
 
-    /// What nodes must be to count, any one of these; taints aside. None where the selector and the terms
-    /// contradict each other.
+    /// What nodes must be to count, any one of these; taints aside.
     pub(crate) fn alternatives(&self, rules: &mut Rules<'_>) -> Vec<RuleSetId> {
-        let registry = rules.registry();
-        let selected = Requirements::from_labels(registry, &self.selector);
-        let with = |term: &NodeTerm| {
-            let expressions =
-                term.expressions.iter().map(|expression| Requirement::new(registry, expression));
-            conjunction(&selected.iter().cloned().chain(expressions).collect::<Vec<_>>())
-        };
-        let none = [NodeTerm::default()];
-        let terms = if self.terms.is_empty() { &none[..] } else { self.terms.as_slice() };
-        let alternatives: Vec<Requirements> = terms.iter().filter_map(with).collect();
-        alternatives.iter().map(|alternative| rules.set(alternative)).collect()
+        match &self.alternatives {
+            Some(alternatives) => alternatives.iter().map(|alternative| rules.set(alternative)).collect(),
+            None => vec![rules.set(&Requirements::default())],
+        }
     }
 
     /// Whether every node counts.
     pub(crate) fn is_everywhere(&self) -> bool {
-        self.selector.is_empty() && self.terms.is_empty() && self.tolerations.is_none()
+        self.alternatives.is_none() && self.tolerations.is_none()
     }
 
     /// Whether taints are tolerated, as far as they matter.
@@ -63,22 +57,31 @@ impl Filter {
         })
     }
 
-    /// Whether an existing node counts.
+    /// Whether an existing node counts. One that is not launched yet does if it will, whatever it turns out to be.
     pub(crate) fn accepts_node(&self, node: &Node, registry: &LabelRegistry) -> bool {
-        let labels = || Requirements::from_labels(registry, node.effective_labels());
-        let anywhere = self.selector.is_empty() && self.terms.is_empty();
-        self.tolerates(&node.effective_taints()) && (anywhere || self.accepts(&labels(), registry))
+        let satisfies = |alternative: &Requirements| {
+            alternative.iter().all(|asked| node_labels::satisfies(node, asked, registry))
+        };
+        (self.tolerations.is_none() || self.tolerates(&node.effective_taints()))
+            && self.alternatives.as_ref().is_none_or(|alternatives| alternatives.iter().any(satisfies))
     }
 
     /// Whether something with `requirements` counts: it must satisfy the selector and any one term, and must
     /// define what they ask for.
-    pub(crate) fn accepts(&self, requirements: &Requirements, registry: &LabelRegistry) -> bool {
-        if self.selector.is_empty() && self.terms.is_empty() {
-            return true;
-        }
+    pub(crate) fn accepts(&self, requirements: &Requirements) -> bool {
         let satisfied = |wanted: &Requirements| requirements.compatible(wanted, Undefined::Nothing).is_ok();
-        let term = |term: &NodeTerm| satisfied(&Requirements::from_expressions(registry, &term.expressions));
-        satisfied(&Requirements::from_labels(registry, &self.selector))
-            && (self.terms.is_empty() || self.terms.iter().any(term))
+        self.alternatives.as_ref().is_none_or(|alternatives| alternatives.iter().any(satisfied))
     }
+}
+
+/// The selector of `pod` with each of its required terms, without those that contradict it.
+fn alternatives(pod: &Pod, registry: &LabelRegistry) -> Vec<Requirements> {
+    let selected = Requirements::from_labels(registry, &pod.node_selector);
+    let with = |term: &NodeTerm| {
+        let expressions = term.expressions.iter().map(|expression| Requirement::new(registry, expression));
+        conjunction(&selected.iter().cloned().chain(expressions).collect::<Vec<_>>())
+    };
+    let none = [NodeTerm::default()];
+    let terms = if pod.required_terms.is_empty() { &none[..] } else { pod.required_terms.as_slice() };
+    terms.iter().filter_map(with).collect()
 }

@@ -135,14 +135,9 @@ impl GroupKey {
     }
 
     /// Whether pods on a new node with these requirements and taints count.
-    pub(crate) fn counts_in_flight(
-        &self,
-        requirements: &Requirements,
-        taints: &[Taint],
-        registry: &LabelRegistry,
-    ) -> bool {
+    pub(crate) fn counts_in_flight(&self, requirements: &Requirements, taints: &[Taint]) -> bool {
         match &self.kind {
-            Kind::Spread { filter, .. } => filter.tolerates(taints) && filter.accepts(requirements, registry),
+            Kind::Spread { filter, .. } => filter.tolerates(taints) && filter.accepts(requirements),
             Kind::Affinity | Kind::AntiAffinity | Kind::Inverse => true,
         }
     }

@@ -1,7 +1,9 @@
 //! The rules of one pod about others, turned into groups once and used by each of its levels.
 
 use karpenter_model::names::label;
-use karpenter_model::{AffinityTerm, Namespace, Pod, Snapshot, SpreadConstraint, WhenUnsatisfiable};
+use karpenter_model::{
+    AffinityTerm, LabelRegistry, Namespace, Pod, Snapshot, SpreadConstraint, WhenUnsatisfiable,
+};
 
 use super::Topology;
 use super::filter::Filter;
@@ -56,7 +58,7 @@ impl<'p> PodRules<'p> {
         if let Some((_, known)) = self.spread.iter().find(|(known, _)| std::ptr::eq(*known, spread)) {
             return *known;
         }
-        let group = spread_key(self.pod, spread).map(|key| topology.group(key));
+        let group = spread_key(self.pod, spread, &self.snapshot.registry).map(|key| topology.group(key));
         self.spread.push((spread, group));
         group
     }
@@ -105,7 +107,7 @@ fn pod_selector(term: &AffinityTerm, own: &Namespace, snapshot: &Snapshot) -> Po
 }
 
 /// The group of a spread constraint; without a selector it counts nothing and so requires nothing.
-fn spread_key(pod: &Pod, spread: &SpreadConstraint) -> Option<GroupKey> {
+fn spread_key(pod: &Pod, spread: &SpreadConstraint, registry: &LabelRegistry) -> Option<GroupKey> {
     let mut selector = spread.selector.clone()?;
     for key in &spread.match_label_keys {
         if let Some(value) = pod.labels.get(key) {
@@ -117,7 +119,7 @@ fn spread_key(pod: &Pod, spread: &SpreadConstraint) -> Option<GroupKey> {
         min_domains: spread
             .min_domains
             .filter(|_| spread.when_unsatisfiable == WhenUnsatisfiable::DoNotSchedule),
-        filter: Filter::new(pod, spread),
+        filter: Filter::new(pod, spread, registry),
     };
     let selectors = vec![PodSelector { scope: Scope::only(&pod.key.namespace), labels: Some(selector) }];
     Some(GroupKey { kind, topology_key: spread.topology_key.clone(), selectors })
