@@ -4,7 +4,7 @@
 //! do with spot an expensive one, and one that wants a certain type keeps all others from the cheapest. First-fit cannot
 //! see that, because it compares no prices. Keeping such pods apart costs room at the end of each kind of node instead, so
 //! neither plan is the better one in general: both are made, by the same code, and the first is kept unless the second
-//! saves [`LEAST_SAVING`]. A pod that has a place in the first has one in the second.
+//! saves [`LEAST_SAVING`]. A pod that has a place in the first has one in the second, and in no lighter pool.
 //!
 //! Only where pods with different requirements share an in-flight node, and nothing is reserved: reserved instances have
 //! prices that depend on who holds them.
@@ -25,9 +25,7 @@ impl<'a> Solver<'a> {
         again.filling.apart = true;
         let waiting = again.keep_promises(again.compiled.queue.positions().collect());
         again.place_all(waiting);
-        let pods = self.compiled.queue.len();
-        let ((before, _), (now, _)) = (self.filling.whereabouts(pods), again.filling.whereabouts(pods));
-        if !before.is_within(&now) {
+        if !again.filling.keeps(&self.filling, &again.compiled) {
             return self;
         }
         again.repack();

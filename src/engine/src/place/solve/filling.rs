@@ -96,6 +96,27 @@ impl<'a> Filling<'a> {
         (placed, launched)
     }
 
+    /// Whether no pod of a queue of `pods` is worse off than by `before`: each that had a place has one, and none is in a
+    /// lighter pool, because weights come before prices.
+    pub(super) fn keeps(&self, before: &Self, compiled: &Compiled<'a>) -> bool {
+        let pods = compiled.queue.len();
+        let ((placed, _), (now, _)) = (before.whereabouts(pods), self.whereabouts(pods));
+        if !placed.is_within(&now) {
+            return false;
+        }
+        let weights = |filling: &Self| {
+            let mut weights: IxVec<PodIx, Option<i32>> = IxVec::filled(None, pods);
+            for node in filling.in_flight.iter() {
+                let weight = compiled.pools.spaces[node.pool].pool.weight;
+                node.pods.iter().for_each(|pod| weights[*pod] = Some(weight));
+            }
+            weights
+        };
+        let (before, now) = (weights(before), weights(self));
+        // A pod that is on an existing node now is in no pool's way.
+        before.iter().zip(now.iter()).all(|(before, now)| now.is_none() || before.is_none() || now >= before)
+    }
+
     /// Gives in-flight node `number` the devices of the pod that has just joined, and releases those of instance types
     /// that are ruled out now.
     pub(super) fn equip(

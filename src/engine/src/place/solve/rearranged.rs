@@ -13,8 +13,8 @@
 //! The cheaper of the two is made again with pods [moved into room that is paid for](super::patterns) as long as that makes
 //! it cheaper, [`MOST_FILLED_UP`] times at most.
 //!
-//! The cheapest of the plans is taken where it saves [`LEAST_SAVING`] and every pod that has a place by the first one
-//! has one by it. Not where something is reserved, whose price depends on who holds it, and not with virtual pods,
+//! The cheapest of the plans is taken where it saves [`LEAST_SAVING`], every pod that has a place by the first one
+//! has one by it, and none is in a lighter pool. Not where something is reserved, whose price depends on who holds it, and not with virtual pods,
 //! which must come after all others.
 
 use std::collections::BTreeMap;
@@ -61,32 +61,27 @@ impl<'a> Solver<'a> {
             return;
         }
         let Some(before) = self.price() else { return };
-        let (placed, launched) = self.filling.whereabouts(self.compiled.queue.len());
-        let in_turn = self.attempt(empty, &placed, |solver| {
+        let (_, launched) = self.filling.whereabouts(self.compiled.queue.len());
+        let in_turn = self.attempt(empty, |solver| {
             solver.place_in_turn(&launched);
             solver.repack();
             solver.mix();
             solver.mix_kinds();
         });
         let Some(in_turn) = in_turn else { return };
-        let (in_turn, as_patterns) = self.attempt_on(empty, &placed, in_turn, Self::targets);
+        let (in_turn, as_patterns) = self.attempt_on(empty, in_turn, Self::targets);
         let plans = [Some(in_turn), as_patterns].into_iter().flatten();
         let Some(cheapest) = plans.min_by_key(|(price, _)| *price) else { return };
-        let (price, filling) = self.filled_up(empty, &placed, cheapest);
+        let (price, filling) = self.filled_up(empty, cheapest);
         if before - price >= (before / 100 * LEAST_SAVING).max(1) {
             self.filling = filling;
         }
     }
 
     /// The plan, with its price, or a cheaper one whose pods have moved to where there is room that is paid for.
-    fn filled_up(
-        &mut self,
-        empty: &Filling<'a>,
-        placed: &Bits<PodIx>,
-        mut plan: (i64, Filling<'a>),
-    ) -> (i64, Filling<'a>) {
+    fn filled_up(&mut self, empty: &Filling<'a>, mut plan: (i64, Filling<'a>)) -> (i64, Filling<'a>) {
         for _ in 0..MOST_FILLED_UP {
-            let (before, made) = self.attempt_on(empty, placed, plan, Self::fuller_targets);
+            let (before, made) = self.attempt_on(empty, plan, Self::fuller_targets);
             match made.filter(|(cheaper, _)| *cheaper < before.0) {
                 Some(made) => plan = made,
                 None => return before,
@@ -99,7 +94,6 @@ impl<'a> Solver<'a> {
     fn attempt_on(
         &mut self,
         empty: &Filling<'a>,
-        placed: &Bits<PodIx>,
         (price, filling): (i64, Filling<'a>),
         targets: impl FnOnce(&mut Self) -> Option<Vec<Target>>,
     ) -> ((i64, Filling<'a>), Option<(i64, Filling<'a>)>) {
@@ -107,7 +101,7 @@ impl<'a> Solver<'a> {
         let targets = targets(self);
         let filling = std::mem::replace(&mut self.filling, first);
         let made = targets.and_then(|targets| {
-            self.attempt(empty, placed, |solver| {
+            self.attempt(empty, |solver| {
                 solver.place_on(&targets);
                 solver.repack();
             })
@@ -115,22 +109,16 @@ impl<'a> Solver<'a> {
         ((price, filling), made)
     }
 
-    /// What `place` makes of the `empty` filling, and its price; `None` where one of the pods in `placed` has no place by
-    /// it. The filling of the solver stays as it is.
-    fn attempt(
-        &mut self,
-        empty: &Filling<'a>,
-        placed: &Bits<PodIx>,
-        place: impl FnOnce(&mut Self),
-    ) -> Option<(i64, Filling<'a>)> {
+    /// What `place` makes of the `empty` filling, and its price; `None` where a pod is worse off by it than by the filling of
+    /// the solver, which stays as it is.
+    fn attempt(&mut self, empty: &Filling<'a>, place: impl FnOnce(&mut Self)) -> Option<(i64, Filling<'a>)> {
         let before = std::mem::replace(&mut self.filling, empty.clone());
         self.caches.next_filling();
         place(self);
         let price = self.price();
         let made = std::mem::replace(&mut self.filling, before);
         self.caches.next_filling();
-        let (now, _) = made.whereabouts(self.compiled.queue.len());
-        placed.is_within(&now).then_some(())?;
+        made.keeps(&self.filling, &self.compiled).then_some(())?;
         Some((price?, made))
     }
 
