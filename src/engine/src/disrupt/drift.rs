@@ -12,6 +12,7 @@ use karpenter_model::{Command, ConditionType, Method, Price, Reason};
 use crate::disrupt::brake::{self, Held};
 use crate::disrupt::candidate::Candidate;
 use crate::disrupt::consolidation;
+use crate::disrupt::decision::Brake;
 use crate::disrupt::note::Note;
 use crate::disrupt::pass::{Pass, promised_to_command};
 use crate::place::what_if::{Destinations, Patience, Simulated, WhatIf};
@@ -45,17 +46,22 @@ pub(crate) fn propose(pass: &mut Pass<'_>) {
     let share = pass.share(consolidation::methods_to_come(pass));
     let nodes: Vec<_> = drifted.iter().map(|candidate| candidate.node).collect();
     let mut what_if = pass.what_if(&nodes, Destinations::All);
-    let (mut found_any, mut left) = (false, false);
+    let (mut looks_again, mut left) = (false, false);
     for candidate in &drifted {
         let id = &candidate.node.id;
         match one(pass, share, &mut what_if, candidate) {
-            Ok(()) => found_any = true,
+            Ok(()) => looks_again = true,
             Err(Stays::Because(reason)) => {
                 pass.memory.drift_sweep.saw(id, reason.clone());
                 pass.keep(id, reason);
             }
             Err(Stays::Held(held)) => {
-                found_any = true;
+                looks_again = true;
+                // The rate stops whatever comes, before it is looked at. Another brake stops this node, which has had its
+                // turn: otherwise those of a pool whose gate is closed would use up the simulations of every pass.
+                if held.brake != Brake::CommandRate {
+                    pass.memory.drift_sweep.saw(id, held.reason.clone());
+                }
                 pass.hold(id, held);
             }
             Err(Stays::NotReached) => {
@@ -66,7 +72,7 @@ pub(crate) fn propose(pass: &mut Pass<'_>) {
         }
     }
     pass.stats(METHOD).unfinished = left;
-    if !left && pass.memory.drift_sweep.finish(input) && !found_any {
+    if !left && pass.memory.drift_sweep.finish(input) && !looks_again {
         pass.settle(METHOD, input, &drifted);
     }
 }

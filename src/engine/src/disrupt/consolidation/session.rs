@@ -176,6 +176,8 @@ impl<'p, 'a> Session<'p, 'a> {
         let held = brake::anti_flap(candidate, launches, self.pass.memory, self.pass.snapshot.now)
             .and_then(|()| brake::health_gates(launches, self.pass.memory, self.pass.snapshot));
         if let Err(held) = held {
+            // It has had its turn: the next pass begins with those that have not.
+            self.pass.memory.sweep.saw(&candidate.node.id, held.reason.clone());
             self.hold(candidate, held);
             return false;
         }

@@ -106,6 +106,27 @@ fn a_pool_whose_replacements_fail_is_tried_again_only_now_and_then() {
 }
 
 #[test]
+fn machines_behind_a_closed_gate_leave_others_their_turn() {
+    let text = "
+set simulations=1
+pool  sick types=small budget=100% unhealthy
+pool  well types=small budget=100%
+node  a pool=sick type=small zone=a capacity=spot drifted=4m
+node  b pool=sick type=small zone=a capacity=spot drifted=3m
+node  c pool=well type=small zone=a capacity=spot drifted=2m
+pod   a cpu=1500m select=pool=sick on=a
+pod   b cpu=1500m select=pool=sick on=b
+pod   c cpu=1500m select=pool=well on=c
+";
+    let memory = &mut Memory::default();
+    let passes: Vec<_> = (0..3).map(|pass| look(&later(text, 10 * pass), memory)).collect();
+    assert_eq!(why(&passes[0], "a"), Some(ReasonCode::HealthGate));
+    assert_eq!(why(&passes[0], "c"), Some(ReasonCode::NextPass), "one simulation was all there was");
+    assert_eq!(why(&passes[1], "b"), Some(ReasonCode::HealthGate));
+    assert_eq!(removed(&passes[2], Method::Drift), ["c"]);
+}
+
+#[test]
 fn the_one_try_of_a_closed_gate_is_for_a_whole_command() {
     // The pool has smaller machines now: each of the large ones needs four of them.
     let text = "
