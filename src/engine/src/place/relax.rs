@@ -39,7 +39,8 @@ struct Relaxation<'a> {
     affinity: Vec<&'a AffinityTerm>,
     anti_affinity: Vec<&'a AffinityTerm>,
     node: Vec<&'a NodeTerm>,
-    soft_spread: Vec<&'a SpreadConstraint>,
+    /// Hard ones, too: where a soft one stood, the last of all comes, as in the reference.
+    spread: Vec<&'a SpreadConstraint>,
     tolerate: bool,
 }
 
@@ -76,26 +77,25 @@ impl<'a> Relaxation<'a> {
         };
         let mut node: Vec<&(i32, NodeTerm)> = pod.preferred_terms.iter().filter(|_| respect).collect();
         node.sort_by_key(|(weight, _)| Reverse(*weight));
-        let soft =
-            |spread: &&SpreadConstraint| spread.when_unsatisfiable == WhenUnsatisfiable::ScheduleAnyway;
         Self {
             pod,
             terms: &pod.required_terms,
             affinity: preferred(&pod.pod_affinity),
             anti_affinity: preferred(&pod.pod_anti_affinity),
             node: node.into_iter().map(|(_, term)| term).collect(),
-            soft_spread: pod.spread.iter().filter(soft).filter(|_| respect).collect(),
+            spread: pod.spread.iter().filter(|spread| respect || !is_soft(spread)).collect(),
             tolerate: false,
         }
     }
 
     fn relaxed(&self) -> Relaxed<'a> {
-        let hard = |spread: &&SpreadConstraint| spread.when_unsatisfiable == WhenUnsatisfiable::DoNotSchedule;
+        let hard = self.pod.spread.iter().filter(|spread| !is_soft(spread));
+        let soft = self.spread.iter().copied().filter(|spread| is_soft(spread));
         let required_apart = self.pod.pod_anti_affinity.required.iter();
         Relaxed {
             required: self.terms.first(),
             preferred: self.node.first().copied(),
-            spread: self.pod.spread.iter().filter(hard).chain(self.soft_spread.iter().copied()).collect(),
+            spread: hard.chain(soft).collect(),
             preferred_affinity: self.affinity.clone(),
             anti_affinity: required_apart.chain(self.anti_affinity.iter().copied()).collect(),
             tolerate_soft_taints: self.tolerate,
@@ -116,8 +116,8 @@ impl<'a> Relaxation<'a> {
             self.anti_affinity.remove(0);
         } else if !self.node.is_empty() {
             self.node.remove(0);
-        } else if !self.soft_spread.is_empty() {
-            self.soft_spread.remove(0);
+        } else if let Some(soft) = self.spread.iter().position(|spread| is_soft(spread)) {
+            self.spread.swap_remove(soft);
         } else if may_tolerate && !self.tolerate {
             self.tolerate = true;
         } else {
@@ -125,6 +125,10 @@ impl<'a> Relaxation<'a> {
         }
         Some(Step::Preference)
     }
+}
+
+fn is_soft(spread: &SpreadConstraint) -> bool {
+    spread.when_unsatisfiable == WhenUnsatisfiable::ScheduleAnyway
 }
 
 /// Whether any of `taints` is soft.
@@ -194,5 +198,27 @@ mod tests {
         assert_eq!(spreads(PreferencePolicy::Ignore), [1, 1]);
         pod.tolerations = vec![Toleration::prefer_no_schedule()];
         assert!(!steps(&pod, PreferencePolicy::Ignore, true).iter().any(|step| step.ends_with("soft")));
+    }
+
+    #[test]
+    fn the_last_spread_comes_where_a_soft_one_stood() {
+        use WhenUnsatisfiable::{DoNotSchedule, ScheduleAnyway};
+        // Numbered by their skew; what is left after each step.
+        let left = |kinds: &[WhenUnsatisfiable]| -> Vec<Vec<u32>> {
+            let mut pod = Pod::pending(PodKey::new("ns", "a"), "uid", Timestamp::UNIX_EPOCH);
+            let numbered = kinds.iter().zip(1..);
+            pod.spread =
+                numbered.map(|(kind, max_skew)| SpreadConstraint { max_skew, ..spread(*kind) }).collect();
+            let skews = |relaxed: &Relaxed<'_>| {
+                let mut skews: Vec<u32> = relaxed.spread.iter().map(|spread| spread.max_skew).collect();
+                skews.sort_unstable();
+                skews
+            };
+            levels(&pod, PreferencePolicy::Respect, false).iter().map(skews).collect()
+        };
+        let soft = [ScheduleAnyway; 3];
+        assert_eq!(left(&soft), [vec![1, 2, 3], vec![2, 3], vec![2], vec![]]);
+        let with_a_hard_one = [ScheduleAnyway, ScheduleAnyway, ScheduleAnyway, DoNotSchedule];
+        assert_eq!(left(&with_a_hard_one), [vec![1, 2, 3, 4], vec![2, 3, 4], vec![3, 4], vec![4]]);
     }
 }
