@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use karpenter_model::pod::volume::ATTACHABLE_PREFIX;
 use karpenter_model::{
-    Access, DriverName, InstanceTypeName, LabelRegistry, LabelValue, Namespace, Node, Pod, Quantity,
+    Access, DriverName, InstanceTypeName, LabelRegistry, LabelValue, Namespace, Node, Pod, PodKey, Quantity,
     Requirement, Requirements, ResourceName, Resources, Snapshot, Volume, VolumeClaimName,
 };
 
@@ -52,6 +52,8 @@ pub(crate) struct Volumes<'a> {
     needs: Interned<Need>,
     /// Volumes that more than one pod mounts.
     shared: Interned<ClaimKey<'a>>,
+    /// Of volumes of the batch that one pod at a time may use: who uses them.
+    users: BTreeMap<ClaimKey<'a>, Vec<&'a PodKey>>,
     /// What nodes can attach, per driver that waiting pods use.
     limits: BTreeMap<&'a DriverName, Limits>,
 }
@@ -77,6 +79,7 @@ impl<'a> Volumes<'a> {
             snapshot,
             needs: [nothing].into_iter().collect(),
             shared: Interned::default(),
+            users: BTreeMap::new(),
             limits: BTreeMap::new(),
         };
         if snapshot.volumes.is_empty() {
@@ -84,11 +87,15 @@ impl<'a> Volumes<'a> {
         }
         let mut mounted: BTreeSet<ClaimKey<'a>> = BTreeSet::new();
         for (key, volume) in batch.iter().flat_map(|pod| attached(pod, snapshot)) {
+            if volume.access == Access::OnePod {
+                volumes.users.entry(key).or_default();
+            }
             volumes.limits.extend(volume.driver.as_ref().map(|driver| (driver, Limits::default())));
             if !mounted.insert(key) {
                 volumes.shared.insert(key);
             }
         }
+        volumes.learn_users();
         if volumes.limits.is_empty() {
             return volumes;
         }
@@ -100,6 +107,20 @@ impl<'a> Volumes<'a> {
             }
         }
         volumes
+    }
+
+    /// Who uses the volumes that one pod at a time may use: every pod is looked at once, however many have such a volume.
+    fn learn_users(&mut self) {
+        if self.users.is_empty() {
+            return;
+        }
+        for pod in self.snapshot.nodes.iter().flat_map(|node| &node.pods).filter(|pod| !pod.is_terminal()) {
+            for claim in &pod.volumes {
+                if let Some(users) = self.users.get_mut(&(&pod.key.namespace, &claim.name)) {
+                    users.push(&pod.key);
+                }
+            }
+        }
     }
 
     /// What the volumes of `pod` ask for.
@@ -133,17 +154,9 @@ impl<'a> Volumes<'a> {
 
     /// The volumes that another pod keeps `pod` from using, and which pod that is.
     fn taken(&self, pod: &Pod) -> Vec<String> {
-        let of_one_pod = attached(pod, self.snapshot).into_iter();
-        let of_one_pod = of_one_pod.filter(|(_, volume)| volume.access == Access::OnePod);
-        let taken = of_one_pod.filter_map(|((namespace, name), _)| {
-            let mounts = |other: &Pod| other.volumes.iter().any(|claim| claim.name == *name);
-            let uses = |other: &&Pod| {
-                let other_one = other.key.namespace == *namespace && other.key != pod.key;
-                other_one && mounts(other) && !other.is_terminal()
-            };
-            let user =
-                self.snapshot.nodes.iter().flat_map(|node| &node.pods).map(AsRef::as_ref).find(uses)?;
-            Some(format!("`{name}` is ReadWriteOncePod and {} uses it", user.key))
+        let taken = attached(pod, self.snapshot).into_keys().filter_map(|(namespace, name)| {
+            let user = self.users.get(&(namespace, name))?.iter().find(|user| ***user != pod.key)?;
+            Some(format!("`{name}` is ReadWriteOncePod and {user} uses it"))
         });
         taken.collect()
     }

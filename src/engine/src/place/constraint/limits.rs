@@ -7,26 +7,33 @@ use std::collections::BTreeMap;
 
 use karpenter_model::report::ReasonCode;
 use karpenter_model::resources;
-use karpenter_model::{Pool, PoolName, Quantity, Reason, ResourceName, Resources, Snapshot};
+use karpenter_model::{Pool, PoolName, Quantity, Reason, Requirements, ResourceName, Resources, Snapshot};
 
 use crate::bits::Bits;
 use crate::catalogue::Catalogue;
 use crate::index::VariantIx;
 
-/// Capacity of the nodes of each pool that are not being removed; those that are not launched yet count
+/// Capacity of the nodes of each pool with limits that are not being removed; those that are not launched yet count
 /// as the most they may become.
 pub(crate) fn usage(snapshot: &Snapshot) -> BTreeMap<PoolName, Resources> {
-    let mut usage: BTreeMap<PoolName, Resources> = BTreeMap::new();
+    let limited = snapshot.pools.iter().filter(|pool| pool.limits.is_some());
+    let mut usage: BTreeMap<PoolName, Resources> =
+        limited.map(|pool| (pool.name.clone(), Resources::default())).collect();
+    // Claims of one launch ask for the same, and every instance type is looked at to see what such a claim may become.
+    let mut most: BTreeMap<(PoolName, &Requirements), Resources> = BTreeMap::new();
     for node in snapshot.nodes.iter().filter(|node| !node.is_leaving()) {
         let Some(pool) = node.pool() else { continue };
+        let Some(used) = usage.get_mut(&pool) else { continue };
         let mut capacity = node.effective_capacity();
         if let (Some(claim), Some(types)) = (node.unlaunched(), snapshot.instance_types.get(&pool)) {
-            let possible =
-                types.iter().filter(|one| claim.requirements.intersects(&one.requirements).is_ok());
-            let most = Resources::max(possible.map(|one| &one.capacity));
-            capacity = Resources::max([&capacity, &most]);
+            let most = most.entry((pool, &claim.requirements)).or_insert_with(|| {
+                let possible =
+                    types.iter().filter(|one| claim.requirements.intersects(&one.requirements).is_ok());
+                Resources::max(possible.map(|one| &one.capacity))
+            });
+            capacity = Resources::max([&capacity, most]);
         }
-        usage.entry(pool).or_default().add(&capacity);
+        used.add(&capacity);
     }
     usage
 }
