@@ -24,6 +24,10 @@ pub(crate) fn propose(pass: &mut Pass<'_>) {
             false
         }
     });
+    if let Err(held) = pass.may_command() {
+        empty.iter().for_each(|candidate| pass.hold(&candidate.node.id, held.clone()));
+        return;
+    }
     empty.sort_by(|a, b| {
         by_savings((b.price, b.cost), (a.price, a.cost)).then_with(|| a.node.id.cmp(&b.node.id))
     });

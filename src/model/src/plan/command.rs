@@ -64,10 +64,10 @@ pub enum Method {
     Drift,
     /// Several machines, replaced by at most one.
     MultiNode,
+    /// Several machines, replaced by several; opt-in. Before one by one, which would take the group apart.
+    ManyToMany,
     /// One machine, replaced by at most one.
     SingleNode,
-    /// Several machines, replaced by several; opt-in.
-    ManyToMany,
 }
 
 /// Whether a command replaces anything; a metric label and part of events.
@@ -86,8 +86,8 @@ impl Method {
         Self::StaticDrift,
         Self::Drift,
         Self::MultiNode,
-        Self::SingleNode,
         Self::ManyToMany,
+        Self::SingleNode,
     ];
 
     /// The value of the `consolidation_type` label of metrics; empty for drift.

@@ -249,6 +249,20 @@ fn commands_that_started_within_a_minute_count_against_the_rate() {
     assert_eq!(removed(&look(&later(&text, 60), memory), Method::Drift), ["a"]);
 }
 
+#[test]
+fn empty_machines_wait_for_the_rate_like_all_others() {
+    let text =
+        "set commands-per-minute=1\npool web types=small budget=2\nnode a pool=web type=small zone=a\n";
+    let memory = &mut Memory::default();
+    let first = look(&later(text, 0), memory);
+    assert_eq!(removed(&first, Method::Emptiness), ["a"]);
+    memory.started(&first.commands[0], &[], later(text, 0).now);
+    for seconds in [1, 30, 59] {
+        assert_eq!(why(&look(&later(text, seconds), memory), "a"), Some(ReasonCode::CommandRate));
+    }
+    assert_eq!(removed(&look(&later(text, 60), memory), Method::Emptiness), ["a"]);
+}
+
 /// A drifted machine of a static pool, none like which can be bought now.
 const SOLD_OUT: &str = "
 set   static=on
