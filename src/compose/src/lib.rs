@@ -8,10 +8,11 @@ pub mod offered;
 pub mod playground;
 mod wall_clock;
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use karpenter_aws::AwsProvider;
 use karpenter_aws_api::Clients;
 use karpenter_aws_controllers::{AwsContext, MetricsObserver};
@@ -26,12 +27,13 @@ use karpenter_model::Clock;
 use karpenter_telemetry::events::{KubeSink, Recorder};
 use karpenter_telemetry::metrics::Metrics;
 use karpenter_telemetry::observe;
+use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 pub use wall_clock::WallClock;
 
-/// Of every program that starts a controller: a C library's own differs between hosts and images, and takes longer
-/// (docs/decisions/0024).
+/// The allocator of every program that starts a controller: the C library's differs between hosts and images, and is
+/// slower (docs/decisions/0024).
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -42,13 +44,13 @@ const FIRST_SHIFTS: Duration = Duration::from_secs(5);
 
 /// Everything a controller is made from.
 pub struct Parts {
-    /// The API server.
+    /// Client of the API server.
     pub kubernetes: kube::Client,
-    /// The API server, for hints.
+    /// The same for optional writes, which give way to all others but events.
     pub hints: kube::Client,
-    /// The API server, for events.
+    /// The same for events.
     pub events: kube::Client,
-    /// The API server, for renewals of the lease.
+    /// The same for renewals of the Lease.
     pub leases: kube::Client,
     /// Where everything is counted.
     pub metrics: Arc<Metrics>,
@@ -64,88 +66,149 @@ pub struct Parts {
     pub lease_namespace: String,
 }
 
-/// Runs a controller until `shutdown`; then lets its workers finish and gives the Lease back.
+/// Runs a controller until `shutdown`; then lets its workers finish and gives the Lease back. A part that ends or panics
+/// on its own ends all of it with an error: the process is to be restarted.
 pub async fn run(parts: Parts, shutdown: CancellationToken) -> Result<()> {
-    let metrics = parts.metrics;
-    let observer = Arc::new(MetricsObserver(Arc::clone(&metrics)));
-    let provider =
-        Arc::new(AwsProvider::new(parts.aws, parts.aws_settings, Arc::clone(&parts.clock), observer));
-    // A file with a mistake stops the start; one that gets a mistake later leaves prices as they were.
-    provider.prices.refresh_file().await?;
-    provider.refresh_catalogue().await.context("cannot read the instance types that EC2 offers")?;
-
-    let (sink, writer) = KubeSink::new(&parts.events, &metrics.progress);
-    let events = tokio::spawn(writer.run());
-    let now = Arc::clone(&parts.clock);
-    let settings = Arc::new(parts.settings);
-    let view =
-        View::new(Arc::clone(&settings.decisions), provider.label_registry(), provider.node_class_kinds());
-    let explanations = Explanations::default();
-    let common = Context {
-        client: parts.kubernetes.clone(),
-        hints: parts.hints,
-        provider: Arc::clone(&provider) as Arc<dyn Provider>,
-        clock: Arc::clone(&parts.clock),
-        settings: Arc::clone(&settings),
-        recorder: Arc::new(Recorder::new(sink, move || now.now())),
-        metrics: Arc::clone(&metrics),
-        view: Arc::new(view),
-        explanations: explanations.clone(),
-    };
-
-    let _following = Following::of(&common.view);
-    let readiness = Readiness::default();
-    let view = Arc::clone(&common.view);
-    readiness.waits_for(move || view.awaited());
-    // Probes and metrics are served until the very end, also while the workers finish.
-    let (serving, stopped) = (CancellationToken::new(), shutdown.clone());
-    let listen = Listen {
-        address: settings.bind_address,
-        metrics_port: settings.metrics_port,
-        probe_port: settings.health_probe_port,
-    };
-    let routes = explain::routes(explanations);
-    let servers = server::run(listen, Arc::clone(&metrics), routes, readiness.clone(), serving.clone());
-    let definitions = definitions::await_served(parts.kubernetes, readiness.clone(), serving.clone());
-    tokio::spawn(definitions);
-    tokio::spawn(memory::watch(settings.memory_limit_bytes, serving.clone()));
-    tokio::spawn(watchdog::run(Arc::clone(&metrics), serving.clone()));
-    let candidate = Candidate::new(parts.lease_namespace, settings.leader_election.name.as_str(), identity());
-    let control = async {
-        if !settings.leader_election.enabled {
-            tracing::info!("leading without an election");
-            return lead(common, None, provider, readiness, shutdown).await;
-        }
-        let watching = settings.warm_up.then(|| Watching::start(&common, &shutdown));
-        match &watching {
-            Some(watching) => drop(tokio::spawn(ready_when(watching.synced(), readiness.clone()))),
-            // A replica that waits to lead and does not watch has nothing to wait for but the lease.
-            None => readiness.set(true),
-        }
-        let mut outcome = Ok(());
-        let work = |token| {
-            let outcome = &mut outcome;
-            async move { *outcome = lead(common, watching, provider, readiness, token).await }
-        };
-        leader::run(parts.leases, candidate, parts.clock, metrics, shutdown, work).await?;
-        outcome
-    };
+    let (sink, writer) = KubeSink::new(&parts.events, &parts.metrics.progress);
+    let mut events = tokio::spawn(writer.run());
+    let process = Process::build(parts, sink).await?;
     let ended = tokio::select! {
         biased;
-        outcome = control => outcome,
-        outcome = servers => outcome.map_err(Into::into),
+        ended = process.run(shutdown) => ended,
+        written = &mut events => return ended_early(written, "the writer of events"),
     };
-    stopped.cancel();
-    serving.cancel();
-    // What is still queued may be written, but the process does not wait for an API server that does not
-    // answer.
+    // The writer ends when the last event is written, because nothing is left that could publish another. The process does
+    // not wait for an API server that does not answer.
     let _unwritten = tokio::time::timeout(EVENT_FLUSH, events).await;
     ended
 }
 
-async fn ready_when(synced: impl Future<Output = ()>, readiness: Readiness) {
-    synced.await;
+/// A controller that has not begun to work.
+struct Process {
+    context: Context,
+    provider: Arc<AwsProvider>,
+    readiness: Readiness,
+    leases: kube::Client,
+    candidate: Candidate,
+}
+
+impl Process {
+    async fn build(parts: Parts, sink: KubeSink) -> Result<Self> {
+        let observer = Arc::new(MetricsObserver(Arc::clone(&parts.metrics)));
+        let provider =
+            Arc::new(AwsProvider::new(parts.aws, parts.aws_settings, Arc::clone(&parts.clock), observer));
+        // A file with a mistake stops the start; one that gets a mistake later leaves prices as they were.
+        provider.prices.refresh_file().await?;
+        provider.refresh_catalogue().await.context("cannot read the instance types that EC2 offers")?;
+        let decisions = Arc::clone(&parts.settings.decisions);
+        let view = Arc::new(View::new(decisions, provider.label_registry(), provider.node_class_kinds()));
+        let readiness = Readiness::default();
+        let awaited = Arc::clone(&view);
+        readiness.waits_for(move || awaited.awaited());
+        let clock = Arc::clone(&parts.clock);
+        let lease = parts.settings.leader_election.name.as_str();
+        let candidate = Candidate::new(parts.lease_namespace, lease, identity());
+        let context = Context {
+            client: parts.kubernetes,
+            hints: parts.hints,
+            provider: Arc::clone(&provider) as Arc<dyn Provider>,
+            clock: parts.clock,
+            settings: Arc::new(parts.settings),
+            recorder: Arc::new(Recorder::new(sink, move || clock.now())),
+            metrics: parts.metrics,
+            view,
+            explanations: Explanations::default(),
+        };
+        Ok(Self { context, provider, readiness, leases: parts.leases, candidate })
+    }
+
+    async fn run(self, shutdown: CancellationToken) -> Result<()> {
+        let _following = Following::of(&self.context.view);
+        // Probes and metrics are served until the very end, also while the workers finish.
+        let serving = CancellationToken::new();
+        let beside = self.work_beside(&serving);
+        let ended = tokio::select! {
+            biased;
+            ended = self.lead_when_elected(shutdown.clone()) => ended,
+            ended = beside => ended,
+        };
+        shutdown.cancel();
+        serving.cancel();
+        ended
+    }
+
+    /// What every replica does, whether it leads or not. Comes to an end only with an error, or after `stop`.
+    fn work_beside(&self, stop: &CancellationToken) -> impl Future<Output = Result<()>> + use<> {
+        let Context { client, metrics, settings, explanations, .. } = &self.context;
+        let listen = Listen {
+            address: settings.bind_address,
+            metrics_port: settings.metrics_port,
+            probe_port: settings.health_probe_port,
+        };
+        let (metrics, routes) = (Arc::clone(metrics), explain::routes(explanations.clone()));
+        let servers = server::run(listen, Arc::clone(&metrics), routes, self.readiness.clone(), stop.clone());
+        let definitions = definitions::await_served(client.clone(), self.readiness.clone(), stop.clone());
+        let memory = memory::watch(settings.memory_limit_bytes, stop.clone());
+        let watchdog = watchdog::run(metrics, stop.clone());
+        async move {
+            // Tasks of their own, so that neither waits for another.
+            let mut tasks = JoinSet::new();
+            tasks.spawn(definitions);
+            tasks.spawn(memory);
+            tasks.spawn(watchdog);
+            let panicked = async {
+                while let Some(ended) = tasks.join_next().await {
+                    if let Err(panic) = ended {
+                        return panic;
+                    }
+                }
+                std::future::pending().await
+            };
+            tokio::select! {
+                biased;
+                panic = panicked => ended_early(Err(panic), "a task beside the controllers"),
+                ended = servers => ended.map_err(Into::into),
+            }
+        }
+    }
+
+    /// Leads once the Lease is won, or at once where there is no election.
+    async fn lead_when_elected(self, shutdown: CancellationToken) -> Result<()> {
+        let Self { context, provider, readiness, leases, candidate } = self;
+        if !context.settings.leader_election.enabled {
+            tracing::info!("leading without an election");
+            return lead(context, None, provider, readiness, shutdown).await;
+        }
+        let (clock, metrics) = (Arc::clone(&context.clock), Arc::clone(&context.metrics));
+        let watching = context.settings.warm_up.then(|| Watching::start(&context, &shutdown));
+        let ready = ready_when(watching.as_ref().map(Watching::synced), readiness.clone());
+        let mut outcome = Ok(());
+        let work = |token| {
+            let outcome = &mut outcome;
+            async move { *outcome = lead(context, watching, provider, readiness, token).await }
+        };
+        tokio::select! {
+            biased;
+            elected = leader::run(leases, candidate, clock, metrics, shutdown, work) => elected?,
+            never = ready => match never {},
+        }
+        outcome
+    }
+}
+
+/// What is said when `part` ends although nothing has asked it to.
+fn ended_early(ended: Result<(), JoinError>, part: &str) -> Result<()> {
+    ended.with_context(|| format!("{part} panicked; the process restarts"))?;
+    bail!("{part} ended early; the process restarts")
+}
+
+/// A replica that waits to lead and does not watch has nothing to wait for but the lease.
+async fn ready_when(synced: Option<impl Future<Output = ()>>, readiness: Readiness) -> Infallible {
+    if let Some(synced) = synced {
+        synced.await;
+    }
     readiness.set(true);
+    std::future::pending().await
 }
 
 /// What only the leader does, on top of watches that may run already.
@@ -193,20 +256,13 @@ mod tests {
     use jiff::Timestamp;
     use k8s_openapi::api::coordination::v1::Lease;
     use karpenter_aws_sim::{Account, Fault};
-    use karpenter_controllers::settings::{Home, Source};
     use karpenter_kube_sim::VirtualClock;
     use kube::api::Api;
-    use tokio::task::{JoinHandle, JoinSet};
+    use tokio::task::JoinHandle;
+    use tokio::time::Instant;
 
     use super::*;
     use crate::playground::{Playground, Speed};
-
-    fn settings() -> Settings {
-        let without_ports = |flag: &karpenter_controllers::settings::Flag| {
-            flag.name.ends_with("-port").then_some(("0", Source::Flag))
-        };
-        Settings::resolve(Home::Machine, without_ports).unwrap()
-    }
 
     async fn holder(leases: &Api<Lease>) -> Option<String> {
         let lease = leases.get_opt("karpenter-leader-election").await.unwrap()?;
@@ -234,20 +290,9 @@ mod tests {
             for definition in karpenter_api::crd_values() {
                 playground.load(&definition).unwrap();
             }
-            let (metrics, shutdown) = (Arc::new(Metrics::new()), CancellationToken::new());
-            let aws_settings = karpenter_aws::Settings::new("demo", "https://demo.invalid");
-            let parts = Parts {
-                kubernetes: playground.client(),
-                hints: playground.client(),
-                events: playground.client(),
-                leases: playground.client(),
-                metrics: Arc::clone(&metrics),
-                aws: playground.aws(),
-                clock,
-                settings: settings(),
-                aws_settings: karpenter_aws::Settings { zonal_shift: true, ..aws_settings },
-                lease_namespace: "kube-system".to_owned(),
-            };
+            let mut parts = playground.parts().unwrap();
+            parts.aws_settings.zonal_shift = true;
+            let (metrics, shutdown) = (Arc::clone(&parts.metrics), CancellationToken::new());
             let process = tokio::spawn(run(parts, shutdown.clone()));
             Self { playground, metrics, shutdown, process, _world: world }
         }
@@ -259,9 +304,9 @@ mod tests {
         async fn until_leading(&self) {
             let leases = self.leases();
             let synced = || self.metrics.cluster_state.synced.value([]) > 0.0;
-            let deadline = tokio::time::Instant::now() + Duration::from_mins(1);
+            let deadline = Instant::now() + Duration::from_mins(1);
             while !(synced() && holder(&leases).await.is_some_and(|holder| !holder.is_empty())) {
-                assert!(tokio::time::Instant::now() < deadline, "does not lead");
+                assert!(Instant::now() < deadline, "does not lead");
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         }
@@ -276,13 +321,14 @@ mod tests {
     async fn a_stop_ends_in_order_and_gives_the_lease_back() {
         let running = Running::start(|_| {});
         running.until_leading().await;
-        let leases = running.leases();
+        let (leases, stopping) = (running.leases(), Instant::now());
         running.stop().await;
+        assert!(stopping.elapsed() < EVENT_FLUSH, "nothing is left to write, so nothing is waited for");
         assert_eq!(holder(&leases).await.as_deref(), Some(""), "released, not left to run out");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_begins_to_lead_asks_for_zonal_shifts_before_anything_else() {
+    async fn a_new_leader_asks_for_zonal_shifts_before_anything_else() {
         let running = Running::start(|account| {
             assert!(account.register_for_zonal_shifts("demo"));
             account.inject(Fault::delay("DescribeCluster", Duration::from_secs(2)).times(1));
@@ -297,7 +343,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_account_that_does_not_answer_about_zonal_shifts_is_waited_for_for_seconds() {
+    async fn a_new_leader_waits_seconds_for_an_answer_about_zonal_shifts() {
         let never = Duration::from_hours(24);
         let running = Running::start(|account| {
             account.inject(Fault::delay("GetManagedResource", never));

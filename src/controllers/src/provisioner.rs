@@ -35,13 +35,13 @@ use refusals::Refusals;
 
 const NAME: &str = "provisioner";
 
-/// How long a pod or a node that is leaving waits until it triggers again.
-const AGAIN: Duration = Duration::from_secs(10);
+/// How often pods that still wait, and nodes that are leaving, ask for another pass.
+const RETRY_PERIOD: Duration = Duration::from_secs(10);
 
 /// What asks for a plan when the last one left pods out.
 const BACKLOG: &str = "backlog";
 
-/// What passes know of those before them; none of it is needed after a restart.
+/// What passes leave behind for those after them; a restart may lose it.
 #[derive(Clone, Default)]
 pub(crate) struct Memory {
     pub(crate) waiting: Waiting,
@@ -56,7 +56,7 @@ pub(crate) struct Memory {
 struct Slices {
     backlog: Backlog,
     /// The last pass left pods out and placed others: the next one is worth while at once.
-    go_on: bool,
+    goes_on: bool,
 }
 
 impl Memory {
@@ -71,14 +71,14 @@ impl Memory {
 
     /// Records the outcomes of the admitted pods. Virtual pods have their place in every pass; that is no
     /// reason for another one.
-    fn planned(&self, snapshot: &Snapshot, report: &Report, left_out: bool) {
+    fn record(&self, snapshot: &Snapshot, report: &Report, left_out: bool) {
         let mut slices = self.slices();
         slices.backlog.planned(report);
         let placed = report.pods.values().filter(|outcome| outcome.is_placed()).count();
-        let of_buffers = snapshot.pending.iter().filter(|pod| pod.is_virtual());
-        let of_buffers =
-            of_buffers.filter(|pod| report.pods.get(&pod.key).is_some_and(PodOutcome::is_placed));
-        slices.go_on = left_out && placed > of_buffers.count();
+        let virtual_pods = snapshot.pending.iter().filter(|pod| pod.is_virtual());
+        let placed_virtual =
+            virtual_pods.filter(|pod| report.pods.get(&pod.key).is_some_and(PodOutcome::is_placed));
+        slices.goes_on = left_out && placed > placed_virtual.count();
     }
 
     fn slices(&self) -> MutexGuard<'_, Slices> {
@@ -96,32 +96,32 @@ pub(crate) async fn run(
     let settings = &context.settings.decisions;
     let mut batch: Batcher<Trigger> = Batcher::new(settings.batch_idle, settings.batch_max);
     let zones = Zones::new(&context.metrics);
-    let mut again = interval(AGAIN);
-    again.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut retry = interval(RETRY_PERIOD);
+    retry.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let closes = batch.left(context.now());
         tokio::select! {
             biased;
             () = shutdown.cancelled() => return,
-            uid = triggered.recv() => match uid {
-                Some(uid) => drop(batch.trigger(uid, context.now())),
+            trigger = triggered.recv() => match trigger {
+                Some(trigger) => drop(batch.trigger(trigger, context.now())),
                 None => return,
             },
-            _ = again.tick() => {
-                for uid in again_for(&context) {
-                    batch.trigger(uid, context.now());
+            _ = retry.tick() => {
+                for trigger in overdue(&context) {
+                    batch.trigger(trigger, context.now());
                 }
             }
             () = async { match closes {
                 Some(left) => sleep(left).await,
                 None => std::future::pending().await,
             } } => {
-                let waited = batch.opened().unwrap_or_else(|| context.now());
+                let batch_opened = batch.opened().unwrap_or_else(|| context.now());
                 if batch.close(context.now()).is_some() {
                     // Failures are logged and counted by the wrapper; the pods trigger again by themselves.
-                    let work = pass(&context, &memory, &zones, waited);
+                    let work = pass(&context, &memory, &zones, batch_opened);
                     let _reported = observe::pass(&context.metrics, NAME, "", |outcome| outcome.again(), work).await;
-                    if std::mem::take(&mut memory.slices().go_on) {
+                    if std::mem::take(&mut memory.slices().goes_on) {
                         batch.trigger(BACKLOG.to_owned(), context.now());
                     }
                     batch.pass_ended(context.now());
@@ -132,7 +132,7 @@ pub(crate) async fn run(
 }
 
 /// Pods that still wait, and nodes whose pods will need a place soon.
-fn again_for(context: &Context) -> Vec<Trigger> {
+fn overdue(context: &Context) -> Vec<Trigger> {
     let Some(snapshot) = context.snapshot() else { return Vec::new() };
     // Buffers come again by themselves.
     let pods = snapshot.pending.iter().filter(|pod| !pod.is_virtual()).map(|pod| pod.uid.to_string());
@@ -142,55 +142,56 @@ fn again_for(context: &Context) -> Vec<Trigger> {
     pods.chain(leaving.map(|node| node.id.to_string())).collect()
 }
 
-/// One plan for what has come since `waited`.
+/// One plan for what has come since `batch_opened`.
 async fn pass(
     context: &Context,
     memory: &Memory,
     zones: &Zones,
-    waited: Timestamp,
+    batch_opened: Timestamp,
 ) -> Result<Outcome, Error> {
-    let batched = context.now();
+    let batch_closed = context.now();
     instance_types::refresh(context, NAME).await;
     let Some(mut snapshot) = context.snapshot() else { return Ok(Outcome::Waiting) };
     let mut held = memory.refusals.hold(&mut snapshot);
     // Virtual pods are never bound, so nothing is learned from them, and they take part in every slice.
-    let (of_buffers, waiting): (Vec<_>, _) =
+    let (virtual_pods, waiting): (Vec<_>, _) =
         snapshot.pending.into_iter().partition(|pod: &Arc<Pod>| pod.is_virtual());
     snapshot.pending = waiting;
     held.extend(memory.lessons.hold(context, &mut snapshot));
     context.metrics.scheduler.held_pods_count.set_count([], held.len());
     zones.publish(&snapshot);
     let left_out = memory.admit(&mut snapshot);
-    snapshot.pending.extend(of_buffers);
+    snapshot.pending.extend(virtual_pods);
     let snapshot = Arc::new(snapshot);
-    let planned = Arc::clone(&snapshot);
+    let input = Arc::clone(&snapshot);
     let planning = compute::beside(move || {
         let started = Instant::now();
-        let (plan, report) = karpenter_engine::plan(&planned);
-        let took = started.elapsed();
-        let part = karpenter_audit::sound_part(&planned, &plan);
-        (plan, report, took, part)
+        let (plan, report) = karpenter_engine::plan(&input);
+        let planning_took = started.elapsed();
+        let sound_part = karpenter_audit::sound_part(&input, &plan);
+        (plan, report, planning_took, sound_part)
     });
-    let (mut plan, mut report, took, part) = Running::new(context, &snapshot).until(planning).await;
-    let course = apply::Course { waited, batched, planned: context.now() };
-    context.metrics.scheduler.scheduling_duration_seconds.observe([NAME], took);
-    if let Some(part) = part {
+    let (mut plan, mut report, planning_took, sound_part) =
+        Running::new(context, &snapshot).until(planning).await;
+    let times = apply::Times { batch_opened, batch_closed, planned: context.now() };
+    context.metrics.scheduler.scheduling_duration_seconds.observe([NAME], planning_took);
+    if let Some(part) = sound_part {
         refusals::tell(context, &plan, &part.plan, &part.findings);
         memory.refusals.note(&snapshot, &part, &mut report);
         plan = part.plan;
     }
-    // To those who ask, pods that were not planned for wait like the others, for a reason of their own.
+    // Explanations list pods that were left out of the plan as waiting, too, each with a reason of its own.
     report.pods.extend(held.iter().map(|(pod, outcome)| (pod.key.clone(), outcome.clone())));
     let mut pods = apply::pods(&snapshot);
     pods.extend(held.iter().map(|(pod, _)| (&pod.key, &**pod)));
     tell::tell(context, &pods, &report);
     memory.log.lock().unwrap_or_else(PoisonError::into_inner).plan(&snapshot, &plan, &report);
     memory.waiting.decided(&context.metrics, &report, context.now());
-    memory.planned(&snapshot, &report, left_out);
-    let room = buffers::enabled(context).then(|| buffers::counted(context, &snapshot, &report));
+    memory.record(&snapshot, &report, left_out);
+    let buffer_room = buffers::enabled(context).then(|| buffers::counted(context, &snapshot, &report));
     context.explanations.planned(snapshot.now, report);
-    let outcome = apply::apply(context, &memory.lessons, &snapshot, &plan, course).await;
-    if let Some(room) = room {
+    let outcome = apply::apply(context, &memory.lessons, &snapshot, &plan, times).await;
+    if let Some(room) = buffer_room {
         buffers::provisioned(context, &room).await;
     }
     Ok(outcome)

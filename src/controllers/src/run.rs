@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use karpenter_kube_harness::server::Readiness;
-use karpenter_lifecycle::pods::events::Seen;
 use karpenter_telemetry::metrics::Collecting;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
@@ -33,10 +32,9 @@ use crate::reconciler::start;
 use crate::run::watching::Watching;
 use crate::tell::status::{self, Classes};
 use crate::triggers::Triggers;
-use crate::view::PodSeen;
 
 /// How long the first lists may take before that is logged.
-const PATIENCE: Duration = Duration::from_secs(30);
+const FIRST_WARNING_AFTER: Duration = Duration::from_secs(30);
 
 /// How often it is logged again.
 const REMINDER: Duration = Duration::from_secs(10);
@@ -50,12 +48,15 @@ pub enum RunError {
     Panicked(#[source] tokio::task::JoinError),
 }
 
-/// Watches the cluster and runs every controller until `shutdown`, then lets running passes finish.
+/// Watches the cluster and runs every controller until `shutdown`, then lets running passes finish: for worlds of tests
+/// without an election. The product starts its watches before it leads.
 pub async fn run(
     context: Context,
     readiness: Readiness,
     shutdown: CancellationToken,
 ) -> Result<(), RunError> {
+    let view = Arc::clone(&context.view);
+    readiness.waits_for(move || view.awaited());
     let watching = Watching::start(&context, &shutdown);
     lead(watching, readiness, shutdown).await
 }
@@ -67,11 +68,9 @@ pub async fn lead(
     shutdown: CancellationToken,
 ) -> Result<(), RunError> {
     let Watching { context, classes, mut tasks, stop } = watching;
-    let view = Arc::clone(&context.view);
-    readiness.waits_for(move || view.awaited());
     let mut collecting = Vec::new();
     // A Node whose claim or pods are not known yet would be taken for one that is not needed.
-    if complete(&context, &shutdown).await {
+    if listed(&context, &shutdown).await {
         let memory = Memory::default();
         if context.settings.cluster_state_observability {
             classes.tell_changes();
@@ -88,7 +87,7 @@ pub async fn lead(
     ended
 }
 
-/// Publishes the gauges about each object of the cluster for as long as what is returned is held.
+/// Publishes the gauges about each object of the cluster until the returned guards are dropped.
 fn collect(context: &Context, classes: &Classes, memory: &Memory) -> Vec<Collecting> {
     let mut all = vec![state::collect(context)];
     all.extend(memory.waiting.collect(context));
@@ -120,17 +119,17 @@ pub async fn joined(
 }
 
 /// Waits until everything has been listed once and says so in metrics; false when told to stop before.
-async fn complete(context: &Context, shutdown: &CancellationToken) -> bool {
+async fn listed(context: &Context, shutdown: &CancellationToken) -> bool {
     let (metrics, started) = (&context.metrics.cluster_state, Instant::now());
-    let mut tell_at = started + PATIENCE;
+    let mut warn_at = started + FIRST_WARNING_AFTER;
     while !context.view.unlisted().is_empty() {
         metrics.unsynced_time_seconds.set([], started.elapsed().as_secs_f64());
-        if Instant::now() >= tell_at {
+        if Instant::now() >= warn_at {
             tracing::error!(
                 awaited = context.view.awaited(),
                 "the view of the cluster is not complete, nothing is decided"
             );
-            tell_at += REMINDER;
+            warn_at += REMINDER;
         }
         tokio::select! {
             biased;
@@ -163,10 +162,7 @@ fn spawn_controllers(
     shutdown: &CancellationToken,
 ) -> Triggers {
     let subscribers = context.view.subscribers();
-    let (evictions, evicting) = Evictions::new();
-    let forgetting = evictions.clone();
-    subscribers.pods(move |seen| forgetting.seen(seen));
-    tasks.spawn(run_queue(evictions.clone(), evicting, context.clone(), shutdown.clone()));
+    let evictions = spawn_evictions(tasks, context, shutdown);
     spawn_for_claims(tasks, context, &evictions, shutdown);
     spawn_for_nodes(tasks, context, &evictions, shutdown);
     spawn_for_pools(tasks, context, shutdown);
@@ -176,25 +172,51 @@ fn spawn_controllers(
     }
 
     if context.settings.cluster_state_observability {
-        let told = context.clone();
-        subscribers.statuses(move |seen| status::tell(&told, seen));
+        let reporting = context.clone();
+        subscribers.statuses(move |seen| status::tell(&reporting, seen));
     }
+    let triggers = spawn_provisioner(tasks, context, memory, shutdown);
+    tasks.spawn(disruption::run(context.clone(), shutdown.clone()));
+    tasks.spawn(garbage::run(context.clone(), shutdown.clone()));
+    triggers
+}
 
-    let (noting, noted) = (memory.clone(), context.clone());
-    subscribers.pods(move |seen| {
-        noting.waiting.note(&noted.metrics, seen, noted.now());
-        noting.lessons.note(seen);
-    });
+fn spawn_evictions(tasks: &mut JoinSet<()>, context: &Context, shutdown: &CancellationToken) -> Evictions {
+    let (evictions, queue) = Evictions::new();
+    let listener = evictions.clone();
+    context.view.subscribers().pods(move |seen| listener.seen(seen));
+    tasks.spawn(run_queue(evictions.clone(), queue, context.clone(), shutdown.clone()));
+    evictions
+}
 
+/// Starts the provisioner and what asks it for plans, which is returned.
+fn spawn_provisioner(
+    tasks: &mut JoinSet<()>,
+    context: &Context,
+    memory: Memory,
+    shutdown: &CancellationToken,
+) -> Triggers {
+    let subscribers = context.view.subscribers();
+    // Before the triggers: a pass finds noted what it is triggered by.
+    {
+        let (memory, context) = (memory.clone(), context.clone());
+        subscribers.pods(move |seen| {
+            memory.waiting.note(&context.metrics, seen, context.now());
+            memory.lessons.note(seen);
+        });
+    }
     let (triggers, triggered) = Triggers::new();
-    let (of_pods, of_pools) = (triggers.clone(), triggers.clone());
-    subscribers.pods(move |seen| of_pods.pod(seen));
-    subscribers.statuses(move |seen| of_pools.pool(seen));
+    {
+        let triggers = triggers.clone();
+        subscribers.pods(move |seen| triggers.pod(seen));
+    }
+    {
+        let triggers = triggers.clone();
+        subscribers.statuses(move |seen| triggers.pool(seen));
+    }
     buffers::spawn(tasks, &triggers, context, shutdown);
     overlays::spawn(tasks, context, triggers.clone(), shutdown);
     tasks.spawn(provisioner::run(triggered, memory, context.clone(), shutdown.clone()));
-    tasks.spawn(disruption::run(context.clone(), shutdown.clone()));
-    tasks.spawn(garbage::run(context.clone(), shutdown.clone()));
     triggers
 }
 
@@ -212,11 +234,13 @@ fn spawn_for_claims(
     let upkeep = Upkeep::new(evictions.clone());
     tasks.spawn(start(upkeep, context, shutdown, |queue| subscribers.claims(queue)));
 
-    let (events, work) = PodEvents::new();
-    let (noting, noted) = (events.clone(), context.clone());
-    subscribers.pods(move |seen| noting.note(&noted, told(seen)));
+    let (events, queue) = PodEvents::new();
+    {
+        let (events, context) = (events.clone(), context.clone());
+        subscribers.pods(move |seen| events.note(&context, seen.into()));
+    }
     let writer = podevents::Writer { events, evictions: evictions.clone() };
-    tasks.spawn(run_queue(writer, work, context.clone(), shutdown.clone()));
+    tasks.spawn(run_queue(writer, queue, context.clone(), shutdown.clone()));
 }
 
 fn spawn_for_nodes(
@@ -242,15 +266,6 @@ fn spawn_for_pools(tasks: &mut JoinSet<()>, context: &Context, shutdown: &Cancel
     tasks.spawn(start(pool::conditions::Readiness, context, shutdown, |queue| subscribers.pools(queue)));
     tasks.spawn(pool::counter::run(context.clone(), shutdown.clone()));
     static_capacity::spawn(tasks, context, shutdown);
-}
-
-fn told(seen: &PodSeen) -> Seen<'_> {
-    match seen {
-        PodSeen::Listed(pod) => Seen::Listed(pod),
-        PodSeen::Created(pod) => Seen::Created(pod),
-        PodSeen::Updated { old, new } => Seen::Updated { old, new },
-        PodSeen::Deleted(pod) => Seen::Deleted(pod),
-    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The way of each launch in milliseconds, from the pod that waited to the node that takes pods.
+//! The way of each launch in milliseconds, from the batch of its pods to the node that takes pods.
 //!
 //! Kept for the latest launches of this process. After a restart, conditions of the claim tell in seconds what is left
 //! of it.
@@ -16,18 +16,19 @@ const KEPT: usize = 2_048;
 /// A point on the way of a launch, in the order in which they come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Step {
-    /// The first pod of its batch was seen waiting.
-    Waited,
+    /// The batch was opened: by the first pod that asked for a plan, or by the end of the pass before, for pods that had come
+    /// meanwhile.
+    BatchOpened,
     /// The batch was closed: what is known was frozen for a plan.
-    Batched,
+    BatchClosed,
     /// The plan was made and audited.
     Planned,
     /// The NodeClaim was created.
     Created,
     /// The provider was asked for a machine, for the first time.
-    Asked,
+    LaunchRequested,
     /// The provider answered, for the last time.
-    Answered,
+    LaunchAnswered,
     /// The machine is in the status of the claim.
     Launched,
     /// Its node has joined.
@@ -39,12 +40,12 @@ pub(crate) enum Step {
 impl Step {
     fn label(self) -> &'static str {
         match self {
-            Self::Waited => "first pod waited",
-            Self::Batched => "batch closed",
+            Self::BatchOpened => "batch opened",
+            Self::BatchClosed => "batch closed",
             Self::Planned => "planned",
             Self::Created => "nodeclaim created",
-            Self::Asked => "launch requested",
-            Self::Answered => "launch answered",
+            Self::LaunchRequested => "launch requested",
+            Self::LaunchAnswered => "launch answered",
             Self::Launched => "launched",
             Self::Registered => "registered",
             Self::Initialized => "initialized",
@@ -72,7 +73,7 @@ impl Launches {
         let steps = self.steps.entry(claim.clone()).or_default();
         match step {
             // Between the first question and the last answer are the tries that failed.
-            Step::Answered => drop(steps.insert(step, at)),
+            Step::LaunchAnswered => drop(steps.insert(step, at)),
             _ => drop(steps.entry(step).or_insert(at)),
         }
     }
@@ -114,14 +115,14 @@ mod tests {
         let claim = ClaimName::from("web-1");
         for (step, millisecond) in [
             (Step::Created, 1_020),
-            (Step::Waited, 0),
-            (Step::Batched, 1_000),
+            (Step::BatchOpened, 0),
+            (Step::BatchClosed, 1_000),
             (Step::Planned, 1_012),
-            (Step::Asked, 1_025),
-            (Step::Answered, 1_500),
+            (Step::LaunchRequested, 1_025),
+            (Step::LaunchAnswered, 1_500),
             // The first try has failed.
-            (Step::Asked, 2_000),
-            (Step::Answered, 2_400),
+            (Step::LaunchRequested, 2_000),
+            (Step::LaunchAnswered, 2_400),
         ] {
             launches.reached(&claim, step, at(millisecond));
         }
@@ -130,7 +131,7 @@ mod tests {
         assert_eq!(
             shown,
             [
-                "first pod waited: 1970-01-01T00:00:00.000Z",
+                "batch opened: 1970-01-01T00:00:00.000Z",
                 "batch closed: 1000 ms later, 1000 ms in all",
                 "planned: 12 ms later, 1012 ms in all",
                 "nodeclaim created: 8 ms later, 1020 ms in all",
@@ -147,7 +148,7 @@ mod tests {
         let name = |number: usize| ClaimName::from(format!("web-{number}").as_str());
         for number in 0..=KEPT {
             launches.reached(&name(number), Step::Created, at(0));
-            launches.reached(&name(number), Step::Asked, at(1));
+            launches.reached(&name(number), Step::LaunchRequested, at(1));
         }
         assert!(launches.facts(&name(0)).is_empty());
         assert_eq!(launches.facts(&name(1)).len(), 2);

@@ -25,9 +25,9 @@ pub(crate) async fn ask(context: &Context, controller: &'static str, object: &No
     };
     let stated = stated(&request, context.view.registry());
     request.labels.extend(stated.clone());
-    context.explanations.reached(&request.claim, Step::Asked, context.now());
+    context.explanations.reached(&request.claim, Step::LaunchRequested, context.now());
     let answer = cloud::call(context, controller, "Create", context.provider.launch(&request)).await;
-    context.explanations.reached(&request.claim, Step::Answered, context.now());
+    context.explanations.reached(&request.claim, Step::LaunchAnswered, context.now());
     match answer {
         Ok(instance) => Answer::Launched(Box::new(Machine {
             provider_id: instance.provider_id,

@@ -20,22 +20,21 @@ use crate::explain::Step;
 /// Claims created at once: bounds the burst on the API server, not the plan.
 const CREATES: usize = 50;
 
-/// When a plan came about.
+/// When the steps that led to a plan were taken.
 #[derive(Clone, Copy)]
-pub(super) struct Course {
-    /// The first pod of the batch was seen.
-    pub(super) waited: Timestamp,
-    /// The batch was closed.
-    pub(super) batched: Timestamp,
-    /// The plan was there.
+pub(super) struct Times {
+    pub(super) batch_opened: Timestamp,
+    pub(super) batch_closed: Timestamp,
     pub(super) planned: Timestamp,
 }
 
-impl Course {
-    fn of(self, context: &Context, claim: &ClaimName) {
-        for (step, at) in
-            [(Step::Waited, self.waited), (Step::Batched, self.batched), (Step::Planned, self.planned)]
-        {
+impl Times {
+    /// Records them as those of the launch of `claim`.
+    fn record(self, context: &Context, claim: &ClaimName) {
+        let Self { batch_opened, batch_closed, planned } = self;
+        let steps =
+            [(Step::BatchOpened, batch_opened), (Step::BatchClosed, batch_closed), (Step::Planned, planned)];
+        for (step, at) in steps {
             context.explanations.reached(claim, step, at);
         }
     }
@@ -48,12 +47,12 @@ pub(super) async fn apply(
     lessons: &Lessons,
     snapshot: &Snapshot,
     plan: &Plan,
-    course: Course,
+    times: Times,
 ) -> Outcome {
     let now = context.now();
     let pods: BTreeMap<&PodKey, &Pod> = pods(snapshot);
     for nomination in &plan.nominations {
-        // Virtual pods are on their way nowhere.
+        // No scheduler ever places a virtual pod.
         if let Some(pod) = pods.get(&nomination.pod).filter(|pod| !pod.is_virtual()) {
             let patience = patience(pod);
             context.view.with_cluster(|cluster| {
@@ -68,7 +67,7 @@ pub(super) async fn apply(
         !lessons.are_expected(snapshot, &of)
     });
     let creations: Vec<_> =
-        wanted.map(|launch| launched(context, lessons, snapshot, launch, &pods, course)).collect();
+        wanted.map(|launch| launched(context, lessons, snapshot, launch, &pods, times)).collect();
     let created = stream::iter(creations)
         .buffer_unordered(CREATES)
         .filter(|created| std::future::ready(*created))
@@ -84,12 +83,12 @@ async fn launched(
     snapshot: &Snapshot,
     launch: &Launch,
     pods: &BTreeMap<&PodKey, &Pod>,
-    course: Course,
+    times: Times,
 ) -> bool {
     match create(context, launch, "provisioned").await {
         Ok(claim) => {
             let name = ClaimName::from(claim.name_any().as_str());
-            course.of(context, &name);
+            times.record(context, &name);
             let promised = launch.pods.iter().filter_map(|key| pods.get(key).copied());
             let promised: Vec<&Pod> = promised.filter(|pod| !pod.is_virtual()).collect();
             lessons.launched(&name, promised.iter().copied(), snapshot);

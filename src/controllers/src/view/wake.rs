@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use k8s_openapi::api::core::v1::Node;
 use karpenter_api::{CapacityBuffer, NodeClaim, NodePool};
+use karpenter_lifecycle::pods::events::Seen;
 use karpenter_model::{BufferKey, ClaimName, NodeName, Pod, PoolName};
 use kube::api::DynamicObject;
 
@@ -31,6 +32,17 @@ impl PodSeen {
             Self::Listed(pod) | Self::Created(pod) | Self::Deleted(pod) | Self::Updated { new: pod, .. } => {
                 pod
             }
+        }
+    }
+}
+
+impl<'a> From<&'a PodSeen> for Seen<'a> {
+    fn from(seen: &'a PodSeen) -> Self {
+        match seen {
+            PodSeen::Listed(pod) => Self::Listed(pod),
+            PodSeen::Created(pod) => Self::Created(pod),
+            PodSeen::Updated { old, new } => Self::Updated { old, new },
+            PodSeen::Deleted(pod) => Self::Deleted(pod),
         }
     }
 }

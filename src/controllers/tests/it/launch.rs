@@ -59,7 +59,7 @@ async fn the_way_of_a_launch_is_told_step_by_step_in_milliseconds() {
     let claim = world.claims().remove(0).name_any();
     let answer = process.explanations.answer(&format!("nodeclaim/{claim}").parse().unwrap());
     let steps = [
-        "first pod waited",
+        "batch opened",
         "batch closed",
         "planned",
         "nodeclaim created",

@@ -25,7 +25,9 @@ pub(crate) fn propose(pass: &mut Pass<'_>) {
         }
     });
     if let Err(held) = pass.may_command() {
-        empty.iter().for_each(|candidate| pass.hold(&candidate.node.id, held.clone()));
+        for candidate in &empty {
+            pass.hold(&candidate.node.id, held.clone());
+        }
         return;
     }
     empty.sort_by(|a, b| {

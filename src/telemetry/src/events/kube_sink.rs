@@ -13,7 +13,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::json;
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 
 use super::{Event, ObjectRef, Sink};
 use crate::progress::Progress;
@@ -72,10 +72,14 @@ pub struct KubeWriter {
 }
 
 impl KubeWriter {
-    /// Writes until the sink is dropped and the queues are empty.
+    /// Writes until the sink is dropped and the queues are empty. Panics if a lane does: its events would be lost unseen.
     pub async fn run(self) {
         let mut lanes: JoinSet<()> = self.lanes.into_iter().map(Lane::run).collect();
-        while lanes.join_next().await.is_some() {}
+        while let Some(ended) = lanes.join_next().await {
+            if let Err(Ok(panic)) = ended.map_err(JoinError::try_into_panic) {
+                std::panic::resume_unwind(panic);
+            }
+        }
     }
 }
 
