@@ -1,8 +1,8 @@
-//! The custom resource definitions on a real kube-apiserver: it installs them, keeps what it should keep, and
-//! gives every case of the tables its verdict. So do the programs for people that need nothing else of a cluster.
+//! The custom resource definitions on a real kube-apiserver: it installs them, keeps what it should keep, and answers
+//! every case of the tables as expected. With it, programs for people that need no more of a cluster than that.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use karpenter_api::cases::{self, Case, Step, Verdict};
+use karpenter_api::cases::{self, Case, Expected, Step};
 use karpenter_e2e::cluster::local::{LocalCluster, Options};
 use karpenter_e2e::manifests;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
@@ -11,24 +11,28 @@ use serde_json::Value;
 
 use super::{older, terminal};
 
+/// One test, because a control plane of its own would take longer than each of the four does.
 #[tokio::test(flavor = "multi_thread")]
-async fn every_case_gets_its_verdict_from_a_real_api_server() {
+async fn definitions_conversions_and_view_work_on_a_real_api_server() {
     let cluster = LocalCluster::start(Options::default()).await.expect("the control plane starts");
     let client = cluster.client();
     install(&client).await;
-    let cases = cases::all();
-    let mut wrong = Vec::new();
-    for case in &cases {
-        if let Err(problem) = judge(&client, case).await {
-            wrong.push(format!("{}\n  {problem}", case.name));
-        }
-    }
-    assert!(wrong.is_empty(), "{} of {} cases wrong:\n{}", wrong.len(), cases.len(), wrong.join("\n"));
-    // They need the same definitions, and a control plane of their own would take longer than they do.
+    every_case_is_answered_as_expected(&client).await;
     older::every_converted_manifest_is_accepted(&client).await;
     older::old_objects_are_refused_or_converted(&cluster).await;
     terminal::view_shows_the_cluster_and_answers_keys(&cluster).await;
     cluster.stop().await.expect("all processes end");
+}
+
+async fn every_case_is_answered_as_expected(client: &Client) {
+    let cases = cases::all();
+    let mut wrong = Vec::new();
+    for case in &cases {
+        if let Err(problem) = judge(client, case).await {
+            wrong.push(format!("{}\n  {problem}", case.name));
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {} cases wrong:\n{}", wrong.len(), cases.len(), wrong.join("\n"));
 }
 
 /// Creates every definition and waits until the API server serves it.
@@ -49,19 +53,19 @@ async fn install(client: &Client) {
 
 async fn judge(client: &Client, case: &Case) -> Result<(), String> {
     let api = api_of(client, &case.object);
-    match (&case.verdict, apply(&api, case).await) {
-        (Verdict::Accept { stored }, Ok(found)) => {
+    match (&case.expected, apply(&api, case).await) {
+        (Expected::Accept { stored }, Ok(found)) => {
             let found = serde_json::to_value(found).map_err(|error| error.to_string())?;
             if contains(&found, stored) { Ok(()) } else { Err(format!("stored {found}, wanted {stored}")) }
         }
-        (Verdict::Reject { mentions }, Err(kube::Error::Api(status)))
+        (Expected::Reject { mentions }, Err(kube::Error::Api(status)))
             if status.message.contains(mentions) =>
         {
             Ok(())
         }
-        (Verdict::Accept { .. }, Err(error)) => Err(format!("refused: {error}")),
-        (Verdict::Reject { mentions }, Err(error)) => Err(format!("does not mention `{mentions}`: {error}")),
-        (Verdict::Reject { mentions }, Ok(_)) => Err(format!("accepted, wanted `{mentions}`")),
+        (Expected::Accept { .. }, Err(error)) => Err(format!("refused: {error}")),
+        (Expected::Reject { mentions }, Err(error)) => Err(format!("does not mention `{mentions}`: {error}")),
+        (Expected::Reject { mentions }, Ok(_)) => Err(format!("accepted, wanted `{mentions}`")),
     }
 }
 

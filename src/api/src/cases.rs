@@ -1,8 +1,8 @@
 //! Accept/reject tables for every rule of the custom resource schemas, as data.
 //!
 //! The same tables run against the schema in this crate, against the simulated API server and against a
-//! real kube-apiserver, so that the three can only agree. A case is a base object, a merge patch and a
-//! verdict; some go on with an update or a status write, and then the verdict is about that last step.
+//! real kube-apiserver, so that the three can only agree. A case is a base object, a merge patch and what
+//! is expected; some go on with an update or a status write, and then that is about this last step.
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -18,13 +18,13 @@ pub struct Case {
     pub object: Value,
     /// What follows a successful creation.
     pub then: Step,
-    pub verdict: Verdict,
+    pub expected: Expected,
 }
 
 /// What happens after the object was created.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// Nothing: the verdict is about the creation.
+    /// Nothing: what is expected is about the creation.
     Nothing,
     /// A merge patch of the object.
     Update(Value),
@@ -34,7 +34,7 @@ pub enum Step {
 
 /// What the API server must say.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Verdict {
+pub enum Expected {
     /// Accepted, and what is stored contains this.
     Accept { stored: Value },
     /// Refused, and the answer mentions this: the text of the rule or the path of the field.
@@ -97,11 +97,11 @@ impl Row {
             (None, Some(status)) => Step::Status(json!({"status": status})),
             (None, None) => Step::Nothing,
         };
-        let verdict = match self.reject {
-            Some(mentions) => Verdict::Reject { mentions },
-            None => Verdict::Accept { stored: self.stored.unwrap_or_else(|| json!({})) },
+        let expected = match self.reject {
+            Some(mentions) => Expected::Reject { mentions },
+            None => Expected::Accept { stored: self.stored.unwrap_or_else(|| json!({})) },
         };
-        Case { name: format!("{kind}: {}", self.name), object, then, verdict }
+        Case { name: format!("{kind}: {}", self.name), object, then, expected }
     }
 }
 

@@ -37,7 +37,7 @@ pub trait Survey: Send + Sync + Debug {
     async fn identity_limits(&self) -> Result<BTreeMap<String, u64>>;
 
     /// `iam:SimulatePrincipalPolicy`: what IAM would say to each action of `request`, in their order.
-    async fn simulate(&self, request: &Simulation) -> Result<Vec<Verdict>>;
+    async fn simulate(&self, request: &Simulation) -> Result<Vec<SimulatedDecision>>;
 }
 
 /// How new volumes are encrypted.
@@ -106,7 +106,7 @@ pub struct Simulation {
 
 /// What IAM says to one action.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verdict {
+pub struct SimulatedDecision {
     /// The action.
     pub action: String,
     /// All policies taken together allow it.

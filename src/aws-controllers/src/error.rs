@@ -2,7 +2,7 @@
 
 use karpenter_aws::catalogue::instance_types;
 use karpenter_aws::image::resolve;
-use karpenter_aws::launch::check::Unclear;
+use karpenter_aws::launch::check::Inconclusive;
 use karpenter_aws::market::prices::file;
 use karpenter_telemetry::observe::Chain;
 
@@ -32,7 +32,7 @@ pub enum Error {
     PriceFile(#[from] file::Error),
     /// A dry run said nothing about the `NodeClass`.
     #[error(transparent)]
-    Check(#[from] Unclear),
+    Check(#[from] Inconclusive),
     /// Several parts of one pass failed; the others have done what they could.
     #[error("{}", join(.0))]
     Several(Vec<Error>),

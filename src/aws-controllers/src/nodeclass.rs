@@ -22,7 +22,7 @@ use std::time::Duration;
 use karpenter_api::EC2NodeClass;
 use karpenter_aws::calls::cache::TtlCache;
 use karpenter_aws::class::store::Lookup;
-use karpenter_aws::launch::check::Verdict;
+use karpenter_aws::launch::check::DryRunOutcome;
 use karpenter_aws::{NODE_CLASS_KIND, NodeClassStore};
 use karpenter_kube_harness::queue::{Done, Queue, Spec};
 use karpenter_kube_harness::watch::{Readable, Seen, follow_readable};
@@ -52,8 +52,8 @@ const VERDICTS: Duration = Duration::from_mins(30);
 /// The reconciler of EC2NodeClasses.
 pub(crate) struct Reconciler {
     context: AwsContext,
-    /// Verdicts of the dry runs by everything they depend on.
-    verdicts: TtlCache<String, Verdict>,
+    /// Outcomes of the dry runs by everything they depend on.
+    verdicts: TtlCache<String, DryRunOutcome>,
 }
 
 /// Runs the reconciler until `shutdown`.

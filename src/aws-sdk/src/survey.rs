@@ -12,7 +12,7 @@ use super::meter::{Meter, measured};
 use karpenter_aws_api::Result;
 use karpenter_aws_api::id::VpcId;
 use karpenter_aws_api::survey::{
-    Key, RouteTable, Simulation, Survey, Verdict, VolumeEncryption, VpcEndpoint,
+    Key, RouteTable, SimulatedDecision, Simulation, Survey, VolumeEncryption, VpcEndpoint,
 };
 
 #[derive(Clone, Debug)]
@@ -125,7 +125,7 @@ impl Survey for Client {
             .collect())
     }
 
-    async fn simulate(&self, request: &Simulation) -> Result<Vec<Verdict>> {
+    async fn simulate(&self, request: &Simulation) -> Result<Vec<SimulatedDecision>> {
         let call = Call::new("SimulatePrincipalPolicy", request.principal.as_str());
         let context = request.context.iter().map(|(key, value)| {
             ContextEntry::builder()
@@ -177,8 +177,8 @@ fn whole(value: f64) -> Option<u64> {
     format!("{:.0}", value.floor()).parse().ok()
 }
 
-fn verdict(result: &EvaluationResult) -> Verdict {
-    Verdict {
+fn verdict(result: &EvaluationResult) -> SimulatedDecision {
+    SimulatedDecision {
         action: result.eval_action_name.clone(),
         is_allowed: result.eval_decision == PolicyEvaluationDecisionType::Allowed,
         by_boundary: result

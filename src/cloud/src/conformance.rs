@@ -79,8 +79,8 @@ pub struct Check {
     run: for<'a> fn(&'a dyn World) -> CheckFuture<'a>,
 }
 
-type CheckFuture<'a> = Pin<Box<dyn Future<Output = Verdict> + Send + 'a>>;
-type Verdict = Result<(), String>;
+type CheckFuture<'a> = Pin<Box<dyn Future<Output = CheckResult> + Send + 'a>>;
+type CheckResult = Result<(), String>;
 
 /// Every check.
 pub const CHECKS: &[Check] = &[
@@ -177,7 +177,7 @@ impl fmt::Display for Report {
 }
 
 /// A complaint unless the fact holds.
-fn ensure(fact: bool, complaint: impl FnOnce() -> String) -> Verdict {
+fn ensure(fact: bool, complaint: impl FnOnce() -> String) -> CheckResult {
     if fact { Ok(()) } else { Err(complaint()) }
 }
 

@@ -14,7 +14,7 @@ use karpenter_api::{CapacityBuffer, CapacityBufferStatus, ConditionStatus};
 use karpenter_kube_harness::queue::{Done, Spec};
 use karpenter_kube_harness::write::{self, locked};
 use karpenter_lifecycle::buffer::{self, CONFLICT_PERIOD, PERIOD, Unresolved};
-use karpenter_lifecycle::step::Verdict;
+use karpenter_lifecycle::step::ConditionValue;
 use karpenter_model::BufferKey;
 use karpenter_model::names::condition;
 use kube::api::Api;
@@ -147,7 +147,7 @@ fn set(
     object: &CapacityBuffer,
     status: &mut CapacityBufferStatus,
     kind: &str,
-    verdict: &Verdict,
+    verdict: &ConditionValue,
 ) {
     let mut conditions = Conditions::without_root(&mut status.conditions, &object.metadata, context.now());
     conditions::set(&mut conditions, kind, verdict);

@@ -15,7 +15,7 @@ use crate::claim::{self, Claim, ClaimId};
 use crate::index::{DeviceId, Index};
 use crate::ledger::{Ledger, Served, Share, Spot};
 use crate::refusal::Refusal;
-use crate::selector::Verdicts;
+use crate::selector::Selectors;
 
 /// Most steps of one search. A search over a whole machine of eight devices takes a few hundred.
 const MOST_STEPS: usize = 100_000;
@@ -28,7 +28,7 @@ const MOST_WAYS: usize = 64;
 pub struct Allocator<'a> {
     registry: &'a LabelRegistry,
     index: Index,
-    verdicts: Verdicts,
+    selectors: Selectors,
     claims: Vec<Claim>,
     numbers: BTreeMap<ResourceClaimKey, ClaimId>,
 }
@@ -92,9 +92,9 @@ impl<'a> Allocator<'a> {
     /// that stay.
     pub fn new(devices: &Devices, up: &BTreeSet<NodeName>, registry: &'a LabelRegistry) -> Self {
         let index = Index::new(devices, up);
-        let mut verdicts = Verdicts::default();
-        let (claims, numbers) = claim::compile(devices, &mut verdicts);
-        Self { registry, index, verdicts, claims, numbers }
+        let mut selectors = Selectors::default();
+        let (claims, numbers) = claim::compile(devices, &mut selectors);
+        Self { registry, index, selectors, claims, numbers }
     }
 
     /// Who has what before anything is decided. Claims that only pods use which are gone, or are `leaving`, are
@@ -171,9 +171,9 @@ impl<'a> Allocator<'a> {
             for (number, kind) in types.iter().enumerate() {
                 let template =
                     kind.and_then(|(pool, name)| self.index.templates.get(&(pool.clone(), name.clone())));
-                let (index, verdicts, registry) = (&self.index, &self.verdicts, self.registry);
+                let (index, selectors, registry) = (&self.index, &self.selectors, self.registry);
                 let kind = kind.map(|(_, name)| name);
-                let scene = Scene { index, verdicts, registry, ledger, spot: &spot, kind, template };
+                let scene = Scene { index, selectors, registry, ledger, spot: &spot, kind, template };
                 let together = survivors.iter().map(|(number, _)| *number).chain([number]).collect();
                 match Search::run(scene, &demands, (&mut place, &requirements), together, &mut steps)? {
                     Found::Yes(choices, narrowed) => {

@@ -11,7 +11,7 @@ use karpenter_model::{
 };
 
 use crate::refusal::Refusal;
-use crate::selector::{SelectorId, Verdicts};
+use crate::selector::{SelectorId, Selectors};
 
 /// Number of a claim in a pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -55,18 +55,18 @@ pub(crate) struct Matching {
 /// The claims of `devices` by number, with the number of each.
 pub(crate) fn compile(
     devices: &Devices,
-    verdicts: &mut Verdicts,
+    selectors: &mut Selectors,
 ) -> (Vec<Claim>, BTreeMap<ResourceClaimKey, ClaimId>) {
     let (mut claims, mut numbers) = (Vec::new(), BTreeMap::new());
     for (key, object) in &devices.claims {
         numbers.insert(key.clone(), ClaimId(claims.len()));
-        let demand = demand(object, devices, verdicts);
+        let demand = demand(object, devices, selectors);
         claims.push(Claim { object: Arc::clone(object), demand });
     }
     (claims, numbers)
 }
 
-fn demand(claim: &ResourceClaim, devices: &Devices, verdicts: &mut Verdicts) -> Result<Demand, Refusal> {
+fn demand(claim: &ResourceClaim, devices: &Devices, selectors: &mut Selectors) -> Result<Demand, Refusal> {
     let key = &claim.key;
     let unsupported = |field: &str| Refusal::Unsupported { claim: key.clone(), field: field.to_owned() };
     let mut requests = Vec::with_capacity(claim.requests.len());
@@ -75,7 +75,7 @@ fn demand(claim: &ResourceClaim, devices: &Devices, verdicts: &mut Verdicts) -> 
             RequestKind::Exactly(exact) => exact,
             RequestKind::Unsupported(field) => return Err(unsupported(field)),
         };
-        requests.push(self::request(claim, request.name.clone(), exact, devices, verdicts)?);
+        requests.push(self::request(claim, request.name.clone(), exact, devices, selectors)?);
     }
     let least = |request: &Request| match request.count {
         DeviceCount::Exactly(count) => usize::try_from(count).unwrap_or(usize::MAX),
@@ -106,14 +106,14 @@ fn request(
     name: DeviceRequestName,
     exact: &ExactRequest,
     devices: &Devices,
-    verdicts: &mut Verdicts,
+    selectors: &mut Selectors,
 ) -> Result<Request, Refusal> {
     let key = &claim.key;
     let missing = || Refusal::NoClass { claim: key.clone(), class: exact.class.clone() };
     let class = devices.classes.get(&exact.class).ok_or_else(missing)?;
     let mut compiled = Vec::new();
     for text in class.selectors.iter().chain(&exact.selectors) {
-        let id = verdicts.add(text);
+        let id = selectors.add(text);
         let id = id.map_err(|message| {
             let selector = text.clone();
             Refusal::Selector { claim: key.clone(), selector, message }

@@ -15,7 +15,7 @@ use kube_cel::cel::{Context, Value};
 
 /// What a selector says about a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum SelectorMatch {
     /// It matches.
     Yes,
     /// It does not.
@@ -38,13 +38,13 @@ struct Compiled {
 
 /// The selectors of a pass with what they say about its devices.
 #[derive(Debug, Default)]
-pub(crate) struct Verdicts {
-    selectors: Vec<(Compiled, OnceLock<Vec<Verdict>>)>,
+pub(crate) struct Selectors {
+    selectors: Vec<(Compiled, OnceLock<Vec<SelectorMatch>>)>,
     /// By text: the number of the selector, or what is wrong with it.
     numbers: BTreeMap<String, Result<SelectorId, String>>,
 }
 
-impl Verdicts {
+impl Selectors {
     /// The number of selector `text`; an error says what is wrong with it. It is compiled the first time.
     pub(crate) fn add(&mut self, text: &str) -> Result<SelectorId, String> {
         if let Some(known) = self.numbers.get(text) {
@@ -67,26 +67,26 @@ impl Verdicts {
         &self,
         selector: SelectorId,
         devices: impl Iterator<Item = (&'d str, &'d Device)>,
-    ) -> &[Verdict] {
-        let (compiled, verdicts) = &self.selectors[selector.0];
-        verdicts.get_or_init(|| compiled.run(devices))
+    ) -> &[SelectorMatch] {
+        let (compiled, matches) = &self.selectors[selector.0];
+        matches.get_or_init(|| compiled.run(devices))
     }
 }
 
 impl Compiled {
-    fn run<'d>(&self, devices: impl Iterator<Item = (&'d str, &'d Device)>) -> Vec<Verdict> {
+    fn run<'d>(&self, devices: impl Iterator<Item = (&'d str, &'d Device)>) -> Vec<SelectorMatch> {
         let mut context = Context::default().with_all();
         let mut quantities = BTreeMap::new();
-        let verdict = |(driver, device)| {
+        let judge = |(driver, device)| {
             let value = self.view(driver, device, &mut quantities, &mut context)?;
             context.add_variable_from_value("device", value);
             match Value::resolve(&self.expression, &context).map_err(|error| error.to_string())? {
-                Value::Bool(true) => Ok(Verdict::Yes),
-                Value::Bool(false) => Ok(Verdict::No),
+                Value::Bool(true) => Ok(SelectorMatch::Yes),
+                Value::Bool(false) => Ok(SelectorMatch::No),
                 other => Err(format!("the answer is {other:?}, not true or false")),
             }
         };
-        devices.map(verdict).map(|verdict| verdict.unwrap_or_else(Verdict::Failed)).collect()
+        devices.map(judge).map(|verdict| verdict.unwrap_or_else(SelectorMatch::Failed)).collect()
     }
 
     /// `device` as expressions see it.
@@ -195,10 +195,10 @@ mod tests {
         }
     }
 
-    fn verdict(text: &str) -> Result<Verdict, String> {
-        let mut verdicts = Verdicts::default();
-        let id = verdicts.add(text)?;
-        Ok(verdicts.of(id, std::iter::once(("gpu.example.com", &device())))[0].clone())
+    fn verdict(text: &str) -> Result<SelectorMatch, String> {
+        let mut selectors = Selectors::default();
+        let id = selectors.add(text)?;
+        Ok(selectors.of(id, std::iter::once(("gpu.example.com", &device())))[0].clone())
     }
 
     #[test]
@@ -224,7 +224,7 @@ mod tests {
             ("'gpu.example.com' in device.capacity", true),
             ("device.attributes['gpu.example.com'].?missing.orValue('none') == 'none'", true),
         ] {
-            let expected = if expected { Verdict::Yes } else { Verdict::No };
+            let expected = if expected { SelectorMatch::Yes } else { SelectorMatch::No };
             assert_eq!(verdict(text), Ok(expected), "{text}");
         }
     }
@@ -237,7 +237,7 @@ mod tests {
             "device.driver",
             "device.driver > 3",
         ] {
-            assert!(matches!(verdict(text), Ok(Verdict::Failed(_))), "{text}: {:?}", verdict(text));
+            assert!(matches!(verdict(text), Ok(SelectorMatch::Failed(_))), "{text}: {:?}", verdict(text));
         }
         for text in ["device.driver ==", "((", "device.driver == \"unfinished"] {
             assert!(verdict(text).is_err(), "{text}");
@@ -246,11 +246,11 @@ mod tests {
 
     #[test]
     fn a_selector_is_compiled_and_run_once_however_often_it_is_used() {
-        let mut verdicts = Verdicts::default();
-        let id = verdicts.add("device.allowMultipleAllocations").expect("it compiles");
-        assert_eq!(verdicts.add("device.allowMultipleAllocations"), Ok(id));
-        assert_eq!(verdicts.selectors.len(), 1);
-        let first = verdicts.of(id, std::iter::once(("gpu.example.com", &device()))).as_ptr();
-        assert_eq!(verdicts.of(id, std::iter::empty()).as_ptr(), first, "devices are not looked at again");
+        let mut selectors = Selectors::default();
+        let id = selectors.add("device.allowMultipleAllocations").expect("it compiles");
+        assert_eq!(selectors.add("device.allowMultipleAllocations"), Ok(id));
+        assert_eq!(selectors.selectors.len(), 1);
+        let first = selectors.of(id, std::iter::once(("gpu.example.com", &device()))).as_ptr();
+        assert_eq!(selectors.of(id, std::iter::empty()).as_ptr(), first, "devices are not looked at again");
     }
 }

@@ -37,7 +37,7 @@ use karpenter_model::{Command, NodeId, Snapshot};
 
 pub use budget::{BudgetState, Opening, opening};
 pub use confirm::confirm;
-pub use decision::{Brake, Decision, MethodStats, Move, Verdict};
+pub use decision::{Brake, Decision, MethodStats, Move, MoveDecision};
 pub use memory::Memory;
 pub use note::{About, Note, NoteKind};
 pub use rejection::{Rejection, RejectionKind};

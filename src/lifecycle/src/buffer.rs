@@ -17,7 +17,7 @@ pub use provisioning::{Tally, provisioning};
 pub use replicas::replicas;
 pub use room::pods;
 
-use crate::step::Verdict;
+use crate::step::ConditionValue;
 
 /// How often a buffer is looked at without an event: its workload may have been scaled.
 pub const PERIOD: Duration = Duration::from_secs(30);
@@ -65,7 +65,7 @@ pub enum Unresolved {
 
 impl Unresolved {
     /// What the condition `ReadyForProvisioning` says.
-    pub fn verdict(&self) -> Verdict {
+    pub fn verdict(&self) -> ConditionValue {
         let reason = match self {
             Self::NoPodTemplate(_) => reason::POD_TEMPLATE_NOT_FOUND,
             Self::NoWorkload(_) => reason::SCALABLE_REF_NOT_FOUND,
@@ -108,12 +108,12 @@ impl Source<'_> {
 }
 
 /// What the condition `ReadyForProvisioning` says about a buffer whose reference was followed.
-pub fn resolved() -> Verdict {
+pub fn resolved() -> ConditionValue {
     verdict(ConditionStatus::True, "Resolved", String::new())
 }
 
-fn verdict(status: ConditionStatus, reason: &str, message: String) -> Verdict {
-    Verdict { status, reason: reason.to_owned(), message }
+fn verdict(status: ConditionStatus, reason: &str, message: String) -> ConditionValue {
+    ConditionValue { status, reason: reason.to_owned(), message }
 }
 
 #[cfg(test)]

@@ -53,12 +53,12 @@ pub struct Change {
     /// Which condition.
     pub kind: ConditionType,
     /// What it becomes; `None` removes it (never a root or one of its dependents).
-    pub to: Option<Verdict>,
+    pub to: Option<ConditionValue>,
 }
 
 /// What a condition says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Verdict {
+pub struct ConditionValue {
     /// Whether it holds.
     pub status: ConditionStatus,
     /// Stable `UpperCamelCase` word.
@@ -100,7 +100,7 @@ impl Change {
     }
 
     fn with(kind: ConditionType, status: ConditionStatus, reason: &str, message: impl Into<String>) -> Self {
-        Self { kind, to: Some(Verdict { status, reason: reason.to_owned(), message: message.into() }) }
+        Self { kind, to: Some(ConditionValue { status, reason: reason.to_owned(), message: message.into() }) }
     }
 }
 

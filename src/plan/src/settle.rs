@@ -11,7 +11,7 @@ use karpenter_api::{Condition, ConditionStatus, NodeClaim, NodePool, convert};
 use karpenter_lifecycle::claim::drift;
 use karpenter_lifecycle::pool::status::hash;
 use karpenter_lifecycle::pool::status::readiness::{NodeClass, verdict};
-use karpenter_lifecycle::step::Verdict;
+use karpenter_lifecycle::step::ConditionValue;
 use karpenter_model::names::{condition, reason};
 use karpenter_model::{Claim, ConditionType, InstanceType, LabelRegistry, NodeClassRef, Pool};
 use serde::Deserialize;
@@ -102,7 +102,7 @@ fn class(objects: &Objects, reference: &NodeClassRef) -> NodeClass {
     }
     let conditions = class.pointer("/status/conditions").and_then(Value::as_array);
     let ready = conditions.into_iter().flatten().find(|one| one["type"] == condition::READY);
-    NodeClass::Present(ready.map(|ready| Verdict {
+    NodeClass::Present(ready.map(|ready| ConditionValue {
         status: match text(ready, "/status") {
             "True" => karpenter_model::ConditionStatus::True,
             "False" => karpenter_model::ConditionStatus::False,

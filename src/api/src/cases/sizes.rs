@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Case, Step, Verdict, merge};
+use super::{Case, Expected, Step, merge};
 
 /// A field with a limit, and how to fill it with `n` things.
 struct Limited {
@@ -87,11 +87,11 @@ pub(super) fn cases(kind: &str, base: &Value) -> Vec<Case> {
         .iter()
         .filter(|limited| limited.kind == kind)
         .flat_map(|limited| {
-            let refused = Verdict::Reject { mentions: limited.path.to_owned() };
-            [(limited.most, Verdict::Accept { stored: json!({}) }), (limited.most + 1, refused)].map(
-                |(count, verdict)| {
+            let refused = Expected::Reject { mentions: limited.path.to_owned() };
+            [(limited.most, Expected::Accept { stored: json!({}) }), (limited.most + 1, refused)].map(
+                |(count, expected)| {
                     let name = format!("{kind}: {count} in {}", limited.path);
-                    case(name, base, &patch_at(limited.path, (limited.fill)(count)), verdict)
+                    case(name, base, &patch_at(limited.path, (limited.fill)(count)), expected)
                 },
             )
         })
@@ -103,7 +103,7 @@ pub(super) fn cases(kind: &str, base: &Value) -> Vec<Case> {
             format!("{kind}: 60 values without minValues"),
             base,
             &patch_at("spec.template.spec.requirements", requirement),
-            Verdict::Accept { stored: json!({}) },
+            Expected::Accept { stored: json!({}) },
         ));
     }
     for (index, case) in cases.iter_mut().enumerate() {
@@ -112,14 +112,14 @@ pub(super) fn cases(kind: &str, base: &Value) -> Vec<Case> {
     cases
 }
 
-fn case(name: String, base: &Value, patch: &Value, verdict: Verdict) -> Case {
+fn case(name: String, base: &Value, patch: &Value, expected: Expected) -> Case {
     let mut object = base.clone();
     merge(&mut object, patch);
     // Image ids need a family next to them; harmless otherwise.
     if object["spec"]["amiSelectorTerms"][0]["id"].is_string() {
         object["spec"]["amiFamily"] = "AL2023".into();
     }
-    Case { name, object, then: Step::Nothing, verdict }
+    Case { name, object, then: Step::Nothing, expected }
 }
 
 /// A merge patch that sets the field; a path into a list sets the whole list.

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::cases::{self, Step, Verdict};
+use crate::cases::{self, Expected, Step};
 use crate::{EC2NodeClass, NodeClaim, NodeOverlay, NodePool};
 
 mod check;
@@ -93,9 +93,9 @@ static OUTCOMES: LazyLock<Vec<(cases::Case, Outcome)>> = LazyLock::new(|| {
 fn every_case_gets_its_verdict() {
     let mut wrong = Vec::new();
     for (case, outcome) in OUTCOMES.iter() {
-        match (&case.verdict, outcome) {
-            (Verdict::Accept { stored }, Ok(found)) if contains(found, stored) => {}
-            (Verdict::Reject { mentions }, Err(complaints))
+        match (&case.expected, outcome) {
+            (Expected::Accept { stored }, Ok(found)) if contains(found, stored) => {}
+            (Expected::Reject { mentions }, Err(complaints))
                 if complaints.iter().any(|c| c.contains(mentions.as_str())) => {}
             (verdict, found) => wrong.push(format!("{}\n  wanted {verdict:?}\n  found {found:?}", case.name)),
         }

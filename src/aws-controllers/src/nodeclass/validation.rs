@@ -7,7 +7,7 @@ use std::time::Duration;
 use karpenter_api::ec2nodeclass::AmiFamily;
 use karpenter_api::{ConditionStatus, EC2NodeClass};
 use karpenter_aws::image::family::family_of;
-use karpenter_aws::launch::check::Verdict;
+use karpenter_aws::launch::check::DryRunOutcome;
 use karpenter_aws::tags;
 use karpenter_aws_api::Kind;
 use karpenter_model::Pool;
@@ -58,10 +58,10 @@ impl Reconciler {
             }
         };
         match verdict {
-            Verdict::Passed => {
+            DryRunOutcome::Passed => {
                 part.conditions.set_true(condition::VALIDATION_SUCCEEDED);
             }
-            Verdict::Failed { reason, message } => {
+            DryRunOutcome::Failed { reason, message } => {
                 part.refuse(condition::VALIDATION_SUCCEEDED, reason, &message);
             }
         }
@@ -94,7 +94,7 @@ impl Reconciler {
 
     /// The verdict for exactly this `NodeClass`, remembered for half an hour. An annotation added by hand makes it
     /// another `NodeClass`, which is how people ask for another try.
-    async fn verdict(&self, class: &EC2NodeClass) -> Result<Verdict, Error> {
+    async fn verdict(&self, class: &EC2NodeClass) -> Result<DryRunOutcome, Error> {
         let aws = &self.context.aws;
         if aws.settings.disable_dry_run {
             // Asks nothing of AWS: a class that no launch can use is refused here, not by each claim.

@@ -13,7 +13,7 @@ use karpenter_iam::matches as glob;
 use super::{Account, State};
 use crate::policy;
 use karpenter_aws_api::survey::{
-    Key, RouteTable, Simulation, Survey, Verdict, VolumeEncryption, VpcEndpoint,
+    Key, RouteTable, SimulatedDecision, Simulation, Survey, VolumeEncryption, VpcEndpoint,
 };
 
 /// Tables that nothing but a diagnosis looks at.
@@ -158,7 +158,7 @@ impl Survey for Account {
         self.call("GetAccountSummary", "account", |state, _| Ok(limits(state))).await
     }
 
-    async fn simulate(&self, request: &Simulation) -> Result<Vec<Verdict>> {
+    async fn simulate(&self, request: &Simulation) -> Result<Vec<SimulatedDecision>> {
         self.call("SimulatePrincipalPolicy", request.principal.as_str(), |state, _| simulate(state, request))
             .await
     }
@@ -177,7 +177,7 @@ fn limits(state: &State) -> BTreeMap<String, u64> {
     limits
 }
 
-fn simulate(state: &mut State, request: &Simulation) -> Result<Vec<Verdict>> {
+fn simulate(state: &mut State, request: &Simulation) -> Result<Vec<SimulatedDecision>> {
     let (own, boundary) = state.directory.documents_of(&request.principal)?;
     let denied = state.surroundings.denied.as_ref();
     let verdict = |action: &String| {
@@ -185,7 +185,7 @@ fn simulate(state: &mut State, request: &Simulation) -> Result<Vec<Verdict>> {
         let by_boundary = boundary.as_ref().map(|document| policy::grants([document.as_str()], asked));
         let by_organization = denied.map(|patterns| !patterns.iter().any(|pattern| glob(pattern, action)));
         let by_own = policy::grants(own.iter().map(String::as_str), asked);
-        Verdict {
+        SimulatedDecision {
             action: action.clone(),
             is_allowed: by_own && by_boundary.unwrap_or(true) && by_organization.unwrap_or(true),
             by_boundary,

@@ -36,7 +36,7 @@ const FALLBACK: [&str; 2] = ["m5.large", "m6g.large"];
 
 /// What the dry runs showed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum DryRunOutcome {
     /// Everything a launch needs is allowed.
     Passed,
     /// A launch would fail; reason and message of the condition.
@@ -50,7 +50,7 @@ pub enum Verdict {
 
 /// Why there is no verdict; it is tried again.
 #[derive(Debug, thiserror::Error)]
-pub enum Unclear {
+pub enum Inconclusive {
     /// AWS did not answer in a way that says anything about the `NodeClass`.
     #[error(transparent)]
     Aws(#[from] Error),
@@ -63,14 +63,14 @@ impl Launcher {
     /// Tries out a `NodeClass` whose status is resolved.
     ///
     /// # Errors
-    /// [`Unclear`] when the answer does not depend on the `NodeClass`; the condition is then left alone.
+    /// [`Inconclusive`] when the answer does not depend on the `NodeClass`; the condition is then left alone.
     pub async fn check(
         &self,
         class: &EC2NodeClass,
         types: &[Arc<InstanceType>],
         pools: &[Arc<Pool>],
-    ) -> Result<Verdict, Unclear> {
-        let incomplete = |what: &str| Unclear::Incomplete(what.to_owned());
+    ) -> Result<DryRunOutcome, Inconclusive> {
+        let incomplete = |what: &str| Inconclusive::Incomplete(what.to_owned());
         let status = class.status.as_ref().ok_or_else(|| incomplete("the node class has no status"))?;
         let view = ClassView::new(class).placed(self.placement_groups.last_known(class));
         let chosen = self.choose(&view, status, types, pools);
@@ -83,7 +83,7 @@ impl Launcher {
         let (chosen, ami) = chosen
             .ok_or_else(|| incomplete("no instance type fits both the node class and one of its images"))?;
         let tags = tags::of_launch(&class.spec, view.name(), &self.settings.cluster_name, "")
-            .map_err(|error| Unclear::Incomplete(error.to_string()))?;
+            .map_err(|error| Inconclusive::Incomplete(error.to_string()))?;
         let spec = self.trial_template(&view, status, ami, pools, &tags, user_data)?;
         let template = match self.templates.ensure(&spec).await {
             Ok(template) => template,
@@ -93,7 +93,7 @@ impl Launcher {
             }
         };
         let verdict = self.dry_runs(&spec, status, &chosen, &tags).await;
-        if let Err(Unclear::Aws(error)) = &verdict
+        if let Err(Inconclusive::Aws(error)) = &verdict
             && lost::is_gone(error)
         {
             // Another client deleted it; the next try makes it again.
@@ -106,9 +106,9 @@ impl Launcher {
     /// numbers and labels, never whether it can be made.
     ///
     /// # Errors
-    /// [`Unclear`] while something that no edit of the `NodeClass` changes is not known.
-    pub fn check_user_data(&self, class: &EC2NodeClass) -> Result<Verdict, Unclear> {
-        self.trial_user_data(&ClassView::new(class), 0).map_or_else(unrendered, |_| Ok(Verdict::Passed))
+    /// [`Inconclusive`] while something that no edit of the `NodeClass` changes is not known.
+    pub fn check_user_data(&self, class: &EC2NodeClass) -> Result<DryRunOutcome, Inconclusive> {
+        self.trial_user_data(&ClassView::new(class), 0).map_or_else(unrendered, |_| Ok(DryRunOutcome::Passed))
     }
 
     fn trial_user_data(&self, view: &ClassView<'_>, pods: u32) -> Result<String, bootstrap::Error> {
@@ -130,7 +130,7 @@ impl Launcher {
         status: &Ec2NodeClassStatus,
         chosen: &InstanceType,
         tags: &BTreeMap<String, String>,
-    ) -> Result<Verdict, Unclear> {
+    ) -> Result<DryRunOutcome, Inconclusive> {
         let fleet = fleet(spec, status, chosen, tags);
         if let Err(error) = self.clients.ec2.dry_run_create_fleet(&fleet).await {
             return refused(error, reason::aws::CREATE_FLEET_AUTH, "ec2:CreateFleet");
@@ -145,7 +145,7 @@ impl Launcher {
         status: &Ec2NodeClassStatus,
         chosen: &InstanceType,
         tags: &BTreeMap<String, String>,
-    ) -> Result<Verdict, Unclear> {
+    ) -> Result<DryRunOutcome, Inconclusive> {
         let mut first = None;
         let kinds = [TaggedKind::Instance, TaggedKind::Volume, TaggedKind::NetworkInterface];
         for subnet in &status.subnets {
@@ -160,13 +160,13 @@ impl Launcher {
                 tags: kinds.map(|kind| TagSpecification { kind, tags: tags.clone() }).to_vec(),
             };
             match self.clients.ec2.dry_run_run_instances(&request).await {
-                Ok(()) => return Ok(Verdict::Passed),
+                Ok(()) => return Ok(DryRunOutcome::Passed),
                 Err(error) => first = first.or(Some(error)),
             }
         }
         match first {
             Some(error) => refused(error, reason::aws::RUN_INSTANCES_AUTH, "ec2:RunInstances"),
-            None => Err(Unclear::Incomplete("the node class has no resolved subnets".to_owned())),
+            None => Err(Inconclusive::Incomplete("the node class has no resolved subnets".to_owned())),
         }
     }
 
@@ -216,10 +216,10 @@ impl Launcher {
         pools: &[Arc<Pool>],
         tags: &BTreeMap<String, String>,
         user_data: String,
-    ) -> Result<LaunchTemplateSpec, Unclear> {
+    ) -> Result<LaunchTemplateSpec, Inconclusive> {
         let profile = status.instance_profile.as_deref();
         let profile =
-            profile.ok_or_else(|| Unclear::Incomplete("no instance profile is resolved".to_owned()))?;
+            profile.ok_or_else(|| Inconclusive::Incomplete("no instance profile is resolved".to_owned()))?;
         let dedicated = pools.iter().any(|pool| {
             let tenancy = pool.template.requirements.get(aws::INSTANCE_TENANCY);
             tenancy.is_some_and(|tenancy| tenancy.allows("dedicated"))
@@ -262,12 +262,12 @@ fn pods_of(instance_type: &InstanceType) -> u32 {
 }
 
 /// What user data that cannot be made says of the `NodeClass`.
-fn unrendered(error: bootstrap::Error) -> Result<Verdict, Unclear> {
+fn unrendered(error: bootstrap::Error) -> Result<DryRunOutcome, Inconclusive> {
     match error {
         bootstrap::Error::UserData(error) => {
-            Ok(Verdict::Failed { reason: reason::aws::USER_DATA_INVALID, message: error.to_string() })
+            Ok(DryRunOutcome::Failed { reason: reason::aws::USER_DATA_INVALID, message: error.to_string() })
         }
-        error @ bootstrap::Error::NoServiceCidr => Err(Unclear::Incomplete(error.to_string())),
+        error @ bootstrap::Error::NoServiceCidr => Err(Inconclusive::Incomplete(error.to_string())),
     }
 }
 
@@ -301,17 +301,17 @@ fn fleet(
 }
 
 /// A refusal that says something about the `NodeClass` is a verdict, everything else is tried again.
-fn refused(error: Error, reason: &'static str, action: &str) -> Result<Verdict, Unclear> {
+fn refused(error: Error, reason: &'static str, action: &str) -> Result<DryRunOutcome, Inconclusive> {
     let failure = LaunchFailure::of(&error.code_and_message());
     if failure == LaunchFailure::UserDataSizeLimitExceeded {
         let reason = reason::aws::USER_DATA_SIZE;
         let message = format!("rendered user data is larger than EC2 accepts: {}", error.message);
-        return Ok(Verdict::Failed { reason, message });
+        return Ok(DryRunOutcome::Failed { reason, message });
     }
     if error.kind != Kind::Denied {
         return Err(error.into());
     }
     let hint = failure.hint().unwrap_or("add the missing statement to the controller role's policies");
     let message = format!("controller is not authorized to call {action}: {}; {hint}", error.message);
-    Ok(Verdict::Failed { reason, message })
+    Ok(DryRunOutcome::Failed { reason, message })
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use karpenter_aws::launch::check::Verdict;
+use karpenter_aws::launch::check::DryRunOutcome;
 use karpenter_aws_sim::Fault;
 use karpenter_cloud::Provider;
 
@@ -122,8 +122,8 @@ async fn a_trial_template_that_is_deleted_is_made_again_by_the_next_check() {
     let world = World::new().await;
     let types = world.provider.instance_types(&pool()).await.expect("lists");
     let check = async || world.provider.launcher().check(&world.class, &types, &[]).await;
-    assert_eq!(check().await.expect("is clear"), Verdict::Passed);
+    assert_eq!(check().await.expect("is clear"), DryRunOutcome::Passed);
     delete_all(&world).await;
     check().await.expect_err("says nothing about the node class");
-    assert_eq!(check().await.expect("is clear"), Verdict::Passed);
+    assert_eq!(check().await.expect("is clear"), DryRunOutcome::Passed);
 }

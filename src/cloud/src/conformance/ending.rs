@@ -2,11 +2,11 @@
 
 use karpenter_model::ProviderId;
 
-use super::{Verdict, World, ensure, fails, succeeds};
+use super::{CheckResult, World, ensure, fails, succeeds};
 use crate::memory::Operation;
 use crate::{Instance, InstanceState, Kind, Read, Termination};
 
-pub(super) async fn twice_is_already_gone(world: &dyn World) -> Verdict {
+pub(super) async fn twice_is_already_gone(world: &dyn World) -> CheckResult {
     let launched = launch(world).await?;
     let first = succeeds("terminate", world.provider().terminate(&launched.provider_id).await)?;
     ensure(first == Termination::Started, || format!("first answer is {first:?}"))?;
@@ -15,7 +15,7 @@ pub(super) async fn twice_is_already_gone(world: &dyn World) -> Verdict {
     ensure(second == Termination::AlreadyGone, || format!("second answer is {second:?}"))
 }
 
-pub(super) async fn unknown_machine_is_already_gone(world: &dyn World) -> Verdict {
+pub(super) async fn unknown_machine_is_already_gone(world: &dyn World) -> CheckResult {
     let launched = launch(world).await?;
     let id = never_launched(&launched.provider_id);
     let answer = succeeds("terminate", world.provider().terminate(&id).await)?;
@@ -25,7 +25,7 @@ pub(super) async fn unknown_machine_is_already_gone(world: &dyn World) -> Verdic
     ensure(untouched.state.exists(), || "another machine was terminated".to_owned())
 }
 
-pub(super) async fn terminated_is_not_found(world: &dyn World) -> Verdict {
+pub(super) async fn terminated_is_not_found(world: &dyn World) -> CheckResult {
     let launched = launch(world).await?;
     succeeds("terminate", world.provider().terminate(&launched.provider_id).await)?;
     world.settle().await;
@@ -36,7 +36,7 @@ pub(super) async fn terminated_is_not_found(world: &dyn World) -> Verdict {
     Ok(())
 }
 
-pub(super) async fn survives_a_lost_answer(world: &dyn World) -> Verdict {
+pub(super) async fn survives_a_lost_answer(world: &dyn World) -> CheckResult {
     let launched = launch(world).await?;
     world.lose_answer(Operation::Terminate).await;
     fails("terminate with a lost answer", world.provider().terminate(&launched.provider_id).await)?;
@@ -45,7 +45,7 @@ pub(super) async fn survives_a_lost_answer(world: &dyn World) -> Verdict {
     ensure(answer == Termination::AlreadyGone, || format!("answer after a lost one is {answer:?}"))
 }
 
-pub(super) async fn fails_when_refused(world: &dyn World) -> Verdict {
+pub(super) async fn fails_when_refused(world: &dyn World) -> CheckResult {
     let launched = launch(world).await?;
     world.refuse(Operation::Terminate).await;
     fails("refused terminate", world.provider().terminate(&launched.provider_id).await)?;
@@ -55,7 +55,7 @@ pub(super) async fn fails_when_refused(world: &dyn World) -> Verdict {
     ensure(kept.state == InstanceState::Running, || format!("state after a refused call is {:?}", kept.state))
 }
 
-pub(super) async fn machine_of_claim_is_found(world: &dyn World) -> Verdict {
+pub(super) async fn machine_of_claim_is_found(world: &dyn World) -> CheckResult {
     let claim = world.request("web-1").claim;
     let before = succeeds("find before the launch", world.provider().machine_of(&claim).await)?;
     ensure(before.is_none(), || format!("found {before:?} before anything was launched"))?;
@@ -73,7 +73,7 @@ pub(super) async fn machine_of_claim_is_found(world: &dyn World) -> Verdict {
     ensure(after.is_none(), || format!("found {after:?} when it was gone"))
 }
 
-pub(super) async fn machine_of_claim_is_an_error_when_refused(world: &dyn World) -> Verdict {
+pub(super) async fn machine_of_claim_is_an_error_when_refused(world: &dyn World) -> CheckResult {
     launch(world).await?;
     world.refuse(Operation::MachineOf).await;
     let claim = world.request("web-1").claim;

@@ -3,14 +3,14 @@
 use std::pin::pin;
 use std::task::Poll;
 
-use super::{Verdict, World, ensure, fails, succeeds};
+use super::{CheckResult, World, ensure, fails, succeeds};
 use crate::memory::Operation;
 use crate::{Instance, InstanceState, Kind, LaunchRequest, OfferingKey, Read};
 
 /// More launches than any request has offerings.
 const OFFERINGS_MAX: usize = 10_000;
 
-pub(super) async fn describes_the_machine(world: &dyn World) -> Verdict {
+pub(super) async fn describes_the_machine(world: &dyn World) -> CheckResult {
     let request = world.request("web-1");
     let launched = succeeds("launch", world.provider().launch(&request).await)?;
     ensure(launched.claim.as_ref() == Some(&request.claim), || format!("claim is {:?}", launched.claim))?;
@@ -27,14 +27,14 @@ pub(super) async fn describes_the_machine(world: &dyn World) -> Verdict {
     ensure(offering(&running) == offering(&launched), || "the machine changed its offering".to_owned())
 }
 
-pub(super) async fn twice_is_one_machine(world: &dyn World) -> Verdict {
+pub(super) async fn twice_is_one_machine(world: &dyn World) -> CheckResult {
     let request = world.request("web-1");
     let first = succeeds("first launch", world.provider().launch(&request).await)?;
     let second = succeeds("second launch", world.provider().launch(&request).await)?;
     one_machine(world, &first, &second).await
 }
 
-pub(super) async fn concurrent_launches_are_one_machine(world: &dyn World) -> Verdict {
+pub(super) async fn concurrent_launches_are_one_machine(world: &dyn World) -> CheckResult {
     let request = world.request("web-1");
     let (left, right) = (world.provider(), world.restarted());
     let (first, second) = both(left.launch(&request), right.launch(&request)).await;
@@ -43,7 +43,7 @@ pub(super) async fn concurrent_launches_are_one_machine(world: &dyn World) -> Ve
     one_machine(world, &first, &second).await
 }
 
-pub(super) async fn survives_a_lost_answer(world: &dyn World) -> Verdict {
+pub(super) async fn survives_a_lost_answer(world: &dyn World) -> CheckResult {
     let request = world.request("web-1");
     world.lose_answer(Operation::Launch).await;
     let kind = fails("launch with a lost answer", world.provider().launch(&request).await)?;
@@ -52,14 +52,14 @@ pub(super) async fn survives_a_lost_answer(world: &dyn World) -> Verdict {
     one_machine(world, &first, &first).await
 }
 
-pub(super) async fn after_a_restart_adopts(world: &dyn World) -> Verdict {
+pub(super) async fn after_a_restart_adopts(world: &dyn World) -> CheckResult {
     let request = world.request("web-1");
     let first = succeeds("launch", world.provider().launch(&request).await)?;
     let second = succeeds("launch after restart", world.restarted().launch(&request).await)?;
     one_machine(world, &first, &second).await
 }
 
-pub(super) async fn a_later_attempt_adopts(world: &dyn World) -> Verdict {
+pub(super) async fn a_later_attempt_adopts(world: &dyn World) -> CheckResult {
     let request = world.request("web-1");
     let first = succeeds("launch", world.provider().launch(&request).await)?;
     let retry = LaunchRequest { attempt: request.attempt + 1, ..request };
@@ -67,7 +67,7 @@ pub(super) async fn a_later_attempt_adopts(world: &dyn World) -> Verdict {
     one_machine(world, &first, &second).await
 }
 
-pub(super) async fn ending_machine_is_not_adopted(world: &dyn World) -> Verdict {
+pub(super) async fn ending_machine_is_not_adopted(world: &dyn World) -> CheckResult {
     let request = world.request("web-1");
     let first = succeeds("launch", world.provider().launch(&request).await)?;
     succeeds("terminate", world.provider().terminate(&first.provider_id).await)?;
@@ -76,13 +76,13 @@ pub(super) async fn ending_machine_is_not_adopted(world: &dyn World) -> Verdict 
     ensure(first.provider_id != second.provider_id, || format!("adopted ending `{}`", first.provider_id))
 }
 
-pub(super) async fn another_claim_gets_another_machine(world: &dyn World) -> Verdict {
+pub(super) async fn another_claim_gets_another_machine(world: &dyn World) -> CheckResult {
     let first = succeeds("launch", world.provider().launch(&world.request("web-1")).await)?;
     let second = succeeds("launch", world.provider().launch(&world.request("web-2")).await)?;
     ensure(first.provider_id != second.provider_id, || format!("both claims got `{}`", first.provider_id))
 }
 
-pub(super) async fn exhausted_offering_alone_is_excluded(world: &dyn World) -> Verdict {
+pub(super) async fn exhausted_offering_alone_is_excluded(world: &dyn World) -> CheckResult {
     let first = succeeds("launch", world.provider().launch(&world.request("web-1")).await)?;
     let exhausted = offering(&first);
     let before = available(world).await?;
@@ -94,7 +94,7 @@ pub(super) async fn exhausted_offering_alone_is_excluded(world: &dyn World) -> V
     ensure(lost == [&exhausted], || format!("excluded {lost:?}, expected only {exhausted:?}"))
 }
 
-pub(super) async fn no_offering_left_is_no_capacity(world: &dyn World) -> Verdict {
+pub(super) async fn no_offering_left_is_no_capacity(world: &dyn World) -> CheckResult {
     for turn in 0..OFFERINGS_MAX {
         match world.provider().launch(&world.request(&format!("web-{turn}"))).await {
             Ok(instance) => world.exhaust(&offering(&instance)).await,
@@ -108,7 +108,7 @@ pub(super) async fn no_offering_left_is_no_capacity(world: &dyn World) -> Verdic
     Err(format!("still launching after {OFFERINGS_MAX} exhausted offerings"))
 }
 
-async fn one_machine(world: &dyn World, first: &Instance, second: &Instance) -> Verdict {
+async fn one_machine(world: &dyn World, first: &Instance, second: &Instance) -> CheckResult {
     ensure(first.provider_id == second.provider_id, || {
         format!("launched `{}` and `{}`", first.provider_id, second.provider_id)
     })?;

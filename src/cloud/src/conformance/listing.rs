@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 
 use karpenter_model::NodeName;
 
-use super::{Verdict, World, ensure, fails, succeeds};
+use super::{CheckResult, World, ensure, fails, succeeds};
 use crate::memory::Operation;
 use crate::{Kind, OfferingKey, Read};
 
 /// Enough machines to exceed one small page.
 const MACHINES: usize = 7;
 
-pub(super) async fn is_complete(world: &dyn World) -> Verdict {
+pub(super) async fn is_complete(world: &dyn World) -> CheckResult {
     let mut launched = BTreeSet::new();
     for number in 0..MACHINES {
         let request = world.request(&format!("web-{number}"));
@@ -25,14 +25,14 @@ pub(super) async fn is_complete(world: &dyn World) -> Verdict {
     Ok(())
 }
 
-pub(super) async fn is_an_error_when_refused(world: &dyn World) -> Verdict {
+pub(super) async fn is_an_error_when_refused(world: &dyn World) -> CheckResult {
     succeeds("launch", world.provider().launch(&world.request("web-1")).await)?;
     world.refuse(Operation::Instances).await;
     let kind = fails("refused list", world.provider().instances().await)?;
     ensure(kind != Kind::NotFound, || "a refused list reads as not found".to_owned())
 }
 
-pub(super) async fn leaves_out_terminated(world: &dyn World) -> Verdict {
+pub(super) async fn leaves_out_terminated(world: &dyn World) -> CheckResult {
     let gone = succeeds("launch", world.provider().launch(&world.request("web-1")).await)?;
     let kept = succeeds("launch", world.provider().launch(&world.request("web-2")).await)?;
     succeeds("terminate", world.provider().terminate(&gone.provider_id).await)?;
@@ -42,7 +42,7 @@ pub(super) async fn leaves_out_terminated(world: &dyn World) -> Verdict {
     ensure(listed == [kept.provider_id], || format!("listed {listed:?}"))
 }
 
-pub(super) async fn tags_name_claim_and_node(world: &dyn World) -> Verdict {
+pub(super) async fn tags_name_claim_and_node(world: &dyn World) -> CheckResult {
     let request = world.request("web-1");
     let launched = succeeds("launch", world.provider().launch(&request).await)?;
     let node = NodeName::from("node-a");
@@ -57,7 +57,7 @@ pub(super) async fn tags_name_claim_and_node(world: &dyn World) -> Verdict {
     })
 }
 
-pub(super) async fn exhausted_types_are_still_listed(world: &dyn World) -> Verdict {
+pub(super) async fn exhausted_types_are_still_listed(world: &dyn World) -> CheckResult {
     let before = names(world).await?;
     let launched = succeeds("launch", world.provider().launch(&world.request("web-1")).await)?;
     world

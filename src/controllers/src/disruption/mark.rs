@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Node;
 use karpenter_api::NodeClaim;
 use karpenter_kube_harness::write;
 use karpenter_lifecycle::command::{Leftover, leftover};
-use karpenter_lifecycle::step::{Change, NodePatch, Verdict};
+use karpenter_lifecycle::step::{Change, ConditionValue, NodePatch};
 use karpenter_model::plan::command::Candidate;
 use karpenter_model::{
     ClaimName, ConditionStatus, ConditionType, DisruptionReason, NodeId, NodeName, Snapshot, Taint,
@@ -134,7 +134,7 @@ impl Write<'_> {
             Self::Say(name, reason) => {
                 let Some(known) = context.view.claim(name) else { return Ok(()) };
                 let mut draft = Draft::new(known.object, context.now());
-                draft.change(&Change { kind: ConditionType::DisruptionReason, to: reason.map(verdict) });
+                draft.change(&Change { kind: ConditionType::DisruptionReason, to: reason.map(condition) });
                 let Some(patch) = draft.status_patch(draft.base()) else { return Ok(()) };
                 let claims = context.all::<NodeClaim>();
                 if let Some(claim) = write::merge_status(&claims, name.as_str(), &patch).await? {
@@ -162,9 +162,9 @@ impl Write<'_> {
     }
 }
 
-fn verdict(reason: DisruptionReason) -> Verdict {
+fn condition(reason: DisruptionReason) -> ConditionValue {
     let word = reason.to_string();
-    Verdict { status: ConditionStatus::True, message: word.clone(), reason: word }
+    ConditionValue { status: ConditionStatus::True, message: word.clone(), reason: word }
 }
 
 fn patch(name: &NodeName, taints: &[Taint], on: bool) -> NodePatch {

@@ -2,7 +2,7 @@
 
 use karpenter_api::conditions::{Conditions, Dependents};
 use karpenter_api::{Condition, ConditionStatus, NodePool};
-use karpenter_lifecycle::step::Verdict;
+use karpenter_lifecycle::step::ConditionValue;
 
 use crate::Context;
 
@@ -12,7 +12,7 @@ pub(crate) fn open<'a>(list: &'a mut Vec<Condition>, pool: &NodePool, context: &
 }
 
 /// Writes a verdict into a condition.
-pub(crate) fn set(conditions: &mut Conditions<'_>, kind: &str, verdict: &Verdict) {
+pub(crate) fn set(conditions: &mut Conditions<'_>, kind: &str, verdict: &ConditionValue) {
     let status = match verdict.status {
         karpenter_model::ConditionStatus::True => ConditionStatus::True,
         karpenter_model::ConditionStatus::False => ConditionStatus::False,

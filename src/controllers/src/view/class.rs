@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use karpenter_kube_harness::watch::Seen;
 use karpenter_lifecycle::pool::status::health::Tracker;
 use karpenter_lifecycle::pool::status::readiness::NodeClass;
-use karpenter_lifecycle::step::{RegistrationOutcome, Verdict};
+use karpenter_lifecycle::step::{ConditionValue, RegistrationOutcome};
 use karpenter_model::{ConditionStatus, NodeClassRef, Pool, PoolUid};
 use kube::ResourceExt;
 use kube::api::DynamicObject;
@@ -94,7 +94,7 @@ impl View {
         pool: &PoolUid,
         outcome: &RegistrationOutcome,
         condition: Option<ConditionStatus>,
-    ) -> Option<Verdict> {
+    ) -> Option<ConditionValue> {
         let mut inner = self.lock();
         if !inner.cluster.all::<Pool>().any(|known| known.model.uid == *pool) {
             return None;
@@ -134,7 +134,7 @@ fn read(object: &DynamicObject) -> Class {
             Some("False") => ConditionStatus::False,
             _ => ConditionStatus::Unknown,
         };
-        Verdict { status, reason: text("reason"), message: text("message") }
+        ConditionValue { status, reason: text("reason"), message: text("message") }
     });
     Class { state: NodeClass::Present(verdict), generation }
 }

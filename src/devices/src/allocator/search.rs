@@ -12,7 +12,7 @@ use crate::claim::{ClaimId, Demand, Request};
 use crate::index::{DeviceId, Index, Meter, MeterId, Slice, Template, Uses};
 use crate::ledger::{Ledger, Spot};
 use crate::refusal::Refusal;
-use crate::selector::{Verdict, Verdicts};
+use crate::selector::{SelectorMatch, Selectors};
 
 /// A device for a claim.
 #[derive(Debug, Clone)]
@@ -86,7 +86,7 @@ enum Pin<'s> {
 #[derive(Clone, Copy)]
 pub(crate) struct Scene<'s> {
     pub(crate) index: &'s Index,
-    pub(crate) verdicts: &'s Verdicts,
+    pub(crate) selectors: &'s Selectors,
     pub(crate) registry: &'s LabelRegistry,
     pub(crate) ledger: &'s Ledger,
     pub(crate) spot: &'s Spot,
@@ -264,13 +264,13 @@ impl<'s, 'x, 'c> Search<'s, 'x, 'c> {
         let entries = &self.scene.index.entries;
         let devices = || entries.iter().map(|entry| (entry.driver.as_str(), &entry.device));
         for selector in &request.selectors {
-            match &self.scene.verdicts.of(*selector, devices())[device] {
-                Verdict::Yes => {}
-                Verdict::Failed(message) if request.count == DeviceCount::All => {
+            match &self.scene.selectors.of(*selector, devices())[device] {
+                SelectorMatch::Yes => {}
+                SelectorMatch::Failed(message) if request.count == DeviceCount::All => {
                     let (claim, request) = (demand.key.clone(), request.name.clone());
                     return Err(Refusal::Evaluation { claim, request, message: message.clone() });
                 }
-                Verdict::No | Verdict::Failed(_) => return Ok(false),
+                SelectorMatch::No | SelectorMatch::Failed(_) => return Ok(false),
             }
         }
         Ok(true)

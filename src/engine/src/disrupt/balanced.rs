@@ -8,7 +8,7 @@ use karpenter_model::{ConsolidationPolicy, Pool, PoolName, Price};
 
 use crate::disrupt::candidate::Candidate;
 use crate::disrupt::cost::Cost;
-use crate::disrupt::decision::{Move, Verdict};
+use crate::disrupt::decision::{Move, MoveDecision};
 use crate::disrupt::lookup::Lookup;
 use crate::disrupt::note::{Note, NoteKind};
 use crate::disrupt::score::Score;
@@ -104,7 +104,7 @@ impl Totals {
                     outcome: Move {
                         pool: (*pool).clone(),
                         policy: *policy,
-                        verdict: if approved { Verdict::Approved } else { Verdict::Rejected },
+                        decision: if approved { MoveDecision::Approved } else { MoveDecision::Rejected },
                         score,
                     },
                     savings_permille: permille(share, i128::from(cost.nanos())),
@@ -118,12 +118,13 @@ impl Totals {
 impl Judgement {
     /// Whether every pool approves; nothing to weigh is not worth a move.
     pub(crate) fn approves(&self) -> bool {
-        !self.pools.is_empty() && self.pools.iter().all(|pool| pool.outcome.verdict == Verdict::Approved)
+        !self.pools.is_empty()
+            && self.pools.iter().all(|pool| pool.outcome.decision == MoveDecision::Approved)
     }
 
     /// The first pool that rejects.
     pub(crate) fn rejection(&self) -> Option<&Weighed> {
-        self.pools.iter().find(|pool| pool.outcome.verdict == Verdict::Rejected)
+        self.pools.iter().find(|pool| pool.outcome.decision == MoveDecision::Rejected)
     }
 
     /// For metrics, one entry per pool.

@@ -61,21 +61,21 @@ pub struct Move {
     /// Its policy.
     pub policy: ConsolidationPolicy,
     /// What came out.
-    pub verdict: Verdict,
+    pub decision: MoveDecision,
     /// Its score; pools that are not `Balanced` have none.
     pub score: Option<Score>,
 }
 
 /// What came out of weighing a move; a metric label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Verdict {
+pub enum MoveDecision {
     /// It is worth it.
     Approved,
     /// It is not.
     Rejected,
 }
 
-impl Verdict {
+impl MoveDecision {
     /// The spelling in metrics.
     pub const fn as_str(self) -> &'static str {
         match self {

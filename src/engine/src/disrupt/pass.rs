@@ -272,7 +272,7 @@ impl<'a> Pass<'a> {
         self.held.values().any(|nodes| nodes.contains(node))
     }
 
-    /// Records the verdict on a move, for metrics.
+    /// Records what was decided about a move, for metrics.
     pub(crate) fn weighed(&mut self, judgement: &Judgement) {
         self.decision.moves.extend(judgement.moves());
     }

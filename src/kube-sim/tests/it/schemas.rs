@@ -1,7 +1,7 @@
 //! Custom kinds: the accept/reject tables of the product's schemas, and the mechanics around them.
 
 use karpenter_api::{
-    cases::{self, Step, Verdict},
+    cases::{self, Expected, Step},
     crd,
 };
 use karpenter_kube_sim::apiserver::ApiServer;
@@ -72,13 +72,13 @@ async fn every_schema_case_gets_its_verdict() {
     let cases = cases::all();
     for case in &cases {
         let answer = play(&server, &case.object, &case.then).await;
-        let right = match (&case.verdict, &answer) {
-            (Verdict::Accept { stored }, Ok(object)) => contains(object, stored),
-            (Verdict::Reject { mentions }, Err(message)) => message.contains(mentions),
+        let right = match (&case.expected, &answer) {
+            (Expected::Accept { stored }, Ok(object)) => contains(object, stored),
+            (Expected::Reject { mentions }, Err(message)) => message.contains(mentions),
             _ => false,
         };
         if !right {
-            wrong.push(format!("{}: expected {:?}, got {answer:?}", case.name, case.verdict));
+            wrong.push(format!("{}: expected {:?}, got {answer:?}", case.name, case.expected));
         }
     }
     assert!(cases.len() > 100, "the tables are there");
@@ -91,7 +91,7 @@ async fn status_is_written_through_its_subresource_only() {
     let case = cases::all().into_iter().find(|c| {
         c.name.starts_with("NodePool")
             && c.then == Step::Nothing
-            && matches!(c.verdict, Verdict::Accept { .. })
+            && matches!(c.expected, Expected::Accept { .. })
     });
     let mut object = case.expect("an accepted pool").object;
     object["status"] = json!({"nodes": 7});
@@ -125,7 +125,7 @@ async fn refusals_name_the_field_and_unknown_fields_are_dropped() {
     let pools = api(&server, "karpenter.sh/v1", "NodePool");
     let base = cases::all()
         .into_iter()
-        .find(|c| c.name.starts_with("NodePool") && matches!(c.verdict, Verdict::Accept { .. }));
+        .find(|c| c.name.starts_with("NodePool") && matches!(c.expected, Expected::Accept { .. }));
     let mut object = base.expect("an accepted pool").object;
     object["spec"]["weight"] = json!(101);
     object["spec"]["nonsense"] = json!(1);

@@ -4,7 +4,7 @@ use karpenter_model::names::reason;
 use karpenter_model::{ConditionStatus, PodOutcome};
 
 use super::verdict;
-use crate::step::Verdict;
+use crate::step::ConditionValue;
 
 /// The outcomes of the virtual pods of one buffer in a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -30,7 +30,7 @@ impl Tally {
 
 /// What the condition [`PROVISIONING`](super::PROVISIONING) says about a buffer of `replicas` pods, `ready` or not;
 /// `None` when the plan tells too little, because it looked at none or at a part of them.
-pub fn provisioning(ready: bool, replicas: u32, tally: Tally) -> Option<Verdict> {
+pub fn provisioning(ready: bool, replicas: u32, tally: Tally) -> Option<ConditionValue> {
     let Tally { existing, new, failed } = tally;
     let fails = |reason, message| Some(verdict(ConditionStatus::False, reason, message));
     if !ready {

@@ -163,7 +163,7 @@ fn methods(metrics: &Metrics, decision: &Decision) {
 
 fn moves(metrics: &Metrics, decision: &Decision) {
     for weighed in &decision.moves {
-        let labels = [weighed.verdict.as_str(), weighed.pool.as_str(), policy(weighed.policy)];
+        let labels = [weighed.decision.as_str(), weighed.pool.as_str(), policy(weighed.policy)];
         metrics.disruption.consolidation_moves_total.inc(labels);
         if let Some(score) = &weighed.score {
             metrics.disruption.consolidation_score.observe_value(labels, sample(score));

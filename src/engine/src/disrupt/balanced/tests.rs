@@ -25,8 +25,8 @@ fn weigh(text: &str, nodes: &[&str], price: &str) -> Vec<(String, Option<String>
     let candidates: Vec<&Candidate<'_>> = candidates.iter().collect();
     let judgement = totals.judge(&candidates, price.parse().unwrap_or_default());
     let shown = |weighed: &Weighed| {
-        let Move { pool, verdict, score, .. } = &weighed.outcome;
-        (pool.to_string(), score.map(|score| score.to_string()), *verdict == Verdict::Approved)
+        let Move { pool, decision, score, .. } = &weighed.outcome;
+        (pool.to_string(), score.map(|score| score.to_string()), *decision == MoveDecision::Approved)
     };
     judgement.pools.iter().map(shown).collect()
 }

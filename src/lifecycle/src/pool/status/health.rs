@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use karpenter_model::ConditionStatus;
 use karpenter_model::names::condition;
 
-use crate::step::{RegistrationOutcome, Verdict};
+use crate::step::{ConditionValue, RegistrationOutcome};
 
 /// Outcomes remembered, and the divisor of the failure share.
 const REMEMBERED: usize = 4;
@@ -55,14 +55,14 @@ impl Tracker {
         &mut self,
         outcome: &RegistrationOutcome,
         condition: Option<ConditionStatus>,
-    ) -> Option<Verdict> {
+    ) -> Option<ConditionValue> {
         self.0.push_back(*outcome == RegistrationOutcome::Success);
         if self.0.len() > REMEMBERED {
             self.0.pop_front();
         }
         match (outcome, self.health()) {
             (RegistrationOutcome::Success, Health::Healthy) if condition != Some(ConditionStatus::True) => {
-                Some(Verdict {
+                Some(ConditionValue {
                     status: ConditionStatus::True,
                     reason: condition::NODE_REGISTRATION_HEALTHY.to_owned(),
                     message: String::new(),
@@ -71,7 +71,7 @@ impl Tracker {
             (RegistrationOutcome::Failure { reason, message }, Health::Unhealthy)
                 if condition != Some(ConditionStatus::False) =>
             {
-                Some(Verdict {
+                Some(ConditionValue {
                     status: ConditionStatus::False,
                     reason: reason.clone(),
                     message: message.clone(),

@@ -3,7 +3,7 @@
 use karpenter_model::ConditionStatus;
 use karpenter_model::names::{condition, reason};
 
-use crate::step::Verdict;
+use crate::step::ConditionValue;
 
 /// What is known about a pool's node class.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,12 +13,12 @@ pub enum NodeClass {
     /// It is being deleted.
     Terminating,
     /// It exists and this is its Ready condition, if it has one.
-    Present(Option<Verdict>),
+    Present(Option<ConditionValue>),
 }
 
 /// What the pool's condition has to say.
-pub fn verdict(class: NodeClass) -> Verdict {
-    let fails = |reason: &str, message: &str| Verdict {
+pub fn verdict(class: NodeClass) -> ConditionValue {
+    let fails = |reason: &str, message: &str| ConditionValue {
         status: ConditionStatus::False,
         reason: reason.to_owned(),
         message: message.to_owned(),
@@ -34,7 +34,7 @@ pub fn verdict(class: NodeClass) -> Verdict {
                 fails(reason::NODE_CLASS_READINESS_UNKNOWN, "Node Class Readiness Unknown")
             }
             ConditionStatus::False => ready,
-            ConditionStatus::True => Verdict {
+            ConditionStatus::True => ConditionValue {
                 status: ConditionStatus::True,
                 reason: condition::NODE_CLASS_READY.to_owned(),
                 message: String::new(),
@@ -51,7 +51,11 @@ mod tests {
     fn follows_the_class() {
         use ConditionStatus::{False, True, Unknown};
         let class = |status, reason: &str| {
-            NodeClass::Present(Some(Verdict { status, reason: reason.to_owned(), message: "m".to_owned() }))
+            NodeClass::Present(Some(ConditionValue {
+                status,
+                reason: reason.to_owned(),
+                message: "m".to_owned(),
+            }))
         };
         let table = [
             (NodeClass::Missing, False, "NodeClassNotFound"),

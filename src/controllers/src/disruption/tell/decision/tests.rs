@@ -1,7 +1,7 @@
 //! What is published about a decision, and how often.
 
 use jiff::Timestamp;
-use karpenter_engine::disrupt::{Move, Verdict};
+use karpenter_engine::disrupt::{Move, MoveDecision};
 use karpenter_telemetry::logging::{Level, MemoryLog};
 use serde_json::json;
 use tokio::time::advance;
@@ -21,7 +21,7 @@ fn decision() -> Arc<Decision> {
         moves: vec![Move {
             pool: "default".into(),
             policy: ConsolidationPolicy::Balanced,
-            verdict: Verdict::Rejected,
+            decision: MoveDecision::Rejected,
             score: None,
         }],
         ..Decision::default()
