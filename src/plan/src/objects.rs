@@ -2,57 +2,19 @@
 //!
 //! A later object takes the place of an earlier one of the same name, so a file given last wins.
 
+pub(crate) mod kinds;
+
 use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// Where objects of a kind are.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Scope {
-    /// Of the whole cluster.
-    Cluster,
-    /// In a namespace, which is `default` when a manifest does not say.
-    Namespace,
-}
-
-/// The kinds that are read, each with its API group.
-const KINDS: [(&str, &str, Scope); 27] = [
-    ("", "LimitRange", Scope::Namespace),
-    ("", "Namespace", Scope::Cluster),
-    ("", "Node", Scope::Cluster),
-    ("", "PersistentVolume", Scope::Cluster),
-    ("", "PersistentVolumeClaim", Scope::Namespace),
-    ("", "Pod", Scope::Namespace),
-    ("", "PodTemplate", Scope::Namespace),
-    ("apps", "DaemonSet", Scope::Namespace),
-    ("apps", "Deployment", Scope::Namespace),
-    ("apps", "ReplicaSet", Scope::Namespace),
-    ("apps", "StatefulSet", Scope::Namespace),
-    ("autoscaling.x-k8s.io", "CapacityBuffer", Scope::Namespace),
-    ("batch", "Job", Scope::Namespace),
-    ("export.karpenter.sh", "BufferTemplate", Scope::Namespace),
-    ("export.karpenter.sh", "Export", Scope::Cluster),
-    ("export.karpenter.sh", "InstanceType", Scope::Cluster),
-    ("karpenter.k8s.aws", "EC2NodeClass", Scope::Cluster),
-    ("karpenter.sh", "NodeClaim", Scope::Cluster),
-    ("karpenter.sh", "NodeOverlay", Scope::Cluster),
-    ("karpenter.sh", "NodePool", Scope::Cluster),
-    ("policy", "PodDisruptionBudget", Scope::Namespace),
-    ("resource.k8s.io", "DeviceClass", Scope::Cluster),
-    ("resource.k8s.io", "ResourceClaim", Scope::Namespace),
-    ("resource.k8s.io", "ResourceSlice", Scope::Cluster),
-    ("storage.k8s.io", "CSINode", Scope::Cluster),
-    ("storage.k8s.io", "StorageClass", Scope::Cluster),
-    ("storage.k8s.io", "VolumeAttachment", Scope::Cluster),
-];
-
 /// Whether an object only shares the name of its kind with one that is read: it is of another API group, like a Job of
 /// `batch.volcano.sh`. One that says no group is of the core group, as the controller's view takes it.
 pub(crate) fn is_foreign(object: &Value) -> bool {
     let (group, _, of) = type_of(object);
-    KINDS.iter().any(|(own, kind, _)| of == *kind && group != *own)
+    kinds::is_of_another_group(of, group)
 }
 
 /// Group, version and kind; all empty where the object does not say.
@@ -77,8 +39,7 @@ impl ObjectKey {
     pub(crate) fn of(object: &Value) -> Self {
         let kind = text(object, "/kind").to_owned();
         let mut namespace = text(object, "/metadata/namespace").to_owned();
-        let has_namespace = |one: &(_, &str, Scope)| one.1 == kind && one.2 == Scope::Namespace;
-        if namespace.is_empty() && KINDS.iter().any(has_namespace) {
+        if namespace.is_empty() && kinds::has_namespace(&kind) {
             "default".clone_into(&mut namespace);
         }
         Self { kind, namespace, name: text(object, "/metadata/name").to_owned() }

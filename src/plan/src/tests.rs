@@ -447,3 +447,139 @@ fn buffers_hold_room_if_their_gate_is_open() {
         "buffer `shop/spare` holds no room: Deployment `api` does not exist in the namespace of the buffer";
     assert!(missing.notes.contains(&expected.to_owned()), "{:?}", missing.notes);
 }
+
+/// What a plan says apart from names and their order.
+fn without_names(plan: &Forecast) -> Value {
+    let sorted = |mut all: Vec<String>| {
+        all.sort();
+        all
+    };
+    let launches = plan.launches.iter().map(|one| {
+        let (types, pods) = (&one.instance_types, one.pods.len());
+        format!("{:?} {types:?} {:?} {pods} {}", one.cheapest, one.requests, one.requirements.len())
+    });
+    let removals = plan.removals.iter().map(|one| {
+        let (nodes, replacements, moves) = (one.nodes.len(), one.replacements.len(), one.moves.len());
+        format!("{:?} {} {nodes} {replacements} {moves} {:?}", one.reason, one.method, one.savings)
+    });
+    let pending = plan.pending.iter().map(|one| {
+        let codes = one.reasons.iter().map(|reason| format!("{:?}", reason.code)).collect();
+        sorted(codes).join(" ")
+    });
+    let staying = plan.staying.iter().map(|one| format!("{:?}", one.reason.code));
+    let pools = plan
+        .pools
+        .iter()
+        .map(|pool| format!("{} {} {} {}", pool.weight, pool.nodes, pool.launches, pool.instance_types));
+    json!({
+        "verdict": plan.verdict, "price": plan.price, "nominated": plan.nominated.len(),
+        "launches": sorted(launches.collect()), "removals": sorted(removals.collect()),
+        "pending": sorted(pending.collect()), "staying": sorted(staying.collect()), "pools": sorted(pools.collect()),
+        "findings": plan.findings.len(), "notes": plan.notes.len(),
+    })
+}
+
+#[test]
+#[expect(clippy::too_many_lines, reason = "one cluster")]
+fn an_anonymous_export_of_labels_that_many_charts_set_plans_the_same() {
+    let (group, purpose) = ("eks.amazonaws.com/nodegroup", "node.kubernetes.io/purpose");
+    let (name, component) = ("app.kubernetes.io/name", "app.kubernetes.io/component");
+    let (instance, version) = ("app.kubernetes.io/instance", "app.kubernetes.io/version");
+    let mut money = pool("a", &json!({"weight": 10}));
+    money["spec"]["template"]["metadata"] = json!({"labels": {group: "money"}});
+    money["spec"]["template"]["spec"]["taints"] =
+        json!([{"key": purpose, "value": "money", "effect": "NoSchedule"}]);
+    let labelled = |name: &str, replicas: u32, labels: Value, spec: Value| {
+        let mut workload = deployment(name, replicas, "1", &spec);
+        workload["spec"]["selector"]["matchLabels"] = labels.clone();
+        workload["spec"]["template"]["metadata"]["labels"] = labels;
+        workload
+    };
+    let tolerations =
+        json!([{"key": purpose, "operator": "Equal", "value": "money", "effect": "NoSchedule"}]);
+    let with = |key: &str, value: &str, more: Value| {
+        let mut term = json!({
+            "topologyKey": label::HOSTNAME,
+            "labelSelector": {"matchExpressions": [{"key": key, "operator": "In", "values": [value, "else"]}]},
+        });
+        for (field, value) in more.as_object().into_iter().flatten() {
+            term[field] = value.clone();
+        }
+        json!({"requiredDuringSchedulingIgnoredDuringExecution": [term]})
+    };
+    let in_shop = json!({"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "shop"}}});
+    let spread = json!([{
+        "topologyKey": label::HOSTNAME, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {component: "web"}}, "matchLabelKeys": [version],
+    }]);
+    let mut objects = vec![
+        money,
+        pool("b", &json!({"weight": 5})),
+        class(),
+        json!({"apiVersion": "v1", "kind": "Namespace",
+            "metadata": {"name": "shop", "labels": {"kubernetes.io/metadata.name": "shop"}}}),
+        labelled(
+            "pay",
+            3,
+            json!({name: "pay"}),
+            json!({
+                "nodeSelector": {group: "money"}, "tolerations": tolerations,
+                "affinity": {"podAntiAffinity": with(name, "pay", json!({}))},
+            }),
+        ),
+        labelled(
+            "ledger",
+            2,
+            json!({instance: "ledger"}),
+            json!({
+                "tolerations": tolerations, "affinity": {"podAffinity": with(name, "pay", in_shop)},
+            }),
+        ),
+        labelled(
+            "web",
+            3,
+            json!({component: "web", version: "v1"}),
+            json!({"topologySpreadConstraints": spread}),
+        ),
+        labelled(
+            "lost",
+            1,
+            json!({name: "lost"}),
+            json!({
+                "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+                    {"matchExpressions": [{"key": group, "operator": "In", "values": ["lost"]}]},
+                ]}}},
+            }),
+        ),
+        labelled(
+            "db",
+            1,
+            json!({name: "db", "statefulset.kubernetes.io/pod-name": "db"}),
+            json!({
+                "nodeName": "one", "tolerations": tolerations,
+            }),
+        ),
+        json!({
+            "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "db", "namespace": "shop"},
+            "spec": {"maxUnavailable": 0,
+                "selector": {"matchLabels": {name: "db", "statefulset.kubernetes.io/pod-name": "db"}}},
+            "status": {"disruptionsAllowed": 0, "currentHealthy": 1, "desiredHealthy": 1, "expectedPods": 1},
+        }),
+    ];
+    for mut object in machine("one") {
+        object["metadata"]["labels"][group] = json!("money");
+        objects.push(object);
+    }
+    let cluster = world(objects, WhatIf::default());
+    let plan = told(&cluster);
+    let hosts: Vec<usize> = plan.launches.iter().map(|one| one.pods.len()).collect();
+    assert!(hosts.len() >= 4 && plan.pending.len() == 1 && plan.staying.len() == 1, "{}", plan.text());
+    let stream = cluster.export(&offerings(&["a", "b"]), About::default(), true);
+    for name in ["money", "pay", "ledger", "\"web\"", "lost", "\"db\"", "shop"] {
+        assert!(!stream.contains(name), "{name} in {stream}");
+    }
+    let again = world(Objects::read("export", &stream).unwrap(), WhatIf::default());
+    let (snapshot, notes) = again.snapshot(again.exported().unwrap());
+    let anonymous = forecast(&snapshot, notes);
+    assert_eq!(without_names(&anonymous), without_names(&plan), "{}\n{}", anonymous.text(), plan.text());
+}

@@ -91,10 +91,12 @@ impl WhatIf {
         let mut scaled = Vec::new();
         for manifest in self.manifests.iter().filter(|manifest| !is_foreign(manifest)) {
             let key = ObjectKey::of(manifest);
-            objects.apply(manifest.clone());
+            let mut manifest = manifest.clone();
             if WORKLOADS.contains(&key.kind.as_str()) {
+                workloads::keep_replicas(objects, &key, &mut manifest);
                 scaled.push(key);
             }
+            objects.apply(manifest);
         }
         workloads::expand(objects, &scaled, at);
         self.lost_zones.iter().flat_map(|zone| lose(objects, zone)).collect()
@@ -268,6 +270,70 @@ mod tests {
         assert_eq!(left, ["b", "api", "other"]);
         let (_, api) = objects.of_kind("Pod").next().unwrap();
         assert_eq!(text(api, "/status/phase"), "Pending");
+    }
+
+    #[test]
+    fn a_workload_whose_manifest_leaves_replicas_out_keeps_the_pods_it_has() {
+        let workload = |kind: &str, replicas: Option<u32>| {
+            json!({
+                "apiVersion": "apps/v1", "kind": kind, "metadata": {"name": "api"},
+                "spec": {
+                    "replicas": replicas, "selector": {"matchLabels": {"app": "api"}},
+                    "template": {"metadata": {"labels": {"app": "api"}}, "spec": {"containers": []}},
+                },
+            })
+        };
+        let pod = |number: usize| {
+            json!({
+                "kind": "Pod", "metadata": {"name": format!("api-{number}"), "uid": "u", "labels": {"app": "api"}},
+                "spec": {"nodeName": "n"}, "status": {"phase": "Running"},
+            })
+        };
+        // Pods of the picture, replicas of the workload in the picture if it is there, replicas of the manifest.
+        let table = [
+            (3, None, None, 3),
+            (3, None, Some(2), 2),
+            (0, None, None, 1),
+            (0, Some(4), None, 4),
+            (0, Some(0), None, 0),
+            (3, Some(3), None, 3),
+        ];
+        for kind in ["Deployment", "ReplicaSet", "StatefulSet"] {
+            for (running, live, written, expected) in table {
+                let mut objects: Objects = (0..running).map(pod).collect();
+                live.map(|live| workload(kind, Some(live))).into_iter().for_each(|live| objects.put(live));
+                workloads::expand(&mut objects, &[], Timestamp::UNIX_EPOCH);
+                let mut manifest = workload(kind, written);
+                if written.is_none() {
+                    manifest["spec"].as_object_mut().unwrap().remove("replicas");
+                }
+                let what_if = WhatIf { manifests: vec![manifest], ..WhatIf::default() };
+                what_if.change(&mut objects, Timestamp::UNIX_EPOCH);
+                let case = format!("{kind} {running} {live:?} {written:?}");
+                assert_eq!(objects.of_kind("Pod").count(), expected, "{case}");
+                let (_, applied) = objects.of_kind(kind).next().unwrap();
+                let replicas = applied["spec"]["replicas"].as_u64().unwrap_or(1);
+                assert_eq!(replicas, expected as u64, "buffers count by it: {case}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_job_whose_pods_have_ended_is_not_planned_again() {
+        let job = json!({
+            "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "migrate"},
+            "spec": {"template": {"spec": {"containers": []}}},
+        });
+        let ended = json!({
+            "kind": "Pod",
+            "metadata": {"name": "migrate-x", "uid": "u", "ownerReferences": [{"kind": "Job", "name": "migrate"}]},
+            "status": {"phase": "Succeeded"},
+        });
+        let mut objects: Objects = [ended].into_iter().collect();
+        let what_if = WhatIf { manifests: vec![job], lost_zones: vec!["zone-a".into()], ..WhatIf::default() };
+        what_if.change(&mut objects, Timestamp::UNIX_EPOCH);
+        let pods: Vec<&str> = objects.of_kind("Pod").map(|(key, _)| key.name.as_str()).collect();
+        assert_eq!(pods, ["migrate-x"]);
     }
 
     #[test]

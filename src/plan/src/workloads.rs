@@ -1,8 +1,9 @@
 //! Pods that workloads ask for and that are not there: a manifest of a Deployment stands for its pods.
 //!
 //! Pods of a workload that exist already count, so a cluster with its workloads is not planned for twice, and a
-//! Deployment with more replicas adds the difference. Pods are as the API server would admit them, as far as plans
-//! depend on it: limits stand in for missing requests, then what limit ranges of the namespace give containers.
+//! Deployment with more replicas adds the difference; pods of a Job count after they have ended too. Pods are as the API
+//! server would admit them, as far as plans depend on it: limits stand in for missing requests, then what limit ranges of
+//! the namespace give containers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +19,12 @@ use serde_json::{Value, json};
 use crate::objects::{ObjectKey, Objects, text};
 
 /// Kinds whose template becomes pods.
-pub(crate) const WORKLOADS: [&str; 4] = ["Deployment", "ReplicaSet", "StatefulSet", "Job"];
+pub(crate) const WORKLOADS: [&str; 4] = ["Deployment", "ReplicaSet", "StatefulSet", JOB];
+
+const JOB: &str = "Job";
+
+/// How many pods of a Job may fail unless it says: the default of Kubernetes.
+const BACKOFF_LIMIT: u64 = 6;
 
 /// Most pods of a workload, and nodes of a pool: the pods that a cluster of Kubernetes is made for. A zero too many would
 /// fill the memory.
@@ -42,6 +48,22 @@ pub fn too_many(object: &Value) -> Option<(&'static str, TooMany)> {
     let parallel = number("parallelism").map(|pods| pods.min(number("completions").unwrap_or(pods)));
     let asked = [("replicas", number("replicas")), ("parallelism", parallel)];
     asked.into_iter().find_map(|(field, asked)| Some((field, TooMany::of(asked?)?)))
+}
+
+/// Gives the manifest of a workload that leaves `replicas` out the number of pods there are, because `kubectl apply` leaves
+/// the field as an autoscaler has set it. A picture of a cluster has no workloads, so their pods say how many.
+pub(crate) fn keep_replicas(objects: &Objects, key: &ObjectKey, manifest: &mut Value) {
+    if key.kind == JOB || !manifest["spec"].is_object() || manifest["spec"]["replicas"].is_u64() {
+        return;
+    }
+    let running = Own::of(objects, key, manifest).running.len();
+    // Without pods, a workload of files may be scaled to none.
+    let live = objects.get(key).and_then(|live| live["spec"]["replicas"].as_u64());
+    if running > 0 {
+        manifest["spec"]["replicas"] = json!(running);
+    } else if let Some(live) = live {
+        manifest["spec"]["replicas"] = json!(live);
+    }
 }
 
 /// Adds the pods that workloads lack, and gives pods of manifests what an API server would have given them. `scaled` are
@@ -84,8 +106,9 @@ fn is_owned(workload: &Value) -> bool {
 }
 
 fn complete(objects: &mut Objects, key: &ObjectKey, workload: &Value, exactly: bool, at: Timestamp) {
-    let wanted = wanted(key, workload);
-    let present = present(objects, key, workload);
+    let own = Own::of(objects, key, workload);
+    let wanted = wanted(key, workload, &own);
+    let present = own.running;
     if exactly {
         for surplus in present.iter().skip(wanted) {
             objects.remove(surplus);
@@ -94,7 +117,11 @@ fn complete(objects: &mut Objects, key: &ObjectKey, workload: &Value, exactly: b
     let like = present.first().and_then(|pod| objects.of_kind("Pod").find(|(key, _)| *key == pod));
     let owner = like.and_then(|(_, pod)| pod.pointer("/metadata/ownerReferences/0").cloned());
     let owner = owner.unwrap_or_else(|| owner_of(key, workload));
-    let taken: BTreeSet<&str> = present.iter().map(|pod| pod.name.as_str()).collect();
+    let mut taken: BTreeSet<&str> = present.iter().map(|pod| pod.name.as_str()).collect();
+    if key.kind == JOB {
+        // A set makes its pod again under the name of one that has ended; those of a Job go on to count.
+        taken.extend(own.ended.iter().map(|pod| pod.name.as_str()));
+    }
     let free: Vec<String> = (0..)
         .map(|number| format!("{}-{number}", key.name))
         .filter(|name| !taken.contains(name.as_str()))
@@ -111,42 +138,88 @@ fn complete(objects: &mut Objects, key: &ObjectKey, workload: &Value, exactly: b
     }
 }
 
-/// How many pods a workload is to have.
-fn wanted(key: &ObjectKey, workload: &Value) -> usize {
-    let number = |field: &str| workload["spec"][field].as_u64();
-    let wanted = if key.kind == "Job" {
-        let parallel = number("parallelism").unwrap_or(1);
-        parallel.min(number("completions").unwrap_or(parallel))
+/// How many pods a workload is to have at once.
+fn wanted(key: &ObjectKey, workload: &Value, own: &Own) -> usize {
+    let wanted = if key.kind == JOB {
+        of_job(workload, own)
     } else {
-        number("replicas").unwrap_or(1)
+        workload["spec"]["replicas"].as_u64().unwrap_or(1)
     };
     usize::try_from(wanted).unwrap_or(usize::MAX)
 }
 
-/// Its pods that have not ended and are not going, those with a node first, then by name.
-fn present(objects: &Objects, key: &ObjectKey, workload: &Value) -> Vec<ObjectKey> {
-    let selector = workload["spec"].get("selector").cloned();
-    let selector = selector.and_then(|selector| serde_json::from_value(selector).ok());
-    let selector: Option<LabelSelector> = convert::selector(selector.as_ref());
-    let is_its = |pod: &Value| {
-        if let Some(selector) = &selector {
-            return selector.matches(&labels_of(pod));
+/// How many pods of a Job are to run: no more than it has left to complete, and none after it has ended.
+fn of_job(job: &Value, own: &Own) -> u64 {
+    let number = |field: &str| job["spec"][field].as_u64();
+    let conditions = job.pointer("/status/conditions").and_then(Value::as_array);
+    let has_ended = conditions.into_iter().flatten().any(|condition| {
+        condition["status"] == "True" && ["Complete", "Failed"].iter().any(|kind| condition["type"] == *kind)
+    });
+    // With a limit for each index, one for all has no default.
+    let usual = if number("backoffLimitPerIndex").is_some() { u64::MAX } else { BACKOFF_LIMIT };
+    if has_ended || own.failed > number("backoffLimit").unwrap_or(usual) {
+        return 0;
+    }
+    // Of a Job in files the pods that have ended may not be there.
+    let counted = job.pointer("/status/succeeded").and_then(Value::as_u64).unwrap_or(0);
+    let succeeded = own.succeeded.max(counted);
+    let parallel = number("parallelism").unwrap_or(1);
+    match number("completions") {
+        Some(completions) => parallel.min(completions.saturating_sub(succeeded)),
+        // Its pods share a queue: after one has succeeded the others end, and no other begins.
+        None if succeeded > 0 => parallel.min(own.running.len() as u64),
+        None => parallel,
+    }
+}
+
+/// The pods of a workload.
+#[derive(Default)]
+struct Own {
+    /// Those that have not ended and are not going, those with a node first, then by name.
+    running: Vec<ObjectKey>,
+    /// Those that have ended.
+    ended: Vec<ObjectKey>,
+    /// How many of them succeeded.
+    succeeded: u64,
+    /// How many of them failed.
+    failed: u64,
+}
+
+impl Own {
+    fn of(objects: &Objects, key: &ObjectKey, workload: &Value) -> Self {
+        let selector = workload["spec"].get("selector").cloned();
+        let selector = selector.and_then(|selector| serde_json::from_value(selector).ok());
+        let selector: Option<LabelSelector> = convert::selector(selector.as_ref());
+        let is_its = |pod: &Value| {
+            if let Some(selector) = &selector {
+                return selector.matches(&labels_of(pod));
+            }
+            // A Job selects its pods by a label the API server adds.
+            let owners = pod.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+            let is_it = |owner: &Value| owner["kind"] == *key.kind && owner["name"] == *key.name;
+            owners.into_iter().flatten().any(is_it)
+        };
+        let pods = objects.of_kind("Pod").filter(|(pod, _)| pod.namespace == key.namespace);
+        let mut own = Self::default();
+        let mut running: Vec<(bool, &ObjectKey)> = Vec::new();
+        for (key, pod) in pods.filter(|(_, pod)| is_its(pod)) {
+            match text(pod, "/status/phase") {
+                "Succeeded" => {
+                    own.succeeded += 1;
+                    own.ended.push(key.clone());
+                }
+                "Failed" => {
+                    own.failed += 1;
+                    own.ended.push(key.clone());
+                }
+                _ if pod["metadata"].get("deletionTimestamp").is_some() => {}
+                _ => running.push((text(pod, "/spec/nodeName").is_empty(), key)),
+            }
         }
-        // A Job selects its pods by a label the API server adds.
-        let owners = pod.pointer("/metadata/ownerReferences").and_then(Value::as_array);
-        let is_it = |owner: &Value| owner["kind"] == *key.kind && owner["name"] == *key.name;
-        owners.into_iter().flatten().any(is_it)
-    };
-    let is_there = |pod: &Value| {
-        !["Succeeded", "Failed"].contains(&text(pod, "/status/phase"))
-            && pod["metadata"].get("deletionTimestamp").is_none()
-    };
-    let pods = objects.of_kind("Pod").filter(|(pod, _)| pod.namespace == key.namespace);
-    let pods = pods.filter(|(_, pod)| is_there(pod) && is_its(pod));
-    let mut pods: Vec<(bool, &ObjectKey)> =
-        pods.map(|(key, pod)| (text(pod, "/spec/nodeName").is_empty(), key)).collect();
-    pods.sort();
-    pods.into_iter().map(|(_, key)| key.clone()).collect()
+        running.sort();
+        own.running = running.into_iter().map(|(_, key)| key.clone()).collect();
+        own
+    }
 }
 
 fn labels_of(pod: &Value) -> Labels {
@@ -340,6 +413,48 @@ mod tests {
             "spec": {"parallelism": 5, "completions": 2, "template": {"spec": {"containers": []}}},
         });
         assert_eq!(pods(&expanded(vec![job], &[])), ["j-0", "j-1"]);
+    }
+
+    #[test]
+    fn a_job_plans_no_more_pods_than_it_has_left_to_complete() {
+        let complete = json!({"conditions": [{"type": "Complete", "status": "True"}]});
+        let going_on = json!({"conditions": [{"type": "Failed", "status": "False"}]});
+        let table = [
+            (json!({}), json!({}), vec![], 1),
+            (json!({}), json!({}), vec!["Succeeded"], 0),
+            (json!({}), json!({}), vec!["Failed"], 1),
+            (json!({"backoffLimit": 0}), json!({}), vec!["Failed"], 0),
+            (json!({"parallelism": 2, "completions": 5}), json!({}), vec!["Succeeded", "Running"], 1),
+            (json!({"parallelism": 2, "completions": 5}), json!({}), vec!["Succeeded"; 4], 1),
+            (json!({"parallelism": 2, "completions": 5}), json!({}), vec!["Succeeded"; 5], 0),
+            (json!({"parallelism": 3}), json!({}), vec!["Running"], 2),
+            // Pods share one queue, which is empty once one of them has succeeded.
+            (json!({"parallelism": 3}), json!({}), vec!["Succeeded", "Running"], 0),
+            (json!({"parallelism": 2, "completions": 5}), json!({"succeeded": 4}), vec![], 1),
+            (json!({"parallelism": 2, "completions": 5}), complete, vec![], 0),
+            (json!({}), going_on, vec![], 1),
+        ];
+        for (spec, status, phases, expected) in table {
+            let mut job = json!({
+                "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": spec, "status": status,
+            });
+            job["spec"]["template"] = json!({"spec": {"containers": []}});
+            let pods = phases.iter().enumerate().map(|(number, phase)| {
+                json!({
+                    "apiVersion": "v1", "kind": "Pod",
+                    "metadata": {"name": format!("j-{number}"), "uid": "u",
+                        "ownerReferences": [{"kind": "Job", "name": "j", "controller": true}]},
+                    "status": {"phase": phase},
+                })
+            });
+            let mut objects: Objects = pods.chain([job]).collect();
+            // A lost zone expands a second time.
+            for _ in 0..2 {
+                expand(&mut objects, &[], Timestamp::UNIX_EPOCH);
+                let planned = objects.of_kind("Pod").count() - phases.len();
+                assert_eq!(planned, expected, "{spec} {status} {phases:?}");
+            }
+        }
     }
 
     #[test]

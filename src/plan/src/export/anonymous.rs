@@ -1,5 +1,6 @@
 //! Names and labels of users replaced by digests, the same text by the same digest, so that selectors, references and
-//! hashes still agree. Keys and values that Kubernetes, AWS or Karpenter give a meaning to stay.
+//! hashes still agree. Keys that Kubernetes, AWS or Karpenter give a meaning to stay. Values stay of those labels alone whose
+//! values are not for users to choose: a key such as `app.kubernetes.io/name` is known, and its value is a name.
 //!
 //! The digest is cut short and of plain texts: who knows a name can check whether it was that; nothing more is promised.
 
@@ -11,6 +12,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
+use super::fields;
 use crate::buffers::TEMPLATE;
 use crate::objects::text;
 use crate::offerings::INSTANCE_TYPE;
@@ -19,24 +21,36 @@ use crate::offerings::INSTANCE_TYPE;
 const KNOWN_DOMAINS: [&str; 6] =
     ["kubernetes.io", "k8s.io", label::DOMAIN, label::aws::DOMAIN, "eks.amazonaws.com", "k8s.aws"];
 
-/// Labels of those domains whose values are names all the same.
+/// Labels whose values are names of objects, which are digests also where they are of digits alone.
 const NAMES: [&str; 4] =
     [label::HOSTNAME, label::NODE_POOL, label::aws::EC2_NODE_CLASS, "kubernetes.io/metadata.name"];
+
+/// Labels besides the well-known ones whose values the controller sets, or AWS.
+const SET_BY_CONTROLLERS: [&str; 4] =
+    [label::REGISTERED, label::INITIALIZED, label::DO_NOT_SYNC_TAINTS, label::EXCLUDE_FROM_LOAD_BALANCERS];
 
 /// Maps from label to value.
 const LABEL_MAPS: [&str; 3] = ["labels", "matchLabels", "nodeSelector"];
 
 /// Fields with a name of an object.
-const NAME_FIELDS: [&str; 12] = [
+const NAME_FIELDS: [&str; 20] = [
     "claimName",
+    "counterSet",
+    "device",
+    "deviceClassName",
     "hostIP",
     "name",
     "namespace",
     "nodeName",
     "nominatedNodeName",
+    "ownerID",
     "path",
+    "pool",
+    "priorityClassName",
     "providerID",
+    "request",
     "resourceClaimName",
+    "schedulerName",
     "storageClassName",
     "uid",
     "volumeHandle",
@@ -96,10 +110,14 @@ fn document(mut document: Value) -> Value {
             document["metadata"]["name"] = json!(format!("{kind}.{}", digest(workload)));
             document
         }
-        "CSINode" | "StorageClass" | "DeviceClass" => {
-            let name = digest_of(&document["metadata"]["name"]);
-            let mut document = document;
-            document["metadata"]["name"] = name;
+        // Their other names are those of drivers.
+        "CSINode" | "DeviceClass" => {
+            document["metadata"] = walk(document["metadata"].take());
+            for driver in document["spec"]["drivers"].as_array_mut().into_iter().flatten() {
+                if let Some(id) = driver.get_mut("nodeID") {
+                    *id = digest_of(id);
+                }
+            }
             document
         }
         _ => walk(document),
@@ -124,16 +142,29 @@ fn object(fields: Map<String, Value>) -> Value {
         let value = match (field.as_str(), value) {
             // Texts for people name objects.
             ("message", _) if is_condition => return None,
-            (map, Value::Object(labels)) if LABEL_MAPS.contains(&map) => labels_of(labels),
+            // Devices have a node selector too, which is of terms.
+            (map, Value::Object(labels))
+                if LABEL_MAPS.contains(&map) && labels.values().all(Value::is_string) =>
+            {
+                labels_of(labels)
+            }
             ("topologyKey", Value::String(key)) => json!(key_of(&key)),
             ("namespaces", Value::Array(names)) => names.iter().map(digest_of).collect(),
-            // A name of a resource or a driver stays one.
-            ("annotations", Value::Object(all)) => {
-                Value::Object(all.into_iter().filter(|(key, _)| is_known(key)).collect())
+            ("annotations", Value::Object(all)) => annotations_of(all),
+            ("finalizers", Value::Array(keys)) => {
+                keys.iter().map(|key| json!(key_of(key.as_str().unwrap_or_default()))).collect()
+            }
+            ("disruptedPods", Value::Object(pods)) => {
+                Value::Object(pods.into_iter().map(|(pod, at)| (digest(&pod), at)).collect())
+            }
+            // Requests of devices are a list, of names or of objects, those of resources a map.
+            ("requests", Value::Array(all)) => {
+                all.into_iter().map(|one| if one.is_string() { digest_of(&one) } else { walk(one) }).collect()
             }
             ("matchLabelKeys" | "mismatchLabelKeys", Value::Array(keys)) => {
                 keys.iter().map(|key| json!(key_of(key.as_str().unwrap_or_default()))).collect()
             }
+            // A name of a resource or a driver stays one.
             ("driver" | "capacity" | "allocatable" | "requests" | "limits", value) => value,
             (name, Value::String(text)) if NAME_FIELDS.contains(&name) => named(name, &text),
             ("volumeName", Value::String(text)) => json!(digest(&text)),
@@ -170,28 +201,56 @@ fn labels_of(labels: Map<String, Value>) -> Value {
     Value::Object(entries.collect())
 }
 
-fn is_known(key: &str) -> bool {
-    let domain = key.split_once('/').map_or("", |(domain, _)| domain);
-    KNOWN_DOMAINS.iter().any(|known| domain == *known || domain.ends_with(&format!(".{known}")))
+/// Annotations that decisions read. Users choose the name of an instance profile.
+fn annotations_of(all: Map<String, Value>) -> Value {
+    let read = all.into_iter().filter(|(key, _)| fields::is_read(key));
+    let entries = read.map(|(key, value)| {
+        let value = if key == annotation::aws::INSTANCE_PROFILE_NAME { digest_of(&value) } else { value };
+        (key, value)
+    });
+    Value::Object(entries.collect())
+}
+
+/// Labels that are other names of well-known ones.
+fn is_other_name(key: &str) -> bool {
+    label::NORMALIZED.iter().chain(&label::aws::NORMALIZED).any(|(other, _)| key == *other)
+}
+
+/// Whether a key has a meaning of its own.
+fn keeps_key(key: &str) -> bool {
+    let domain = label::domain(key);
+    let is_known =
+        KNOWN_DOMAINS.iter().any(|known| domain == *known || domain.ends_with(&format!(".{known}")));
+    is_known || is_other_name(key) || key.is_empty()
+}
+
+/// Whether a value says what a node is and is no text of users. Labels that instance types have are among them, because
+/// instance types are written with their values.
+fn keeps_value(key: &str, value: &str) -> bool {
+    if NAMES.contains(&key) {
+        return value.is_empty();
+    }
+    let well_known = label::WELL_KNOWN.iter().chain(&label::aws::WELL_KNOWN).chain(&SET_BY_CONTROLLERS);
+    let is_flag = ["true", "false"].contains(&value) && keeps_key(key);
+    // Numbers are compared.
+    let is_number = value.bytes().all(|byte| byte.is_ascii_digit());
+    is_number || is_flag || is_other_name(key) || well_known.into_iter().any(|known| key == *known)
 }
 
 fn key_of(key: &str) -> String {
-    if is_known(key) || key.is_empty() { key.to_owned() } else { digest(key) }
+    if keeps_key(key) { key.to_owned() } else { digest(key) }
 }
 
-/// Numbers stay, because they are compared.
 fn value_of(key: &str, value: &str) -> String {
-    let is_meant = is_known(key) && !NAMES.contains(&key);
-    if is_meant || value.is_empty() || value.bytes().all(|byte| byte.is_ascii_digit()) {
-        value.to_owned()
-    } else {
-        digest(value)
-    }
+    if keeps_value(key, value) { value.to_owned() } else { digest(value) }
 }
 
-/// An instance keeps its zone, which is part of what it is.
+/// An instance keeps its zone, which is part of what it is; names that Kubernetes gives classes and schedulers decide
+/// something.
 fn named(field: &str, text: &str) -> Value {
     match (field, text.rsplit_once('/')) {
+        ("priorityClassName", _) if text.starts_with("system-") => json!(text),
+        ("schedulerName", _) if text == "default-scheduler" => json!(text),
         ("providerID", Some((place, id))) => json!(format!("{place}/{}", digest(id))),
         _ if text.is_empty() => json!(text),
         _ => json!(digest(text)),
@@ -262,6 +321,138 @@ mod tests {
         );
         let hash = &written[2]["metadata"]["annotations"][annotation::POOL_HASH];
         assert_eq!(hash.as_str(), pool_hash(pool).as_deref(), "the machine has not drifted");
+    }
+
+    #[test]
+    fn values_are_digests_unless_their_label_has_a_closed_meaning() {
+        let names = [
+            "app.kubernetes.io/name",
+            "app.kubernetes.io/instance",
+            "app.kubernetes.io/part-of",
+            "app.kubernetes.io/component",
+            "app.kubernetes.io/version",
+            "statefulset.kubernetes.io/pod-name",
+            "batch.kubernetes.io/job-name",
+            "eks.amazonaws.com/nodegroup",
+            "alpha.eksctl.io/cluster-name",
+            "node.kubernetes.io/purpose",
+            "node-role.kubernetes.io/worker",
+            "karpenter.sh/provisioner-name",
+            "karpenter.k8s.aws/custom",
+            "job-name",
+            label::HOSTNAME,
+            label::NODE_POOL,
+            label::aws::EC2_NODE_CLASS,
+        ];
+        let meant = [
+            (label::ARCH, "arm64"),
+            (label::OS, "linux"),
+            (label::INSTANCE_TYPE, "m7g.large"),
+            (label::ZONE, "eu-west-1a"),
+            (label::REGION, "eu-west-1"),
+            (label::CAPACITY_TYPE, "spot"),
+            (label::REGISTERED, "true"),
+            (label::EXCLUDE_FROM_LOAD_BALANCERS, "karpenter"),
+            (label::aws::INSTANCE_FAMILY, "m7g"),
+            (label::aws::CAPACITY_RESERVATION_ID, "cr-1"),
+            (label::aws::ZONE_ID, "euw1-az1"),
+            ("failure-domain.beta.kubernetes.io/zone", "eu-west-1a"),
+            ("topology.ebs.csi.aws.com/zone", "eu-west-1a"),
+            ("node-role.kubernetes.io/worker", ""),
+            ("node-role.kubernetes.io/worker", "true"),
+        ];
+        let changed = names.map(|key| (key, "money", digest("money")));
+        let kept = meant.map(|(key, value)| (key, value, value.to_owned()));
+        for (key, value, expected) in changed.into_iter().chain(kept) {
+            let key_written = key_of(key);
+            let labels = walk(json!({"labels": {key: value}}));
+            assert_eq!(labels["labels"], json!({key_written.as_str(): expected}), "{key}");
+            let expression = walk(json!({"key": key, "operator": "In", "values": [value]}));
+            assert_eq!(
+                (&expression["key"], &expression["values"]),
+                (&json!(key_written), &json!([expected])),
+                "selectors match as before: {key}"
+            );
+            let taint = walk(json!({"key": key, "value": value, "effect": "NoSchedule"}));
+            assert_eq!(taint["value"], json!(expected), "{key}");
+        }
+    }
+
+    #[test]
+    fn a_name_of_digits_is_the_same_in_labels_and_in_objects() {
+        let node = json!({"kind": "Node", "metadata": {"name": "7", "labels": {label::HOSTNAME: "7"}}});
+        let node = &anonymous(vec![node])[0]["metadata"];
+        assert_eq!(node["labels"][label::HOSTNAME], node["name"]);
+    }
+
+    #[test]
+    fn no_name_is_left_beside_labels() {
+        let annotated = json!({
+            "karpenter.k8s.aws/instance-profile-name": "money", "kubernetes.io/description": "money",
+            annotation::POD_DELETION_COST: "1",
+        });
+        let documents = [
+            json!({"kind": "EC2NodeClass", "status": {"capacityReservations": [{"id": "cr-1", "ownerID": "111122223333"}]}}),
+            json!({"kind": "NodePool", "spec": {"template": {"metadata": {"annotations": annotated}}}}),
+            json!({"kind": "NodeClaim", "metadata": {"annotations": annotated, "finalizers": ["money.com/x"]}}),
+            json!({"kind": "Pod", "spec": {"priorityClassName": "money", "schedulerName": "money"}}),
+            json!({"kind": "StorageClass", "metadata": {"name": "money", "labels": {"team": "money"}}}),
+            json!({"kind": "CSINode", "metadata": {"name": "money", "labels": {"app.kubernetes.io/name": "money"}}}),
+            json!({"kind": "PodDisruptionBudget", "status": {"disruptedPods": {"money": "2026-01-01T00:00:00Z"}}}),
+        ];
+        for one in documents {
+            let written = anonymous(vec![one])[0].to_string();
+            for name in ["money", "111122223333"] {
+                assert!(!written.contains(name), "{written}");
+            }
+        }
+        let meant = json!({"kind": "Pod", "spec": {
+            "priorityClassName": "system-node-critical", "schedulerName": "default-scheduler",
+        }});
+        assert_eq!(anonymous(vec![meant.clone()]), [meant]);
+    }
+
+    #[test]
+    fn devices_are_found_by_their_names_as_before() {
+        let documents = anonymous(vec![
+            json!({"kind": "DeviceClass", "metadata": {"name": "gpus"}}),
+            json!({"kind": "ResourceSlice", "spec": {
+                "driver": "gpu.example.com", "pool": {"name": "p", "generation": 1},
+                "nodeSelector": {"nodeSelectorTerms": [
+                    {"matchExpressions": [{"key": label::ZONE, "operator": "In", "values": ["zone-a"]}]},
+                ]},
+                "devices": [{"name": "gpu-0"}],
+            }}),
+            json!({"kind": "ResourceClaim",
+                "spec": {"devices": {
+                    "requests": [{"name": "one", "exactly": {"deviceClassName": "gpus", "capacity": {"requests": {"m": "1"}}}}],
+                    "constraints": [{"requests": ["one"], "matchAttribute": "gpu.example.com/numa"}],
+                }},
+                "status": {"allocation": {"devices": {"results": [
+                    {"request": "one", "driver": "gpu.example.com", "pool": "p", "device": "gpu-0"},
+                ]}}},
+            }),
+        ]);
+        let [class, slice, claim] = &documents[..] else { panic!("{documents:?}") };
+        let devices = &claim["spec"]["devices"];
+        let request = &devices["requests"][0];
+        let result = &claim["status"]["allocation"]["devices"]["results"][0];
+        assert_eq!(request["exactly"]["deviceClassName"], class["metadata"]["name"]);
+        assert_eq!(request["exactly"]["capacity"]["requests"], json!({"m": "1"}));
+        assert_eq!(
+            (&devices["constraints"][0]["requests"][0], &result["request"]),
+            (&request["name"], &request["name"])
+        );
+        assert_eq!(devices["constraints"][0]["matchAttribute"], "gpu.example.com/numa");
+        assert_eq!(result["driver"], slice["spec"]["driver"]);
+        assert_eq!(result["pool"], slice["spec"]["pool"]["name"]);
+        assert_eq!(result["device"], slice["spec"]["devices"][0]["name"]);
+        let terms = &slice["spec"]["nodeSelector"]["nodeSelectorTerms"];
+        assert_eq!(terms[0]["matchExpressions"][0]["values"], json!(["zone-a"]));
+        let all = json!(documents).to_string();
+        for name in ["\"gpus\"", "\"one\"", "\"p\"", "\"gpu-0\""] {
+            assert!(!all.contains(name), "{name} in {all}");
+        }
     }
 
     #[test]

@@ -169,17 +169,21 @@ fn pick(object: &Value, paths: &[&str]) -> Value {
         copy(object, &mut kept, &path.split('.').collect::<Vec<_>>());
     }
     let annotations = object.pointer("/metadata/annotations").and_then(Value::as_object);
-    let ours = |key: &str| ANNOTATIONS.iter().any(|start| key.starts_with(start));
     let annotations: Map<String, Value> = annotations
         .into_iter()
         .flatten()
-        .filter(|(key, _)| ours(key))
+        .filter(|(key, _)| is_read(key))
         .map(|(key, value)| (key.clone(), value.clone()))
         .collect();
     if !annotations.is_empty() {
         kept["metadata"]["annotations"] = Value::Object(annotations);
     }
     kept
+}
+
+/// Whether decisions read an annotation.
+pub(super) fn is_read(annotation: &str) -> bool {
+    ANNOTATIONS.iter().any(|start| annotation.starts_with(start))
 }
 
 fn copy(from: &Value, to: &mut Value, path: &[&str]) {

@@ -8,6 +8,17 @@ use super::near::near;
 use super::{LintFinding, LintSeverity, Linted};
 use crate::workloads::WORKLOADS;
 
+/// The kind whose template makes Jobs, which make pods.
+const CRON_JOB: &str = "CronJob";
+
+/// Where objects have annotations: of their own, and in templates.
+const METADATA: [&str; 4] = [
+    "metadata",
+    "spec/template/metadata",
+    "spec/jobTemplate/metadata",
+    "spec/jobTemplate/spec/template/metadata",
+];
+
 /// Keys whose values are all known.
 const CLOSED: [(&str, &[&str]); 3] = [
     (label::CAPACITY_TYPE, &label::CAPACITY_TYPES),
@@ -16,7 +27,7 @@ const CLOSED: [(&str, &[&str]); 3] = [
 ];
 
 pub(super) fn check(linted: &Linted<'_>, found: &mut Vec<LintFinding>) {
-    for kind in ["NodePool", "Pod", "DaemonSet"].into_iter().chain(WORKLOADS) {
+    for kind in ["NodePool", "Pod", "DaemonSet", CRON_JOB].into_iter().chain(WORKLOADS) {
         for (key, object) in linted.objects.of_kind(kind) {
             let name = if key.namespace.is_empty() {
                 format!("{kind}/{}", key.name)
@@ -28,7 +39,7 @@ pub(super) fn check(linted: &Linted<'_>, found: &mut Vec<LintFinding>) {
             for one in used {
                 judge(linted, &name, &one, found);
             }
-            for at in ["metadata", "spec/template/metadata"] {
+            for at in METADATA {
                 let annotations = object.pointer(&format!("/{at}/annotations")).and_then(Value::as_object);
                 for key in annotations.into_iter().flat_map(serde_json::Map::keys) {
                     let field = format!("{}.annotations.{key}", at.replace('/', "."));

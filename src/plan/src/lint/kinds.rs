@@ -12,79 +12,13 @@ use serde_json::Value;
 
 use super::near::near;
 use super::{LintFinding, LintSeverity};
+use crate::objects::kinds::{KUBERNETES, Kind};
 use crate::objects::{ObjectKey, text, type_of};
 use crate::offerings::API_VERSION;
 use crate::stream::{Manifest, Origin};
 
 /// Kinds of versions before v1, which `karpenter convert` reads.
 const OLD: [&str; 3] = ["AWSNodeTemplate", "Machine", "Provisioner"];
-
-/// Groups and kinds of Kubernetes v1.35.
-const KUBERNETES: &[(&str, &[&str])] = &[
-    (
-        "",
-        &[
-            "Binding",
-            "ComponentStatus",
-            "ConfigMap",
-            "Endpoints",
-            "Event",
-            "LimitRange",
-            "Namespace",
-            "Node",
-            "PersistentVolume",
-            "PersistentVolumeClaim",
-            "Pod",
-            "PodTemplate",
-            "ReplicationController",
-            "ResourceQuota",
-            "Secret",
-            "Service",
-            "ServiceAccount",
-        ],
-    ),
-    (
-        "admissionregistration.k8s.io",
-        &[
-            "MutatingAdmissionPolicy",
-            "MutatingAdmissionPolicyBinding",
-            "MutatingWebhookConfiguration",
-            "ValidatingAdmissionPolicy",
-            "ValidatingAdmissionPolicyBinding",
-            "ValidatingWebhookConfiguration",
-        ],
-    ),
-    ("apiextensions.k8s.io", &["CustomResourceDefinition"]),
-    ("apiregistration.k8s.io", &["APIService"]),
-    ("apps", &["ControllerRevision", "DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"]),
-    ("autoscaling", &["HorizontalPodAutoscaler"]),
-    ("batch", &["CronJob", "Job"]),
-    ("certificates.k8s.io", &["CertificateSigningRequest", "ClusterTrustBundle", "PodCertificateRequest"]),
-    ("coordination.k8s.io", &["Lease", "LeaseCandidate"]),
-    ("discovery.k8s.io", &["EndpointSlice"]),
-    ("events.k8s.io", &["Event"]),
-    ("flowcontrol.apiserver.k8s.io", &["FlowSchema", "PriorityLevelConfiguration"]),
-    ("networking.k8s.io", &["IPAddress", "Ingress", "IngressClass", "NetworkPolicy", "ServiceCIDR"]),
-    ("node.k8s.io", &["RuntimeClass"]),
-    ("policy", &["PodDisruptionBudget"]),
-    ("rbac.authorization.k8s.io", &["ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"]),
-    (
-        "resource.k8s.io",
-        &["DeviceClass", "DeviceTaintRule", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice"],
-    ),
-    ("scheduling.k8s.io", &["PriorityClass", "Workload"]),
-    (
-        "storage.k8s.io",
-        &[
-            "CSIDriver",
-            "CSINode",
-            "CSIStorageCapacity",
-            "StorageClass",
-            "VolumeAttachment",
-            "VolumeAttributesClass",
-        ],
-    ),
-];
 
 /// What is wrong with objects as such, and notes on those of kinds that are not known here.
 pub(super) fn check(manifests: &[Manifest], found: &mut Vec<LintFinding>) -> Vec<String> {
@@ -170,7 +104,7 @@ impl Defined {
                 remedy: "convert it: `karpenter convert`".to_owned(),
             };
         }
-        if kinds_of(group).is_some_and(|kinds| kinds.contains(&kind)) {
+        if kinds_of(group).is_some_and(|kinds| has(kinds, kind)) {
             return Judged::Known;
         }
         if kinds_of(group).is_none() && !is_ours && !self.is_meant(group) {
@@ -185,7 +119,7 @@ impl Defined {
     }
 
     fn unknown(&self, group: &str, kind: &str) -> Judged {
-        let elsewhere = KUBERNETES.iter().find(|(_, kinds)| kinds.contains(&kind)).map(|(group, _)| *group);
+        let elsewhere = KUBERNETES.iter().find(|(_, kinds)| has(kinds, kind)).map(|(group, _)| *group);
         if let Some(right) = elsewhere.filter(|_| group.is_empty() || kinds_of(group).is_some()) {
             return Judged::Wrong {
                 field: "apiVersion",
@@ -196,7 +130,7 @@ impl Defined {
             };
         }
         let ours = self.0.keys().map(String::as_str);
-        let kubernetes = KUBERNETES.iter().flat_map(|(_, kinds)| kinds.iter().copied());
+        let kubernetes = KUBERNETES.iter().flat_map(|(_, kinds)| kinds.iter().map(|kind| kind.name));
         let all: BTreeSet<&str> = ours.chain(kubernetes).chain(OLD).collect();
         let meant = near(kind, all);
         // A release of Kubernetes that is newer than this table may have kinds that it lacks.
@@ -237,8 +171,13 @@ fn judge_version(own: &str, versions: &[String], group: &str, version: &str, kin
     Judged::Wrong { field: "apiVersion", rule, severity: LintSeverity::Error, problem, remedy }
 }
 
-fn kinds_of(group: &str) -> Option<&'static [&'static str]> {
+/// The kinds of a group of Kubernetes.
+fn kinds_of(group: &str) -> Option<&'static [Kind]> {
     KUBERNETES.iter().find(|(known, _)| *known == group).map(|(_, kinds)| *kinds)
+}
+
+fn has(kinds: &[Kind], kind: &str) -> bool {
+    kinds.iter().any(|one| one.name == kind)
 }
 
 fn of(group: &str) -> String {

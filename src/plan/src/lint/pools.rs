@@ -15,6 +15,9 @@ pub(super) fn check(linted: &Linted<'_>, found: &mut Vec<LintFinding>) {
             overlap(linted, read, other, found);
         }
         spot(linted, read, others(), found);
+    }
+    // A static pool launches for no pod, but what it launches has a class as well.
+    for read in linted.pools {
         class(linted, read, found);
     }
 }

@@ -176,6 +176,8 @@ fn a_node_class_is_missed_where_others_are() {
     let class = |name: &str| json!({"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": name}});
     let other = found(vec![pool("a", &json!({})), class("other")]);
     assert_eq!(other, ["NodePool/a spec.template.spec.nodeClassRef.name no-node-class"]);
+    let of_static = found(vec![pool("a", &json!({"replicas": 2})), class("other")]);
+    assert_eq!(of_static, other, "a static pool has one too");
     assert_eq!(found(vec![pool("a", &json!({})), class("default")]), Vec::<String>::new());
 }
 
@@ -198,6 +200,32 @@ fn keys_of_pods_are_looked_at_and_selectors_of_pods_are_not() {
             "Deployment/shop/api spec.template.spec.topologySpreadConstraints[0].topologyKey key-typo",
         ]
     );
+}
+
+#[test]
+fn keys_in_the_template_of_a_cron_job_are_looked_at() {
+    let cron_job = |version: &str| {
+        json!({
+            "apiVersion": version, "kind": "CronJob", "metadata": {"name": "nightly"},
+            "spec": {"schedule": "@daily", "jobTemplate": {"spec": {"template": {
+                "metadata": {"annotations": {"karpenter.sh/do-not-evict": "true"}},
+                "spec": {"nodeSelector": {
+                    "kubernetes.io/arhc": "arm64", "karpenter.sh/provisioner-name": "default",
+                    label::CAPACITY_TYPE: "ondemand",
+                }},
+            }}}},
+        })
+    };
+    let (at, selector) = ("CronJob/default/nightly spec.jobTemplate.spec.template", "spec.nodeSelector");
+    let expected = [
+        format!("{at}.metadata.annotations.karpenter.sh/do-not-evict old-key"),
+        format!("{at}.{selector}.karpenter.sh/capacity-type value-typo"),
+        format!("{at}.{selector}.karpenter.sh/provisioner-name old-key"),
+        format!("{at}.{selector}.kubernetes.io/arhc key-typo"),
+    ];
+    assert_eq!(found(vec![cron_job("batch/v1")]), expected);
+    let foreign = found(vec![cron_job("batch.volcano.sh/v1alpha1")]);
+    assert_eq!(foreign, Vec::<String>::new(), "one of another group is none");
 }
 
 #[test]
@@ -340,9 +368,12 @@ apiVersion: v1
 {apiVersion: v1, kind: ConfigMap, metadata: {name: a}}
 ---
 {apiVersion: example.com/v1, kind: ConfigMap, metadata: {name: a}}
+---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: default}}
 ";
     let (found, _) = of_stream(stream);
     let expected = [
+        "duplicate ConfigMap/default/a a.yaml:16",
         "no-name Job without a name a.yaml:4",
         "duplicate Pod/default/a a.yaml:8",
         "no-name Service without a name a.yaml:1",
@@ -350,7 +381,7 @@ apiVersion: v1
     assert_eq!(found, expected);
     let all = crate::stream::manifests("a.yaml", stream).unwrap();
     let (found, _) = linted(all, None);
-    assert!(found[1].problem.starts_with("the object of a.yaml:6 has the same kind"), "{}", found[1].problem);
+    assert!(found[2].problem.starts_with("the object of a.yaml:6 has the same kind"), "{}", found[2].problem);
 }
 
 #[test]
