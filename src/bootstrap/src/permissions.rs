@@ -7,9 +7,13 @@
 //! no role is made or given policies without it. Without a boundary one way stays open that IAM has no condition for:
 //! the controller's policies are the holder's to write.
 
-use std::collections::BTreeSet;
+mod handlers;
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
+
+use self::handlers::Subject;
 
 use crate::desired::{CLUSTER_TAG, DISCOVERY_TAG, Desired, OWNER_TAG, desired};
 use crate::leftovers::profile_path;
@@ -47,8 +51,8 @@ pub fn required(settings: &Settings, action: Action) -> Value {
 
 /// The same through a stack: what is asked of `CloudFormation`, and what that does with the caller's rights.
 ///
-/// A stack that fails takes back what it made, so making one needs the rights to delete, too. `CloudFormation` reads
-/// more of a resource than our own calls do; what it is known to read is granted on the same resources.
+/// A stack that fails takes back what it made, so making one needs the rights to delete, too. `CloudFormation` calls more
+/// than we do for the same resource: the table of `handlers` says what.
 pub fn required_for_stack(settings: &Settings, stack: &str, action: Action) -> Value {
     let settings = &touched(settings, action);
     let scope = Scope::new(settings, &desired(settings));
@@ -59,14 +63,14 @@ pub fn required_for_stack(settings: &Settings, stack: &str, action: Action) -> V
         Action::Apply => {
             statements.extend(scope.apply(settings));
             statements.extend(scope.destroy(settings));
-            statements.push(scope.follow());
         }
         Action::Destroy => {
             statements.extend(scope.look_for_leftovers());
             statements.extend(scope.destroy(settings));
-            statements.push(scope.follow());
         }
     }
+    let missing = scope.handlers(action, &statements);
+    statements.extend(missing);
     statements.retain(|statement| !statement.resources.is_empty());
     Document::of(statements).to_value()
 }
@@ -111,6 +115,7 @@ struct Scope {
     cluster: String,
     entries: String,
     associations: String,
+    spot_role: String,
 }
 
 impl Scope {
@@ -144,12 +149,13 @@ impl Scope {
             cluster: settings.cluster_arn(),
             entries: eks("access-entry", "/*"),
             associations: eks("podidentityassociation", "/*"),
+            spot_role: spot_role(settings),
         }
     }
 
     fn look(&self, settings: &Settings) -> Vec<Statement> {
         let mut roles = self.roles.clone();
-        roles.push(spot_role(settings));
+        roles.push(self.spot_role.clone());
         roles.extend(settings.existing_node_role.clone());
         let provider: Vec<String> = settings.oidc_provider_arn().into_iter().collect();
         let addons = self.cluster.replacen(":cluster/", ":addon/", 1) + "/*";
@@ -248,7 +254,7 @@ impl Scope {
                 "iam:PassedToService",
                 ["ec2.amazonaws.com", "ec2.amazonaws.com.cn", "pods.eks.amazonaws.com"],
             ),
-            Statement::allow("MakeSpotRole", &["iam:CreateServiceLinkedRole"], vec![spot_role(settings)])
+            Statement::allow("MakeSpotRole", &["iam:CreateServiceLinkedRole"], vec![self.spot_role.clone()])
                 .when("StringEquals", "iam:AWSServiceName", ["spot.amazonaws.com"]),
             Statement::allow(
                 "MakeQueue",
@@ -350,18 +356,39 @@ impl Scope {
         Statement::allow("TakeOffBoundary", &["iam:DeleteRolePermissionsBoundary"], roles)
     }
 
-    /// What `CloudFormation` asks of roles and queue besides.
-    fn follow(&self) -> Statement {
-        let mut resources = self.roles.clone();
-        resources.push(self.queue.clone());
-        let actions = [
-            "iam:ListRoleTags",
-            "iam:UntagRole",
-            "iam:UpdateRole",
-            "iam:UpdateRoleDescription",
-            "sqs:UntagQueue",
-        ];
-        Statement::allow("FollowResources", &actions, resources)
+    /// What the handlers of `CloudFormation` call and `statements` do not grant. Those have the conditions under which a
+    /// call is granted, which is why nothing is granted twice.
+    fn handlers(&self, action: Action, statements: &[Statement]) -> Vec<Statement> {
+        let mut missing: BTreeMap<Subject, BTreeSet<&str>> = BTreeMap::new();
+        for (call, subject) in handlers::ALL.iter().flat_map(|row| row.calls(action)) {
+            let is_granted = |resource: &String| {
+                statements.iter().any(|statement| {
+                    statement.actions.iter().any(|action| action == call)
+                        && statement.resources.contains(resource)
+                })
+            };
+            if !self.resources(subject).iter().all(is_granted) {
+                missing.entry(subject).or_default().insert(call);
+            }
+        }
+        let statement = |(subject, calls): (Subject, BTreeSet<&str>)| {
+            let calls: Vec<&str> = calls.into_iter().collect();
+            Statement::allow(&format!("LetStackHandle{subject:?}"), &calls, self.resources(subject))
+        };
+        missing.into_iter().map(statement).collect()
+    }
+
+    fn resources(&self, subject: Subject) -> Vec<String> {
+        match subject {
+            Subject::AccessEntries => vec![self.cluster.clone(), self.entries.clone()],
+            Subject::Associations => vec![self.cluster.clone(), self.associations.clone()],
+            Subject::Policies => self.policies.clone(),
+            Subject::Profile => vec![self.profile.clone()],
+            Subject::Queue => vec![self.queue.clone()],
+            Subject::Roles => self.roles.clone(),
+            Subject::Rules => self.rules.clone(),
+            Subject::SpotRole => vec![self.spot_role.clone()],
+        }
     }
 }
 

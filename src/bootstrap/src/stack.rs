@@ -3,7 +3,7 @@
 //!
 //! | step | what it asks of `CloudFormation` |
 //! |---|---|
-//! | [`plan`](look::plan) | a change set, read and deleted again; nothing stays behind |
+//! | [`plan`](look::plan) | a change set, read and deleted again, with the stack if there was none before |
 //! | [`apply`](run::apply) | whatever brings the stack to rest, a change set, its execution, its events |
 //! | [`destroy`](run::destroy) | the deletion of the stack, its events |
 //!

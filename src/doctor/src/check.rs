@@ -58,12 +58,81 @@ impl Check {
 pub enum Look {
     /// From what is configured.
     At(fn(&Facts) -> Outcome),
-    /// From what was reported: an event, a condition or a line of the controller's log has all words of one of these
-    /// lists, in any case.
-    Said(&'static [&'static [&'static str]]),
+    /// From what was reported: an event, a condition or a line of the controller's log is one of these phrases.
+    Said(&'static [Phrase]),
+    /// The same, unless the facts show that the cause is gone: what was said stays in the log and in events for an hour.
+    SaidUnless(fn(&Facts) -> bool, &'static [Phrase]),
     /// Both ways: what is configured shows what has not happened yet, what was said shows what cannot be
     /// read.
-    Either(fn(&Facts) -> Outcome, &'static [&'static [&'static str]]),
+    Either(fn(&Facts) -> Outcome, &'static [Phrase]),
+}
+
+/// Whose words a phrase is. Who changes a text of this controller finds by it what has to follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Speaker {
+    /// AWS: a code or a text of its APIs, or a program on its images.
+    Aws,
+    /// The reference and this controller, which keeps the text.
+    Both,
+    /// Kubernetes: the kubelet, or a container runtime.
+    Kubernetes,
+    /// This controller, in words of its own.
+    Ours,
+    /// The reference, where this controller says something else.
+    Reference,
+}
+
+/// A text that is known by some of its words.
+#[derive(Clone, Copy, Debug)]
+pub struct Phrase {
+    pub speaker: Speaker,
+    /// All of them are in it. In lower case, and found in any.
+    pub words: &'static [&'static str],
+    /// None of them is.
+    pub without: &'static [&'static str],
+}
+
+impl Phrase {
+    /// A text with all of these words.
+    pub(crate) const fn of(speaker: Speaker, words: &'static [&'static str]) -> Self {
+        Self { speaker, words, without: &[] }
+    }
+
+    /// The same, unless it has one of these words.
+    pub(crate) const fn without(self, without: &'static [&'static str]) -> Self {
+        Self { without, ..self }
+    }
+
+    /// Whether this text, which is in lower case, is such a one.
+    pub(crate) fn is_in(&self, text: &str) -> bool {
+        self.words.iter().all(|word| text.contains(word))
+            && !self.without.iter().any(|word| text.contains(word))
+    }
+}
+
+/// Words of AWS.
+pub(crate) const fn aws(words: &'static [&'static str]) -> Phrase {
+    Phrase::of(Speaker::Aws, words)
+}
+
+/// Words of both controllers.
+pub(crate) const fn both(words: &'static [&'static str]) -> Phrase {
+    Phrase::of(Speaker::Both, words)
+}
+
+/// Words of Kubernetes.
+pub(crate) const fn kubernetes(words: &'static [&'static str]) -> Phrase {
+    Phrase::of(Speaker::Kubernetes, words)
+}
+
+/// Words of this controller.
+pub(crate) const fn ours(words: &'static [&'static str]) -> Phrase {
+    Phrase::of(Speaker::Ours, words)
+}
+
+/// Words of the reference.
+pub(crate) const fn reference(words: &'static [&'static str]) -> Phrase {
+    Phrase::of(Speaker::Reference, words)
 }
 
 /// Everything that is wrong, nothing, or what could not be asked.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::check::{Check, Evidence, Look, Outcome, Scope, Severity};
+use crate::check::{Check, Evidence, Look, Outcome, Phrase, Scope, Severity};
 use crate::facts::{Answer, Cluster, Facts, Unseen, Words};
 
 /// What every check said, each list in the order of the registry.
@@ -38,24 +38,24 @@ pub struct NotLooked {
 
 /// What a run of `karpenter doctor` amounts to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Health {
     /// Everything that can be looked at was, and nothing needs doing. Advice may be there.
     Healthy,
     /// At least one error or warning.
-    Ill,
+    Unhealthy,
     /// Nothing found, but not everything could be looked at.
     Unknown,
 }
 
 impl Report {
     /// The sum.
-    pub fn verdict(&self) -> Verdict {
+    pub fn health(&self) -> Health {
         if self.findings.iter().any(|finding| finding.severity > Severity::Advice) {
-            Verdict::Ill
+            Health::Unhealthy
         } else if self.unseen.is_empty() {
-            Verdict::Healthy
+            Health::Healthy
         } else {
-            Verdict::Unknown
+            Health::Unknown
         }
     }
 
@@ -93,8 +93,15 @@ pub fn diagnose(facts: &Facts, only: &[String]) -> Report {
 fn look(check: &Check, facts: &Facts, said: &(Vec<Words>, Option<Unseen>)) -> Outcome {
     match check.look {
         Look::At(look) => look(facts),
-        Look::Said(words) => heard(said, words),
-        Look::Either(look, words) => either(look(facts), || heard(said, words), &facts.cluster),
+        Look::Said(phrases) => heard(said, phrases),
+        Look::SaidUnless(is_gone, phrases) => {
+            if is_gone(facts) {
+                Ok(Vec::new())
+            } else {
+                heard(said, phrases)
+            }
+        }
+        Look::Either(look, phrases) => either(look(facts), || heard(said, phrases), &facts.cluster),
     }
 }
 
@@ -117,15 +124,15 @@ fn finding(check: &Check, evidence: Vec<Evidence>) -> Finding {
     Finding { id, severity: worst.unwrap_or(severity), scope, symptom, cause, fix, evidence }
 }
 
-/// Everything that was said with all words of one of the lists; each object once, with the first such text.
+/// Everything that was said and is one of the phrases; each object once, with the first such text.
 ///
 /// What was heard is a finding even if another source kept silent; silence is only "nothing wrong" if every source
 /// could be asked.
-fn heard((words, unseen): &(Vec<Words>, Option<Unseen>), lists: &[&[&str]]) -> Outcome {
+fn heard((words, unseen): &(Vec<Words>, Option<Unseen>), phrases: &[Phrase]) -> Outcome {
     let mut found: BTreeMap<&str, &str> = BTreeMap::new();
     for Words { object, text } in words {
         let lower = text.to_lowercase();
-        if lists.iter().any(|all| all.iter().all(|word| lower.contains(word))) {
+        if phrases.iter().any(|phrase| phrase.is_in(&lower)) {
             found.entry(object).or_insert(text);
         }
     }
@@ -147,24 +154,28 @@ fn shortened(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::check::{aws, ours};
 
     fn words(object: &str, text: &str) -> Words {
         Words { object: object.to_owned(), text: text.to_owned() }
     }
 
     #[test]
-    fn all_words_of_one_list_in_any_case_are_a_finding() {
-        let said = (vec![words("a", "Has One and Two"), words("b", "one"), words("c", "three")], None);
-        let found = heard(&said, &[&["one", "two"], &["three"]]).unwrap();
+    fn all_words_of_one_phrase_in_any_case_are_a_finding_unless_another_is_there() {
+        let said = ["Has One and Two", "one", "three", "three but four"];
+        let said = said.iter().zip(["a", "b", "c", "d"]).map(|(text, object)| words(object, text)).collect();
+        let phrases = [aws(&["one", "two"]), ours(&["three"]).without(&["four"])];
+        let found = heard(&(said, None), &phrases).unwrap();
         assert_eq!(found.iter().map(|found| found.object.as_str()).collect::<Vec<_>>(), ["a", "c"]);
     }
 
     #[test]
-    fn silence_is_only_trusted_when_everybody_was_asked() {
+    fn silence_is_only_trusted_when_every_source_was_asked() {
         let refused = Some(Unseen("forbidden".to_owned()));
-        assert!(heard(&(vec![words("a", "fine")], refused.clone()), &[&["bad"]]).is_err());
-        assert_eq!(heard(&(vec![words("a", "bad")], refused), &[&["bad"]]).unwrap().len(), 1);
-        assert_eq!(heard(&(vec![words("a", "fine")], None), &[&["bad"]]), Ok(vec![]));
+        let bad = [aws(&["bad"])];
+        assert!(heard(&(vec![words("a", "fine")], refused.clone()), &bad).is_err());
+        assert_eq!(heard(&(vec![words("a", "bad")], refused), &bad).unwrap().len(), 1);
+        assert_eq!(heard(&(vec![words("a", "fine")], None), &bad), Ok(vec![]));
     }
 
     #[test]
@@ -184,14 +195,14 @@ mod tests {
     #[test]
     fn advice_is_healthy_and_not_looking_is_not() {
         let mut report = Report::default();
-        assert_eq!(report.verdict(), Verdict::Healthy);
+        assert_eq!(report.health(), Health::Healthy);
         report.unseen.push(NotLooked { id: "D-1", why: "forbidden".to_owned() });
-        assert_eq!(report.verdict(), Verdict::Unknown);
+        assert_eq!(report.health(), Health::Unknown);
         let check = crate::checks().into_iter().find(|check| check.id == "P-16").unwrap();
         report.findings.push(finding(&check, vec![]));
-        assert_eq!(report.verdict(), Verdict::Ill);
+        assert_eq!(report.health(), Health::Unhealthy);
         report.findings[0].severity = Severity::Advice;
-        assert_eq!(report.verdict(), Verdict::Unknown);
+        assert_eq!(report.health(), Health::Unknown);
     }
 
     #[test]

@@ -2,10 +2,11 @@
 
 mod account;
 mod cluster;
+mod permissions;
 mod rights;
 mod selection;
 mod surroundings;
 
-pub(crate) use account::PERMISSIONS;
 pub use account::account;
 pub use cluster::cluster;
+pub(crate) use permissions::PERMISSIONS;

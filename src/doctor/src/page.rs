@@ -47,7 +47,7 @@ fn entry(check: &Check) -> String {
     };
     let found = match check.look {
         Look::At(_) => "from what is configured",
-        Look::Said(_) => "from events, conditions and the controller's log",
+        Look::Said(_) | Look::SaidUnless(..) => "from events, conditions and the controller's log",
         Look::Either(..) => "from what is configured, and from events, conditions and the controller's log",
     };
     format!(
@@ -89,7 +89,8 @@ The cluster is that of the current kubeconfig. If EKS says that the API server o
 warning says so and `--fix` is refused, likewise for a server of EKS that cannot be compared.
 
 A check that lacks an answer (no permission, no network, no cluster yet) is listed under `could not look` with the
-reason. It is never counted as passed. A NodePool, NodeClaim or EC2NodeClass that this release cannot decode is a finding
+reason. It is never counted as passed. A reason that is a refusal ends with the right to add. Of the controller's log the last hour
+counts, as long as API servers keep events. A NodePool, NodeClaim or EC2NodeClass that this release cannot decode is a finding
 of D-46; the others of its kind are looked at without it, and a check that finds nothing in them is listed too. Exported files hold no environment variables of pods but those of Deployments
 and DaemonSets; read them before you pass them on.
 

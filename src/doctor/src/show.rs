@@ -1,7 +1,7 @@
 //! A report for people, and for programs.
 
 use crate::check::Severity;
-use crate::diagnose::{Report, Verdict};
+use crate::diagnose::{Health, Report};
 
 /// Findings with their evidence, what could not be looked at, and the sum.
 pub fn text(report: &Report) -> String {
@@ -35,10 +35,10 @@ pub fn text(report: &Report) -> String {
     let count = |severity| report.findings.iter().filter(|finding| finding.severity == severity).count();
     out.push_str(&format!(
         "{}: {} errors, {} warnings, {} advice; {} checks passed, {} could not look\n",
-        match report.verdict() {
-            Verdict::Healthy => "healthy",
-            Verdict::Ill => "not healthy",
-            Verdict::Unknown => "unknown",
+        match report.health() {
+            Health::Healthy => "healthy",
+            Health::Unhealthy => "not healthy",
+            Health::Unknown => "unknown",
         },
         count(Severity::Error),
         count(Severity::Warning),

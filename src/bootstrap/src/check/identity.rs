@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use karpenter_iam::Request;
 
 use super::Findings;
-use super::rights::{Granted, Lacking, Verdict};
+use super::rights::{AccessDecision, Granted, Lacking};
 use crate::aws_auth::AwsAuth;
 use crate::desired::{AccessEntry, Desired, Purpose};
 use crate::observe::{Observed, POD_IDENTITY_AGENT, Role};
@@ -110,16 +110,16 @@ fn node_role(settings: &Settings, name: &str, role: Option<&Role>, findings: &mu
     let spellings = ["ec2.amazonaws.com", &format!("ec2.{}", settings.dns_suffix)];
     let assumed = spellings.map(|service| {
         let request = Request::new("sts:AssumeRole", role.role.arn.as_str()).by("Service", service);
-        Verdict::of(&role.trust, request)
+        AccessDecision::of(&role.trust, request)
     });
     let fix = "let the service ec2.amazonaws.com assume it".to_owned();
     match assumed.into_iter().min() {
-        Some(Verdict::Granted) => {}
-        Some(Verdict::Unclear(why)) => {
+        Some(AccessDecision::Granted) => {}
+        Some(AccessDecision::Unclear(why)) => {
             let evidence = format!("it is not known whether EC2 may assume role `{name}`: {why}");
             return findings.warn("node-role", evidence, fix);
         }
-        Some(Verdict::Refused) | None => {
+        Some(AccessDecision::Refused) | None => {
             return findings.missing("node-role", format!("EC2 may not assume role `{name}`"), fix);
         }
     }
@@ -237,13 +237,13 @@ fn pod_identity(settings: &Settings, role: &Role, observed: &Observed, findings:
             .with("aws:RequestTag/eks-cluster-name", &settings.cluster)
             .with("aws:RequestTag/kubernetes-namespace", &settings.namespace)
             .with("aws:RequestTag/kubernetes-service-account", &settings.service_account);
-        Verdict::of(&role.trust, request)
+        AccessDecision::of(&role.trust, request)
     });
-    let trusted = trusted.into_iter().max().unwrap_or(Verdict::Refused);
+    let trusted = trusted.into_iter().max().unwrap_or(AccessDecision::Refused);
     let account = format!("{}/{}", settings.namespace, settings.service_account);
     match &observed.pod_identity {
         // A role for IRSA refuses as well, and refuses first.
-        found if trusted == Verdict::Refused => findings.missing(
+        found if trusted == AccessDecision::Refused => findings.missing(
             "pod-identity",
             format!("{PODS} may not assume role `{}`", role.role.name),
             if found.is_none() { ASSOCIATE } else { APPLY }.to_owned(),
@@ -259,12 +259,12 @@ fn pod_identity(settings: &Settings, role: &Role, observed: &Observed, findings:
             APPLY.to_owned(),
         ),
         Some(_) => match trusted {
-            Verdict::Unclear(why) => findings.warn(
+            AccessDecision::Unclear(why) => findings.warn(
                 "pod-identity",
                 format!("it is not known whether {PODS} may assume role `{}`: {why}", role.role.name),
                 APPLY.to_owned(),
             ),
-            Verdict::Granted | Verdict::Refused => {
+            AccessDecision::Granted | AccessDecision::Refused => {
                 findings.ready("pod-identity", format!("{account} gets role `{}`", role.role.name));
             }
         },
@@ -307,13 +307,13 @@ fn irsa(settings: &Settings, issuer: &str, role: &Role, observed: &Observed, fin
         .with(&format!("{issuer}:sub"), &subject)
         .with(&format!("{issuer}:aud"), STS_AUDIENCE);
     let (name, fix) = (&role.role.name, format!("{APPLY} --identity irsa"));
-    match Verdict::of(&role.trust, request) {
-        Verdict::Granted => findings.ready("irsa", format!("{subject} may assume role `{name}`")),
-        Verdict::Unclear(why) => {
+    match AccessDecision::of(&role.trust, request) {
+        AccessDecision::Granted => findings.ready("irsa", format!("{subject} may assume role `{name}`")),
+        AccessDecision::Unclear(why) => {
             let evidence = format!("it is not known whether {subject} may assume role `{name}`: {why}");
             findings.warn("irsa", evidence, fix);
         }
-        Verdict::Refused => {
+        AccessDecision::Refused => {
             let evidence = format!("{subject} may not assume role `{name}` through {provider}");
             findings.missing("irsa", evidence, fix);
         }

@@ -5,7 +5,7 @@ use karpenter_iam::Request;
 use serde_json::Value;
 
 use super::Findings;
-use super::rights::Verdict;
+use super::rights::AccessDecision;
 use crate::desired::{CLUSTER_TAG, Desired, OWNER_TAG};
 use crate::observe::{Observed, Queue};
 use crate::settings::Settings;
@@ -34,15 +34,15 @@ pub(super) fn check(
         findings.missing("queue", format!("queue `{name}` belongs to cluster `{owner}`"), fix);
     } else {
         match accepts_events(settings, desired, queue, senders) {
-            Verdict::Granted => {
+            AccessDecision::Granted => {
                 findings.ready("queue", format!("queue `{name}` takes messages from EventBridge"));
             }
-            Verdict::Unclear(why) => {
+            AccessDecision::Unclear(why) => {
                 let evidence =
                     format!("it is not known whether events.amazonaws.com may send to queue `{name}`");
                 findings.warn("queue", format!("{evidence}: {why}"), APPLY.to_owned());
             }
-            Verdict::Refused => {
+            AccessDecision::Refused => {
                 let evidence = format!("the policy of queue `{name}` does not let events.amazonaws.com send");
                 findings.missing("queue", evidence, APPLY.to_owned());
             }
@@ -69,8 +69,8 @@ fn accepts_events(
     desired: &Desired,
     queue: &Queue,
     senders: &[events::Rule],
-) -> Verdict {
-    let Some(policy) = &queue.policy else { return Verdict::Refused };
+) -> AccessDecision {
+    let Some(policy) = &queue.policy else { return AccessDecision::Refused };
     let wanted = desired.rules.iter().map(|rule| settings.rule_arn(&rule.name));
     let rules = senders.iter().map(|rule| rule.arn.to_string()).chain(wanted);
     let verdicts = rules.map(|rule| {
@@ -79,9 +79,9 @@ fn accepts_events(
             .with("aws:SourceArn", &rule)
             .with("aws:SourceAccount", &settings.account)
             .with("aws:SecureTransport", "true");
-        Verdict::of(policy, request)
+        AccessDecision::of(policy, request)
     });
-    verdicts.min().unwrap_or(Verdict::Refused)
+    verdicts.min().unwrap_or(AccessDecision::Refused)
 }
 
 /// Whether a rule's pattern takes the events of `wanted`, as far as source and kind go.

@@ -20,14 +20,14 @@ const OF_OTHERS: [&str; 6] =
 
 /// What a document says to some calls, from the best answer to the worst.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Verdict {
+pub(super) enum AccessDecision {
     Granted,
     /// It depends on what is not known here, in words.
     Unclear(String),
     Refused,
 }
 
-impl Verdict {
+impl AccessDecision {
     /// What a trust document or the policy of a queue says to one call.
     pub(super) fn of(document: &Found, request: Request) -> Self {
         match Policies::of(vec![document.policy.clone()]).decide(&request.partial()) {

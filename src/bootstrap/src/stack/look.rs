@@ -80,7 +80,7 @@ fn line(change: &Change) -> Line {
     Line { effect, object: "stack resource", name: change.logical_id.clone(), detail }
 }
 
-/// Asks for a change set, reads it and deletes it again; a stack that exists for nothing else goes with it.
+/// Asks for a change set, reads it and deletes it again, with the stack if that was made for it.
 pub async fn plan(target: Target<'_>) -> Result<Plan, Error> {
     let Target { clients, settings, observed, name, .. } = target;
     let existing = find(clients, settings, name).await?;
@@ -92,7 +92,7 @@ pub async fn plan(target: Target<'_>) -> Result<Plan, Error> {
     }
     let spec = change_set(settings, name, existing.as_ref(), observed.spot_role)?;
     let made = make(clients, &spec).await?;
-    forget(clients, &spec, &made).await?;
+    forget(clients, &spec, &made, existing.as_ref()).await?;
     planned.changes = match refusal(name, &made)? {
         Outcome::Changes => made.changes,
         Outcome::Nothing => Vec::new(),
@@ -219,13 +219,18 @@ pub(super) fn refusal(stack: &str, made: &ChangeSet) -> Result<Outcome, Error> {
     Err(Error::ChangeSet { stack: stack.to_owned(), reason })
 }
 
-/// Deletes the change set, and the stack that was made for it.
-pub(super) async fn forget(clients: &Clients, spec: &ChangeSetSpec, made: &ChangeSet) -> Result<(), Error> {
+/// Deletes the change set, and the stack if it was made for it: there was none `before`. One that was there and holds
+/// nothing waits for a change set of another client, which would be deleted with it.
+pub(super) async fn forget(
+    clients: &Clients,
+    spec: &ChangeSetSpec,
+    made: &ChangeSet,
+    before: Option<&Stack>,
+) -> Result<(), Error> {
     let stacks = &clients.cloudformation;
-    let outcome = if spec.creates {
-        stacks.delete_stack(&made.stack).await
-    } else {
-        stacks.delete_change_set(&spec.stack, &spec.name).await
+    let outcome = match before {
+        None => stacks.delete_stack(&made.stack).await,
+        Some(_) => stacks.delete_change_set(&spec.stack, &spec.name).await,
     };
     let step = || format!("delete the change set of stack `{}`", spec.stack);
     outcome.map_err(|source| Error::Step { step: step(), source })

@@ -68,9 +68,9 @@ pub async fn apply(target: Target<'_>, tell: Listener<'_>) -> Result<bool, Error
             }
             changed = true;
         }
-        Ok(Outcome::Nothing) => forget(clients, &spec, &made).await?,
+        Ok(Outcome::Nothing) => forget(clients, &spec, &made, existing.as_ref()).await?,
         Err(error) => {
-            forget(clients, &spec, &made).await?;
+            forget(clients, &spec, &made, existing.as_ref()).await?;
             return Err(error);
         }
     }

@@ -3,7 +3,7 @@
 use karpenter_aws_api::Tags;
 use std::collections::BTreeSet;
 
-use karpenter_aws_api::cloudformation::{Stack, TEMPLATE_BODY_MAX};
+use karpenter_aws_api::cloudformation::{ChangeSetSpec, Stack, TEMPLATE_BODY_MAX};
 use karpenter_aws_sim::Fault;
 use karpenter_bootstrap::desired::Desired;
 use karpenter_bootstrap::destroy::InUse;
@@ -110,6 +110,30 @@ async fn a_plan_shows_the_change_set_and_leaves_nothing_behind() {
     assert_eq!(fixture.status().await, None, "the stack that was made for the plan is gone");
     assert_eq!(fixture.account.calls().count("ExecuteChangeSet"), 0);
     assert_eq!(fixture.account.calls().count("CreateRole"), 0);
+}
+
+/// Another client has made a change set for the stack, and executes it once it is approved: until then the stack holds
+/// nothing and has no parameters.
+#[tokio::test(start_paused = true)]
+async fn a_plan_leaves_the_change_set_of_another_client() {
+    let fixture = Fixture::fresh().await;
+    let theirs = ChangeSetSpec {
+        stack: NAME.to_owned(),
+        name: "waits-for-approval".to_owned(),
+        creates: true,
+        template: karpenter_bootstrap::render::cloudformation::template(),
+        parameters: Tags::from([("ClusterName".to_owned(), "demo".to_owned())]),
+        tags: Tags::new(),
+    };
+    let id = fixture.clients.cloudformation.create_change_set(&theirs).await.unwrap();
+    let before = fixture.status().await.unwrap();
+    assert_eq!(before.status, "REVIEW_IN_PROGRESS");
+    let plan = fixture.plan_stack().await.unwrap();
+    assert!(!plan.changes.is_empty());
+    assert_eq!(fixture.account.calls().count("DeleteStack"), 0);
+    assert_eq!(fixture.status().await, Some(before));
+    assert_eq!(fixture.account.waiting_change_sets(), 1, "the plan's own is deleted");
+    fixture.clients.cloudformation.describe_change_set(&id).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

@@ -14,7 +14,7 @@ use karpenter_aws_sdk as sdk;
 use karpenter_bootstrap::names::{QUEUE_NAME_MAX, ROLE_NAME_MAX, bounded};
 use karpenter_compose::WallClock;
 use karpenter_doctor::check::Scope;
-use karpenter_doctor::diagnose::{Report, Verdict, diagnose};
+use karpenter_doctor::diagnose::{Health, Report, diagnose};
 use karpenter_doctor::facts::{Account, Cluster, Names, export, import, unseen};
 use karpenter_doctor::repair::{Connections, repair};
 use karpenter_doctor::{Facts, Severity, gather, show};
@@ -104,7 +104,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         Output::Json => show::json(&report) + "\n",
     };
     print(&text)?;
-    Ok(exit_code(report.verdict()))
+    Ok(exit_code(report.health()))
 }
 
 /// Refuses ids that no check has.
@@ -116,11 +116,11 @@ fn known(only: &[String]) -> Result<()> {
     }
 }
 
-fn exit_code(verdict: Verdict) -> ExitCode {
-    ExitCode::from(match verdict {
-        Verdict::Healthy => 0,
-        Verdict::Ill => 2,
-        Verdict::Unknown => 3,
+fn exit_code(health: Health) -> ExitCode {
+    ExitCode::from(match health {
+        Health::Healthy => 0,
+        Health::Unhealthy => 2,
+        Health::Unknown => 3,
     })
 }
 
@@ -328,7 +328,7 @@ mod tests {
         let arguments = parse(&["--from", folder.path().to_str().unwrap()]).unwrap();
         let report = examine(&arguments).await.unwrap();
         assert_eq!(report.findings.iter().map(|finding| finding.id).collect::<Vec<_>>(), ["P-16"]);
-        assert_eq!(report.verdict(), Verdict::Ill);
+        assert_eq!(report.health(), Health::Unhealthy);
         let arguments = parse(&["--from", "/does/not/exist"]).unwrap();
         assert!(examine(&arguments).await.is_err());
     }
@@ -342,7 +342,7 @@ mod tests {
         export(&ask("demo", &names(), &connections, &silence).await, folder.path()).unwrap();
         let from = parse(&["--from", folder.path().to_str().unwrap()]).unwrap();
         let report = examine(&from).await.unwrap();
-        assert_eq!((report.verdict(), &report.unseen), (Verdict::Healthy, &vec![]), "{:#?}", report.findings);
+        assert_eq!((report.health(), &report.unseen), (Health::Healthy, &vec![]), "{:#?}", report.findings);
         let of_account = karpenter_doctor::checks().into_iter().filter(|check| check.scope == Scope::Account);
         assert_eq!(report.passed.len(), of_account.count());
     }
@@ -359,13 +359,13 @@ mod tests {
         for _ in 0..3 {
             let report = diagnose(&ask("demo", &names(), &connections, &silence).await, &only);
             let said = carry_out(&report, &connections, true).await.concat();
-            reports.push((report.verdict(), said));
+            reports.push((report.health(), said));
         }
         assert!(reports[0].1.starts_with("not fixed: cannot create the service-linked role for spot: "));
         assert!(reports[0].1.contains("AccessDenied"), "{}", reports[0].1);
         let fixed = "fixed: create the service-linked role for spot\n".to_owned();
-        assert_eq!(reports[1], (Verdict::Ill, fixed));
-        assert_eq!(reports[2], (Verdict::Healthy, String::new()));
+        assert_eq!(reports[1], (Health::Unhealthy, fixed));
+        assert_eq!(reports[2], (Health::Healthy, String::new()));
     }
 
     #[tokio::test]
@@ -373,7 +373,7 @@ mod tests {
         let silence =
             Silence { cluster: Some("no kubeconfig".to_owned()), account: "no credentials".to_owned() };
         let report = diagnose(&ask("demo", &names(), &Connections::default(), &silence).await, &[]);
-        assert_eq!(report.verdict(), Verdict::Unknown);
+        assert_eq!(report.health(), Health::Unknown);
         let reasons: Vec<_> = report.unseen_by_reason().into_keys().collect();
         assert_eq!(reasons, ["no credentials", "no kubeconfig"]);
     }

@@ -3,7 +3,7 @@
 use karpenter_model::names::tag::CLUSTER_NAME;
 
 use super::object;
-use crate::check::{Check, Evidence, Look, Outcome, Scope, Severity};
+use crate::check::{Check, Evidence, Look, Outcome, Scope, Severity, aws};
 use crate::facts::{Facts, Queue, Unseen};
 
 pub(super) const CHECKS: &[Check] = &[
@@ -65,7 +65,7 @@ pub(super) const CHECKS: &[Check] = &[
         symptom: "the interruption queue cannot be found, or never holds a message",
         cause: "the queue does not exist, the setting is not its name, or no rule sends to it",
         fix: "`karpenter bootstrap apply --cluster-name <cluster>`, then `helm upgrade karpenter <chart> --namespace <namespace> --reuse-values --set settings.interruptionQueue=<queue>`",
-        look: Look::Either(unfed_queue, &[&["queuedoesnotexist"], &["nonexistentqueue"]]),
+        look: Look::Either(unfed_queue, &[aws(&["queuedoesnotexist"]), aws(&["nonexistentqueue"])]),
     },
 ];
 

@@ -1,12 +1,15 @@
 //! The way from the subnets to AWS (spec aws-operations 1.14, 7.2).
 
 use super::object;
-use crate::check::{Check, Evidence, Look, Outcome, Scope, Severity};
+use crate::check::{Check, Evidence, Look, Outcome, Scope, Severity, aws, ours, reference};
 use crate::facts::{Endpoint, Facts, Unseen};
 
 /// Services that nodes and controller call, wherever they are. Beyond these IAM and pricing have no endpoint in most
 /// regions, which `settings.isolatedVPC` is for.
 const NEEDED: [&str; 7] = ["ec2", "ecr.api", "ecr.dkr", "eks", "s3", "ssm", "sts"];
+
+/// The call for prices, which most closed networks have no endpoint for: D-38.
+const PRICE_LIST: &[&str] = &["getproducts"];
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
@@ -21,9 +24,11 @@ pub(super) const CHECKS: &[Check] = &[
             missing_endpoints,
             &[
                 // With a space: a failed look-up of the name says `dial tcp: lookup`.
-                &["amazonaws.com", "dial tcp ", "i/o timeout"],
-                &["amazonaws.com", "connect timeout"],
-                &["dispatch failure", "amazonaws.com"],
+                reference(&["amazonaws.com", "dial tcp ", "i/o timeout"]),
+                aws(&["amazonaws.com", "connect timeout"]),
+                // `dispatch failure` is said of calls to AWS only. No host follows.
+                ours(&["dispatch failure", "connect timeout"]).without(PRICE_LIST),
+                ours(&["dispatch failure", "tcp connect error"]).without(PRICE_LIST),
             ],
         ),
     },
@@ -48,9 +53,9 @@ pub(super) const CHECKS: &[Check] = &[
         look: Look::Either(
             isolated_without_saying_so,
             &[
-                &["updating on-demand pricing", "timeout"],
-                &["pricing", "dispatch failure"],
-                &["on-demand prices are estimates"],
+                reference(&["updating on-demand pricing", "timeout"]),
+                ours(&["getproducts", "dispatch failure"]),
+                ours(&["on-demand prices are estimates"]),
             ],
         ),
     },

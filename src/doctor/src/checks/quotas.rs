@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Node;
 use karpenter_model::names;
 
 use super::pools::{Launched, launched};
-use crate::check::{Check, Evidence, Look, Outcome, Scope, Severity};
+use crate::check::{Check, Evidence, Look, Outcome, Scope, Severity, aws};
 use crate::facts::{Facts, label};
 
 /// vCPUs below which a quota is that of an account that is not used yet: three nodes of four.
@@ -44,10 +44,10 @@ pub(super) const CHECKS: &[Check] = &[
         look: Look::Either(
             few_vcpus,
             &[
-                &["vcpulimitexceeded"],
-                &["maxspotinstancecountexceeded"],
-                &["fleetquotaexceeded"],
-                &["maxfleetcountexceeded"],
+                aws(&["vcpulimitexceeded"]),
+                aws(&["maxspotinstancecountexceeded"]),
+                aws(&["fleetquotaexceeded"]),
+                aws(&["maxfleetcountexceeded"]),
             ],
         ),
     },

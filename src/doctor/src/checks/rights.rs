@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::account::class_roles;
-use crate::check::{Check, Evidence, Look, Outcome, Scope, Severity};
+use crate::check::{Check, Evidence, Look, Outcome, Scope, Severity, aws};
 use crate::facts::{Facts, Right};
 
 pub(super) const CHECKS: &[Check] = &[
@@ -17,7 +17,7 @@ pub(super) const CHECKS: &[Check] = &[
         fix: "let the boundary allow the actions that `karpenter bootstrap render iam-json --cluster-name <cluster>` prints",
         look: Look::Either(
             bounded,
-            &[&["explicit deny in a permissions boundary"], &["no permissions boundary allows"]],
+            &[aws(&["explicit deny in a permissions boundary"]), aws(&["no permissions boundary allows"])],
         ),
     },
     Check {
@@ -30,7 +30,10 @@ pub(super) const CHECKS: &[Check] = &[
         fix: "`aws sts decode-authorization-message --encoded-message <text of the error>` names the policy; adjust metadataOptions, tags or the policy",
         look: Look::Either(
             denied_by_organization,
-            &[&["explicit deny in a service control policy"], &["no service control policy allows"]],
+            &[
+                aws(&["explicit deny in a service control policy"]),
+                aws(&["no service control policy allows"]),
+            ],
         ),
     },
     Check {

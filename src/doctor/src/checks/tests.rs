@@ -5,12 +5,13 @@ mod account_cases;
 mod cluster_cases;
 mod emulated;
 mod ordinary;
+mod wording;
 mod world;
 
 use std::collections::BTreeSet;
 
-use crate::check::{Look, Scope};
-use crate::diagnose::{Report, Verdict, diagnose};
+use crate::check::{Look, Scope, Speaker};
+use crate::diagnose::{Health, Report, diagnose};
 use crate::facts::{Account, Answer, Cluster, Facts};
 
 use world::healthy;
@@ -76,7 +77,7 @@ fn what_cannot_be_decoded_is_named_and_what_is_of_auto_mode_is_not() {
     assert_eq!(named, expected);
     // Some pool might launch spot instances, so their role matters.
     facts.account.spot_role = Answer::Seen(false);
-    assert_eq!(diagnose(&facts, &["P-16".to_owned()]).verdict(), Verdict::Ill);
+    assert_eq!(diagnose(&facts, &["P-16".to_owned()]).health(), Health::Unhealthy);
 }
 
 #[test]
@@ -102,6 +103,40 @@ fn every_check_has_a_case() {
             let all: Vec<_> = cases().into_iter().filter(|(id, _)| *id == check.id).collect();
             assert!(!of_reports.is_empty() && all.len() > of_reports.len(), "{}", check.id);
         }
+    }
+}
+
+#[test]
+fn what_the_reference_says_is_also_known_in_the_words_of_this_controller() {
+    for check in crate::checks() {
+        let phrases = match check.look {
+            Look::At(_) => &[],
+            Look::Said(phrases) | Look::SaidUnless(_, phrases) | Look::Either(_, phrases) => phrases,
+        };
+        let is_known = |speakers: &[Speaker]| phrases.iter().any(|phrase| speakers.contains(&phrase.speaker));
+        let others = [Speaker::Ours, Speaker::Both, Speaker::Aws, Speaker::Kubernetes];
+        assert!(!is_known(&[Speaker::Reference]) || is_known(&others), "{}", check.id);
+        for word in phrases.iter().flat_map(|phrase| phrase.words.iter().chain(phrase.without)) {
+            assert_eq!(*word, word.to_lowercase(), "{}", check.id);
+        }
+    }
+}
+
+/// The log and the events of an hour are looked at, and `--fix` may have made the role in that time.
+#[test]
+fn failures_for_lack_of_the_spot_role_end_when_it_is_there() {
+    let mut facts = healthy();
+    cluster_cases::without_spot_role(&mut facts);
+    cluster_cases::log(&mut facts, "AuthFailure.ServiceLinkedRoleCreationNotPermitted: not permitted");
+    for (role, found) in [
+        (Answer::Seen(false), &["D-02"][..]),
+        (Answer::Unseen("forbidden".to_owned()), &["D-02"]),
+        (Answer::Seen(true), &[]),
+    ] {
+        facts.account.spot_role = role;
+        let report = diagnose(&facts, &[]);
+        let ids: Vec<_> = report.findings.iter().map(|finding| finding.id).collect();
+        assert_eq!(ids, found, "{:?}", facts.account.spot_role);
     }
 }
 
@@ -135,7 +170,7 @@ fn no_check_calls_what_it_could_not_see_all_right() {
     assert_eq!(report.findings, []);
     // The length of the cluster's name is known without a call.
     assert_eq!(report.passed, ["P-1"]);
-    assert_eq!(report.verdict(), Verdict::Unknown);
+    assert_eq!(report.health(), Health::Unknown);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use karpenter_api::EC2NodeClass;
 use karpenter_api::ec2nodeclass::AmiFamily;
 
 use super::{joining, object};
-use crate::check::{Check, Evidence, Look, Outcome, Scope, Severity};
+use crate::check::{Check, Evidence, Look, Outcome, Scope, Severity, kubernetes};
 use crate::facts::{Facts, Unseen};
 
 pub(super) const CHECKS: &[Check] = &[
@@ -27,8 +27,8 @@ pub(super) const CHECKS: &[Check] = &[
         cause: "the image was built for another Windows build than the node's",
         fix: "select nodes by node.kubernetes.io/windows-build, which `kubectl get nodes --label-columns node.kubernetes.io/windows-build` shows",
         look: Look::Said(&[
-            &["no matching manifest for windows"],
-            &["operating system does not match the host"],
+            kubernetes(&["no matching manifest for windows"]),
+            kubernetes(&["operating system does not match the host"]),
         ]),
     },
     Check {

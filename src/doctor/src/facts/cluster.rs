@@ -52,7 +52,7 @@ pub struct Cluster {
     pub flow_schemas: Answer<Vec<FlowSchema>>,
     /// Without those of nodes.
     pub leases: Answer<Vec<Lease>>,
-    /// The last lines of the controller's log.
+    /// The last lines of the controller's log, none older than an hour.
     pub log: Answer<Vec<String>>,
 }
 

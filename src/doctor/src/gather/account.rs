@@ -7,6 +7,7 @@ use karpenter_aws_api::error::optional;
 use karpenter_aws_api::id::Arn;
 use karpenter_aws_api::{Clients, Error, ec2, eks, iam};
 
+use super::permissions::{answer, why};
 use super::rights::rights;
 use super::selection::{self, Selected};
 use super::surroundings::{closed_subnets, endpoints, keys, pods_by_type, vcpu_quotas, volumes};
@@ -17,36 +18,6 @@ use crate::facts::{
 
 const SPOT_ROLE: &str = "AWSServiceRoleForEC2Spot";
 
-/// Every action of AWS that [`account`] asks for, as a policy names it.
-pub(crate) const PERMISSIONS: [&str; 26] = [
-    "ec2:DescribeCapacityReservations",
-    "ec2:DescribeInstanceTypes",
-    "ec2:DescribeRouteTables",
-    "ec2:DescribeSecurityGroups",
-    "ec2:DescribeSubnets",
-    "ec2:DescribeVpcEndpoints",
-    "ec2:GetEbsDefaultKmsKeyId",
-    "ec2:GetEbsEncryptionByDefault",
-    "eks:DescribeAccessEntry",
-    "eks:DescribeCluster",
-    "eks:DescribePodIdentityAssociation",
-    "eks:ListAccessEntries",
-    "eks:ListPodIdentityAssociations",
-    "events:ListRuleNamesByTarget",
-    "iam:GetAccountSummary",
-    "iam:GetOpenIDConnectProvider",
-    "iam:GetRole",
-    "iam:ListAttachedRolePolicies",
-    "iam:SimulatePrincipalPolicy",
-    "kms:DescribeKey",
-    "kms:GetKeyPolicy",
-    "servicequotas:GetServiceQuota",
-    "sqs:GetQueueAttributes",
-    "sqs:GetQueueUrl",
-    "sqs:ListQueueTags",
-    "sts:GetCallerIdentity",
-];
-
 /// Asks the account about the cluster of `facts`. What that answered says which roles, queues, keys and networks to ask
 /// for.
 pub async fn account(clients: &Clients, facts: &Facts) -> Account {
@@ -54,35 +25,37 @@ pub async fn account(clients: &Clients, facts: &Facts) -> Account {
     let subnets = selection::subnets(clients, name, cluster).await;
     let mut account = Account {
         region: Answer::Seen(clients.region.clone()),
-        eks: optional(clients.eks.describe_cluster(name).await).map(|found| found.map(eks_cluster)).into(),
+        eks: answer(optional(clients.eks.describe_cluster(name).await).map(|found| found.map(eks_cluster))),
         closed_subnets: of_subnets(&subnets, async |found| closed_subnets(clients, found).await).await,
         endpoints: of_subnets(&subnets, async |found| endpoints(clients, found).await).await,
-        subnets: subnets.map(|found| found.into_iter().map(subnet).collect::<Vec<_>>()).into(),
-        security_groups: selection::security_groups(clients, name, cluster)
-            .await
-            .map(|found| found.into_iter().map(security_group).collect::<Vec<_>>())
-            .into(),
-        spot_role: optional(clients.iam.get_role(SPOT_ROLE).await).map(|found| found.is_some()).into(),
-        queues: queues(clients, facts).await.into(),
-        access_entries: access_entries(clients, name).await.into(),
-        pod_identity: pod_identity(clients, facts).await.into(),
-        identity_limits: clients.survey.identity_limits().await.into(),
-        volumes: volumes(clients).await.into(),
-        vcpu_quotas: vcpu_quotas(clients).await.into(),
+        subnets: answer(subnets.map(|found| found.into_iter().map(subnet).collect())),
+        security_groups: answer(
+            selection::security_groups(clients, name, cluster)
+                .await
+                .map(|found| found.into_iter().map(security_group).collect()),
+        ),
+        spot_role: answer(optional(clients.iam.get_role(SPOT_ROLE).await).map(|found| found.is_some())),
+        queues: answer(queues(clients, facts).await),
+        access_entries: answer(access_entries(clients, name).await),
+        pod_identity: answer(pod_identity(clients, facts).await),
+        identity_limits: answer(clients.survey.identity_limits().await),
+        volumes: answer(volumes(clients).await),
+        vcpu_quotas: answer(vcpu_quotas(clients).await),
         pods_by_type: pods_by_type(clients, cluster).await,
-        reservations: clients
-            .ec2
-            .describe_capacity_reservations(&CapacityReservationQuery::default())
-            .await
-            .map(|found| found.into_iter().map(reservation).collect::<Vec<_>>())
-            .into(),
+        reservations: answer(
+            clients
+                .ec2
+                .describe_capacity_reservations(&CapacityReservationQuery::default())
+                .await
+                .map(|found| found.into_iter().map(reservation).collect()),
+        ),
         ..Account::default()
     };
     // These are about what the others found.
     account.identity_provider = identity_provider(clients, facts, &account).await;
-    account.roles = roles(clients, facts, &account).await.into();
+    account.roles = answer(roles(clients, facts, &account).await);
     account.keys = Answer::Seen(keys(clients, &account, cluster).await);
-    account.rights = rights(clients, facts, &account).await.into();
+    account.rights = answer(rights(clients, facts, &account).await);
     account
 }
 
@@ -94,9 +67,9 @@ async fn of_subnets<T>(
     match subnets {
         Ok(subnets) => {
             let subnets: Vec<ec2::Subnet> = subnets.iter().map(|(subnet, _)| subnet.clone()).collect();
-            question(&subnets).await.into()
+            answer(question(&subnets).await)
         }
-        Err(error) => Answer::Unseen(error.to_string()),
+        Err(error) => Answer::Unseen(why(error)),
     }
 }
 
@@ -223,7 +196,7 @@ async fn identity_provider(clients: &Clients, facts: &Facts, account: &Account) 
     };
     let provider = issuer.and_then(|issuer| provider_arn(role, issuer));
     let Some(provider) = provider else { return Answer::Seen(None) };
-    ask_for_provider(clients, role, &provider).await.into()
+    answer(ask_for_provider(clients, role, &provider).await)
 }
 
 /// `arn:aws:iam::123456789012:oidc-provider/oidc.eks.eu-west-1.amazonaws.com/id/ABC`, in the account of the role.

@@ -12,6 +12,8 @@ use crate::facts::{Answer, Cluster, Objects};
 
 /// Lines of the log that are looked at.
 const LINES: i64 = 2000;
+/// How old they may be: an hour, as long as API servers keep events. What was wrong before may be repaired since.
+const LOG_AGE_SECONDS: i64 = 60 * 60;
 /// Where EKS keeps its own settings.
 const SYSTEM: &str = "kube-system";
 /// Objects of one page.
@@ -105,11 +107,17 @@ where
 }
 
 fn refusal<K: Resource<DynamicType = ()>>(error: &kube::Error) -> String {
-    format!("cannot list {}: {}", K::plural(&()), reason(error))
+    let (plural, group) = (K::plural(&()), K::group(&()));
+    let resource = if group.is_empty() { plural.to_string() } else { format!("{plural}.{group}") };
+    format!("cannot list {plural}: {}", reason(error, "list", &resource))
 }
 
-fn reason(error: &kube::Error) -> String {
+/// Why the API server did not answer, and the right to add where it lacks one.
+fn reason(error: &kube::Error, verb: &str, resource: &str) -> String {
     match error {
+        kube::Error::Api(status) if status.code == 403 => {
+            format!("403 {}; grant the caller `{verb}` on `{resource}`", status.message)
+        }
         kube::Error::Api(status) => format!("{} {}", status.code, status.message),
         other => other.to_string(),
     }
@@ -139,13 +147,16 @@ async fn variables(client: &Client, cluster: &Cluster) -> Result<Vec<ConfigMap>,
     let mut maps = Vec::new();
     for name in names {
         let found = api.get_opt(name).await;
-        let refused = |error| format!("cannot get configmap {namespace}/{name}: {}", reason(&error));
+        let refused = |error| {
+            let reason = reason(&error, "get", "configmaps");
+            format!("cannot get configmap {namespace}/{name}: {reason}")
+        };
         maps.extend(found.map_err(refused)?);
     }
     Ok(maps)
 }
 
-/// The end of the log of every replica; nothing without a controller.
+/// The end of the last hour of the log of every replica; nothing without a controller.
 async fn log(client: &Client, cluster: &Cluster) -> Answer<Vec<String>> {
     let deployment = match cluster.controller() {
         Ok(Some(deployment)) => deployment,
@@ -160,7 +171,12 @@ async fn log(client: &Client, cluster: &Cluster) -> Answer<Vec<String>> {
     let Some(selector) = selector else { return Answer::Seen(Vec::new()) };
     let namespace = deployment.metadata.namespace.as_deref().unwrap_or("default");
     let container = crate::facts::main_container(deployment).map(|container| container.name.clone());
-    let parameters = LogParams { container, tail_lines: Some(LINES), ..LogParams::default() };
+    let parameters = LogParams {
+        container,
+        tail_lines: Some(LINES),
+        since_seconds: Some(LOG_AGE_SECONDS),
+        ..LogParams::default()
+    };
     let api: Api<Pod> = Api::namespaced(client.clone(), namespace);
     let mut lines = Vec::new();
     for pod in pods {
@@ -172,7 +188,8 @@ async fn log(client: &Client, cluster: &Cluster) -> Answer<Vec<String>> {
         match api.logs(name, &parameters).await {
             Ok(text) => lines.extend(text.lines().map(str::to_owned)),
             Err(error) => {
-                return Answer::Unseen(format!("cannot read the log of {name}: {}", reason(&error)));
+                let reason = reason(&error, "get", "pods/log");
+                return Answer::Unseen(format!("cannot read the log of {name}: {reason}"));
             }
         }
     }

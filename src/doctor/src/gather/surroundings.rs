@@ -8,6 +8,7 @@ use karpenter_aws_api::id::VpcId;
 use karpenter_aws_api::survey::RouteTable;
 use karpenter_aws_api::{Clients, Error, Filter};
 
+use super::permissions::answer;
 use crate::facts::{Account, Answer, Cluster, Endpoint, Key, Objects, Unseen, Volumes};
 
 /// Codes of the quotas on vCPUs of standard instances (families A, C, D, H, I, M, R, T, Z).
@@ -77,7 +78,7 @@ pub(super) async fn keys(
     let mut keys = BTreeMap::new();
     for name in own_keys(account, cluster) {
         let found = clients.survey.key(&name).await;
-        keys.insert(name, found.map(|found| Key { arn: found.arn, policy: found.policy }).into());
+        keys.insert(name, answer(found.map(|found| Key { arn: found.arn, policy: found.policy })));
     }
     keys
 }
@@ -86,7 +87,7 @@ pub(super) async fn keys(
 /// and two pods share the node's. Only for types that classes with `maxPods` have to do with.
 pub(super) async fn pods_by_type(clients: &Clients, cluster: &Cluster) -> Answer<BTreeMap<String, u32>> {
     match crowded_types(cluster) {
-        Ok(types) => rooms(clients, types).await.into(),
+        Ok(types) => answer(rooms(clients, types).await),
         Err(unseen) => Answer::Unseen(unseen.0),
     }
 }

@@ -15,8 +15,9 @@ use karpenter_api::EC2NodeClass;
 use karpenter_aws_api::Tags;
 use karpenter_aws_api::ec2::{SecurityGroupQuery, SubnetQuery};
 use karpenter_aws_api::iam::{PolicySpec, RoleSpec};
+use karpenter_aws_sdk as sdk;
 use karpenter_aws_sim::{Account, Fault, Options};
-use karpenter_doctor::diagnose::{Report, Verdict, diagnose};
+use karpenter_doctor::diagnose::{Health, Report, diagnose};
 use karpenter_doctor::facts::{Answer, Names};
 use karpenter_doctor::repair::{Connections, Repair, RepairError, repair};
 use karpenter_doctor::{Facts, gather};
@@ -111,7 +112,7 @@ async fn classes_may_select_by_id_and_then_nothing_needs_a_tag() {
     // Nothing has the tag, and the class selects by it.
     let (facts, _) = examine(&account, &server(&[class()])).await;
     let report = diagnose(&facts, &networks);
-    assert_eq!((ids(&report), report.verdict()), (vec!["P-17", "D-18"], Verdict::Ill));
+    assert_eq!((ids(&report), report.health()), (vec!["P-17", "D-18"], Health::Unhealthy));
     let mut class = class();
     class["spec"]["subnetSelectorTerms"] = json!([{"id": subnets[0].id.as_str()}, {"id": "subnet-gone"}]);
     class["spec"]["securityGroupSelectorTerms"] = json!([{"name": groups[0].name}]);
@@ -121,7 +122,7 @@ async fn classes_may_select_by_id_and_then_nothing_needs_a_tag() {
     // Without a class nothing selects anything yet.
     let (facts, _) = examine(&account, &server(&[])).await;
     let report = diagnose(&facts, &networks);
-    assert_eq!((ids(&report), report.verdict()), (vec!["P-17", "D-18"], Verdict::Healthy));
+    assert_eq!((ids(&report), report.health()), (vec!["P-17", "D-18"], Health::Healthy));
 }
 
 /// Makes the controller's role with a boundary that allows everything on these resources, and reading that knows none.
@@ -262,6 +263,103 @@ async fn pods_are_asked_for_without_their_variables() {
     assert!(text.contains("\"name\":\"p\"") && !text.contains("secret"));
 }
 
+/// An API server that has a controller of one replica, and refuses everything else; its log if it is asked for like this.
+async fn with_controller(mut log_query: Vec<(&str, &str)>) -> mockito::ServerGuard {
+    let mut server = mockito::Server::new_async().await;
+    let labels = json!({"app.kubernetes.io/name": "karpenter"});
+    let metadata = |name: &str| json!({"name": name, "namespace": "karpenter", "labels": labels});
+    let containers = json!({"containers": [{"name": "controller", "image": "karpenter"}]});
+    let deployment = json!({
+        "metadata": metadata("karpenter"),
+        "spec": {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": containers}},
+    });
+    let pod =
+        json!({"metadata": metadata("karpenter-1"), "spec": containers, "status": {"phase": "Running"}});
+    let refusal = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "reason": "Forbidden", "code": 403,
+        "message": "nodes is forbidden",
+    });
+    let any = mockito::Matcher::Any;
+    for (path, item) in [("/apis/apps/v1/deployments", deployment), ("/api/v1/pods", pod)] {
+        let list = json!({"metadata": {}, "items": [item]});
+        let mock = server.mock("GET", path).match_query(any.clone());
+        mock.with_body(list.to_string()).create_async().await;
+    }
+    log_query.push(("container", "controller"));
+    let query =
+        log_query.iter().map(|(key, value)| mockito::Matcher::UrlEncoded((*key).into(), (*value).into()));
+    let log = server.mock("GET", "/api/v1/namespaces/karpenter/pods/karpenter-1/log");
+    log.match_query(mockito::Matcher::AllOf(query.collect())).with_body("one\ntwo\n").create_async().await;
+    // Of the mocks that fit the first answers, as long as it was not asked.
+    server.mock("GET", any).with_status(403).with_body(refusal.to_string()).create_async().await;
+    server
+}
+
+#[tokio::test]
+async fn the_log_is_asked_for_its_end_as_long_as_events_are_kept() {
+    let server = with_controller(vec![("tailLines", "2000"), ("sinceSeconds", "3600")]).await;
+    let client = kube::Client::try_from(kube::Config::new(server.url().parse().unwrap())).unwrap();
+    let cluster = gather::cluster(&client).await;
+    assert_eq!(cluster.log, Answer::Seen(vec!["one".to_owned(), "two".to_owned()]));
+}
+
+#[tokio::test]
+async fn a_refusal_of_the_api_server_names_the_right_to_add() {
+    let server = with_controller(vec![("never", "asked")]).await;
+    let client = kube::Client::try_from(kube::Config::new(server.url().parse().unwrap())).unwrap();
+    let cluster = gather::cluster(&client).await;
+    for (answer, expected) in [
+        (
+            cluster.nodes.get().unwrap_err(),
+            "cannot list nodes: 403 nodes is forbidden; grant the caller `list` on `nodes`",
+        ),
+        (
+            cluster.node_pools.get().map(|_| ()).unwrap_err(),
+            "grant the caller `list` on `nodepools.karpenter.sh`",
+        ),
+        (cluster.log.get().unwrap_err(), "grant the caller `get` on `pods/log`"),
+    ] {
+        assert!(answer.0.ends_with(expected), "{}", answer.0);
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_of_aws_names_the_action_to_allow() {
+    let account = Account::new(Options::default());
+    account.inject(Fault::fail("GetAccountSummary", "AccessDenied"));
+    let (facts, _) = examine(&account, &server(&[])).await;
+    let why = facts.account.identity_limits.get().unwrap_err().0;
+    assert!(why.ends_with("grant the caller this action on this resource: `iam:GetAccountSummary`"), "{why}");
+}
+
+/// What the SDK says when a call to this endpoint fails.
+async fn failed_call(endpoint_url: String) -> String {
+    let config = sdk::Config {
+        region: Some("us-west-2".to_owned()),
+        endpoint_url: Some(endpoint_url),
+        credentials: sdk::Credentials::Emulator,
+        retries: sdk::Retries::Never,
+        ..sdk::Config::default()
+    };
+    sdk::connect(config).await.unwrap().sts.get_caller_identity().await.unwrap_err().to_string()
+}
+
+/// The error has no host, which the texts of the reference have.
+#[tokio::test]
+async fn failed_calls_of_this_controller_are_known_by_what_the_sdk_says() {
+    let refused = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    // A label has 63 characters at most, so that no resolver knows the name.
+    let unknown = format!("http://{}.invalid", "a".repeat(64));
+    let (mut facts, _) = examine(&Account::new(Options::default()), &server(&[])).await;
+    for (endpoint, expected) in [(format!("http://{refused}"), "P-13"), (unknown, "D-03")] {
+        let text = failed_call(endpoint).await;
+        assert!(!text.contains("amazonaws.com"), "{text}");
+        facts.cluster.log = Answer::Seen(vec![text.clone()]);
+        let report = diagnose(&facts, &["P-13".to_owned(), "D-03".to_owned(), "D-38".to_owned()]);
+        assert_eq!(ids(&report), [expected], "{text}");
+    }
+}
+
 #[tokio::test]
 async fn the_spot_role_is_made_once_however_often_asked() {
     let account = Account::new(Options { spot_service_linked_role: false, ..Options::default() });
@@ -333,7 +431,7 @@ async fn definitions_of_nobody_are_given_to_the_release_that_the_pages_use() {
     let connections = Connections { kubernetes: Some(server.client()), aws: None };
     let account = Account::new(Options::default());
     let (_, report) = examine(&account, &server).await;
-    assert_eq!((ids(&report), report.verdict()), (vec!["D-09"], Verdict::Healthy));
+    assert_eq!((ids(&report), report.health()), (vec!["D-09"], Health::Healthy));
     for evidence in &report.findings[0].evidence {
         repair(&connections, evidence.repair.as_ref().unwrap(), "1").await.unwrap();
     }

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::Case;
 use super::account_cases::map_roles;
+use super::wording;
 use super::world::{app_pod, change, controller, definition, first, push, set};
 use crate::facts::{Answer, Facts};
 
@@ -302,12 +303,26 @@ pub(super) const REPORTS: &[Case] = &[
         );
     }),
     ("D-02", |facts| {
+        without_spot_role(facts);
         log(
             facts,
             "AuthFailure.ServiceLinkedRoleCreationNotPermitted: The provided credentials do not have permission",
         );
     }),
     ("D-03", |facts| log(facts, "dial tcp: lookup sts.us-west-2.amazonaws.com: i/o timeout")),
+    // What the SDK says of names that cannot be looked up and of addresses that refuse is in `tests/it`.
+    ("P-13", |facts| {
+        log(
+            facts,
+            "cannot DescribeCluster `demo`: dispatch failure: timeout: client error (Connect): HTTP connect timeout occurred after 5s: timed out",
+        );
+    }),
+    ("D-38", |facts| {
+        log(
+            facts,
+            "cannot GetProducts `AmazonEC2`: dispatch failure: timeout: client error (Connect): HTTP connect timeout occurred after 5s: timed out",
+        );
+    }),
     ("D-08", |facts| {
         event(facts, "Pod", "Failed", "failed to pull public.ecr.aws/karpenter/controller: 403 Forbidden");
     }),
@@ -343,6 +358,9 @@ pub(super) const REPORTS: &[Case] = &[
             "no instance type met the scheduling requirements or had a required offering",
         );
     }),
+    ("D-23", |facts| event(facts, "Pod", "FailedScheduling", &wording::beyond_the_zone())),
+    ("D-24", |facts| event(facts, "Pod", "FailedScheduling", &wording::too_large())),
+    ("D-24", |facts| event(facts, "Pod", "FailedScheduling", &wording::volume_elsewhere())),
     ("D-28", |facts| event(facts, "Node", "Unconsolidatable", "Can't replace with a cheaper node")),
     ("D-29", |facts| log(facts, "InvalidBlockDeviceMapping: Invalid device name /dev/xvdx")),
     ("D-31", |facts| {
@@ -358,7 +376,17 @@ pub(super) const REPORTS: &[Case] = &[
     }),
 ];
 
-fn log(facts: &mut Facts, line: &str) {
+/// The account has no service-linked role for spot, and the pools need none, so that it matters to no other check.
+pub(super) fn without_spot_role(facts: &mut Facts) {
+    facts.account.spot_role = Answer::Seen(false);
+    let only = json!([{"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}]);
+    change(
+        first(&mut facts.cluster.node_pools),
+        json!({"spec": {"template": {"spec": {"requirements": only}}}}),
+    );
+}
+
+pub(super) fn log(facts: &mut Facts, line: &str) {
     facts.cluster.log.as_mut().unwrap().push(line.to_owned());
 }
 

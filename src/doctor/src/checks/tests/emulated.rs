@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 
 use super::world::{KINDS, recorded, trust};
 use super::{cases, healthy, unlooked};
-use crate::diagnose::{Report, Verdict, diagnose};
+use crate::diagnose::{Health, Report, diagnose};
 use crate::facts::{Answer, Facts, Key, Queue, Right};
 use crate::gather;
 
@@ -305,7 +305,7 @@ async fn an_emulated_world_in_which_nothing_is_wrong_is_healthy() {
 #[tokio::test]
 async fn a_new_eks_cluster_is_healthy_when_asked_for_everything() {
     let (report, _) = examine(&recorded()).await.unwrap();
-    assert_eq!((report.verdict(), report.unseen), (Verdict::Healthy, vec![]), "{:#?}", report.findings);
+    assert_eq!((report.health(), report.unseen), (Health::Healthy, vec![]), "{:#?}", report.findings);
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use super::world::{
 };
 use super::{Case, healthy};
 use crate::check::Severity;
-use crate::diagnose::{Report, Verdict, diagnose};
+use crate::diagnose::{Health, Report, diagnose};
 use crate::facts::{Answer, Facts, Objects};
 
 /// Findings that are more than advice.
@@ -26,7 +26,7 @@ fn ids(facts: &Facts) -> Vec<&'static str> {
 #[test]
 fn a_new_eks_cluster_is_healthy() {
     let report = diagnose(&recorded(), &[]);
-    assert_eq!((report.verdict(), &report.unseen), (Verdict::Healthy, &vec![]), "{:#?}", report.findings);
+    assert_eq!((report.health(), &report.unseen), (Health::Healthy, &vec![]), "{:#?}", report.findings);
     // What its account lacks for Karpenter is said all the same.
     assert_eq!(ids(&recorded()), ["P-16", "P-17", "P-22", "D-18"]);
 }
@@ -49,7 +49,7 @@ fn a_cluster_of_eks_auto_mode_lacks_no_definitions_of_a_controller_that_is_not_t
     }
     auto_mode(&mut facts);
     let report = diagnose(&facts, &[]);
-    assert_eq!((report.verdict(), &report.unseen), (Verdict::Healthy, &vec![]), "{:#?}", report.findings);
+    assert_eq!((report.health(), &report.unseen), (Health::Healthy, &vec![]), "{:#?}", report.findings);
     assert_eq!(ids(&facts), ids(&recorded()));
     // With a class of ours an installation has begun.
     push(&mut facts.cluster.definitions, karpenter_api::crd_values().remove(1));
@@ -102,7 +102,7 @@ fn karpenter_as_the_pages_install_it_is_healthy() {
     // The pages give the queue with `--set`, which the rendered defaults are without.
     set(&mut facts, "INTERRUPTION_QUEUE", "demo");
     let report = diagnose(&facts, &[]);
-    assert_eq!((report.verdict(), &report.unseen), (Verdict::Healthy, &vec![]), "{:#?}", report.findings);
+    assert_eq!((report.health(), &report.unseen), (Health::Healthy, &vec![]), "{:#?}", report.findings);
     // The example follows new images.
     assert_eq!(ids(&facts), ["D-43"]);
 }
