@@ -15,6 +15,7 @@ mod defect;
 mod foresight;
 mod history;
 mod kube_port;
+mod lasting;
 mod life;
 mod machines;
 mod play;

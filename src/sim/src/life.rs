@@ -31,6 +31,13 @@ impl Life {
         Self { state: Arc::new(Mutex::new(state)), died: Arc::new(Notify::new()) }
     }
 
+    /// The process that follows this one: as long cut off, as it is the cable that is cut.
+    pub(crate) fn successor(&self) -> Self {
+        let next = Self::new();
+        next.lock().held_until = self.lock().held_until;
+        next
+    }
+
     /// One boundary: returns when the process may go on; never, when it is dead.
     pub(crate) async fn boundary(&self) {
         loop {
@@ -75,9 +82,10 @@ impl Life {
         self.died.notify_one();
     }
 
-    /// Neither sends nor receives anything until then.
+    /// Neither sends nor receives anything until then, or longer when it is held longer already.
     pub(crate) fn hold(&self, until: Instant) {
-        self.lock().held_until = Some(until);
+        let mut state = self.lock();
+        state.held_until = state.held_until.max(Some(until));
     }
 
     /// Returns when it has died.
@@ -115,6 +123,26 @@ mod tests {
         let (life, began) = (Life::new(), Instant::now());
         life.hold(began + Duration::from_secs(30));
         life.boundary().await;
+        assert_eq!(began.elapsed(), Duration::from_secs(30));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_process_is_held_as_long_as_the_longest_of_its_holds() {
+        let (life, began) = (Life::new(), Instant::now());
+        life.hold(began + Duration::from_secs(30));
+        life.hold(began + Duration::from_secs(10));
+        life.boundary().await;
+        assert_eq!(began.elapsed(), Duration::from_secs(30));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_process_is_held_as_long_as_the_one_before_it() {
+        let (life, began) = (Life::new(), Instant::now());
+        life.hold(began + Duration::from_secs(30));
+        life.die();
+        let next = life.successor();
+        assert!(!next.is_dead());
+        next.boundary().await;
         assert_eq!(began.elapsed(), Duration::from_secs(30));
     }
 }

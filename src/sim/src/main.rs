@@ -1,8 +1,6 @@
 //! `karpenter-sim`: plays histories by seed, and scenario files as `karpenter test` does, without the AWS SDK.
 
-#![expect(clippy::print_stdout, reason = "what a command prints is its result")]
-
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -116,15 +114,33 @@ fn defect(text: &str) -> Result<Defect, String> {
     found.ok_or_else(|| format!("there is no defect `{text}`; there are {}", all()))
 }
 
+/// What a shell reports of a process that a closed pipe has ended.
+const SIGPIPE: u8 = 128 + 13;
+
+/// Standard output is closed: what read it, `head` for one, has what it wanted.
+#[derive(Debug, thiserror::Error)]
+#[error("standard output is closed")]
+struct Closed;
+
 fn main() -> Result<ExitCode> {
-    match Arguments::parse().command {
+    let outcome = match Arguments::parse().command {
         Command::Run(arguments) => one(&arguments),
         Command::Swarm(arguments) => swarm(&arguments),
         Command::Defects(arguments) => defects(&arguments),
-        Command::Test(arguments) => scenario::run(&arguments, &|text| {
-            std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")
-        }),
+        Command::Test(arguments) => scenario::run(&arguments, &print),
         Command::Week(arguments) => long(&arguments),
+    };
+    match outcome {
+        Err(error) if error.is::<Closed>() => Ok(ExitCode::from(SIGPIPE)),
+        outcome => outcome,
+    }
+}
+
+/// Writes all of `text` to standard output. [`Closed`] if it is closed.
+fn print(text: &str) -> Result<()> {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Err(Closed.into()),
+        written => written.context("cannot write to standard output"),
     }
 }
 
@@ -142,10 +158,10 @@ fn one(arguments: &Run) -> Result<ExitCode> {
         history = history.with_defect(defect);
     }
     if arguments.history {
-        print!("{history}");
+        print(&history.to_string())?;
     }
     let outcome = run(&history, arguments.trace)?;
-    say(arguments.seed, &outcome);
+    say(arguments.seed, &outcome)?;
     let Some(first) = outcome.violations.first() else { return Ok(ExitCode::SUCCESS) };
     if arguments.shrink > 0 {
         shrunk(&history, first.rule, arguments.shrink)?;
@@ -159,31 +175,30 @@ fn long(arguments: &Length) -> Result<ExitCode> {
         show_log();
     }
     let played = week(&Shape { seed, machines, hours, images_at: Some(images_at) }, trace)?;
-    print!("{played}");
+    print(&played.to_string())?;
     Ok(if played.violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn say(seed: u64, outcome: &Outcome) {
+fn say(seed: u64, outcome: &Outcome) -> Result<()> {
     let minutes = outcome.took.as_secs() / 60;
-    println!(
-        "seed {seed}: hash {}, {} lines, {minutes} virtual minutes, {} instances, {} broken rules",
+    let mut text = format!(
+        "seed {seed}: hash {}, {} lines, {minutes} virtual minutes, {} instances, {} broken rules\n",
         outcome.hash,
         outcome.lines,
         outcome.launched,
         outcome.violations.len()
     );
     for violation in &outcome.violations {
-        println!("  {} s: {}: {}", violation.seconds, violation.rule, violation.what);
+        text.push_str(&format!("  {} s: {}: {}\n", violation.seconds, violation.rule, violation.what));
     }
+    print(&text)
 }
 
 fn shrunk(history: &History, rule: &str, runs: usize) -> Result<()> {
     let (small, outcome) = shrink(history, rule, runs)?;
-    println!("the smallest history found that breaks `{rule}`:\n{small}the end of its trace:");
-    for line in outcome.tail.iter().rev().take(40).rev() {
-        println!("  {line}");
-    }
-    Ok(())
+    let tail = outcome.tail.iter().rev().take(40).rev();
+    let tail: String = tail.map(|line| format!("  {line}\n")).collect();
+    print(&format!("the smallest history found that breaks `{rule}`:\n{small}the end of its trace:\n{tail}"))
 }
 
 /// What a swarm has played.
@@ -217,7 +232,7 @@ fn swarm(arguments: &Swarm) -> Result<ExitCode> {
                     done.digest ^= u64::from_str_radix(&outcome.hash, 16).unwrap_or_default();
                 }
                 if !outcome.violations.is_empty() {
-                    say(seed, &outcome);
+                    say(seed, &outcome)?;
                     if let Ok(mut failed) = failed.lock() {
                         failed.push((seed, outcome));
                     }
@@ -233,14 +248,14 @@ fn swarm(arguments: &Swarm) -> Result<ExitCode> {
     let minutes = began.elapsed().as_secs_f64() / 60.0;
     #[expect(clippy::cast_precision_loss, reason = "a figure to read")]
     let per_minute = count as f64 / minutes;
-    println!(
+    print(&format!(
         "{count} histories from seed {} in {minutes:.1} min: {per_minute:.0} histories and {:.1} virtual hours a minute; \
-         digest of all hashes {digest:016x}",
+         digest of all hashes {digest:016x}\n",
         arguments.from,
         took.as_secs_f64() / 3600.0 / minutes
-    );
+    ))?;
     let failed = failed.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-    println!("{} broke a rule", failed.len());
+    print(&format!("{} broke a rule\n", failed.len()))?;
     let Some((seed, outcome)) = failed.first() else { return Ok(ExitCode::SUCCESS) };
     if !arguments.keep_going {
         shrunk(&History::of(*seed), outcome.violations[0].rule, 60)?;
@@ -258,14 +273,14 @@ fn defects(arguments: &Budget) -> Result<ExitCode> {
             let outcome = run(&History::of(seed).with_defect(defect), false)?;
             let Some(first) = outcome.violations.first() else { continue };
             found += 1;
-            println!(
-                "{defect:?}: seed {seed} after {} histories, {:.1} s: {} at {} s: {}",
+            print(&format!(
+                "{defect:?}: seed {seed} after {} histories, {:.1} s: {} at {} s: {}\n",
                 number + 1,
                 began.elapsed().as_secs_f64(),
                 first.rule,
                 first.seconds,
                 first.what
-            );
+            ))?;
             if !arguments.every {
                 break;
             }
@@ -273,7 +288,7 @@ fn defects(arguments: &Budget) -> Result<ExitCode> {
         if found == 0 {
             missed += 1;
             let seconds = began.elapsed().as_secs_f64();
-            println!("{defect:?}: not found in {} histories, {seconds:.1} s", arguments.histories);
+            print(&format!("{defect:?}: not found in {} histories, {seconds:.1} s\n", arguments.histories))?;
         }
     }
     Ok(if missed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })

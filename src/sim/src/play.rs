@@ -1,7 +1,6 @@
 //! Plays the events of a history: what people, other clients and bad luck do to the world, past every port.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Node;
@@ -13,9 +12,10 @@ use karpenter_kube_sim::kubelet::Behaviour;
 use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep_until};
 
 use crate::history::What;
+use crate::lasting::Lasting;
 use crate::world::World;
 
 /// Plays every event at its time, and returns when the trouble is over.
@@ -25,19 +25,19 @@ pub(crate) async fn play(world: &Arc<World>) {
     for event in events {
         sleep_until(began + event.at).await;
         world.trace.note("world", &format!("{:?}", event.what), "");
-        happen(world, event.what).await;
+        apply_event(world, event.what).await;
     }
     sleep_until(began + world.history.trouble).await;
 }
 
 /// Ends every fault and all that lasts. Machines do not expire any more, or there would never be rest.
-pub(crate) async fn calm_down(world: &World) {
+pub(crate) async fn end_all_faults(world: &World) {
     world.trace.note("world", "calm", "");
     for pool in world.history.pools.iter().filter(|pool| pool.expire_after.is_some()) {
         let change = json!({"spec": {"template": {"spec": {"expireAfter": "Never"}}}});
         patch::<NodePool>(Api::all(world.server.client()), &pool.name, change).await;
     }
-    world.weather.calm_down();
+    world.weather.clear();
     world.account.heal();
     world.account.doom_next_boots(0);
     for zone in 0..3 {
@@ -51,7 +51,7 @@ pub(crate) async fn calm_down(world: &World) {
     }
 }
 
-async fn happen(world: &Arc<World>, what: What) {
+async fn apply_event(world: &Arc<World>, what: What) {
     let (client, account) = (world.server.client(), &world.account);
     match what {
         What::Scale(name, replicas) => {
@@ -79,27 +79,20 @@ async fn happen(world: &Arc<World>, what: What) {
         }
         What::Interrupt(pick) => {
             let spot = |instance: &Instance| instance.lifecycle == Some(Lifecycle::Spot);
-            on_one(world, pick, spot, |id| ended(account.interrupt_spot(id)));
+            on_one(world, pick, spot, |id| ignore_already_gone(account.interrupt_spot(id)));
         }
         What::EndInstance(pick) => {
-            on_one(world, pick, |_| true, |id| ended(account.terminate_behind_our_back(id)));
+            on_one(world, pick, |_| true, |id| ignore_already_gone(account.terminate_behind_our_back(id)));
         }
-        What::StopInstance(pick) => on_one(world, pick, |_| true, |id| ended(account.stop(id))),
+        What::StopInstance(pick) => on_one(world, pick, |_| true, |id| ignore_already_gone(account.stop(id))),
         What::DeleteClaim(pick) => delete_one(&Api::<NodeClaim>::all(client), pick).await,
         What::DeleteNode(pick) => delete_one(&Api::<Node>::all(client), pick).await,
         What::Dry(zone, spot, lasts) => {
-            account.limit_capacity(offerings(world, zone, spot), 0);
-            later(world, lasts, move |world| world.account.unlimit_capacity(&offerings(world, zone, spot)));
+            world.begin(Lasting::CapacityLoss(offerings(world, zone, spot)), Some(lasts));
         }
-        What::NoImages(lasts) => {
-            world.weather.hide_images(true);
-            later(world, lasts, |world| world.weather.hide_images(false));
-        }
+        What::NoImages(lasts) => world.begin(Lasting::HiddenImages, Some(lasts)),
         What::Doom(count) => account.doom_next_boots(count),
-        What::NoJoin(lasts) => {
-            world.agent.behave_all(Behaviour::NeverJoins);
-            later(world, lasts, |world| world.agent.behave_all(Behaviour::Healthy));
-        }
+        What::NoJoin(lasts) => world.begin(Lasting::NeverJoin, Some(lasts)),
         What::Silence(pick) => {
             on_one(world, pick, |_| true, |id| world.agent.behave(id.as_str(), Behaviour::Silent));
         }
@@ -114,20 +107,8 @@ async fn happen(world: &Arc<World>, what: What) {
                 life.die_after(boundaries);
             }
         }
-        What::Hold(replica, lasts) => {
-            if let Some(life) = world.lives().get(&replica) {
-                life.hold(Instant::now() + lasts);
-            }
-        }
+        What::Hold(replica, lasts) => world.cut_off(replica, lasts),
     }
-}
-
-fn later(world: &Arc<World>, lasts: Duration, then: impl FnOnce(&World) + Send + 'static) {
-    let world = Arc::clone(world);
-    tokio::spawn(async move {
-        sleep(lasts).await;
-        then(&world);
-    });
 }
 
 fn offerings(world: &World, zone: usize, spot: bool) -> OfferingSelector {
@@ -146,8 +127,8 @@ fn on_one(world: &World, pick: usize, which: impl Fn(&Instance) -> bool, act: im
     }
 }
 
-/// An instance that has ended meanwhile is none that anything can happen to.
-fn ended(_meanwhile: karpenter_aws_api::Result<()>) {}
+/// The only error is that the instance has ended since it was picked, and then nothing can happen to it any more.
+fn ignore_already_gone(_outcome: karpenter_aws_api::Result<()>) {}
 
 async fn delete_one<K>(api: &Api<K>, pick: usize)
 where

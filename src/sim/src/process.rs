@@ -24,8 +24,7 @@ pub(crate) async fn keep_running(world: Arc<World>, replica: usize, stop: Cancel
     let mut number = 0;
     while !stop.is_cancelled() {
         let who = format!("r{replica}.{number}");
-        let life = Life::new();
-        world.lives().insert(replica, life.clone());
+        let life = world.next_life(replica);
         world.trace.note(&who, "process", "starts");
         let shutdown = CancellationToken::new();
         let parts = match parts(&world, &who, &life) {

@@ -79,7 +79,7 @@ async fn play_through(history: &Arc<History>, trace: Trace) -> Result<Outcome> {
         () = world.truth.broken() => {}
         () = async {
             play::play(&world).await;
-            play::calm_down(&world).await;
+            play::end_all_faults(&world).await;
             settle(&world).await;
         } => {}
     }

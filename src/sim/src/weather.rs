@@ -41,7 +41,7 @@ impl Weather {
     }
 
     /// From now on nothing goes wrong any more.
-    pub(crate) fn calm_down(&self) {
+    pub(crate) fn clear(&self) {
         self.hide_images(false);
         self.possible().clear();
     }

@@ -14,17 +14,19 @@ use karpenter_aws_sim::{Account, Options};
 use karpenter_bootstrap::make_ready;
 use karpenter_kube_sim::apiserver::store::Kept;
 use karpenter_kube_sim::apiserver::{self, ApiServer};
-use karpenter_kube_sim::kubelet::{self, Agent};
+use karpenter_kube_sim::kubelet::{self, Agent, Behaviour};
 use karpenter_kube_sim::{VirtualClock, kube_system};
 use karpenter_model::names::{annotation, label};
 use karpenter_model::{Clock, Price};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::check::Truth;
 use crate::defect::SECOND_BUDGET;
 use crate::history::{Fault, History, Policy, Pool, Workload};
+use crate::lasting::{Begun, Lasting};
 use crate::life::Life;
 use crate::machines::Fleet;
 use crate::trace::Trace;
@@ -74,6 +76,7 @@ pub(crate) struct World {
     heartbeat: Duration,
     look: Duration,
     lives: Mutex<BTreeMap<usize, Life>>,
+    begun: Begun,
 }
 
 impl World {
@@ -138,6 +141,7 @@ impl World {
             heartbeat,
             look,
             lives: Mutex::default(),
+            begun: Begun::default(),
         };
         for object in karpenter_api::crd_values().iter().chain(&objects) {
             world.load(object)?;
@@ -175,6 +179,52 @@ impl World {
 
     fn load(&self, object: &Value) -> Result<()> {
         self.server.load(object).map(drop).map_err(|refusal| anyhow!("the API server refuses: {refusal}"))
+    }
+
+    /// Does something to the world after a while.
+    pub(crate) fn after(self: &Arc<Self>, delay: Duration, then: impl FnOnce(&Self) + Send + 'static) {
+        let world = Arc::clone(self);
+        tokio::spawn(async move {
+            tokio::time::sleep(delay).await;
+            then(&world);
+        });
+    }
+
+    /// Begins the next process of a replica.
+    pub(crate) fn next_life(&self, replica: usize) -> Life {
+        let mut lives = self.lives();
+        let life = lives.get(&replica).map_or_else(Life::new, Life::successor);
+        lives.insert(replica, life.clone());
+        life
+    }
+
+    /// Cuts a replica off for a while, whether a process of it runs at the moment or not.
+    pub(crate) fn cut_off(&self, replica: usize, lasts: Duration) {
+        self.lives().entry(replica).or_insert_with(Life::new).hold(Instant::now() + lasts);
+    }
+
+    /// Begins a fault that ends after `lasts`; never if `None`.
+    pub(crate) fn begin(self: &Arc<Self>, fault: Lasting, lasts: Option<Duration>) {
+        self.begun.add(fault.clone());
+        self.set(&fault, true);
+        if let Some(lasts) = lasts {
+            self.after(lasts, move |world| {
+                if world.begun.end_one(&fault) {
+                    world.set(&fault, false);
+                }
+            });
+        }
+    }
+
+    /// Puts a fault that lasts into effect, or ends its effect.
+    fn set(&self, fault: &Lasting, strikes: bool) {
+        match (fault, strikes) {
+            (Lasting::CapacityLoss(offerings), true) => self.account.limit_capacity(offerings.clone(), 0),
+            (Lasting::CapacityLoss(offerings), false) => self.account.unlimit_capacity(offerings),
+            (Lasting::HiddenImages, hidden) => self.weather.hide_images(hidden),
+            (Lasting::NeverJoin, true) => self.agent.behave_all(Behaviour::NeverJoins),
+            (Lasting::NeverJoin, false) => self.agent.behave_all(Behaviour::Healthy),
+        }
     }
 
     /// The process of a replica changes.

@@ -86,13 +86,11 @@ impl Look {
         let now = self.sources.clock.now();
         let prices = self.sources.prices.borrow().clone();
         let mut troubles = self.cluster.troubles();
-        if let Prices::Unavailable(why) = &prices {
-            troubles.push(Trouble::NoPrices(why.clone()));
-        }
+        troubles.extend(prices.trouble());
         let complete = self.cluster.is_complete();
         let world = self.cluster.world();
         // Half a list would look like a cluster that grows.
-        if complete && matches!(prices, Prices::Known(_)) {
+        if complete && prices.are_there() {
             self.history.record(now, Totals::of(&machines(&world, &prices)).price);
         }
         with(&Scene {

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use karpenter_model::Price;
 
+use crate::trouble::Trouble;
+
 /// What an offering costs: instance type, zone and capacity type in, price per hour out.
 pub type PriceBook = Arc<dyn Fn(&str, &str, &str) -> Option<Price> + Send + Sync>;
 
@@ -17,6 +19,8 @@ pub enum Prices {
     Loading,
     /// They are there.
     Known(PriceBook),
+    /// Some are there; which are not, and why.
+    Partial(PriceBook, String),
     /// They could not be read, and why.
     Unavailable(String),
 }
@@ -25,8 +29,22 @@ impl Prices {
     /// The price per hour of an offering, if it is known.
     pub(crate) fn of(&self, instance_type: &str, zone: &str, capacity: &str) -> Option<Price> {
         match self {
-            Self::Known(book) => book(instance_type, zone, capacity),
+            Self::Known(book) | Self::Partial(book, _) => book(instance_type, zone, capacity),
             Self::Off | Self::Loading | Self::Unavailable(_) => None,
+        }
+    }
+
+    /// Whether there are any.
+    pub(crate) const fn are_there(&self) -> bool {
+        matches!(self, Self::Known(_) | Self::Partial(..))
+    }
+
+    /// What is wrong with them.
+    pub(crate) fn trouble(&self) -> Option<Trouble> {
+        match self {
+            Self::Off | Self::Loading | Self::Known(_) => None,
+            Self::Partial(_, missing) => Some(Trouble::PricesMissing(missing.clone())),
+            Self::Unavailable(why) => Some(Trouble::NoPrices(why.clone())),
         }
     }
 
@@ -42,6 +60,7 @@ impl fmt::Debug for Prices {
             Self::Off => "Off",
             Self::Loading => "Loading",
             Self::Known(_) => "Known",
+            Self::Partial(..) => "Partial",
             Self::Unavailable(_) => "Unavailable",
         })
     }

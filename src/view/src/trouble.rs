@@ -12,6 +12,10 @@ pub(crate) const CLAIMS: Followed = Followed { group: "karpenter.sh", resource: 
 /// Read for one page at a time.
 pub(crate) const EVENTS: Followed = Followed { group: "", resource: "events" };
 
+/// What prices need.
+const PRICE_RIGHTS: &str = "Prices come from AWS with your own credentials, which need pricing:GetProducts and \
+    ec2:DescribeSpotPriceHistory; `--no-prices` leaves them out.";
+
 /// Something the API server is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Followed {
@@ -79,6 +83,8 @@ pub enum Trouble {
     },
     /// There are no prices.
     NoPrices(String),
+    /// There are some prices; which are not there, and why.
+    PricesMissing(String),
 }
 
 impl Trouble {
@@ -114,6 +120,7 @@ impl Trouble {
                 format!("cannot decode NodeClaim {claim}{more}, of which less is shown: {problem}")
             }
             Self::NoPrices(why) => format!("no prices: {why}"),
+            Self::PricesMissing(missing) => missing.clone(),
         }
     }
 
@@ -142,10 +149,8 @@ impl Trouble {
                  labels, instance, Node and conditions. Use the `karpenter` of the controller's release.",
                 self.short()
             ),
-            Self::NoPrices(why) => format!(
-                "cannot read prices: {why}\nPrices come from AWS with your own credentials, which need \
-                 pricing:GetProducts and ec2:DescribeSpotPriceHistory; `--no-prices` leaves them out."
-            ),
+            Self::NoPrices(why) => format!("cannot read prices: {why}\n{PRICE_RIGHTS}"),
+            Self::PricesMissing(missing) => format!("{missing}\n{PRICE_RIGHTS}"),
         }
     }
 }

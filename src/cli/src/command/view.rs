@@ -9,7 +9,8 @@ use anyhow::{Context, Result};
 use clap::Args;
 use futures::FutureExt;
 use jiff::Timestamp;
-use karpenter_aws::market::prices::Prices as Market;
+use karpenter_aws::market::prices::{Prices as Market, Source};
+use karpenter_aws_api::Clients;
 use karpenter_aws_sdk as sdk;
 use karpenter_compose::WallClock;
 use karpenter_controllers::explain::Question;
@@ -109,7 +110,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 async fn follow(arguments: &Arguments) -> Result<ExitCode> {
     let client = client().await?;
     let prices = if arguments.prices {
-        price_book(&market().await?)
+        let (market, missing) = market().await?;
+        output::note(missing.as_slice())?;
+        price_book(&market)
     } else {
         Arc::new(|_: &str, _: &str, _: &str| None)
     };
@@ -168,35 +171,57 @@ async fn sources(arguments: &Arguments) -> Result<Sources> {
 /// Reads prices at once and every hour after that, as long as there is a receiver.
 async fn keep_prices(prices: watch::Sender<Prices>) {
     while !prices.is_closed() {
-        let read = market().await.map(|market| Prices::Known(price_book(&market)));
-        let news = match read {
-            Ok(prices) => Some(prices),
-            // Prices of an hour ago are better than none.
-            Err(_) if matches!(*prices.borrow(), Prices::Known(_)) => None,
-            Err(error) => Some(Prices::Unavailable(format!("{error:#}"))),
+        let read = match market().await {
+            Ok((market, None)) => Prices::Known(price_book(&market)),
+            Ok((market, Some(missing))) => Prices::Partial(price_book(&market), missing),
+            Err(error) => Prices::Unavailable(format!("{error:#}")),
         };
-        if let Some(news) = news {
-            prices.send_replace(news);
+        // Prices of an hour ago are better than none, and all of them better than some.
+        let worse = matches!(
+            (&*prices.borrow(), &read),
+            (Prices::Known(_), Prices::Partial(..) | Prices::Unavailable(_))
+                | (Prices::Partial(..), Prices::Unavailable(_))
+        );
+        if !worse {
+            prices.send_replace(read);
         }
         tokio::time::sleep(PRICES_EVERY).await;
     }
 }
 
-/// The prices of this moment.
-async fn market() -> Result<Market> {
+/// The prices of this moment, and what is missing.
+async fn market() -> Result<(Market, Option<String>)> {
     let clients = sdk::connect(sdk::Config::default()).await.context("cannot set up the AWS clients")?;
-    let prices = Market::new(clients, Arc::new(WallClock), false);
-    prices.refresh_on_demand().await.context("cannot read the AWS price list")?;
-    prices.refresh_spot().await.context("cannot read the history of spot prices")?;
-    Ok(prices)
+    prices_of(clients).await
+}
+
+/// The prices that can be read, and what is missing. Fails when neither those of on-demand nor those of spot can be.
+async fn prices_of(clients: Clients) -> Result<(Market, Option<String>)> {
+    let market = Market::new(clients, Arc::new(WallClock), false);
+    let on_demand = market.refresh_on_demand().await.context("cannot read the AWS price list");
+    let spot = market.refresh_spot().await.context("cannot read the history of spot prices");
+    let missing = match (on_demand, spot) {
+        (Ok(_), Ok(_)) => None,
+        (Ok(_), Err(error)) => Some(format!("machines on spot have no price: {error:#}")),
+        // Of a few regions, prices are built in.
+        (Err(error), Ok(_)) => {
+            Some(format!("machines on demand have no price, or one that is built in: {error:#}"))
+        }
+        (Err(error), Err(_)) => return Err(error),
+    };
+    Ok((market, missing))
 }
 
 fn price_book(market: &Market) -> PriceBook {
     let book = market.book();
-    Arc::new(move |instance_type, zone, capacity| match capacity {
-        "on-demand" => book.on_demand(instance_type).map(|known| known.price),
-        "spot" => book.spot(instance_type, zone).map(|known| known.price),
-        _ => None,
+    Arc::new(move |instance_type, zone, capacity| {
+        let known = match capacity {
+            "on-demand" => book.on_demand(instance_type),
+            "spot" => book.spot(instance_type, zone),
+            _ => None,
+        };
+        // An estimate is good for comparing types, not for saying what a cluster costs.
+        known.filter(|known| known.source != Source::Estimate).map(|known| known.price)
     })
 }
 
@@ -232,6 +257,9 @@ fn style(no_color: bool, variable: impl Fn(&str) -> Option<String>) -> Style {
 
 #[cfg(test)]
 mod tests {
+    use karpenter_aws_sim::{Account, Fault, Options};
+    use karpenter_model::Price;
+
     use super::*;
 
     #[test]
@@ -252,6 +280,42 @@ mod tests {
             assert_eq!(style(false, find), Style { colours, ascii }, "{variables:?}");
             assert!(!style(true, find).colours, "--no-color");
         }
+    }
+
+    /// What an m5.large costs on demand and on spot where the account refuses these calls, and what is said to be missing.
+    async fn priced(refused: &[&str]) -> Result<(Option<Price>, Option<Price>, Option<String>)> {
+        let account = Account::new(Options::default());
+        for operation in refused {
+            account.inject(Fault::fail(operation, "AccessDeniedException"));
+        }
+        let (market, missing) = prices_of(account.clients()).await?;
+        let zone = format!("{}a", account.options().region);
+        let price = price_book(&market);
+        Ok((price("m5.large", &zone, "on-demand"), price("m5.large", &zone, "spot"), missing))
+    }
+
+    #[tokio::test]
+    async fn a_permission_that_is_missing_leaves_out_its_own_prices_only() {
+        let (on_demand, spot, missing) = priced(&[]).await.unwrap();
+        assert!(on_demand.is_some() && spot.is_some() && spot != on_demand, "{on_demand:?}, {spot:?}");
+        assert_eq!(missing, None);
+
+        let (listed, none, missing) = priced(&["DescribeSpotPriceHistory"]).await.unwrap();
+        assert_eq!((listed, none), (on_demand, None), "a price of on-demand is none of spot");
+        let missing = missing.unwrap();
+        assert!(missing.starts_with("machines on spot have no price: "), "{missing}");
+        assert!(missing.contains("AccessDeniedException"), "{missing}");
+
+        let (none, now, missing) = priced(&["GetProducts"]).await.unwrap();
+        assert_eq!((none, now), (None, spot));
+        let missing = missing.unwrap();
+        assert!(
+            missing.starts_with("machines on demand have no price, or one that is built in: "),
+            "{missing}"
+        );
+
+        let neither = priced(&["GetProducts", "DescribeSpotPriceHistory"]).await;
+        assert!(neither.unwrap_err().to_string().starts_with("cannot read the AWS price list"));
     }
 
     #[test]

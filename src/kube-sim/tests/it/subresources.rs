@@ -73,6 +73,50 @@ async fn two_budgets_over_one_pod_are_an_error_and_an_idle_pod_needs_none() {
     assert_eq!(code(pods.evict("a", &EvictParams::default()).await), 500);
 }
 
+/// Makes a pod that runs stop being ready.
+async fn fail(pods: &Api<Pod>, name: &str) {
+    let status = json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}});
+    pods.patch_status(name, &PatchParams::default(), &Patch::Merge(status)).await.expect("written");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_is_not_ready_goes_without_asking_while_enough_others_are() {
+    let server = server();
+    let pods: Api<Pod> = Api::default_namespaced(server.client());
+    let budgets: Api<PodDisruptionBudget> = Api::default_namespaced(server.client());
+    for name in ["a", "b", "c"] {
+        running_pod(&pods, name, "n").await;
+    }
+    fail(&pods, "a").await;
+    budget(&budgets, "pdb", json!({"minAvailable": 2})).await;
+    assert_eq!(code(pods.evict("b", &EvictParams::default()).await), 429);
+    pods.evict("a", &EvictParams::default()).await.expect("it is not one of the two");
+    fail(&pods, "b").await;
+    assert_eq!(code(pods.evict("b", &EvictParams::default()).await), 429);
+}
+
+/// As in a real cluster: the condition of the API server is `currentHealthy >= desiredHealthy && desiredHealthy > 0`.
+#[tokio::test(start_paused = true)]
+async fn a_budget_that_wants_no_healthy_pod_counts_a_pod_that_is_not_ready() {
+    for (policy, may_go) in [(None, false), (Some("IfHealthyBudget"), false), (Some("AlwaysAllow"), true)] {
+        let server = server();
+        let pods: Api<Pod> = Api::default_namespaced(server.client());
+        let budgets: Api<PodDisruptionBudget> = Api::default_namespaced(server.client());
+        running_pod(&pods, "a", "n").await;
+        fail(&pods, "a").await;
+        let mut spec = json!({"maxUnavailable": "100%"});
+        if let Some(policy) = policy {
+            spec["unhealthyPodEvictionPolicy"] = json!(policy);
+        }
+        budget(&budgets, "pdb", spec).await;
+        let evicted = pods.evict("a", &EvictParams::default()).await;
+        assert_eq!(evicted.is_ok(), may_go, "{policy:?}: {evicted:?}");
+        if !may_go {
+            assert_eq!(code(evicted), 429, "{policy:?}");
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn eviction_keeps_to_the_uid_it_was_asked_for() {
     let pods: Api<Pod> = Api::default_namespaced(server().client());

@@ -1,19 +1,18 @@
 //! Does what a timeline says, past every port: what people, other clients and EC2 do to the world.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use karpenter_kube_sim::apiserver::object;
 use karpenter_kube_sim::kubelet::Behaviour;
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParams};
 use serde_json::json;
-use tokio::time::{Instant, sleep};
 
 use super::format::{Object, Scale};
 use super::machines::meant;
 use super::observe::Observer;
 use super::read::{Action, Manifest};
+use crate::lasting::Lasting;
 use crate::world::World;
 
 /// Does one thing.
@@ -44,11 +43,7 @@ pub(crate) async fn act(world: &Arc<World>, observer: &mut Observer, action: &Ac
             }
         }
         Action::LoseCapacity(loss) => {
-            let offerings = loss.offerings();
-            account.limit_capacity(offerings.clone(), 0);
-            if let Some(lasts) = loss.r#for {
-                later(world, lasts.0, move |world| world.account.unlimit_capacity(&offerings));
-            }
+            world.begin(Lasting::CapacityLoss(loss.offerings()), loss.r#for.map(|lasts| lasts.0));
         }
         Action::ChangePrice(change) => {
             account.scale_prices(&change.offerings(), change.percent);
@@ -58,17 +53,11 @@ pub(crate) async fn act(world: &Arc<World>, observer: &mut Observer, action: &Ac
             world.truth.images_released();
         }
         Action::DoomBoots(count) => account.doom_next_boots(*count),
-        Action::NeverJoin(lasts) => {
-            world.agent.behave_all(Behaviour::NeverJoins);
-            later(world, lasts.r#for.0, |world| world.agent.behave_all(Behaviour::Healthy));
-        }
+        Action::NeverJoin(lasts) => world.begin(Lasting::NeverJoin, Some(lasts.r#for.0)),
         Action::Restart => {
             let _none_at_the_moment = world.lives().get(&0).map(crate::life::Life::die);
         }
-        Action::Disconnect(lasts) => {
-            let until = Instant::now() + lasts.r#for.0;
-            let _none_at_the_moment = world.lives().get(&0).map(|life| life.hold(until));
-        }
+        Action::Disconnect(lasts) => world.cut_off(0, lasts.r#for.0),
     }
     Ok(())
 }
@@ -144,10 +133,5 @@ fn api_of(world: &World, version: &str, kind: &str, namespace: &str) -> Result<A
     })
 }
 
-fn later(world: &Arc<World>, lasts: Duration, then: impl FnOnce(&World) + Send + 'static) {
-    let world = Arc::clone(world);
-    tokio::spawn(async move {
-        sleep(lasts).await;
-        then(&world);
-    });
-}
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,6 @@
 //! Follows the timeline of a scenario, in virtual or in real time: the clock is that of the runtime.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -43,6 +44,7 @@ pub async fn follow(
     }
     turns.sort_by_key(|(at, ..)| *at);
     let mut turns = turns.into_iter().peekable();
+    let mut open = OpenSpans::default();
     let end = scenario.file.duration.0;
     let mut tick = Duration::ZERO;
     loop {
@@ -56,7 +58,11 @@ pub async fn follow(
         while let Some((at, line, turn)) = turns.next_if(|(at, ..)| *at < tick + look) {
             sleep_until(began + at).await;
             let done = match turn {
-                Turn::Allow(fault, possible) => stage.allow(fault, possible).await,
+                Turn::Allow(fault, possible) if open.change(fault, possible) => {
+                    stage.allow(fault, possible).await
+                }
+                // Another span of it goes on.
+                Turn::Allow(..) => Ok(()),
                 Turn::Act(action) => stage.act(action).await,
             };
             if let Err(error) = done {
@@ -64,6 +70,20 @@ pub async fn follow(
             }
         }
         tick = (tick + look).min(end);
+    }
+}
+
+/// How many spans of each fault have begun and not ended.
+#[derive(Default)]
+struct OpenSpans(BTreeMap<FaultName, u32>);
+
+impl OpenSpans {
+    /// A span of a fault begins or ends; whether with it the fault becomes possible or impossible.
+    fn change(&mut self, fault: FaultName, begins: bool) -> bool {
+        let open = self.0.entry(fault).or_default();
+        let before = *open;
+        *open = if begins { before + 1 } else { before - 1 };
+        before == 0 || *open == 0
     }
 }
 
@@ -76,3 +96,6 @@ fn failed(line: Option<u64>, at: Duration, expected: &str, error: &anyhow::Error
         because: None,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -327,7 +327,7 @@ pub struct FaultSpan {
 }
 
 /// What can go wrong with requests. The rest of what can is said in the timeline.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq, PartialOrd, Ord)]
 #[serde(rename_all = "camelCase")]
 pub enum FaultName {
     /// Requests to the API server and their answers take up to two seconds each.
@@ -379,7 +379,7 @@ impl From<FaultName> for Fault {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[schemars(transform = |schema: &mut Schema| one_of(schema, &SUBJECTS))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Expectation {
+pub(crate) struct Expectation {
     /// What it is for; part of the message when it is not met.
     #[serde(default)]
     pub(crate) because: Option<String>,
@@ -423,13 +423,6 @@ impl Machines {
     }
 }
 
-impl Expectation {
-    /// Whether it is about money, which means nothing at prices that are not known.
-    pub fn is_about_cost(&self) -> bool {
-        self.cost.is_some()
-    }
-}
-
 /// All the time, or at some time.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
@@ -439,7 +432,7 @@ pub(crate) enum When {
 }
 
 /// What instances cost: list prices of the account in memory, for what is pending or running.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Cost {
     /// Dollars per hour at one time.

@@ -6,10 +6,8 @@ use std::time::Duration;
 
 use karpenter_model::Price;
 
-use super::format::{
-    CapacityType, Cost, Disruptions, Events, Expectation, Nodes, PendingTime, Phase, Pods, When,
-};
-use super::read::Line;
+use super::format::{CapacityType, Disruptions, Events, Money, Nodes, PendingTime, Phase, Pods, When};
+use super::read::{Expected, Line, Subject, Window};
 use super::record::{NodeFact, Picture, PodFact, Recording};
 use super::value::{Dollars, Span, is_of_type};
 
@@ -39,31 +37,27 @@ impl fmt::Display for Failure {
 }
 
 /// Every expectation that is not met, in the order of the file.
-pub fn judge(expectations: &[Line<Expectation>], recording: &Recording) -> Vec<Failure> {
+pub fn judge(expectations: &[Line<Expected>], recording: &Recording) -> Vec<Failure> {
     expectations.iter().filter_map(|one| judge_one(one, recording)).collect()
 }
 
-fn judge_one(one: &Line<Expectation>, recording: &Recording) -> Option<Failure> {
-    let what = &one.what;
-    let wrong = if let Some(cost) = &what.cost {
-        of_cost(cost, what, recording)
-    } else if let Some(nodes) = &what.nodes {
-        of_nodes(nodes, what, recording)
-    } else if let Some(pods) = &what.pods {
-        of_pods(pods, what, recording)
-    } else if let Some(times) = &what.pending_time {
-        of_pending_time(times, recording)
-    } else if let Some(disruptions) = &what.disruptions {
-        of_disruptions(disruptions, what, recording)
-    } else {
-        what.events.as_ref().and_then(|events| of_events(events, what, recording))
+fn judge_one(one: &Line<Expected>, recording: &Recording) -> Option<Failure> {
+    let Expected { because, window, subject } = &one.what;
+    let wrong = match subject {
+        Subject::CostPerHour(money) => of_cost_per_hour(money, window, recording),
+        Subject::CostTotal(money) => of_cost_total(money, window, recording),
+        Subject::Nodes(nodes) => of_nodes(nodes, window, recording),
+        Subject::Pods(pods) => of_pods(pods, window, recording),
+        Subject::PendingTime(times) => of_pending_time(times, recording),
+        Subject::Disruptions(disruptions) => of_disruptions(disruptions, window, recording),
+        Subject::Events(events) => of_events(events, window, recording),
     };
     wrong.map(|Wrong { subject, expected, actual }| Failure {
         line: Some(one.line),
         subject,
         expected,
         actual,
-        because: what.because.clone(),
+        because: because.clone(),
     })
 }
 
@@ -96,7 +90,7 @@ impl<T: PartialOrd + Copy + fmt::Display> Bounds<T> {
 
 /// Looks at pictures as an expectation says: of one time, always, or eventually.
 fn of_pictures<T: PartialOrd + Copy + fmt::Display>(
-    what: &Expectation,
+    window: &Window,
     recording: &Recording,
     subject: &str,
     bounds: &Bounds<T>,
@@ -107,17 +101,17 @@ fn of_pictures<T: PartialOrd + Copy + fmt::Display>(
         let actual = format!("{number}{at}{more}");
         Some(Wrong { subject: format!("{subject} {when}"), expected, actual })
     };
-    let Some(when) = what.when else {
-        let at = what.at.map_or(end, |at| at.0);
+    let Some(when) = window.when else {
+        let at = window.at.map_or(end, |at| at.0);
         let seen = number(picture_at(recording, at)?);
-        let when = what.at.map_or("at the end".to_owned(), |at| format!("at {at}"));
+        let when = window.at.map_or("at the end".to_owned(), |at| format!("at {at}"));
         return if bounds.hold(seen.0) { None } else { failed(when, bounds.text(), seen, String::new()) };
     };
-    let (from, until) = stretch(what, end);
+    let (from, until) = stretch(window, end);
     let first = picture_at(recording, from).into_iter();
     let within = recording.pictures.iter().filter(|picture| picture.at > from && picture.at <= until);
     let mut seen = first.chain(within).map(|picture| (picture.at.max(from), number(picture)));
-    let span = between(what);
+    let span = between(window);
     match when {
         When::Always => {
             let (at, seen) = seen.find(|(_, (number, _))| !bounds.hold(*number))?;
@@ -145,12 +139,12 @@ fn picture_at(recording: &Recording, at: Duration) -> Option<&Picture> {
     recording.pictures.iter().rfind(|picture| picture.at <= at).or_else(|| recording.pictures.first())
 }
 
-fn stretch(what: &Expectation, end: Duration) -> (Duration, Duration) {
-    (what.from.unwrap_or_default().0, what.until.map_or(end, |until| until.0))
+fn stretch(window: &Window, end: Duration) -> (Duration, Duration) {
+    (window.from.unwrap_or_default().0, window.until.map_or(end, |until| until.0))
 }
 
-fn between(what: &Expectation) -> String {
-    match (what.from, what.until) {
+fn between(window: &Window) -> String {
+    match (window.from, window.until) {
         (None, None) => String::new(),
         (Some(from), None) => format!(" from {from}"),
         (None, Some(until)) => format!(" until {until}"),
@@ -158,20 +152,24 @@ fn between(what: &Expectation) -> String {
     }
 }
 
-fn of_cost(cost: &Cost, what: &Expectation, recording: &Recording) -> Option<Wrong> {
-    let price = |dollars: Dollars| dollars.0;
-    let money = cost.per_hour.or(cost.total)?;
-    let bounds =
-        Bounds { exactly: None, at_most: money.at_most.map(price), at_least: money.at_least.map(price) };
-    if cost.per_hour.is_some() {
-        let subject = "`cost.perHour`";
-        return of_pictures(what, recording, subject, &bounds, |picture| {
-            (picture.per_hour, nodes_of(picture))
-        });
+impl Bounds<Price> {
+    fn of(money: &Money) -> Self {
+        let price = |dollars: Dollars| dollars.0;
+        Self { exactly: None, at_most: money.at_most.map(price), at_least: money.at_least.map(price) }
     }
-    let end = what.at.map_or(recording.took, |at| at.0);
+}
+
+fn of_cost_per_hour(money: &Money, window: &Window, recording: &Recording) -> Option<Wrong> {
+    of_pictures(window, recording, "`cost.perHour`", &Bounds::of(money), |picture| {
+        (picture.per_hour, nodes_of(picture))
+    })
+}
+
+fn of_cost_total(money: &Money, window: &Window, recording: &Recording) -> Option<Wrong> {
+    let bounds = Bounds::of(money);
+    let end = window.at.map_or(recording.took, |at| at.0);
     let spent = spent(recording, end);
-    let when = what.at.map_or("at the end".to_owned(), |at| format!("at {at}"));
+    let when = window.at.map_or("at the end".to_owned(), |at| format!("at {at}"));
     (!bounds.hold(spent)).then(|| {
         let most = recording.pictures.iter().max_by_key(|picture| picture.per_hour);
         let most = most.map_or_else(String::new, |most| {
@@ -250,7 +248,7 @@ fn subject(what: &str, words: &[String]) -> String {
     if words.is_empty() { format!("`{what}`") } else { format!("`{what}` of {}", words.join(", ")) }
 }
 
-fn of_nodes(nodes: &Nodes, what: &Expectation, recording: &Recording) -> Option<Wrong> {
+fn of_nodes(nodes: &Nodes, window: &Window, recording: &Recording) -> Option<Wrong> {
     let asked = Asked {
         pool: nodes.pool.as_deref(),
         zone: nodes.zone.as_deref(),
@@ -259,13 +257,13 @@ fn of_nodes(nodes: &Nodes, what: &Expectation, recording: &Recording) -> Option<
         arch: nodes.arch.as_deref(),
     };
     let bounds = Bounds { exactly: nodes.exactly, at_most: nodes.at_most, at_least: nodes.at_least };
-    of_pictures(what, recording, &subject("nodes", &asked.words()), &bounds, |picture| {
+    of_pictures(window, recording, &subject("nodes", &asked.words()), &bounds, |picture| {
         let count = count(picture.nodes.iter().filter(|node| asked.matches(node)).count());
         (count, nodes_of(picture).replacen(", for", ", of", 1))
     })
 }
 
-fn of_pods(pods: &Pods, what: &Expectation, recording: &Recording) -> Option<Wrong> {
+fn of_pods(pods: &Pods, window: &Window, recording: &Recording) -> Option<Wrong> {
     let asked = Asked {
         pool: pods.pool.as_deref(),
         zone: pods.zone.as_deref(),
@@ -285,7 +283,7 @@ fn of_pods(pods: &Pods, what: &Expectation, recording: &Recording) -> Option<Wro
             && (asked.is_any() || pod.node.as_ref().is_some_and(|node| asked.matches(node)))
     };
     let bounds = Bounds { exactly: pods.exactly, at_most: pods.at_most, at_least: pods.at_least };
-    of_pictures(what, recording, &subject("pods", &words), &bounds, |picture| {
+    of_pictures(window, recording, &subject("pods", &words), &bounds, |picture| {
         let found = picture.pods.iter().filter(|(pod, _)| matches(pod));
         (found.map(|(_, count)| count).sum(), String::new())
     })
@@ -326,8 +324,8 @@ pub(crate) fn percentile(sorted: &[Duration], percent: usize) -> Option<Duration
     sorted.get(rank.saturating_sub(1)).copied()
 }
 
-fn of_disruptions(disruptions: &Disruptions, what: &Expectation, recording: &Recording) -> Option<Wrong> {
-    let (from, until) = stretch(what, recording.took);
+fn of_disruptions(disruptions: &Disruptions, window: &Window, recording: &Recording) -> Option<Wrong> {
+    let (from, until) = stretch(window, recording.took);
     let reason = disruptions.reason.map(|reason| format!("{reason:?}"));
     let found: Vec<_> = recording
         .removals
@@ -343,7 +341,7 @@ fn of_disruptions(disruptions: &Disruptions, what: &Expectation, recording: &Rec
         let mut words = Vec::new();
         words.extend(reason.map(|reason| format!("reason {reason}")));
         words.extend(disruptions.pool.as_ref().map(|pool| format!("pool {pool}")));
-        let subject = format!("{}{}", subject("disruptions", &words), between(what));
+        let subject = format!("{}{}", subject("disruptions", &words), between(window));
         let mut all: BTreeMap<&str, u64> = BTreeMap::new();
         for removal in &recording.removals {
             *all.entry(removal.reason.as_str()).or_default() += 1;
@@ -354,8 +352,8 @@ fn of_disruptions(disruptions: &Disruptions, what: &Expectation, recording: &Rec
     })
 }
 
-fn of_events(events: &Events, what: &Expectation, recording: &Recording) -> Option<Wrong> {
-    let (from, until) = stretch(what, recording.took);
+fn of_events(events: &Events, window: &Window, recording: &Recording) -> Option<Wrong> {
+    let (from, until) = stretch(window, recording.took);
     let number = recording
         .events
         .values()
@@ -372,7 +370,7 @@ fn of_events(events: &Events, what: &Expectation, recording: &Recording) -> Opti
         words.extend(
             more.into_iter().filter_map(|(field, value)| Some(format!("{field} {}", value.as_ref()?))),
         );
-        let subject = format!("{}{}", subject("events", &words), between(what));
+        let subject = format!("{}{}", subject("events", &words), between(window));
         Wrong { subject, expected: bounds.text(), actual: number.to_string() }
     })
 }

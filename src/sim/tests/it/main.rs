@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests stop where something is missing")]
 
+mod closed;
 mod defects;
 mod foresight;
 mod repeat;

@@ -59,7 +59,7 @@ fn costs(scene: &Scene<'_>, totals: &Totals, width: usize) -> Line<'static> {
         Prices::Off => return Line::from("no prices asked for"),
         Prices::Loading => return Line::from("prices are being read ..."),
         Prices::Unavailable(_) => return Line::from("no prices"),
-        Prices::Known(_) => {}
+        Prices::Known(_) | Prices::Partial(..) => {}
     }
     let mut now = format!("${} an hour, ${} a month", per_hour(totals.price), per_month(totals.price));
     if totals.unpriced > 0 {

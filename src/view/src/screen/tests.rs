@@ -501,6 +501,22 @@ fn an_api_server_that_is_away_is_in_the_status() {
 }
 
 #[test]
+fn prices_that_are_there_are_shown_beside_what_is_said_of_the_others() {
+    let mut screen = Screen::new(100, 24);
+    let Prices::Known(book) = screen.prices.clone() else { panic!("the screen begins with prices") };
+    let priced = screen.scene().machines().iter().filter(|machine| machine.price.is_some()).count();
+    screen.prices = Prices::Partial(book, "machines on spot have no price: refused".to_owned());
+    screen.troubles.extend(screen.prices.trouble());
+    screen.press(&[]);
+    assert_eq!(screen.lines_with("an hour, $").len(), 1, "{}", screen.text());
+    assert_eq!(screen.lines_with("machines on spot have no price: refused").len(), 1, "{}", screen.text());
+    let still = screen.scene().machines().iter().filter(|machine| machine.price.is_some()).count();
+    assert_eq!((still, still > 0), (priced, true));
+    screen.press(&[KeyCode::Char('!')]);
+    assert_eq!(screen.lines_with("ec2:DescribeSpotPriceHistory").len(), 1, "{}", screen.text());
+}
+
+#[test]
 fn without_colours_no_cell_has_one_and_ascii_is_enough() {
     for (colours, ascii) in [(false, true), (true, false)] {
         let mut screen = Screen::new(80, 24);

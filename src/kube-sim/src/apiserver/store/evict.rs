@@ -45,7 +45,9 @@ impl Store {
         let allowed =
             allowed_disruptions(&budget, pods.iter().map(Arc::as_ref), |pod| self.wanted_replicas(pod));
         let always_unhealthy = text(&budget, "/spec/unhealthyPodEvictionPolicy") == "AlwaysAllow";
-        if !ready && (always_unhealthy || allowed.healthy >= allowed.desired_healthy) {
+        // A budget that wants no healthy pod keeps none of them healthy, so the API server lets it decide by its count.
+        let enough_healthy = allowed.healthy >= allowed.desired_healthy && allowed.desired_healthy > 0;
+        if !ready && (always_unhealthy || enough_healthy) {
             return Ok(());
         }
         // A status written in the role of the disruption controller is binding, as in a real cluster.

@@ -67,7 +67,8 @@ fn recording() -> Recording {
 
 /// What one expectation, written as in a file, says about the recording.
 fn said(text: &str) -> Option<String> {
-    let what: Expectation = serde_saphyr::from_str(text).unwrap();
+    let given = serde_saphyr::from_str(text).unwrap();
+    let what = Expected::of(given, Span(minutes(30))).unwrap();
     let failures = judge(&[Line { line: 7, what }], &recording());
     failures.first().map(ToString::to_string)
 }

@@ -13,8 +13,8 @@ use karpenter_plan::near;
 use karpenter_telemetry::events::reason;
 use serde_json::Value;
 
-use super::{Action, Scenario, Wrong};
-use crate::scenario::format::{Events, Expectation, Machines};
+use super::{Action, Expected, Scenario, Subject, Wrong};
+use crate::scenario::format::{Events, Machines};
 use crate::scenario::value::is_of_type;
 
 /// Kinds that a pod is said to be of.
@@ -89,25 +89,25 @@ impl Known {
         types(machines.instance_type.as_deref())
     }
 
-    fn expectation(&self, what: &Expectation) -> Result<(), Problem> {
-        if let Some(nodes) = &what.nodes {
-            self.pool(nodes.pool.as_deref())?;
-            self.zone(nodes.zone.as_deref())?;
-            types(nodes.instance_type.as_deref())?;
+    fn expectation(&self, expected: &Expected) -> Result<(), Problem> {
+        match &expected.subject {
+            // The account as a whole.
+            Subject::CostPerHour(_) | Subject::CostTotal(_) => Ok(()),
+            Subject::Nodes(nodes) => {
+                self.pool(nodes.pool.as_deref())?;
+                self.zone(nodes.zone.as_deref())?;
+                types(nodes.instance_type.as_deref())
+            }
+            Subject::Pods(pods) => {
+                self.pool(pods.pool.as_deref())?;
+                self.zone(pods.zone.as_deref())?;
+                self.workload(pods.workload.as_deref())?;
+                types(pods.instance_type.as_deref())
+            }
+            Subject::PendingTime(times) => self.workload(times.workload.as_deref()),
+            Subject::Disruptions(disruptions) => self.pool(disruptions.pool.as_deref()),
+            Subject::Events(events) => written(events),
         }
-        if let Some(pods) = &what.pods {
-            self.pool(pods.pool.as_deref())?;
-            self.zone(pods.zone.as_deref())?;
-            self.workload(pods.workload.as_deref())?;
-            types(pods.instance_type.as_deref())?;
-        }
-        if let Some(times) = &what.pending_time {
-            self.workload(times.workload.as_deref())?;
-        }
-        if let Some(events) = &what.events {
-            written(events)?;
-        }
-        self.pool(what.disruptions.as_ref().and_then(|disruptions| disruptions.pool.as_deref()))
     }
 
     fn pool(&self, name: Option<&str>) -> Result<(), Problem> {

@@ -1,0 +1,37 @@
+//! Faults that last: states of the world, not of single requests. Equal faults may overlap; their effect ends with the last of
+//! them.
+
+use std::sync::{Mutex, PoisonError};
+
+use karpenter_aws_sim::OfferingSelector;
+
+/// A fault that lasts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Lasting {
+    /// EC2 has none of exactly these offerings to sell.
+    CapacityLoss(OfferingSelector),
+    /// No image is found.
+    HiddenImages,
+    /// Machines that boot do not join.
+    NeverJoin,
+}
+
+/// The faults that have begun and not ended; equal ones are in it several times.
+#[derive(Default)]
+pub(crate) struct Begun(Mutex<Vec<Lasting>>);
+
+impl Begun {
+    /// One more begins.
+    pub(crate) fn add(&self, fault: Lasting) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(fault);
+    }
+
+    /// One of those that are equal to `fault` ends; whether it was the last.
+    pub(crate) fn end_one(&self, fault: &Lasting) -> bool {
+        let mut begun = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(index) = begun.iter().position(|one| one == fault) {
+            begun.remove(index);
+        }
+        !begun.contains(fault)
+    }
+}
