@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use karpenter_model::{Command, Node, NodeId, Snapshot};
+use karpenter_model::{Command, Node, NodeId, PodKey, Snapshot, Target};
 
 use super::Rejection;
 use crate::disrupt::Standing;
@@ -27,8 +27,8 @@ pub(super) struct Ground<'a> {
     by_id: BTreeMap<&'a NodeId, &'a Node>,
     /// Places of the standing commands, by their nodes.
     places: BTreeMap<&'a NodeId, usize>,
-    /// Nodes of standing commands that are not of the round: nothing goes there any more.
-    taken: BTreeSet<NodeId>,
+    /// Nodes that take no pods of the round: those of standing commands that are not of it, and replacements that come up.
+    closed: BTreeSet<NodeId>,
     /// What those commands take away, as far as they come after all that has happened.
     to_come: VecDeque<Assumed<'a>>,
     /// Nodes that are gone on this ground though the snapshot shows them, command by command.
@@ -42,7 +42,7 @@ impl<'a> Ground<'a> {
     /// The ground for `commands`, on which nothing has happened yet.
     pub(super) fn new(snapshot: &'a Snapshot, commands: &[Command], standing: &Standing<'a>) -> Self {
         let round: BTreeSet<&NodeId> = commands.iter().flat_map(Command::nodes).collect();
-        let taken = standing.nodes().into_iter().filter(|id| !round.contains(id)).collect();
+        let taken: BTreeSet<NodeId> = standing.nodes().into_iter().filter(|id| !round.contains(id)).collect();
         let lookup = Lookup::new(snapshot);
         let nodes = || snapshot.nodes.iter().map(AsRef::as_ref);
         let to_come = VecDeque::from(assumed(snapshot, standing, |id| !round.contains(id)));
@@ -56,7 +56,7 @@ impl<'a> Ground<'a> {
             by_id: nodes().map(|node: &Node| (&node.id, node)).collect(),
             places: standing.proposed.iter().enumerate().flat_map(placed).collect(),
             movable: own.chain(to_come.iter().flat_map(|one| one.nodes.iter().copied())).collect(),
-            taken,
+            closed: taken.iter().cloned().chain(replacements(snapshot).cloned()).collect(),
             to_come,
             gone: Vec::new(),
             compiled: BTreeMap::new(),
@@ -72,7 +72,7 @@ impl<'a> Ground<'a> {
     /// Questions about this ground.
     pub(super) fn what_if(&mut self, destinations: Destinations) -> &mut WhatIf<'a> {
         self.compiled.entry(destinations).or_insert_with(|| {
-            let mut what_if = WhatIf::beside(self.snapshot, &self.movable, destinations, &self.taken);
+            let mut what_if = WhatIf::beside(self.snapshot, &self.movable, destinations, &self.closed);
             for nodes in &self.gone {
                 what_if.commit(nodes);
             }
@@ -111,4 +111,20 @@ impl<'a> Ground<'a> {
         }
         self.gone.push(nodes);
     }
+}
+
+/// Nodes that come up for pods of leaving nodes: what commands launched that were proposed with those that are looked at now.
+/// They took no other pods then. Now that snapshots show them they have room, but nothing may count on it before they are
+/// initialized: a command of which a pod fits there would be called off, depending on which of the two was marked first.
+fn replacements(snapshot: &Snapshot) -> impl Iterator<Item = &NodeId> {
+    let leaving = snapshot.nodes.iter().filter(|node| node.is_leaving()).flat_map(|node| &node.pods);
+    let going: BTreeSet<&PodKey> = leaving.map(|pod| &pod.key).collect();
+    let promised = snapshot.promises.iter().filter(move |(pod, _)| going.contains(pod));
+    let targets: BTreeSet<&Target> = promised.map(|(_, target)| target).collect();
+    let is_target = move |node: &Node| {
+        let claim = node.claim.as_ref().map(|claim| Target::Claim(claim.name.clone()));
+        claim.into_iter().chain(node.name.clone().map(Target::Node)).any(|name| targets.contains(&name))
+    };
+    let coming = snapshot.nodes.iter().filter(|node| !node.initialized());
+    coming.filter(move |node| is_target(node)).map(|node| &node.id)
 }

@@ -260,6 +260,34 @@ pod   q cpu=1500m on=b
 }
 
 #[test]
+fn what_another_command_launched_meanwhile_is_not_in_the_way() {
+    let before = "
+pool  web types=* budget=2
+node  a pool=web type=small zone=a capacity=on-demand drifted=10m
+node  b pool=web type=small zone=a capacity=on-demand drifted=5m
+pod   p cpu=1500m on=a
+pod   q cpu=1500m on=b
+";
+    let commands = decided(&world(before)).commands.clone();
+    let [first, second] = &commands[..] else { panic!("{commands:#?}") };
+    let running: BTreeSet<NodeId> = first.nodes().cloned().collect();
+    let standing = Standing { proposed: &[], running: &running };
+    let leaving = before.replace("drifted=10m", "drifted=10m leaving");
+    // `q` fits on what was launched for `p`, which is not initialized yet.
+    for state in ["created", "launched zone=a type=large", "registered zone=a type=large"] {
+        let new = format!("node new pool=web state={state} cpu=8 mem=16Gi pods=40 require=type:In:large");
+        let promised = leaving.replace("on=a", "on=a promised=new");
+        let look = confirmed(&world(&format!("{promised}{new}\n")), second, &standing);
+        assert!(look.is_ok(), "{state}: {look:?}");
+    }
+    let foreign =
+        format!("{before}node new pool=web state=created cpu=8 mem=16Gi pods=40 require=type:In:large\n");
+    let nothing = Standing { proposed: &[], running: &BTreeSet::new() };
+    let look = confirmed(&world(&foreign), second, &nothing);
+    assert_eq!(look, Err(RejectionKind::Scheduling), "what comes for others may have room for it soon");
+}
+
+#[test]
 fn the_words_of_rejections_are_those_dashboards_know() {
     use RejectionKind::{Budget, Churn, Price, Scheduling, Score};
     let words = [Budget, Scheduling, Churn, Price, Score].map(RejectionKind::as_str);
