@@ -56,7 +56,7 @@ impl<'a> Ground<'a> {
             by_id: nodes().map(|node: &Node| (&node.id, node)).collect(),
             places: standing.proposed.iter().enumerate().flat_map(placed).collect(),
             movable: own.chain(to_come.iter().flat_map(|one| one.nodes.iter().copied())).collect(),
-            closed: taken.iter().cloned().chain(replacements(snapshot).cloned()).collect(),
+            closed: taken.iter().cloned().chain(replacements(snapshot, standing).cloned()).collect(),
             to_come,
             gone: Vec::new(),
             compiled: BTreeMap::new(),
@@ -113,18 +113,33 @@ impl<'a> Ground<'a> {
     }
 }
 
-/// Nodes that come up for pods of leaving nodes: what commands launched that were proposed with those that are looked at now.
-/// They took no other pods then. Now that snapshots show them they have room, but nothing may count on it before they are
-/// initialized: a command of which a pod fits there would be called off, depending on which of the two was marked first.
-fn replacements(snapshot: &Snapshot) -> impl Iterator<Item = &NodeId> {
-    let leaving = snapshot.nodes.iter().filter(|node| node.is_leaving()).flat_map(|node| &node.pods);
-    let going: BTreeSet<&PodKey> = leaving.map(|pod| &pod.key).collect();
-    let promised = snapshot.promises.iter().filter(move |(pod, _)| going.contains(pod));
-    let targets: BTreeSet<&Target> = promised.map(|(_, target)| target).collect();
-    let is_target = move |node: &Node| {
+/// Nodes that come up for pods of nodes that go, or for which pods is not known yet: what commands launch that were proposed
+/// with those that are looked at now. They took no other pods then. Now that snapshots show them they have room, but
+/// nothing may count on it before they are initialized: a command of which a pod fits there would be called off, depending
+/// on which of the two was marked first.
+fn replacements<'a>(
+    snapshot: &'a Snapshot,
+    standing: &Standing<'_>,
+) -> impl Iterator<Item = &'a NodeId> + use<'a> {
+    let mut expected: BTreeMap<&Target, BTreeSet<&PodKey>> = BTreeMap::new();
+    for (pod, target) in &*snapshot.promises {
+        expected.entry(target).or_default().insert(pod);
+    }
+    // A replacement may show before the nodes it is for are leaving.
+    let standing = standing.nodes();
+    let leaving = snapshot.nodes.iter().filter(|node| node.is_leaving() || standing.contains(&node.id));
+    let going: BTreeSet<&PodKey> = leaving.flat_map(|node| &node.pods).map(|pod| &pod.key).collect();
+    let is_replacement = move |node: &Node| {
         let claim = node.claim.as_ref().map(|claim| Target::Claim(claim.name.clone()));
-        claim.into_iter().chain(node.name.clone().map(Target::Node)).any(|name| targets.contains(&name))
+        let names = claim.into_iter().chain(node.name.clone().map(Target::Node));
+        let pods: BTreeSet<&&PodKey> = names.filter_map(|name| expected.get(&name)).flatten().collect();
+        // The watch may show a claim before the answer to its creation does, and with it what it is for.
+        if pods.is_empty() {
+            node.unlaunched().is_some()
+        } else {
+            pods.iter().any(|pod| going.contains(**pod))
+        }
     };
     let coming = snapshot.nodes.iter().filter(|node| !node.initialized());
-    coming.filter(move |node| is_target(node)).map(|node| &node.id)
+    coming.filter(move |node| is_replacement(node)).map(|node| &node.id)
 }

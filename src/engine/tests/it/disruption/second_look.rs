@@ -280,9 +280,15 @@ pod   q cpu=1500m on=b
         let look = confirmed(&world(&format!("{promised}{new}\n")), second, &standing);
         assert!(look.is_ok(), "{state}: {look:?}");
     }
-    let foreign =
-        format!("{before}node new pool=web state=created cpu=8 mem=16Gi pods=40 require=type:In:large\n");
+    let claim = "node new pool=web state=created cpu=8 mem=16Gi pods=40 require=type:In:large\n";
+    let first_stands = Standing { proposed: std::slice::from_ref(first), running: &running };
+    for place in ["on=a promised=new", "on=a"] {
+        let shown = before.replace("on=a", place);
+        let look = confirmed(&world(&format!("{shown}{claim}")), second, &first_stands);
+        assert!(look.is_ok(), "the claim shows before its nodes are leaving, `{place}`: {look:?}");
+    }
     let nothing = Standing { proposed: &[], running: &BTreeSet::new() };
+    let foreign = format!("{before}{claim}pod waits cpu=100m promised=new\n");
     let look = confirmed(&world(&foreign), second, &nothing);
     assert_eq!(look, Err(RejectionKind::Scheduling), "what comes for others may have room for it soon");
 }
