@@ -81,7 +81,7 @@ subjects:
 
 {{- define "karpenter.image" -}}
 {{- $image := .Values.controller.image -}}
-{{- if hasPrefix "public.ecr.aws/karpenter/" $image.repository -}}
+{{- if hasPrefix "public.ecr.aws/karpenter/" (default "" $image.repository) -}}
 {{- fail (printf "controller.image.repository is %s, the image of the reference, which needs rights that this chart does not give. Build the image of this project with the Dockerfile, push it to your registry and name it in controller.image.repository; leave controller.image.tag and controller.image.digest empty or give those of that image" $image.repository) -}}
 {{- end -}}
 {{- required "controller.image.repository must be set: no image is published, build one with the Dockerfile, push it to your registry and name it here" $image.repository }}:{{ include "karpenter.text" (default .Chart.AppVersion $image.tag) }}{{ with $image.digest }}@{{ . }}{{ end }}
