@@ -109,6 +109,13 @@ fn wrong_values_are_refused_with_their_name() {
 /// Every value of the reference's chart (spec aws-operations 3.2) that is not among those of `everything.values.yaml`.
 const ELSEWHERE: &[(&str, &str)] = &[("nameOverride", "\"other\"")];
 
+/// The case with every value of the reference, and its values.
+fn everything() -> (PathBuf, Value) {
+    let case = charts().join("tests/everything.values.yaml");
+    let text = fs::read_to_string(&case).unwrap();
+    (case, manifests::documents(&text).unwrap().remove(0))
+}
+
 /// The leaves of a tree of values, as `--set-json` names them. What is free in form is one value.
 fn leaves(path: &str, value: &Value, found: &mut Vec<(String, Value)>) {
     const FREE: [&str; 14] = [
@@ -141,9 +148,8 @@ fn leaves(path: &str, value: &Value, found: &mut Vec<(String, Value)>) {
 
 #[test]
 fn every_value_of_the_reference_reaches_the_manifests_by_itself() {
-    let text = fs::read_to_string(charts().join("tests/everything.values.yaml")).unwrap();
     let mut values = Vec::new();
-    leaves("", &manifests::documents(&text).unwrap().remove(0), &mut values);
+    leaves("", &everything().1, &mut values);
     values.extend(
         ELSEWHERE.iter().map(|(path, value)| ((*path).to_owned(), serde_json::from_str(value).unwrap())),
     );
@@ -173,16 +179,15 @@ fn every_value_of_the_reference_reaches_the_manifests_by_itself() {
 /// A key without a value, as `podLabels:` with every line below it commented out, is null, and null takes a default away.
 #[test]
 fn a_value_left_empty_is_as_if_there_were_none() {
-    let everything = charts().join("tests/everything.values.yaml");
-    let text = fs::read_to_string(&everything).unwrap();
+    let (case, all_values) = everything();
     let mut values = Vec::new();
-    leaves("", &manifests::documents(&text).unwrap().remove(0), &mut values);
-    let arguments = heading(&everything, "arguments");
+    leaves("", &all_values, &mut values);
+    let arguments = heading(&case, "arguments");
     let arguments: Vec<&str> = arguments.split_whitespace().collect();
     for (path, _) in values {
         let set = format!("{path}=null");
         let all = [&arguments[..], &["--set-json", &set]].concat();
-        let output = template("karpenter", Some(&everything), &all);
+        let output = template("karpenter", Some(&case), &all);
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success() || said.contains(&format!("{path} must be set")), "{path}: {said}");
         let text = String::from_utf8_lossy(&output.stdout);
@@ -201,9 +206,7 @@ fn at<'a>(values: &'a mut Value, path: &str) -> &'a mut Value {
 
 #[test]
 fn every_setting_may_be_a_template_that_refers_to_other_values() {
-    let case = charts().join("tests/everything.values.yaml");
-    let text = fs::read_to_string(&case).unwrap();
-    let mut values = manifests::documents(&text).unwrap().remove(0);
+    let (case, mut values) = everything();
     let mut settings = Vec::new();
     leaves("settings", &values["settings"], &mut settings);
     // Two are templates already.
