@@ -42,7 +42,9 @@ impl<'a> Ground<'a> {
     /// The ground for `commands`, on which nothing has happened yet.
     pub(super) fn new(snapshot: &'a Snapshot, commands: &[Command], standing: &Standing<'a>) -> Self {
         let round: BTreeSet<&NodeId> = commands.iter().flat_map(Command::nodes).collect();
-        let taken: BTreeSet<NodeId> = standing.nodes().into_iter().filter(|id| !round.contains(id)).collect();
+        let standing_nodes = standing.nodes();
+        let closed = replacements(snapshot, &standing_nodes).cloned().collect::<Vec<_>>();
+        let taken: BTreeSet<NodeId> = standing_nodes.into_iter().filter(|id| !round.contains(id)).collect();
         let lookup = Lookup::new(snapshot);
         let nodes = || snapshot.nodes.iter().map(AsRef::as_ref);
         let to_come = VecDeque::from(assumed(snapshot, standing, |id| !round.contains(id)));
@@ -56,7 +58,7 @@ impl<'a> Ground<'a> {
             by_id: nodes().map(|node: &Node| (&node.id, node)).collect(),
             places: standing.proposed.iter().enumerate().flat_map(placed).collect(),
             movable: own.chain(to_come.iter().flat_map(|one| one.nodes.iter().copied())).collect(),
-            closed: taken.iter().cloned().chain(replacements(snapshot, standing).cloned()).collect(),
+            closed: taken.into_iter().chain(closed).collect(),
             to_come,
             gone: Vec::new(),
             compiled: BTreeMap::new(),
@@ -119,26 +121,22 @@ impl<'a> Ground<'a> {
 /// on which of the two was marked first.
 fn replacements<'a>(
     snapshot: &'a Snapshot,
-    standing: &Standing<'_>,
+    standing: &BTreeSet<NodeId>,
 ) -> impl Iterator<Item = &'a NodeId> + use<'a> {
-    let mut expected: BTreeMap<&Target, BTreeSet<&PodKey>> = BTreeMap::new();
-    for (pod, target) in &*snapshot.promises {
-        expected.entry(target).or_default().insert(pod);
-    }
     // A replacement may show before the nodes it is for are leaving.
-    let standing = standing.nodes();
-    let leaving = snapshot.nodes.iter().filter(|node| node.is_leaving() || standing.contains(&node.id));
-    let going: BTreeSet<&PodKey> = leaving.flat_map(|node| &node.pods).map(|pod| &pod.key).collect();
+    let going = snapshot.nodes.iter().filter(|node| node.is_leaving() || standing.contains(&node.id));
+    let going: BTreeSet<&PodKey> = going.flat_map(|node| &node.pods).map(|pod| &pod.key).collect();
+    // Whether any of the pods that a place is promised to goes.
+    let mut promised: BTreeMap<&Target, bool> = BTreeMap::new();
+    for (pod, target) in &*snapshot.promises {
+        *promised.entry(target).or_default() |= going.contains(pod);
+    }
     let is_replacement = move |node: &Node| {
         let claim = node.claim.as_ref().map(|claim| Target::Claim(claim.name.clone()));
         let names = claim.into_iter().chain(node.name.clone().map(Target::Node));
-        let pods: BTreeSet<&&PodKey> = names.filter_map(|name| expected.get(&name)).flatten().collect();
+        let known = names.filter_map(|name| promised.get(&name).copied()).reduce(|one, other| one || other);
         // The watch may show a claim before the answer to its creation does, and with it what it is for.
-        if pods.is_empty() {
-            node.unlaunched().is_some()
-        } else {
-            pods.iter().any(|pod| going.contains(**pod))
-        }
+        known.unwrap_or_else(|| node.unlaunched().is_some())
     };
     let coming = snapshot.nodes.iter().filter(|node| !node.initialized());
     coming.filter(move |node| is_replacement(node)).map(|node| &node.id)

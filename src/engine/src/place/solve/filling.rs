@@ -45,6 +45,17 @@ pub(super) struct Filling<'a> {
     pub(super) apart: bool,
 }
 
+/// Where a pod is.
+#[derive(Debug, Clone, Copy)]
+enum Place {
+    None,
+    Existing,
+    /// On an in-flight node of a pool of this weight.
+    InFlight {
+        weight: i32,
+    },
+}
+
 impl<'a> Filling<'a> {
     /// No pod has a place yet.
     pub(super) fn new(
@@ -96,25 +107,30 @@ impl<'a> Filling<'a> {
         (placed, launched)
     }
 
-    /// Whether no pod of a queue of `pods` is worse off than by `before`: each that had a place has one, and none is in a
-    /// lighter pool, because weights come before prices.
+    /// Whether no pod is worse off than by `before`: each that had a place has one, and none is in a lighter pool, because
+    /// weights come before prices.
     pub(super) fn keeps(&self, before: &Self, compiled: &Compiled<'a>) -> bool {
-        let pods = compiled.queue.len();
-        let ((placed, _), (now, _)) = (before.whereabouts(pods), self.whereabouts(pods));
-        if !placed.is_within(&now) {
-            return false;
+        let (before, now) = (before.places(compiled), self.places(compiled));
+        before.iter().zip(now.iter()).all(|pair| match pair {
+            (Place::None, _) => true,
+            (_, Place::None) => false,
+            (Place::InFlight { weight: before }, Place::InFlight { weight: now }) => now >= before,
+            // A node that exists is in no pool's way.
+            (Place::Existing, _) | (_, Place::Existing) => true,
+        })
+    }
+
+    /// Where each pod of the queue is.
+    fn places(&self, compiled: &Compiled<'a>) -> IxVec<PodIx, Place> {
+        let mut places = IxVec::filled(Place::None, compiled.queue.len());
+        for (pod, _) in &self.joined {
+            places[*pod] = Place::Existing;
         }
-        let weights = |filling: &Self| {
-            let mut weights: IxVec<PodIx, Option<i32>> = IxVec::filled(None, pods);
-            for node in filling.in_flight.iter() {
-                let weight = compiled.pools.spaces[node.pool].pool.weight;
-                node.pods.iter().for_each(|pod| weights[*pod] = Some(weight));
-            }
-            weights
-        };
-        let (before, now) = (weights(before), weights(self));
-        // A pod that is on an existing node now is in no pool's way.
-        before.iter().zip(now.iter()).all(|(before, now)| now.is_none() || before.is_none() || now >= before)
+        for node in self.in_flight.iter() {
+            let weight = compiled.pools.spaces[node.pool].pool.weight;
+            node.pods.iter().for_each(|pod| places[*pod] = Place::InFlight { weight });
+        }
+        places
     }
 
     /// Gives in-flight node `number` the devices of the pod that has just joined, and releases those of instance types
