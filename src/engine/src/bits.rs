@@ -128,6 +128,17 @@ impl<I: Ix> Bits<I> {
         }
     }
 
+    /// Adds what is in `a` and not in `b`.
+    pub(crate) fn unite_difference(&mut self, a: &Self, b: &Self) {
+        if a.words.len() > self.words.len() {
+            self.words.resize(a.words.len(), 0);
+        }
+        let without = b.words.iter().copied().chain(std::iter::repeat(0));
+        for ((word, more), less) in self.words.iter_mut().zip(&a.words).zip(without) {
+            *word |= more & !less;
+        }
+    }
+
     /// Drops what is in `other`.
     pub(crate) fn subtract(&mut self, other: &Self) {
         for (word, less) in self.words.iter_mut().zip(&other.words) {
@@ -209,6 +220,9 @@ mod tests {
         let mut difference = a.clone();
         difference.subtract(&b);
         assert_eq!(difference, of(&[0, 64]));
+        let mut more = of(&[1, 63]);
+        more.unite_difference(&a, &b);
+        assert_eq!(more, of(&[0, 1, 63, 64]));
         let mut less = a;
         less.remove(64);
         assert!(!less.contains(64) && less.contains(63) && !less.contains(10_000));

@@ -36,8 +36,6 @@ pub(crate) struct State {
 pub(crate) struct InFlightNode {
     /// Its pool, by position.
     pub(crate) pool: PoolIx,
-    /// Requirements of the pod it was opened for.
-    pub(crate) opened_for: Option<RuleSetId>,
     /// What it may still turn out to be.
     pub(crate) state: State,
     /// Host ports of its pods.

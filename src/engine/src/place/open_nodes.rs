@@ -15,6 +15,10 @@ pub(crate) struct OpenNodes {
     by_load: Vec<(usize, Bits<InFlightIx>)>,
     /// Per set of requirements: the in-flight nodes that have these.
     by_rules: InternedMap<RuleSetId, Bits<InFlightIx>>,
+    /// Per set of requirements of a pod: the in-flight nodes that were opened for pods with these.
+    by_first: InternedMap<Option<RuleSetId>, Bits<InFlightIx>>,
+    /// All of them.
+    all: Bits<InFlightIx>,
 }
 
 /// How far a walk over open in-flight nodes has got.
@@ -62,6 +66,20 @@ impl OpenNodes {
             nodes.remove(number);
         }
         self.by_rules.entry(rules).or_default().insert(number);
+    }
+
+    /// In-flight node `number` is opened for a pod with requirements `rules`.
+    pub(crate) fn opened(&mut self, number: InFlightIx, rules: Option<RuleSetId>) {
+        self.by_first.entry(rules).or_default().insert(number);
+        self.all.insert(number);
+    }
+
+    /// Adds the in-flight nodes that were opened for pods with other requirements than `rules` to `nodes`.
+    pub(crate) fn add_opened_for_others(&self, rules: Option<RuleSetId>, nodes: &mut Bits<InFlightIx>) {
+        match self.by_first.get(&rules) {
+            Some(own) => nodes.unite_difference(&self.all, own),
+            None => nodes.unite(&self.all),
+        }
     }
 
     /// Adds the in-flight nodes whose requirements are `rules` to `nodes`.

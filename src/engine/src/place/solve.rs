@@ -65,17 +65,21 @@ impl<'a> Solver<'a> {
     /// Places every pod of `snapshot`.
     pub(crate) fn run(snapshot: &'a Snapshot) -> Placement {
         let mut solver = Self::new(snapshot);
-        let empty = solver.before_rearranging();
+        // Other plans begin where this one does. Where none can follow, nothing is copied.
+        let may_repeat = solver.may_keep_apart() || solver.may_rearrange();
+        let empty = may_repeat.then(|| solver.filling.clone());
         let waiting = solver.keep_promises(solver.compiled.queue.positions().collect());
         solver.place_all(waiting);
         // Before repacking, which keeps every pod placed and so cannot help those left behind.
         let mut solver = solver.co_located(snapshot);
         solver.repack();
-        let mut solver = solver.kept_apart(snapshot);
+        if let Some(empty) = &empty {
+            solver.keep_apart(empty);
+        }
         solver.mix();
         solver.mix_kinds();
-        if let Some(empty) = empty {
-            solver.rearrange(&empty);
+        if let Some(empty) = &empty {
+            solver.rearrange(empty);
         }
         solver.reserve_left();
         solver.finish()
@@ -225,6 +229,10 @@ impl<'a> Solver<'a> {
         };
         // Both kinds of refusal that hold for the pass; refusals for now are added to this copy only.
         refused.become_either(&demand_memo.in_flight, &level_memo.in_flight);
+        if filling.apart {
+            // For this walk only: another level of the pod may ask for less.
+            filling.open.add_opened_for_others(demand.rules, refused);
+        }
         let others = (&filling.topology, bound);
         let held = (&filling.reservations, filling.devices.as_ref());
         let asked = (demand, &mut demand_memo.prices);
@@ -235,11 +243,6 @@ impl<'a> Solver<'a> {
                 return JoinedOpen::No { used_up };
             };
             let node = &filling.in_flight[number];
-            if filling.apart && node.opened_for != demand.rules {
-                // For this walk only: another level of the pod may ask for less.
-                refused.insert(number);
-                continue;
-            }
             let space = &compiled.pools.spaces[node.pool];
             let catalogue = &mut catalogues[space.catalogue];
             let hosting =
@@ -329,11 +332,11 @@ impl<'a> Solver<'a> {
             filling.reservations.hold(number, &state.reserved);
             let mut ports = HostPorts::default();
             ports.add(&pod.key, &own.host_ports);
+            filling.open.opened(number, own.rules);
             filling.open.narrowed(number, None, state.rules);
             filling.open.loaded(number, 1);
             filling.in_flight.push(InFlightNode {
                 pool: position,
-                opened_for: own.rules,
                 state,
                 ports,
                 pods: vec![index],

@@ -10,27 +10,38 @@
 //! prices that depend on who holds them.
 
 use super::Solver;
+use super::filling::Filling;
 use crate::index::InFlightIx;
 
 /// The share of the price, in percent, that must be saved to be worth more nodes and another plan than before.
 const LEAST_SAVING: i64 = 15;
 
 impl<'a> Solver<'a> {
-    /// The solver, or one that has made a cheaper plan of the same `snapshot`.
-    pub(super) fn kept_apart(mut self, snapshot: &'a karpenter_model::Snapshot) -> Self {
-        if !self.filling.reservations.is_empty() || !self.mixes() {
-            return self;
+    /// Takes the plan in which pods that ask for different nodes share none, if it is cheaper. `empty` is the filling
+    /// before any pod had a place.
+    pub(super) fn keep_apart(&mut self, empty: &Filling<'a>) {
+        if !self.may_keep_apart() || !self.mixes() {
+            return;
         }
-        let mut again = Self::new(snapshot);
-        again.filling.apart = true;
-        let waiting = again.keep_promises(again.compiled.queue.positions().collect());
-        again.place_all(waiting);
-        if !again.filling.keeps(&self.filling, &again.compiled) {
-            return self;
+        let Some(price) = self.price() else { return };
+        let apart = self.attempt(empty, |solver| {
+            solver.filling.apart = true;
+            let waiting = solver.keep_promises(solver.compiled.queue.positions().collect());
+            solver.place_all(waiting);
+            solver.repack();
+        });
+        if let Some((cheaper, filling)) = apart
+            && price - cheaper >= (price / 100 * LEAST_SAVING).max(1)
+        {
+            self.filling = filling;
         }
-        again.repack();
-        let (Some(price), Some(cheaper)) = (self.price(), again.price()) else { return self };
-        if price - cheaper < (price / 100 * LEAST_SAVING).max(1) { self } else { again }
+    }
+
+    /// Whether there may be pods to keep apart: some ask for different nodes, and nothing is reserved.
+    pub(super) fn may_keep_apart(&self) -> bool {
+        let mut rules = self.compiled.levels.demands().map(|demand| demand.rules);
+        let first = rules.next();
+        self.filling.reservations.is_empty() && rules.any(|other| Some(other) != first)
     }
 
     /// Whether pods that ask for different nodes share one.

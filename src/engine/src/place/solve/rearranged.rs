@@ -42,18 +42,19 @@ pub(super) struct Target {
 }
 
 impl<'a> Solver<'a> {
-    /// The filling, in which no pod has a place yet, where [`Self::rearrange`] may need it.
-    pub(super) fn before_rearranging(&self) -> Option<Filling<'a>> {
-        let pods = self.compiled.queue.len();
-        let may = self.filling.topology.has_host_rules()
+    /// Whether other plans are made where pods have rules about hosts; see the module.
+    pub(super) fn may_rearrange(&self) -> bool {
+        self.filling.topology.has_host_rules()
             && self.filling.reservations.is_empty()
-            && pods <= MOST_PODS
-            && !self.compiled.queue.iter().any(|(pod, _)| pod.is_virtual());
-        may.then(|| self.filling.clone())
+            && self.compiled.queue.len() <= MOST_PODS
+            && !self.compiled.queue.iter().any(|(pod, _)| pod.is_virtual())
     }
 
     /// Takes another plan if one is cheaper. `empty` is the filling before any pod had a place.
     pub(super) fn rearrange(&mut self, empty: &Filling<'a>) {
+        if !self.may_rearrange() {
+            return;
+        }
         let launched: Vec<InFlightIx> = self.filling.in_flight.positions().collect();
         let launched = launched.into_iter().map(|number| &self.filling.in_flight[number]);
         let mut used = launched.filter(|node| !node.pods.is_empty());
@@ -111,7 +112,11 @@ impl<'a> Solver<'a> {
 
     /// What `place` makes of the `empty` filling, and its price; `None` where a pod is worse off by it than by the filling of
     /// the solver, which stays as it is.
-    fn attempt(&mut self, empty: &Filling<'a>, place: impl FnOnce(&mut Self)) -> Option<(i64, Filling<'a>)> {
+    pub(super) fn attempt(
+        &mut self,
+        empty: &Filling<'a>,
+        place: impl FnOnce(&mut Self),
+    ) -> Option<(i64, Filling<'a>)> {
         let before = std::mem::replace(&mut self.filling, empty.clone());
         self.caches.next_filling();
         place(self);

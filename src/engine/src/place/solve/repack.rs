@@ -172,18 +172,21 @@ impl Solver<'_> {
         pods.sort_unstable();
         let mut query = self.query();
         let allowed = query.allowed(number);
-        let mut best: Option<(i64, Vec<Part>)> = None;
-        for place in splits(pods.len()) {
+        let mut best: Option<(i64, usize)> = None;
+        for (place, totals) in query.split_totals(&pods) {
             *left = left.saturating_sub(2);
-            let (staying, leaving) = pods.split_at(place);
-            let parts = [staying, leaving].map(|pods| query.part(number, &allowed, pods.to_vec()));
-            let parts: Vec<Part> = parts.into_iter().flatten().collect();
-            let price = price(&parts);
-            if parts.len() == 2 && best.as_ref().is_none_or(|(least, _)| price < *least) {
-                best = Some((price, parts));
+            let [staying, leaving] = totals.map(|total| query.fitting_at(number, &allowed, &total));
+            let (Some((_, staying)), Some((_, leaving))) = (staying, leaving) else { continue };
+            let price = staying.nanos().saturating_add(leaving.nanos());
+            if best.is_none_or(|(least, _)| price < least) {
+                best = Some((price, place));
             }
         }
-        best.is_some_and(|(_, parts)| self.replace(&[number], parts))
+        let Some((_, place)) = best else { return false };
+        let (staying, leaving) = pods.split_at(place);
+        let parts = [staying, leaving].map(|pods| query.part(number, &allowed, pods.to_vec()));
+        let parts = parts.into_iter().flatten().collect();
+        self.replace(&[number], parts)
     }
 
     /// Puts `parts` in place of `nodes` if that saves enough; whether it does.
@@ -209,15 +212,14 @@ impl Solver<'_> {
 
     /// Puts `parts` in place of `nodes`.
     pub(super) fn put(&mut self, nodes: &[InFlightIx], parts: Vec<Part>) {
-        let InFlightNode { pool, opened_for, .. } = self.filling.in_flight[nodes[0]];
+        let pool = self.filling.in_flight[nodes[0]].pool;
         // Nodes that are left over stay in the list without pods: positions are used elsewhere.
         for node in nodes {
             self.filling.in_flight[*node].pods.clear();
         }
         let mut free = nodes.iter();
         for Part { state, pods, .. } in parts {
-            let node =
-                InFlightNode { pool, opened_for, state, ports: HostPorts::default(), pods, devices: None };
+            let node = InFlightNode { pool, state, ports: HostPorts::default(), pods, devices: None };
             match free.next() {
                 Some(number) => self.filling.in_flight[*number] = node,
                 None => drop(self.filling.in_flight.push(node)),
@@ -301,23 +303,60 @@ impl Query<'_, '_> {
         pods: Vec<PodIx>,
     ) -> Option<Part> {
         let mut total = Amounts::default();
-        for index in &pods {
-            if let Some(level) = self.compiled.levels(*index).first() {
-                total.add(&self.compiled.levels.demand(*level).amounts);
-            }
+        for pod in &pods {
+            self.add_amounts(*pod, &mut total);
         }
-        let unreserved = self.unreserved(like)?;
-        let node = &self.filling.in_flight[like];
-        let space = &self.compiled.pools.spaces[node.pool];
-        let catalogue = &mut self.caches.catalogues[space.catalogue];
-        let variants = in_flight::fitting(&total, allowed, &[], space, catalogue);
-        let price = catalogue.least_price(unreserved, &variants, &self.caches.rules)?;
+        let (variants, price) = self.fitting_at(like, allowed, &total)?;
+        let rules = self.filling.in_flight[like].state.rules;
         let (attached, reserved) = Default::default();
-        Some(Part {
-            state: State { rules: node.state.rules, total, variants, attached, reserved },
-            pods,
-            price,
-        })
+        Some(Part { state: State { rules, total, variants, attached, reserved }, pods, price })
+    }
+
+    /// Of the instance types `allowed` for a node like in-flight node `like`, those that hold `total`, and the least price
+    /// of one; `None` when there is none.
+    fn fitting_at(
+        &mut self,
+        like: InFlightIx,
+        allowed: &Bits<VariantIx>,
+        total: &Amounts,
+    ) -> Option<(Bits<VariantIx>, Price)> {
+        let unreserved = self.unreserved(like)?;
+        let space = &self.compiled.pools.spaces[self.filling.in_flight[like].pool];
+        let catalogue = &mut self.caches.catalogues[space.catalogue];
+        let variants = in_flight::fitting(total, allowed, &[], space, catalogue);
+        let price = catalogue.least_price(unreserved, &variants, &self.caches.rules)?;
+        Some((variants, price))
+    }
+
+    /// The places where `pods` are split, with what those before and those after each of them request together.
+    fn split_totals(&self, pods: &[PodIx]) -> Vec<(usize, [Amounts; 2])> {
+        let places = splits(pods.len());
+        // Each sum goes on from the one before it, so that no pod is added twice.
+        let mut total = Amounts::default();
+        let mut added = 0;
+        let before = places.iter().map(|place| {
+            pods[added..*place].iter().for_each(|pod| self.add_amounts(*pod, &mut total));
+            added = *place;
+            total.clone()
+        });
+        let before: Vec<Amounts> = before.collect();
+        let mut total = Amounts::default();
+        let mut left = pods.len();
+        let after = places.iter().rev().map(|place| {
+            pods[*place..left].iter().for_each(|pod| self.add_amounts(*pod, &mut total));
+            left = *place;
+            total.clone()
+        });
+        let after: Vec<Amounts> = after.collect();
+        let totals = before.into_iter().zip(after.into_iter().rev()).map(<[Amounts; 2]>::from);
+        places.into_iter().zip(totals).collect()
+    }
+
+    /// Adds what the pod at `index` requests to `total`.
+    fn add_amounts(&self, index: PodIx, total: &mut Amounts) {
+        if let Some(level) = self.compiled.levels(index).first() {
+            total.add(&self.compiled.levels.demand(*level).amounts);
+        }
     }
 }
 

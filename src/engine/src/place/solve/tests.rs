@@ -103,8 +103,8 @@ fn keeping_apart_costs_no_pod_its_place_and_is_never_more_expensive() {
         let mut solver = placed(&snapshot);
         let pods = solver.compiled.queue.len();
         let (before, (whereabouts, _)) = (solver.price(), solver.filling.whereabouts(pods));
-        let mut apart = solver.kept_apart(&snapshot);
-        let (after, (whereabouts_after, _)) = (apart.price(), apart.filling.whereabouts(pods));
+        solver.keep_apart(&Solver::new(&snapshot).filling);
+        let (after, (whereabouts_after, _)) = (solver.price(), solver.filling.whereabouts(pods));
         assert!(whereabouts.is_within(&whereabouts_after), "seed {seed}: a pod has lost its place");
         assert!(after <= before, "seed {seed}: {after:?} is more than {before:?}");
         cheaper += u32::from(after < before);
@@ -126,12 +126,14 @@ fn rearranging_costs_no_pod_its_place_and_is_never_more_expensive() {
         (0..karpenter_testkit::seeds(SEEDS) / 5).flat_map(|seed| kinds.map(|kind| (seed, kind)))
     {
         let snapshot = kind(seed);
-        let empty = Solver::new(&snapshot).before_rearranging();
-        let Some(empty) = empty else { continue };
+        let empty = Solver::new(&snapshot);
+        if !empty.may_rearrange() {
+            continue;
+        }
         let mut solver = placed(&snapshot);
         let pods = solver.compiled.queue.len();
         let (before, (whereabouts, _)) = (solver.price(), solver.filling.whereabouts(pods));
-        solver.rearrange(&empty);
+        solver.rearrange(&empty.filling);
         let (after, (whereabouts_after, _)) = (solver.price(), solver.filling.whereabouts(pods));
         assert!(whereabouts.is_within(&whereabouts_after), "seed {seed}: a pod has lost its place");
         let on_nodes = solver.filling.in_flight.iter().map(|node| node.pods.len()).sum::<usize>();

@@ -187,6 +187,23 @@ struct Filled {
     value: i64,
 }
 
+/// A size of which a machine may get another pod while it is filled.
+#[derive(Clone, Copy)]
+struct Candidate {
+    size: usize,
+    value: u64,
+    /// What a pod cost when it was last looked at. Room only gets scarcer, so it costs no less now.
+    least_cost: u64,
+}
+
+impl Candidate {
+    /// Whether it is worth more for its cost than `other`.
+    fn is_worth_more_than(&self, other: &Self) -> bool {
+        u128::from(self.value) * u128::from(other.least_cost)
+            > u128::from(other.value) * u128::from(self.least_cost)
+    }
+}
+
 impl<'p> Packing<'p> {
     fn new(sizes: &'p [Size], machines: &'p [Machine]) -> Self {
         let share = |(amount, room): (&i64, &i64)| {
@@ -279,14 +296,17 @@ impl<'p> Packing<'p> {
         let mut counts = vec![0_usize; self.sizes.len()];
         let mut weights = vec![0_u64; room.len()];
         let mut caps = self.caps.clone();
-        let mut fitting: Vec<usize> =
-            (0..self.sizes.len()).filter(|size| self.machines[machine].takes(&self.sizes[*size])).collect();
+        let candidate = |size: usize| Candidate { size, value: values[size].unsigned_abs(), least_cost: 1 };
+        let mut candidates: Vec<Candidate> = (0..self.sizes.len())
+            .filter(|size| left[*size] > 0 && self.machines[machine].takes(&self.sizes[*size]))
+            .map(candidate)
+            .collect();
         loop {
-            fitting.retain(|size| {
-                counts[*size] < left[*size]
-                    && self.sizes[*size].cap.is_none_or(|(group, _)| caps[group] > 0)
-                    && fits(&self.sizes[*size].amounts, &free)
-            });
+            let has_room = |size: usize| {
+                counts[size] < left[size]
+                    && self.sizes[size].cap.is_none_or(|(group, _)| caps[group] > 0)
+                    && fits(&self.sizes[size].amounts, &free)
+            };
             for ((weight, free), room) in weights.iter_mut().zip(&free).zip(room) {
                 let share = (free << FREE_BITS).checked_div(*room).unwrap_or(0).max(1);
                 *weight = (1 << (2 * FREE_BITS)) / share.unsigned_abs();
@@ -299,17 +319,24 @@ impl<'p> Packing<'p> {
                     .sum::<u64>()
                     .max(1)
             };
-            let mut best: Option<(usize, u64)> = None;
-            for size in &fitting {
-                let own = cost(*size);
-                let is_better = |(best, cost): (usize, u64)| {
-                    i128::from(values[*size]) * i128::from(cost) > i128::from(values[best]) * i128::from(own)
-                };
-                if best.is_none_or(is_better) {
-                    best = Some((*size, own));
+            let mut best: Option<Candidate> = None;
+            candidates.retain_mut(|candidate| {
+                // Most are worth too little even for what they cost at an earlier look, so that neither room nor cost
+                // has to be looked at.
+                if best.is_some_and(|best| !candidate.is_worth_more_than(&best)) {
+                    return true;
                 }
-            }
-            let Some((best, _)) = best else { break };
+                // What has no room has none later.
+                if !has_room(candidate.size) {
+                    return false;
+                }
+                candidate.least_cost = cost(candidate.size);
+                if best.is_none_or(|best| candidate.is_worth_more_than(&best)) {
+                    best = Some(*candidate);
+                }
+                true
+            });
+            let Some(Candidate { size: best, .. }) = best else { break };
             let amounts = &self.sizes[best].amounts;
             let group = self.sizes[best].cap.map(|(group, _)| group);
             let capped = group.map_or(usize::MAX, |group| caps[group]);

@@ -68,16 +68,25 @@ impl Choice<'_> {
     /// Gives units that keep others off a place of their size on the smallest machine, but rather on one that has few of
     /// them.
     fn put_apart(self, slots: &mut [Slot], waiting: &mut [Vec<UnitIx>]) {
-        for (size, units) in waiting.iter_mut().enumerate() {
+        // By size: machines with places for it, and which of their places that is. There are many machines, few of which
+        // have places for one size.
+        let mut places: Vec<Vec<(usize, usize)>> = vec![Vec::new(); waiting.len()];
+        for (number, slot) in slots.iter().enumerate() {
+            for (place, (size, _)) in slot.places.iter().enumerate() {
+                places[*size].push((number, place));
+            }
+        }
+        for (size, (units, places)) in waiting.iter_mut().zip(places).enumerate() {
             units.retain(|index| {
                 let unit = &self.stock.units[*index];
                 if unit.turn != Turn::Last {
                     return true;
                 }
-                let open = slots.iter().enumerate().filter_map(|(number, slot)| {
-                    let place = slot.places.iter().position(|(of, left)| *of == size && *left > 0)?;
+                let open = places.iter().filter_map(|(number, place)| {
+                    let slot = &slots[*number];
                     let rank = slot.planned * (slot.keeping_off + 1);
-                    slot.admits(unit, self.topology).then_some((rank, number, place))
+                    let is_open = slot.places[*place].1 > 0 && slot.admits(unit, self.topology);
+                    is_open.then_some((rank, *number, *place))
                 });
                 let Some((_, number, place)) = open.min() else { return true };
                 slots[number].places[place].1 -= 1;
@@ -95,15 +104,18 @@ impl Choice<'_> {
                 if left == 0 {
                     continue;
                 }
-                waiting[size].retain(|index| {
-                    let unit = &self.stock.units[*index];
-                    if left == 0 || unit.turn != turn || !slot.admits(unit, self.topology) {
-                        return true;
+                let mut next = 0;
+                while left > 0 && next < waiting[size].len() {
+                    let index = waiting[size][next];
+                    let unit = &self.stock.units[index];
+                    if unit.turn == turn && slot.admits(unit, self.topology) {
+                        waiting[size].remove(next);
+                        self.put(index, size, slot);
+                        left -= 1;
+                    } else {
+                        next += 1;
                     }
-                    left -= 1;
-                    self.put(*index, size, slot);
-                    false
-                });
+                }
                 slot.places[place].1 = left;
             }
         }
