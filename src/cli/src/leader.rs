@@ -23,14 +23,14 @@ const METRICS_PORT_NUMBER: u16 = 8080;
 /// Where the controller is.
 #[derive(Args, Clone)]
 pub(crate) struct Place {
-    /// Where the controller serves its metrics, as a URL; without it the pod that leads is asked, by a
-    /// port-forward through the API server
+    /// URL at which the controller serves its metrics [default: a port-forward to the leading pod through the API
+    /// server]
     #[arg(long)]
     endpoint: Option<http::Uri>,
-    /// Namespace of the Lease that names the pod that leads
+    /// Namespace of the Lease that names the leading pod
     #[arg(long, value_name = "NAMESPACE", default_value = "kube-system", conflicts_with = "endpoint")]
     leader_election_namespace: String,
-    /// Name of that Lease
+    /// Name of the Lease that names the leading pod
     #[arg(
         long,
         value_name = "NAME",

@@ -30,28 +30,28 @@ struct Cli {
 enum Command {
     /// Run the controller: launch, register, drain and remove nodes
     Controller(Box<command::controller::Arguments>),
-    /// Make an AWS account ready for a cluster: roles, queue, rules, tags
+    /// Prepare an AWS account for a cluster: IAM roles, interruption queue, event rules, tags
     Bootstrap(Box<command::bootstrap::Arguments>),
     /// Print the custom resource definitions, ready for `kubectl apply -f -`
     Crds,
     /// Convert manifests and chart values of older versions to v1
     Convert(command::convert::Arguments),
-    /// Say what is wrong with the account and the cluster, why, and how to put it right
+    /// Check the account and the cluster: what is wrong, why, and how to fix it
     Doctor(Box<command::doctor::Arguments>),
-    /// Say why a node stays, a pod waits or a pool takes no part
+    /// Explain why a node stays, a pod waits or a NodePool is not used, as the running controller sees it
     Explain(command::explain::Arguments),
-    /// Say what would be launched, replaced and removed now, and why, without doing it
+    /// Show what would be launched, replaced and removed now, and why; changes nothing
     Plan(Box<command::plan::Arguments>),
-    /// Write a cluster to one file that plans the same
+    /// Print a cluster as one file, from which `karpenter plan` makes the same plan
     Export(Box<command::export::Arguments>),
-    /// Say what manifests or a cluster say that cannot be meant
+    /// Find mistakes in manifests or in a cluster, such as a NodePool that matches no instance type
     Lint(Box<command::lint::Arguments>),
-    /// Look at a cluster: nodes, what they cost and hold, pods that wait; or its timeline
+    /// Show a cluster on the terminal: nodes, their cost and use, pods that wait; or a timeline of changes
     View(command::view::Arguments),
-    /// Play scenario files in virtual time: what a change costs, how long pods wait, what is disrupted
+    /// Run scenario files in virtual time: what a change costs, how long pods wait, what is disrupted
     #[cfg(feature = "demo")]
     Test(karpenter_sim::scenario::Arguments),
-    /// Watch pods become nodes and disappear again, all in memory
+    /// Watch nodes being launched for pods and removed again, in a cluster and an account in memory
     #[cfg(feature = "demo")]
     Demo(command::demo::Arguments),
 }

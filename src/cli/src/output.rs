@@ -9,7 +9,7 @@ use clap::ValueEnum;
 /// For whom a report is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Output {
-    /// For people
+    /// Text for people
     Text,
     /// JSON for tools
     Json,

@@ -40,16 +40,16 @@ pub(crate) struct Arguments {
 
 #[derive(Subcommand)]
 enum Action {
-    /// Show what the account lacks and change nothing; exit code 0: nothing, 2: something, 1: failure
+    /// Show what the account lacks; changes nothing; exit code 0: nothing, 2: something, 1: failure
     Plan(plan::Arguments),
-    /// Create and repair what the account lacks; run again at any time
+    /// Create and repair what the account lacks; can be run again at any time
     Apply(apply::Arguments),
-    /// Remove what bootstrap made for the cluster and its controller left behind, and nothing else; refuses while
-    /// machines run
+    /// Remove what bootstrap created for the cluster and what its controller left behind, and nothing else; refuses
+    /// while instances run
     Destroy(destroy::Arguments),
-    /// Say whether the account is ready, by whatever means it was made so; exit code 0: ready, 2: not, 1: failure
+    /// Check whether the account is ready, whatever tool prepared it; exit code 0: ready, 2: not ready, 1: failure
     Check(check::Arguments),
-    /// Print the prerequisites in the words of another tool
+    /// Print the prerequisites for another tool: CloudFormation, Terraform, eksctl or plain IAM documents
     Render(render::Arguments),
 }
 

@@ -16,12 +16,13 @@ use karpenter_convert::{Conversion, Input, Options, convert, convert_values, rea
 /// Arguments of `karpenter convert`.
 #[derive(Args)]
 #[command(
-    after_help = "Exit codes: 0 everything has its equal, 1 a text could not be read and nothing was printed, \
+    after_help = "Exit codes: 0 everything has an equivalent, 1 an input could not be read and nothing was printed, \
                   2 something was dropped or refused, 3 something is left for you to decide.\n\n\
-                  Objects of a cluster: karpenter convert --live, with the kubeconfig's right to list them"
+                  For objects of a cluster: karpenter convert --live, which needs permission to list them"
 )]
 pub(crate) struct Arguments {
-    /// Manifests to convert: files, folders with all in them, or - for standard input; other kinds are passed on
+    /// Manifests to convert: a file, a folder with everything in it, or - for standard input (repeatable); objects of
+    /// other kinds are printed unchanged
     #[arg(
         short,
         long,
@@ -30,25 +31,25 @@ pub(crate) struct Arguments {
         conflicts_with = "helm_values"
     )]
     filename: Vec<PathBuf>,
-    /// Convert the pools and classes that the cluster of the kubeconfig has in an old version; reads only
+    /// Convert the pools and node classes of the cluster in the kubeconfig that are of an old version; reads only
     #[arg(long, conflicts_with_all = ["filename", "helm_values", "fix"])]
     live: bool,
-    /// With --live, also the workloads that select nodes by old names
+    /// With --live, also convert workloads that select nodes by old label names
     #[arg(long, requires = "live")]
     workloads: bool,
-    /// Convert this file of chart values instead, or - for standard input
+    /// Convert this file of Helm chart values instead of manifests; - is standard input
     #[arg(long, value_name = "PATH")]
     helm_values: Option<PathBuf>,
-    /// Correct tabs, quotes and indentation of manifests copied from a page, where that is unambiguous
+    /// Correct tabs, quotes and indentation of manifests copied from a web page, where that is unambiguous
     #[arg(long)]
     fix: bool,
-    /// Name of the cluster, whose tag selects subnets and security groups where an old object names none
+    /// Name of the EKS cluster; its discovery tag selects subnets and security groups where an old object selects none
     #[arg(long)]
     cluster_name: Option<String>,
-    /// Node role for classes that name neither role nor instance profile
+    /// Node role for node classes that name neither a role nor an instance profile
     #[arg(long, conflicts_with = "instance_profile")]
     role: Option<String>,
-    /// Instance profile for such classes: the old setting `aws.defaultInstanceProfile`
+    /// Instance profile for node classes that name neither; the old setting `aws.defaultInstanceProfile`
     #[arg(long)]
     instance_profile: Option<String>,
     /// How to print the report, which goes to standard error

@@ -42,7 +42,7 @@ pub(crate) struct Arguments {
     /// Keep everything running after the last step, until Ctrl-C
     #[arg(long)]
     stay: bool,
-    /// Where the controller's log and the kubeconfig go [default: a new temporary folder]
+    /// Folder for the controller's log and the kubeconfig [default: a new temporary folder]
     #[arg(long)]
     folder: Option<PathBuf>,
 }

@@ -28,39 +28,40 @@ const FIRST_ANSWER: Duration = Duration::from_secs(15);
 /// Arguments of `karpenter doctor`.
 #[derive(Args)]
 #[command(after_help = "Exit codes: 0 nothing to do, 1 the doctor itself failed, 2 something is wrong, \
-                        3 nothing found but not everything could be looked at.")]
+                        3 nothing found but not everything could be checked.")]
 pub(crate) struct Arguments {
     /// Name of the EKS cluster
     #[arg(long, env, required_unless_present = "from")]
     cluster_name: Option<String>,
-    /// Region of the cluster; else the SDK's own choice (`AWS_REGION`, profile)
+    /// Region of the cluster [default: what the AWS SDK finds in `AWS_REGION` or the profile]
     #[arg(long)]
     region: Option<String>,
-    /// Name of the node role, as given to `bootstrap`; else the name it chooses
+    /// Name of the node role, if `bootstrap` was given one [default: the name that `bootstrap` chooses]
     #[arg(long)]
     node_role_name: Option<String>,
-    /// Name of the controller's role, likewise
+    /// Name of the controller role, if `bootstrap` was given one [default: the name that `bootstrap` chooses]
     #[arg(long)]
     controller_role_name: Option<String>,
-    /// Name of the interruption queue, likewise
+    /// Name of the interruption queue, if `bootstrap` was given one [default: the name that `bootstrap` chooses]
     #[arg(long)]
     queue_name: Option<String>,
-    /// Use this endpoint for every AWS service: an emulator's
+    /// Use this endpoint for every AWS service, such as that of an emulator
     #[arg(long, env = "AWS_ENDPOINT_URL")]
     endpoint_url: Option<String>,
-    /// Look at the account only, as before an installation
+    /// Check the AWS account only, for use before Karpenter is installed
     #[arg(long, conflicts_with = "from")]
     account_only: bool,
-    /// Look at what `--export` wrote instead of asking
+    /// Read the answers that `--export` wrote to this folder instead of asking the account and the cluster
     #[arg(long, value_name = "FOLDER")]
     from: Option<PathBuf>,
-    /// Also write what was answered, one JSON file each
+    /// Also write all answers of the account and the cluster to this folder, as JSON files
     #[arg(long, value_name = "FOLDER")]
     export: Option<PathBuf>,
-    /// Run these checks only, such as D-06,P-16
+    /// Run only these checks, separated by commas, such as D-06,P-16
     #[arg(long, value_name = "IDS", value_delimiter = ',')]
     only: Vec<String>,
-    /// Carry out what is marked [--fix], then look again; what is only advice if --only names its check
+    /// Carry out the fixes that the report marks with [--fix], then check again; a fix that is only advice needs its
+    /// check named by --only
     #[arg(long, conflicts_with = "from")]
     fix: bool,
     /// How to print the report

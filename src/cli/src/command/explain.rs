@@ -28,7 +28,7 @@ pub(crate) struct Arguments {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Output {
-    /// For people
+    /// Text for people
     Text,
     /// One JSON object per line
     Json,

@@ -12,13 +12,13 @@ use crate::output::{note, print};
 /// Arguments of `karpenter export`.
 #[derive(Args)]
 #[command(
-    after_help = "Only what plans read is written: no secrets, environment variables, commands or images.\n\n\
-                        A bug report: karpenter export --anonymize > export.yaml"
+    after_help = "Only what `karpenter plan` reads is written: no secrets, environment variables, commands or images.\n\n\
+                        For a bug report: karpenter export --anonymize > export.yaml"
 )]
 pub(crate) struct Arguments {
     #[command(flatten)]
     sources: Sources,
-    /// Replace names and labels that are yours by digests, the same text by the same digest
+    /// Replace your own names and labels by digests; the same text always becomes the same digest
     #[arg(long)]
     anonymize: bool,
 }

@@ -12,14 +12,12 @@ use crate::output::{Output, note, print};
 
 /// Arguments of `karpenter lint`.
 #[derive(Args)]
-#[command(
-    after_help = "Exit codes: 0 nothing found, 1 it could not be looked at, 2 something was found.\n\n\
-                        In CI: karpenter lint -f manifests/"
-)]
+#[command(after_help = "Exit codes: 0 nothing found, 1 nothing could be checked, 2 something was found.\n\n\
+                        In CI: karpenter lint -f manifests/")]
 pub(crate) struct Arguments {
     #[command(flatten)]
     sources: Sources,
-    /// How to print findings; notes on what was not looked at go to standard error
+    /// How to print findings; notes on what could not be checked go to standard error
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     output: Output,
 }

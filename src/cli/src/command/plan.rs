@@ -20,20 +20,22 @@ pub(crate) use gather::{Gathered, Sources};
 #[derive(Args)]
 #[command(after_help = "Exit codes: 0 nothing would change, 1 no plan could be made, 2 nodes would change, \
                         3 pods would stay pending.\n\n\
-                        A change before it is merged: karpenter plan --what-if pool.yaml\n\
+                        To see what a change would do: karpenter plan --what-if pool.yaml\n\
                         Without a cluster: karpenter plan -f manifests/\n\
                         For a pull request: karpenter plan --what-if pool.yaml --output html > plan.html\n\
-                        A bug report: karpenter export --anonymize > export.yaml; karpenter plan -f export.yaml")]
+                        For a bug report: karpenter export --anonymize > export.yaml; karpenter plan -f export.yaml")]
 pub(crate) struct Arguments {
     #[command(flatten)]
     sources: Sources,
-    /// Apply these manifests first, in the plan alone: pods, workloads, pools, node classes; as --filename
+    /// Plan as if these manifests were applied: pods, workloads, NodePools, EC2NodeClasses; takes the same as
+    /// --filename (repeatable)
     #[arg(long, value_name = "PATH")]
     what_if: Vec<PathBuf>,
-    /// Plan as if this zone were gone with everything in it
+    /// Plan as if this zone and everything in it were gone (repeatable)
     #[arg(long, value_name = "ZONE")]
     without_zone: Vec<String>,
-    /// Plan with other prices: spot=150%, on-demand=90%, m7g.large=200%
+    /// Plan with changed prices, of a capacity type or an instance type: spot=150%, on-demand=90%, m7g.large=200%
+    /// (repeatable)
     #[arg(long, value_name = "OF=PERCENT")]
     price: Vec<PriceChange>,
     /// How to print the plan
@@ -44,11 +46,11 @@ pub(crate) struct Arguments {
 /// For whom a plan is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Output {
-    /// For people
+    /// Text for people
     Text,
     /// JSON for tools
     Json,
-    /// One page for people who have a browser, with a picture of the nodes; needs nothing besides
+    /// One self-contained page for a browser, with a picture of the nodes
     Html,
 }
 

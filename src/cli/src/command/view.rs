@@ -32,40 +32,41 @@ const PRICES_EVERY: Duration = Duration::from_hours(1);
 #[derive(Args)]
 #[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
 pub(crate) struct Arguments {
-    /// Print one frame as text, or one JSON document, and end
+    /// Print the cluster once, as text or as one JSON document, and exit
     #[arg(short, long, value_enum, group = "form")]
     output: Option<Output>,
-    /// Print one frame as text, and end: --output text
+    /// The same as --output text
     #[arg(long, group = "form")]
     once: bool,
     // What `--output json` was called once.
     #[arg(long, group = "form", hide = true)]
     json: bool,
-    /// Tell what happens, one line at a time; the default where standard output is no terminal
+    /// Print what changes, one line at a time; the default if standard output is not a terminal
     #[arg(long, group = "form")]
     timeline: bool,
-    /// Resources to show beside cpu and memory, separated by commas: nvidia.com/gpu
+    /// Resources to show besides cpu and memory, separated by commas, such as nvidia.com/gpu
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     resources: Vec<String>,
-    /// name, pool, type, zone, capacity, price, cpu, memory, pods, age or state
+    /// Column to sort by: name, pool, type, zone, capacity, price, cpu, memory, pods, age or state
     #[arg(long, value_name = "COLUMN", default_value = "name")]
     sort: SortBy,
-    /// The other way round
+    /// Sort in the opposite order
     #[arg(long)]
     reverse: bool,
-    /// Only nodes that match: words, pool=NAME, type= zone= capacity= state=, LABEL=VALUE, LABEL!=VALUE
+    /// Show only nodes that match all of these terms: a word in a name, pool=NAME, type=, zone=, capacity=, state=,
+    /// LABEL=VALUE; != instead of = excludes
     #[arg(long, value_name = "TERMS", default_value = "")]
     filter: String,
-    /// Fold nodes into their pools
+    /// Show one line for each NodePool instead of its nodes
     #[arg(long)]
     by_pool: bool,
-    /// Show what instances cost also in the timeline; asks AWS, with your credentials
+    /// Show prices of instances in the timeline, too; asks AWS, with your credentials
     #[arg(long, conflicts_with = "no_prices")]
     prices: bool,
-    /// Ask AWS for no prices
+    /// Do not ask AWS for prices
     #[arg(long)]
     no_prices: bool,
-    /// Use no colours; the variable `NO_COLOR` does the same
+    /// Use no colours; the environment variable `NO_COLOR` does the same
     #[arg(long)]
     no_color: bool,
     #[command(flatten)]

@@ -20,22 +20,23 @@ pub(crate) struct BootstrapFlags {
     /// Name of the EKS cluster
     #[arg(long, env)]
     pub(crate) cluster_name: Option<String>,
-    /// Region of the cluster; else the SDK's own choice (`AWS_REGION`, profile)
+    /// Region of the cluster [default: what the AWS SDK finds in `AWS_REGION` or the profile]
     #[arg(long)]
     pub(crate) region: Option<String>,
-    /// Account id; else that of the credentials
+    /// Id of the AWS account [default: that of the credentials]
     #[arg(long)]
     pub(crate) account: Option<String>,
-    /// Use this endpoint for every AWS service: an emulator's
+    /// Use this endpoint for every AWS service, such as that of an emulator
     #[arg(long, env = "AWS_ENDPOINT_URL")]
     pub(crate) endpoint_url: Option<String>,
     /// How the controller gets its credentials
     #[arg(long, default_value = "pod-identity")]
     pub(crate) identity: IdentityKind,
-    /// What ties the controller role to this cluster with `--identity pod-identity`
+    /// With `--identity pod-identity`: what the trust policy of the controller role compares, so that no other cluster
+    /// can use the role
     #[arg(long, default_value = "cluster-arn")]
     pub(crate) pod_identity_trust: TrustKind,
-    /// The cluster's OIDC issuer for `--identity irsa`; else EKS is asked
+    /// OIDC issuer of the cluster, for `--identity irsa` [default: what EKS says]
     #[arg(long, value_name = "URL")]
     pub(crate) oidc_issuer: Option<String>,
     /// Namespace of the controller's service account
@@ -44,76 +45,80 @@ pub(crate) struct BootstrapFlags {
     /// Name of the controller's service account
     #[arg(long, default_value = "karpenter")]
     pub(crate) service_account: String,
-    /// IAM path of roles, policies and profile
+    /// IAM path of the roles, policies and the instance profile
     #[arg(long, default_value = "/")]
     pub(crate) iam_path: String,
-    /// ARN of the permissions boundary of the roles made here; else existing roles keep theirs, and `none` takes it off
+    /// ARN of the permissions boundary for the roles created here; `none` removes it [default: existing roles keep
+    /// theirs]
     #[arg(long, value_name = "ARN|none")]
     pub(crate) permissions_boundary: Option<String>,
-    /// Name of the node role; an existing role that is not ours is used as it is
+    /// Name of the node role; an existing role that bootstrap did not create is used unchanged [default:
+    /// `KarpenterNodeRole-CLUSTER`]
     #[arg(long)]
     pub(crate) node_role_name: Option<String>,
-    /// Name of the controller role
+    /// Name of the controller role [default: `CLUSTER-karpenter`]
     #[arg(long)]
     pub(crate) controller_role_name: Option<String>,
-    /// What the names of the controller's policies end with; else the cluster's name, which is not enough where an
-    /// account has clusters of one name in several regions
+    /// Suffix of the names of the controller's policies; needed if the account has clusters of the same name in several
+    /// regions [default: the name of the cluster]
     #[arg(long)]
     pub(crate) policy_suffix: Option<String>,
-    /// Name of the interruption queue
+    /// Name of the interruption queue [default: the name of the cluster]
     #[arg(long)]
     pub(crate) queue_name: Option<String>,
-    /// ARN of the key that encrypts the queue, instead of SQS's own; its policy must let
-    /// events.amazonaws.com use it. Else an existing queue keeps its key, and `none` goes back to SQS's own
+    /// ARN of the KMS key that encrypts the queue; its policy must let events.amazonaws.com use it. `none` goes back to
+    /// that of SQS [default: an existing queue keeps its key, a new one has that of SQS]
     #[arg(long, value_name = "ARN|none")]
     pub(crate) queue_kms_key: Option<String>,
-    /// What addresses the cluster's pods have; else EKS is asked, or, by what asks no cluster, `ipv4` taken for it. With
-    /// `ipv6` node roles get the account's policy `AmazonEKS_CNI_IPv6_Policy`
+    /// IP family of the cluster's pods; with `ipv6` node roles get the policy `AmazonEKS_CNI_IPv6_Policy` of the
+    /// account [default: what EKS says; `ipv4` for commands that do not ask EKS]
     #[arg(long)]
     pub(crate) ip_family: Option<FamilyKind>,
-    /// ARN of a further managed policy of the node role (repeatable)
+    /// ARN of an additional managed policy for the node role (repeatable)
     #[arg(long = "extra-node-policy", value_name = "ARN")]
     pub(crate) extra_node_policies: Vec<String>,
-    /// ARN of a node role of your own, to be used instead of making one
+    /// ARN of an existing node role to use instead of creating one
     #[arg(long, value_name = "ARN", conflicts_with = "node_role_name")]
     pub(crate) node_role_arn: Option<String>,
-    /// Make a second node role, for Windows nodes
+    /// Create a second node role, for Windows nodes
     #[arg(long)]
     pub(crate) windows: bool,
-    /// Name of the node role for Windows
+    /// Name of the node role for Windows [default: `KarpenterWindowsNodeRole-CLUSTER`]
     #[arg(long, requires = "windows")]
     pub(crate) windows_node_role_name: Option<String>,
-    /// Name of the instance profile for clusters without an IAM endpoint
+    /// Name of the instance profile, which clusters without access to the IAM API need [default:
+    /// `KarpenterNodeInstanceProfile-CLUSTER`]
     #[arg(long)]
     pub(crate) instance_profile_name: Option<String>,
-    /// What the names of the rules begin with
+    /// Prefix of the names of the event rules [default: `Karpenter-CLUSTER`]
     #[arg(long)]
     pub(crate) rule_prefix: Option<String>,
-    /// ARN of a further role that an EC2NodeClass names (repeatable)
+    /// ARN of an additional node role that an EC2NodeClass names (repeatable)
     #[arg(long = "extra-node-role", value_name = "ARN")]
     pub(crate) extra_node_roles: Vec<String>,
-    /// ARN of a further role that an EC2NodeClass for Windows names (repeatable)
+    /// ARN of an additional node role that an EC2NodeClass for Windows names (repeatable)
     #[arg(long = "extra-windows-node-role", value_name = "ARN")]
     pub(crate) extra_windows_node_roles: Vec<String>,
     /// ARN of a private SSM parameter that an EC2NodeClass names (repeatable)
     #[arg(long = "extra-ssm-parameter", value_name = "ARN")]
     pub(crate) extra_ssm_parameters: Vec<String>,
-    /// Tag for everything that is created (repeatable)
+    /// Additional tag for everything that is created (repeatable)
     #[arg(long = "tag", value_name = "KEY=VALUE", value_parser = key_value)]
     pub(crate) tags: Vec<(String, String)>,
-    /// Tag neither subnets nor security group: node classes select them by id, as they must where clusters share them
+    /// Do not tag subnets and security group for discovery: EC2NodeClasses select them by id, as they must if clusters
+    /// share them
     #[arg(long, conflicts_with_all = ["subnets", "security_group"])]
     pub(crate) no_discovery_tags: bool,
-    /// Subnet to tag for discovery (repeatable); else the cluster's private ones
+    /// Subnet to tag for discovery (repeatable) [default: the private subnets of the cluster]
     #[arg(long = "subnet", value_name = "ID")]
     pub(crate) subnets: Vec<String>,
-    /// Security group to tag for discovery; else the cluster security group
+    /// Security group to tag for discovery [default: the cluster security group]
     #[arg(long, value_name = "ID")]
     pub(crate) security_group: Option<String>,
     /// Let the controller read the zonal-shift status of the cluster
     #[arg(long)]
     pub(crate) zonal_shift: bool,
-    /// Make no EKS access entry for the node role
+    /// Do not create an EKS access entry for the node role
     #[arg(long)]
     pub(crate) no_access_entry: bool,
 }
@@ -125,16 +130,16 @@ pub(crate) enum IdentityKind {
     PodIdentity,
     /// IAM roles for service accounts; needs the cluster's OIDC provider in IAM.
     Irsa,
-    /// No controller role.
+    /// Create no controller role.
     None,
 }
 
 /// Values of `--pod-identity-trust`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TrustKind {
-    /// ARN and account of the cluster, as `aws:SourceArn` and `aws:SourceAccount`.
+    /// ARN and account of the cluster (`aws:SourceArn` and `aws:SourceAccount`).
     ClusterArn,
-    /// The tags EKS gives every session: cluster, namespace and service account.
+    /// The tags that EKS puts on each session: cluster, namespace and service account.
     SessionTags,
 }
 

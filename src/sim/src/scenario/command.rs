@@ -20,34 +20,34 @@ use super::report::{Case, Outcome, junit, line, timeline, total};
 /// Arguments of `karpenter test`.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Exit code 0: all went as expected; 1: a scenario failed, or a file is not a scenario.\n\n\
+    after_help = "Exit codes: 0 all went as expected, 1 a scenario failed or a file is not a scenario.\n\n\
                         In CI: karpenter test --junit report.xml scenarios/\n\
                         In an editor: karpenter test --schema > scenario.schema.json, and at the top of a scenario\n  \
                         # yaml-language-server: $schema=scenario.schema.json"
 )]
 pub struct Arguments {
-    /// Scenarios: files, or folders with .yaml files in them
+    /// Scenario files, or folders with .yaml files in them
     #[arg(required_unless_present = "schema", value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// Play each with so many seeds: its own and those that follow
+    /// Number of seeds to run each scenario with: its own and the next ones
     #[arg(long, default_value = "1", value_name = "N")]
     seeds: NonZero<u32>,
-    /// Play each from this seed on instead of its own
+    /// First seed, instead of that of the scenario
     #[arg(long)]
     seed: Option<u64>,
-    /// Write what was found as XML of `JUnit` too
+    /// Also write the results to this file, as `JUnit` XML
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
-    /// How many at once [default: as many as there are cores]
+    /// Number of scenarios to run at once [default: the number of cores]
     #[arg(long)]
     jobs: Option<NonZero<usize>>,
-    /// Print when what ran and cost how much
+    /// Print what ran at which time, and what it cost
     #[arg(long)]
     timeline: bool,
-    /// Print every request and event of a watch
+    /// Print every request to the API server and AWS, and every watch event
     #[arg(long)]
     trace: bool,
-    /// Print the JSON schema of scenarios instead, for editors
+    /// Print the JSON schema of scenario files, for editors, and exit
     #[arg(long)]
     schema: bool,
 }

@@ -22,13 +22,13 @@ pub(super) struct Arguments {
 /// Shows the plan and carries it out.
 pub(super) async fn run(arguments: &Arguments) -> Result<ExitCode> {
     let Arguments { request, taking } = arguments;
-    let Request { flags, way, .. } = request;
+    let Request { flags, stack_flags, .. } = request;
     if request.printed_permissions(Need::Apply).await? {
         return Ok(ExitCode::SUCCESS);
     }
-    taking.goes_with(way)?;
-    if way.is_stack() {
-        return stack::apply(flags, way).await;
+    taking.goes_with(stack_flags)?;
+    if stack_flags.is_stack() {
+        return stack::apply(flags, stack_flags).await;
     }
     let (account, plan) = plan::shown(flags, taking, Output::Text).await?;
     steps::carry_out(&account, &plan).await

@@ -16,8 +16,7 @@ use super::{DIFFERENCES, Output, aws_auth, outputs, print};
 pub(super) struct Arguments {
     #[command(flatten)]
     given: Given,
-    /// Take names from the output of `terraform output -json` in this file, where no flag gives them; `-` is standard
-    /// input
+    /// Take names that no flag gives from this file with the output of `terraform output -json`; - is standard input
     #[arg(long, value_name = "FILE")]
     terraform_outputs: Option<String>,
     /// How to print the report

@@ -22,15 +22,15 @@ pub(super) struct Arguments {
 /// Removes, or shows what would go or is left.
 pub(super) async fn run(arguments: &Arguments) -> Result<ExitCode> {
     let Arguments { request, removal } = arguments;
-    let Request { flags, way, .. } = request;
+    let Request { flags, stack_flags, .. } = request;
     if request.printed_permissions(Need::Destroy).await? {
         return Ok(ExitCode::SUCCESS);
     }
     if removal.lists_leftovers() {
         return removal::list(flags).await;
     }
-    if way.is_stack() {
-        return stack::destroy(flags, way, removal).await;
+    if stack_flags.is_stack() {
+        return stack::destroy(flags, stack_flags, removal).await;
     }
     removal::run(flags, removal).await
 }

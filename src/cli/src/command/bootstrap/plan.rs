@@ -22,7 +22,7 @@ pub(super) struct Arguments {
     request: Request,
     #[command(flatten)]
     taking: Taking,
-    /// Show what `destroy` would do instead
+    /// Show what `destroy` would remove instead
     #[arg(long, conflicts_with_all = ["adopt", "via"])]
     destroy: bool,
     /// How to print the plan
@@ -33,13 +33,13 @@ pub(super) struct Arguments {
 /// Shows the plan.
 pub(super) async fn run(arguments: &Arguments) -> Result<ExitCode> {
     let Arguments { request, taking, destroy, output } = arguments;
-    let Request { flags, way, .. } = request;
+    let Request { flags, stack_flags, .. } = request;
     if request.printed_permissions(if *destroy { Need::Destroy } else { Need::Look }).await? {
         return Ok(ExitCode::SUCCESS);
     }
-    taking.goes_with(way)?;
-    if way.is_stack() {
-        return stack::plan(flags, way, *output).await;
+    taking.goes_with(stack_flags)?;
+    if stack_flags.is_stack() {
+        return stack::plan(flags, stack_flags, *output).await;
     }
     if *destroy {
         return removal::plan(flags, InUse::Refuse, *output).await;

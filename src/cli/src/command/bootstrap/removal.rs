@@ -17,19 +17,19 @@ use crate::flags::bootstrap::BootstrapFlags;
 #[derive(Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(super) struct Removal {
-    /// Show what would go and change nothing; exit code 0: nothing, 2: something, 1: failure
+    /// Show what would be removed; changes nothing; exit code 0: nothing, 2: something, 1: failure
     #[arg(long)]
     dry_run: bool,
-    /// Go on although machines of the cluster run or instance profiles of EC2NodeClasses are left: the machines go on
-    /// running, and only you can end them
+    /// Go on although instances of the cluster run or instance profiles of EC2NodeClasses are left: the instances keep
+    /// running until you terminate them yourself
     #[arg(long)]
     force: bool,
-    /// First delete all NodePools and EC2NodeClasses through the current kubeconfig, and wait until the controller has
-    /// ended their machines; what is of EKS Auto Mode stays
+    /// First delete all NodePools and EC2NodeClasses of the cluster in the current kubeconfig, and wait until the
+    /// controller has terminated their instances; what belongs to EKS Auto Mode stays
     #[arg(long, conflicts_with_all = ["dry_run", "leftovers"])]
     drain: bool,
-    /// List instances, launch templates and instance profiles that the controller has made, and change nothing; exit
-    /// code 0: none, 2: some, 1: failure
+    /// List instances, launch templates and instance profiles that the controller created; changes nothing; exit code
+    /// 0: none, 2: some, 1: failure
     #[arg(long, conflicts_with = "dry_run")]
     leftovers: bool,
 }

@@ -21,23 +21,24 @@ pub(super) struct Arguments {
 enum Tool {
     /// The CloudFormation template, the same for every cluster
     Cloudformation,
-    /// The template's parameters for one cluster, as `aws cloudformation deploy --parameter-overrides` takes them
+    /// The parameters of that template for one cluster, as `aws cloudformation deploy --parameter-overrides` takes them
     CloudformationParameters {
         #[command(flatten)]
         flags: BootstrapFlags,
     },
-    /// The documents that the Terraform module reads
+    /// The policy documents that the Terraform module reads
     TerraformPolicies {
         /// Write them into this folder instead of printing them
         #[arg(long, value_name = "FOLDER")]
         directory: Option<PathBuf>,
     },
-    /// Every document of one cluster, filled in; needs no credentials with --account and --region
+    /// All IAM documents of one cluster, as JSON; needs no credentials if --account and --region are given
     IamJson {
         #[command(flatten)]
         flags: BootstrapFlags,
     },
-    /// The part of an eksctl configuration that concerns Karpenter; needs no credentials with --account and --region
+    /// The part of an eksctl configuration that concerns Karpenter; needs no credentials if --account and --region are
+    /// given
     Eksctl {
         #[command(flatten)]
         flags: BootstrapFlags,

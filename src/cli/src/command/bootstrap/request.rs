@@ -1,22 +1,22 @@
-//! What `plan`, `apply` and `destroy` take alike: which account, in which way, and whether only the permissions are asked
-//! for.
+//! What `plan`, `apply` and `destroy` take alike: which account, by calls or by a stack, and whether only the
+//! permissions are asked for.
 
 use anyhow::Result;
 use clap::Args;
 use karpenter_bootstrap::permissions::{self, Action};
 
 use super::account;
-use super::stack::Way;
+use super::stack::StackFlags;
 use crate::flags::bootstrap::BootstrapFlags;
 
-/// The account, the way, and `--print-required-permissions`.
+/// The account, the flags of a stack, and `--print-required-permissions`.
 #[derive(Args)]
 pub(super) struct Request {
     #[command(flatten)]
     pub(super) flags: BootstrapFlags,
     #[command(flatten)]
-    pub(super) way: Way,
-    /// Print the IAM policy that this command needs, and do nothing
+    pub(super) stack_flags: StackFlags,
+    /// Print the IAM policy that the caller of this command needs, and do nothing else
     #[arg(long)]
     print_required_permissions: bool,
 }
@@ -27,8 +27,8 @@ impl Request {
     pub(super) async fn printed_permissions(&self, action: Action) -> Result<bool> {
         if self.print_required_permissions {
             let settings = account::settings(&self.flags).await?;
-            let required = if self.way.is_stack() {
-                permissions::required_for_stack(&settings, &self.way.stack(&settings), action)
+            let required = if self.stack_flags.is_stack() {
+                permissions::required_for_stack(&settings, &self.stack_flags.name(&settings), action)
             } else {
                 permissions::required(&settings, action)
             };

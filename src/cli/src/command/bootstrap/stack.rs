@@ -17,30 +17,30 @@ use crate::flags::bootstrap::BootstrapFlags;
 
 /// How the account is changed.
 #[derive(Args)]
-pub(super) struct Way {
-    /// Change the account by single calls, or by one stack made of the template that `render cloudformation` prints
+pub(super) struct StackFlags {
+    /// How to change the account
     #[arg(long, default_value = "sdk")]
     via: Via,
-    /// Name of the stack with `--via cloudformation`; else Karpenter-<cluster>
+    /// Name of the stack with `--via cloudformation` [default: `Karpenter-CLUSTER`]
     #[arg(long, value_name = "NAME")]
     stack_name: Option<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Via {
-    /// Single calls: repairs whatever differs, and tells its own things by a tag.
+    /// By single API calls, which repair whatever differs; what bootstrap created is recognised by a tag.
     Sdk,
-    /// One stack, changed through change sets.
+    /// By one stack of the template that `render cloudformation` prints, changed through change sets.
     Cloudformation,
 }
 
-impl Way {
+impl StackFlags {
     pub(super) fn is_stack(&self) -> bool {
         self.via == Via::Cloudformation
     }
 
     /// The stack's name.
-    pub(super) fn stack(&self, settings: &Settings) -> String {
+    pub(super) fn name(&self, settings: &Settings) -> String {
         self.stack_name.clone().unwrap_or_else(|| stack::name(settings))
     }
 }
@@ -54,10 +54,14 @@ fn target<'a>(
 }
 
 /// Shows what a change set would change.
-pub(super) async fn plan(flags: &BootstrapFlags, way: &Way, output: Output) -> Result<ExitCode> {
+pub(super) async fn plan(
+    flags: &BootstrapFlags,
+    stack_flags: &StackFlags,
+    output: Output,
+) -> Result<ExitCode> {
     let mut account = Account::open(flags).await?;
     let seen = account.look().await?;
-    let plan = look::plan(target(&account, &seen, &way.stack(&account.settings))).await?;
+    let plan = look::plan(target(&account, &seen, &stack_flags.name(&account.settings))).await?;
     match output {
         Output::Text => print(&format!("{}{}", account.heading(), show::stack_text(&plan)))?,
         Output::Json => print(&format!("{}\n", show::stack_json(&plan)))?,
@@ -66,11 +70,13 @@ pub(super) async fn plan(flags: &BootstrapFlags, way: &Way, output: Output) -> R
 }
 
 /// Creates or changes the stack with a line per event.
-pub(super) async fn apply(flags: &BootstrapFlags, way: &Way) -> Result<ExitCode> {
+pub(super) async fn apply(flags: &BootstrapFlags, stack_flags: &StackFlags) -> Result<ExitCode> {
     let mut account = Account::open(flags).await?;
     let seen = account.look().await?;
     print(&account.heading())?;
-    let changed = run::apply(target(&account, &seen, &way.stack(&account.settings)), &mut tell).await?;
+    let changed =
+        run::apply(target(&account, &seen, &stack_flags.name(&account.settings)), &mut print_progress)
+            .await?;
     print(if changed {
         "done: the account is as it should be\n"
     } else {
@@ -80,11 +86,15 @@ pub(super) async fn apply(flags: &BootstrapFlags, way: &Way) -> Result<ExitCode>
 }
 
 /// Deletes the stack with a line per event.
-pub(super) async fn destroy(flags: &BootstrapFlags, way: &Way, removal: &Removal) -> Result<ExitCode> {
+pub(super) async fn destroy(
+    flags: &BootstrapFlags,
+    stack_flags: &StackFlags,
+    removal: &Removal,
+) -> Result<ExitCode> {
     let account = Account::open_for_removal(flags).await?;
     removal.drain(&account).await?;
     let left = removal::left(&account).await?;
-    let name = way.stack(&account.settings);
+    let name = stack_flags.name(&account.settings);
     let seen = account.look_for_remains().await?;
     print(&account.heading())?;
     if removal.is_dry_run() {
@@ -92,13 +102,14 @@ pub(super) async fn destroy(flags: &BootstrapFlags, way: &Way, removal: &Removal
         print(&show::stack_text(&plan))?;
         return Ok(if plan.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(DIFFERENCES) });
     }
-    let changed = run::destroy(target(&account, &seen, &name), &left, removal.in_use(), &mut tell).await?;
+    let changed =
+        run::destroy(target(&account, &seen, &name), &left, removal.in_use(), &mut print_progress).await?;
     print(if changed { "done: the stack is gone\n" } else { "nothing to do: there is no such stack\n" })?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// The work goes on even when its output can no longer be written.
-fn tell(progress: Progress<'_>) {
+fn print_progress(progress: Progress<'_>) {
     let _ = match progress {
         Progress::Doing(what) => print(&format!("{what}\n")),
         Progress::Event(event) => {

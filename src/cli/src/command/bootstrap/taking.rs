@@ -5,22 +5,22 @@ use clap::Args;
 use karpenter_bootstrap::settings::Foreign;
 
 use super::account::Account;
-use super::stack;
+use super::stack::StackFlags;
 use crate::flags::bootstrap::BootstrapFlags;
 
 /// What happens to things that exist under the names that the flags give.
 #[derive(Args)]
 pub(super) struct Taking {
-    /// Take over what exists under the names that the flags give and was made for this cluster by other means: tag it
-    /// as ours, and bring it to what is wanted
+    /// Take over what exists under the wanted names and was created for this cluster by other means: tag it as created
+    /// by bootstrap, and change what differs
     #[arg(long)]
     adopt: bool,
 }
 
 impl Taking {
     /// Refuses to take things over into a stack: CloudFormation makes its resources itself.
-    pub(super) fn goes_with(&self, way: &stack::Way) -> Result<()> {
-        let possible = !(way.is_stack() && self.adopt);
+    pub(super) fn goes_with(&self, stack_flags: &StackFlags) -> Result<()> {
+        let possible = !(stack_flags.is_stack() && self.adopt);
         ensure!(possible, "a stack cannot take over what exists: --adopt goes with --via sdk only");
         Ok(())
     }

@@ -186,15 +186,15 @@ mod tests {
 
     use super::*;
 
-    /// What was asked, in order.
-    type Asked = Arc<Mutex<Vec<String>>>;
+    /// The requests, in order.
+    type Requests = Arc<Mutex<Vec<String>>>;
 
     /// A cluster that answers by path and query; what it does not know it has never heard of.
-    fn cluster(answers: &[(&str, u16, Value)]) -> (Client, Asked) {
+    fn cluster(answers: &[(&str, u16, Value)]) -> (Client, Requests) {
         let answers: BTreeMap<String, (u16, Value)> =
             answers.iter().map(|(path, code, body)| ((*path).to_owned(), (*code, body.clone()))).collect();
         let answers = Arc::new(answers);
-        let asked = Asked::default();
+        let asked = Requests::default();
         let log = Arc::clone(&asked);
         let service = tower::service_fn(move |request: Request<Body>| {
             let (answers, log) = (Arc::clone(&answers), Arc::clone(&log));

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use karpenter_aws_api::Clients;
 use karpenter_aws_sdk as sdk;
 use karpenter_compose::WallClock;
-use karpenter_compose::offered::Asked;
+use karpenter_compose::offered::OfferingsReader;
 use karpenter_model::Clock;
 #[cfg(feature = "demo")]
 use karpenter_plan::region_of;
@@ -31,7 +31,8 @@ const ZONES: [char; 3] = ['a', 'b', 'c'];
 /// Where everything comes from.
 #[derive(Args, Clone)]
 pub(crate) struct Sources {
-    /// Read these instead of the cluster: an export, or manifests; files, folders with all in them, or - for standard input
+    /// Read an export or manifests instead of the cluster: a file, a folder with everything in it, or - for standard
+    /// input (repeatable)
     #[arg(short, long, value_name = "PATH")]
     pub(crate) filename: Vec<PathBuf>,
     /// Where instance types and prices come from; an export brings its own [default: aws for a cluster, memory for files]
@@ -40,13 +41,14 @@ pub(crate) struct Sources {
     /// Name of the EKS cluster
     #[arg(long, env, default_value = "")]
     cluster_name: String,
-    /// Region of the cluster; else the SDK's own choice, or that of the zones in files
+    /// Region of the cluster [default: that of the zones in files, or what the AWS SDK finds in `AWS_REGION` or the
+    /// profile]
     #[arg(long)]
     region: Option<String>,
-    /// Use this endpoint for every AWS service: an emulator's
+    /// Use this endpoint for every AWS service, such as that of an emulator
     #[arg(long, env = "AWS_ENDPOINT_URL")]
     endpoint_url: Option<String>,
-    /// A setting of the controller that differs from its default, as for `karpenter controller`
+    /// Plan with this setting of the controller, named as the flag of `karpenter controller` (repeatable)
     #[arg(long, value_name = "NAME=VALUE")]
     set: Vec<String>,
     /// Plan for this instant instead of now; an export brings its own
@@ -57,9 +59,9 @@ pub(crate) struct Sources {
 /// What knows what can be launched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum OfferedBy {
-    /// Ask AWS, with the credentials of the environment; only reads
+    /// Ask AWS, with the credentials of the environment; reads only
     Aws,
-    /// Some hundred usual types at list prices, with no account
+    /// Some hundred usual instance types at list prices; needs no account
     Memory,
 }
 
@@ -123,10 +125,10 @@ impl Sources {
             }
         };
         let world = World::new(objects.iter().cloned(), at, ground, what_if)?;
-        let mut asked = Asked::new(clients, of_provider, Arc::new(WallClock)).await?;
-        let mut offerings = asked.offerings(&world.pools(), &world.node_classes()).await;
+        let mut reader = OfferingsReader::new(clients, of_provider, Arc::new(WallClock)).await?;
+        let mut offerings = reader.offerings(&world.pools(), &world.node_classes()).await;
         offerings.partial = from == OfferedBy::Memory;
-        notes.append(&mut asked.notes);
+        notes.append(&mut reader.notes);
         world.check_what_if(&offerings)?;
         let manifests = objects.into_iter().map(Manifest::from).collect();
         Ok(Gathered { manifests, world, offerings, settings: given, notes })
