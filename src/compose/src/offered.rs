@@ -14,14 +14,14 @@ use karpenter_cloud::Provider;
 use karpenter_model::Clock;
 use karpenter_plan::Offerings;
 
-/// A provider that is only asked.
-pub struct Asked {
+/// Reads what pools can launch, from a provider that launches nothing.
+pub struct OfferingsReader {
     provider: AwsProvider,
     /// What could not be had, in sentences.
     pub notes: Vec<String>,
 }
 
-impl Asked {
+impl OfferingsReader {
     /// Reads instance types and prices of an account.
     ///
     /// # Errors

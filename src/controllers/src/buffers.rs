@@ -100,7 +100,7 @@ impl Reconciler for Controller {
     }
 }
 
-/// What to tell about a buffer when the API server does not answer: nothing, if it had answered before.
+/// What to publish about a buffer when the API server does not answer: nothing, if it had answered before.
 fn unanswered(known: &KnownBuffer, error: &Error) -> Option<Unresolved> {
     let status = known.object.status.as_ref();
     let ready = status.is_some_and(is_ready);

@@ -13,11 +13,11 @@ const PERIOD: Duration = Duration::from_secs(5);
 const GROUP_VERSION: &str = "karpenter.sh/v1";
 const RESOURCES: [&str; 2] = ["nodepools", "nodeclaims"];
 
-/// Asks until the kinds are served or `shutdown`, and tells `readiness`. Says once what is missing.
+/// Asks until the kinds are served or `shutdown`, and then sets `readiness`. Logs once what is missing.
 pub async fn await_served(client: kube::Client, readiness: Readiness, shutdown: CancellationToken) {
     let mut ticks = interval(PERIOD);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut told = false;
+    let mut warned = false;
     loop {
         tokio::select! {
             biased;
@@ -37,7 +37,7 @@ pub async fn await_served(client: kube::Client, readiness: Readiness, shutdown: 
             }
             Err(error) => error.to_string(),
         };
-        if !std::mem::replace(&mut told, true) {
+        if !std::mem::replace(&mut warned, true) {
             tracing::warn!(problem, "cannot find the custom resources; install the karpenter-crd chart");
         }
     }

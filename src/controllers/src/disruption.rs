@@ -11,7 +11,7 @@ mod execute;
 mod looks;
 mod mark;
 mod proposals;
-mod tell;
+mod publish;
 mod underway;
 
 use std::collections::BTreeSet;
@@ -31,7 +31,7 @@ use tokio_util::sync::CancellationToken;
 use crate::buffers;
 use crate::pool::instance_types;
 use crate::provisioner::audited;
-use crate::tell::report::publish_event;
+use crate::publish::step::publish_event;
 use crate::{Context, Error};
 use execute::Execution;
 use looks::Looks;
@@ -95,12 +95,12 @@ struct Disruption {
     underway: Underway,
     looks: Looks,
     executions: JoinSet<()>,
-    teller: tell::Teller,
+    publisher: publish::DecisionPublisher,
 }
 
 impl Disruption {
     fn new(context: Context, shutdown: CancellationToken) -> Self {
-        let teller = tell::Teller::of(&context.metrics);
+        let publisher = publish::DecisionPublisher::of(&context.metrics);
         Self {
             context,
             shutdown,
@@ -109,7 +109,7 @@ impl Disruption {
             underway: Underway::default(),
             looks: Looks::default(),
             executions: JoinSet::new(),
-            teller,
+            publisher,
         }
     }
 
@@ -131,7 +131,7 @@ impl Disruption {
             return Ok(Outcome::Waiting);
         };
         let snapshot = Arc::new(snapshot);
-        tell_protected(&self.context, &snapshot);
+        publish_protected(&self.context, &snapshot);
         let held = self.underway.nodes();
         let cleaned = mark::take_back_leftovers(&self.context, &snapshot, &held).await;
         let confirmed = self.second_looks(&snapshot, &shown).await;
@@ -160,11 +160,11 @@ impl Disruption {
         for (command, answer) in due.into_iter().zip(answers) {
             match answer {
                 Ok(fresh) => {
-                    tell::shrunk(&self.context, &command, &fresh);
+                    publish::shrunk(&self.context, &command, &fresh);
                     confirmed.push(fresh);
                 }
                 Err(rejection) => {
-                    tell::rejected(&self.context, &command, &rejection);
+                    publish::rejected(&self.context, &command, &rejection);
                     self.underway.news(News::Rejected(command, rejection, snapshot.now));
                 }
             }
@@ -177,7 +177,7 @@ impl Disruption {
         proposed.extend_from_slice(self.proposals.all());
         let (asked, running, mut memory) =
             (Arc::clone(snapshot), self.underway.nodes(), std::mem::take(&mut self.memory));
-        self.underway.tell(&mut memory);
+        self.underway.record_news(&mut memory);
         let began = Instant::now();
         let (memory, decision) = compute::beside(move || {
             let standing = Standing { proposed: &proposed, running: &running };
@@ -186,7 +186,7 @@ impl Disruption {
         })
         .await;
         self.memory = memory;
-        self.teller.tell(&self.context, snapshot, &decision, began.elapsed());
+        self.publisher.publish(&self.context, snapshot, &decision, began.elapsed());
         decision
     }
 
@@ -209,11 +209,11 @@ impl Disruption {
     }
 }
 
-/// Tells pods on our nodes what their do-not-disrupt annotation means.
-fn tell_protected(context: &Context, snapshot: &Snapshot) {
+/// Publishes the events that say what the do-not-disrupt annotation of pods on our nodes means.
+fn publish_protected(context: &Context, snapshot: &Snapshot) {
     let ours = snapshot.nodes.iter().filter(|node| node.is_managed());
-    let told = ours.flat_map(|node| &node.pods).filter_map(|pod| protection::event(pod, snapshot.now));
-    for event in told {
+    let events = ours.flat_map(|node| &node.pods).filter_map(|pod| protection::event(pod, snapshot.now));
+    for event in events {
         publish_event(context, &event);
     }
 }

@@ -20,11 +20,11 @@ mod pass;
 mod pods;
 mod pool;
 mod provisioner;
+mod publish;
 mod rbac;
 mod reconciler;
 mod run;
 pub mod settings;
-mod tell;
 mod triggers;
 pub mod view;
 

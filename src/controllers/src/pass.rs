@@ -26,11 +26,11 @@ use crate::cloud;
 use crate::pass::draft::Draft;
 use crate::pods::evict::{self, Evictions};
 use crate::pods::nominate;
-use crate::tell::report;
+use crate::publish::step::{publish_event, record_milestone};
 use crate::view::KnownClaim;
 use crate::{Context, Error};
 
-/// One pass over one object: its surroundings, the working copy of the claim, and what is left to tell.
+/// One pass over one object: its surroundings, the working copy of the claim, and the milestones to publish.
 pub(crate) struct Pass<'a> {
     context: &'a Context,
     controller: &'static str,
@@ -38,7 +38,7 @@ pub(crate) struct Pass<'a> {
     /// The Node the pass is about, for passes over Nodes.
     node: Option<Arc<NodeObject>>,
     draft: Option<Draft>,
-    told: Vec<Milestone>,
+    milestones: Vec<Milestone>,
     wake: Wake,
     applied: bool,
     /// The claim's deletion was asked for in this pass.
@@ -84,7 +84,7 @@ impl<'a> Pass<'a> {
             evictions,
             node,
             draft,
-            told: Vec::new(),
+            milestones: Vec::new(),
             wake: Wake::OnEvent,
             applied: false,
             deleted: false,
@@ -156,11 +156,11 @@ impl<'a> Pass<'a> {
                 health::note(self.context, &claim, &outcome).await
             }
             Effect::Event(event) => {
-                report::publish_event(self.context, &event);
+                publish_event(self.context, &event);
                 Ok(())
             }
             Effect::Milestone(milestone) => {
-                self.told.push(milestone);
+                self.milestones.push(milestone);
                 Ok(())
             }
             Effect::RecordLaunch(launched) => self.draw(|draft| draft.record_launch(&launched)),
@@ -213,7 +213,7 @@ impl<'a> Pass<'a> {
             Some(claim) => {
                 self.context.view.take(Seen::Deleted(claim));
             }
-            // The watch tells the rest.
+            // The watch shows the rest.
             None => {}
         }
         Ok(())
@@ -276,7 +276,7 @@ impl<'a> Pass<'a> {
         self.deleted = true;
         if deleted {
             self.applied = true;
-            crate::tell::disrupted(self.context, object, cause.label());
+            crate::publish::disrupted(self.context, object, cause.label());
         }
         Ok(())
     }
@@ -325,17 +325,17 @@ impl<'a> Pass<'a> {
             Some(node) => {
                 self.context.view.take(Seen::Deleted(node));
             }
-            // The watch tells the rest.
+            // The watch shows the rest.
             None => {}
         }
         Ok(())
     }
 
-    /// Writes what changed on the claim, then tells what happened, and says when to look again.
+    /// Writes what changed on the claim, then publishes what happened, and says when to look again.
     pub(crate) async fn finish(mut self) -> Result<Done, Error> {
         let written = self.write_claim().await?;
-        for told in &self.told {
-            report::milestone(self.context, self.claim().as_deref(), self.node.as_deref(), told);
+        for milestone in &self.milestones {
+            record_milestone(self.context, self.claim().as_deref(), self.node.as_deref(), milestone);
         }
         let done = if self.applied || written { Done::applied() } else { Done::idle() };
         Ok(match self.wake {

@@ -8,8 +8,8 @@ mod apply;
 mod gauges;
 mod lessons;
 mod log;
+mod publish;
 mod refusals;
-mod tell;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -37,9 +37,6 @@ const NAME: &str = "provisioner";
 
 /// How often pods that still wait, and nodes that are leaving, ask for another pass.
 const RETRY_PERIOD: Duration = Duration::from_secs(10);
-
-/// What asks for a plan when the last one left pods out.
-const BACKLOG: &str = "backlog";
 
 /// What passes leave behind for those after them; a restart may lose it.
 #[derive(Clone, Default)]
@@ -122,7 +119,7 @@ pub(crate) async fn run(
                     let work = pass(&context, &memory, &zones, batch_opened);
                     let _reported = observe::pass(&context.metrics, NAME, "", |outcome| outcome.again(), work).await;
                     if std::mem::take(&mut memory.slices().goes_on) {
-                        batch.trigger(BACKLOG.to_owned(), context.now());
+                        batch.trigger(Trigger::Backlog, context.now());
                     }
                     batch.pass_ended(context.now());
                 }
@@ -135,11 +132,12 @@ pub(crate) async fn run(
 fn overdue(context: &Context) -> Vec<Trigger> {
     let Some(snapshot) = context.snapshot() else { return Vec::new() };
     // Buffers come again by themselves.
-    let pods = snapshot.pending.iter().filter(|pod| !pod.is_virtual()).map(|pod| pod.uid.to_string());
+    let pods =
+        snapshot.pending.iter().filter(|pod| !pod.is_virtual()).map(|pod| Trigger::Pod(pod.uid.clone()));
     let disrupted = Taint::disrupted();
     let leaving =
         snapshot.nodes.iter().filter(|node| node.taints.iter().any(|taint| taint.matches(&disrupted)));
-    pods.chain(leaving.map(|node| node.id.to_string())).collect()
+    pods.chain(leaving.map(|node| Trigger::DisruptedNode(node.id.clone()))).collect()
 }
 
 /// One plan for what has come since `batch_opened`.
@@ -176,7 +174,7 @@ async fn pass(
     let times = apply::Times { batch_opened, batch_closed, planned: context.now() };
     context.metrics.scheduler.scheduling_duration_seconds.observe([NAME], planning_took);
     if let Some(part) = sound_part {
-        refusals::tell(context, &plan, &part.plan, &part.findings);
+        refusals::publish(context, &plan, &part.plan, &part.findings);
         memory.refusals.note(&snapshot, &part, &mut report);
         plan = part.plan;
     }
@@ -184,7 +182,7 @@ async fn pass(
     report.pods.extend(held.iter().map(|(pod, outcome)| (pod.key.clone(), outcome.clone())));
     let mut pods = apply::pods(&snapshot);
     pods.extend(held.iter().map(|(pod, _)| (&pod.key, &**pod)));
-    tell::tell(context, &pods, &report);
+    publish::publish(context, &pods, &report);
     memory.log.lock().unwrap_or_else(PoisonError::into_inner).plan(&snapshot, &plan, &report);
     memory.waiting.decided(&context.metrics, &report, context.now());
     memory.record(&snapshot, &report, left_out);
@@ -197,11 +195,11 @@ async fn pass(
     Ok(outcome)
 }
 
-/// The second opinion: true when the plan breaks no rule; otherwise tells what the audit has found.
+/// The second opinion: true when the plan breaks no rule; otherwise publishes what the audit has found.
 pub(crate) fn audited(context: &Context, snapshot: &Snapshot, plan: &Plan) -> bool {
     let findings = karpenter_audit::audit(snapshot, plan);
     if !findings.is_empty() {
-        refusals::tell(context, plan, &Plan::default(), &findings);
+        refusals::publish(context, plan, &Plan::default(), &findings);
     }
     findings.is_empty()
 }

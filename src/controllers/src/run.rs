@@ -27,10 +27,10 @@ use crate::pods::evict::Evictions;
 use crate::pods::{nominate, state};
 use crate::pool::{self, overlays, static_capacity};
 use crate::provisioner::{self, Memory};
+use crate::publish::status::{self, Classes};
 use crate::reconciler::run as run_queue;
 use crate::reconciler::start;
 use crate::run::watching::Watching;
-use crate::tell::status::{self, Classes};
 use crate::triggers::Triggers;
 
 /// How long the first lists may take before that is logged.
@@ -73,7 +73,7 @@ pub async fn lead(
     if listed(&context, &shutdown).await {
         let memory = Memory::default();
         if context.settings.cluster_state_observability {
-            classes.tell_changes();
+            classes.publish_changes();
             collecting = collect(&context, &classes, &memory);
         }
         let triggers = spawn_controllers(&mut tasks, &context, memory, &shutdown);
@@ -173,7 +173,7 @@ fn spawn_controllers(
 
     if context.settings.cluster_state_observability {
         let reporting = context.clone();
-        subscribers.statuses(move |seen| status::tell(&reporting, seen));
+        subscribers.statuses(move |seen| status::publish(&reporting, seen));
     }
     let triggers = spawn_provisioner(tasks, context, memory, shutdown);
     tasks.spawn(disruption::run(context.clone(), shutdown.clone()));

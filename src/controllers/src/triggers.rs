@@ -1,21 +1,31 @@
 //! What asks for a plan: pods that wait, pools that become able to take nodes, buffers and overlays that change.
 
 use karpenter_api::{ConditionStatus, NodePool};
-use karpenter_model::BufferKey;
 use karpenter_model::names::condition;
+use karpenter_model::{BufferKey, NodeId, PodUid, PoolUid};
 use kube::ResourceExt;
 use tokio::sync::mpsc;
 
 use crate::view::{Conditioned, PodSeen, StatusSeen};
 
-/// Uid of a pod, Node or pool that asks for a plan, or what else tells one reason from another.
-pub(crate) type Trigger = String;
-
-/// What asks for a plan when the view has become complete: pods that came before it was were not planned for.
-const VIEW: &str = "view";
-
-/// What asks for a plan when other overlays are in force: pods may have waited for them.
-const OVERLAYS: &str = "overlays";
+/// What asks for a plan. A trigger that equals one of the same batch does not extend the batch.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Trigger {
+    /// A pod waits.
+    Pod(PodUid),
+    /// A pool has become able to take nodes.
+    Pool(PoolUid),
+    /// The pods of a node that is being disrupted will need a place soon.
+    DisruptedNode(NodeId),
+    /// A capacity buffer was looked at.
+    Buffer(BufferKey),
+    /// Other overlays are in force: pods may have waited for them.
+    Overlays,
+    /// The view has become complete: pods that came before were not planned for.
+    ViewComplete,
+    /// The last plan left pods out.
+    Backlog,
+}
 
 /// The triggering end.
 #[derive(Clone)]
@@ -32,7 +42,7 @@ impl Triggers {
     pub(crate) fn pod(&self, seen: &PodSeen) {
         let pod = seen.pod();
         if !matches!(seen, PodSeen::Deleted(_)) && pod.is_provisionable() {
-            self.send(pod.uid.as_str());
+            self.send(Trigger::Pod(pod.uid.clone()));
         }
     }
 
@@ -42,28 +52,28 @@ impl Triggers {
         if let StatusSeen::Changed { old: Conditioned::Pool(old), new: Conditioned::Pool(new) } = seen
             && opens(old, new)
         {
-            self.send(&new.uid().unwrap_or_default());
+            self.send(Trigger::Pool(new.uid().unwrap_or_default().as_str().into()));
         }
     }
 
     /// Asks for a pass because a capacity buffer was looked at.
     pub(crate) fn buffer(&self, key: &BufferKey) {
-        self.send(&format!("buffer {key}"));
+        self.send(Trigger::Buffer(key.clone()));
     }
 
     /// Asks for a pass because the view is complete, so that plans can be made.
     pub(crate) fn view_complete(&self) {
-        self.send(VIEW);
+        self.send(Trigger::ViewComplete);
     }
 
     /// Asks for a pass because other overlays are in force.
     pub(crate) fn overlays(&self) {
-        self.send(OVERLAYS);
+        self.send(Trigger::Overlays);
     }
 
-    fn send(&self, uid: &str) {
+    fn send(&self, trigger: Trigger) {
         // Fails only when the provisioner has ended.
-        let _ended = self.0.send(uid.to_owned());
+        let _ended = self.0.send(trigger);
     }
 }
 

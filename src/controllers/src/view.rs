@@ -128,7 +128,7 @@ impl Inner {
 }
 
 impl View {
-    /// A view that has been told nothing. `classes` are the node classes of the provider.
+    /// A view that knows nothing yet. `classes` are the node classes of the provider.
     pub fn new(
         settings: Arc<karpenter_model::Settings>,
         registry: Arc<LabelRegistry>,
@@ -185,6 +185,15 @@ impl View {
     /// Every claim of the machine with this id; more than one means something is wrong.
     pub fn claims_of(&self, id: &ProviderId) -> Vec<KnownClaim> {
         self.lock().cluster.claims_of(id).cloned().collect()
+    }
+
+    /// The only claim of the machine of `node`; `None` when it has several, because it is not known then whose machine
+    /// it is.
+    pub(crate) fn sole_claim_of(&self, node: &NodeObject) -> Option<KnownClaim> {
+        let inner = self.lock();
+        let mut claims = inner.cluster.claims_of(node.provider_id.as_ref()?);
+        let first = claims.next()?;
+        claims.next().is_none().then(|| first.clone())
     }
 
     /// The Node of this name.
@@ -255,11 +264,11 @@ impl View {
     /// The kinds that have never been listed, each with what is wrong with its watch; empty once everything was.
     pub fn awaited(&self) -> String {
         let kinds = self.unlisted();
-        let told = kinds.into_iter().map(|kind| match self.troubles.of(kind) {
+        let described = kinds.into_iter().map(|kind| match self.troubles.of(kind) {
             Some(trouble) => format!("{kind} ({trouble})"),
             None => kind.to_owned(),
         });
-        told.collect::<Vec<_>>().join(", ")
+        described.collect::<Vec<_>>().join(", ")
     }
 
     /// What is wrong with the watches.

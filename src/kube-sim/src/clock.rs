@@ -6,8 +6,9 @@
 
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use karpenter_model::Clock;
+use karpenter_model::clock::later;
 use tokio::time::Instant;
 
 /// A [`Clock`] that starts at an epoch and follows `tokio::time`.
@@ -31,8 +32,7 @@ impl VirtualClock {
 
 impl Clock for VirtualClock {
     fn now(&self) -> Timestamp {
-        let elapsed = SignedDuration::try_from(self.elapsed()).unwrap_or(SignedDuration::MAX);
-        self.epoch.checked_add(elapsed).unwrap_or(Timestamp::MAX)
+        later(self.epoch, self.elapsed())
     }
 }
 

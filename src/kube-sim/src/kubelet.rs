@@ -26,10 +26,10 @@ use std::{
     time::Duration,
 };
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use karpenter_model::Clock;
-use karpenter_model::clock::since;
+use karpenter_model::clock::{later, since};
 use kube::{Api, Client, ResourceExt, api::DeleteParams};
 use tokio_util::sync::CancellationToken;
 
@@ -304,7 +304,7 @@ impl Pass<'_> {
 
     /// The node is looked at again after a poll.
     fn again(&mut self) {
-        let _not_yet = self.is_due(after(self.now, self.agent.options.poll));
+        let _not_yet = self.is_due(later(self.now, self.agent.options.poll));
     }
 
     /// A refused write is repeated by a later look; races with other writers are not worth a word.
@@ -330,9 +330,4 @@ impl Pass<'_> {
     fn nodes(&self) -> Api<Node> {
         Api::all(self.agent.client.clone())
     }
-}
-
-fn after(at: Timestamp, span: Duration) -> Timestamp {
-    let span = SignedDuration::try_from(span).unwrap_or(SignedDuration::MAX);
-    at.checked_add(span).unwrap_or(Timestamp::MAX)
 }

@@ -17,6 +17,11 @@ pub fn since(start: Timestamp, now: Timestamp) -> Duration {
     Duration::try_from(now.duration_since(start)).unwrap_or_default()
 }
 
+/// `start` plus `span`; the last instant there is when that does not exist.
+pub fn later(start: Timestamp, span: Duration) -> Timestamp {
+    start.saturating_add(span).unwrap_or(Timestamp::MAX)
+}
+
 /// A clock that always shows the same instant, for offline planning.
 #[derive(Debug, Clone, Copy)]
 pub struct FixedClock(pub Timestamp);
@@ -40,7 +45,7 @@ impl ManualClock {
     /// Moves the clock forward.
     pub fn advance(&self, by: Duration) {
         let mut now = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *now = now.saturating_add(by).unwrap_or(Timestamp::MAX);
+        *now = later(*now, by);
     }
 }
 

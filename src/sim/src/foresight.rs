@@ -16,7 +16,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow};
 use karpenter_aws::NODE_CLASS_KIND;
 use karpenter_aws::registry::label_registry;
-use karpenter_compose::offered::Asked;
+use karpenter_compose::offered::OfferingsReader;
 use karpenter_kube_sim::apiserver::store::ListQuery;
 use karpenter_model::Clock as _;
 use karpenter_plan::{About, Forecast, Ground, Objects, Offerings, WhatIf, forecast};
@@ -157,8 +157,9 @@ async fn planned(world: &World, what_if: WhatIf) -> Result<Forecast> {
         karpenter_plan::World::new(objects, at, ground.clone(), what_if).context("cannot read the world")
     };
     let seen = look(objects(world), what_if.clone())?;
-    let mut asked = Asked::new(world.account.clients(), aws_settings(world), world.clock.clone()).await?;
-    let offerings = asked.offerings(&seen.pools(), &seen.node_classes()).await;
+    let mut reader =
+        OfferingsReader::new(world.account.clients(), aws_settings(world), world.clock.clone()).await?;
+    let offerings = reader.offerings(&seen.pools(), &seen.node_classes()).await;
     let stream = look(objects(world), WhatIf::default())?.export(&offerings, About::default(), false);
     let read = Objects::read("export", &stream)?;
     let exported = look(read, what_if)?;

@@ -105,7 +105,7 @@ where
     }))
 }
 
-/// What tells one state of a workload from another as far as buffers are concerned.
+/// What distinguishes one state of a workload from another as far as buffers are concerned.
 fn shape<K: ResourceExt>(object: &K) -> Option<(String, i64)> {
     Some((object.uid()?, object.meta().generation.unwrap_or_default()))
 }

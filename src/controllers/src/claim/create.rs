@@ -12,7 +12,7 @@ use kube::ResourceExt;
 
 use crate::claim::object::object;
 use crate::explain::Step;
-use crate::tell::report::label_of;
+use crate::publish::step::label_of;
 use crate::view::KnownPool;
 use crate::{Context, Error};
 

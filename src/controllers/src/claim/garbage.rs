@@ -16,7 +16,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
 use crate::cloud;
-use crate::tell::disrupted;
+use crate::publish::disrupted;
 use crate::view::read;
 use crate::{Context, Error};
 

@@ -90,10 +90,7 @@ impl Reconciler for Writer {
 /// The one claim whose node the pod is bound to.
 fn claim_of(context: &Context, pod: &Pod) -> Option<ClaimName> {
     let node = context.view.node(pod.node_name.as_ref()?)?;
-    match context.view.claims_of(node.model.provider_id.as_ref()?).as_slice() {
-        [claim] => Some(claim.model.name.clone()),
-        _ => None,
-    }
+    context.view.sole_claim_of(&node.model).map(|claim| claim.model.name.clone())
 }
 
 #[cfg(test)]

@@ -57,13 +57,13 @@ impl Reconciler for Upkeep {
         }
         let after = pass.claim();
         let done = pass.finish().await?;
-        tell(claim, after.as_deref());
+        log_marks(claim, after.as_deref());
         Ok(done)
     }
 }
 
 /// Logs the conditions that came and went; a drift whose reason changes is silent.
-fn tell(before: &Claim, after: Option<&Claim>) {
+fn log_marks(before: &Claim, after: Option<&Claim>) {
     let Some(after) = after else { return };
     for kind in [ConditionType::Drifted, ConditionType::Consolidatable] {
         let (was, is) = (before.conditions.get(&kind), after.conditions.get(&kind));

@@ -20,11 +20,11 @@ use tokio_util::sync::CancellationToken;
 use super::FAN_OUT;
 use super::looks::Looks;
 use super::mark;
-use super::tell;
+use super::publish;
 use super::underway::{News, Number, Underway};
 use crate::claim::create::{CreateError, create};
-use crate::tell::disrupted;
-use crate::tell::report::publish_event;
+use crate::publish::disrupted;
+use crate::publish::step::publish_event;
 use crate::{Context, Error};
 
 /// Controller name of a running command in metrics and logs, as in the reference.
@@ -53,7 +53,7 @@ impl Execution {
         let known = claims.filter_map(|name| context.view.claim(name));
         let uids = known.map(|known| (known.model.name.clone(), known.model.uid.clone())).collect();
         let id = CommandId::new(now, number);
-        tell::started(&id, &command);
+        publish::started(&id, &command);
         let running = Running::new(command, now);
         Self { context, underway, looks, number, id, running, uids, replacements: Vec::new() }
     }
@@ -66,7 +66,7 @@ impl Execution {
             let outcome =
                 |next: &Wake| if *next == Wake::OnEvent { Outcome::Applied } else { Outcome::Waiting };
             let step = observe::pass(&metrics, NAME, &subject, outcome, self.step());
-            // Only rolling back can fail. The wrapper tells, and the loop takes back what is left.
+            // Only rolling back can fail. The wrapper logs it, and the loop takes back what is left.
             let Ok(Wake::After(delay)) = step.await else { break };
             tokio::select! {
                 biased;
@@ -154,12 +154,12 @@ impl Execution {
         match self.looks.look(&self.context, &self.underway, (self.number, &asked)).await {
             None => self.running.rejected("the cluster is not known completely"),
             Some(Ok(now)) => {
-                tell::shrunk(&self.context, &asked, &now);
+                publish::shrunk(&self.context, &asked, &now);
                 let dropped = self.running.confirmed(now);
                 self.release(&dropped).await;
             }
             Some(Err(rejection)) => {
-                tell::rejected(&self.context, &asked, &rejection);
+                publish::rejected(&self.context, &asked, &rejection);
                 self.running.rejected(rejection.detail.as_str());
                 self.underway.news(News::Rejected(asked, rejection, self.context.now()));
             }
@@ -202,14 +202,14 @@ impl Execution {
         self.context.view.with_cluster(|cluster| cluster.mark_for_deletion(claims()));
         drop(replacing);
         self.nominate(&names);
-        tell::decided(&self.context, command);
+        publish::decided(&self.context, command);
         self.underway.news(News::Started(command.clone(), names.clone(), self.context.now()));
         self.replacements.clone_from(&names);
         self.running.created(names);
         self.underway.placed(self.number);
     }
 
-    /// Tells pods where they are expected to go, and keeps those places from being disrupted meanwhile.
+    /// Publishes where pods are expected to go, and keeps those places from being disrupted meanwhile.
     fn nominate(&self, replacements: &[ClaimName]) {
         let (context, command) = (&self.context, self.running.command());
         let existing = command.nominations.iter().map(|one| (one.pod.clone(), one.target.clone()));
@@ -259,7 +259,7 @@ impl Execution {
     }
 
     async fn roll_back(&self, failure: &Failure) -> Result<(), Error> {
-        tell::rolled_back(&self.context, &self.id, &self.running, failure);
+        publish::rolled_back(&self.context, &self.id, &self.running, failure);
         if !failure.is_change_of_mind() {
             let (command, now) = (self.running.command().clone(), self.context.now());
             self.underway.news(News::RolledBack(command, failure.clone(), now));

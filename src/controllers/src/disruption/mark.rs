@@ -21,7 +21,7 @@ use crate::pass::draft::Draft;
 use crate::pass::node_write;
 use crate::{Context, Error};
 
-/// How often one write is tried, and the wait after the first failure; each further wait is twice as long.
+/// How often the write of one mark is tried, and the wait after the first failure; each further wait is twice as long.
 const ATTEMPTS: u32 = 5;
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 
@@ -33,9 +33,9 @@ pub(super) async fn mark(
 ) -> BTreeSet<ClaimName> {
     let mark = |candidate: Candidate| async move {
         let (node, claim) = (&candidate.target.node, &candidate.target.claim);
-        let tainted = Write::Taint(node, true).insist(context).await;
+        let tainted = Mark::Taint(node, true).write(context).await;
         let marked = match tainted {
-            Ok(()) => Write::Say(claim, Some(reason)).insist(context).await,
+            Ok(()) => Mark::Reason(claim, Some(reason)).write(context).await,
             Err(error) => Err(error),
         };
         marked.err().map(|error| {
@@ -82,10 +82,10 @@ pub(super) async fn take_back_leftovers(
 
 async fn undo(context: &Context, leftovers: Vec<Leftover>) -> Result<(), Error> {
     let undo = |left: Leftover| async move {
-        let taint = left.taint.then_some(Write::Taint(&left.node, false));
+        let taint = left.taint.then_some(Mark::Taint(&left.node, false));
         let mut results = Vec::new();
-        for write in taint.into_iter().chain(left.condition.then_some(Write::Say(&left.claim, None))) {
-            results.push(write.insist(context).await);
+        for mark in taint.into_iter().chain(left.condition.then_some(Mark::Reason(&left.claim, None))) {
+            results.push(mark.write(context).await);
         }
         context.view.with_cluster(|cluster| cluster.unmark([&left.claim]));
         results
@@ -97,20 +97,21 @@ async fn undo(context: &Context, leftovers: Vec<Leftover>) -> Result<(), Error> 
     Error::combined(errors.collect())
 }
 
-/// One thing written about a candidate.
-enum Write<'a> {
-    /// The disrupted taint is on the Node, or not.
+/// One mark that is written to the API server, as it is to be.
+enum Mark<'a> {
+    /// The disrupted taint of the Node, present or absent.
     Taint(&'a NodeName, bool),
-    /// The claim says why it is being disrupted, or nothing of the kind.
-    Say(&'a ClaimName, Option<DisruptionReason>),
+    /// The condition of the claim that says why it is being disrupted, or its absence.
+    Reason(&'a ClaimName, Option<DisruptionReason>),
 }
 
-impl Write<'_> {
-    /// Tries until it is written, and after each failure looks up what is true. Objects that are gone need nothing.
-    async fn insist(&self, context: &Context) -> Result<(), Error> {
+impl Mark<'_> {
+    /// Writes the mark, in several attempts; before another one the object is read again. An object that is gone needs
+    /// no mark.
+    async fn write(&self, context: &Context) -> Result<(), Error> {
         let mut wait = FIRST_WAIT;
         for _ in 1..ATTEMPTS {
-            if self.attempt(context).await.is_ok() {
+            if self.try_write(context).await.is_ok() {
                 return Ok(());
             }
             sleep(wait).await;
@@ -118,10 +119,10 @@ impl Write<'_> {
             // What cannot be read can hardly be written; the next attempt says so.
             let _unread = self.refresh(context).await;
         }
-        self.attempt(context).await
+        self.try_write(context).await
     }
 
-    async fn attempt(&self, context: &Context) -> Result<(), Error> {
+    async fn try_write(&self, context: &Context) -> Result<(), Error> {
         match self {
             Self::Taint(name, on) => {
                 let Some(known) = context.view.node(name) else { return Ok(()) };
@@ -131,7 +132,7 @@ impl Write<'_> {
                     context.view.put_node(node);
                 }
             }
-            Self::Say(name, reason) => {
+            Self::Reason(name, reason) => {
                 let Some(known) = context.view.claim(name) else { return Ok(()) };
                 let mut draft = Draft::new(known.object, context.now());
                 draft.change(&Change { kind: ConditionType::DisruptionReason, to: reason.map(condition) });
@@ -152,7 +153,7 @@ impl Write<'_> {
                     context.view.put_node(node);
                 }
             }
-            Self::Say(name, _) => {
+            Self::Reason(name, _) => {
                 if let Some(claim) = write::read(&context.all::<NodeClaim>(), name.as_str()).await? {
                     context.view.put_claim(claim);
                 }

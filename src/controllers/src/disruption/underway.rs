@@ -12,7 +12,7 @@ use karpenter_lifecycle::command::Failure;
 use karpenter_model::{ClaimName, Command, NodeId};
 use tokio::sync::Notify;
 
-/// Tells commands of one process apart; a later one is larger.
+/// Identifies a command within one process; a later one is larger.
 pub(super) type Number = u64;
 
 /// The commands under way. Cheap to clone; shared.
@@ -26,7 +26,7 @@ pub(super) struct Underway {
 struct Commands {
     begun: Number,
     open: BTreeMap<Number, Open>,
-    /// What the engine has not been told yet, oldest first.
+    /// What the memory of the engine does not have yet, oldest first.
     news: Vec<News>,
 }
 
@@ -44,7 +44,7 @@ pub(super) enum News {
 }
 
 impl News {
-    fn tell(self, memory: &mut Memory) {
+    fn record(self, memory: &mut Memory) {
         match self {
             Self::Started(command, replacements, at) => memory.started(&command, &replacements, at),
             Self::Succeeded(command) => memory.succeeded(&command),
@@ -95,11 +95,11 @@ impl Underway {
         self.lock().news.push(news);
     }
 
-    /// Tells `memory` what there is to know.
-    pub(super) fn tell(&self, memory: &mut Memory) {
+    /// Records in `memory` what it does not know yet.
+    pub(super) fn record_news(&self, memory: &mut Memory) {
         let news = std::mem::take(&mut self.lock().news);
         for news in news {
-            news.tell(memory);
+            news.record(memory);
         }
     }
 

@@ -1,6 +1,6 @@
 //! The way of each launch in milliseconds, from the batch of its pods to the node that takes pods.
 //!
-//! Kept for the latest launches of this process. After a restart, conditions of the claim tell in seconds what is left
+//! Kept for the latest launches of this process. After a restart, conditions of the claim say in seconds what is left
 //! of it.
 
 use std::collections::{BTreeMap, VecDeque};

@@ -7,15 +7,15 @@ use jiff::{SignedDuration, Timestamp};
 
 /// How long a finding that was logged is not logged again.
 const QUIET: SignedDuration = SignedDuration::from_mins(10);
-/// How long one that does not come back is worth telling.
+/// How long one that does not come back is worth explaining.
 const KEPT: SignedDuration = SignedDuration::from_mins(10);
 
 /// The findings, by their text.
 #[derive(Debug, Default)]
-pub(super) struct Refused(BTreeMap<String, Told>);
+pub(super) struct Refused(BTreeMap<String, Occurrence>);
 
 #[derive(Debug)]
-struct Told {
+struct Occurrence {
     logged: Timestamp,
     last: Timestamp,
 }
@@ -23,22 +23,22 @@ struct Told {
 impl Refused {
     /// Records a finding; returns whether it is to be logged now.
     pub(super) fn note(&mut self, finding: &str, now: Timestamp) -> bool {
-        self.0.retain(|_, told| now.duration_since(told.last) < KEPT);
-        if let Some(told) = self.0.get_mut(finding) {
-            told.last = now;
-            let quiet = now.duration_since(told.logged) < QUIET;
+        self.0.retain(|_, occurrence| now.duration_since(occurrence.last) < KEPT);
+        if let Some(occurrence) = self.0.get_mut(finding) {
+            occurrence.last = now;
+            let quiet = now.duration_since(occurrence.logged) < QUIET;
             if !quiet {
-                told.logged = now;
+                occurrence.logged = now;
             }
             return !quiet;
         }
-        self.0.insert(finding.to_owned(), Told { logged: now, last: now });
+        self.0.insert(finding.to_owned(), Occurrence { logged: now, last: now });
         true
     }
 
     /// The findings since so long before `now` as they are kept.
     pub(super) fn lately(&self, now: Timestamp) -> impl Iterator<Item = &str> {
-        let recent = self.0.iter().filter(move |(_, told)| now.duration_since(told.last) < KEPT);
+        let recent = self.0.iter().filter(move |(_, occurrence)| now.duration_since(occurrence.last) < KEPT);
         recent.map(|(finding, _)| finding.as_str())
     }
 }

@@ -9,7 +9,7 @@ use karpenter_model::{LabelKey, Node, Quantity, Resources, Snapshot};
 use karpenter_telemetry::metrics::{Collecting, Family, Metrics};
 
 use crate::Context;
-use crate::tell::{resource_type, seconds, units, word};
+use crate::publish::{resource_type, seconds, units, word};
 
 /// Publishes for as long as what is returned is held.
 pub(crate) fn collect(context: &Context) -> Vec<Collecting> {

@@ -30,8 +30,7 @@ impl Reconciler for Hydration {
 
     async fn pass(&self, context: &Context, name: &NodeName) -> Result<Done, Error> {
         let Some(known) = context.view.node(name) else { return Ok(Done::idle()) };
-        let claims = known.model.provider_id.as_ref().map_or_else(Vec::new, |id| context.view.claims_of(id));
-        let [claim] = claims.as_slice() else { return Ok(Done::idle()) };
+        let Some(claim) = context.view.sole_claim_of(&known.model) else { return Ok(Done::idle()) };
         let mut pass = Pass::over_node(context, NAME, &self.evictions, Arc::clone(&known.model), None);
         pass.carry_out(hydration::node(&known.model, &claim.model)).await?;
         pass.finish().await

@@ -53,12 +53,11 @@ impl Reconciler for Health {
             // Half of it may be the zone's fault, and it will be wanted when that is over.
             return Ok(Done::idle().after(ZONE_AWAY));
         }
-        let claims = node.provider_id.as_ref().map_or_else(Vec::new, |id| context.view.claims_of(id));
-        let [claim] = claims.as_slice() else { return Ok(Done::idle()) };
+        let Some(claim) = context.view.sole_claim_of(&node) else { return Ok(Done::idle()) };
         let asks_peers = repair::asks_peers(&node, &self.policies, context.now());
         let peers = if asks_peers { peers(context, claim.model.pool.as_ref()) } else { Vec::new() };
         let peers: Vec<&NodeObject> = peers.iter().map(AsRef::as_ref).collect();
-        let mut pass = Pass::over_node(context, NAME, &self.evictions, Arc::clone(&node), Some(claim));
+        let mut pass = Pass::over_node(context, NAME, &self.evictions, Arc::clone(&node), Some(&claim));
         pass.carry_out(repair::step(&claim.model, &node, &peers, &self.policies, context.now())).await?;
         pass.finish().await
     }

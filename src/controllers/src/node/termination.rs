@@ -46,26 +46,21 @@ impl Reconciler for Termination {
             tracing::warn!("the nodeclaim of a deleted node cannot be decoded, waiting until it can");
             return Ok(Done::idle());
         }
-        let claims = node.provider_id.as_ref().map_or_else(Vec::new, |id| context.view.claims_of(id));
-        // With more than one claim it is not known whose machine it is.
-        let claim = match claims.as_slice() {
-            [claim] => Some(claim),
-            _ => None,
-        };
+        let claim = context.view.sole_claim_of(node);
         let presence = presence(context, node).await?;
         let pods = context.view.pods_on(name);
         let pods: Vec<&Pod> = pods.iter().map(AsRef::as_ref).collect();
         let attachments = context.view.blocking_attachments(name, pods.iter().copied(), context.now());
         let step = termination::step(Facts {
             node,
-            claim: claim.map(|claim| &*claim.model),
+            claim: claim.as_ref().map(|claim| &*claim.model),
             class_labels: &class_labels,
             pods: &pods,
             presence,
             attachments: &attachments,
             now: context.now(),
         })?;
-        let mut pass = Pass::over_node(context, NAME, &self.evictions, Arc::clone(node), claim);
+        let mut pass = Pass::over_node(context, NAME, &self.evictions, Arc::clone(node), claim.as_ref());
         pass.carry_out(step).await?;
         pass.finish().await
     }

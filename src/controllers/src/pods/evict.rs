@@ -18,8 +18,8 @@ use karpenter_model::{ConditionType, NodeName, PodKey, PodUid};
 use kube::api::{Api, DeleteParams, PostParams, Preconditions};
 use serde_json::Value;
 
+use crate::publish::step::publish_events;
 use crate::reconciler::Reconciler;
-use crate::tell::report::publish;
 use crate::view::PodSeen;
 use crate::{Context, Error, Settings};
 
@@ -119,7 +119,7 @@ impl Reconciler for Evictions {
         }
         let reason = reason.unwrap_or_else(|| DrainReason::of(None));
         let events = self.lock().answered(pod, meaning, &reason, context.now());
-        publish(context, events);
+        publish_events(context, events);
         match (meaning, result) {
             (Meaning::Failed, Err(source)) => Err(failed("evict", pod, source)),
             (Meaning::Evicted, _) => Ok(Done::applied()),
@@ -155,8 +155,7 @@ async fn ask(context: &Context, pod: &PodRef) -> Result<(), kube::Error> {
 /// Why the node is drained; nothing when node or claim is no longer known.
 fn drain_reason(context: &Context, node: &NodeName) -> Option<DrainReason> {
     let node = context.view.node(node)?;
-    let claims = context.view.claims_of(node.model.provider_id.as_ref()?);
-    let [claim] = claims.as_slice() else { return None };
+    let claim = context.view.sole_claim_of(&node.model)?;
     let condition = claim.model.conditions.get(&ConditionType::DisruptionReason);
     Some(DrainReason::of(condition.map(|condition| condition.reason.as_str())))
 }

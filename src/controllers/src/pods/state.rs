@@ -10,7 +10,7 @@ use karpenter_telemetry::metrics::Collecting;
 use kube::ResourceExt;
 
 use crate::Context;
-use crate::tell::word;
+use crate::publish::word;
 
 /// Publishes the series for as long as what is returned is held: only by the replica that leads, or every pod would
 /// count twice.

@@ -71,13 +71,13 @@ async fn reconcile(context: &Context, name: &PoolName) -> Result<Done, Error> {
     let patch = locked(&*pool.object, patch);
     if let Some(pool) = write::merge_status(&context.all::<NodePool>(), name.as_str(), &patch).await? {
         context.view.put_pool(pool);
-        tell(name, &before.conditions, &after.conditions);
+        log_readiness(name, &before.conditions, &after.conditions);
     }
     Ok(Done::applied())
 }
 
-/// Says when a pool becomes ready and when it stops being so, or never was.
-fn tell(name: &PoolName, before: &[Condition], after: &[Condition]) {
+/// Logs when a pool becomes ready and when it stops being so, or never was.
+fn log_readiness(name: &PoolName, before: &[Condition], after: &[Condition]) {
     let ready =
         |conditions: &[Condition]| conditions.iter().find(|one| one.kind == condition::READY).cloned();
     let (was, Some(is)) = (ready(before), ready(after)) else { return };

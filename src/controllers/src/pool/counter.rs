@@ -14,7 +14,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
 use super::departed::Departed;
-use crate::tell::{resource_type, units};
+use crate::publish::{resource_type, units};
 use crate::view::KnownPool;
 use crate::{Context, Error};
 

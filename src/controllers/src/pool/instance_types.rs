@@ -42,7 +42,7 @@ fn overlaid(context: &Context, pool: &KnownPool, types: List) -> Option<List> {
     if let Err(error) = &overlaid {
         tracing::debug!(nodepool = %pool.model.name, %error, "skipped pool");
         // Its types may not have been there when overlays were evaluated; now they are.
-        context.view.subscribers().tell_specs();
+        context.view.subscribers().notify_specs();
     }
     overlaid.ok()
 }

@@ -89,7 +89,7 @@ async fn evaluate(context: &Context, triggers: &Triggers) -> Result<Done, Error>
     let judged = compute::beside(move || judge(valid, &sights, &registry)).await;
     let verdicts = verdicts.joined_by(&judged.conflicts);
     for object in &objects {
-        if !told(context, object, &verdicts).await? {
+        if !write_verdict(context, object, &verdicts).await? {
             // Another client has changed it: what was judged is out of date.
             return Ok(Done::idle().after(Duration::ZERO));
         }
@@ -115,7 +115,11 @@ async fn sight(context: &Context, pool: &KnownPool) -> Option<Sight> {
 }
 
 /// Writes the verdict on an overlay into its conditions; false when the overlay has changed meanwhile.
-async fn told(context: &Context, object: &Arc<NodeOverlay>, verdicts: &Verdicts) -> Result<bool, Error> {
+async fn write_verdict(
+    context: &Context,
+    object: &Arc<NodeOverlay>,
+    verdicts: &Verdicts,
+) -> Result<bool, Error> {
     let name = object.metadata.name.as_deref().unwrap_or_default();
     let before = object.status.clone().unwrap_or_default();
     let after = verdicts.written(object, context.now());

@@ -1,4 +1,4 @@
-//! Carries out a plan that passed the audit, and tells pods where they are expected to go.
+//! Carries out a plan that passed the audit, and publishes where pods are expected to go.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use karpenter_telemetry::observe::{Chain, Outcome};
 use kube::ResourceExt;
 
 use super::lessons::Lessons;
-use super::tell::about;
+use super::publish::about;
 use crate::Context;
 use crate::claim::create::create;
 use crate::explain::Step;

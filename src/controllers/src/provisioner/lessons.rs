@@ -10,7 +10,7 @@ use karpenter_model::{
 };
 use karpenter_telemetry::events::{Event, reason};
 
-use super::tell::about;
+use super::publish::about;
 use crate::Context;
 use crate::view::PodSeen;
 
@@ -29,7 +29,8 @@ impl Lessons {
         }
     }
 
-    /// Takes the pods out of `snapshot` that are not to be planned for, tells them, and returns what to report of them.
+    /// Takes the pods out of `snapshot` that are not to be planned for, publishes why, and returns what to report of
+    /// them.
     pub(super) fn hold(&self, context: &Context, snapshot: &mut Snapshot) -> Vec<(Arc<Pod>, PodOutcome)> {
         let now = snapshot.now;
         let mut lessons = self.lock();
@@ -97,8 +98,5 @@ fn claim_of(context: &Context, target: &Target) -> Option<ClaimName> {
         Target::Claim(name) => return Some(name.clone()),
         Target::Node(name) => context.view.node(name)?,
     };
-    match context.view.claims_of(node.model.provider_id.as_ref()?).as_slice() {
-        [claim] => Some(claim.model.name.clone()),
-        _ => None,
-    }
+    context.view.sole_claim_of(&node.model).map(|claim| claim.model.name.clone())
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use karpenter_model::{Plan, PodKey, PodOutcome, PoolOutcome, Report, Snapshot};
 
-use super::tell::{Told, told};
+use super::publish::{EventText, event_text};
 
 /// How long what has been said is not said again.
 const REMIND: Duration = Duration::from_mins(10);
@@ -89,7 +89,8 @@ impl<'a> Found<'a> {
         );
         let mut nowhere: BTreeMap<String, Stuck<'a>> = BTreeMap::new();
         for (key, outcome) in &waiting {
-            if let Some(Told { text, gist }) = told(outcome).or_else(|| no_pools(outcome, report)) {
+            if let Some(EventText { text, gist }) = event_text(outcome).or_else(|| no_pools(outcome, report))
+            {
                 nowhere.entry(gist).or_insert_with(|| Stuck { pods: 0, first: key, text }).pods += 1;
             }
         }
@@ -103,8 +104,8 @@ impl<'a> Found<'a> {
     }
 }
 
-/// Why no pool could even be asked. Pods hear nothing of it, because it is not about them.
-fn no_pools(outcome: &PodOutcome, report: &Report) -> Option<Told> {
+/// Why no pool could even be asked. No event of a pod says it, because it is not about them.
+fn no_pools(outcome: &PodOutcome, report: &Report) -> Option<EventText> {
     let PodOutcome::Unschedulable(refusals) = outcome else { return None };
     let refusal = refusals.iter().find(|refusal| refusal.pool.is_none())?;
     let skipped = report.pools.iter().filter_map(|(name, outcome)| match outcome {
@@ -117,7 +118,7 @@ fn no_pools(outcome: &PodOutcome, report: &Report) -> Option<Told> {
     } else {
         format!("{} ({skipped})", refusal.reason)
     };
-    Some(Told { gist: text.clone(), text })
+    Some(EventText { gist: text.clone(), text })
 }
 
 #[cfg(test)]

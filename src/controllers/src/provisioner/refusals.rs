@@ -71,9 +71,9 @@ fn placed(plan: &Plan) -> BTreeSet<&PodKey> {
     launched.chain(plan.nominations.iter().map(|nomination| &nomination.pod)).collect()
 }
 
-/// Logs and counts what the audit has found in `plan`, and tells the pools it would have changed; all of them but
-/// those `kept` changes just the same.
-pub(super) fn tell(context: &Context, plan: &Plan, kept: &Plan, findings: &[Finding]) {
+/// Logs and counts what the audit has found in `plan`, and publishes it on the pools `plan` would have changed; all of
+/// them but those `kept` changes just the same.
+pub(super) fn publish(context: &Context, plan: &Plan, kept: &Plan, findings: &[Finding]) {
     for finding in findings {
         if context.explanations.refused(&finding.to_string(), context.now()) {
             tracing::error!(finding = %finding, "refused a part of a plan");

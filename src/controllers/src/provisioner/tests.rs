@@ -85,7 +85,7 @@ async fn findings_are_counted_by_rule() {
     let nowhere = Nomination { pod: key("gone"), target: Target::Node("gone".into()) };
     let plan = Plan { revision: snapshot.revision, nominations: vec![nowhere], ..Plan::default() };
     let part = karpenter_audit::sound_part(&snapshot, &plan).expect("the pod does not wait");
-    super::refusals::tell(&context, &plan, &part.plan, &part.findings);
+    super::refusals::publish(&context, &plan, &part.plan, &part.findings);
     let counted = |rule: Rule| context.metrics.scheduler.audit_findings_total.value([&format!("{rule:?}")]);
     assert_eq!((counted(Rule::NotWaiting), counted(Rule::Spread)), (1, 0));
 }

@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Context;
 use crate::buffers;
-use crate::tell::status::Classes;
+use crate::publish::status::Classes;
 use crate::view::{Followed, View, Widened};
 
 /// Name of the watches where work under way is listed.

@@ -95,7 +95,7 @@ impl View {
         };
         let Some(put) = put else { return };
         if let Some(before) = &put.before {
-            self.tell_changed(Conditioned::Buffer, &before.object, &object);
+            self.notify_changed(Conditioned::Buffer, &before.object, &object);
         }
         let leaving = |object: &CapacityBuffer| object.metadata.deletion_timestamp.is_some();
         let left = |before: KnownBuffer| leaving(&before.object) != leaving(&object);
@@ -114,7 +114,7 @@ impl View {
 
     fn buffer_gone(&self, key: &BufferKey, known: KnownBuffer) {
         self.lock().forget_buffer(key);
-        self.subscribers.tell_status(&StatusSeen::Gone(Conditioned::Buffer(known.object)));
+        self.subscribers.notify_status(&StatusSeen::Gone(Conditioned::Buffer(known.object)));
         self.subscribers.wake_buffer(key);
     }
 

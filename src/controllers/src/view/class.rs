@@ -65,7 +65,7 @@ impl View {
                 for pool in self.pools() {
                     self.subscribers.wake_pool(&pool.model.name);
                 }
-                self.subscribers.tell_specs();
+                self.subscribers.notify_specs();
             }
         }
     }
@@ -84,7 +84,7 @@ impl View {
         {
             self.subscribers.wake_pool(&pool.model.name);
         }
-        self.subscribers.tell_specs();
+        self.subscribers.notify_specs();
     }
 
     /// Notes how a registration went, and says what the pool's condition becomes, if it changes. A pool that has gone

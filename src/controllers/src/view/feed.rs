@@ -24,13 +24,13 @@ impl Followed for NodeClaim {
 
     fn gone(self, view: &View) {
         let name = self.name_any().as_str().into();
-        view.forget::<Claim>(&name, &stamp(&self), View::tell_gone_claim);
+        view.forget::<Claim>(&name, &stamp(&self), View::notify_gone_claim);
         view.forget_undecoded(&name, self.metadata.uid.as_deref());
     }
 
     fn listed(view: &View, keys: &BTreeSet<Key>, began: Epoch) {
         view.forget_undecoded_unlisted(keys);
-        view.forget_unlisted::<Claim>(&names(keys), began, View::tell_gone_claim);
+        view.forget_unlisted::<Claim>(&names(keys), began, View::notify_gone_claim);
     }
 }
 
@@ -40,11 +40,11 @@ impl Followed for Node {
     }
 
     fn gone(self, view: &View) {
-        view.forget::<NodeObject>(&self.name_any().as_str().into(), &stamp(&self), View::tell_gone_node);
+        view.forget::<NodeObject>(&self.name_any().as_str().into(), &stamp(&self), View::notify_gone_node);
     }
 
     fn listed(view: &View, keys: &BTreeSet<Key>, began: Epoch) {
-        view.forget_unlisted::<NodeObject>(&names(keys), began, View::tell_gone_node);
+        view.forget_unlisted::<NodeObject>(&names(keys), began, View::notify_gone_node);
     }
 }
 
@@ -54,11 +54,11 @@ impl Followed for NodePool {
     }
 
     fn gone(self, view: &View) {
-        view.forget::<Pool>(&self.name_any().as_str().into(), &stamp(&self), View::tell_gone_pool);
+        view.forget::<Pool>(&self.name_any().as_str().into(), &stamp(&self), View::notify_gone_pool);
     }
 
     fn listed(view: &View, keys: &BTreeSet<Key>, began: Epoch) {
-        view.forget_unlisted::<Pool>(&names(keys), began, View::tell_gone_pool);
+        view.forget_unlisted::<Pool>(&names(keys), began, View::notify_gone_pool);
     }
 }
 
@@ -76,7 +76,7 @@ impl Followed for v1::Pod {
             removed
         };
         if let Some(known) = removed {
-            view.tell(&PodSeen::Deleted(known.model));
+            view.notify_pod(&PodSeen::Deleted(known.model));
         }
     }
 
@@ -90,7 +90,7 @@ impl Followed for v1::Pod {
             gone
         };
         for (_, known) in gone {
-            view.tell(&PodSeen::Deleted(known.model));
+            view.notify_pod(&PodSeen::Deleted(known.model));
         }
     }
 }
@@ -101,26 +101,31 @@ impl View {
         self.classes.iter().any(|kind| kind.owns(class))
     }
 
-    /// Takes an object out of the index, and tells of it if it was there.
-    pub(super) fn forget<T: Kind>(&self, key: &T::Key, stamp: &Stamp, tell: fn(&Self, &Shown<T>)) {
+    /// Takes an object out of the index, and calls `notify` if it was there.
+    pub(super) fn forget<T: Kind>(&self, key: &T::Key, stamp: &Stamp, notify: fn(&Self, &Shown<T>)) {
         let removed = self.lock().cluster.remove::<T>(key, stamp);
         if let Some(known) = &removed {
-            tell(self, known);
+            notify(self, known);
         }
     }
 
     /// The same for every object that a list begun at `began` lacks.
-    fn forget_unlisted<T: Kind>(&self, listed: &BTreeSet<T::Key>, began: Epoch, tell: fn(&Self, &Shown<T>)) {
+    fn forget_unlisted<T: Kind>(
+        &self,
+        listed: &BTreeSet<T::Key>,
+        began: Epoch,
+        notify: fn(&Self, &Shown<T>),
+    ) {
         let gone = self.lock().cluster.finish_list::<T>(listed, began);
         for (_, known) in &gone {
-            tell(self, known);
+            notify(self, known);
         }
     }
 
-    /// Tells that an object with status conditions changed.
-    pub(super) fn tell_changed<T>(&self, of: fn(Arc<T>) -> Conditioned, old: &Arc<T>, new: &Arc<T>) {
+    /// Notifies that an object with status conditions changed.
+    pub(super) fn notify_changed<T>(&self, of: fn(Arc<T>) -> Conditioned, old: &Arc<T>, new: &Arc<T>) {
         let (old, new) = (of(Arc::clone(old)), of(Arc::clone(new)));
-        self.subscribers.tell_status(&StatusSeen::Changed { old, new });
+        self.subscribers.notify_status(&StatusSeen::Changed { old, new });
     }
 
     /// Takes a claim as the API server shows it, without what is never read, and returns the newest known.
@@ -128,7 +133,7 @@ impl View {
         self.put_claim_for(claim, None)
     }
 
-    /// Takes in a claim we have just created, with the pods it is for, before any watch tells of it.
+    /// Takes in a claim we have just created, with the pods it is for, before any watch shows it.
     pub fn created(&self, claim: &NodeClaim, pods: &[PodKey]) {
         self.put_claim_for(claim.clone(), Some(pods));
     }
@@ -155,7 +160,7 @@ impl View {
         };
         self.forget_undecoded(name, None);
         if let Some(before) = &before {
-            self.tell_changed(Conditioned::Claim, &before.object, &object);
+            self.notify_changed(Conditioned::Claim, &before.object, &object);
         }
         self.subscribers.wake_claim(name);
         let came_or_goes = before.as_ref().is_none_or(|before| before.model.deletion != model.deletion);
@@ -167,10 +172,10 @@ impl View {
         object
     }
 
-    pub(super) fn tell_gone_claim(&self, known: &KnownClaim) {
+    pub(super) fn notify_gone_claim(&self, known: &KnownClaim) {
         self.lock().attempts.remove(&known.model.uid);
         let gone = Conditioned::Claim(Arc::clone(&known.object));
-        self.subscribers.tell_status(&StatusSeen::Gone(gone));
+        self.subscribers.notify_status(&StatusSeen::Gone(gone));
         self.subscribers.wake_claim(&known.model.name);
         self.wake_machine(known.model.provider_id.iter(), Waken::Nodes);
         if let Some(pool) = &known.model.pool {
@@ -189,7 +194,7 @@ impl View {
             self.lock().cluster.put(&model.name, stamp(&*object), Arc::clone(&model), Arc::clone(&object));
         let Some(Put { before, changed }) = put else { return };
         if let Some(before) = &before {
-            self.tell_changed(Conditioned::Node, &before.object, &object);
+            self.notify_changed(Conditioned::Node, &before.object, &object);
         }
         // Heartbeats change nothing a decision reads.
         if changed {
@@ -199,9 +204,9 @@ impl View {
         }
     }
 
-    fn tell_gone_node(&self, known: &KnownNode) {
+    fn notify_gone_node(&self, known: &KnownNode) {
         let gone = Conditioned::Node(Arc::clone(&known.object));
-        self.subscribers.tell_status(&StatusSeen::Gone(gone));
+        self.subscribers.notify_status(&StatusSeen::Gone(gone));
         self.subscribers.wake_node(&known.model.name);
         self.wake_machine(known.model.provider_id.iter(), Waken::Claims);
     }
@@ -214,7 +219,7 @@ impl View {
         let Some(model) = model.filter(|model| self.is_ours(&model.template.node_class)).map(Arc::new) else {
             let name = pool.name_any().as_str().into();
             // Without its uid: a version that can be read may come.
-            self.forget::<Pool>(&name, &version(&pool).into(), Self::tell_gone_pool);
+            self.forget::<Pool>(&name, &version(&pool).into(), Self::notify_gone_pool);
             return;
         };
         let object = Arc::new(pool);
@@ -222,12 +227,12 @@ impl View {
             self.lock().cluster.put(&model.name, stamp(&*object), Arc::clone(&model), Arc::clone(&object));
         let Some(Put { before, changed }) = put else { return };
         if let Some(before) = &before {
-            self.tell_changed(Conditioned::Pool, &before.object, &object);
+            self.notify_changed(Conditioned::Pool, &before.object, &object);
         }
         self.subscribers.wake_pool(&model.name);
         let generation = |pool: &NodePool| pool.metadata.generation;
         if before.as_ref().is_none_or(|before| generation(&before.object) != generation(&object)) {
-            self.subscribers.tell_specs();
+            self.subscribers.notify_specs();
         }
         // Drift is judged by the stored hash, which is written after the template has changed.
         if before.is_some_and(|before| changed || before.object.annotations() != object.annotations()) {
@@ -235,12 +240,12 @@ impl View {
         }
     }
 
-    pub(super) fn tell_gone_pool(&self, known: &KnownPool) {
+    pub(super) fn notify_gone_pool(&self, known: &KnownPool) {
         self.forget_pool(&known.model);
         let gone = Conditioned::Pool(Arc::clone(&known.object));
-        self.subscribers.tell_status(&StatusSeen::Gone(gone));
+        self.subscribers.notify_status(&StatusSeen::Gone(gone));
         self.subscribers.wake_pool(&known.model.name);
-        self.subscribers.tell_specs();
+        self.subscribers.notify_specs();
     }
 
     fn put_pod(&self, pod: &v1::Pod, listed: bool) {
@@ -264,10 +269,10 @@ impl View {
             _ if listed => PodSeen::Listed(model),
             _ => PodSeen::Created(model),
         };
-        self.tell(&seen);
+        self.notify_pod(&seen);
     }
 
-    /// Tells everything that is known once more, to those who did not listen when the watches brought it.
+    /// Notifies of everything that is known once more, for those who did not listen when the watches brought it.
     pub(crate) fn replay(&self) {
         self.claims().iter().for_each(|known| self.subscribers.wake_claim(&known.model.name));
         self.nodes().iter().for_each(|known| self.subscribers.wake_node(&known.model.name));
@@ -275,12 +280,12 @@ impl View {
         self.buffers().iter().for_each(|known| self.subscribers.wake_buffer(&super::key_of(&known.object)));
         let pods: Vec<_> = self.pods();
         for pod in pods {
-            self.subscribers.tell_pod(&PodSeen::Listed(pod));
+            self.subscribers.notify_pod(&PodSeen::Listed(pod));
         }
     }
 
-    fn tell(&self, seen: &PodSeen) {
-        self.subscribers.tell_pod(seen);
+    fn notify_pod(&self, seen: &PodSeen) {
+        self.subscribers.notify_pod(seen);
         let earlier = match seen {
             PodSeen::Updated { old, .. } => old.node_name.as_ref(),
             PodSeen::Listed(_) | PodSeen::Created(_) | PodSeen::Deleted(_) => None,

@@ -122,9 +122,9 @@ mod tests {
         let broken = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "spec": 5});
         let other = json!({"apiVersion": "example.com/v1", "kind": "Pod", "metadata": {"name": "b"}});
         let unread = view.load(&[default, pod, broken, other]);
-        let told: Vec<String> = unread.iter().map(ToString::to_string).collect();
-        assert_eq!(told.len(), 1, "{told:?}");
-        assert!(told[0].starts_with("cannot read Node `n`: "), "{told:?}");
+        let messages: Vec<String> = unread.iter().map(ToString::to_string).collect();
+        assert_eq!(messages.len(), 1, "{messages:?}");
+        assert!(messages[0].starts_with("cannot read Node `n`: "), "{messages:?}");
         let snapshot = view.snapshot(Timestamp::UNIX_EPOCH).unwrap();
         assert_eq!(snapshot.pools.len(), 1);
         let pending: Vec<String> = snapshot.pending.iter().map(|pod| pod.key.to_string()).collect();

@@ -61,7 +61,7 @@ impl Followed for NodeOverlay {
             let names = keys.iter().map(|(_, name)| name.clone()).collect();
             known.objects.remove_unlisted(&names, began);
         }
-        view.subscribers.tell_specs();
+        view.subscribers.notify_specs();
     }
 }
 
@@ -76,7 +76,7 @@ impl View {
         let Some(put) = known.objects.put(name, stamp, (), Arc::new(object), epoch) else { return };
         drop(inner);
         if put.before.is_none_or(|before| before.object.metadata.generation != generation) {
-            self.subscribers.tell_specs();
+            self.subscribers.notify_specs();
         }
     }
 
@@ -90,7 +90,7 @@ impl View {
         if let Some(known) = &mut self.lock().overlays {
             known.objects.remove(&name.to_owned(), stamp);
         }
-        self.subscribers.tell_specs();
+        self.subscribers.notify_specs();
     }
 
     /// Every overlay, in name order; `None` until they have been listed.

@@ -29,7 +29,7 @@ pub(super) struct Claims(BTreeMap<ClaimName, Arc<Claim>>);
 
 impl Widened for NodePool {
     fn undecoded(view: &View, object: &Undecoded) {
-        view.forget::<Pool>(&object.key().1.as_str().into(), &stamp(object), View::tell_gone_pool);
+        view.forget::<Pool>(&object.key().1.as_str().into(), &stamp(object), View::notify_gone_pool);
     }
 }
 
@@ -55,7 +55,7 @@ impl Widened for NodeClaim {
         if ours {
             view.lock().undecoded.0.insert(name.clone(), Arc::new(claim));
         }
-        view.forget::<Claim>(&name, &stamp(object), View::tell_gone_claim);
+        view.forget::<Claim>(&name, &stamp(object), View::notify_gone_claim);
         let mut inner = view.lock();
         if inner.cluster.get::<Claim>(&name).is_some() {
             // The answer to a write of ours is newer, and was decoded.

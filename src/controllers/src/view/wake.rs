@@ -1,6 +1,6 @@
 //! Who is woken when the view changes.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use k8s_openapi::api::core::v1::Node;
 use karpenter_api::{CapacityBuffer, NodeClaim, NodePool};
@@ -61,7 +61,7 @@ pub enum Conditioned {
     Buffer(Arc<CapacityBuffer>),
 }
 
-/// What happened to an object with status conditions, for those who tell people about it.
+/// What happened to an object with status conditions, for those who publish it.
 #[derive(Clone, Debug)]
 pub enum StatusSeen {
     /// It changed; both are of the same kind.
@@ -113,36 +113,36 @@ impl Subscribers {
 
     /// Asks for a pass over every claim that changes, or whose Node or pool does.
     pub fn claims(&self, queue: Queue<ClaimName>) {
-        self.claims.lock().unwrap_or_else(PoisonError::into_inner).push(queue);
+        lock(&self.claims).push(queue);
     }
 
     /// Asks for a pass over every Node that changes or whose claim does, and, once it is deleted, whose pods do.
     pub fn nodes(&self, queue: Queue<NodeName>) {
-        self.nodes.lock().unwrap_or_else(PoisonError::into_inner).push(queue);
+        lock(&self.nodes).push(queue);
     }
 
     /// Asks for a pass over every pool that changes, or whose claims come and go.
     pub fn pools(&self, queue: Queue<PoolName>) {
-        self.pools.lock().unwrap_or_else(PoisonError::into_inner).push(queue);
+        lock(&self.pools).push(queue);
     }
 
     /// Asks for a pass over every capacity buffer that changes or goes, or whose pod template does.
     pub fn buffers(&self, queue: Queue<BufferKey>) {
-        self.buffers.lock().unwrap_or_else(PoisonError::into_inner).push(queue);
+        lock(&self.buffers).push(queue);
     }
 
     /// Calls `listener`, which must not block, about every pod.
     pub fn pods(&self, listener: impl Fn(&PodSeen) + Send + Sync + 'static) {
-        self.pods.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(listener));
+        lock(&self.pods).push(Box::new(listener));
     }
 
     /// Calls `listener`, which must not block, about every object with status conditions that changes or goes.
     pub fn statuses(&self, listener: impl Fn(&StatusSeen) + Send + Sync + 'static) {
-        self.statuses.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(listener));
+        lock(&self.statuses).push(Box::new(listener));
     }
 
-    pub(super) fn tell_status(&self, seen: &StatusSeen) {
-        for listener in self.statuses.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+    pub(super) fn notify_status(&self, seen: &StatusSeen) {
+        for listener in lock(&self.statuses).iter() {
             listener(seen);
         }
     }
@@ -150,41 +150,41 @@ impl Subscribers {
     /// Calls `listener`, which must not block, when a pool or an overlay appears, goes or asks for something else, and
     /// when a node class changes.
     pub(crate) fn specs(&self, listener: impl Fn() + Send + Sync + 'static) {
-        self.specs.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(listener));
+        lock(&self.specs).push(Box::new(listener));
     }
 
-    pub(crate) fn tell_specs(&self) {
-        for listener in self.specs.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+    pub(crate) fn notify_specs(&self) {
+        for listener in lock(&self.specs).iter() {
             listener();
         }
     }
 
     pub(super) fn wake_claim(&self, name: &ClaimName) {
-        for queue in self.claims.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        for queue in lock(&self.claims).iter() {
             queue.add(name.clone());
         }
     }
 
     pub(super) fn wake_node(&self, name: &NodeName) {
-        for queue in self.nodes.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        for queue in lock(&self.nodes).iter() {
             queue.add(name.clone());
         }
     }
 
     pub(super) fn wake_pool(&self, name: &PoolName) {
-        for queue in self.pools.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        for queue in lock(&self.pools).iter() {
             queue.add(name.clone());
         }
     }
 
     pub(crate) fn wake_buffer(&self, key: &BufferKey) {
-        for queue in self.buffers.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        for queue in lock(&self.buffers).iter() {
             queue.add(key.clone());
         }
     }
 
-    pub(super) fn tell_pod(&self, seen: &PodSeen) {
-        for listener in self.pods.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+    pub(super) fn notify_pod(&self, seen: &PodSeen) {
+        for listener in lock(&self.pods).iter() {
             listener(seen);
         }
     }
@@ -192,5 +192,10 @@ impl Subscribers {
 
 /// Taken out before they are dropped, which may end more than one view holds.
 fn take<T>(followers: &Mutex<Vec<T>>) -> Vec<T> {
-    std::mem::take(&mut *followers.lock().unwrap_or_else(PoisonError::into_inner))
+    std::mem::take(&mut *lock(followers))
+}
+
+/// Followers are only added and taken out, so a panic while they were locked has left the list whole.
+fn lock<T>(followers: &Mutex<Vec<T>>) -> MutexGuard<'_, Vec<T>> {
+    followers.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -8,7 +8,7 @@ use kube::{
     api::{DeleteParams, Preconditions},
 };
 
-use super::{Memory, Pass, after};
+use super::{Memory, Pass, later};
 
 /// How long a machine must be missing: lists of clouds lag behind launches.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -27,7 +27,7 @@ impl Pass<'_> {
         };
         let since = *memory.machines_missing_since.entry(name.to_owned()).or_insert(self.now);
         let already = node.metadata.deletion_timestamp.is_some();
-        if !already && self.is_due(after(since, PATIENCE)) {
+        if !already && self.is_due(later(since, PATIENCE)) {
             let only_this = Preconditions { uid: node.uid(), resource_version: None };
             let params = DeleteParams { preconditions: Some(only_this), ..DeleteParams::default() };
             let deleted = self.nodes().delete(name, &params).await;

@@ -7,14 +7,14 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use super::{Memory, Pass, after};
+use super::{Memory, Pass, later};
 
 impl Pass<'_> {
     /// Renews the lease of a node when it is time.
     pub(super) async fn beat(&mut self, node: &Node, memory: &mut Memory) {
         let name = node.name_any();
         let last = memory.heartbeats.get(&name).copied();
-        if last.is_some_and(|last| !self.is_due(after(last, self.agent.options.heartbeat))) {
+        if last.is_some_and(|last| !self.is_due(later(last, self.agent.options.heartbeat))) {
             return;
         }
         let leases: Api<Lease> = Api::namespaced(self.agent.client.clone(), "kube-node-lease");
@@ -28,7 +28,7 @@ impl Pass<'_> {
         };
         if answer.is_ok() {
             memory.heartbeats.insert(name.clone(), self.now);
-            let _not_yet = self.is_due(after(self.now, self.agent.options.heartbeat));
+            let _not_yet = self.is_due(later(self.now, self.agent.options.heartbeat));
         }
         self.report("renew lease", &name, answer);
     }

@@ -9,7 +9,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use super::{Behaviour, Machine, Memory, Pass, after, allocatable};
+use super::{Behaviour, Machine, Memory, Pass, allocatable, later};
 use crate::{
     apiserver::object::rfc3339,
     userdata::{self, Bootstrap},
@@ -21,7 +21,7 @@ impl Pass<'_> {
     /// Registers the Node of a machine that has booted.
     pub(super) async fn join(&mut self, machine: &Machine, memory: &mut Memory) {
         let options = &self.agent.options;
-        if !self.is_due(after(machine.launched_at, options.on(machine, options.boot))) {
+        if !self.is_due(later(machine.launched_at, options.on(machine, options.boot))) {
             return;
         }
         let bootstrap = match self.bootstrap(machine) {
@@ -56,7 +56,7 @@ impl Pass<'_> {
     pub(super) async fn keep_ready(&mut self, node: &Node, machine: &Machine, behaviour: Behaviour) {
         let registered = node.creation_timestamp().map_or(machine.launched_at, |t| t.0);
         let options = &self.agent.options;
-        let grown = self.is_due(after(registered, options.on(machine, options.ready)));
+        let grown = self.is_due(later(registered, options.on(machine, options.ready)));
         let wanted = behaviour == Behaviour::Healthy && (grown || is_ready(node));
         let says = condition(node, "Ready");
         if says == Some(if wanted { "True" } else { "False" }) {

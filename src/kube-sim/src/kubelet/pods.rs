@@ -9,14 +9,14 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use super::{Machine, Memory, Pass, after, hash};
+use super::{Machine, Memory, Pass, hash, later};
 use crate::apiserver::object::rfc3339;
 
 impl Pass<'_> {
     /// Lets a bound pod run once its images had time to arrive.
     pub(super) async fn start_pod(&mut self, pod: &Pod, machine: &Machine) {
         let phase = pod.status.as_ref().and_then(|s| s.phase.as_deref()).unwrap_or("Pending");
-        if phase != "Pending" || !self.is_due(after(bound_at(pod), self.agent.options.pod_start)) {
+        if phase != "Pending" || !self.is_due(later(bound_at(pod), self.agent.options.pod_start)) {
             return;
         }
         let patch = json!({"status": running(pod, machine, &rfc3339(self.now))});
@@ -31,7 +31,7 @@ impl Pass<'_> {
         let Some(deadline) = pod.metadata.deletion_timestamp.as_ref().map(|t| t.0) else { return };
         let grace = SignedDuration::from_secs(pod.metadata.deletion_grace_period_seconds.unwrap_or(0));
         let begun = deadline.checked_sub(grace).unwrap_or(deadline);
-        let stopped = self.agent.options.pod_stop.map_or(deadline, |stop| after(begun, stop).min(deadline));
+        let stopped = self.agent.options.pod_stop.map_or(deadline, |stop| later(begun, stop).min(deadline));
         if self.is_due(stopped) {
             self.remove_pod(pod).await;
         }
@@ -45,7 +45,7 @@ impl Pass<'_> {
             return;
         }
         let since = *memory.nodes_missing_since.entry(node.to_owned()).or_insert(self.now);
-        if self.is_due(after(since, self.agent.options.pod_collection)) {
+        if self.is_due(later(since, self.agent.options.pod_collection)) {
             for pod in pods {
                 self.remove_pod(&pod).await;
             }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result};
 use karpenter_aws::NODE_CLASS_KIND;
 use karpenter_aws::registry::label_registry;
-use karpenter_compose::offered::Asked;
+use karpenter_compose::offered::OfferingsReader;
 use karpenter_kube_sim::apiserver::store::ListQuery;
 use karpenter_model::{Clock as _, Pod, Price};
 use karpenter_plan::{Ground, Offerings, WhatIf};
@@ -44,8 +44,9 @@ impl Bounds {
         });
         let seen = karpenter_plan::World::new(objects.clone(), at, ground.clone(), WhatIf::default())
             .context("cannot read pools and classes")?;
-        let mut asked = Asked::new(world.account.clients(), aws_settings(world), world.clock.clone()).await?;
-        let offerings = asked.offerings(&seen.pools(), &seen.node_classes()).await;
+        let mut reader =
+            OfferingsReader::new(world.account.clients(), aws_settings(world), world.clock.clone()).await?;
+        let offerings = reader.offerings(&seen.pools(), &seen.node_classes()).await;
         Ok(Self { ground, at, objects, offerings, known: BTreeMap::new() })
     }
 

@@ -1,8 +1,10 @@
 //! Decides whether an event is news. Pure: the time is passed in.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
+use karpenter_model::clock::later;
 
 use super::Event;
 use super::reason::Rate;
@@ -28,8 +30,7 @@ impl Gate {
             if self.suppressed.get(&key).is_some_and(|until| *until > now) {
                 return false;
             }
-            self.suppressed
-                .insert(key, after(now, SignedDuration::try_from(period).unwrap_or(SignedDuration::MAX)));
+            self.suppressed.insert(key, later(now, period));
         }
         match event.reason.rate() {
             None => true,
@@ -42,8 +43,8 @@ impl Gate {
     }
 
     fn sweep(&mut self, now: Timestamp) {
-        const EVERY: SignedDuration = SignedDuration::from_mins(1);
-        if self.swept.is_none_or(|swept| after(swept, EVERY) <= now) {
+        const EVERY: Duration = Duration::from_mins(1);
+        if self.swept.is_none_or(|swept| later(swept, EVERY) <= now) {
             self.suppressed.retain(|_, until| *until > now);
             self.swept = Some(now);
         }
@@ -75,8 +76,4 @@ impl Bucket {
         }
         admitted
     }
-}
-
-fn after(start: Timestamp, span: SignedDuration) -> Timestamp {
-    start.checked_add(span).unwrap_or(Timestamp::MAX)
 }

@@ -116,7 +116,7 @@ fn add_overlay(world: &World, name: &str, spec: &Value) {
     world.server.load(&object).unwrap();
 }
 
-/// Tells the view what the API server has.
+/// Puts into the view what the API server has.
 async fn list(world: &World) {
     crate::fixture::list(&world.context.view, world.list::<NodeOverlay>().await);
 }
@@ -127,7 +127,7 @@ async fn pass(world: &World) -> Done {
 }
 
 /// Status, reason and message of `ValidationSucceeded`, by overlay.
-async fn told(world: &World) -> BTreeMap<String, (String, String, String)> {
+async fn conditions(world: &World) -> BTreeMap<String, (String, String, String)> {
     let of = |overlay: NodeOverlay| {
         let conditions = overlay.status.unwrap_or_default().conditions;
         let one = conditions.into_iter().find(|one| one.kind == "ValidationSucceeded")?;
@@ -151,8 +151,8 @@ async fn every_overlay_says_what_became_of_it() {
     add_overlay(&world, "d", &json!({"requirements": [unknown], "price": "1"}));
     list(&world).await;
     assert_eq!(pass(&world).await, Done::applied().after(PERIOD));
-    let told = told(&world).await;
-    let said = |name: &str| (told[name].0.as_str(), told[name].1.as_str());
+    let conditions = conditions(&world).await;
+    let said = |name: &str| (conditions[name].0.as_str(), conditions[name].1.as_str());
     assert_eq!(
         ["a", "b", "c", "d"].map(said),
         [
@@ -163,10 +163,10 @@ async fn every_overlay_says_what_became_of_it() {
         ]
     );
     assert!(
-        told["a"].2.starts_with("overlay `b` has the same weight and also changes the price"),
-        "{told:?}"
+        conditions["a"].2.starts_with("overlay `b` has the same weight and also changes the price"),
+        "{conditions:?}"
     );
-    assert!(told["d"].2.starts_with("`spec.requirements[0]`: none of the values"), "{told:?}");
+    assert!(conditions["d"].2.starts_with("`spec.requirements[0]`: none of the values"), "{conditions:?}");
     assert_eq!(pass(&world).await, Done::idle().after(PERIOD), "nothing is written twice");
 }
 
@@ -192,7 +192,7 @@ async fn a_pool_that_fails_is_left_out_and_tried_again_while_the_others_are_serv
     *cloud.broken.lock().unwrap() = Some("data");
     assert_eq!(pass(&world).await, Done::applied().backoff());
     assert!(evaluated(&world, "web") && !evaluated(&world, "data"));
-    assert_eq!(told(&world).await["o"].0, "True");
+    assert_eq!(conditions(&world).await["o"].0, "True");
     *cloud.broken.lock().unwrap() = None;
     assert_eq!(pass(&world).await, Done::applied().after(PERIOD));
     assert!(evaluated(&world, "data"));

@@ -33,9 +33,9 @@ impl Verdicts {
 
     /// The same with what was found when the valid ones were judged together.
     pub(super) fn joined_by(mut self, conflicts: &BTreeMap<OverlayName, Conflict>) -> Self {
-        let told =
+        let found =
             conflicts.iter().map(|(name, conflict)| (name.clone(), (reason::CONFLICT, conflict.to_string())));
-        self.0.extend(told);
+        self.0.extend(found);
         self
     }
 

@@ -23,7 +23,7 @@ pub(super) async fn pass(
     if surplus.is_empty() {
         return Ok(Done::idle().after(PERIOD));
     }
-    // From now on they neither count nor take pods, whatever the watch has told.
+    // From now on they neither count nor take pods, whatever the watch has shown.
     context.view.with_cluster(|cluster| cluster.mark_for_deletion(&surplus));
     let deletions: Vec<_> = surplus.iter().map(|name| delete(context, name)).collect();
     let results: Vec<Result<(), Error>> = stream::iter(deletions).buffer_unordered(FAN_OUT).collect().await;

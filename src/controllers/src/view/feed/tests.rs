@@ -48,10 +48,10 @@ async fn there_is_no_snapshot_before_every_needed_kind_was_listed() {
 async fn pods_that_vanish_while_a_watch_is_broken_are_told_to_be_gone() {
     let view = World::new().context.view;
     let gone = Arc::new(Mutex::new(BTreeSet::new()));
-    let told = Arc::clone(&gone);
+    let deleted = Arc::clone(&gone);
     view.subscribers().pods(move |seen| {
         if let PodSeen::Deleted(pod) = seen {
-            told.lock().unwrap().insert(pod.key.name.clone());
+            deleted.lock().unwrap().insert(pod.key.name.clone());
         }
     });
     let spec = json!({"containers": []});

@@ -1,4 +1,4 @@
-//! Turns what a step wants told into events, metrics and log lines.
+//! Publishes the events and the milestones of a step: as events, metrics and log lines.
 
 use karpenter_api::NodeClaim;
 use karpenter_lifecycle::step::{About, Effect, Event, Milestone};
@@ -10,7 +10,7 @@ use crate::Context;
 use crate::explain::Step;
 
 /// Publishes the events among `effects`; other effects are the caller's.
-pub(crate) fn publish(context: &Context, effects: impl IntoIterator<Item = Effect>) {
+pub(crate) fn publish_events(context: &Context, effects: impl IntoIterator<Item = Effect>) {
     for effect in effects {
         if let Effect::Event(event) = effect {
             publish_event(context, &event);
@@ -22,12 +22,12 @@ pub(crate) fn publish(context: &Context, effects: impl IntoIterator<Item = Effec
 pub(crate) fn publish_event(context: &Context, event: &Event) {
     let Some(object) = object(context, &event.about) else { return };
     let reason = reason::find(event.reason).unwrap_or_else(|| unlisted(event));
-    let told = events::Event::new(object, reason, event.message.as_str());
-    let told = match &event.topic {
-        Some(topic) => told.distinguished_by(topic),
-        None => told,
+    let published = events::Event::new(object, reason, event.message.as_str());
+    let published = match &event.topic {
+        Some(topic) => published.distinguished_by(topic),
+        None => published,
     };
-    context.recorder.publish(told);
+    context.recorder.publish(published);
 }
 
 fn unlisted(event: &Event) -> Reason {
@@ -70,7 +70,7 @@ pub(crate) fn object(context: &Context, about: &About) -> Option<ObjectRef> {
 }
 
 /// Counts and logs a milestone, once its effects are written. What the claim does not say, or says no more, its Node may.
-pub(crate) fn milestone(
+pub(crate) fn record_milestone(
     context: &Context,
     claim: Option<&Claim>,
     node: Option<&NodeObject>,

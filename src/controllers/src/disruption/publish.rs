@@ -1,4 +1,4 @@
-//! What people and dashboards learn about disruption: events, metrics and log lines (spec disruption 3.15, 6
+//! What users and dashboards see of disruption: events, metrics and log lines (spec disruption 3.15, 6
 //! and 7).
 
 mod decision;
@@ -13,10 +13,10 @@ use karpenter_model::{Command, DisruptionReason, InstanceTypeName, Launch, Metho
 use karpenter_telemetry::events::{Event, Reason, reason};
 use serde_json::{Value, json};
 
-pub(super) use decision::Teller;
+pub(super) use decision::DecisionPublisher;
 
 use crate::Context;
-use crate::tell::report::object;
+use crate::publish::step::object;
 
 /// Most instance types of a replacement that a log line lists.
 const TYPES_SHOWN: usize = 5;

@@ -1,6 +1,6 @@
-//! Tells pods that nothing can take why, in one short reason each, and counts them; and pools that cannot take any pod.
+//! Publishes why pods got no place, in one short reason each, and counts them; and which pools cannot take any pod.
 //!
-//! A pod hears about the pools that come closest to hosting it: those that refused it by the last check of all. An
+//! The event of a pod names the pools that come closest to hosting it: those that refused it by the last check of all. An
 //! event is repeated within its period only when it says something else; amounts that change with every pass are
 //! not something else.
 
@@ -12,15 +12,15 @@ use karpenter_model::{Pod, PodKey, PodOutcome, PoolName, PoolOutcome, PoolRefusa
 use karpenter_telemetry::events::{Event, ObjectRef, reason};
 
 use crate::Context;
-use crate::tell::report::object;
+use crate::publish::step::object;
 
 /// Publishes one event per pod that was left without a place, and the counts of them.
-pub(super) fn tell(context: &Context, pods: &BTreeMap<&PodKey, &Pod>, report: &Report) {
+pub(super) fn publish(context: &Context, pods: &BTreeMap<&PodKey, &Pod>, report: &Report) {
     for (key, outcome) in &report.pods {
-        if let (Some(told), Some(pod)) = (told(outcome), pods.get(key)) {
-            let message = format!("Failed to schedule pod, {}", told.text);
+        if let (Some(said), Some(pod)) = (event_text(outcome), pods.get(key)) {
+            let message = format!("Failed to schedule pod, {}", said.text);
             let event = Event::new(about(pod), reason::FAILED_SCHEDULING, message);
-            context.recorder.publish(event.distinguished_by(told.gist));
+            context.recorder.publish(event.distinguished_by(said.gist));
         }
     }
     for (name, outcome) in &report.pools {
@@ -51,34 +51,34 @@ pub(super) fn tell(context: &Context, pods: &BTreeMap<&PodKey, &Pod>, report: &R
 
 /// What the event of a pod says.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Told {
+pub(super) struct EventText {
     pub(super) text: String,
     /// What must change for another event.
     pub(super) gist: String,
 }
 
 /// What the event of a pod says about its outcome; `None` if the pod has a place, or has opted out.
-pub(super) fn told(outcome: &PodOutcome) -> Option<Told> {
+pub(super) fn event_text(outcome: &PodOutcome) -> Option<EventText> {
     match outcome {
         PodOutcome::Existing(_) | PodOutcome::InFlight(_) | PodOutcome::New(_) => None,
         PodOutcome::Ignored(reasons) => {
             // The author of a pod that opts out knows why.
-            let told: Vec<String> = reasons
+            let reasons: Vec<String> = reasons
                 .iter()
                 .filter(|one| one.code != ReasonCode::OptedOut)
                 .map(ToString::to_string)
                 .collect();
-            let text = told.join("; ");
-            (!told.is_empty()).then(|| Told { gist: text.clone(), text })
+            let text = reasons.join("; ");
+            (!reasons.is_empty()).then(|| EventText { gist: text.clone(), text })
         }
         PodOutcome::Unschedulable(refusals) => closest(refusals),
     }
 }
 
 /// The refusals by the last of the checks, pools of the same reason together.
-fn closest(refusals: &[PoolRefusal]) -> Option<Told> {
+fn closest(refusals: &[PoolRefusal]) -> Option<EventText> {
     let code = refusals.iter().map(|refusal| refusal.reason.code).max()?;
-    // Without any pool there is nothing about the pod to tell; for a reservation it is its turn in a later pass.
+    // Without any pool there is nothing to say about the pod; for a reservation it is its turn in a later pass.
     if matches!(code, ReasonCode::NoPools | ReasonCode::Reservation) {
         return None;
     }
@@ -99,7 +99,7 @@ fn closest(refusals: &[PoolRefusal]) -> Option<Told> {
         parts.push(format!("{others} other {pools} further off"));
     }
     let names: Vec<&str> = pools.into_values().flatten().collect();
-    Some(Told { text: parts.join("; "), gist: format!("{code} {}", names.join(",")) })
+    Some(EventText { text: parts.join("; "), gist: format!("{code} {}", names.join(",")) })
 }
 
 /// A pod as the object of an event.
@@ -128,19 +128,20 @@ mod tests {
             refusal("a", ReasonCode::InstanceTypes, "would fit on `m5.large` with 1 cpu more"),
             refusal("b", ReasonCode::InstanceTypes, "would fit on `m5.large` with 1 cpu more"),
         ]);
-        let told = told(&outcome).unwrap();
+        let said = event_text(&outcome).unwrap();
         assert_eq!(
-            told.text,
+            said.text,
             "no instance type satisfies requirements, resources and offerings at once: would fit on \
              `m5.large` with 1 cpu more (NodePool=a, b); 1 other NodePool is further off"
         );
-        assert_eq!(told.gist, "InstanceTypes a,b");
+        assert_eq!(said.gist, "InstanceTypes a,b");
     }
 
     #[test]
     fn amounts_that_change_are_no_news_and_another_reason_is() {
-        let gist =
-            |code, detail| told(&PodOutcome::Unschedulable(vec![refusal("a", code, detail)])).unwrap().gist;
+        let gist = |code, detail| {
+            event_text(&PodOutcome::Unschedulable(vec![refusal("a", code, detail)])).unwrap().gist
+        };
         assert_eq!(gist(ReasonCode::Topology, "counts 1"), gist(ReasonCode::Topology, "counts 2"));
         assert_ne!(gist(ReasonCode::Topology, ""), gist(ReasonCode::Limits, ""));
     }
@@ -148,20 +149,20 @@ mod tests {
     #[test]
     fn who_opts_out_or_has_no_pool_is_told_nothing() {
         let opted_out = Reason::bare(ReasonCode::OptedOut);
-        assert_eq!(told(&PodOutcome::Ignored(vec![opted_out.clone()])), None);
+        assert_eq!(event_text(&PodOutcome::Ignored(vec![opted_out.clone()])), None);
         let volume = Reason::new(ReasonCode::InvalidVolume, "`data`: it does not exist");
-        let both = told(&PodOutcome::Ignored(vec![opted_out, volume])).unwrap();
+        let both = event_text(&PodOutcome::Ignored(vec![opted_out, volume])).unwrap();
         assert_eq!(
             both.text,
             "pod has a persistent volume claim that cannot be used: `data`: it does not exist"
         );
         let no_pools = PoolRefusal { pool: None, reason: Reason::bare(ReasonCode::NoPools) };
-        assert_eq!(told(&PodOutcome::Unschedulable(vec![no_pools])), None);
+        assert_eq!(event_text(&PodOutcome::Unschedulable(vec![no_pools])), None);
     }
 
     #[test]
     fn who_waits_for_a_reservation_is_told_nothing() {
         let refusals = vec![refusal("a", ReasonCode::Taint, "x"), refusal("b", ReasonCode::Reservation, "")];
-        assert_eq!(told(&PodOutcome::Unschedulable(refusals)), None);
+        assert_eq!(event_text(&PodOutcome::Unschedulable(refusals)), None);
     }
 }

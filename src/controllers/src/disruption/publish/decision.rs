@@ -16,16 +16,16 @@ use karpenter_telemetry::metrics::{Metrics, Series};
 use tokio::time::Instant;
 
 use crate::Context;
-use crate::tell::report::object;
+use crate::publish::step::object;
 
 /// What an infinite score is shown as: a sum of infinities says nothing.
 const SCORE_MAX: f64 = 1_000.0;
 
-/// How long the events of a decision that does not change are not told again.
+/// How long the events of a decision that does not change are not published again.
 const REMIND: Duration = Duration::from_mins(1);
 
-/// Tells decisions.
-pub(in crate::disruption) struct Teller {
+/// Publishes decisions.
+pub(in crate::disruption) struct DecisionPublisher {
     budgets: Budgets,
     /// The brakes that were on, for the log.
     brakes: BTreeSet<Brake>,
@@ -33,15 +33,15 @@ pub(in crate::disruption) struct Teller {
     last: Option<(Arc<Decision>, Instant)>,
 }
 
-impl Teller {
-    /// Tells in `metrics` and wherever the context of a decision says.
+impl DecisionPublisher {
+    /// A publisher whose gauges about budgets are those of `metrics`.
     pub(in crate::disruption) fn of(metrics: &Metrics) -> Self {
         Self { budgets: Budgets::of(metrics), brakes: BTreeSet::new(), last: None }
     }
 
-    /// Tells a decision that took so long. Of one that is the same as before only the time, and its events
+    /// Publishes a decision that took so long. Of one that is the same as before only the time, and its events
     /// every minute, because they expire.
-    pub(in crate::disruption) fn tell(
+    pub(in crate::disruption) fn publish(
         &mut self,
         context: &Context,
         snapshot: &Snapshot,
@@ -49,8 +49,8 @@ impl Teller {
         took: Duration,
     ) {
         durations(&context.metrics, decision, took);
-        let told = self.last.as_ref().filter(|(last, _)| Arc::ptr_eq(last, decision)).map(|(_, at)| *at);
-        if told.is_some() {
+        let published = self.last.as_ref().filter(|(last, _)| Arc::ptr_eq(last, decision)).map(|(_, at)| *at);
+        if published.is_some() {
             context.explanations.looked_again(snapshot.now);
         } else {
             self.budgets.publish(decision);
@@ -60,14 +60,14 @@ impl Teller {
             self.log_brakes(decision);
             context.explanations.disrupted(snapshot, decision);
         }
-        if told.is_none_or(|at| at.elapsed() >= REMIND) {
+        if published.is_none_or(|at| at.elapsed() >= REMIND) {
             events(context, snapshot, decision);
             self.last = Some((Arc::clone(decision), Instant::now()));
         }
     }
 }
 
-impl Teller {
+impl DecisionPublisher {
     /// Says when a brake is put on and when it is taken off.
     fn log_brakes(&mut self, decision: &Decision) {
         for brake in Brake::ALL {

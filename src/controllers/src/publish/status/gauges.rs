@@ -8,7 +8,7 @@ use karpenter_telemetry::metrics::{Collecting, Family, Lines, StatusFamilies, Wa
 use super::subject::{State, Subject};
 use super::{Classes, families, objects};
 use crate::Context;
-use crate::tell::seconds;
+use crate::publish::seconds;
 
 /// Publishes for as long as what is returned is held.
 pub(crate) fn collect(context: &Context, classes: &Classes) -> Vec<Collecting> {

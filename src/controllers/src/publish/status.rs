@@ -1,7 +1,7 @@
-//! Tells about status conditions and deletions: events for people, metrics for dashboards
+//! Publishes changes of status conditions, and deletions: events for people, metrics for dashboards
 //! (spec disruption 6 and 7).
 //!
-//! Changes are reported as the watches bring them; the gauges of what is are read off the view when they are asked for.
+//! Changes are published as the watches bring them; the gauges of what is are read off the view when they are asked for.
 
 mod gauges;
 mod subject;
@@ -29,19 +29,19 @@ type ByKindAndName = BTreeMap<(String, String), Arc<DynamicObject>>;
 #[derive(Clone, Default)]
 pub(crate) struct Classes {
     objects: Arc<Mutex<ByKindAndName>>,
-    /// Whether changes are reported: only by the replica that leads.
-    telling: Arc<AtomicBool>,
+    /// Whether changes are published: only by the replica that leads.
+    publishing: Arc<AtomicBool>,
 }
 
 impl Classes {
-    /// From now on changes are reported.
-    pub(crate) fn tell_changes(&self) {
-        self.telling.store(true, Ordering::Relaxed);
+    /// From now on changes are published.
+    pub(crate) fn publish_changes(&self) {
+        self.publishing.store(true, Ordering::Relaxed);
     }
 
-    fn tell(&self, context: &Context, seen: &StatusSeen) {
-        if self.telling.load(Ordering::Relaxed) {
-            tell(context, seen);
+    fn publish(&self, context: &Context, seen: &StatusSeen) {
+        if self.publishing.load(Ordering::Relaxed) {
+            publish(context, seen);
         }
     }
 
@@ -54,12 +54,12 @@ impl Classes {
                 let before = self.lock().insert((kind.to_owned(), object.name_any()), Arc::clone(&new));
                 if let Some(before) = before {
                     let (old, new) = (Conditioned::Class(before), Conditioned::Class(new));
-                    self.tell(context, &StatusSeen::Changed { old, new });
+                    self.publish(context, &StatusSeen::Changed { old, new });
                 }
             }
             Seen::Deleted(object) => {
                 self.lock().remove(&(kind.to_owned(), object.name_any()));
-                self.tell(context, &StatusSeen::Gone(Conditioned::Class(Arc::new(object.clone()))));
+                self.publish(context, &StatusSeen::Gone(Conditioned::Class(Arc::new(object.clone()))));
             }
             Seen::Complete(keys) => {
                 let listed = |name: &str| keys.contains(&(String::new(), name.to_owned()));
@@ -74,7 +74,7 @@ impl Classes {
 }
 
 /// Publishes what follows from a change.
-pub(crate) fn tell(context: &Context, seen: &StatusSeen) {
+pub(crate) fn publish(context: &Context, seen: &StatusSeen) {
     match seen {
         StatusSeen::Changed { old, new } => {
             let (old, new) = (Subject::of(context, old), Subject::of(context, new));

@@ -46,17 +46,17 @@ async fn a_decision_that_does_not_change_is_counted_once_and_its_events_are_told
     let rejected =
         || context.metrics.disruption.consolidation_moves_total.value(["rejected", "default", "Balanced"]);
     let looked_at = || context.explanations.answer(&"all".parse().unwrap()).decided_at.unwrap().as_second();
-    let (mut teller, same) = (Teller::of(&context.metrics), decision());
+    let (mut publisher, same) = (DecisionPublisher::of(&context.metrics), decision());
     for look in 0..6 {
-        teller.tell(&context, &snapshot(10 * look), &same, Duration::ZERO);
+        publisher.publish(&context, &snapshot(10 * look), &same, Duration::ZERO);
         assert_eq!((rejected(), looked_at()), (1, 10 * look));
         assert_eq!(events.messages("DisruptionBlocked").len(), 1);
         advance(Duration::from_secs(10)).await;
     }
-    teller.tell(&context, &snapshot(60), &same, Duration::ZERO);
+    publisher.publish(&context, &snapshot(60), &same, Duration::ZERO);
     assert_eq!(events.messages("DisruptionBlocked").len(), 2);
     assert_eq!(rejected(), 1);
-    teller.tell(&context, &snapshot(70), &decision(), Duration::ZERO);
+    publisher.publish(&context, &snapshot(70), &decision(), Duration::ZERO);
     assert_eq!(rejected(), 2, "decided again, even if it says the same");
 }
 
@@ -64,11 +64,16 @@ async fn a_decision_that_does_not_change_is_counted_once_and_its_events_are_told
 async fn brakes_are_logged_when_they_are_put_on_and_taken_off() {
     let (log, _guard) = MemoryLog::of_this_thread(Level::Info);
     let World { context, .. } = World::new();
-    let mut teller = Teller::of(&context.metrics);
+    let mut publisher = DecisionPublisher::of(&context.metrics);
     let snapshot = context.view.with_cluster(|cluster| cluster.freeze(Timestamp::UNIX_EPOCH));
     for (held, lines) in [(0, 0), (3, 1), (5, 1), (0, 2), (1, 3)] {
         let held = [(Brake::MassDrift, held)].into();
-        teller.tell(&context, &snapshot, &Arc::new(Decision { held, ..Decision::default() }), Duration::ZERO);
+        publisher.publish(
+            &context,
+            &snapshot,
+            &Arc::new(Decision { held, ..Decision::default() }),
+            Duration::ZERO,
+        );
         assert_eq!(log.lines("holds disruption back").len(), lines);
     }
     assert!(log.lines("mass_drift")[0].contains("nodes=3"), "{:?}", log.lines(""));

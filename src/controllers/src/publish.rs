@@ -1,7 +1,7 @@
-//! What people and dashboards get to see: events, metrics and conditions.
+//! What users and dashboards see of the work of controllers: events, metrics and log lines.
 
-pub(super) mod report;
 pub(super) mod status;
+pub(super) mod step;
 
 use jiff::Timestamp;
 use karpenter_api::NodeClaim;
@@ -10,7 +10,7 @@ use karpenter_model::names::label;
 use karpenter_model::{Quantity, ResourceName};
 
 use crate::Context;
-use report::label_of;
+use step::label_of;
 
 /// Counts a NodeClaim that was deleted for `reason`; deletions that only follow another one have none.
 pub(crate) fn disrupted(context: &Context, claim: &NodeClaim, reason: Option<&str>) {
