@@ -89,6 +89,8 @@ pub struct PodTemplate {
     pub owner_path: String,
     /// `spec.priority`.
     pub priority: Option<i32>,
+    /// The scheduler may send less important pods away for it: `spec.preemptionPolicy` is not `Never`.
+    pub preempts: bool,
     /// `spec.priorityClassName` is `system-cluster-critical` or `system-node-critical`; drained last.
     pub critical: bool,
     /// `spec.terminationGracePeriodSeconds`.
@@ -140,6 +142,7 @@ impl Default for PodTemplate {
             owner_uid: None,
             owner_path: String::new(),
             priority: None,
+            preempts: true,
             critical: false,
             grace_period: None,
             deletion_cost: 0,

@@ -127,8 +127,8 @@ impl Snapshot {
     }
 
     /// Pods that wait for capacity and are to be planned for. Those that the scheduler makes room for by preemption are not
-    /// (spec scheduling 11.1): the node they are nominated for has pods that are terminating or less important. Every
-    /// other nomination only says where a pod is expected, as ours do, and the pod still needs its place.
+    /// (spec scheduling 11.1): they may preempt, and the node they are nominated for has pods that are terminating or less
+    /// important. Every other nomination only says where a pod is expected, as ours do, and the pod still needs its place.
     pub fn waiting(&self) -> impl Iterator<Item = &Arc<Pod>> {
         let pending = self.pending.iter().filter(|pod| pod.is_provisionable());
         let nominated: BTreeSet<&NodeName> =
@@ -153,7 +153,9 @@ impl Snapshot {
         };
         let promised = self.promises.get(&pod.key).is_some_and(here);
         let priority = |pod: &Pod| pod.priority.unwrap_or_default();
-        !promised && node.pods.iter().any(|other| other.is_terminating() || priority(other) < priority(pod))
+        pod.preempts
+            && !promised
+            && node.pods.iter().any(|other| other.is_terminating() || priority(other) < priority(pod))
     }
 
     /// Whether no eviction of `pod` can pass its budgets: more than one covers it, or the one that does
@@ -196,17 +198,19 @@ mod tests {
     #[test]
     fn a_nomination_is_a_preemption_only_where_pods_can_be_sent_away_for_it() {
         let nominated = Pod { nominated_node: Some("n".into()), ..pod("a", 5) };
+        let gentle = nominated.clone().with(|pod| pod.preempts = false);
         let leaving = Pod { deletion: Some(Timestamp::UNIX_EPOCH), ..pod("b", 5) };
         let place = |name: &str| Some(Target::Node(name.into()));
         let cases = [
-            ("no such node", "other", pod("b", 0), None, true),
-            ("no pod less important", "n", pod("b", 5), None, true),
-            ("a pod less important", "n", pod("b", 4), None, false),
-            ("a terminating pod", "n", leaving, None, false),
-            ("promised there", "n", pod("b", 4), place("n"), true),
-            ("promised elsewhere", "n", pod("b", 4), place("m"), false),
+            ("no such node", &nominated, "other", pod("b", 0), None, true),
+            ("no pod less important", &nominated, "n", pod("b", 5), None, true),
+            ("a pod less important", &nominated, "n", pod("b", 4), None, false),
+            ("a terminating pod", &nominated, "n", leaving, None, false),
+            ("promised there", &nominated, "n", pod("b", 4), place("n"), true),
+            ("promised elsewhere", &nominated, "n", pod("b", 4), place("m"), false),
+            ("a pod less important, and never preempts", &gentle, "n", pod("b", 4), None, true),
         ];
-        for (what, node, other, promise, waits) in cases {
+        for (what, nominated, node, other, promise, waits) in cases {
             let mut snapshot = Snapshot::empty(Timestamp::UNIX_EPOCH);
             let mut machine = Node::new(NodeId::from(node), Timestamp::UNIX_EPOCH);
             machine.name = Some(node.into());

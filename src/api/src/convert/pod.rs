@@ -75,6 +75,7 @@ pub(super) fn read(object: &v1::Pod, key: PodKey, defaults: Defaults<'_>) -> Res
         owner_uid: controller(owners),
         owner_path: owners.first().map(|owner| path(owner, key.namespace.as_str())).unwrap_or_default(),
         priority: spec.priority,
+        preempts: spec.preemption_policy.as_deref() != Some("Never"),
         critical: spec.priority_class_name.as_deref().is_some_and(|class| CRITICAL.contains(&class)),
         grace_period: spec
             .termination_grace_period_seconds

@@ -24,7 +24,7 @@ const METADATA: [&str; 10] = [
 const ANNOTATIONS: [&str; 4] =
     [label::DOMAIN, label::aws::DOMAIN, annotation::POD_DELETION_COST, annotation::BIND_COMPLETED];
 
-const POD: [&str; 30] = [
+const POD: [&str; 31] = [
     "metadata.ownerReferences",
     "spec.nodeName",
     "spec.nodeSelector",
@@ -40,6 +40,7 @@ const POD: [&str; 30] = [
     "spec.initContainers.restartPolicy",
     "spec.resources",
     "spec.overhead",
+    "spec.preemptionPolicy",
     "spec.priority",
     "spec.priorityClassName",
     "spec.hostNetwork",

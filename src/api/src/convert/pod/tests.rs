@@ -82,6 +82,7 @@ fn status_and_life_cycle() {
         "spec": {
             "nodeName": "",
             "priority": 7,
+            "preemptionPolicy": "Never",
             "priorityClassName": "system-node-critical",
             "terminationGracePeriodSeconds": 30,
             "schedulerName": "mine",
@@ -100,7 +101,7 @@ fn status_and_life_cycle() {
     .unwrap();
     assert_eq!(pod.phase, PodPhase::Running);
     assert_eq!((pod.unschedulable, pod.ready, pod.critical), (true, Some(false), true));
-    assert_eq!((pod.priority, pod.deletion_cost), (Some(7), -10));
+    assert_eq!((pod.priority, pod.preempts, pod.deletion_cost), (Some(7), false, -10));
     assert_eq!(pod.grace_period, Some(Duration::from_secs(30)));
     assert_eq!(pod.node_name, None, "an empty name is no name");
     assert_eq!(pod.nominated_node.as_ref().map(karpenter_model::NodeName::as_str), Some("n"));
