@@ -148,7 +148,8 @@ fn wanted(key: &ObjectKey, workload: &Value, own: &Own) -> usize {
     usize::try_from(wanted).unwrap_or(usize::MAX)
 }
 
-/// How many pods of a Job are to run: no more than it has left to complete, and none after it has ended.
+/// How many pods of a Job are to run: no more than it has left to complete, none while it is suspended, and none after it
+/// has ended.
 fn of_job(job: &Value, own: &Own) -> u64 {
     let number = |field: &str| job["spec"][field].as_u64();
     let conditions = job.pointer("/status/conditions").and_then(Value::as_array);
@@ -157,7 +158,8 @@ fn of_job(job: &Value, own: &Own) -> u64 {
     });
     // With a limit for each index, one for all has no default.
     let usual = if number("backoffLimitPerIndex").is_some() { u64::MAX } else { BACKOFF_LIMIT };
-    if has_ended || own.failed > number("backoffLimit").unwrap_or(usual) {
+    let is_suspended = job["spec"]["suspend"] == true;
+    if has_ended || is_suspended || own.failed > number("backoffLimit").unwrap_or(usual) {
         return 0;
     }
     // Of a Job in files the pods that have ended may not be there.
@@ -433,6 +435,8 @@ mod tests {
             (json!({"parallelism": 2, "completions": 5}), json!({"succeeded": 4}), vec![], 1),
             (json!({"parallelism": 2, "completions": 5}), complete, vec![], 0),
             (json!({}), going_on, vec![], 1),
+            (json!({"suspend": true}), json!({}), vec![], 0),
+            (json!({"suspend": false}), json!({}), vec![], 1),
         ];
         for (spec, status, phases, expected) in table {
             let mut job = json!({
