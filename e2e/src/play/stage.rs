@@ -2,6 +2,8 @@
 //! there is.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
@@ -41,6 +43,8 @@ pub(super) struct RealParts<'a> {
     shortage: Option<Shortage>,
     weather: Option<Weather>,
     watches: Watches,
+    /// How many times machines are kept from joining now; they join again when the last of them ends.
+    never_joins: Arc<AtomicU32>,
     /// What happens later, or goes on for a while.
     later: JoinSet<Result<()>>,
 }
@@ -54,7 +58,8 @@ impl<'a> RealParts<'a> {
             None => None,
         };
         let shortage = control.map(Shortage::new);
-        Ok(Self { world, market, shortage, weather, watches, later: JoinSet::new() })
+        let never_joins = Arc::default();
+        Ok(Self { world, market, shortage, weather, watches, never_joins, later: JoinSet::new() })
     }
 
     /// The end.
@@ -108,10 +113,14 @@ impl<'a> RealParts<'a> {
 
     fn never_join(&mut self, lasts: Duration) {
         let agent = self.world.agent.clone();
+        let never_joins = Arc::clone(&self.never_joins);
+        never_joins.fetch_add(1, Ordering::Relaxed);
         agent.behave_all(Behaviour::NeverJoins);
         self.later.spawn(async move {
             sleep(lasts).await;
-            agent.behave_all(Behaviour::Healthy);
+            if never_joins.fetch_sub(1, Ordering::Relaxed) == 1 {
+                agent.behave_all(Behaviour::Healthy);
+            }
             Ok(())
         });
     }
