@@ -24,10 +24,10 @@ use karpenter_model::names::label;
 
 use self::calls::{Calls, Tagged};
 use self::ending::Ending;
-use crate::calls::cache::later;
 use crate::calls::observer::Observer;
 use crate::network::zone_names::ZoneNames;
 use crate::tags;
+use karpenter_model::clock::later;
 
 /// How long EC2 may take to know an instance it has just launched.
 const SETTLING: Duration = Duration::from_mins(5);

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use karpenter_model::Clock;
+use karpenter_model::clock::later;
 
 /// Key to value with one time to live for all entries.
 ///
@@ -89,11 +90,6 @@ impl<K, V> std::fmt::Debug for TtlCache<K, V> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("TtlCache").field("ttl", &self.ttl).finish_non_exhaustive()
     }
-}
-
-/// `now` plus `span`; the far end of time when that does not exist.
-pub fn later(now: Timestamp, span: Duration) -> Timestamp {
-    SignedDuration::try_from(span).ok().and_then(|span| now.checked_add(span).ok()).unwrap_or(Timestamp::MAX)
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use karpenter_aws_api::{Error, Kind, Result};
 use karpenter_cloud::{Read, Termination};
 
 use super::Instances;
-use crate::calls::cache::later;
+use karpenter_model::clock::later;
 
 /// How long a machine may take to end before it is terminated once more.
 const ENDING: Duration = Duration::from_hours(1);

@@ -21,8 +21,8 @@ use karpenter_model::Clock;
 use karpenter_model::names::label;
 
 use super::template::NAME_PREFIX;
-use crate::calls::cache::later;
 use crate::tags::CLUSTER_NAME;
+use karpenter_model::clock::later;
 
 /// How long a template outlives its last use.
 pub(crate) const KEEP: Duration = Duration::from_mins(10);

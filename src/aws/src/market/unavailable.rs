@@ -17,7 +17,7 @@ use karpenter_aws_api::id::{PlacementGroupId, SubnetId};
 use karpenter_cloud::OfferingKey;
 use karpenter_model::{CapacityType, Clock};
 
-use crate::calls::cache::later;
+use karpenter_model::clock::later;
 
 /// How long the first failure keeps an offering out.
 pub const FIRST: Duration = Duration::from_mins(3);

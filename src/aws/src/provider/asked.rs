@@ -14,9 +14,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use karpenter_cloud::{Instance, LaunchRequest};
+use karpenter_model::clock::later;
 use karpenter_model::{ClaimName, ClaimUid, Clock, ProviderId};
 
-use crate::calls::cache::{TtlCache, later};
+use crate::calls::cache::TtlCache;
 
 /// How far apart the clocks may be that say when a claim was made and when this process began.
 const CLOCK_SKEW: Duration = Duration::from_mins(1);

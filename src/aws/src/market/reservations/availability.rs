@@ -9,7 +9,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use karpenter_model::Clock;
 
-use crate::calls::cache::later;
+use karpenter_model::clock::later;
 
 /// How long a count outlives the last answer about it.
 const REMEMBERED: Duration = Duration::from_hours(24);

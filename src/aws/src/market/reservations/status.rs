@@ -8,7 +8,7 @@ use karpenter_api::ec2nodeclass::{
 };
 use karpenter_aws_api::ec2::CapacityReservation;
 
-use crate::calls::cache::later;
+use karpenter_model::clock::later;
 
 /// How long before its end a capacity block is left. EC2 takes its instances 30 minutes before the end.
 pub(crate) const LEFT_BEFORE_END: Duration = Duration::from_mins(40);

@@ -6,7 +6,7 @@ use karpenter_aws_sim::{Account, Fault, Options};
 use karpenter_model::ManualClock;
 
 use super::*;
-use crate::calls::cache::later;
+use karpenter_model::clock::later;
 
 fn tagged(id: &str, criteria: &str, owner: &str) -> CapacityReservation {
     CapacityReservation {
