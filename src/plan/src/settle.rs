@@ -5,6 +5,8 @@
 //! ready or says why not, and machines of a pool whose template a manifest changes drift. The rules are those of
 //! `karpenter_lifecycle` and `karpenter_api`.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use karpenter_api::conditions::{Conditions, Dependents};
 use karpenter_api::{Condition, ConditionStatus, NodeClaim, NodePool, convert};
@@ -20,8 +22,12 @@ use serde_json::{Value, json};
 use crate::objects::{Objects, text};
 
 /// Reasons of drift that follow from pool and claim; all others are the provider's, whose word stands.
-const OURS: [&str; 3] =
-    [reason::NODE_POOL_DRIFTED, reason::REQUIREMENTS_DRIFTED, reason::INSTANCE_TYPE_NOT_FOUND];
+const OURS: [&str; 4] = [
+    reason::NODE_POOL_DRIFTED,
+    reason::REQUIREMENTS_DRIFTED,
+    reason::EXPIRES_SOON,
+    reason::INSTANCE_TYPE_NOT_FOUND,
+];
 
 /// Brings hashes and conditions of every pool up to date; returns why pools are not ready or cannot be read, in name order.
 pub(crate) fn pools(objects: &mut Objects, registry: &LabelRegistry, at: Timestamp) -> Vec<String> {
@@ -113,11 +119,13 @@ fn class(objects: &Objects, reference: &NodeClassRef) -> NodeClass {
     }))
 }
 
-/// Judges again whether claims have drifted from their pools, with what each pool can launch.
+/// Judges again whether claims have drifted from their pools, with what each pool can launch, or expire within
+/// `expiry_lead`.
 pub(crate) fn drift<'t>(
     objects: &mut Objects,
     registry: &LabelRegistry,
     types: impl Fn(&Pool) -> Option<&'t [std::sync::Arc<InstanceType>]>,
+    expiry_lead: Duration,
     at: Timestamp,
 ) {
     let pools: Vec<(Pool, NodePool)> = objects
@@ -137,6 +145,7 @@ pub(crate) fn drift<'t>(
             instance_types: types(pool),
             registry,
             type_found: None,
+            expiry_lead,
             now: at,
         };
         let known = model.conditions.get(&ConditionType::Drifted).map(|known| known.reason.clone());
@@ -263,16 +272,28 @@ mod tests {
     #[test]
     fn a_changed_template_makes_its_machines_drift() {
         let (mut objects, _) = settled(vec![pool(&json!({})), class("True"), claim()]);
-        drift(&mut objects, &LabelRegistry::core(), |_| None, Timestamp::UNIX_EPOCH);
+        drift(&mut objects, &LabelRegistry::core(), |_| None, Duration::ZERO, Timestamp::UNIX_EPOCH);
         assert_eq!(drifted(&objects), None, "stamped with the hash of the pool it is of");
         objects.apply(pool(&json!({"taints": [{"key": "a", "effect": "NoSchedule"}]})));
         pools(&mut objects, &LabelRegistry::core(), Timestamp::UNIX_EPOCH);
-        drift(&mut objects, &LabelRegistry::core(), |_| None, Timestamp::UNIX_EPOCH);
+        drift(&mut objects, &LabelRegistry::core(), |_| None, Duration::ZERO, Timestamp::UNIX_EPOCH);
         assert_eq!(drifted(&objects).as_deref(), Some(reason::NODE_POOL_DRIFTED));
         objects.apply(pool(&json!({})));
         pools(&mut objects, &LabelRegistry::core(), Timestamp::UNIX_EPOCH);
-        drift(&mut objects, &LabelRegistry::core(), |_| None, Timestamp::UNIX_EPOCH);
+        drift(&mut objects, &LabelRegistry::core(), |_| None, Duration::ZERO, Timestamp::UNIX_EPOCH);
         assert_eq!(drifted(&objects), None, "the change was taken back");
+    }
+
+    #[test]
+    fn a_machine_that_expires_soon_drifts_where_the_controller_is_set_to_replace_it_before() {
+        let mut young = claim();
+        young["spec"]["expireAfter"] = json!("24h");
+        let (mut objects, _) = settled(vec![pool(&json!({})), class("True"), young]);
+        let at: Timestamp = "2026-01-01T20:00:00Z".parse().unwrap();
+        for (hours, expected) in [(0, None), (6, Some(reason::EXPIRES_SOON)), (0, None)] {
+            drift(&mut objects, &LabelRegistry::core(), |_| None, Duration::from_hours(hours), at);
+            assert_eq!(drifted(&objects).as_deref(), expected, "{hours} h");
+        }
     }
 
     #[test]
@@ -283,7 +304,7 @@ mod tests {
             .push(json!({"type": "Drifted", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z",
             "reason": "AMIDrift", "message": "AMIDrift"}));
         let (mut objects, _) = settled(vec![pool(&json!({})), class("True"), of_provider]);
-        drift(&mut objects, &LabelRegistry::core(), |_| None, Timestamp::UNIX_EPOCH);
+        drift(&mut objects, &LabelRegistry::core(), |_| None, Duration::ZERO, Timestamp::UNIX_EPOCH);
         assert_eq!(drifted(&objects).as_deref(), Some("AMIDrift"));
     }
 }

@@ -59,6 +59,7 @@ pub(super) async fn step(
             instance_types: types.as_deref(),
             registry: context.view.registry(),
             type_found,
+            expiry_lead: context.settings.decisions.disruption.expiry_lead,
             now,
         },
     );

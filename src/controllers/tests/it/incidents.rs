@@ -9,7 +9,7 @@ use karpenter_cloud::memory::{Fault, Operation};
 use karpenter_cloud::{Kind, OfferingKey};
 use karpenter_kube_sim::kubelet::Behaviour;
 use karpenter_model::CapacityType;
-use karpenter_model::settings::FeatureGates;
+use karpenter_model::settings::{DisruptionSettings, FeatureGates, Settings};
 use kube::ResourceExt;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::{Value, json};
@@ -260,6 +260,30 @@ async fn fifty_nodes_born_together_expire_together_and_budgets_of_pods_hold() {
     assert!(most.get() <= 100, "{} machines at once", most.get());
     assert!(least.get() >= 45, "{} of 50 ran", least.get());
     assert!(created(&process, "default") <= 100, "{} nodes were bought", created(&process, "default"));
+    process.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_born_together_are_replaced_within_the_budget_before_they_expire_if_that_is_asked_for() {
+    let world = World::new().await;
+    let mut young = pool(&json!({"expireAfter": "2h"}));
+    young["disruption"]["budgets"] = json!([{"nodes": "10%"}]);
+    world.pool("default", &young);
+    one_per_node(&world, "web", 20, &json!({}));
+    let disruption = DisruptionSettings { expiry_lead: 45 * MINUTE, ..DisruptionSettings::default() };
+    let process = world.start_deciding(Settings { disruption, ..Settings::default() });
+    until_running(&world, "web", 20, 5 * MINUTE).await;
+    let old: BTreeSet<String> = world.claims().iter().map(ResourceExt::name_any).collect();
+    let left = || world.claims().iter().filter(|claim| old.contains(&claim.name_any())).count();
+    every(5 * SECOND, 65 * MINUTE, async || assert_eq!(left(), 20, "their time is not nearly up")).await;
+    every(5 * SECOND, 45 * MINUTE, async || {
+        assert!(running(&world, "web") >= 18, "{} of 20 run", running(&world, "web"));
+    })
+    .await;
+    assert_eq!(left(), 0, "all were replaced in time");
+    let disrupted = &process.metrics.nodeclaims.disrupted_total;
+    assert_eq!(disrupted.value(["expired", "default", "spot"]), 0);
+    assert!(disrupted.value(["drifted", "default", "spot"]) >= 20);
     process.stop().await;
 }
 

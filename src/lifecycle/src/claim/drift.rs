@@ -2,6 +2,10 @@
 //!
 //! Four questions in a fixed order; the first "yes" is the reason. What cannot be known (no pool, no list of
 //! instance types, a provider that failed) is never drift.
+//!
+//! A fifth one is ours and off by default: whether the machine expires soon. Expiry heeds no budget and waits for no
+//! replacement; drift does both, so a machine that drifts some time before is gone by then, unless a budget or a pod
+//! holds it.
 
 use std::time::Duration;
 
@@ -35,6 +39,8 @@ pub struct Facts<'a> {
     pub registry: &'a LabelRegistry,
     /// When this claim's instance type was last found, by this process.
     pub type_found: Option<Timestamp>,
+    /// How long before its expiry a machine counts as drifted; zero is never.
+    pub expiry_lead: Duration,
     /// The instant of the pass.
     pub now: Timestamp,
 }
@@ -83,6 +89,9 @@ pub fn local(claim: &Claim, facts: Facts<'_>) -> Local {
     if labels.compatible(&facts.pool.template.requirements, Undefined::Nothing).is_err() {
         return Local::Drifted(reason::REQUIREMENTS_DRIFTED);
     }
+    if expires_soon(claim, facts.expiry_lead, facts.now) {
+        return Local::Drifted(reason::EXPIRES_SOON);
+    }
     let due = asks_types(claim, facts.type_found, facts.now);
     let Some(types) = facts.instance_types.filter(|types| due && !types.is_empty()) else {
         return Local::AskProvider { type_found: false };
@@ -116,6 +125,15 @@ fn template_changed(claim: &Claim, pool: &Annotations) -> bool {
         (Some((own, current)), Some((own_version, version))) => own_version == version && own != current,
         _ => false,
     }
+}
+
+/// The claim expires within `lead`, of which no more than half of its time counts: a machine that drifts when it is made
+/// would be replaced for ever.
+fn expires_soon(claim: &Claim, lead: Duration, now: Timestamp) -> bool {
+    claim.expire_after.is_some_and(|time| {
+        let lead = lead.min(time / 2);
+        !lead.is_zero() && since(claim.created_at, now) + lead >= time
+    })
 }
 
 /// The claim's type exists and some offering of it, available or not, carries the claim's labels. A reserved machine

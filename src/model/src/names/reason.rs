@@ -40,6 +40,8 @@ pub const NODE_POOL_DRIFTED: &str = "NodePoolDrifted";
 pub const REQUIREMENTS_DRIFTED: &str = "RequirementsDrifted";
 /// The instance type of the claim is not offered to its pool.
 pub const INSTANCE_TYPE_NOT_FOUND: &str = "InstanceTypeNotFound";
+/// The claim expires before long, and the controller is set to replace it before that.
+pub const EXPIRES_SOON: &str = "ExpiresSoon";
 /// Pods still keep the node.
 pub const DRAINING: &str = "Draining";
 /// Waiting ended at the deadline.

@@ -15,6 +15,9 @@ pub struct DisruptionSettings {
     /// the next pass goes on where this one stopped. It takes the place of the reference's deadlines of one and three
     /// minutes, which make results depend on the speed of the machine.
     pub simulations_per_pass: u32,
+    /// How long before it expires a machine counts as drifted, so that it is replaced within budgets before it has to go;
+    /// no more than half of its `expireAfter` counts, and zero waits for expiry, as the reference does.
+    pub expiry_lead: Duration,
     /// Replacement of several machines by several.
     pub many_to_many: ManyToMany,
     /// What stops disruption when something goes wrong.
@@ -63,6 +66,7 @@ impl Default for DisruptionSettings {
         Self {
             second_look: Duration::from_secs(15),
             simulations_per_pass: 2_000,
+            expiry_lead: Duration::ZERO,
             many_to_many: ManyToMany::default(),
             brakes: Brakes::default(),
         }

@@ -1,11 +1,12 @@
-//! Drift needs a cause: a machine is said to have drifted only after what it is made from has changed. And it ends: at rest
-//! no machine is left that its pool would make otherwise.
+//! Drift needs a cause: a machine is said to have drifted only after what it is made from has changed, or to expire soon in
+//! the second half of its time. And it ends: at rest no machine is left that its pool would make otherwise.
 
 use std::collections::BTreeMap;
 
+use jiff::SignedDuration;
 use karpenter_kube_sim::apiserver::object::{self, Key};
 use karpenter_kube_sim::apiserver::store::{Change, ChangeKind};
-use karpenter_model::names::condition;
+use karpenter_model::names::{condition, reason};
 use serde_json::Value;
 
 use super::{Found, OUTDATED, Scene, pool_of};
@@ -57,6 +58,13 @@ impl Drift {
         }
         let pool = pool_of(&change.object);
         let born = self.born.get(&key).copied().unwrap_or_default();
+        if object::condition_reason(&change.object, condition::DRIFTED) == Some(reason::EXPIRES_SOON) {
+            if !is_half_over(&change.object, now.saturating_sub(born)) {
+                let what = format!("{} of pool {pool} is said to expire soon, it is young", key.name);
+                found.push(("drift without cause", what));
+            }
+            return;
+        }
         // It may have been planned with an older template.
         let causes = [self.templates.get(pool).copied(), self.classes];
         if causes.iter().flatten().all(|at| at + OUTDATED < born) {
@@ -64,6 +72,12 @@ impl Drift {
             found.push(("drift without cause", what));
         }
     }
+}
+
+/// Whether a claim that is `age` seconds old has lived half of its time.
+fn is_half_over(claim: &Value, age: u64) -> bool {
+    let time = object::text(claim, "/spec/expireAfter").parse::<SignedDuration>().ok();
+    time.is_some_and(|time| SignedDuration::from_secs(age.cast_signed()) * 2 >= time)
 }
 
 /// Whether a part of an object is another one than before.

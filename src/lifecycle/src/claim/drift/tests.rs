@@ -38,6 +38,7 @@ fn judge(claim: &Claim, pool: &Pool, annotations: &Annotations) -> Local {
         instance_types: None,
         registry: &registry,
         type_found: None,
+        expiry_lead: Duration::ZERO,
         now: at(0),
     };
     local(claim, facts)
@@ -138,6 +139,7 @@ fn judge_type(claim: &Claim, types: Option<&[Arc<InstanceType>]>, found: Option<
         instance_types: types,
         registry: &registry,
         type_found: found.map(at),
+        expiry_lead: Duration::ZERO,
         now: at(now),
     };
     local(claim, facts)
@@ -188,6 +190,40 @@ fn a_reserved_machine_may_fall_back_to_on_demand_but_not_to_spot() {
             Local::Drifted("InstanceTypeNotFound")
         };
         assert_eq!(judge_type(&claim, Some(&types), None, 9000), expected, "{sold:?}");
+    }
+}
+
+#[test]
+fn a_machine_drifts_some_time_before_it_expires_if_that_is_asked_for() {
+    let (hour, pool, annotations) = (3600, pool(), stamped("1", "v3"));
+    let judge = |expire_after: Option<u64>, lead: u64, age: i64| {
+        let registry = LabelRegistry::core();
+        let claim = Claim { expire_after: expire_after.map(Duration::from_hours), ..launched(&[]) };
+        let facts = Facts {
+            pool: &pool,
+            pool_annotations: &annotations,
+            instance_types: None,
+            registry: &registry,
+            type_found: None,
+            expiry_lead: Duration::from_hours(lead),
+            now: at(age),
+        };
+        local(&claim, facts)
+    };
+    let soon = Local::Drifted("ExpiresSoon");
+    let table = [
+        (Some(24), 6, 18 * hour - 1, SAME),
+        (Some(24), 6, 18 * hour, soon),
+        (Some(24), 6, 30 * hour, soon),
+        (Some(24), 0, 24 * hour, SAME),
+        (None, 6, 1000 * hour, SAME),
+        // Never from the beginning, or its replacement would drift as well.
+        (Some(24), 48, 12 * hour - 1, SAME),
+        (Some(24), 48, 12 * hour, soon),
+        (Some(0), 6, 0, SAME),
+    ];
+    for (expire_after, lead, age, expected) in table {
+        assert_eq!(judge(expire_after, lead, age), expected, "{expire_after:?} {lead} {age}");
     }
 }
 
