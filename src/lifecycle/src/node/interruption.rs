@@ -1,8 +1,8 @@
 //! Interruption: what a notice of the cloud means for one claim (spec aws-provider 14).
 //!
 //! A claim whose machine goes is deleted, which drains it in the time that is left; protections of pods hold until the
-//! machine is gone. Only a machine that has failed is given up at once: its deadline is now. Notices come more than
-//! once and late; a claim that is being deleted gets events and is otherwise left alone.
+//! machine is gone. Only a machine that has failed is given up at once: its deadline is now, also where the drain has
+//! begun already. Notices come more than once and late; a claim that is being deleted is not deleted again.
 
 use jiff::Timestamp;
 use karpenter_model::names::{annotation, reason};
@@ -51,7 +51,8 @@ pub fn react(
     }
     let (reason, warning, message) = told(kind);
     let mut effects = pair(claim, node, reason, warning, message, message);
-    if gives_up(kind) && claim.deletion.is_none() {
+    let deletes = gives_up(kind) && claim.deletion.is_none();
+    if deletes {
         effects.extend(pair(
             claim,
             node,
@@ -60,7 +61,9 @@ pub fn react(
             "Interruption triggered termination for the NodeClaim",
             "Interruption triggered termination for the Node",
         ));
-        effects.extend(deadline(kind, claim, now));
+    }
+    effects.extend(deadline(kind, claim, now));
+    if deletes {
         effects.push(Effect::DeleteClaim(DeletionCause::Interrupted(kind)));
     }
     Reaction { exhausted: exhausted(kind, claim, registry), step: Step::of(effects) }
@@ -76,11 +79,13 @@ fn gives_up(kind: NoticeKind) -> bool {
     kind != NoticeKind::RebalanceRecommendation
 }
 
-/// A machine that has failed runs nothing that a drain could wait for. A deadline that is set already stays.
+/// A machine that has failed runs nothing that a drain could wait for: its pods are not ready, so their budgets would
+/// hold it for ever. A deadline that is set already stays.
 fn deadline(kind: NoticeKind, claim: &Claim, now: Timestamp) -> Option<Effect> {
     let failed = matches!(kind, NoticeKind::InstanceStatus | NoticeKind::SystemStatus);
     let key = annotation::TERMINATION_TIMESTAMP;
-    if !failed || claim.annotations.contains_key(key) {
+    let ends = claim.is_true(ConditionType::InstanceTerminating);
+    if !failed || ends || claim.annotations.contains_key(key) {
         return None;
     }
     let text = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
@@ -242,13 +247,32 @@ mod tests {
         let deleting = Claim { deletion: Some(at(1)), ..spot() };
         for kind in NoticeKind::ALL {
             let reaction = run(kind, &deleting);
-            let only_told = reaction.step.effects.iter().all(|effect| matches!(effect, Effect::Event(_)));
-            assert!(only_told && reasons(&reaction.step).len() == 2, "{kind}: {:?}", reaction.step);
+            let deleted = reaction.step.effects.iter().any(|effect| matches!(effect, Effect::DeleteClaim(_)));
+            assert!(!deleted && reasons(&reaction.step).len() == 2, "{kind}: {:?}", reaction.step);
         }
         assert!(
             run(NoticeKind::SpotInterrupted, &deleting).exhausted.is_some(),
             "the offering is gone all the same"
         );
+    }
+
+    #[test]
+    fn a_drain_on_a_machine_that_fails_ends_now() {
+        let draining = Claim { deletion: Some(at(1)), ..spot() };
+        for kind in NoticeKind::ALL {
+            let deadlines = run(kind, &draining).step.effects.into_iter().filter_map(|effect| match effect {
+                Effect::AnnotateClaim(annotations) => {
+                    annotations.get(annotation::TERMINATION_TIMESTAMP).cloned()
+                }
+                _ => None,
+            });
+            let failed = matches!(kind, NoticeKind::InstanceStatus | NoticeKind::SystemStatus);
+            let expected = failed.then(|| at(100).to_string());
+            assert_eq!(deadlines.collect::<Vec<_>>(), expected.into_iter().collect::<Vec<_>>(), "{kind}");
+        }
+        let ours = holding(draining, &[ConditionType::InstanceTerminating]);
+        let told = run(NoticeKind::SystemStatus, &ours).step;
+        assert!(told.effects.iter().all(|effect| matches!(effect, Effect::Event(_))), "{told:?}: it ends");
     }
 
     #[test]
