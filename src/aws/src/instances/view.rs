@@ -200,6 +200,13 @@ pub fn capacity_type_of(instance: &Instance, reserved_capacity: bool) -> Capacit
     }
 }
 
+/// An instance that is still being launched, and was asked for in a reservation that EC2 does not show yet.
+pub(crate) fn awaits_reservation(instance: &Instance, reserved_capacity: bool) -> bool {
+    let only =
+        instance.reservation_preference == Some(CapacityReservationPreference::CapacityReservationsOnly);
+    reserved_capacity && only && instance.reservation.is_none() && instance.state == InstanceState::Pending
+}
+
 fn zone_id_of(class: Option<&EC2NodeClass>, zone: &str) -> Option<String> {
     let subnets = class?.status.as_ref()?.subnets.iter();
     subnets.filter(|subnet| subnet.zone == zone).find_map(|subnet| subnet.zone_id.clone())

@@ -1,8 +1,12 @@
 //! The launch of one claim: at most one machine, whatever was asked before and whichever answer was lost.
 
+use std::time::Duration;
+
 use karpenter_aws_api::ec2::{Instance as Ec2Instance, InstanceState};
 use karpenter_aws_api::id::InstanceId;
-use karpenter_cloud::{Instance, LaunchRequest, Result};
+use karpenter_cloud::{Error, Instance, Kind, LaunchRequest, Result};
+use karpenter_model::clock::later;
+use karpenter_model::names::reason;
 
 use super::AwsProvider;
 use super::classes::ready;
@@ -11,10 +15,13 @@ use crate::calls::fault::cloud_error;
 use crate::catalogue::instance_type::capacity::EFA;
 use crate::instances::view;
 
+const OPERATION: &str = "launch instance for claim";
+/// How long a machine may take to show which reservation it was launched into. One that shows none by then is in none.
+const RESERVATION_SHOWN_WITHIN: Duration = Duration::from_mins(1);
+
 impl AwsProvider {
     /// The machine of this claim: one that was launched for it before, or else a new one.
     pub(super) async fn launch_for(&self, request: &LaunchRequest) -> Result<Instance> {
-        const OPERATION: &str = "launch instance for claim";
         let claim = request.claim.as_str();
         let class = self.class(OPERATION, &request.node_class)?;
         ready(OPERATION, claim, &class)?;
@@ -23,6 +30,7 @@ impl AwsProvider {
             return Ok(machine);
         }
         if let Some(instance) = self.launched_before(request).await? {
+            self.shows_its_reservation(claim, &instance)?;
             tracing::info!(claim, instance = %instance.id, "adopted instance launched before");
             self.asked.heard(request);
             return Ok(Joined::new(self, request.overlays.as_ref()).view(&instance));
@@ -53,6 +61,20 @@ impl AwsProvider {
         let machine = view::of_launched(&launched, claim, &class, self.ca_bundle(), self.clock.now());
         self.asked.launched(request, &machine);
         Ok(machine)
+    }
+
+    /// Whether it is known how an instance is paid for. A claim that says on-demand says so for ever, so a capacity block
+    /// would not be left before it ends.
+    fn shows_its_reservation(&self, claim: &str, instance: &Ec2Instance) -> Result<()> {
+        let until = later(instance.launched_at, RESERVATION_SHOWN_WITHIN);
+        if self.clock.now() >= until || !view::awaits_reservation(instance, self.settings.reserved_capacity) {
+            return Ok(());
+        }
+        let id = &instance.id;
+        let message = format!(
+            "{id} is being launched and does not show its capacity reservation yet; asked again soon"
+        );
+        Err(Error::new(Kind::Transient, OPERATION, claim, message).with_reason(reason::LAUNCH_FAILED))
     }
 
     /// The instance that was launched for this claim before, if it may be there.

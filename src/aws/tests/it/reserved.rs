@@ -6,7 +6,7 @@ use std::time::Duration;
 use karpenter_api::ec2nodeclass::CapacityReservationSelectorTerm;
 use karpenter_aws::instances::drift;
 use karpenter_aws_api::ec2::{
-    CapacityReservation, CapacityReservationPreference, Instance as Ec2Instance, Lifecycle,
+    CapacityReservation, CapacityReservationPreference, Instance as Ec2Instance, InstanceState, Lifecycle,
 };
 use karpenter_aws_api::id::ReservationId;
 use karpenter_aws_sim::examples::capacity_reservation;
@@ -107,6 +107,26 @@ async fn reserved_capacity_comes_first_and_the_count_follows_launches_and_ends()
         assert_eq!(world.provider.terminate(id).await.expect("is gone"), Termination::AlreadyGone);
         assert_eq!(offered(&world).await, ["cr-1 true 2"], "given back once");
     }
+}
+
+/// EC2 may not show the reservation of a machine that it is still launching, and a claim that says on-demand says so for
+/// ever.
+#[tokio::test(start_paused = true)]
+async fn a_machine_is_not_taken_for_on_demand_before_its_reservation_is_shown() {
+    let world = selecting(&[reservation("cr-1", 2)]).await;
+    world.account.inject(Fault::lose_answer("CreateFleet").times(1));
+    world.provider.launch(&reserved("web-1")).await.expect_err("the answer is lost");
+    world.account.end_reservation(&"cr-1".into());
+    let hidden = launched(&world);
+    assert_eq!((hidden.state, hidden.reservation), (InstanceState::Pending, None));
+    let early =
+        world.provider.launch(&reserved("web-1")).await.expect_err("how it is paid for is not known yet");
+    assert_eq!(early.kind, Kind::Transient, "{early}");
+    assert!(!early.token_spent && early.to_string().contains(hidden.id.as_str()), "{early}");
+    world.clock.advance(Duration::from_mins(2));
+    let adopted = world.provider.launch(&reserved("web-1")).await.expect("is adopted");
+    assert_eq!(adopted.instance_id.as_str(), hidden.id.as_str());
+    assert_eq!(adopted.capacity_type, CapacityType::OnDemand, "the reservation has ended indeed");
 }
 
 #[tokio::test(start_paused = true)]
