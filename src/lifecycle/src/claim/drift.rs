@@ -17,6 +17,7 @@ use karpenter_model::{
     Requirements, Undefined,
 };
 
+use crate::claim::expiration;
 use crate::step::{Change, Step, Wake};
 
 /// How often drift is looked for without an event.
@@ -130,9 +131,9 @@ fn template_changed(claim: &Claim, pool: &Annotations) -> bool {
 /// The claim expires within `lead`, of which no more than half of its time counts: a machine that drifts when it is made
 /// would be replaced for ever.
 fn expires_soon(claim: &Claim, lead: Duration, now: Timestamp) -> bool {
-    claim.expire_after.is_some_and(|time| {
+    claim.expire_after.zip(expiration::left(claim, now)).is_some_and(|(time, left)| {
         let lead = lead.min(time / 2);
-        !lead.is_zero() && since(claim.created_at, now) + lead >= time
+        !lead.is_zero() && left <= lead
     })
 }
 

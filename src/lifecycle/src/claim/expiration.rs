@@ -3,6 +3,8 @@
 //! The value is the claim's, not the pool's present one. No budget, no simulation, no replacement first; the drain
 //! still respects disruption budgets of pods and `do-not-disrupt`.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use karpenter_model::Claim;
 use karpenter_model::clock::since;
@@ -11,20 +13,23 @@ use crate::step::{DeletionCause, Effect, Step, Wake};
 
 /// Deletes the claim at its expiry, and asks to be woken exactly then.
 pub fn step(claim: &Claim, now: Timestamp) -> Step {
-    let Some(expire_after) = claim.expire_after else { return Step::idle() };
     if claim.deletion.is_some() {
         return Step::idle();
     }
-    match expire_after.checked_sub(since(claim.created_at, now)) {
-        None | Some(std::time::Duration::ZERO) => Step::of([Effect::DeleteClaim(DeletionCause::Expired)]),
+    match left(claim, now) {
+        None => Step::idle(),
+        Some(Duration::ZERO) => Step::of([Effect::DeleteClaim(DeletionCause::Expired)]),
         Some(left) => Step::idle().and_wake(Wake::After(left)),
     }
 }
 
+/// How long it is until the claim expires, zero from then on; `None` for one that never does.
+pub(super) fn left(claim: &Claim, now: Timestamp) -> Option<Duration> {
+    Some(claim.expire_after?.saturating_sub(since(claim.created_at, now)))
+}
+
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::fixture::{at, claim};
 

@@ -51,8 +51,8 @@ pub fn react(
     }
     let (reason, warning, message) = told(kind);
     let mut effects = pair(claim, node, reason, warning, message, message);
-    let deletes = gives_up(kind) && claim.deletion.is_none();
-    if deletes {
+    effects.extend(deadline(kind, claim, now));
+    if gives_up(kind) && claim.deletion.is_none() {
         effects.extend(pair(
             claim,
             node,
@@ -61,9 +61,6 @@ pub fn react(
             "Interruption triggered termination for the NodeClaim",
             "Interruption triggered termination for the Node",
         ));
-    }
-    effects.extend(deadline(kind, claim, now));
-    if deletes {
         effects.push(Effect::DeleteClaim(DeletionCause::Interrupted(kind)));
     }
     Reaction { exhausted: exhausted(kind, claim, registry), step: Step::of(effects) }
