@@ -20,6 +20,7 @@ use karpenter_aws_api::id::InstanceId;
 use karpenter_aws_api::{Error, Filter, Result, Tags};
 use karpenter_cloud::{Read, Termination};
 use karpenter_model::Clock;
+use karpenter_model::clock::later;
 use karpenter_model::names::label;
 
 use self::calls::{Calls, Tagged};
@@ -27,7 +28,6 @@ use self::ending::Ending;
 use crate::calls::observer::Observer;
 use crate::network::zone_names::ZoneNames;
 use crate::tags;
-use karpenter_model::clock::later;
 
 /// How long EC2 may take to know an instance it has just launched.
 const SETTLING: Duration = Duration::from_mins(5);

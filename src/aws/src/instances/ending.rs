@@ -12,9 +12,9 @@ use karpenter_aws_api::ec2::{Instance, InstanceState};
 use karpenter_aws_api::id::InstanceId;
 use karpenter_aws_api::{Error, Kind, Result};
 use karpenter_cloud::{Read, Termination};
+use karpenter_model::clock::later;
 
 use super::Instances;
-use karpenter_model::clock::later;
 
 /// How long a machine may take to end before it is terminated once more.
 const ENDING: Duration = Duration::from_hours(1);

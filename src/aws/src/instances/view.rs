@@ -189,11 +189,9 @@ pub(crate) fn reservation_of(instance: &Instance, reserved_capacity: bool) -> Op
 /// How an instance is paid for. Those that merely fell into an open reservation are on-demand: they never asked for
 /// it.
 pub fn capacity_type_of(instance: &Instance, reserved_capacity: bool) -> CapacityType {
-    let only =
-        instance.reservation_preference == Some(CapacityReservationPreference::CapacityReservationsOnly);
     if instance.spot_request.is_some() || instance.lifecycle == Some(Lifecycle::Spot) {
         CapacityType::Spot
-    } else if reserved_capacity && only && instance.reservation.is_some() {
+    } else if reserved_capacity && asked_for_reservation(instance) && instance.reservation.is_some() {
         CapacityType::Reserved
     } else {
         CapacityType::OnDemand
@@ -202,9 +200,14 @@ pub fn capacity_type_of(instance: &Instance, reserved_capacity: bool) -> Capacit
 
 /// An instance that is still being launched, and was asked for in a reservation that EC2 does not show yet.
 pub(crate) fn awaits_reservation(instance: &Instance, reserved_capacity: bool) -> bool {
-    let only =
-        instance.reservation_preference == Some(CapacityReservationPreference::CapacityReservationsOnly);
-    reserved_capacity && only && instance.reservation.is_none() && instance.state == InstanceState::Pending
+    reserved_capacity
+        && asked_for_reservation(instance)
+        && instance.reservation.is_none()
+        && instance.state == InstanceState::Pending
+}
+
+fn asked_for_reservation(instance: &Instance) -> bool {
+    instance.reservation_preference == Some(CapacityReservationPreference::CapacityReservationsOnly)
 }
 
 fn zone_id_of(class: Option<&EC2NodeClass>, zone: &str) -> Option<String> {

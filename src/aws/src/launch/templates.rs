@@ -18,11 +18,11 @@ use karpenter_aws_api::ec2::{Ec2, LaunchTemplateQuery, LaunchTemplateSpec};
 use karpenter_aws_api::error::optional;
 use karpenter_aws_api::{Filter, Kind, Result};
 use karpenter_model::Clock;
+use karpenter_model::clock::later;
 use karpenter_model::names::label;
 
 use super::template::NAME_PREFIX;
 use crate::tags::CLUSTER_NAME;
-use karpenter_model::clock::later;
 
 /// How long a template outlives its last use.
 pub(crate) const KEEP: Duration = Duration::from_mins(10);

@@ -15,9 +15,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use karpenter_aws_api::id::{PlacementGroupId, SubnetId};
 use karpenter_cloud::OfferingKey;
-use karpenter_model::{CapacityType, Clock};
-
 use karpenter_model::clock::later;
+use karpenter_model::{CapacityType, Clock};
 
 /// How long the first failure keeps an offering out.
 pub const FIRST: Duration = Duration::from_mins(3);

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use karpenter_model::Clock;
-
 use karpenter_model::clock::later;
 
 /// How long a count outlives the last answer about it.

@@ -7,7 +7,6 @@ use karpenter_api::ec2nodeclass::{
     CapacityReservation as StatusReservation, ReservationMatch, ReservationState, ReservationType,
 };
 use karpenter_aws_api::ec2::CapacityReservation;
-
 use karpenter_model::clock::later;
 
 /// How long before its end a capacity block is left. EC2 takes its instances 30 minutes before the end.

@@ -4,9 +4,9 @@ use karpenter_api::ec2nodeclass::{ReservationState, ReservationType};
 use karpenter_aws_sim::examples::capacity_reservation as reservation;
 use karpenter_aws_sim::{Account, Fault, Options};
 use karpenter_model::ManualClock;
+use karpenter_model::clock::later;
 
 use super::*;
-use karpenter_model::clock::later;
 
 fn tagged(id: &str, criteria: &str, owner: &str) -> CapacityReservation {
     CapacityReservation {
