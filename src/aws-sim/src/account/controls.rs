@@ -8,6 +8,7 @@ use karpenter_aws_api::eks::Cluster;
 use karpenter_aws_api::iam::OidcProvider;
 use karpenter_aws_api::id::{Arn, ImageId, InstanceId, ReservationId, SubnetId, Zone};
 use karpenter_aws_api::{Result, Secret};
+use karpenter_model::clock::later;
 
 use super::ec2::{OfferingSelector, Template, Vm};
 use super::eks::ClusterEntry;
@@ -376,7 +377,7 @@ impl Account {
 }
 
 fn end_after(state: &mut State, id: &InstanceId, delay: Duration, now: Timestamp) -> Result<()> {
-    let at = now.saturating_add(delay).unwrap_or(Timestamp::MAX);
+    let at = later(now, delay);
     state.compute.find("end", id)?.end_at(at);
     state.compute.touch(id);
     Ok(())

@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use karpenter_aws_api::id::QueueUrl;
 use karpenter_aws_api::sqs::{Attributes, Message, ReceiveOptions, Sqs};
 use karpenter_aws_api::{Error, Result, Tags};
+use karpenter_model::clock::later;
 
 use super::Account;
 
@@ -60,7 +61,7 @@ impl Queue {
     }
 
     fn receive(&mut self, options: ReceiveOptions, serial: &mut u64, now: Timestamp) -> Vec<Message> {
-        let hidden_until = now.saturating_add(options.visibility).unwrap_or(Timestamp::MAX);
+        let hidden_until = later(now, options.visibility);
         self.messages
             .iter_mut()
             .filter(|held| held.visible_at <= now)
@@ -85,9 +86,7 @@ impl Queues {
     pub(super) fn expire(&mut self, now: Timestamp) {
         for queue in self.by_name.values_mut() {
             let retention = attributes::retention(&queue.attributes);
-            queue
-                .messages
-                .retain(|held| held.sent_at.saturating_add(retention).unwrap_or(Timestamp::MAX) > now);
+            queue.messages.retain(|held| later(held.sent_at, retention) > now);
         }
     }
 
@@ -126,7 +125,7 @@ impl Queues {
             return Ok(queue.url.clone());
         }
         if let Some(at) = self.deleted.get(name)
-            && at.saturating_add(NAME_COOL_DOWN).unwrap_or(Timestamp::MAX) > now
+            && later(*at, NAME_COOL_DOWN) > now
         {
             let text = "You must wait 60 seconds after deleting a queue before you can create another with the same name.";
             return refuse("AWS.SimpleQueueService.QueueDeletedRecently", text.to_owned());

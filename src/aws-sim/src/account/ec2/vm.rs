@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use karpenter_aws_api::{Secret, Tags};
+use karpenter_model::clock::later;
 
 use crate::options::Options;
 use karpenter_aws_api::ec2::{
@@ -114,7 +115,6 @@ impl Vm {
 
     /// The next state and when it is entered; `None` when nothing more will happen by itself.
     pub(super) fn next_change(&self, options: &Options) -> Option<(InstanceState, Timestamp)> {
-        let later = |at: Timestamp, delay| at.saturating_add(delay).unwrap_or(Timestamp::MAX);
         let shutdown = self.shutdown_at.map(|at| (InstanceState::ShuttingDown, at));
         let stop = self.stop_at.map(|at| (InstanceState::Stopping, at));
         let earlier = |first: Option<(InstanceState, Timestamp)>, second| {
@@ -151,12 +151,12 @@ impl Vm {
 
     /// EC2 no longer admits that it existed.
     pub(super) fn is_forgotten(&self, now: Timestamp) -> bool {
-        self.ended_at.is_some_and(|at| at.saturating_add(REMEMBERED).unwrap_or(Timestamp::MAX) <= now)
+        self.ended_at.is_some_and(|at| later(at, REMEMBERED) <= now)
     }
 
     /// `DescribeInstances` shows it: launched long enough ago, not forgotten yet.
     pub(super) fn is_visible(&self, delay: Duration, now: Timestamp) -> bool {
-        let shown_from = self.launched_at.saturating_add(delay).unwrap_or(Timestamp::MAX);
+        let shown_from = later(self.launched_at, delay);
         shown_from <= now && !self.is_forgotten(now)
     }
 
