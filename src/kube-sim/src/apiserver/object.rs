@@ -103,16 +103,14 @@ pub fn label<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
 
 /// The status of the condition of type `kind`, `None` when the object has no such condition.
 pub fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a str> {
-    at(condition_of(object, kind)?, "/status")?.as_str()
+    condition_text(object, kind, "/status")
 }
 
-/// The reason of a condition.
-pub fn condition_reason<'a>(object: &'a Value, kind: &str) -> Option<&'a str> {
-    at(condition_of(object, kind)?, "/reason")?.as_str()
-}
-
-fn condition_of<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
-    list(object, "/status/conditions").iter().find(|condition| text(condition, "/type") == kind)
+/// The text at `path` in the condition of type `kind`, such as its reason.
+pub fn condition_text<'a>(object: &'a Value, kind: &str, path: &str) -> Option<&'a str> {
+    let found =
+        list(object, "/status/conditions").iter().find(|condition| text(condition, "/type") == kind)?;
+    at(found, path)?.as_str()
 }
 
 /// `metadata.uid` of the owners.

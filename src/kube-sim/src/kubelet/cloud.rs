@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
+use karpenter_model::clock::later;
 use kube::{
     ResourceExt,
     api::{DeleteParams, Preconditions},
 };
 
-use super::{Memory, Pass, later};
+use super::{Memory, Pass};
 
 /// How long a machine must be missing: lists of clouds lag behind launches.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -1,13 +1,14 @@
 //! Heartbeats: the Lease of every node that lives.
 
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::Node};
+use karpenter_model::clock::later;
 use kube::{
     Api, ResourceExt,
     api::{Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
 
-use super::{Memory, Pass, later};
+use super::{Memory, Pass};
 
 impl Pass<'_> {
     /// Renews the lease of a node when it is time.

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Node;
+use karpenter_model::clock::later;
 use kube::{
     ResourceExt,
     api::{Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
 
-use super::{Behaviour, Machine, Memory, Pass, allocatable, later};
+use super::{Behaviour, Machine, Memory, Pass, allocatable};
 use crate::{
     apiserver::object::rfc3339,
     userdata::{self, Bootstrap},

@@ -3,13 +3,14 @@
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Container, Pod};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use karpenter_model::clock::later;
 use kube::{
     Api, ResourceExt,
     api::{Patch, PatchParams},
 };
 use serde_json::{Value, json};
 
-use super::{Machine, Memory, Pass, hash, later};
+use super::{Machine, Memory, Pass, hash};
 use crate::apiserver::object::rfc3339;
 
 impl Pass<'_> {

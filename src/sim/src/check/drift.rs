@@ -58,7 +58,8 @@ impl Drift {
         }
         let pool = pool_of(&change.object);
         let born = self.born.get(&key).copied().unwrap_or_default();
-        if object::condition_reason(&change.object, condition::DRIFTED) == Some(reason::EXPIRES_SOON) {
+        if object::condition_text(&change.object, condition::DRIFTED, "/reason") == Some(reason::EXPIRES_SOON)
+        {
             if !is_half_over(&change.object, now.saturating_sub(born)) {
                 let what = format!("{} of pool {pool} is said to expire soon, it is young", key.name);
                 found.push(("drift without cause", what));

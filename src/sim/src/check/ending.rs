@@ -77,9 +77,7 @@ fn is_empty(scene: &Scene, node: &Value) -> bool {
 
 /// What the scheduler said of a pod that it found no place for.
 fn said_of(pod: &Value) -> String {
-    let mut conditions = object::list(pod, "/status/conditions").iter();
-    let message =
-        conditions.find_map(|one| (one["type"] == condition::POD_SCHEDULED).then(|| text(one, "/message")));
+    let message = object::condition_text(pod, condition::POD_SCHEDULED, "/message");
     message.filter(|message| !message.is_empty()).map_or_else(String::new, |message| format!(": {message}"))
 }
 
