@@ -135,7 +135,8 @@ pub struct Budget {
     /// A number or a percentage of the pool's nodes.
     #[serde(default = "default_budget_nodes")]
     pub nodes: String,
-    /// A cron expression in UTC: when the budget begins to apply. Set together with `duration`.
+    /// A cron expression: when the budget begins to apply. Set together with `duration`. In UTC, or in the time zone that
+    /// precedes the five fields as `CRON_TZ=Europe/Berlin`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schedule: Option<String>,
     /// How long the budget applies from each activation of the schedule.

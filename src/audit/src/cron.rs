@@ -5,6 +5,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use karpenter_model::clock::time_zone;
+
 /// Seconds in a minute and in a day.
 const MINUTE: i64 = 60;
 const DAY: i64 = 86_400;
@@ -24,23 +28,24 @@ struct Times {
     any_day: bool,
 }
 
-/// Whether a window of `duration` that opens as `schedule` says is open at `now`, in seconds since the epoch; `None` when the schedule cannot be
-/// read. One that never opens counts as always open, as the reference has it.
+/// Whether a window of `duration` that opens as `schedule` says is open at `now`, in seconds since the epoch; `None` when the
+/// schedule cannot be read. One that never opens counts as always open, as the reference has it. What clocks skip counts in
+/// the minute in which they do.
 pub(crate) fn is_open(schedule: &str, duration: Duration, now: i64) -> Option<bool> {
-    let times = read(schedule)?;
+    let (zone, times) = read(schedule)?;
     let length = i64::try_from(duration.as_secs()).unwrap_or(i64::MAX);
     let mut minute = now.div_euclid(MINUTE) * MINUTE;
     while minute > now.saturating_sub(length) {
-        let (hour_of_day, minute_of_hour) =
-            (minute.rem_euclid(DAY) / 3_600, minute.rem_euclid(3_600) / MINUTE);
-        if !times.covers(minute.div_euclid(DAY)) {
-            // No minute of this day can match: on to the last one of the day before.
-            minute = minute.div_euclid(DAY) * DAY - MINUTE;
+        let shown = shown(&zone, minute);
+        let midnight = minute - shown.rem_euclid(DAY);
+        let steady = self::shown(&zone, midnight) == shown - shown.rem_euclid(DAY);
+        if midnight < minute && steady && !times.covers(shown.div_euclid(DAY)) {
+            // No minute of this day can match, but what clocks skip before its first.
+            minute = midnight;
             continue;
         }
-        let has =
-            |set: &BTreeSet<u32>, value: i64| u32::try_from(value).is_ok_and(|value| set.contains(&value));
-        if has(&times.hours, hour_of_day) && has(&times.minutes, minute_of_hour) {
+        let first = shown.min(self::shown(&zone, minute - MINUTE) + MINUTE);
+        if (first..=shown).step_by(60).any(|shown| times.match_minute(shown)) {
             return Some(true);
         }
         minute -= MINUTE;
@@ -49,7 +54,22 @@ pub(crate) fn is_open(schedule: &str, duration: Duration, now: i64) -> Option<bo
     Some(!(today..=today + HORIZON).any(|day| times.covers(day)))
 }
 
+/// What a clock in `zone` shows at `instant`, as seconds since it showed the epoch's midnight.
+fn shown(zone: &TimeZone, instant: i64) -> i64 {
+    let offset = Timestamp::from_second(instant).map_or(0, |instant| zone.to_offset(instant).seconds());
+    instant + i64::from(offset)
+}
+
 impl Times {
+    /// Whether the minute a clock shows matches, in seconds since it showed the epoch's midnight.
+    fn match_minute(&self, shown: i64) -> bool {
+        let has =
+            |set: &BTreeSet<u32>, value: i64| u32::try_from(value).is_ok_and(|value| set.contains(&value));
+        self.covers(shown.div_euclid(DAY))
+            && has(&self.hours, shown.rem_euclid(DAY) / 3_600)
+            && has(&self.minutes, shown.rem_euclid(3_600) / MINUTE)
+    }
+
     /// Whether `day`, counted from the epoch, matches.
     fn covers(&self, day: i64) -> bool {
         let (month, of_month) = month_and_day(day);
@@ -86,8 +106,14 @@ fn month_and_day(day: i64) -> (u32, u32) {
     (month, u32::try_from(rest).unwrap_or(0) + 1)
 }
 
-fn read(schedule: &str) -> Option<Times> {
-    let fields = match schedule.trim() {
+fn read(schedule: &str) -> Option<(TimeZone, Times)> {
+    let schedule = schedule.trim();
+    let prefixed = ["CRON_TZ=", "TZ="].iter().find_map(|prefix| schedule.strip_prefix(prefix));
+    let (zone, written) = match prefixed.and_then(|rest| rest.split_once(char::is_whitespace)) {
+        Some((name, written)) => (time_zone(name)?, written.trim()),
+        None => (TimeZone::UTC, schedule),
+    };
+    let fields = match written {
         "@yearly" | "@annually" => "0 0 1 1 *",
         "@monthly" => "0 0 1 * *",
         "@weekly" => "0 0 * * 0",
@@ -98,14 +124,15 @@ fn read(schedule: &str) -> Option<Times> {
     let fields: Vec<&str> = fields.split_whitespace().collect();
     let [minutes, hours, days, months, weekdays] = fields[..] else { return None };
     let any = |field: &str| field.split(',').any(|part| matches!(part, "*" | "?" | "*/1" | "?/1"));
-    Some(Times {
+    let times = Times {
         minutes: values(minutes, 0, 59, "")?,
         hours: values(hours, 0, 23, "")?,
         days: values(days, 1, 31, "")?,
         months: values(months, 1, 12, MONTHS)?,
         weekdays: values(weekdays, 0, 6, WEEKDAYS)?,
         any_day: any(days) || any(weekdays),
-    })
+    };
+    Some((zone, times))
 }
 
 /// The values a field names.

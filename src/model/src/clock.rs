@@ -1,10 +1,11 @@
 //! The one way to ask for the time; the wall clock is read only where the program is put together.
 
 use std::fmt::Debug;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use jiff::tz::{TimeZone, TimeZoneDatabase};
 
 /// A source of the current instant. It goes backwards where an operator or a time server sets the clock of the machine back.
 pub trait Clock: Send + Sync + Debug {
@@ -20,6 +21,13 @@ pub fn since(start: Timestamp, now: Timestamp) -> Duration {
 /// `start` plus `span`; the last instant there is when that does not exist.
 pub fn later(start: Timestamp, span: Duration) -> Timestamp {
     start.saturating_add(span).unwrap_or(Timestamp::MAX)
+}
+
+/// The time zone of a name such as `Europe/Berlin`, in letters of any case, by the rules this program was built with: what
+/// the machine has installed changes no decision.
+pub fn time_zone(name: &str) -> Option<TimeZone> {
+    static RULES: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
+    RULES.get(name).ok()
 }
 
 /// A clock that always shows the same instant, for offline planning.

@@ -204,7 +204,7 @@ impl BudgetNodes {
 /// When a budget applies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BudgetWindow {
-    /// Cron expression in UTC: when windows open.
+    /// Cron expression, in UTC unless `CRON_TZ=Europe/Berlin` or the like precedes it: when windows open.
     pub schedule: String,
     /// How long each window stays open.
     pub duration: Duration,

@@ -137,7 +137,10 @@ fn budgets() -> Schema {
             "schedule",
             Schema::string()
                 .pattern(pattern::CRON)
-                .describe("Cron expression in UTC: when the budget begins to apply."),
+                .describe(
+                    "Cron expression in UTC, or in the time zone that precedes it as CRON_TZ=Europe/Berlin: when the \
+                     budget begins to apply.",
+                ),
         );
     Schema::list(budget)
         .default_value(json!([{"nodes": "10%"}]))

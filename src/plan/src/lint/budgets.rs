@@ -35,7 +35,8 @@ fn one(linted: &Linted<'_>, read: &PoolRead, index: usize, budget: &Budget, foun
                     "budget-invalid",
                     &format!("{field}.schedule"),
                     problem,
-                    "write five fields as of cron, in UTC, or a macro such as @daily",
+                    "write five fields as of cron, with CRON_TZ=Europe/Berlin or the like before them unless they are in \
+                     UTC, or a macro such as @daily",
                 ));
                 return;
             }

@@ -123,6 +123,14 @@ fn what_is_written_of_one_pool() {
             budgets(json!([{"nodes": "1", "schedule": "9 to 5", "duration": "1h"}])),
             &["spec.disruption.budgets[0].schedule budget-invalid"],
         ),
+        (
+            budgets(json!([{"nodes": "0", "schedule": "CRON_TZ=Europe/Berln 0 9 * * *", "duration": "8h"}])),
+            &["spec.disruption.budgets[0].schedule budget-invalid"],
+        ),
+        (
+            budgets(json!([{"nodes": "1", "schedule": "CRON_TZ=Europe/Berlin 0 * * * *", "duration": "1h"}])),
+            &["spec.disruption.budgets[0].schedule budget-always"],
+        ),
         (json!({"weight": 10}), &["spec.weight weight-unused"]),
         (
             json!({"disruption": {"consolidateAfter": "Never", "consolidationPolicy": "WhenEmpty"}}),

@@ -1,11 +1,15 @@
-//! The cron schedules of budget windows: five fields in UTC, the grammar of the reference's parser
-//! (spec disruption 3.4).
+//! The cron schedules of budget windows: the grammar of the reference's parser (spec disruption 3.4), in UTC, or in the time
+//! zone that stands before the five fields as `CRON_TZ=Europe/Berlin` or `TZ=Europe/Berlin`.
+//!
+//! Where clocks change, a time that they skip is a hit at the moment in which they do, and one that they show twice is two
+//! hits: a window that protects a night is never left out, and one of every minute has no hole.
 
 use std::time::Duration;
 
-use jiff::civil::{Date, Time};
+use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, ToSpan};
+use karpenter_model::clock::time_zone;
 
 /// How far ahead a hit is looked for, in days; a schedule without one counts as always open.
 const HORIZON_DAYS: u32 = 5 * 366;
@@ -34,6 +38,8 @@ struct Field {
 /// A parsed schedule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Schedule {
+    /// Where the clock hangs.
+    zone: TimeZone,
     minute: Field,
     hour: Field,
     day: Field,
@@ -46,9 +52,10 @@ const MONTHS: [&str; 12] =
 const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 
 impl Schedule {
-    /// Reads five fields or one of the macros.
+    /// Reads five fields or one of the macros, with or without a time zone before them.
     pub(crate) fn parse(text: &str) -> Result<Self, CronError> {
-        let expanded = match text.trim() {
+        let (zone, expression) = zoned(text)?;
+        let expanded = match expression {
             "@yearly" | "@annually" => "0 0 1 1 *",
             "@monthly" => "0 0 1 * *",
             "@weekly" => "0 0 * * 0",
@@ -64,6 +71,7 @@ impl Schedule {
         let parse =
             |part: &str, low, high, names: &[&str]| field(part, low, high, names).ok_or_else(|| error(part));
         Ok(Self {
+            zone,
             minute: parse(minute, 0, 59, &[])?,
             hour: parse(hour, 0, 23, &[])?,
             day: parse(day, 1, 31, &[])?,
@@ -110,12 +118,23 @@ impl Schedule {
         longest(self.minute, 1).max(over_hours).unwrap_or(0)
     }
 
-    /// The last hit of the day of `hit`.
+    /// The last hit of the day of `hit`, or the last one before clocks change on that day. `hit` itself if no clock shows
+    /// it: what was skipped is as far from the next hit as it happens to be.
     fn last_of_day(&self, hit: Timestamp) -> Option<Timestamp> {
-        let last = |field: Field| i8::try_from(field.values().last()?).ok();
-        let time = Time::new(last(self.hour)?, last(self.minute)?, 0, 0).ok()?;
-        let day = hit.to_zoned(TimeZone::UTC).date();
-        day.to_datetime(time).to_zoned(TimeZone::UTC).ok().map(|zoned| zoned.timestamp())
+        let offset = self.zone.to_offset(hit);
+        let shown = offset.to_datetime(hit);
+        let date = shown.date();
+        if !(self.covers(date) && self.hour.has(shown.hour()) && self.minute.has(shown.minute())) {
+            return Some(hit);
+        }
+        let mut last = date.to_datetime(self.last_time(None)?);
+        if let Some(change) = self.zone.following(hit).next()
+            && let shown = offset.to_datetime(change.timestamp())
+            && shown <= last
+        {
+            last = date.to_datetime(self.last_time(Some(shown.time()))?);
+        }
+        offset.to_timestamp(last).ok()
     }
 
     /// When a window opens or closes next after `now`; `None` when none does as far as can be seen.
@@ -125,14 +144,38 @@ impl Schedule {
 
     /// The first hit strictly after `instant`, within the horizon.
     fn next(&self, instant: Timestamp) -> Option<Timestamp> {
-        let start = instant.to_zoned(TimeZone::UTC).datetime();
-        let mut date = start.date();
-        let mut after = Some(start.time());
+        let horizon = instant.checked_add(SignedDuration::from_hours(24 * i64::from(HORIZON_DAYS))).ok()?;
+        let mut offset = self.zone.to_offset(instant);
+        let mut shown = offset.to_datetime(instant);
+        let mut changes = self.zone.following(instant);
+        loop {
+            let hit = self.next_shown(shown).and_then(|hit| offset.to_timestamp(hit).ok());
+            let Some(change) = changes.next().filter(|change| change.timestamp() <= horizon) else {
+                return hit;
+            };
+            let changed = change.timestamp();
+            if hit.is_some_and(|hit| hit < changed) {
+                return hit;
+            }
+            let before = offset.to_datetime(changed);
+            offset = change.offset();
+            shown = offset.to_datetime(changed);
+            let skipped = before.min(shown).checked_sub(1.minute()).ok()?;
+            if self.next_shown(skipped).is_some_and(|hit| hit <= shown) {
+                return Some(changed);
+            }
+        }
+    }
+
+    /// The first hit strictly after `shown`, within the horizon, on a clock that never changes.
+    fn next_shown(&self, shown: DateTime) -> Option<DateTime> {
+        let mut date = shown.date();
+        let mut after = Some(shown.time());
         for _ in 0..HORIZON_DAYS {
             if self.covers(date)
                 && let Some(time) = self.first_time(after)
             {
-                return date.to_datetime(time).to_zoned(TimeZone::UTC).ok().map(|zoned| zoned.timestamp());
+                return Some(date.to_datetime(time));
             }
             date = date.checked_add(1.day()).ok()?;
             after = None;
@@ -146,6 +189,14 @@ impl Schedule {
         let at = |hour, minutes_from| Some(Time::constant(hour, self.minute.first(minutes_from)?, 0, 0));
         let same_hour = self.hour.has(from).then(|| at(from, minute)).flatten();
         same_hour.or_else(|| at(self.hour.first(from + 1)?, 0))
+    }
+
+    /// The last hit of a day, strictly before `before` if given.
+    fn last_time(&self, before: Option<Time>) -> Option<Time> {
+        let (until, minute) = before.map_or((24, 0), |time| (time.hour(), time.minute()));
+        let at = |hour, minutes_until| Some(Time::constant(hour, self.minute.last(minutes_until)?, 0, 0));
+        let same_hour = self.hour.has(until).then(|| at(until, minute)).flatten();
+        same_hour.or_else(|| at(self.hour.last(until)?, 60))
     }
 
     /// Day of month and weekday must both match when one of them is a star, otherwise either is enough.
@@ -172,6 +223,27 @@ impl Field {
         let rest = self.bits.checked_shr(u32::try_from(value).ok()?)?;
         (rest != 0).then(|| i8::try_from(rest.trailing_zeros()).ok()?.checked_add(value)).flatten()
     }
+
+    /// The largest value below `value`.
+    fn last(self, value: i8) -> Option<i8> {
+        let rest = self.bits & !u64::MAX.checked_shl(u32::try_from(value).ok()?)?;
+        rest.checked_ilog2().and_then(|value| i8::try_from(value).ok())
+    }
+}
+
+/// The time zone of a schedule, and what follows it.
+fn zoned(text: &str) -> Result<(TimeZone, &str), CronError> {
+    let named = text.trim();
+    let Some(rest) = named.strip_prefix("CRON_TZ=").or_else(|| named.strip_prefix("TZ=")) else {
+        return Ok((TimeZone::UTC, named));
+    };
+    let (name, expression) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+    let zone = time_zone(name).ok_or_else(|| {
+        CronError(format!(
+            "schedule `{text}` names a time zone that is not known, `{name}`; write it as Europe/Berlin"
+        ))
+    })?;
+    Ok((zone, expression.trim_start()))
 }
 
 /// A comma list of `*`, `?`, `N`, `N-M`, each with an optional `/step`; `N/step` runs to the end.
@@ -326,6 +398,111 @@ mod tests {
     }
 
     #[test]
+    fn a_time_zone_says_what_clocks_show() {
+        let table = [
+            ("CRON_TZ=Europe/Berlin 0 9 * * *", "2026-01-01T00:00:00Z", "2026-01-01T08:00:00Z"),
+            ("TZ=Europe/Berlin 0 9 * * *", "2026-07-01T00:00:00Z", "2026-07-01T07:00:00Z"),
+            ("TZ=Asia/Kolkata 0 9 * * *", "2026-07-01T00:00:00Z", "2026-07-01T03:30:00Z"),
+            ("TZ=UTC 0 9 * * *", "2026-07-01T00:00:00Z", "2026-07-01T09:00:00Z"),
+            ("  TZ=America/New_York   @daily ", "2026-07-01T00:00:00Z", "2026-07-01T04:00:00Z"),
+            // The weekday is that of the zone: Monday begins in Sydney on Sunday, in UTC.
+            ("TZ=Australia/Sydney 0 8 * * mon", "2026-06-20T00:00:00Z", "2026-06-21T22:00:00Z"),
+            // On 2026-03-29 clocks in Berlin go from 2:00 to 3:00, which is 01:00Z.
+            ("TZ=Europe/Berlin 30 2 * * *", "2026-03-28T12:00:00Z", "2026-03-29T01:00:00Z"),
+            ("TZ=Europe/Berlin 0 3 * * *", "2026-03-28T12:00:00Z", "2026-03-29T01:00:00Z"),
+            ("TZ=Europe/Berlin 30 3 * * *", "2026-03-28T12:00:00Z", "2026-03-29T01:30:00Z"),
+            ("TZ=Europe/Berlin */15 2 * * *", "2026-03-29T01:00:00Z", "2026-03-30T00:00:00Z"),
+            // On 2026-10-25 they go from 3:00 back to 2:00, which is 01:00Z too.
+            ("TZ=Europe/Berlin 30 2 * * *", "2026-10-24T12:00:00Z", "2026-10-25T00:30:00Z"),
+            ("TZ=Europe/Berlin 30 2 * * *", "2026-10-25T00:30:00Z", "2026-10-25T01:30:00Z"),
+            ("TZ=Europe/Berlin 30 2 * * *", "2026-10-25T01:30:00Z", "2026-10-26T01:30:00Z"),
+            ("TZ=Europe/Berlin 0 3 * * *", "2026-10-25T00:30:00Z", "2026-10-25T02:00:00Z"),
+        ];
+        for (text, after, expected) in table {
+            let schedule = Schedule::parse(text).unwrap();
+            assert_eq!(schedule.next(at(after)), Some(at(expected)), "{text} after {after}");
+        }
+    }
+
+    /// Minute by minute, by what a clock on the wall shows and has skipped since the minute before.
+    #[test]
+    fn hits_are_what_clocks_show_or_skip() {
+        let changes = [
+            ("Europe/Berlin", "2026-03-27T00:00:00Z"),
+            ("Europe/Berlin", "2026-10-23T00:00:00Z"),
+            ("Australia/Lord_Howe", "2026-04-03T00:00:00Z"),
+            ("Australia/Lord_Howe", "2026-10-02T00:00:00Z"),
+            ("America/Havana", "2026-03-06T00:00:00Z"),
+            ("America/Havana", "2026-10-30T00:00:00Z"),
+            ("Pacific/Apia", "2011-12-28T00:00:00Z"),
+            ("Asia/Kathmandu", "2026-03-01T00:00:00Z"),
+        ];
+        let fields =
+            ["0 9 * * 1-5", "30 2 * * *", "*/20 0-3 * * *", "0 0 1,30 * *", "45 23 * * 6", "* 2 29 3 *"];
+        for (zone, from) in changes {
+            for fields in fields {
+                let schedule = Schedule::parse(&format!("CRON_TZ={zone} {fields}")).unwrap();
+                let zone = time_zone(zone).unwrap();
+                let shown = |instant: Timestamp| zone.to_datetime(instant);
+                let mut expected = Vec::new();
+                for minute in 1..5 * 24 * 60 {
+                    let now = at(from) + SignedDuration::from_mins(minute);
+                    let (before, now_shown) = (shown(now - SignedDuration::from_mins(1)), shown(now));
+                    let first = now_shown.min(before + 1.minute());
+                    let mut times = std::iter::successors(Some(first), |time| Some(*time + 1.minute()))
+                        .take_while(|time| *time <= now_shown);
+                    let hit = |time: DateTime| {
+                        schedule.covers(time.date())
+                            && schedule.hour.has(time.hour())
+                            && schedule.minute.has(time.minute())
+                    };
+                    if times.any(hit) {
+                        expected.push(now);
+                    }
+                }
+                let end = at(from) + SignedDuration::from_mins(5 * 24 * 60 - 1);
+                let hits = std::iter::successors(schedule.next(at(from)), |hit| schedule.next(*hit));
+                let hits: Vec<Timestamp> = hits.take_while(|hit| *hit <= end).collect();
+                assert_eq!(hits, expected, "{fields} in {zone:?} from {from}");
+                for minutes in [10, 90, 24 * 60] {
+                    closes_where_hits_end(&schedule, &hits, minutes, end);
+                }
+            }
+        }
+    }
+
+    /// Every window that opens and closes before `end` closes when the last hit it runs into is over.
+    fn closes_where_hits_end(schedule: &Schedule, hits: &[Timestamp], minutes: i64, end: Timestamp) {
+        let length = SignedDuration::from_mins(minutes);
+        for (number, hit) in hits.iter().enumerate() {
+            let mut last = *hit;
+            for next in &hits[number..] {
+                if *next <= last + length {
+                    last = *next;
+                }
+            }
+            if last + length < end {
+                let closes = schedule.closes(length.unsigned_abs(), *hit);
+                assert_eq!(closes, Some(last + length), "{schedule:?} at {hit} for {minutes} minutes");
+            }
+        }
+    }
+
+    #[test]
+    fn windows_of_a_zone_close_across_changes_of_its_clocks() {
+        let table = [
+            ("TZ=Europe/Berlin * * * jan-nov *", 1, Some("2026-11-30T23:00:00Z")),
+            ("TZ=Europe/Berlin * * * * *", 1, None),
+            ("TZ=Europe/Berlin 0 * * * *", 60, None),
+        ];
+        for (text, minutes, expected) in table {
+            let schedule = Schedule::parse(text).unwrap();
+            let closes = schedule.closes(Duration::from_mins(minutes), at("2026-01-05T10:00:00Z"));
+            assert_eq!(closes, expected.map(at), "{text}");
+        }
+    }
+
+    #[test]
     fn schedules_that_never_hit_count_as_open() {
         let never = Schedule::parse("0 0 31 2 *").unwrap();
         assert!(never.is_open(Duration::from_mins(1), at("2026-01-01T00:00:00Z")));
@@ -347,7 +524,12 @@ mod tests {
             "-1 * * * *",
             "a * * * *",
             "@fortnightly",
-            "TZ=UTC * * * * *",
+            "TZ=UTC * * * * * *",
+            "TZ=UTC",
+            "TZ= * * * * *",
+            "TZ=Europe/Berln * * * * *",
+            "tz=Europe/Berlin * * * * *",
+            "* * * * * TZ=Europe/Berlin",
             "1- * * * *",
             "1,,2 * * * *",
         ] {

@@ -104,7 +104,36 @@ fn windows_are_open_when_the_calendar_says_so() {
         ("2026-01-03T10:00:00Z", "-1 * * * *", "1h", true),
         ("2026-01-03T10:00:00Z", "60 * * * *", "1h", true),
         ("2026-01-03T10:00:00Z", "* * * *", "1h", true),
-        ("2026-01-03T10:00:00Z", "TZ=UTC 0 0 * * *", "1h", true),
+        ("2026-01-03T10:00:00Z", "TZ=UTC 0 0 0 * * *", "1h", true),
+        ("2026-01-03T10:00:00Z", "TZ=Europe/Berln 0 0 * * *", "1h", true),
+        ("2026-01-03T10:00:00Z", "TZ=Europe/Berlin", "1h", true),
+    ];
+    for (now, schedule, duration, open) in table {
+        assert_eq!(opinions(now, schedule, duration), (open, open), "{schedule} for {duration} at {now}");
+    }
+}
+
+#[test]
+fn windows_of_a_time_zone_follow_its_clocks() {
+    let table = [
+        // Berlin is an hour before UTC in winter, two in summer.
+        ("2026-01-05T07:59:59Z", "TZ=Europe/Berlin 0 9 * * mon-fri", "8h", false),
+        ("2026-01-05T08:00:00Z", "TZ=Europe/Berlin 0 9 * * mon-fri", "8h", true),
+        ("2026-01-05T16:00:00Z", "TZ=Europe/Berlin 0 9 * * mon-fri", "8h", false),
+        ("2026-07-06T07:00:00Z", "TZ=Europe/Berlin 0 9 * * mon-fri", "8h", true),
+        ("2026-07-06T15:00:00Z", "TZ=Europe/Berlin 0 9 * * mon-fri", "8h", false),
+        ("2026-07-06T10:00:00Z", "TZ=UTC 0 9 * * *", "8h", true),
+        // Monday begins in Sydney when it is Sunday in UTC.
+        ("2026-06-21T14:00:00Z", "TZ=Australia/Sydney 0 0 * * mon", "24h", true),
+        ("2026-06-22T14:00:00Z", "TZ=Australia/Sydney 0 0 * * mon", "24h", false),
+        // On 2026-03-29 clocks in Berlin go at 01:00Z from 2:00 to 3:00, and what they skip counts then.
+        ("2026-03-29T00:59:00Z", "TZ=Europe/Berlin 30 2 * * *", "1h", false),
+        ("2026-03-29T01:00:00Z", "TZ=Europe/Berlin 30 2 * * *", "1h", true),
+        ("2026-03-29T02:00:00Z", "TZ=Europe/Berlin 30 2 * * *", "1h", false),
+        // On 2026-10-25 they show at 01:00Z for the second time that it is 2:00.
+        ("2026-10-25T00:30:00Z", "TZ=Europe/Berlin 30 2 * * *", "10m", true),
+        ("2026-10-25T00:40:00Z", "TZ=Europe/Berlin 30 2 * * *", "10m", false),
+        ("2026-10-25T01:30:00Z", "TZ=Europe/Berlin 30 2 * * *", "10m", true),
     ];
     for (now, schedule, duration, open) in table {
         assert_eq!(opinions(now, schedule, duration), (open, open), "{schedule} for {duration} at {now}");
@@ -126,12 +155,19 @@ fn field(rng: &mut fastrand::Rng, least: u32, most: u32) -> String {
     }
 }
 
+/// Zones whose clocks never change, change at night, change at midnight, and changed by a whole day.
+const ZONES: [&str; 6] =
+    ["Asia/Kolkata", "Europe/Berlin", "America/Havana", "Africa/Cairo", "America/Santiago", "Pacific/Apia"];
+
 #[test]
 fn planner_and_audit_agree_about_random_windows() {
     let mut open = 0;
-    for seed in 0..600 {
+    for seed in 0..1_200 {
         let rng = &mut fastrand::Rng::with_seed(seed);
         let mut schedule = String::new();
+        if rng.bool() {
+            let _ = write!(schedule, "TZ={} ", ZONES[rng.usize(0..ZONES.len())]);
+        }
         for (least, most) in [(0, 59), (0, 23), (1, 31), (1, 12), (0, 6)] {
             let _ = write!(schedule, "{} ", field(rng, least, most));
         }
@@ -147,5 +183,5 @@ fn planner_and_audit_agree_about_random_windows() {
         assert_eq!(planner, auditor, "seed {seed}: {schedule}for {duration} at {now}");
         open += u32::from(planner);
     }
-    assert!((120..480).contains(&open), "{open} of 600 are open");
+    assert!((240..960).contains(&open), "{open} of 1200 are open");
 }
