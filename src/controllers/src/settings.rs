@@ -151,6 +151,7 @@ fn disruption<'a, G: Fn(&Flag) -> Option<(&'a str, Source)>>(
     DisruptionSettings {
         simulations_per_pass: reader.count("disruption-simulations-per-pass"),
         expiry_lead: reader.span("disruption-expiry-lead"),
+        on_rebalance: reader.boolean("disruption-on-rebalance"),
         many_to_many: ManyToMany {
             enabled: reader.boolean("disruption-many-to-many"),
             min_saving: reader.price("disruption-many-to-many-min-saving"),

@@ -5,8 +5,6 @@
 //! ready or says why not, and machines of a pool whose template a manifest changes drift. The rules are those of
 //! `karpenter_lifecycle` and `karpenter_api`.
 
-use std::time::Duration;
-
 use jiff::Timestamp;
 use karpenter_api::conditions::{Conditions, Dependents};
 use karpenter_api::{Condition, ConditionStatus, NodeClaim, NodePool, convert};
@@ -15,17 +13,20 @@ use karpenter_lifecycle::pool::status::hash;
 use karpenter_lifecycle::pool::status::readiness::{NodeClass, verdict};
 use karpenter_lifecycle::step::ConditionValue;
 use karpenter_model::names::{condition, reason};
-use karpenter_model::{Claim, ConditionType, InstanceType, LabelRegistry, NodeClassRef, Pool};
+use karpenter_model::{
+    Claim, ConditionType, DisruptionSettings, InstanceType, LabelRegistry, NodeClassRef, Pool,
+};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::objects::{Objects, text};
 
 /// Reasons of drift that follow from pool and claim; all others are the provider's, whose word stands.
-const OURS: [&str; 4] = [
+const OURS: [&str; 5] = [
     reason::NODE_POOL_DRIFTED,
     reason::REQUIREMENTS_DRIFTED,
     reason::EXPIRES_SOON,
+    reason::REBALANCE_RECOMMENDED,
     reason::INSTANCE_TYPE_NOT_FOUND,
 ];
 
@@ -119,13 +120,13 @@ fn class(objects: &Objects, reference: &NodeClassRef) -> NodeClass {
     }))
 }
 
-/// Judges again whether claims have drifted from their pools, with what each pool can launch, or expire within
-/// `expiry_lead`.
+/// Judges again whether claims have drifted from their pools, with what each pool can launch, or are to be replaced in time
+/// by what `settings` say.
 pub(crate) fn drift<'t>(
     objects: &mut Objects,
     registry: &LabelRegistry,
     types: impl Fn(&Pool) -> Option<&'t [std::sync::Arc<InstanceType>]>,
-    expiry_lead: Duration,
+    settings: &DisruptionSettings,
     at: Timestamp,
 ) {
     let pools: Vec<(Pool, NodePool)> = objects
@@ -145,7 +146,8 @@ pub(crate) fn drift<'t>(
             instance_types: types(pool),
             registry,
             type_found: None,
-            expiry_lead,
+            expiry_lead: settings.expiry_lead,
+            on_rebalance: settings.on_rebalance,
             now: at,
         };
         let known = model.conditions.get(&ConditionType::Drifted).map(|known| known.reason.clone());
@@ -189,6 +191,8 @@ fn annotate(object: &mut Value, annotations: &Value) {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use karpenter_model::names::annotation;
 
     use super::*;
@@ -272,15 +276,33 @@ mod tests {
     #[test]
     fn a_changed_template_makes_its_machines_drift() {
         let (mut objects, _) = settled(vec![pool(&json!({})), class("True"), claim()]);
-        drift(&mut objects, &LabelRegistry::core(), |_| None, Duration::ZERO, Timestamp::UNIX_EPOCH);
+        drift(
+            &mut objects,
+            &LabelRegistry::core(),
+            |_| None,
+            &DisruptionSettings::default(),
+            Timestamp::UNIX_EPOCH,
+        );
         assert_eq!(drifted(&objects), None, "stamped with the hash of the pool it is of");
         objects.apply(pool(&json!({"taints": [{"key": "a", "effect": "NoSchedule"}]})));
         pools(&mut objects, &LabelRegistry::core(), Timestamp::UNIX_EPOCH);
-        drift(&mut objects, &LabelRegistry::core(), |_| None, Duration::ZERO, Timestamp::UNIX_EPOCH);
+        drift(
+            &mut objects,
+            &LabelRegistry::core(),
+            |_| None,
+            &DisruptionSettings::default(),
+            Timestamp::UNIX_EPOCH,
+        );
         assert_eq!(drifted(&objects).as_deref(), Some(reason::NODE_POOL_DRIFTED));
         objects.apply(pool(&json!({})));
         pools(&mut objects, &LabelRegistry::core(), Timestamp::UNIX_EPOCH);
-        drift(&mut objects, &LabelRegistry::core(), |_| None, Duration::ZERO, Timestamp::UNIX_EPOCH);
+        drift(
+            &mut objects,
+            &LabelRegistry::core(),
+            |_| None,
+            &DisruptionSettings::default(),
+            Timestamp::UNIX_EPOCH,
+        );
         assert_eq!(drifted(&objects), None, "the change was taken back");
     }
 
@@ -291,8 +313,24 @@ mod tests {
         let (mut objects, _) = settled(vec![pool(&json!({})), class("True"), young]);
         let at: Timestamp = "2026-01-01T20:00:00Z".parse().unwrap();
         for (hours, expected) in [(0, None), (6, Some(reason::EXPIRES_SOON)), (0, None)] {
-            drift(&mut objects, &LabelRegistry::core(), |_| None, Duration::from_hours(hours), at);
+            let expiry_lead = Duration::from_hours(hours);
+            let settings = DisruptionSettings { expiry_lead, ..DisruptionSettings::default() };
+            drift(&mut objects, &LabelRegistry::core(), |_| None, &settings, at);
             assert_eq!(drifted(&objects).as_deref(), expected, "{hours} h");
+        }
+    }
+
+    #[test]
+    fn a_machine_the_cloud_recommends_to_leave_drifts_where_the_controller_is_set_to_act_on_that() {
+        let mut recommended = claim();
+        let since = json!("2026-01-01T10:00:00Z");
+        recommended["metadata"]["annotations"] = json!({annotation::REBALANCE_RECOMMENDED: since});
+        let (mut objects, _) = settled(vec![pool(&json!({})), class("True"), recommended]);
+        let expected = [(false, None), (true, Some(reason::REBALANCE_RECOMMENDED)), (false, None)];
+        for (on_rebalance, expected) in expected {
+            let settings = DisruptionSettings { on_rebalance, ..DisruptionSettings::default() };
+            drift(&mut objects, &LabelRegistry::core(), |_| None, &settings, Timestamp::UNIX_EPOCH);
+            assert_eq!(drifted(&objects).as_deref(), expected, "{on_rebalance}");
         }
     }
 
@@ -304,7 +342,13 @@ mod tests {
             .push(json!({"type": "Drifted", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z",
             "reason": "AMIDrift", "message": "AMIDrift"}));
         let (mut objects, _) = settled(vec![pool(&json!({})), class("True"), of_provider]);
-        drift(&mut objects, &LabelRegistry::core(), |_| None, Duration::ZERO, Timestamp::UNIX_EPOCH);
+        drift(
+            &mut objects,
+            &LabelRegistry::core(),
+            |_| None,
+            &DisruptionSettings::default(),
+            Timestamp::UNIX_EPOCH,
+        );
         assert_eq!(drifted(&objects).as_deref(), Some("AMIDrift"));
     }
 }

@@ -159,8 +159,8 @@ impl World {
         notes.extend(refused);
         let mut objects = self.objects.clone();
         let types = |pool: &Pool| offerings.types.get(&pool.name).map(|types| &**types);
-        let lead = self.ground.settings.disruption.expiry_lead;
-        settle::drift(&mut objects, &self.ground.registry, types, lead, self.at);
+        let disruption = &self.ground.settings.disruption;
+        settle::drift(&mut objects, &self.ground.registry, types, disruption, self.at);
         let Ground { registry, classes, settings } = &self.ground;
         let view = View::new(Arc::clone(settings), Arc::clone(registry), classes);
         notes.extend(view.load(&objects.values()).iter().map(ToString::to_string));

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
+use karpenter_api::NodeClaim;
 use karpenter_aws::market::unavailable::Subject;
 use karpenter_aws_api::Tags;
 use karpenter_aws_api::ec2::{CapacityReservation, Instance};
@@ -12,8 +13,8 @@ use karpenter_aws_sim::examples::capacity_reservation;
 use karpenter_aws_sim::{Fault, Impairment};
 use karpenter_cloud::OfferingKey;
 use karpenter_kube_sim::apiserver::{Fault as ApiFault, Rule};
-use karpenter_model::CapacityType;
 use karpenter_model::names::label::{self, aws};
+use karpenter_model::{CapacityType, DisruptionSettings};
 use kube::ResourceExt;
 use serde_json::json;
 
@@ -22,7 +23,11 @@ use crate::world::{QUEUE, World};
 
 /// A world with a queue that gets every notice, and one spot instance with a pod on it.
 async fn running() -> (World, Instance) {
-    let world = waiting().await;
+    running_in(World::new().await).await
+}
+
+async fn running_in(world: World) -> (World, Instance) {
+    let world = waiting_in(world).await;
     world.until("the pod runs", async || runs(&world)).await;
     let instance = world.account.live_instances().remove(0);
     (world, instance)
@@ -30,7 +35,10 @@ async fn running() -> (World, Instance) {
 
 /// A world with a queue that gets every notice, and a pod that needs a spot instance.
 async fn waiting() -> World {
-    let world = World::new().await;
+    waiting_in(World::new().await).await
+}
+
+async fn waiting_in(world: World) -> World {
     listen(&world).await;
     world.class("default", &json!({}));
     a_pod_in(&world, &["spot"]);
@@ -159,13 +167,61 @@ async fn a_warning_that_comes_before_its_claim_knows_the_instance_is_not_dropped
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_rebalance_recommendation_is_only_told() {
+async fn a_rebalance_recommendation_is_only_an_event() {
     let (world, old) = running().await;
     world.account.recommend_rebalance(&old.id).unwrap();
     world.until("events are published", async || world.told("SpotRebalanceRecommendation").len() == 2).await;
     tokio::time::sleep(Duration::from_mins(5)).await;
     assert!(claims(&world).iter().all(|claim| claim.metadata.deletion_timestamp.is_none()));
+    assert!(claims(&world).iter().all(|claim| drift_of(claim).is_none()));
     assert_eq!(left(&world).await, "0");
+}
+
+/// Opt-in: the pod has its new machine before the old one goes, and a second recommendation changes nothing.
+#[tokio::test(start_paused = true)]
+async fn a_machine_to_be_rebalanced_is_replaced_first_where_that_is_asked_for() {
+    let disruption = DisruptionSettings { on_rebalance: true, ..DisruptionSettings::default() };
+    let decisions = karpenter_model::Settings { disruption, ..karpenter_model::Settings::default() };
+    let (world, old) = running_in(World::deciding(decisions).await).await;
+    world.account.recommend_rebalance(&old.id).unwrap();
+    world.account.recommend_rebalance(&old.id).unwrap();
+    let drifted = async || claims(&world).iter().any(|claim| drift_of(claim) == Some("RebalanceRecommended"));
+    world.until("the claim drifts", drifted).await;
+    let lives = async || world.account.live_instances().iter().any(|instance| instance.id == old.id);
+    world
+        .until("the replacement is ready", async || {
+            assert!(lives().await, "the old machine stays until there is another one");
+            world.nodes() == 2 && world.all::<Node>().iter().all(is_ready)
+        })
+        .await;
+    until_replaced(&world, &old).await;
+    let disrupted = &world.metrics.nodeclaims.disrupted_total;
+    assert_eq!(disrupted.value(["drifted", "web", "spot"]), 1);
+    assert_eq!(disrupted.value(["rebalance_recommendation", "web", "spot"]), 0);
+    assert!(claims(&world).iter().all(|claim| drift_of(claim).is_none()), "the new one is left alone");
+    assert_eq!(left(&world).await, "0");
+}
+
+/// Another client changes the claim just then; the notice comes again.
+#[tokio::test(start_paused = true)]
+async fn a_recommendation_that_meets_a_conflict_is_not_lost() {
+    let disruption = DisruptionSettings { on_rebalance: true, ..DisruptionSettings::default() };
+    let decisions = karpenter_model::Settings { disruption, ..karpenter_model::Settings::default() };
+    let (world, old) = running_in(World::deciding(decisions).await).await;
+    let refused = Rule::on("patch").resource("nodeclaims").times(1);
+    world.server.faults().inject(refused, ApiFault::Conflict);
+    world.account.recommend_rebalance(&old.id).unwrap();
+    until_replaced(&world, &old).await;
+}
+
+fn is_ready(node: &Node) -> bool {
+    let mut conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True")
+}
+
+fn drift_of(claim: &NodeClaim) -> Option<&str> {
+    let mut conditions = claim.status.iter().flat_map(|status| &status.conditions);
+    conditions.find(|condition| condition.kind == "Drifted").map(|condition| condition.reason.as_str())
 }
 
 #[tokio::test(start_paused = true)]

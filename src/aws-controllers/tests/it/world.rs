@@ -63,8 +63,13 @@ impl World {
 
     /// The same with feature gates other than the default ones.
     pub(crate) async fn gated(gates: FeatureGates) -> Self {
+        Self::deciding(karpenter_model::Settings { gates, ..Default::default() }).await
+    }
+
+    /// The same with other settings of what is decided.
+    pub(crate) async fn deciding(decisions: karpenter_model::Settings) -> Self {
         let mut ground = Ground::new(Self::options(), START);
-        ground.gates = gates;
+        ground.decisions = decisions;
         let world = Self::on_ground(ground, kubelet::Options::default(), |_| {});
         world.create_role("node-role").await;
         world
@@ -130,7 +135,7 @@ impl World {
         machines: Arc<dyn Machines>,
         kubelet: kubelet::Options,
     ) -> Self {
-        let Ground { server, account, gates, clock } = ground;
+        let Ground { server, account, decisions, clock } = ground;
         let (stop, events) = (CancellationToken::new(), MemorySink::default());
         let agent = Arc::new(Agent::new(server.client(), machines, clock.clone(), kubelet));
         let (kubelets, stopped) = (Arc::clone(&agent), stop.clone());
@@ -143,7 +148,7 @@ impl World {
         let controllers = Controllers {
             client,
             settings,
-            gates,
+            decisions,
             account: &account,
             clock: &clock,
             events: &events,
@@ -257,7 +262,7 @@ impl Drop for World {
 pub(crate) struct Ground {
     pub(crate) server: ApiServer,
     pub(crate) account: Account,
-    pub(crate) gates: FeatureGates,
+    pub(crate) decisions: karpenter_model::Settings,
     clock: Arc<VirtualClock>,
 }
 
@@ -276,7 +281,7 @@ impl Ground {
             server.load(&crd).unwrap();
         }
         let account = Account::with_clock(options, Arc::clone(&clock) as _);
-        Self { server, account, gates: FeatureGates::default(), clock }
+        Self { server, account, decisions: karpenter_model::Settings::default(), clock }
     }
 }
 
@@ -297,7 +302,7 @@ pub(crate) async fn create_role(account: &Account, name: &str) {
 struct Controllers<'a> {
     client: kube::Client,
     settings: Settings,
-    gates: FeatureGates,
+    decisions: karpenter_model::Settings,
     account: &'a Account,
     clock: &'a Arc<VirtualClock>,
     events: &'a MemorySink,
@@ -312,8 +317,8 @@ impl Controllers<'_> {
         let clients = self.account.clients();
         let aws = Arc::new(AwsProvider::new(clients, self.settings, Arc::clone(&time), observer));
         let provider: Arc<dyn Provider> = aws.clone();
-        let decisions = karpenter_model::Settings { gates: self.gates, ..Default::default() };
-        let common = karpenter_controllers::Settings { decisions: Arc::new(decisions), ..Default::default() };
+        let common =
+            karpenter_controllers::Settings { decisions: Arc::new(self.decisions), ..Default::default() };
         let view = Arc::new(View::new(
             Arc::clone(&common.decisions),
             provider.label_registry(),

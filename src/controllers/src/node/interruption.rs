@@ -39,8 +39,9 @@ pub async fn interrupted(
     let mut pass = Pass::over_claim(context, controller, &evictions, &known);
     pass.carry_out(step).await?;
     match pass.finish().await {
-        // Another client changed the claim; the deletion itself has been asked for.
-        Err(error) if error.is_conflict() => Ok(()),
+        // Another client changed the claim; the deletion itself has been asked for. Nothing else has been done about a
+        // recommendation, whose notice comes again.
+        Err(error) if error.is_conflict() && kind != NoticeKind::RebalanceRecommendation => Ok(()),
         other => other.map(drop),
     }
 }
@@ -48,5 +49,6 @@ pub async fn interrupted(
 fn reaction(context: &Context, kind: NoticeKind, known: &KnownClaim) -> Reaction {
     let nodes = known.model.provider_id.as_ref().map_or_else(Vec::new, |id| context.view.nodes_of(id));
     let node = nodes.first().map(|node| &node.name);
-    interruption::react(kind, &known.model, node, context.view.registry(), context.now())
+    let on_rebalance = context.settings.decisions.disruption.on_rebalance;
+    interruption::react(kind, &known.model, node, context.view.registry(), on_rebalance, context.now())
 }

@@ -183,6 +183,12 @@ pub const OWN: &[Flag] = &[
         "How long before it expires a node is replaced like a drifted one, within budgets; at most half of its expireAfter counts; 0s waits for expiry",
     ),
     Flag::switch(
+        "disruption-on-rebalance",
+        "DISRUPTION_ON_REBALANCE",
+        "false",
+        "Replace a spot node that EC2 recommends to rebalance like a drifted one, within budgets; false only publishes an event",
+    ),
+    Flag::switch(
         "disruption-many-to-many",
         "DISRUPTION_MANY_TO_MANY",
         "false",

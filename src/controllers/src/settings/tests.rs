@@ -118,6 +118,7 @@ fn settings_of_our_own_are_read() {
             ("disruption-many-to-many-min-saving", "1.5"),
             ("disruption-anti-flap-window", "0s"),
             ("disruption-expiry-lead", "12h"),
+            ("disruption-on-rebalance", "true"),
             ("disruption-launchable-capacity", "false"),
         ],
         Source::Flag,
@@ -127,7 +128,7 @@ fn settings_of_our_own_are_read() {
     assert_eq!((spread.len(), spread[0].max_skew, spread[1].topology_key.as_str()), (2, 5, "host"));
     let disruption = &settings.decisions.disruption;
     assert!(disruption.many_to_many.enabled && disruption.brakes.anti_flap_window.is_zero());
-    assert!(!disruption.brakes.launchable_capacity);
+    assert!(disruption.on_rebalance && !disruption.brakes.launchable_capacity);
     assert_eq!(disruption.expiry_lead, Duration::from_hours(12));
     assert_eq!(disruption.many_to_many.min_saving, karpenter_model::Price::from_nanos(1_500_000_000));
 }

@@ -107,7 +107,7 @@ pub(super) const CHECKS: &[Check] = &[
         scope: Scope::Cluster,
         symptom: "spot nodes live for minutes",
         cause: "the AWS Node Termination Handler drains them on rebalance recommendations, in parallel",
-        fix: "`helm uninstall` it, switch its drains off, or keep it off Karpenter's nodes by affinity: karpenter.sh/nodepool DoesNotExist",
+        fix: "`helm uninstall` it, switch its drains off, or keep it off Karpenter's nodes by affinity: karpenter.sh/nodepool DoesNotExist; DISRUPTION_ON_REBALANCE=true heeds recommendations within budgets",
         look: Look::At(termination_handler),
     },
 ];

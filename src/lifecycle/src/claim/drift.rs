@@ -3,9 +3,9 @@
 //! Four questions in a fixed order; the first "yes" is the reason. What cannot be known (no pool, no list of
 //! instance types, a provider that failed) is never drift.
 //!
-//! A fifth one is ours and off by default: whether the machine expires soon. Expiry heeds no budget and waits for no
-//! replacement; drift does both, so a machine that drifts some time before is gone by then, unless a budget or a pod
-//! holds it.
+//! Two more are ours and off by default: whether the machine expires soon, and whether the cloud has recommended to move
+//! off it. Expiry and the end of a spot machine heed no budget and wait for no replacement; drift does both, so a machine
+//! that drifts some time before is gone by then, unless a budget or a pod holds it.
 
 use std::time::Duration;
 
@@ -42,6 +42,8 @@ pub struct Facts<'a> {
     pub type_found: Option<Timestamp>,
     /// How long before its expiry a machine counts as drifted; zero is never.
     pub expiry_lead: Duration,
+    /// Whether a machine counts as drifted once the cloud recommends to move off it.
+    pub on_rebalance: bool,
     /// The instant of the pass.
     pub now: Timestamp,
 }
@@ -92,6 +94,9 @@ pub fn local(claim: &Claim, facts: Facts<'_>) -> Local {
     }
     if expires_soon(claim, facts.expiry_lead, facts.now) {
         return Local::Drifted(reason::EXPIRES_SOON);
+    }
+    if facts.on_rebalance && claim.annotations.contains_key(annotation::REBALANCE_RECOMMENDED) {
+        return Local::Drifted(reason::REBALANCE_RECOMMENDED);
     }
     let due = asks_types(claim, facts.type_found, facts.now);
     let Some(types) = facts.instance_types.filter(|types| due && !types.is_empty()) else {

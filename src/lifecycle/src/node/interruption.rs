@@ -38,12 +38,14 @@ pub enum Exhausted {
     Reservation(ReservationId),
 }
 
-/// What a notice about the machine of a claim leads to. `node` is its Node, if it has joined.
+/// What a notice about the machine of a claim leads to. `node` is its Node, if it has joined. `on_rebalance` remembers
+/// recommendations, so that drift replaces the machine ([`crate::claim::drift`]).
 pub fn react(
     kind: NoticeKind,
     claim: &Claim,
     node: Option<&NodeName>,
     registry: &LabelRegistry,
+    on_rebalance: bool,
     now: Timestamp,
 ) -> Reaction {
     if is_our_doing(kind, claim) {
@@ -52,6 +54,7 @@ pub fn react(
     let (reason, warning, message) = told(kind);
     let mut effects = pair(claim, node, reason, warning, message, message);
     effects.extend(deadline(kind, claim, now));
+    effects.extend(on_rebalance.then(|| recommendation(kind, claim, now)).flatten());
     if gives_up(kind) && claim.deletion.is_none() {
         effects.extend(pair(
             claim,
@@ -71,7 +74,7 @@ fn is_our_doing(kind: NoticeKind, claim: &Claim) -> bool {
     kind == NoticeKind::InstanceTerminated && claim.is_true(ConditionType::InstanceTerminating)
 }
 
-/// A rebalance recommendation is only told: most such machines live on.
+/// A rebalance recommendation ends nothing: most such machines live on.
 fn gives_up(kind: NoticeKind) -> bool {
     kind != NoticeKind::RebalanceRecommendation
 }
@@ -85,8 +88,20 @@ fn deadline(kind: NoticeKind, claim: &Claim, now: Timestamp) -> Option<Effect> {
     if !failed || ends || claim.annotations.contains_key(key) {
         return None;
     }
-    let text = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-    Some(Effect::AnnotateClaim(Annotations::from([(key.to_owned(), text)])))
+    Some(annotated(key, now))
+}
+
+/// The first recommendation to move off a machine that is to stay; drift reads it.
+fn recommendation(kind: NoticeKind, claim: &Claim, now: Timestamp) -> Option<Effect> {
+    let key = annotation::REBALANCE_RECOMMENDED;
+    let is_news = claim.deletion.is_none() && !claim.annotations.contains_key(key);
+    (kind == NoticeKind::RebalanceRecommendation && is_news).then(|| annotated(key, now))
+}
+
+/// An instant in an annotation of the claim.
+fn annotated(key: &str, instant: Timestamp) -> Effect {
+    let text = instant.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    Effect::AnnotateClaim(Annotations::from([(key.to_owned(), text)]))
 }
 
 /// Only the cloud taking capacity back says that there is none.
@@ -179,7 +194,7 @@ mod tests {
     }
 
     fn run(kind: NoticeKind, claim: &Claim) -> Reaction {
-        react(kind, claim, Some(&"node-1".into()), &registry(), at(100))
+        react(kind, claim, Some(&"node-1".into()), &registry(), false, at(100))
     }
 
     fn reasons(step: &Step) -> Vec<(&'static str, bool)> {
@@ -219,6 +234,32 @@ mod tests {
             assert_eq!(deadline, at_once, "{kind}");
             assert_eq!(DeletionCause::Interrupted(kind).label(), Some(kind.as_str()));
         }
+    }
+
+    #[test]
+    fn the_first_recommendation_is_remembered_where_that_is_asked_for() {
+        let key = annotation::REBALANCE_RECOMMENDED;
+        let noted = |kind, claim: &Claim| {
+            let step = react(kind, claim, None, &registry(), true, at(100)).step;
+            let mut annotations = step.effects.into_iter().filter_map(|effect| match effect {
+                Effect::AnnotateClaim(annotations) => annotations.get(key).cloned(),
+                _ => None,
+            });
+            annotations.next()
+        };
+        for kind in NoticeKind::ALL {
+            let expected = (kind == NoticeKind::RebalanceRecommendation).then(|| at(100).to_string());
+            assert_eq!(noted(kind, &spot()), expected, "{kind}");
+        }
+        let recommendation = NoticeKind::RebalanceRecommendation;
+        let mut known = spot();
+        known.annotations.insert(key.to_owned(), at(1).to_string());
+        assert_eq!(noted(recommendation, &known), None, "the first one counts");
+        assert_eq!(
+            noted(recommendation, &Claim { deletion: Some(at(1)), ..spot() }),
+            None,
+            "it goes already"
+        );
     }
 
     #[test]
@@ -294,7 +335,7 @@ mod tests {
 
     #[test]
     fn without_a_node_only_the_claim_is_told() {
-        let reaction = react(NoticeKind::InstanceStopped, &spot(), None, &registry(), at(0));
+        let reaction = react(NoticeKind::InstanceStopped, &spot(), None, &registry(), false, at(0));
         assert_eq!(
             reasons(&reaction.step),
             [("InstanceStopping", true), ("TerminatingOnInterruption", true)]

@@ -18,6 +18,9 @@ pub const MIN_VALUES_RELAXED: &str = "karpenter.sh/nodeclaim-min-values-relaxed"
 pub const PRICE_OVERLAY_APPLIED: &str = "karpenter.sh/price-overlay-applied";
 /// Claims: `true` when a type it may become has an overlaid amount of a resource.
 pub const CAPACITY_OVERLAY_APPLIED: &str = "karpenter.sh/capacity-overlay-applied";
+/// Claims: RFC 3339 instant at which the cloud recommended to move off the machine, written where the controller is set to
+/// act on that.
+pub const REBALANCE_RECOMMENDED: &str = "karpenter.sh/rebalance-recommended";
 /// Pods: how much deleting this pod of a ReplicaSet costs compared with its siblings, an integer.
 pub const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 /// Volume claims: set once claim and volume are bound to each other.

@@ -42,6 +42,8 @@ pub const REQUIREMENTS_DRIFTED: &str = "RequirementsDrifted";
 pub const INSTANCE_TYPE_NOT_FOUND: &str = "InstanceTypeNotFound";
 /// The claim expires before long, and the controller is set to replace it before that.
 pub const EXPIRES_SOON: &str = "ExpiresSoon";
+/// The cloud recommends to move off the machine, and the controller is set to do so.
+pub const REBALANCE_RECOMMENDED: &str = "RebalanceRecommended";
 /// Pods still keep the node.
 pub const DRAINING: &str = "Draining";
 /// Waiting ended at the deadline.

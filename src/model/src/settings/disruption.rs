@@ -18,6 +18,9 @@ pub struct DisruptionSettings {
     /// How long before it expires a machine counts as drifted, so that it is replaced within budgets before it has to go;
     /// no more than half of its `expireAfter` counts, and zero waits for expiry, as the reference does.
     pub expiry_lead: Duration,
+    /// Whether a machine counts as drifted once the cloud recommends to move off it; otherwise that is only an event, as in
+    /// the reference.
+    pub on_rebalance: bool,
     /// Replacement of several machines by several.
     pub many_to_many: ManyToMany,
     /// What stops disruption when something goes wrong.
@@ -67,6 +70,7 @@ impl Default for DisruptionSettings {
             second_look: Duration::from_secs(15),
             simulations_per_pass: 2_000,
             expiry_lead: Duration::ZERO,
+            on_rebalance: false,
             many_to_many: ManyToMany::default(),
             brakes: Brakes::default(),
         }

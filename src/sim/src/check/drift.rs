@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use jiff::SignedDuration;
 use karpenter_kube_sim::apiserver::object::{self, Key};
 use karpenter_kube_sim::apiserver::store::{Change, ChangeKind};
-use karpenter_model::names::{condition, reason};
+use karpenter_model::names::{annotation, condition, reason};
 use serde_json::Value;
 
 use super::{Found, OUTDATED, Scene, pool_of};
@@ -58,18 +58,24 @@ impl Drift {
         }
         let pool = pool_of(&change.object);
         let born = self.born.get(&key).copied().unwrap_or_default();
-        if object::condition_text(&change.object, condition::DRIFTED, "/reason") == Some(reason::EXPIRES_SOON)
+        let (is_said, is_so) = match object::condition_text(&change.object, condition::DRIFTED, "/reason")
+            .unwrap_or_default()
         {
-            if !is_half_over(&change.object, now.saturating_sub(born)) {
-                let what = format!("{} of pool {pool} is said to expire soon, it is young", key.name);
-                found.push(("drift without cause", what));
+            reason::EXPIRES_SOON => {
+                ("to expire soon, it is young", is_half_over(&change.object, now.saturating_sub(born)))
             }
-            return;
-        }
-        // It may have been planned with an older template.
-        let causes = [self.templates.get(pool).copied(), self.classes];
-        if causes.iter().flatten().all(|at| at + OUTDATED < born) {
-            let what = format!("{} of pool {pool} is said to have drifted, nothing has changed", key.name);
+            reason::REBALANCE_RECOMMENDED => {
+                ("to be better left, no notice has recommended it", is_recommended_to_leave(&change.object))
+            }
+            // It may have been planned with an older template.
+            _ => {
+                let causes = [self.templates.get(pool).copied(), self.classes];
+                let is_so = causes.iter().flatten().any(|at| at + OUTDATED >= born);
+                ("to have drifted, nothing has changed", is_so)
+            }
+        };
+        if !is_so {
+            let what = format!("{} of pool {pool} is said {is_said}", key.name);
             found.push(("drift without cause", what));
         }
     }
@@ -79,6 +85,12 @@ impl Drift {
 fn is_half_over(claim: &Value, age: u64) -> bool {
     let time = object::text(claim, "/spec/expireAfter").parse::<SignedDuration>().ok();
     time.is_some_and(|time| SignedDuration::from_secs(age.cast_signed()) * 2 >= time)
+}
+
+/// Whether the claim carries a recommendation of the cloud to move off its machine.
+fn is_recommended_to_leave(claim: &Value) -> bool {
+    let annotations = claim.pointer("/metadata/annotations");
+    annotations.is_some_and(|annotations| annotations.get(annotation::REBALANCE_RECOMMENDED).is_some())
 }
 
 /// Whether a part of an object is another one than before.

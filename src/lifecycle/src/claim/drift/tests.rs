@@ -39,6 +39,7 @@ fn judge(claim: &Claim, pool: &Pool, annotations: &Annotations) -> Local {
         registry: &registry,
         type_found: None,
         expiry_lead: Duration::ZERO,
+        on_rebalance: false,
         now: at(0),
     };
     local(claim, facts)
@@ -140,6 +141,7 @@ fn judge_type(claim: &Claim, types: Option<&[Arc<InstanceType>]>, found: Option<
         registry: &registry,
         type_found: found.map(at),
         expiry_lead: Duration::ZERO,
+        on_rebalance: false,
         now: at(now),
     };
     local(claim, facts)
@@ -206,6 +208,7 @@ fn a_machine_drifts_some_time_before_it_expires_if_that_is_asked_for() {
             registry: &registry,
             type_found: None,
             expiry_lead: Duration::from_hours(lead),
+            on_rebalance: false,
             now: at(age),
         };
         local(&claim, facts)
@@ -224,6 +227,32 @@ fn a_machine_drifts_some_time_before_it_expires_if_that_is_asked_for() {
     ];
     for (expire_after, lead, age, expected) in table {
         assert_eq!(judge(expire_after, lead, age), expected, "{expire_after:?} {lead} {age}");
+    }
+}
+
+#[test]
+fn a_machine_the_cloud_recommends_to_leave_drifts_where_that_is_asked_for() {
+    let (pool, annotations, registry) = (pool(), stamped("1", "v3"), LabelRegistry::core());
+    let plain = launched(&[(label::CAPACITY_TYPE, "spot")]);
+    let mut recommended = plain.clone();
+    recommended.annotations.insert(annotation::REBALANCE_RECOMMENDED.to_owned(), at(1).to_string());
+    let table = [
+        (&plain, true, SAME),
+        (&recommended, false, SAME),
+        (&recommended, true, Local::Drifted("RebalanceRecommended")),
+    ];
+    for (claim, on_rebalance, expected) in table {
+        let facts = Facts {
+            pool: &pool,
+            pool_annotations: &annotations,
+            instance_types: None,
+            registry: &registry,
+            type_found: None,
+            expiry_lead: Duration::ZERO,
+            on_rebalance,
+            now: at(0),
+        };
+        assert_eq!(local(claim, facts), expected, "{on_rebalance}");
     }
 }
 
