@@ -240,7 +240,7 @@ fn zoned(text: &str) -> Result<(TimeZone, &str), CronError> {
     let (name, expression) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
     let zone = time_zone(name).ok_or_else(|| {
         CronError(format!(
-            "schedule `{text}` names a time zone that is not known, `{name}`; write it as Europe/Berlin"
+            "schedule `{text}` is in the time zone `{name}`, which the tz database does not have"
         ))
     })?;
     Ok((zone, expression.trim_start()))
