@@ -105,6 +105,7 @@ impl Settings {
                 gates: reader.gates("feature-gates"),
                 pods_per_pass: reader.count("scheduling-pods-per-pass"),
                 default_spread: reader.spread("scheduling-default-spread"),
+                registration_timeout: reader.duration_from_one_minute("registration-timeout"),
                 disruption: disruption(&mut reader),
                 ..karpenter_model::Settings::default()
             }),

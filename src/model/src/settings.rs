@@ -103,6 +103,8 @@ pub struct Settings {
     pub ignore_dra_requests: bool,
     /// Feature gates.
     pub gates: FeatureGates,
+    /// Longest time until the Node of a claim has registered, before its machine is ended and its pods are planned for again.
+    pub registration_timeout: Duration,
     /// Termination grace period of claims whose pool has none.
     pub default_termination_grace_period: Option<Duration>,
     /// Disruption.
@@ -122,6 +124,7 @@ impl Default for Settings {
             default_spread: Vec::new(),
             ignore_dra_requests: true,
             gates: FeatureGates::default(),
+            registration_timeout: Duration::from_mins(15),
             default_termination_grace_period: None,
             disruption: DisruptionSettings::default(),
         }

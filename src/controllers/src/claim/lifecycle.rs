@@ -125,7 +125,10 @@ const STAGES: [Stage; 5] = [
     Stage {
         name: "liveness",
         asks_hooks: false,
-        step: |facts| liveness::step(facts.claim, facts.context.now()),
+        step: |facts| {
+            let registration = facts.context.settings.decisions.registration_timeout;
+            liveness::step(facts.claim, registration, facts.context.now())
+        },
     },
 ];
 

@@ -164,6 +164,13 @@ pub const OWN: &[Flag] = &[
         "Most pending pods one pass plans for; the next pass continues with those it left out",
     ),
     Flag::new(
+        "registration-timeout",
+        "REGISTRATION_TIMEOUT",
+        "15m",
+        "Longest time until the node of an instance has registered; the instance is ended then and its pods are planned for \
+         again; at least 1m",
+    ),
+    Flag::new(
         "disruption-simulations-per-pass",
         "DISRUPTION_SIMULATIONS_PER_PASS",
         "2000",

@@ -87,6 +87,7 @@ fn settings_of_our_own_have_limits_too() {
         ("scheduling-default-spread", "zone:0:ScheduleAnyway", "maxSkew is at least 1"),
         ("scheduling-default-spread", "zone:1", "topologyKey:maxSkew:whenUnsatisfiable"),
         ("scheduling-default-spread", "zone:1:Maybe", "DoNotSchedule or ScheduleAnyway"),
+        ("registration-timeout", "59s", "a duration of at least 1m"),
         ("disruption-simulations-per-pass", "0", "a whole number of at least 1"),
         ("disruption-commands-per-minute", "-1", "a whole number that is not negative"),
         ("disruption-many-to-many", "yes", "true or false"),
@@ -114,6 +115,7 @@ fn settings_of_our_own_are_read() {
                 "scheduling-default-spread",
                 "topology.kubernetes.io/zone:5:ScheduleAnyway, host:1:DoNotSchedule",
             ),
+            ("registration-timeout", "40m"),
             ("disruption-many-to-many", "true"),
             ("disruption-many-to-many-min-saving", "1.5"),
             ("disruption-anti-flap-window", "0s"),
@@ -126,6 +128,7 @@ fn settings_of_our_own_are_read() {
     .unwrap();
     let spread = &settings.decisions.default_spread;
     assert_eq!((spread.len(), spread[0].max_skew, spread[1].topology_key.as_str()), (2, 5, "host"));
+    assert_eq!(settings.decisions.registration_timeout, Duration::from_mins(40));
     let disruption = &settings.decisions.disruption;
     assert!(disruption.many_to_many.enabled && disruption.brakes.anti_flap_window.is_zero());
     assert!(disruption.on_rebalance && !disruption.brakes.launchable_capacity);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use karpenter_cloud::memory::{Fault, Operation};
 use karpenter_cloud::{Kind, OfferingKey};
 use karpenter_kube_sim::kubelet::Behaviour;
-use karpenter_model::CapacityType;
+use karpenter_model::{CapacityType, Settings};
 use kube::ResourceExt;
 use serde_json::json;
 
@@ -108,27 +108,36 @@ async fn a_launch_that_keeps_failing_is_given_up_after_five_minutes() {
 
 #[tokio::test(start_paused = true)]
 async fn a_machine_that_never_joins_is_given_up_after_fifteen_minutes_and_replaced() {
+    a_machine_is_given_up_after(15, Settings::default()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_has_as_long_to_join_as_the_settings_say() {
+    for minutes in [3, 40] {
+        let registration_timeout = Duration::from_mins(minutes);
+        a_machine_is_given_up_after(minutes, Settings { registration_timeout, ..Settings::default() }).await;
+    }
+}
+
+async fn a_machine_is_given_up_after(minutes: u64, settings: Settings) {
     let world = World::new().await;
     world.pool("default", &json!({}));
     world.agent.behave_all(Behaviour::NeverJoins);
     world.pod("web", "1");
-    let process = world.start();
+    let process = world.start_deciding(settings);
     world
         .until("the claim is launched", Duration::from_mins(1), || async {
             world.claims().first().is_some_and(|claim| condition(claim, "Launched") == "True")
         })
         .await;
     let first = world.claims().remove(0).metadata.name.unwrap();
+    let lives = || world.claims().iter().any(|claim| claim.metadata.name.as_ref() == Some(&first));
     world.agent.behave_all(Behaviour::Healthy);
     world.agent.behave(world.account.machines()[0].instance_id.as_str(), Behaviour::NeverJoins);
-    tokio::time::sleep(Duration::from_mins(14)).await;
-    assert!(world.claims().iter().any(|claim| claim.metadata.name.as_ref() == Some(&first)));
+    tokio::time::sleep(Duration::from_mins(minutes - 1)).await;
+    assert!(lives(), "{minutes} minutes are not over");
+    world.until("the first claim is gone", Duration::from_mins(3), || async { !lives() }).await;
     world.all_running().await;
-    world
-        .until("the first claim is gone", Duration::from_mins(3), || async {
-            !world.claims().iter().any(|claim| claim.metadata.name.as_ref() == Some(&first))
-        })
-        .await;
     world.one_machine_per_claim().await;
     process.stop().await;
 }

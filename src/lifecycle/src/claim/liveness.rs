@@ -15,16 +15,15 @@ use karpenter_model::{Claim, ConditionStatus, ConditionType};
 use crate::step::{DeletionCause, Effect, Milestone, RegistrationOutcome, Step, Wake};
 
 /// How long a launch may take.
-pub(crate) const LAUNCH_TIMEOUT: Duration = Duration::from_mins(5);
-/// How long it may take until the Node has registered.
-pub(crate) const REGISTRATION_TIMEOUT: Duration = Duration::from_mins(15);
+const LAUNCH_TIMEOUT: Duration = Duration::from_mins(5);
 
-/// Gives the claim up when one of its timeouts has passed.
-pub fn step(claim: &Claim, now: Timestamp) -> Step {
+/// Gives the claim up when its launch has not succeeded within five minutes, or its Node not registered within
+/// `registration`.
+pub fn step(claim: &Claim, registration: Duration, now: Timestamp) -> Step {
     if claim.is_true(ConditionType::Registered) {
         return Step::idle();
     }
-    let mut left = REGISTRATION_TIMEOUT.saturating_sub(waiting(claim, ConditionType::Registered, now));
+    let mut left = registration.saturating_sub(waiting(claim, ConditionType::Registered, now));
     if !claim.is_true(ConditionType::Launched) {
         let to_launch = LAUNCH_TIMEOUT.saturating_sub(waiting(claim, ConditionType::Launched, now));
         if to_launch.is_zero() {
@@ -33,7 +32,7 @@ pub fn step(claim: &Claim, now: Timestamp) -> Step {
         left = left.min(to_launch);
     }
     if left.is_zero() {
-        return given_up(claim, DeletionCause::RegistrationTimeout, REGISTRATION_TIMEOUT);
+        return given_up(claim, DeletionCause::RegistrationTimeout, registration);
     }
     Step::idle().and_wake(Wake::After(left))
 }
@@ -70,8 +69,14 @@ mod tests {
     use super::*;
     use crate::fixture::{at, claim, holding, with_condition};
 
+    const QUARTER: Duration = Duration::from_mins(15);
+
     fn cause(claim: &Claim, now: i64) -> Option<DeletionCause> {
-        step(claim, at(now)).effects.iter().find_map(|effect| match effect {
+        cause_within(QUARTER, claim, now)
+    }
+
+    fn cause_within(registration: Duration, claim: &Claim, now: i64) -> Option<DeletionCause> {
+        step(claim, registration, at(now)).effects.iter().find_map(|effect| match effect {
             Effect::DeleteClaim(cause) => Some(*cause),
             _ => None,
         })
@@ -103,6 +108,24 @@ mod tests {
     }
 
     #[test]
+    fn a_node_has_as_long_to_register_as_the_settings_say() {
+        let launched = holding(claim(), &[ConditionType::Launched]);
+        let registration = Some(DeletionCause::RegistrationTimeout);
+        for (minutes, now, expected) in
+            [(40, 2_399, None), (40, 2_400, registration), (3, 179, None), (3, 180, registration)]
+        {
+            assert_eq!(
+                cause_within(Duration::from_mins(minutes), &launched, now),
+                expected,
+                "{minutes} {now}"
+            );
+        }
+        // The launch has its own time, unless registration has less.
+        assert_eq!(cause_within(Duration::from_mins(40), &claim(), 300), Some(DeletionCause::LaunchTimeout));
+        assert_eq!(cause_within(Duration::from_mins(3), &claim(), 180), registration);
+    }
+
+    #[test]
     fn several_nodes_of_one_machine_end_the_claim_fifteen_minutes_later() {
         let launched = holding(claim(), &[ConditionType::Launched]);
         let ambiguous = with_condition(launched, ConditionType::Registered, ConditionStatus::False, 60);
@@ -112,14 +135,14 @@ mod tests {
 
     #[test]
     fn wakes_at_the_nearest_timeout() {
-        assert_eq!(step(&claim(), at(100)).wake, Wake::After(Duration::from_secs(200)));
+        assert_eq!(step(&claim(), QUARTER, at(100)).wake, Wake::After(Duration::from_secs(200)));
         let launched = holding(claim(), &[ConditionType::Launched]);
-        assert_eq!(step(&launched, at(100)).wake, Wake::After(Duration::from_secs(800)));
+        assert_eq!(step(&launched, QUARTER, at(100)).wake, Wake::After(Duration::from_secs(800)));
     }
 
     #[test]
     fn health_tells_why_it_could_not_launch_or_that_it_did_not_register() {
-        let reason = |claim: &Claim, now| match &step(claim, at(now)).effects[0] {
+        let reason = |claim: &Claim, now| match &step(claim, QUARTER, at(now)).effects[0] {
             Effect::RegistrationHealth(RegistrationOutcome::Failure { reason, .. }) => reason.clone(),
             other => panic!("{other:?}"),
         };

@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use karpenter_lifecycle::claim::{entry, finalize, garbage, initialization, launch, liveness, registration};
@@ -307,7 +308,7 @@ impl World {
         let nodes: Vec<&NodeObject> = nodes.iter().collect();
         let step = initialization::step(&draft.claim, initialization::Facts { nodes: &nodes, slices: None });
         self.carry_out(number, draft, step).await?;
-        let step = liveness::step(&draft.claim, at(self.now()));
+        let step = liveness::step(&draft.claim, Duration::from_mins(15), at(self.now()));
         self.carry_out(number, draft, step).await
     }
 
