@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -21,6 +21,7 @@ use kube::Client;
 use kube::api::{Api, ListParams};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
+use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -432,12 +433,12 @@ impl World {
 
     /// Keeps how a behaviour ended.
     pub fn record(&self, case: Case) {
-        self.cases.lock().unwrap_or_else(PoisonError::into_inner).push(case);
+        self.cases.lock().push(case);
     }
 
     /// How behaviours have ended so far.
     pub fn cases(&self) -> Vec<Case> {
-        self.cases.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.cases.lock().clone()
     }
 
     /// Whether the cluster was there before us, and has to be left as it was.

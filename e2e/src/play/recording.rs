@@ -5,7 +5,7 @@
 //! owners, as those of its daemon sets on new nodes; nor do the controller's own pods.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use futures::stream::{BoxStream, StreamExt};
@@ -19,6 +19,7 @@ use kube::api::{Api, ApiResource, DynamicObject};
 use kube::core::GroupVersionKind;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Config, Event, watcher};
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -188,7 +189,7 @@ fn is_controllers(pod: &Value) -> bool {
 }
 
 fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
-    seen.lock().unwrap_or_else(PoisonError::into_inner)
+    seen.lock()
 }
 
 #[cfg(test)]

@@ -9,10 +9,10 @@ use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::Mutex;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use nix::unistd::Pid;
+use parking_lot::Mutex;
 
 /// Reads `watch <group>`, `forget <group>` and `finally <script>` lines; at the end of input kills what is still
 /// watched and runs the scripts.
@@ -74,7 +74,7 @@ impl Guard {
     }
 
     fn send(&self, order: &str) -> Result<()> {
-        let mut orders = self.orders.lock().map_err(|_| anyhow!("the guard's pipe was poisoned"))?;
+        let mut orders = self.orders.lock();
         let pipe = orders.as_mut().context("the guard has no pipe")?;
         pipe.write_all(order.as_bytes())?;
         Ok(pipe.flush()?)
@@ -83,13 +83,9 @@ impl Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        if let Ok(mut orders) = self.orders.lock() {
-            orders.take();
-        }
-        if let Ok(mut shell) = self.shell.lock() {
-            // The pipe is closed, so the script is on its last line.
-            let _status = shell.wait();
-        }
+        self.orders.get_mut().take();
+        // The pipe is closed, so the script is on its last line.
+        let _status = self.shell.get_mut().wait();
     }
 }
 

@@ -1,11 +1,12 @@
 //! A process that a scenario kills and starts again, as a static pod is whose container has died.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use nix::unistd::Pid;
+use parking_lot::Mutex;
 
 use super::{Guard, Process, Program};
 
@@ -37,16 +38,16 @@ impl Restartable {
 
     /// The process that runs now.
     pub fn id(&self) -> Option<Pid> {
-        self.lock().process.as_ref().map(Process::id)
+        self.running.lock().process.as_ref().map(Process::id)
     }
 
     /// Kills it, waits for `dead`, and starts it again; returns when it was started, before it is ready.
     pub async fn restart(&self, dead: Duration) -> Result<()> {
         let name = self.name();
-        let process = self.lock().process.take();
+        let process = self.running.lock().process.take();
         process.with_context(|| format!("kill {name}, which does not run"))?.kill().await?;
         tokio::time::sleep(dead).await;
-        let mut running = self.lock();
+        let mut running = self.running.lock();
         running.ends += 1;
         let again = Process::start_again(self.program.clone(), &self.folder, running.ends, &self.guard)?;
         running.process = Some(again);
@@ -55,15 +56,11 @@ impl Restartable {
 
     /// Ends it for good; see [`Process::stop`].
     pub async fn stop(self, grace: Duration) -> Result<()> {
-        let process = self.lock().process.take();
+        let process = self.running.lock().process.take();
         match process {
             Some(process) => process.stop(grace).await,
             None => Ok(()),
         }
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Running> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

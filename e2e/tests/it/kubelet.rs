@@ -3,9 +3,10 @@
 //! It is a kubelet in no other respect. Every stream carries one HTTP request, which is recorded and answered.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use futures::{SinkExt, StreamExt};
+use parking_lot::Mutex;
 use rcgen::CertifiedKey;
 use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
@@ -86,7 +87,7 @@ async fn serve(stream: TcpStream, acceptor: TlsAcceptor, asked: Asked, answer: S
         }
     }
     let first = String::from_utf8_lossy(&request).lines().next().unwrap_or_default().to_owned();
-    asked.lock().unwrap().push((path, first));
+    asked.lock().push((path, first));
     let text = format!(
         "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{answer}",
         answer.len()

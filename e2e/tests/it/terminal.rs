@@ -125,7 +125,7 @@ pub(crate) async fn view_shows_the_cluster_and_answers_keys(cluster: &LocalClust
         // Reading and waiting blocks.
         tokio::task::spawn_blocking(move || drive(terminal)).await.unwrap();
     }
-    let asked = kubelet.asked.lock().unwrap().clone();
+    let asked = kubelet.asked.lock().clone();
     // A page that stays open asks again.
     assert!(asked.len() >= 3, "{asked:?}");
     for (path, request) in asked {

@@ -22,13 +22,14 @@ mod survey;
 mod tests;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use karpenter_aws_api::id::Zone;
 use karpenter_aws_api::shift::Shift;
 use karpenter_aws_api::{Clients, Error, Partition, Result};
 use karpenter_model::{Clock, ManualClock};
+use parking_lot::Mutex;
 
 use self::cloudformation::Stacks;
 pub use self::controls::Impairment;
@@ -110,7 +111,7 @@ impl Account {
     /// after, so that what it started is announced at once.
     fn truth<T>(&self, look: impl FnOnce(&mut State, Timestamp) -> T) -> T {
         let now = self.now();
-        let mut state = self.lock();
+        let mut state = self.inner.state.lock();
         state.settle(&self.inner.options, now);
         let result = look(&mut state, now);
         state.settle(&self.inner.options, now);
@@ -134,7 +135,7 @@ impl Account {
         tokio::task::yield_now().await;
         let effect = {
             let now = self.now();
-            let mut state = self.lock();
+            let mut state = self.inner.state.lock();
             state.strike(operation, &subject, now)
         };
         let outcome = match effect {
@@ -148,12 +149,8 @@ impl Account {
         };
         let failure = outcome.as_ref().err().map(|error| error.kind);
         let at = self.now();
-        self.lock().calls.0.push(CallRecord { operation, subject, at, failure });
+        self.inner.state.lock().calls.0.push(CallRecord { operation, subject, at, failure });
         outcome
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.inner.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

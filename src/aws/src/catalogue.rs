@@ -11,11 +11,12 @@ pub mod offerings;
 pub mod vpc_limits;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use karpenter_aws_api::ec2::{Ec2, InstanceTypeInfo, InstanceTypeQuery};
 use karpenter_aws_api::id::{InstanceType, Zone};
 use karpenter_aws_api::{Error, Filter, Result};
+use parking_lot::RwLock;
 
 /// Holder of the catalogue.
 #[derive(Debug)]
@@ -55,7 +56,7 @@ impl Catalogue {
 
     /// The catalogue as it is now.
     pub fn contents(&self) -> Contents {
-        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.current.read().clone()
     }
 
     /// Describes types and offerings again. Returns whether anything changed.
@@ -86,7 +87,7 @@ impl Catalogue {
         for offering in offerings.items {
             zones.entry(offering.instance_type).or_default().insert(offering.zone);
         }
-        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.current.write();
         for skipped in &types.skipped {
             tracing::warn!(instance_type = %skipped.entry, why = %skipped.why, "instance type described incompletely");
             let name = InstanceType::from(skipped.entry.as_str());

@@ -1,11 +1,12 @@
 //! Facts about the cluster that are learnt after the start: its version and its service CIDR
 //! (spec aws-provider 6.4, 6.5).
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use karpenter_aws_api::eks::Eks;
 use karpenter_aws_api::id::Arn;
 use karpenter_aws_api::{Error, Result};
+use parking_lot::RwLock;
 
 /// Oldest and newest minor version of Kubernetes 1 that is supported.
 pub(crate) const SUPPORTED_MINORS: (u32, u32) = (26, 36);
@@ -39,7 +40,7 @@ impl Cluster {
     /// Takes over a version, as the API server or EKS reports it; `1.34+` is `1.34`. Returns whether it changed.
     pub fn set_version(&self, version: &str) -> bool {
         let version = version.trim_end_matches('+').to_owned();
-        let mut facts = self.facts.write().unwrap_or_else(PoisonError::into_inner);
+        let mut facts = self.facts.write();
         let changed = facts.version.as_ref() != Some(&version);
         facts.version = Some(version);
         changed
@@ -61,7 +62,7 @@ impl Cluster {
 
     /// Takes over a range that is known from elsewhere.
     pub(crate) fn set_service_cidr(&self, cidr: &str) {
-        self.facts.write().unwrap_or_else(PoisonError::into_inner).service_cidr = Some(cidr.to_owned());
+        self.facts.write().service_cidr = Some(cidr.to_owned());
     }
 
     /// Asks EKS for the range once; it cannot change during a cluster's life.
@@ -89,12 +90,12 @@ impl Cluster {
             return Ok(arn);
         }
         let arn = self.eks.describe_cluster(&self.name).await?.arn;
-        self.facts.write().unwrap_or_else(PoisonError::into_inner).arn = Some(arn.clone());
+        self.facts.write().arn = Some(arn.clone());
         Ok(arn)
     }
 
     fn facts(&self) -> Facts {
-        self.facts.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.facts.read().clone()
     }
 }
 

@@ -11,7 +11,7 @@ pub mod repair;
 pub mod view;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -22,6 +22,7 @@ use karpenter_cloud::{Read, Termination};
 use karpenter_model::Clock;
 use karpenter_model::clock::later;
 use karpenter_model::names::label;
+use parking_lot::Mutex;
 
 use self::calls::{Calls, Tagged};
 use self::ending::Ending;
@@ -67,7 +68,7 @@ impl Instances {
     /// Remembers that an instance has just been launched.
     pub fn launched(&self, id: &InstanceId) {
         let now = self.clock.now();
-        let mut known = self.known();
+        let mut known = self.known.lock();
         known.launched.retain(|_, at| later(*at, SETTLING) > now);
         known.launched.insert(id.clone(), now);
     }
@@ -88,7 +89,7 @@ impl Instances {
         };
         let instances = self.ec2.describe_instances(&query).await?;
         self.zones.learn(instances.iter().map(|one| (one.zone_id.as_ref(), &one.zone)));
-        let mut known = self.known();
+        let mut known = self.known.lock();
         known.described = instances.iter().map(|one| (one.id.clone(), one.clone())).collect();
         Ok(instances)
     }
@@ -104,7 +105,7 @@ impl Instances {
     }
 
     fn last_described(&self, id: &InstanceId) -> Option<Instance> {
-        self.known().described.get(id).cloned()
+        self.known.lock().described.get(id).cloned()
     }
 
     /// One instance; `None` when it is gone.
@@ -121,7 +122,7 @@ impl Instances {
         match self.progress(id).await? {
             Some(Termination::AlreadyGone) => return Ok(None),
             Some(Termination::Started) => {
-                if let Some(described) = self.known().ending.described(id) {
+                if let Some(described) = self.known.lock().ending.described(id) {
                     return Ok(Some(described));
                 }
             }
@@ -135,7 +136,7 @@ impl Instances {
             }
             Err(error) => return Err(error),
         };
-        let mut known = self.known();
+        let mut known = self.known.lock();
         if let Some(instance) = &found {
             known.described.insert(id.clone(), instance.clone());
         } else {
@@ -148,7 +149,7 @@ impl Instances {
     /// Whether an instance EC2 does not know is gone: one launched moments ago may not be visible yet.
     fn absent(&self, id: &InstanceId) -> Result<()> {
         let now = self.clock.now();
-        if self.known().launched.get(id).is_some_and(|at| later(*at, SETTLING) > now) {
+        if self.known.lock().launched.get(id).is_some_and(|at| later(*at, SETTLING) > now) {
             let message = "the instance was launched moments ago and is not visible yet";
             return Err(Error::transient("DescribeInstances", id.as_str(), message));
         }
@@ -179,12 +180,8 @@ impl Instances {
             return Ok(false);
         }
         self.calls.tag.ask(Tagged { tags: missing, id: id.clone() }).await?;
-        self.known().described.remove(id);
+        self.known.lock().described.remove(id);
         Ok(true)
-    }
-
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

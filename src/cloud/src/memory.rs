@@ -12,7 +12,7 @@ mod faults;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -22,6 +22,7 @@ use karpenter_model::{
     Claim, ClaimName, ImageId, InstanceType, LabelKey, LabelRegistry, LabelValue, NodeName, Offering, Pool,
     ProviderId, Zone,
 };
+use parking_lot::Mutex;
 
 pub use account::{Account, Options};
 pub use catalogue::{Catalogue, NODE_CLASS};
@@ -89,7 +90,7 @@ impl MemoryProvider {
             }
             if self.account.is_exhausted(&key) {
                 let until = self.account.now() + EXHAUSTED_FOR;
-                self.exhausted().insert(key, until);
+                self.exhausted.lock().insert(key, until);
                 continue;
             }
             return Ok(self.start(request, &instance_type, &key));
@@ -131,12 +132,7 @@ impl MemoryProvider {
     fn left_alone(&self, key: &OfferingKey) -> bool {
         let now = self.account.now();
         self.account.zones_away().contains(&key.zone)
-            || self.exhausted().get(key).is_some_and(|until| now < *until)
-    }
-
-    /// A panic while holding the lock leaves plain data behind, so a poisoned lock is still good.
-    fn exhausted(&self) -> MutexGuard<'_, BTreeMap<OfferingKey, Timestamp>> {
-        self.exhausted.lock().unwrap_or_else(PoisonError::into_inner)
+            || self.exhausted.lock().get(key).is_some_and(|until| now < *until)
     }
 
     fn missing(operation: Operation, id: &ProviderId) -> Error {

@@ -11,7 +11,7 @@ mod refused;
 mod route;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use karpenter_engine::disrupt::{BudgetState, Decision};
@@ -20,6 +20,7 @@ use karpenter_model::{
     ClaimName, DisruptionReason, NodeId, NodeName, NodeOutcome, PodKey, PodOutcome, PoolName, PoolOutcome,
     Report, Snapshot,
 };
+use parking_lot::Mutex;
 
 pub use answer::{Answer, Fact, Why};
 use launches::Launches;
@@ -95,12 +96,12 @@ impl Explanations {
             let machine = Machine { node: node.name.clone(), claim, pool: node.pool(), outcome, command };
             kept.machines.insert(node.id.clone(), machine);
         }
-        self.lock().disruption = Some(kept);
+        self.0.lock().disruption = Some(kept);
     }
 
     /// The last pass over machines was looked at again and is still right.
     pub(crate) fn looked_again(&self, at: Timestamp) {
-        if let Some(known) = &mut self.lock().disruption {
+        if let Some(known) = &mut self.0.lock().disruption {
             known.at = at;
         }
     }
@@ -108,25 +109,21 @@ impl Explanations {
     /// Keeps what a pass over pods decided.
     pub(crate) fn planned(&self, at: Timestamp, report: Report) {
         let Report { pods, pools, nodes: _ } = report;
-        self.lock().provisioning = Some(Provisioning { at, pods, pools });
+        self.0.lock().provisioning = Some(Provisioning { at, pods, pools });
     }
 
     /// Records that the launch of `claim` has come to `step`.
     pub(crate) fn reached(&self, claim: &ClaimName, step: Step, at: Timestamp) {
-        self.lock().launches.reached(claim, step, at);
+        self.0.lock().launches.reached(claim, step, at);
     }
 
     /// Records a rule that a plan broke; returns whether it is to be logged now.
     pub(crate) fn refused(&self, finding: &str, now: Timestamp) -> bool {
-        self.lock().refused.note(finding, now)
+        self.0.lock().refused.note(finding, now)
     }
 
     /// The answer to `question`.
     pub fn answer(&self, question: &Question) -> Answer {
-        answer::answer(&self.lock(), question)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Known> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        answer::answer(&self.0.lock(), question)
     }
 }

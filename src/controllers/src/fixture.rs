@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::{Debug, Display};
 use std::future::ready;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use karpenter_cloud::Provider;
@@ -18,6 +18,7 @@ use karpenter_telemetry::events::{MemorySink, Recorder};
 use karpenter_telemetry::metrics::Metrics;
 use kube::Resource;
 use kube::api::ListParams;
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use crate::view::Followed;
@@ -109,7 +110,7 @@ pub(crate) fn woken<K: Clone + Ord + Debug + Display + Send + 'static>(
     let woken = Arc::new(Mutex::new(Vec::new()));
     let noting = Arc::clone(&woken);
     let pass = move |key| {
-        noting.lock().unwrap().push(key);
+        noting.lock().push(key);
         ready(Ok::<_, Error>(Done::idle()))
     };
     let metrics = Arc::clone(&context.metrics);

@@ -7,12 +7,13 @@ pub(super) mod nominate;
 pub(crate) mod state;
 mod timing;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use karpenter_model::{PodKey, Report};
 use karpenter_telemetry::metrics::{Collecting, Metrics};
+use parking_lot::Mutex;
 
 use crate::Context;
 use crate::view::PodSeen;
@@ -26,9 +27,9 @@ impl Waiting {
     /// Records what the watch said about a pod.
     pub(crate) fn note(&self, metrics: &Metrics, seen: &PodSeen, now: Timestamp) {
         let waited = match seen {
-            PodSeen::Deleted(pod) => self.lock().gone(&pod.key),
+            PodSeen::Deleted(pod) => self.0.lock().gone(&pod.key),
             PodSeen::Listed(pod) | PodSeen::Created(pod) | PodSeen::Updated { new: pod, .. } => {
-                self.lock().seen(pod, now)
+                self.0.lock().seen(pod, now)
             }
         };
         observe(metrics, waited);
@@ -37,7 +38,7 @@ impl Waiting {
     /// Records what a plan decided about pods.
     pub(crate) fn decided(&self, metrics: &Metrics, report: &Report, now: Timestamp) {
         for (key, outcome) in &report.pods {
-            let waited = self.lock().decided(key, outcome.is_placed(), now);
+            let waited = self.0.lock().decided(key, outcome.is_placed(), now);
             observe(metrics, waited.into_iter().collect());
         }
     }
@@ -55,16 +56,12 @@ impl Waiting {
         gauges.map(|(age, gauge)| {
             let (waiting, clock) = (self.clone(), Arc::clone(&context.clock));
             gauge.collect(move |series| {
-                let ages: Vec<(PodKey, Duration)> = waiting.lock().ages(age, clock.now()).collect();
+                let ages: Vec<(PodKey, Duration)> = waiting.0.lock().ages(age, clock.now()).collect();
                 for (key, elapsed) in ages {
                     series([key.name.as_str(), key.namespace.as_str()], elapsed.as_secs_f64());
                 }
             })
         })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Timings> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

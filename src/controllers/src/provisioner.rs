@@ -11,7 +11,7 @@ mod log;
 mod publish;
 mod refusals;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -20,6 +20,7 @@ use karpenter_kube_harness::compute;
 use karpenter_lifecycle::pods::batch::Batcher;
 use karpenter_model::{Plan, Pod, PodOutcome, Report, Snapshot, Taint};
 use karpenter_telemetry::observe::{self, Outcome};
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;
@@ -60,7 +61,7 @@ impl Memory {
     /// Leaves as many pods to the snapshot as one pass plans for; whether there are more.
     fn admit(&self, snapshot: &mut Snapshot) -> bool {
         let most = usize::try_from(snapshot.settings.pods_per_pass).unwrap_or(usize::MAX);
-        let admitted = self.slices().backlog.admit(&snapshot.pending, most);
+        let admitted = self.slices.lock().backlog.admit(&snapshot.pending, most);
         let left_out = admitted.len() < snapshot.pending.len();
         snapshot.pending = admitted;
         left_out
@@ -69,17 +70,13 @@ impl Memory {
     /// Records the outcomes of the admitted pods. Virtual pods have their place in every pass; that is no
     /// reason for another one.
     fn record(&self, snapshot: &Snapshot, report: &Report, left_out: bool) {
-        let mut slices = self.slices();
+        let mut slices = self.slices.lock();
         slices.backlog.planned(report);
         let placed = report.pods.values().filter(|outcome| outcome.is_placed()).count();
         let virtual_pods = snapshot.pending.iter().filter(|pod| pod.is_virtual());
         let placed_virtual =
             virtual_pods.filter(|pod| report.pods.get(&pod.key).is_some_and(PodOutcome::is_placed));
         slices.goes_on = left_out && placed > placed_virtual.count();
-    }
-
-    fn slices(&self) -> MutexGuard<'_, Slices> {
-        self.slices.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -118,7 +115,7 @@ pub(crate) async fn run(
                     // Failures are logged and counted by the wrapper; the pods trigger again by themselves.
                     let work = pass(&context, &memory, &zones, batch_opened);
                     let _reported = observe::pass(&context.metrics, NAME, "", |outcome| outcome.again(), work).await;
-                    if std::mem::take(&mut memory.slices().goes_on) {
+                    if std::mem::take(&mut memory.slices.lock().goes_on) {
                         batch.trigger(Trigger::Backlog, context.now());
                     }
                     batch.pass_ended(context.now());
@@ -183,7 +180,7 @@ async fn pass(
     let mut pods = apply::pods(&snapshot);
     pods.extend(held.iter().map(|(pod, _)| (&pod.key, &**pod)));
     publish::publish(context, &pods, &report);
-    memory.log.lock().unwrap_or_else(PoisonError::into_inner).plan(&snapshot, &plan, &report);
+    memory.log.lock().plan(&snapshot, &plan, &report);
     memory.waiting.decided(&context.metrics, &report, context.now());
     memory.record(&snapshot, &report, left_out);
     let buffer_room = buffers::enabled(context).then(|| buffers::counted(context, &snapshot, &report));

@@ -26,7 +26,7 @@ mod volume;
 mod wake;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
@@ -36,6 +36,7 @@ use karpenter_cluster::{Cluster, Known, Shown};
 use karpenter_model::{
     Claim, ClaimName, LabelRegistry, NodeName, NodeObject, Pod, PodKey, Pool, PoolName, ProviderId, Snapshot,
 };
+use parking_lot::{Mutex, MutexGuard};
 
 pub(crate) use buffer::{KnownBuffer, key_of};
 pub use class::Class;
@@ -292,6 +293,6 @@ impl View {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock()
     }
 }

@@ -10,7 +10,7 @@ mod bucket;
 mod request;
 
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -22,6 +22,7 @@ use karpenter_telemetry::metrics::Metrics;
 use karpenter_telemetry::progress;
 use kube::client::{Body, ClientBuilder};
 use kube::{Client, Config};
+use parking_lot::Mutex;
 use tokio::time::{Instant, Sleep, sleep, timeout};
 use tower::{BoxError, Layer, Service};
 
@@ -152,7 +153,7 @@ where
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let started = Instant::now();
-        let mut bucket = self.gate.bucket.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut bucket = self.gate.bucket.lock();
         self.pause = bucket.take(started, self.gate.rank).map(|wait| Box::pin(sleep(wait)));
         drop(bucket);
         let (metrics, method) = (Arc::clone(&self.gate.metrics), request.method().to_string());

@@ -10,7 +10,7 @@ mod streaming;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -19,6 +19,7 @@ use kube::api::Api;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Resource, ResourceExt};
+use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -69,7 +70,7 @@ impl Troubles {
 
     /// The same with what was asked and answered.
     pub fn last(&self, kind: &str) -> Option<Trouble> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(kind).cloned()
+        self.0.lock().get(kind).cloned()
     }
 
     fn note(&self, kind: &str, error: &watcher::Error) {
@@ -78,11 +79,11 @@ impl Troubles {
             _ => "watch",
         };
         let trouble = Trouble { text: Chain(error).to_string(), verb, code: code(error) };
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(kind.to_owned(), trouble);
+        self.0.lock().insert(kind.to_owned(), trouble);
     }
 
     fn end(&self, kind: &str) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(kind);
+        self.0.lock().remove(kind);
     }
 }
 

@@ -27,10 +27,11 @@ pub mod store;
 mod versions;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use karpenter_model::Clock;
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use self::signal::{Signal, Waiter};
@@ -106,17 +107,17 @@ impl ApiServer {
 
     /// Reads the store directly, for checkers and dumps.
     pub fn read<T>(&self, read: impl FnOnce(&Store) -> T) -> T {
-        read(&self.shared.store.lock().unwrap_or_else(PoisonError::into_inner))
+        read(&self.shared.store.lock())
     }
 
     /// Writes to the store directly and wakes the watchers.
     pub fn write<T>(&self, write: impl FnOnce(&mut Store) -> T) -> T {
         let (result, touched, revision) = {
-            let mut store = self.shared.store.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut store = self.shared.store.lock();
             let result = write(&mut store);
             (result, store.take_touched(), store.revision())
         };
-        let signals = self.tables();
+        let signals = self.shared.tables.lock();
         touched
             .iter()
             .filter_map(|table| signals.get(table))
@@ -154,7 +155,7 @@ impl ApiServer {
 
     /// Waits for writes to a table.
     pub(crate) fn subscribe(&self, table: &TableName) -> Waiter<u64> {
-        let mut tables = self.tables();
+        let mut tables = self.shared.tables.lock();
         if !tables.contains_key(table) {
             tables.insert(table.clone(), vec![Signal::new(0)]);
         }
@@ -163,15 +164,11 @@ impl ApiServer {
 
     /// Waits for writes to any of some tables. What is kept for that is kept as long as the server.
     pub(crate) fn subscribe_any(&self, of: impl IntoIterator<Item = TableName>) -> Waiter<u64> {
-        let (signal, mut tables) = (Signal::new(0), self.tables());
+        let (signal, mut tables) = (Signal::new(0), self.shared.tables.lock());
         for table in of {
             tables.entry(table).or_insert_with(|| vec![Signal::new(0)]).push(signal.clone());
         }
         signal.subscribe()
-    }
-
-    fn tables(&self) -> MutexGuard<'_, BTreeMap<TableName, Vec<Signal<u64>>>> {
-        self.shared.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

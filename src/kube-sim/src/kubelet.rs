@@ -22,7 +22,7 @@ mod view;
 use std::{
     collections::{BTreeMap, BTreeSet},
     hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
@@ -31,6 +31,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use karpenter_model::Clock;
 use karpenter_model::clock::{later, since};
 use kube::{Api, Client, ResourceExt, api::DeleteParams};
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 pub use self::ec2::Ec2Machines;
@@ -192,25 +193,21 @@ impl Agent {
 
     /// Tells one machine how to behave from now on.
     pub fn behave(&self, instance_id: &str, behaviour: Behaviour) {
-        let mut behaviours = self.behaviours();
+        let mut behaviours = self.behaviours.lock();
         behaviours.by_instance.insert(instance_id.to_owned(), behaviour);
         behaviours.changed = true;
     }
 
     /// Tells all machines that were not told otherwise how to behave from now on.
     pub fn behave_all(&self, behaviour: Behaviour) {
-        let mut behaviours = self.behaviours();
+        let mut behaviours = self.behaviours.lock();
         behaviours.others = behaviour;
         behaviours.changed = true;
     }
 
     fn behaviour(&self, instance_id: &str) -> Behaviour {
-        let behaviours = self.behaviours();
+        let behaviours = self.behaviours.lock();
         behaviours.by_instance.get(instance_id).copied().unwrap_or(behaviours.others)
-    }
-
-    fn behaviours(&self) -> std::sync::MutexGuard<'_, Behaviours> {
-        self.behaviours.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Runs until `shutdown`.
@@ -242,7 +239,7 @@ impl Agent {
                 false
             }
         };
-        if std::mem::take(&mut self.behaviours().changed) {
+        if std::mem::take(&mut self.behaviours.lock().changed) {
             names.extend(memory.fleet.running.keys().cloned());
         }
         names.extend(memory.schedule.take_due(now));

@@ -1,11 +1,12 @@
 //! The one way to ask for the time; the wall clock is read only where the program is put together.
 
 use std::fmt::Debug;
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use jiff::tz::{TimeZone, TimeZoneDatabase};
+use parking_lot::Mutex;
 
 /// A source of the current instant. It goes backwards where an operator or a time server sets the clock of the machine back.
 pub trait Clock: Send + Sync + Debug {
@@ -52,7 +53,7 @@ impl ManualClock {
 
     /// Moves the clock forward.
     pub fn advance(&self, by: Duration) {
-        let mut now = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut now = self.0.lock();
         *now = later(*now, by);
     }
 }
@@ -66,6 +67,6 @@ impl Default for ManualClock {
 
 impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.0.lock()
     }
 }

@@ -7,11 +7,12 @@ mod ec2;
 mod sqs;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use karpenter_aws_api::ec2::Instance;
 use karpenter_aws_api::id::InstanceId;
 use karpenter_aws_api::{Clients, Error, Result};
+use parking_lot::Mutex;
 
 use crate::check::Truth;
 use crate::defect::Defect;
@@ -95,7 +96,7 @@ impl AwsPort {
 
     /// What `DescribeInstances` answers: sometimes part of what it answered before.
     fn described(&self, mut instances: Vec<Instance>) -> Vec<Instance> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         let stale = self.chances.stale();
         for instance in &mut instances {
             match known.get(&instance.id) {

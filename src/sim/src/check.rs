@@ -17,7 +17,7 @@ mod pods;
 mod surplus;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use karpenter_aws_api::ec2::{Instance, InstanceState};
 use karpenter_aws_api::id::InstanceId;
@@ -26,6 +26,7 @@ use karpenter_kube_sim::apiserver::object::{self, Key};
 use karpenter_kube_sim::apiserver::store::{Change, ChangeKind, Store};
 use karpenter_kube_sim::apiserver::{ApiServer, TableName};
 use karpenter_model::names::{label, tag, taint};
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -212,7 +213,7 @@ impl Truth {
     /// Reads what was written since the last time.
     pub(crate) fn look(&self) {
         let instances = self.account.live();
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let state = &mut *state;
         let cursor = state.cursor;
         let (changes, revision) = self.server.read(|store| (changes(store, cursor), store.revision()));
@@ -262,7 +263,7 @@ impl Truth {
 
     /// A process sends a write.
     pub(crate) fn sends(&self, who: &str, target: &Target) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let found = state.leader.sends(who, target);
         self.report(&mut state, found);
     }
@@ -270,19 +271,19 @@ impl Truth {
     /// A process has written the Lease of the election.
     pub(crate) fn lease_written(&self, who: &str) {
         let held = self.server.read(leader::is_held);
-        self.lock().leader.written(who, held);
+        self.state.lock().leader.written(who, held);
     }
 
     /// A controller asks the API server for something now.
     pub(crate) fn asked(&self, target: &Target, deletes: bool) {
         if target.plural == "pods" && (deletes || target.subresource == "eviction") {
             let found = self.server.read(|store| pods::leaving(store, target, deletes));
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             self.report(&mut state, found);
         }
         if target.plural == "nodeclaims" && deletes {
             self.look();
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             let found = state.candidates.deleting(&state.scene, target);
             self.report(&mut state, found);
         }
@@ -290,19 +291,19 @@ impl Truth {
 
     /// Something happens to an instance that is not the controller's doing.
     pub(crate) fn struck(&self, instance: &InstanceId) {
-        self.lock().candidates.struck(instance.as_str());
+        self.state.lock().candidates.struck(instance.as_str());
     }
 
     /// Other images are there from now on.
     pub(crate) fn images_released(&self) {
         let now = self.seconds();
-        self.lock().drift.images(now);
+        self.state.lock().drift.images(now);
     }
 
     /// A controller terminates instances now.
     pub(crate) fn terminating(&self, ids: &[InstanceId]) {
         self.look();
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let found = machines::terminating(&state.scene, ids);
         self.report(&mut state, found);
     }
@@ -316,26 +317,26 @@ impl Truth {
 
     /// Notes something that was found wrong elsewhere.
     pub(crate) fn found(&self, rule: &'static str, what: String) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         self.report(&mut state, vec![(rule, what)]);
     }
 
     /// Nodes and pods now.
     pub(crate) fn nodes_and_pods(&self) -> (Vec<Arc<Value>>, Vec<Arc<Value>>) {
         self.look();
-        let state = self.lock();
+        let state = self.state.lock();
         (state.scene.nodes.values().cloned().collect(), state.scene.pods.values().cloned().collect())
     }
 
     /// What is missing until everything is as it should be at rest.
     pub(crate) fn unfinished(&self) -> Unfinished {
         self.look();
-        ending::unfinished(&self.lock().scene)
+        ending::unfinished(&self.state.lock().scene)
     }
 
     /// What was found wrong so far.
     pub(crate) fn violations(&self) -> Vec<Violation> {
-        self.lock().found.clone()
+        self.state.lock().found.clone()
     }
 
     /// Returns once a rule was broken.
@@ -356,10 +357,6 @@ impl Truth {
 
     fn seconds(&self) -> u64 {
         self.started.elapsed().as_secs()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Defects to plant: each makes the controller do what a controller with that mistake in it would do, without touching the
 //! controller. A checker that none of them trips would be worth nothing.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,6 +11,7 @@ use karpenter_aws_api::Tags;
 use karpenter_aws_api::ec2::{FleetRequest, Instance, InstanceQuery, TaggedKind};
 use karpenter_model::names::tag;
 use kube::client::Body;
+use parking_lot::Mutex;
 use serde_json::Value;
 use tower::BoxError;
 
@@ -157,7 +158,7 @@ impl Defect {
         }
         let (head, body) = request.into_parts();
         let written = body.collect().await?.to_bytes().to_vec();
-        let mut led = led.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut led = led.lock();
         let answer = led.leads.then(|| {
             let lease = if target.writes() { &written } else { &led.lease };
             let mut answer = Response::new(Body::from(lease.clone()));

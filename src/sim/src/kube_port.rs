@@ -3,7 +3,7 @@
 //! A request that was sent goes its way in a task of the world, not of its sender: when the sender dies it may be carried
 //! out all the same, as a packet that has left its host.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::stream;
@@ -88,7 +88,7 @@ impl KubePort {
             && answer.as_ref().is_ok_and(|it| it.status().is_success())
         {
             self.truth.lease_written(&self.who);
-            self.led.lock().unwrap_or_else(PoisonError::into_inner).leads = true;
+            self.led.lock().leads = true;
         }
         let outcome = match &answer {
             Ok(answer) => answer.status().as_u16().to_string(),

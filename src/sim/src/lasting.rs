@@ -1,9 +1,8 @@
 //! Faults that last: states of the world, not of single requests. Equal faults may overlap; their effect ends with the last of
 //! them.
 
-use std::sync::{Mutex, PoisonError};
-
 use karpenter_aws_sim::OfferingSelector;
+use parking_lot::Mutex;
 
 /// A fault that lasts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,12 +22,12 @@ pub(crate) struct Begun(Mutex<Vec<Lasting>>);
 impl Begun {
     /// One more begins.
     pub(crate) fn add(&self, fault: Lasting) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(fault);
+        self.0.lock().push(fault);
     }
 
     /// One of those that are equal to `fault` ends; whether it was the last.
     pub(crate) fn end_one(&self, fault: &Lasting) -> bool {
-        let mut begun = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut begun = self.0.lock();
         if let Some(index) = begun.iter().position(|one| one == fault) {
             begun.remove(index);
         }

@@ -4,8 +4,9 @@
 //! one of these boundaries: before a request is sent, when it was sent, when it was carried out, before its answer
 //! or a frame of a watch arrives.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
@@ -34,7 +35,7 @@ impl Life {
     /// The process that follows this one: as long cut off, as it is the cable that is cut.
     pub(crate) fn successor(&self) -> Self {
         let next = Self::new();
-        next.lock().held_until = self.lock().held_until;
+        next.state.lock().held_until = self.state.lock().held_until;
         next
     }
 
@@ -42,7 +43,7 @@ impl Life {
     pub(crate) async fn boundary(&self) {
         loop {
             let held = {
-                let mut state = self.lock();
+                let mut state = self.state.lock();
                 if let Some(left) = state.fuse {
                     state.fuse = left.checked_sub(1);
                     if left == 0 {
@@ -68,33 +69,29 @@ impl Life {
 
     /// Whether it is dead.
     pub(crate) fn is_dead(&self) -> bool {
-        self.lock().dead
+        self.state.lock().dead
     }
 
     /// Dies at the boundary after so many more.
     pub(crate) fn die_after(&self, boundaries: u32) {
-        self.lock().fuse = Some(boundaries);
+        self.state.lock().fuse = Some(boundaries);
     }
 
     /// Dies now.
     pub(crate) fn die(&self) {
-        self.lock().dead = true;
+        self.state.lock().dead = true;
         self.died.notify_one();
     }
 
     /// Neither sends nor receives anything until then, or longer when it is held longer already.
     pub(crate) fn hold(&self, until: Instant) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.held_until = state.held_until.max(Some(until));
     }
 
     /// Returns when it has died.
     pub(crate) async fn died(&self) {
         self.died.notified().await;
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,13 +1,14 @@
 //! The machines of the account in memory, for the kubelets: one that has not changed is not described again.
 
 use std::error::Error;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use karpenter_aws_api::ec2::Instance;
 use karpenter_aws_sim::Account;
 use karpenter_kube_sim::kubelet::{Ec2Machines, Machine, Machines};
 use karpenter_model::names::tag;
+use parking_lot::Mutex;
 
 type Listed = Arc<Vec<Arc<Machine>>>;
 
@@ -40,7 +41,7 @@ impl Fleet {
     }
 
     fn known<T>(&self, look: impl FnOnce(&mut Known) -> T) -> T {
-        look(&mut self.known.lock().unwrap_or_else(PoisonError::into_inner))
+        look(&mut self.known.lock())
     }
 }
 

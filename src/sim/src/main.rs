@@ -2,7 +2,6 @@
 
 use std::io::{ErrorKind, Write as _};
 use std::process::ExitCode;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -10,6 +9,7 @@ use anyhow::{Context as _, Result, bail};
 use clap::{Args, Parser, Subcommand};
 use karpenter_sim::scenario;
 use karpenter_sim::{Defect, History, Outcome, Shape, run, shrink, week};
+use parking_lot::Mutex;
 
 /// Deterministic simulation of the controller
 #[derive(Parser)]
@@ -221,21 +221,20 @@ fn swarm(arguments: &Swarm) -> Result<ExitCode> {
         let work = || -> Result<()> {
             loop {
                 let seed = next.fetch_add(1, Ordering::Relaxed);
-                let stop = !arguments.keep_going && !failed.lock().is_ok_and(|failed| failed.is_empty());
+                let stop = !arguments.keep_going && !failed.lock().is_empty();
                 if seed >= end || stop {
                     return Ok(());
                 }
                 let outcome = run(&History::of(seed), false)?;
-                if let Ok(mut done) = done.lock() {
+                {
+                    let mut done = done.lock();
                     done.count += 1;
                     done.took += outcome.took;
                     done.digest ^= u64::from_str_radix(&outcome.hash, 16).unwrap_or_default();
                 }
                 if !outcome.violations.is_empty() {
                     say(seed, &outcome)?;
-                    if let Ok(mut failed) = failed.lock() {
-                        failed.push((seed, outcome));
-                    }
+                    failed.lock().push((seed, outcome));
                 }
             }
         };
@@ -244,7 +243,7 @@ fn swarm(arguments: &Swarm) -> Result<ExitCode> {
             workers.into_iter().map(|worker| worker.join().unwrap_or_else(|_| bail!("a run has panicked")));
         ended.collect::<Result<Vec<()>>>()
     })?;
-    let Done { count, took, digest } = *done.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let Done { count, took, digest } = *done.lock();
     let minutes = began.elapsed().as_secs_f64() / 60.0;
     #[expect(clippy::cast_precision_loss, reason = "a figure to read")]
     let per_minute = count as f64 / minutes;
@@ -254,7 +253,7 @@ fn swarm(arguments: &Swarm) -> Result<ExitCode> {
         arguments.from,
         took.as_secs_f64() / 3600.0 / minutes
     ))?;
-    let failed = failed.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let failed = failed.into_inner();
     print(&format!("{} broke a rule\n", failed.len()))?;
     let Some((seed, outcome)) = failed.first() else { return Ok(ExitCode::SUCCESS) };
     if !arguments.keep_going {

@@ -5,8 +5,9 @@
 
 use std::collections::VecDeque;
 use std::io::Write as _;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
@@ -42,7 +43,7 @@ impl Trace {
             // That standard output is closed must not change the run.
             let _closed = writeln!(std::io::stdout(), "{line}");
         }
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.hash.update(line.as_bytes());
         state.hash.update(b"\n");
         state.lines += 1;
@@ -60,21 +61,17 @@ impl Trace {
 
     /// Hash of all lines so far: 16 hexadecimal digits.
     pub(crate) fn hash(&self) -> String {
-        let digest = self.lock().hash.clone().finalize();
+        let digest = self.state.lock().hash.clone().finalize();
         digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// Number of lines so far.
     pub(crate) fn lines(&self) -> u64 {
-        self.lock().lines
+        self.state.lock().lines
     }
 
     /// The last lines, oldest first.
     pub(crate) fn last(&self) -> Vec<String> {
-        self.lock().last.iter().cloned().collect()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().last.iter().cloned().collect()
     }
 }

@@ -1,11 +1,12 @@
 //! What happens to one request: drawn from the stream of the port it passes, and nothing at all once the weather is calm.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use fastrand::Rng;
+use parking_lot::Mutex;
 
 use crate::history::{Fault, History};
 use crate::seed::{Seed, one_in};
@@ -27,7 +28,7 @@ impl Weather {
 
     /// From now on a fault is possible, or not.
     pub(crate) fn allow(&self, fault: Fault, possible: bool) {
-        let mut faults = self.possible();
+        let mut faults = self.possible.lock();
         if possible {
             faults.insert(fault);
         } else {
@@ -43,16 +44,12 @@ impl Weather {
     /// From now on nothing goes wrong any more.
     pub(crate) fn clear(&self) {
         self.hide_images(false);
-        self.possible().clear();
+        self.possible.lock().clear();
     }
 
     /// Chance of a fault: one in `n`, or 0 for never.
     fn chance(&self, fault: Fault, n: u32) -> u32 {
-        if self.possible().contains(&fault) { n } else { 0 }
-    }
-
-    fn possible(&self) -> MutexGuard<'_, BTreeSet<Fault>> {
-        self.possible.lock().unwrap_or_else(PoisonError::into_inner)
+        if self.possible.lock().contains(&fault) { n } else { 0 }
     }
 
     /// The chances of a port of its own.
@@ -175,7 +172,7 @@ impl Chances {
     }
 
     fn with<T>(&self, draw: impl FnOnce(&mut Rng) -> T) -> T {
-        draw(&mut self.random.lock().unwrap_or_else(PoisonError::into_inner))
+        draw(&mut self.random.lock())
     }
 }
 

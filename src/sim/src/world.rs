@@ -4,7 +4,7 @@
 //! for in scenarios.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
@@ -18,6 +18,7 @@ use karpenter_kube_sim::kubelet::{self, Agent, Behaviour};
 use karpenter_kube_sim::{VirtualClock, kube_system};
 use karpenter_model::names::{annotation, label};
 use karpenter_model::{Clock, Price};
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -229,7 +230,7 @@ impl World {
 
     /// The process of a replica changes.
     pub(crate) fn lives(&self) -> MutexGuard<'_, BTreeMap<usize, Life>> {
-        self.lives.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lives.lock()
     }
 }
 

@@ -9,9 +9,10 @@ mod kube_sink;
 pub mod reason;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use jiff::Timestamp;
+use parking_lot::Mutex;
 
 pub use kube_sink::{KubeSink, KubeWriter};
 pub use reason::{Reason, Severity};
@@ -106,7 +107,7 @@ impl Recorder {
     /// Emits `event` unless an equal one was emitted recently or its reason is over its rate.
     pub fn publish(&self, event: Event) {
         let now = (self.now)();
-        let admitted = self.gate.lock().unwrap_or_else(PoisonError::into_inner).admit(&event, now);
+        let admitted = self.gate.lock().admit(&event, now);
         if admitted {
             tracing::debug!(
                 object = %event.object, reason = event.reason.name(), message = event.message, "published event"
@@ -129,7 +130,7 @@ pub struct MemorySink(Arc<Mutex<Vec<Event>>>);
 impl MemorySink {
     /// Everything emitted so far, oldest first.
     pub fn events(&self) -> Vec<Event> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.lock().clone()
     }
 
     /// The messages emitted with the reason called `name`.
@@ -144,7 +145,7 @@ impl MemorySink {
 
 impl Sink for MemorySink {
     fn emit(&self, event: Event, _at: Timestamp) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(event);
+        self.0.lock().push(event);
     }
 }
 

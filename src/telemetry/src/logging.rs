@@ -10,8 +10,9 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::str::FromStr;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
+use parking_lot::Mutex;
 use tracing::Dispatch;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::Layer;
@@ -200,7 +201,7 @@ impl MemoryLog {
 
     /// The lines so far that contain `text`.
     pub fn lines(&self, text: &str) -> Vec<String> {
-        let logged = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let logged = self.0.lock();
         let logged = String::from_utf8_lossy(&logged);
         logged.lines().filter(|line| line.contains(text)).map(str::to_owned).collect()
     }
@@ -208,7 +209,7 @@ impl MemoryLog {
 
 impl Write for MemoryLog {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).write(line)
+        self.0.lock().write(line)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -220,7 +221,7 @@ impl Write for Lines {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let mut failure = None;
         for output in self.outputs.iter() {
-            let written = output.lock().unwrap_or_else(PoisonError::into_inner).write_all(line);
+            let written = output.lock().write_all(line);
             failure = failure.or(written.err());
         }
         if let (Some(error), Some(errors)) = (failure, &mut self.errors) {
@@ -232,7 +233,7 @@ impl Write for Lines {
 
     fn flush(&mut self) -> io::Result<()> {
         for output in self.outputs.iter() {
-            output.lock().unwrap_or_else(PoisonError::into_inner).flush()?;
+            output.lock().flush()?;
         }
         Ok(())
     }
@@ -249,7 +250,9 @@ impl<'a> MakeWriter<'a> for Lines {
 #[cfg(test)]
 mod tests {
     use std::io::{self, Write};
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
+
+    use parking_lot::Mutex;
 
     use super::{Level, Lines, Output, filter};
 
@@ -258,7 +261,7 @@ mod tests {
 
     impl Write for Captured {
         fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().write(line)
+            self.0.lock().write(line)
         }
 
         fn flush(&mut self) -> io::Result<()> {
@@ -289,8 +292,8 @@ mod tests {
             vec![Mutex::new(Box::new(Full)), Mutex::new(Box::new(written.clone()))];
         let mut log = Lines { outputs: Arc::new(both), errors: None }.with_errors(lines(errors.clone()));
         log.write_all(b"line\n").unwrap();
-        assert_eq!(*written.0.lock().unwrap(), b"line\n");
-        assert_eq!(*errors.0.lock().unwrap(), b"cannot write log: no space left\n");
+        assert_eq!(*written.0.lock(), b"line\n");
+        assert_eq!(*errors.0.lock(), b"cannot write log: no space left\n");
     }
 
     #[test]

@@ -10,9 +10,10 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 /// How long nothing may come of a piece of work. Single calls of the API server and of the cloud end within a quarter
@@ -31,7 +32,7 @@ pub struct Progress(Arc<Mutex<Ledger>>);
 impl Progress {
     /// Notes that `controller` works on `subject` until the guard is dropped.
     pub fn begin(&self, controller: &'static str, subject: impl Into<Cow<'static, str>>) -> Work {
-        let id = self.lock().begin(controller, subject.into(), Instant::now());
+        let id = self.0.lock().begin(controller, subject.into(), Instant::now());
         Work { progress: self.clone(), id }
     }
 
@@ -48,22 +49,18 @@ impl Progress {
 
     /// What has been stuck for longer than [`PATIENCE`], oldest first.
     pub fn stuck(&self) -> Vec<Stuck> {
-        self.lock().stuck(Instant::now(), PATIENCE)
+        self.0.lock().stuck(Instant::now(), PATIENCE)
     }
 
     /// How long work has been under way, for each controller that has some.
     pub fn ages(&self) -> BTreeMap<&'static str, Ages> {
-        self.lock().ages(Instant::now())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Ledger> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().ages(Instant::now())
     }
 }
 
 /// Says that something the current piece of work waited for has ended, well or badly. Outside of any it says nothing.
 pub fn advanced() {
-    let _outside = CURRENT.try_with(|(progress, id)| progress.lock().advanced(*id, Instant::now()));
+    let _outside = CURRENT.try_with(|(progress, id)| progress.0.lock().advanced(*id, Instant::now()));
 }
 
 /// A piece of work under way; dropping it ends it.
@@ -76,7 +73,7 @@ pub struct Work {
 
 impl Drop for Work {
     fn drop(&mut self) {
-        self.progress.lock().end(self.id);
+        self.progress.0.lock().end(self.id);
     }
 }
 

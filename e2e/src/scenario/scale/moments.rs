@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -12,6 +12,7 @@ use kube::Resource;
 use kube::api::Api;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{Config, Event, watcher};
+use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
@@ -51,7 +52,7 @@ impl Moments {
             while let Some(change) = changes.next().await {
                 // A watch that breaks begins again by itself, with a list. What has gone meanwhile stays as it was: none
                 // of the figures is about objects that outlive a workload.
-                let mut lives = told.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut lives = told.lock();
                 match change {
                     Ok(Event::Apply(object) | Event::InitApply(object)) => note(&mut lives, &object, moments),
                     Ok(Event::Delete(object)) => {
@@ -75,22 +76,26 @@ impl Moments {
 
     /// How many were ever seen.
     pub(super) fn ever(&self) -> usize {
-        self.lives().len()
+        self.lives.lock().len()
     }
 
     /// How many are there.
     pub(super) fn alive(&self) -> usize {
-        self.lives().values().filter(|life| life.gone.is_none()).count()
+        self.lives.lock().values().filter(|life| life.gone.is_none()).count()
     }
 
     /// How many are there and have reached a moment.
     pub(super) fn alive_at(&self, moment: usize) -> usize {
-        self.lives().values().filter(|life| life.gone.is_none() && life.reached[moment].is_some()).count()
+        self.lives
+            .lock()
+            .values()
+            .filter(|life| life.gone.is_none() && life.reached[moment].is_some())
+            .count()
     }
 
     /// The last instant at which one came or went.
     pub(super) fn last_change(&self) -> Option<Instant> {
-        self.lives().values().flat_map(|life| [Some(life.seen), life.gone]).flatten().max()
+        self.lives.lock().values().flat_map(|life| [Some(life.seen), life.gone]).flatten().max()
     }
 
     /// From first seen to a moment, of all that reached it, the shortest first.
@@ -109,13 +114,9 @@ impl Moments {
     }
 
     fn sorted(&self, of: impl Fn(&Life) -> Option<Duration>) -> Vec<Duration> {
-        let mut all: Vec<Duration> = self.lives().values().filter_map(of).collect();
+        let mut all: Vec<Duration> = self.lives.lock().values().filter_map(of).collect();
         all.sort_unstable();
         all
-    }
-
-    fn lives(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Life>> {
-        self.lives.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

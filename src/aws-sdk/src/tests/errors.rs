@@ -48,7 +48,7 @@ async fn every_call_and_each_attempt_is_reported_with_its_status() {
     wire.clients.ec2.describe_instances(&InstanceQuery::default()).await.unwrap_err();
     let attempt = "attempt EC2 DescribeInstances Some(503)";
     let call = "call EC2 DescribeInstances Some(503) repeated 1";
-    assert_eq!(*wire.reported.0.lock().unwrap(), [attempt, attempt, call]);
+    assert_eq!(*wire.reported.0.lock(), [attempt, attempt, call]);
 }
 
 #[tokio::test]

@@ -1,11 +1,12 @@
 //! A loopback server that answers in order and remembers what it was asked.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use aws_credential_types::Credentials;
 use aws_credential_types::provider::SharedCredentialsProvider;
 use mockito::{Matcher, Server, ServerGuard};
+use parking_lot::Mutex;
 
 use super::super::{Config, Retries, clients, load};
 use karpenter_aws_api::Clients;
@@ -26,12 +27,12 @@ pub(super) struct Reported(pub(super) Mutex<Vec<String>>);
 
 impl Watch for Reported {
     fn attempted(&self, call: Call<'_>, _: Duration) {
-        self.0.lock().unwrap().push(format!("attempt {} {} {:?}", call.service, call.action, call.status));
+        self.0.lock().push(format!("attempt {} {} {:?}", call.service, call.action, call.status));
     }
 
     fn called(&self, call: Call<'_>, retries: u32, _: Duration) {
         let text = format!("call {} {} {:?} repeated {retries}", call.service, call.action, call.status);
-        self.0.lock().unwrap().push(text);
+        self.0.lock().push(text);
     }
 }
 
@@ -70,7 +71,7 @@ impl Wire {
             .with_header("x-amzn-requestid", "req-1")
             .with_body_from_request(move |request| {
                 let body = request.utf8_lossy_body().unwrap().into_owned();
-                asked.lock().unwrap().push(body);
+                asked.lock().push(body);
                 xml.clone().into_bytes()
             })
             .create_async()
@@ -91,7 +92,7 @@ impl Wire {
 
     /// The last request as sorted `name=value` lines, protocol version and token left out.
     pub(super) fn last_form(&self) -> String {
-        let asked = self.asked.lock().unwrap();
+        let asked = self.asked.lock();
         let mut lines: Vec<String> = asked
             .last()
             .expect("nothing was asked")
@@ -105,7 +106,7 @@ impl Wire {
     }
 
     pub(super) fn times_asked(&self) -> usize {
-        self.asked.lock().unwrap().len()
+        self.asked.lock().len()
     }
 }
 

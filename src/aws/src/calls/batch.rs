@@ -13,12 +13,13 @@ pub(crate) mod apart;
 mod pace;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
 use karpenter_aws_api::{Error, Result};
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
@@ -116,7 +117,7 @@ where
 
     fn join(&self, question: &Q) -> (Place<Q, A>, Coming<Q, A>) {
         let now = Instant::now();
-        let mut queue = self.shared.queue();
+        let mut queue = self.shared.queue.lock();
         let number = match queue.open {
             Some(open) => open,
             None => self.open(&mut queue, now),
@@ -167,7 +168,7 @@ where
     /// Until when the batch stays open; `None` when it is to be asked now.
     fn due(&self, number: u64) -> Option<Instant> {
         let now = Instant::now();
-        let queue = &mut *self.queue();
+        let queue = &mut *self.queue.lock();
         let batch = queue.waiting.get(&number)?;
         if batch.questions.len() >= self.kind.most {
             return None;
@@ -184,7 +185,7 @@ where
 
     /// The questions of a batch and how long they have waited; from here on others are put into the next one.
     fn close(&self, number: u64) -> Option<(BTreeSet<Q>, Duration)> {
-        let mut queue = self.queue();
+        let mut queue = self.queue.lock();
         if queue.open == Some(number) {
             queue.open = None;
         }
@@ -194,11 +195,7 @@ where
     }
 }
 
-impl<Q: Ord, A> Asked<Q, A> {
-    fn queue(&self) -> MutexGuard<'_, Queue<Q, A>> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+impl<Q: Ord, A> Asked<Q, A> {}
 
 /// A question's place in a batch, given up when its caller goes away.
 struct Place<Q: Ord, A> {
@@ -209,7 +206,7 @@ struct Place<Q: Ord, A> {
 
 impl<Q: Ord, A> Drop for Place<Q, A> {
     fn drop(&mut self) {
-        let mut queue = self.shared.queue();
+        let mut queue = self.shared.queue.lock();
         let Some(batch) = queue.waiting.get_mut(&self.number) else { return };
         if let Some(askers) = batch.questions.get_mut(&self.question) {
             *askers -= 1;

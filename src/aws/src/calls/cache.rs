@@ -1,12 +1,13 @@
 //! A small cache whose entries expire by an injected clock.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use karpenter_model::Clock;
 use karpenter_model::clock::later;
+use parking_lot::Mutex;
 
 /// Key to value with one time to live for all entries.
 ///
@@ -32,7 +33,7 @@ impl<K: Ord + Clone, V: Clone> TtlCache<K, V> {
     /// The value, if it has not expired.
     pub fn get(&self, key: &K) -> Option<V> {
         let now = self.clock.now();
-        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = self.entries.lock();
         match entries.get(key) {
             Some(entry) if entry.expires > now => Some(entry.value.clone()),
             Some(_) => {
@@ -46,7 +47,7 @@ impl<K: Ord + Clone, V: Clone> TtlCache<K, V> {
     /// Whether there is an entry with more than half of the usual time to live left.
     pub(crate) fn is_young(&self, key: &K) -> bool {
         let half = later(self.clock.now(), self.ttl / 2);
-        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let entries = self.entries.lock();
         entries.get(key).is_some_and(|entry| entry.expires > half)
     }
 
@@ -58,26 +59,26 @@ impl<K: Ord + Clone, V: Clone> TtlCache<K, V> {
     /// Inserts or replaces a value with its own time to live.
     pub(crate) fn put_for(&self, key: K, value: V, ttl: Duration) {
         let now = self.clock.now();
-        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = self.entries.lock();
         entries.retain(|_, entry| entry.expires > now);
         entries.insert(key, Entry { value, expires: later(now, ttl) });
     }
 
     /// Forgets one entry.
     pub fn remove(&self, key: &K) {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+        self.entries.lock().remove(key);
     }
 
     /// Forgets everything that does not pass.
     pub fn retain(&self, mut keep: impl FnMut(&K, &V) -> bool) {
-        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = self.entries.lock();
         entries.retain(|key, entry| keep(key, &entry.value));
     }
 
     /// Every entry that has not expired, by key.
     pub fn entries(&self) -> Vec<(K, V)> {
         let now = self.clock.now();
-        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let entries = self.entries.lock();
         entries
             .iter()
             .filter(|(_, entry)| entry.expires > now)

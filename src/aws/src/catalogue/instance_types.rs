@@ -9,12 +9,13 @@
 //! with it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use karpenter_api::EC2NodeClass;
 use karpenter_aws_api::id::ZoneId;
 use karpenter_cloud::SharedTypes;
 use karpenter_model::{InstanceType, InstanceTypeName, LabelRegistry, Price};
+use parking_lot::Mutex;
 
 use crate::catalogue::discovered::DiscoveredMemory;
 use crate::catalogue::{Catalogue, instance_type, offerings};
@@ -164,7 +165,7 @@ impl InstanceTypes {
         let away = sources.zonal_shifts.away();
         let present = Present { unavailable: unavailable.revision(), left: left.revision(), away };
         let name = class.metadata.name.clone().unwrap_or_default();
-        let mut joined = self.joined.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut joined = self.joined.lock();
         let alike = |known: &&Joined| {
             known.revisions == revisions && known.placement == placement && same(&known.class, class)
         };
@@ -205,19 +206,19 @@ impl InstanceTypes {
 
     /// From now on types that EC2 names no price for cost this, and can be had.
     pub(crate) fn preview(&self, prices: BTreeMap<InstanceTypeName, Price>) {
-        let mut previews = self.previews.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut previews = self.previews.lock();
         if *previews.prices != prices {
             *previews = Previews { prices: Arc::new(prices), revision: previews.revision + 1 };
         }
     }
 
     fn previews(&self) -> Previews {
-        self.previews.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.previews.lock().clone()
     }
 
     /// Forgets every `NodeClass` that is gone, by what the store says.
     pub fn forget_gone(&self) {
-        let mut joined = self.joined.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut joined = self.joined.lock();
         joined.retain(|name, _| !matches!(self.sources.classes.get(name), Lookup::Absent));
     }
 

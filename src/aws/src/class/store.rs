@@ -7,9 +7,10 @@
 //! The watch and the answers to our own writes come in any order: of one object the higher resource version stays.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use karpenter_api::EC2NodeClass;
+use parking_lot::RwLock;
 
 /// Shared, replaceable view of all EC2NodeClasses.
 #[derive(Debug, Default)]
@@ -43,7 +44,7 @@ impl NodeClassStore {
     /// claims have to be compared with it again.
     pub fn put(&self, class: EC2NodeClass) -> bool {
         let Some(name) = class.metadata.name.clone() else { return false };
-        let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
+        let mut inner = self.inner.write();
         inner.undecoded.remove(&name);
         let known = inner.classes.get(&name);
         if known.is_some_and(|known| is_older(&class, known)) {
@@ -58,7 +59,7 @@ impl NodeClassStore {
     /// meantime stays gone: no event would ever take it out again. So does one whose name another object has taken.
     /// Returns whether claims have to be compared with it again: the watch brings nothing more of this version.
     pub fn written(&self, class: EC2NodeClass) -> bool {
-        let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
+        let mut inner = self.inner.write();
         let name = class.metadata.name.as_deref().unwrap_or_default();
         if let Some(known) = inner.classes.get_mut(name)
             && known.metadata.uid == class.metadata.uid
@@ -73,7 +74,7 @@ impl NodeClassStore {
 
     /// Forgets one object; with a `uid` only that very object, and not another that has taken its name.
     pub fn remove(&self, name: &str, uid: Option<&str>) {
-        let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
+        let mut inner = self.inner.write();
         let Some(known) = inner.classes.get(name) else {
             inner.undecoded.remove(name);
             return;
@@ -85,19 +86,19 @@ impl NodeClassStore {
 
     /// The object of this name is there and cannot be decoded, whatever it said before.
     pub fn undecoded(&self, name: &str) {
-        let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
+        let mut inner = self.inner.write();
         inner.classes.remove(name);
         inner.undecoded.insert(name.to_owned());
     }
 
     /// Whether any object cannot be decoded, so that nothing may be concluded from what no other says.
     pub fn has_undecoded(&self) -> bool {
-        !self.inner.read().unwrap_or_else(PoisonError::into_inner).undecoded.is_empty()
+        !self.inner.read().undecoded.is_empty()
     }
 
     /// A complete list has been read: objects of other names are gone.
     pub fn synced(&self, names: &BTreeSet<String>) {
-        let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
+        let mut inner = self.inner.write();
         inner.classes.retain(|name, _| names.contains(name));
         inner.undecoded.retain(|name| names.contains(name));
         inner.synced = true;
@@ -109,13 +110,12 @@ impl NodeClassStore {
             .into_iter()
             .filter_map(|class| Some((class.metadata.name.clone()?, Arc::new(class))))
             .collect();
-        *self.inner.write().unwrap_or_else(PoisonError::into_inner) =
-            Inner { synced: true, classes, undecoded: BTreeSet::new() };
+        *self.inner.write() = Inner { synced: true, classes, undecoded: BTreeSet::new() };
     }
 
     /// One object by name.
     pub fn get(&self, name: &str) -> Lookup {
-        let inner = self.inner.read().unwrap_or_else(PoisonError::into_inner);
+        let inner = self.inner.read();
         match inner.classes.get(name) {
             Some(class) => Lookup::Found(Arc::clone(class)),
             None if inner.undecoded.contains(name) => Lookup::Undecoded,
@@ -126,7 +126,7 @@ impl NodeClassStore {
 
     /// Every object, by name; `None` before the first complete list.
     pub fn all(&self) -> Option<Vec<Arc<EC2NodeClass>>> {
-        let inner = self.inner.read().unwrap_or_else(PoisonError::into_inner);
+        let inner = self.inner.read();
         inner.synced.then(|| inner.classes.values().cloned().collect())
     }
 }

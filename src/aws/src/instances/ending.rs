@@ -104,7 +104,7 @@ impl Instances {
         match self.calls.end.ask(id.clone()).await {
             Ok(InstanceState::ShuttingDown) => {
                 let now = self.clock.now();
-                let mut known = self.known();
+                let mut known = self.known.lock();
                 let instance = known.described.remove(id);
                 known.ending.began(id, instance, now);
                 Ok(Termination::Started)
@@ -128,13 +128,13 @@ impl Instances {
 
     /// What an instance was that we have ended; said once, when it is gone.
     pub(crate) fn take_ended(&self, id: &InstanceId) -> Option<Instance> {
-        self.known().ending.take(id)
+        self.known.lock().ending.take(id)
     }
 
     /// How far the end of an instance is that has begun, as of the last look; `None` when it has not.
     pub(super) async fn progress(&self, id: &InstanceId) -> Result<Option<Termination>> {
         let due = {
-            let mut known = self.known();
+            let mut known = self.known.lock();
             if known.ending.progress(id).is_none() {
                 return Ok(None);
             }
@@ -142,7 +142,7 @@ impl Instances {
         };
         let looks = due.iter().map(|one| async move { (one, self.calls.by_id.ask(one.clone()).await) });
         let looks = join_all(looks).await;
-        let mut known = self.known();
+        let mut known = self.known.lock();
         let mut failed = None;
         for (one, look) in looks {
             match look {
@@ -162,7 +162,7 @@ impl Instances {
     /// Remembers that it is gone: its Node and its claim both ask.
     fn gone(&self, id: &InstanceId) -> Termination {
         let now = self.clock.now();
-        let mut known = self.known();
+        let mut known = self.known.lock();
         known.described.remove(id);
         known.ending.began(id, None, now);
         known.ending.seen(id, None);
@@ -171,7 +171,7 @@ impl Instances {
 
     fn refused(&self, id: &InstanceId, error: Error) -> Result<Termination> {
         // What has become of it is not known: it may be ending.
-        let described = self.known().described.remove(id);
+        let described = self.known.lock().described.remove(id);
         let zone = described.as_ref().map(|one| one.zone.as_str()).unwrap_or_default();
         let zone_id = described.as_ref().and_then(|one| one.zone_id.as_ref()).map(ToString::to_string);
         self.observer.termination_failed(zone, &zone_id.unwrap_or_default());

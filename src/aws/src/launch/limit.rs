@@ -3,9 +3,10 @@
 //! A thousand claims made at once would otherwise be a thousand calls, most of them refused, and which ones are served
 //! would be chance. Every refusal for being too many halves the number; every full round without one adds one.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use karpenter_aws_api::{Error, Kind, Result};
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
@@ -59,7 +60,7 @@ impl Limit {
     }
 
     fn learn(&self, began: Instant, failure: Option<Kind>, permit: OwnedSemaphorePermit) {
-        let mut size = self.size.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut size = self.size.lock();
         if failure == Some(Kind::Throttled) {
             size.well = 0;
             if size.shrunk_at.is_none_or(|at| began >= at) {
@@ -112,7 +113,7 @@ mod tests {
         async fn call(&self, number: usize, answer: Result<bool>) -> Result<bool> {
             let now = self.under_way.fetch_add(1, Ordering::Relaxed) + 1;
             self.most.fetch_max(now, Ordering::Relaxed);
-            self.began.lock().unwrap().push(number);
+            self.began.lock().push(number);
             sleep(SECOND).await;
             self.under_way.fetch_sub(1, Ordering::Relaxed);
             answer
@@ -129,7 +130,7 @@ mod tests {
         let call = |number| limit.within(ec2.call(number, answer.clone()), |throttled| *throttled);
         // As tasks of their own would: one that polls so many futures would yield between them.
         join_all((0..count).map(call).map(unconstrained)).await;
-        let began = ec2.began.lock().unwrap().clone();
+        let began = ec2.began.lock().clone();
         assert_eq!(began, (0..count).collect::<Vec<_>>(), "in the order they were asked for");
         ec2.most.load(Ordering::Relaxed)
     }

@@ -7,8 +7,8 @@
 //! adopted by tag and deleted too.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -20,6 +20,7 @@ use karpenter_aws_api::{Filter, Kind, Result};
 use karpenter_model::Clock;
 use karpenter_model::clock::later;
 use karpenter_model::names::label;
+use parking_lot::Mutex;
 
 use super::template::NAME_PREFIX;
 use crate::tags::CLUSTER_NAME;
@@ -51,11 +52,11 @@ impl Template {
     }
 
     fn until(&self) -> Timestamp {
-        *self.until.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.until.lock()
     }
 
     fn keep(&self, until: Timestamp) {
-        *self.until.lock().unwrap_or_else(PoisonError::into_inner) = until;
+        *self.until.lock() = until;
     }
 }
 
@@ -94,7 +95,7 @@ impl Templates {
 
     /// Forgets a template that another client deleted. Nothing happens where it has been made again since.
     pub fn lost(&self, template: &Arc<Template>) {
-        let mut known = self.known();
+        let mut known = self.known.lock();
         if known.get(&template.name).is_some_and(|known| Arc::ptr_eq(known, template)) {
             known.remove(&template.name);
         }
@@ -118,7 +119,7 @@ impl Templates {
         let (count, until) = (ours.len(), later(self.clock.now(), KEEP));
         for template in ours {
             let adopted = || Template::new(&template.name, future::ready(Ok(())).boxed(), until);
-            self.known().entry(template.name.clone()).or_insert_with(adopted);
+            self.known.lock().entry(template.name.clone()).or_insert_with(adopted);
         }
         self.adopted.store(true, Ordering::Relaxed);
         Ok(count)
@@ -128,7 +129,7 @@ impl Templates {
     /// time.
     pub async fn sweep(&self) -> usize {
         let now = self.clock.now();
-        let expired: Vec<_> = self.known().values().filter(|one| one.until() <= now).cloned().collect();
+        let expired: Vec<_> = self.known.lock().values().filter(|one| one.until() <= now).cloned().collect();
         let mut deleted = 0;
         for template in expired {
             // Forgotten first: a launch that wants it meanwhile creates it again instead of losing it.
@@ -137,7 +138,7 @@ impl Templates {
                 Ok(_) => deleted += 1,
                 Err(error) => {
                     tracing::warn!(template = %template.name, error = %error, "failed to delete launch template");
-                    self.known().entry(template.name.clone()).or_insert(template);
+                    self.known.lock().entry(template.name.clone()).or_insert(template);
                 }
             }
         }
@@ -154,7 +155,7 @@ impl Templates {
         let query = LaunchTemplateQuery { names: Vec::new(), filters };
         let mut outcome = Ok(());
         for template in self.ec2.describe_launch_templates(&query).await? {
-            self.known().remove(&template.name);
+            self.known.lock().remove(&template.name);
             let deleted = optional(self.ec2.delete_launch_template(&template.name).await);
             outcome = outcome.and(deleted.map(drop));
         }
@@ -165,7 +166,7 @@ impl Templates {
     /// middle of its deletion, so another takes its place.
     fn wanted(&self, spec: &LaunchTemplateSpec) -> Arc<Template> {
         let now = self.clock.now();
-        let mut known = self.known();
+        let mut known = self.known.lock();
         match known.get(&spec.name) {
             Some(template) if template.until() > now => Arc::clone(template),
             _ => {
@@ -175,10 +176,6 @@ impl Templates {
                 template
             }
         }
-    }
-
-    fn known(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Template>>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -13,11 +13,12 @@ pub mod table;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use karpenter_aws_api::Clients;
 use karpenter_model::{CapacityType, Clock, InstanceTypeName, Price, Zone};
+use parking_lot::RwLock;
 
 use estimate::PerType;
 pub use refresh::Outcome;
@@ -134,7 +135,7 @@ impl Prices {
 
     /// The prices as they are now.
     pub fn book(&self) -> Book {
-        self.state.read().unwrap_or_else(PoisonError::into_inner).book.clone()
+        self.state.read().book.clone()
     }
 
     /// Sets the types there are, with what their sizes suggest; called when the catalogue changes.
@@ -147,7 +148,7 @@ impl Prices {
 
     /// How many types have their price from each source.
     pub fn tally(&self) -> Vec<Tally> {
-        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state.read();
         let book = &state.book;
         let of = |capacity_type, source, types, read| Tally { capacity_type, source, types, read };
         let on_demand = |source: Source| {
@@ -185,7 +186,7 @@ impl Prices {
     }
 
     fn change(&self, edit: impl FnOnce(&mut State) -> bool) {
-        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.write();
         if edit(&mut state) {
             state.book.revision += 1;
         }

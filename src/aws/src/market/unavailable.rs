@@ -9,7 +9,7 @@
 //! minutes.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -17,6 +17,7 @@ use karpenter_aws_api::id::{PlacementGroupId, SubnetId};
 use karpenter_cloud::OfferingKey;
 use karpenter_model::clock::later;
 use karpenter_model::{CapacityType, Clock};
+use parking_lot::Mutex;
 
 /// How long the first failure keeps an offering out.
 pub const FIRST: Duration = Duration::from_mins(3);
@@ -92,7 +93,7 @@ impl Unavailable {
     /// failure, not many.
     pub fn mark(&self, subject: Subject, cause: Cause) {
         let now = self.clock.now();
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inner = self.inner.lock();
         inner.sweep(now);
         let known = inner.entries.get(&subject).copied();
         let strikes = match (cause, known) {
@@ -115,7 +116,7 @@ impl Unavailable {
 
     /// Lets a subject in again: EC2 says that it has it.
     pub fn clear(&self, subject: &Subject) {
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inner = self.inner.lock();
         if inner.entries.remove(subject).is_some() {
             inner.revision += 1;
         }
@@ -124,14 +125,14 @@ impl Unavailable {
     /// Whether a subject is out at the moment.
     pub fn contains(&self, subject: &Subject) -> bool {
         let now = self.clock.now();
-        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let inner = self.inner.lock();
         inner.entries.get(subject).is_some_and(|entry| entry.until > now)
     }
 
     /// That of a view taken now, without taking it.
     pub(crate) fn revision(&self) -> u64 {
         let now = self.clock.now();
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inner = self.inner.lock();
         inner.sweep(now);
         inner.revision
     }
@@ -139,7 +140,7 @@ impl Unavailable {
     /// A frozen view for many questions at once.
     pub fn view(&self) -> View {
         let now = self.clock.now();
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inner = self.inner.lock();
         inner.sweep(now);
         let subjects =
             inner.entries.iter().filter(|(_, entry)| entry.until > now).map(|(key, _)| key.clone()).collect();

@@ -4,9 +4,9 @@
 //! pods of the smallest node it may become, and gives back what it did not use. A fresh count replaces all.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 
 use karpenter_aws_api::id::SubnetId;
+use parking_lot::Mutex;
 
 /// The book of free addresses.
 #[derive(Debug, Default)]
@@ -45,7 +45,7 @@ impl Addresses {
     /// Takes over a fresh count; launches up to now are in it. Returns whether addresses have come free since a launch
     /// was refused for lack of them.
     pub fn described(&self, subnet: &SubnetId, free: u32) -> bool {
-        let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut book = self.book.lock();
         let count = book.entry(subnet.clone()).or_default();
         let recovered = count.refused_at.is_some_and(|before| free > before);
         let refused_at = count.refused_at.filter(|_| !recovered).map(|before| before.min(free));
@@ -55,13 +55,13 @@ impl Addresses {
 
     /// Addresses believed free; 0 for a subnet nothing is known about.
     pub fn free(&self, subnet: &SubnetId) -> u32 {
-        let book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
+        let book = self.book.lock();
         book.get(subnet).map_or(0, |count| count.adjusted.unwrap_or(count.described))
     }
 
     /// Takes addresses for a launch.
     pub fn charge(&self, subnet: &SubnetId, addresses: u32) -> Charge {
-        let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut book = self.book.lock();
         let count = book.entry(subnet.clone()).or_default();
         let free = count.adjusted.unwrap_or(count.described);
         count.adjusted = Some(free.saturating_sub(addresses));
@@ -71,7 +71,7 @@ impl Addresses {
 
     /// Gives back a charge, unless a fresh count has replaced it already.
     pub fn give_back(&self, charge: &Charge) {
-        let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut book = self.book.lock();
         if let Some(count) = book.get_mut(&charge.subnet).filter(|count| count.round == charge.round)
             && let Some(adjusted) = count.adjusted.as_mut()
         {
@@ -82,7 +82,7 @@ impl Addresses {
     /// EC2 refused a launch for lack of addresses: there are none until the subnet is described again. How long the refusal
     /// outlasts descriptions is for [`Unavailable`](crate::market::unavailable::Unavailable) to say.
     pub fn exhausted(&self, subnet: &SubnetId) {
-        let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut book = self.book.lock();
         let count = book.entry(subnet.clone()).or_default();
         let refused_at = count.refused_at.or(Some(count.described));
         *count = Count { described: 0, round: count.round + 1, adjusted: None, refused_at };

@@ -4,13 +4,14 @@
 //! answer, shifts stay until the end they were given.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use karpenter_aws_api::id::{Arn, ZoneId};
 use karpenter_aws_api::shift::{self, Shift};
 use karpenter_aws_api::{Kind, Result};
 use karpenter_model::Clock;
+use parking_lot::Mutex;
 
 /// What is known about shifts.
 pub struct ZonalShifts {
@@ -44,12 +45,12 @@ impl ZonalShifts {
 
     /// The zones to stay away from now.
     pub fn away(&self) -> BTreeSet<ZoneId> {
-        self.inner().zones(self.clock.now()).into_keys().collect()
+        self.inner.lock().zones(self.clock.now()).into_keys().collect()
     }
 
     /// Whether there has been any answer. Until then it is unknown whether there is a shift.
     pub fn known(&self) -> bool {
-        self.inner().shifts.is_some()
+        self.inner.lock().shifts.is_some()
     }
 
     /// Asks for the shifts of a cluster.
@@ -59,7 +60,7 @@ impl ZonalShifts {
     /// zonal shifts: then nothing is shifted.
     pub async fn refresh(&self, cluster: &Arn) -> Result<()> {
         let answer = self.shifts.shifts(cluster).await;
-        let mut inner = self.inner();
+        let mut inner = self.inner.lock();
         match answer {
             Ok(shifts) => inner.shifts = Some(shifts),
             Err(error) => {
@@ -74,11 +75,7 @@ impl ZonalShifts {
 
     /// What has changed since the last call, for a caller that tells it now: each change is returned once.
     pub fn take_changes(&self) -> Changes {
-        self.inner().take_changes(self.clock.now())
-    }
-
-    fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock().take_changes(self.clock.now())
     }
 }
 
@@ -105,7 +102,7 @@ impl Inner {
 
 impl std::fmt::Debug for ZonalShifts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ZonalShifts").field("shifts", &self.inner().shifts).finish_non_exhaustive()
+        f.debug_struct("ZonalShifts").field("shifts", &self.inner.lock().shifts).finish_non_exhaustive()
     }
 }
 

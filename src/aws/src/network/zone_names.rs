@@ -4,9 +4,9 @@
 //! node class selects any more.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{PoisonError, RwLock};
 
 use karpenter_aws_api::id::{Zone, ZoneId};
+use parking_lot::RwLock;
 
 /// Names of zones by their ids.
 #[derive(Debug, Default)]
@@ -16,19 +16,19 @@ impl ZoneNames {
     /// Takes over what a description says; descriptions without an id say nothing.
     pub fn learn<'a>(&self, described: impl IntoIterator<Item = (Option<&'a ZoneId>, &'a Zone)>) {
         let new: Vec<(&ZoneId, &Zone)> = {
-            let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+            let known = self.0.read();
             let with_id = described.into_iter().filter_map(|(id, zone)| Some((id?, zone)));
             with_id.filter(|(id, zone)| known.get(*id) != Some(*zone)).collect()
         };
         if !new.is_empty() {
-            let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+            let mut known = self.0.write();
             known.extend(new.into_iter().map(|(id, zone)| (id.clone(), zone.clone())));
         }
     }
 
     /// The names of those of the zones whose names are known.
     pub fn of(&self, ids: &BTreeSet<ZoneId>) -> Vec<Zone> {
-        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let known = self.0.read();
         ids.iter().filter_map(|id| known.get(id).cloned()).collect()
     }
 }

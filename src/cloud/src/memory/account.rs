@@ -4,12 +4,13 @@
 //! termination was asked for, and now. Nothing ticks.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use karpenter_model::clock::since;
 use karpenter_model::{Clock, ProviderId, Zone};
+use parking_lot::Mutex;
 
 use super::faults::{Call, Fault, Faults, Operation};
 use crate::{Instance, InstanceId, InstanceState, LaunchToken, OfferingKey};
@@ -64,27 +65,27 @@ impl Account {
 
     /// Takes away all capacity of one offering until [`Self::restock`].
     pub fn exhaust(&self, offering: OfferingKey) {
-        self.state().exhausted.insert(offering);
+        self.state.lock().exhausted.insert(offering);
     }
 
     /// Gives an offering its capacity back.
     pub fn restock(&self, offering: &OfferingKey) {
-        self.state().exhausted.remove(offering);
+        self.state.lock().exhausted.remove(offering);
     }
 
     /// Makes the next call of an operation go wrong; several faults of one operation queue up.
     pub fn fail(&self, operation: Operation, fault: Fault) {
-        self.state().faults.push(operation, fault);
+        self.state.lock().faults.push(operation, fault);
     }
 
     /// Makes a machine vanish at once, as when a person terminates it by hand and time passes.
     pub fn vanish(&self, id: &ProviderId) {
-        self.state().machines.remove(id);
+        self.state.lock().machines.remove(id);
     }
 
     /// Stops a machine.
     pub fn stop(&self, id: &ProviderId) {
-        if let Some(machine) = self.state().machines.get_mut(id) {
+        if let Some(machine) = self.state.lock().machines.get_mut(id) {
             machine.stopped = true;
         }
     }
@@ -92,30 +93,30 @@ impl Account {
     /// Makes the drift check of this machine answer with a reason, or with none again.
     pub fn drift(&self, id: &ProviderId, reason: impl Into<Option<crate::DriftReason>>) {
         match reason.into() {
-            Some(reason) => self.state().drifted.insert(id.clone(), reason),
-            None => self.state().drifted.remove(id),
+            Some(reason) => self.state.lock().drifted.insert(id.clone(), reason),
+            None => self.state.lock().drifted.remove(id),
         };
     }
 
     /// Makes these the answers of the registration hooks, for every claim.
     pub fn answer_hooks(&self, hooks: Vec<crate::RegistrationHook>) {
-        self.state().hooks = hooks;
+        self.state.lock().hooks = hooks;
     }
 
     /// Shifts away from these zones, and from no others.
     pub fn shift_away(&self, zones: impl IntoIterator<Item = Zone>) {
-        self.state().zones_away = zones.into_iter().collect();
+        self.state.lock().zones_away = zones.into_iter().collect();
     }
 
     /// Every call so far, oldest first.
     pub fn calls(&self) -> Vec<Call> {
-        self.state().calls.clone()
+        self.state.lock().calls.clone()
     }
 
     /// Every machine that is not gone, in id order.
     pub fn machines(&self) -> Vec<Instance> {
         let now = self.clock.now();
-        self.state().machines.values().map(|machine| self.view(machine, now)).filter(not_gone).collect()
+        self.state.lock().machines.values().map(|machine| self.view(machine, now)).filter(not_gone).collect()
     }
 
     pub(super) fn now(&self) -> Timestamp {
@@ -124,26 +125,26 @@ impl Account {
 
     /// Logs a call and takes the fault it meets.
     pub(super) fn enter(&self, operation: Operation, subject: &str) -> Option<Fault> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let fault = state.faults.pop(operation);
         state.calls.push(Call { operation, subject: subject.to_owned(), fault: fault.clone() });
         fault
     }
 
     pub(super) fn is_exhausted(&self, offering: &OfferingKey) -> bool {
-        self.state().exhausted.contains(offering)
+        self.state.lock().exhausted.contains(offering)
     }
 
     pub(super) fn registration_hooks(&self) -> Vec<crate::RegistrationHook> {
-        self.state().hooks.clone()
+        self.state.lock().hooks.clone()
     }
 
     pub(super) fn zones_away(&self) -> BTreeSet<Zone> {
-        self.state().zones_away.clone()
+        self.state.lock().zones_away.clone()
     }
 
     pub(super) fn drift_of(&self, id: &ProviderId) -> Option<crate::DriftReason> {
-        self.state().drifted.get(id).cloned()
+        self.state.lock().drifted.get(id).cloned()
     }
 
     /// The machine of a token, else a new one built from the ids given to `build`.
@@ -153,7 +154,7 @@ impl Account {
         build: impl FnOnce(ProviderId, InstanceId) -> Instance,
     ) -> Instance {
         let now = self.clock.now();
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if let Some(machine) = state.tokens.get(&token).and_then(|id| state.machines.get(id)) {
             return self.view(machine, now);
         }
@@ -171,13 +172,13 @@ impl Account {
     /// A machine that is not gone.
     pub(super) fn machine(&self, id: &ProviderId) -> Option<Instance> {
         let now = self.clock.now();
-        self.state().machines.get(id).map(|machine| self.view(machine, now)).filter(not_gone)
+        self.state.lock().machines.get(id).map(|machine| self.view(machine, now)).filter(not_gone)
     }
 
     /// Tells a machine to end; false when it is gone.
     pub(super) fn end(&self, id: &ProviderId) -> bool {
         let now = self.clock.now();
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let Some(machine) = state.machines.get_mut(id) else { return false };
         machine.ending_since.get_or_insert(now);
         not_gone(&self.view(machine, now))
@@ -188,7 +189,7 @@ impl Account {
         id: &ProviderId,
         tags: impl IntoIterator<Item = (String, String)>,
     ) -> bool {
-        match self.state().machines.get_mut(id) {
+        match self.state.lock().machines.get_mut(id) {
             Some(machine) => {
                 machine.instance.tags.extend(tags);
                 true
@@ -207,11 +208,6 @@ impl Account {
             None => InstanceState::Pending,
         };
         instance
-    }
-
-    /// A panic while holding the lock leaves plain data behind, so a poisoned lock is still good.
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
@@ -13,6 +13,7 @@ use karpenter_lifecycle::buffer::{self, Source};
 use karpenter_model::BufferKey;
 use kube::api::Api;
 use kube::{Resource, ResourceExt};
+use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
@@ -44,7 +45,7 @@ impl Workloads {
             Some(Source::ReplicaSet(name)) => Some(("ReplicaSet", name)),
             Some(Source::PodTemplate(_)) | None => None,
         };
-        let mut watched = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut watched = self.0.lock();
         let present = watched.get(key).map(|present| (present.kind, present.name.as_str()));
         if present == wanted {
             return;
@@ -63,7 +64,7 @@ impl Workloads {
 
     /// Watches nothing for a buffer that is gone.
     pub(super) fn forget(&self, key: &BufferKey) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+        self.0.lock().remove(key);
     }
 }
 

@@ -4,12 +4,13 @@
 //! as it is, and is asked again after the back-off of the claim.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use karpenter_lifecycle::claim::drift::{self, Facts, Local, Provider};
 use karpenter_lifecycle::step::Step;
 use karpenter_model::{Claim, ClaimName, ClaimUid, InstanceType};
+use parking_lot::Mutex;
 
 use crate::Context;
 use crate::cloud;
@@ -23,19 +24,15 @@ pub(super) struct TypesFound(Arc<Mutex<BTreeMap<ClaimName, (ClaimUid, Timestamp)
 impl TypesFound {
     /// Forgets a claim that is gone.
     pub(super) fn forget(&self, name: &ClaimName) {
-        self.lock().remove(name);
+        self.0.lock().remove(name);
     }
 
     fn of(&self, claim: &Claim) -> Option<Timestamp> {
-        self.lock().get(&claim.name).filter(|(uid, _)| *uid == claim.uid).map(|(_, at)| *at)
+        self.0.lock().get(&claim.name).filter(|(uid, _)| *uid == claim.uid).map(|(_, at)| *at)
     }
 
     fn note(&self, claim: &Claim, now: Timestamp) {
-        self.lock().insert(claim.name.clone(), (claim.uid.clone(), now));
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<ClaimName, (ClaimUid, Timestamp)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().insert(claim.name.clone(), (claim.uid.clone(), now));
     }
 }
 

@@ -1,13 +1,14 @@
 //! `nodeclaim.podevents`: notes on a claim when something last came to its node or left it.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use karpenter_kube_harness::queue::{Done, Queue, Spec, Work};
 use karpenter_lifecycle::claim::consolidatable;
 use karpenter_lifecycle::pods::events::{self, Seen};
 use karpenter_lifecycle::step::Step;
 use karpenter_model::{ClaimName, ConditionType, Pod};
+use parking_lot::Mutex;
 
 use crate::pass::Pass;
 use crate::pods::evict::Evictions;
@@ -38,13 +39,9 @@ impl PodEvents {
         let Some(known) = context.view.claim(&name) else { return };
         let step = events::step(&known.model, seen, context.now());
         if !step.effects.is_empty() {
-            self.lock().insert(name.clone(), step);
+            self.pending.lock().insert(name.clone(), step);
             self.queue.add(name);
         }
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<ClaimName, Step>> {
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -64,9 +61,9 @@ impl Reconciler for Writer {
 
     async fn pass(&self, context: &Context, name: &ClaimName) -> Result<Done, Error> {
         let events = &self.events;
-        let Some(step) = events.lock().get(name).cloned() else { return Ok(Done::idle()) };
+        let Some(step) = events.pending.lock().get(name).cloned() else { return Ok(Done::idle()) };
         let Some(known) = context.view.claim(name) else {
-            events.lock().remove(name);
+            events.pending.lock().remove(name);
             return Ok(Done::idle());
         };
         let mut pass = Pass::over_claim(context, NAME, &self.evictions, &known);
@@ -79,7 +76,7 @@ impl Reconciler for Writer {
         }
         let done = pass.finish().await?;
         // What came in meanwhile stays for the next pass.
-        let mut pending = events.lock();
+        let mut pending = events.pending.lock();
         if pending.get(name) == Some(&step) {
             pending.remove(name);
         }
@@ -115,7 +112,7 @@ mod tests {
                 events.note(&world.context, seen);
             }
         }
-        assert!(events.lock().is_empty());
+        assert!(events.pending.lock().is_empty());
     }
 
     #[tokio::test(start_paused = true)]

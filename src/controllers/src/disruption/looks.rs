@@ -4,10 +4,11 @@
 //! drifts starts hundreds of commands. So one look is under way at a time, and the task that has the turn
 //! looks for all commands that wait by then.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use karpenter_engine::disrupt::{Rejection, Standing, confirm};
 use karpenter_model::Command;
+use parking_lot::Mutex;
 use tokio::sync::{Mutex as Turn, oneshot};
 
 use super::underway::{Number, Underway};
@@ -39,12 +40,12 @@ impl Looks {
         (number, command): (Number, &Command),
     ) -> Option<Answer> {
         let (answer, mut answered) = oneshot::channel();
-        self.lock().push(Waiting { number, command: command.clone(), answer });
+        self.waiting.lock().push(Waiting { number, command: command.clone(), answer });
         let turn = self.turn.lock().await;
         if let Ok(answer) = answered.try_recv() {
             return Some(answer);
         }
-        let mut round = std::mem::take(&mut *self.lock());
+        let mut round = std::mem::take(&mut *self.waiting.lock());
         round.sort_by_key(|one| one.number);
         let shown = underway.shown();
         // Without a snapshot, each task that waits finds that out by itself.
@@ -61,9 +62,5 @@ impl Looks {
         }
         drop(turn);
         answered.try_recv().ok()
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Waiting>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

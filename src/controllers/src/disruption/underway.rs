@@ -4,12 +4,13 @@
 //! write it, and leave news for the memory of the engine. It dies with the process, as its commands do.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use karpenter_engine::disrupt::{Memory, Rejection};
 use karpenter_lifecycle::command::Failure;
 use karpenter_model::{ClaimName, Command, NodeId};
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 /// Identifies a command within one process; a later one is larger.
@@ -68,7 +69,7 @@ struct Open {
 impl Underway {
     /// Takes in a command that starts now.
     pub(super) fn begin(&self, command: Command) -> Number {
-        let mut commands = self.lock();
+        let mut commands = self.commands.lock();
         commands.begun += 1;
         let number = commands.begun;
         commands.open.insert(number, Open { command, placed: false });
@@ -77,14 +78,14 @@ impl Underway {
 
     /// The command has lost candidates.
     pub(super) fn changed(&self, number: Number, command: &Command) {
-        if let Some(open) = self.lock().open.get_mut(&number) {
+        if let Some(open) = self.commands.lock().open.get_mut(&number) {
             open.command = command.clone();
         }
     }
 
     /// Snapshots show its replacements from now on.
     pub(super) fn placed(&self, number: Number) {
-        if let Some(open) = self.lock().open.get_mut(&number) {
+        if let Some(open) = self.commands.lock().open.get_mut(&number) {
             open.placed = true;
         }
         self.placed.notify_one();
@@ -92,12 +93,12 @@ impl Underway {
 
     /// Something the next decision is to know.
     pub(super) fn news(&self, news: News) {
-        self.lock().news.push(news);
+        self.commands.lock().news.push(news);
     }
 
     /// Records in `memory` what it does not know yet.
     pub(super) fn record_news(&self, memory: &mut Memory) {
-        let news = std::mem::take(&mut self.lock().news);
+        let news = std::mem::take(&mut self.commands.lock().news);
         for news in news {
             news.record(memory);
         }
@@ -105,7 +106,7 @@ impl Underway {
 
     /// The command is over.
     pub(super) fn ended(&self, number: Number) {
-        self.lock().open.remove(&number);
+        self.commands.lock().open.remove(&number);
     }
 
     /// Returns once a command was [`Underway::placed`] for which no earlier call has returned.
@@ -115,29 +116,25 @@ impl Underway {
 
     /// Machines of all commands.
     pub(super) fn nodes(&self) -> BTreeSet<NodeId> {
-        self.lock().open.values().flat_map(|open| open.command.nodes().cloned()).collect()
+        self.commands.lock().open.values().flat_map(|open| open.command.nodes().cloned()).collect()
     }
 
     /// The commands that every snapshot taken from now on shows.
     pub(super) fn shown(&self) -> BTreeSet<Number> {
-        self.lock().open.iter().filter(|(_, open)| open.placed).map(|(number, _)| *number).collect()
+        self.commands.lock().open.iter().filter(|(_, open)| open.placed).map(|(number, _)| *number).collect()
     }
 
     /// Commands that a snapshot may not show, in the order in which they began; it was taken after [`Underway::shown`]
     /// was. What it shows all the same does not count twice: its nodes are leaving there.
     pub(super) fn unplaced(&self, shown: &BTreeSet<Number>) -> Vec<Command> {
-        let commands = self.lock();
+        let commands = self.commands.lock();
         let unplaced = commands.open.iter().filter(|(number, _)| !shown.contains(number));
         unplaced.map(|(_, open)| open.command.clone()).collect()
     }
 
     /// How many machines are in commands.
     pub(super) fn queued(&self) -> usize {
-        self.lock().open.values().map(|open| open.command.candidates.len()).sum()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Commands> {
-        self.commands.lock().unwrap_or_else(PoisonError::into_inner)
+        self.commands.lock().open.values().map(|open| open.command.candidates.len()).sum()
     }
 }
 

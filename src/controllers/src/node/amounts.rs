@@ -99,9 +99,9 @@ fn by_name<'a>(keys: impl IntoIterator<Item = &'a LabelKey>) -> Keys {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
 
     use jiff::Timestamp;
+    use parking_lot::Mutex;
 
     use super::*;
 
@@ -116,8 +116,8 @@ mod tests {
         let keys = by_name(&["topology.example.com/zone".into(), "topology.kubernetes.io/zone".into()]);
         let cluster = Arc::new(Mutex::new(Snapshot::empty(Timestamp::UNIX_EPOCH)));
         let known = Arc::clone(&cluster);
-        let _collecting = collect_from(&metrics, keys, Arc::new(move || Some(known.lock().unwrap().clone())));
-        *cluster.lock().unwrap() = Snapshot {
+        let _collecting = collect_from(&metrics, keys, Arc::new(move || Some(known.lock().clone())));
+        *cluster.lock() = Snapshot {
             nodes: vec![Arc::new(node.clone())],
             ..Snapshot::empty(Timestamp::from_second(60).unwrap())
         };
@@ -131,10 +131,10 @@ mod tests {
             assert!(text.lines().any(|line| line == want), "missing `{want}` in:\n{text}");
         }
         node.labels = [("topology.kubernetes.io/zone".into(), "b".into())].into();
-        cluster.lock().unwrap().nodes = vec![Arc::new(node)];
+        cluster.lock().nodes = vec![Arc::new(node)];
         let text = metrics.render();
         assert!(text.contains("zone=\"b\"") && !text.contains("zone=\"a\""), "{text}");
-        cluster.lock().unwrap().nodes.clear();
+        cluster.lock().nodes.clear();
         assert!(!metrics.render().contains("node_name=\"n\""));
     }
 }

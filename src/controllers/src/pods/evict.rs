@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
@@ -16,6 +16,7 @@ use karpenter_lifecycle::node::eviction::{self, Answer, DrainReason, Meaning};
 use karpenter_lifecycle::step::PodRef;
 use karpenter_model::{ConditionType, NodeName, PodKey, PodUid};
 use kube::api::{Api, DeleteParams, PostParams, Preconditions};
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::publish::step::publish_events;
@@ -51,8 +52,8 @@ impl Evictions {
 
     /// Queues a pod of `node`; adding it again changes nothing.
     pub(crate) fn add(&self, context: &Context, pod: &PodRef, node: &NodeName) {
-        if self.accepted().get(&pod.key) != Some(&pod.uid)
-            && self.lock().add(pod.clone(), node, context.now())
+        if self.accepted.lock().get(&pod.key) != Some(&pod.uid)
+            && self.pods.lock().add(pod.clone(), node, context.now())
         {
             self.queue.add(Key(pod.clone(), node.clone()));
         }
@@ -62,7 +63,7 @@ impl Evictions {
     /// all that is seen.
     pub(crate) fn seen(&self, seen: &PodSeen) {
         let (pod, is_gone) = (seen.pod(), matches!(seen, PodSeen::Deleted(_)));
-        if let Entry::Occupied(known) = self.accepted().entry(pod.key.clone())
+        if let Entry::Occupied(known) = self.accepted.lock().entry(pod.key.clone())
             && (*known.get() == pod.uid) == is_gone
         {
             known.remove();
@@ -71,18 +72,10 @@ impl Evictions {
 
     /// Records that a pod is terminating, unless the watch has said already that it is gone.
     fn accept(&self, context: &Context, pod: &PodRef) {
-        let mut accepted = self.accepted();
+        let mut accepted = self.accepted.lock();
         if context.view.pod(&pod.key).is_some_and(|known| known.uid == pod.uid) {
             accepted.insert(pod.key.clone(), pod.uid.clone());
         }
-    }
-
-    fn accepted(&self) -> MutexGuard<'_, BTreeMap<PodKey, PodUid>> {
-        self.accepted.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, eviction::Queue> {
-        self.pods.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -97,7 +90,7 @@ impl Reconciler for Evictions {
 
     async fn pass(&self, context: &Context, Key(pod, node): &Key) -> Result<Done, Error> {
         // A pod of the same name with another uid is another pod: the precondition below refuses it.
-        if !self.lock().contains(pod) {
+        if !self.pods.lock().contains(pod) {
             return Ok(Done::idle());
         }
         let result = ask(context, pod).await;
@@ -118,7 +111,7 @@ impl Reconciler for Evictions {
             context.metrics.pods.drained_total.inc([reason.as_ref().map_or("", DrainReason::as_str)]);
         }
         let reason = reason.unwrap_or_else(|| DrainReason::of(None));
-        let events = self.lock().answered(pod, meaning, &reason, context.now());
+        let events = self.pods.lock().answered(pod, meaning, &reason, context.now());
         publish_events(context, events);
         match (meaning, result) {
             (Meaning::Failed, Err(source)) => Err(failed("evict", pod, source)),

@@ -18,7 +18,7 @@
 //! A hint, never a condition: what cannot be written in time is left out, and the node takes pods as it would have.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
+use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -32,6 +32,7 @@ use karpenter_model::names::condition;
 use karpenter_model::{ClaimName, NodeName, Pod, PodKey};
 use karpenter_telemetry::observe::Chain;
 use kube::Api;
+use parking_lot::Mutex;
 use serde_json::json;
 
 use crate::reconciler::Reconciler;
@@ -89,7 +90,7 @@ impl Again {
         subscribers.statuses(move |seen| {
             let id = came_closer(seen).and_then(|node| node.spec.as_ref()?.provider_id.as_deref());
             for pod in id.map(|id| promised_on(&known, id)).into_iter().flatten() {
-                again.last().remove(&pod.key);
+                again.last.lock().remove(&pod.key);
                 queue.add(pod.key.clone());
             }
         });
@@ -97,7 +98,7 @@ impl Again {
 
     /// Whether the node of a pod may be named again `now`, which counts as done; else how long that has to wait.
     fn may_name(&self, key: &PodKey, now: Timestamp) -> Result<(), Duration> {
-        let mut last = self.last();
+        let mut last = self.last.lock();
         last.retain(|_, (then, _)| since(*then, now) < FORGOTTEN);
         let times = match last.get(key) {
             None => 1,
@@ -110,10 +111,6 @@ impl Again {
         };
         last.insert(key.clone(), (now, times));
         Ok(())
-    }
-
-    fn last(&self) -> MutexGuard<'_, Last> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Remembers what pods were promised, and keeps those out of plans whose like the scheduler does not place.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use karpenter_lifecycle::pods::contradiction::Contradictions;
 use karpenter_model::report::ReasonCode;
@@ -9,6 +9,7 @@ use karpenter_model::{
     ClaimName, Node, Plan, Pod, PodKey, PodOutcome, PoolRefusal, Reason, Snapshot, Target,
 };
 use karpenter_telemetry::events::{Event, reason};
+use parking_lot::Mutex;
 
 use super::publish::about;
 use crate::Context;
@@ -25,7 +26,7 @@ impl Lessons {
             && old.node_name.is_none()
             && new.node_name.is_some()
         {
-            self.lock().bound(new);
+            self.0.lock().bound(new);
         }
     }
 
@@ -33,7 +34,7 @@ impl Lessons {
     /// them.
     pub(super) fn hold(&self, context: &Context, snapshot: &mut Snapshot) -> Vec<(Arc<Pod>, PodOutcome)> {
         let now = snapshot.now;
-        let mut lessons = self.lock();
+        let mut lessons = self.0.lock();
         let unused = lessons.judge(snapshot);
         let metrics = &context.metrics.scheduler;
         metrics.unused_promises_total.add([], u64::try_from(unused).unwrap_or(u64::MAX));
@@ -58,7 +59,7 @@ impl Lessons {
             let mut nodes = snapshot.nodes.iter().map(AsRef::as_ref);
             nodes.find(|node: &&Node| node.claim.as_ref().is_some_and(|claim| claim.name == *name))
         };
-        let lessons = self.lock();
+        let lessons = self.0.lock();
         !pods.is_empty() && pods.iter().all(|pod| lessons.is_expected(pod, machine_of, snapshot.now))
     }
 
@@ -70,7 +71,7 @@ impl Lessons {
             if let Some(pod) = pending.get(&nomination.pod)
                 && let Some(claim) = claim_of(context, &nomination.target)
             {
-                self.lock().promised(&claim, pod, snapshot.now);
+                self.0.lock().promised(&claim, pod, snapshot.now);
             }
         }
     }
@@ -83,12 +84,8 @@ impl Lessons {
         snapshot: &Snapshot,
     ) {
         for pod in pods.into_iter().filter(|pod| pod.node_name.is_none()) {
-            self.lock().promised(claim, pod, snapshot.now);
+            self.0.lock().promised(claim, pod, snapshot.now);
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Contradictions> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

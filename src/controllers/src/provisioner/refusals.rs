@@ -2,7 +2,7 @@
 //! carried out.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use karpenter_audit::{Finding, SoundPart};
 use karpenter_lifecycle::pods::refusal;
@@ -11,6 +11,7 @@ use karpenter_model::{
     Plan, Pod, PodKey, PodOutcome, PodUid, PoolName, PoolRefusal, Reason, Report, Snapshot,
 };
 use karpenter_telemetry::events::{Event, ObjectRef, reason};
+use parking_lot::Mutex;
 
 use super::apply::pods;
 use crate::Context;
@@ -25,7 +26,7 @@ pub(crate) struct Refusals(Arc<Mutex<refusal::Refusals>>);
 impl Refusals {
     /// Takes the pods that are held out of `snapshot`, and returns what to report of them.
     pub(super) fn hold(&self, snapshot: &mut Snapshot) -> Vec<(Arc<Pod>, PodOutcome)> {
-        let mut refusals = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut refusals = self.0.lock();
         let waiting: BTreeSet<&PodUid> = snapshot.pending.iter().map(|pod| &pod.uid).collect();
         refusals.keep(|uid| waiting.contains(uid));
         let mut outcomes = Vec::new();
@@ -41,7 +42,7 @@ impl Refusals {
 
     /// Records what was refused of `plan`, `part` being what is left: in `report`, and for later passes.
     pub(super) fn note(&self, snapshot: &Snapshot, part: &SoundPart, report: &mut Report) {
-        let mut refusals = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut refusals = self.0.lock();
         let pods = pods(snapshot);
         let placed = placed(&part.plan);
         for (key, outcome) in report.pods.iter_mut().filter(|(_, outcome)| outcome.is_placed()) {

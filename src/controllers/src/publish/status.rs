@@ -7,8 +7,8 @@ mod gauges;
 mod subject;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use karpenter_kube_harness::watch::Seen;
 use karpenter_model::clock::since;
@@ -17,6 +17,7 @@ use karpenter_telemetry::events::{Event, Reason, reason};
 use karpenter_telemetry::metrics::{Statuses, Watched};
 use kube::ResourceExt;
 use kube::api::DynamicObject;
+use parking_lot::Mutex;
 
 use crate::Context;
 use crate::view::{Conditioned, StatusSeen};
@@ -51,25 +52,22 @@ impl Classes {
             Seen::Listing => {}
             Seen::Listed(object) | Seen::Applied(object) => {
                 let new = Arc::new(object.clone());
-                let before = self.lock().insert((kind.to_owned(), object.name_any()), Arc::clone(&new));
+                let before =
+                    self.objects.lock().insert((kind.to_owned(), object.name_any()), Arc::clone(&new));
                 if let Some(before) = before {
                     let (old, new) = (Conditioned::Class(before), Conditioned::Class(new));
                     self.publish(context, &StatusSeen::Changed { old, new });
                 }
             }
             Seen::Deleted(object) => {
-                self.lock().remove(&(kind.to_owned(), object.name_any()));
+                self.objects.lock().remove(&(kind.to_owned(), object.name_any()));
                 self.publish(context, &StatusSeen::Gone(Conditioned::Class(Arc::new(object.clone()))));
             }
             Seen::Complete(keys) => {
                 let listed = |name: &str| keys.contains(&(String::new(), name.to_owned()));
-                self.lock().retain(|(known, name), _| known != kind || listed(name));
+                self.objects.lock().retain(|(known, name), _| known != kind || listed(name));
             }
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<(String, String), Arc<DynamicObject>>> {
-        self.objects.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -127,7 +125,7 @@ fn objects(context: &Context, classes: &Classes, kind: Watched) -> Vec<Condition
         Watched::NodePool => view.pools().into_iter().map(|known| Conditioned::Pool(known.object)).collect(),
         Watched::Node => view.nodes().into_iter().map(|known| Conditioned::Node(known.object)).collect(),
         Watched::NodeClass => {
-            classes.lock().values().map(|object| Conditioned::Class(Arc::clone(object))).collect()
+            classes.objects.lock().values().map(|object| Conditioned::Class(Arc::clone(object))).collect()
         }
         Watched::CapacityBuffer => {
             view.buffers().into_iter().map(|known| Conditioned::Buffer(known.object)).collect()

@@ -141,10 +141,11 @@ fn read(object: &DynamicObject) -> Class {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
     use std::time::Duration;
 
     use karpenter_model::{ClaimName, PoolName};
+    use parking_lot::Mutex;
     use serde_json::{Value, json};
 
     use super::*;
@@ -181,8 +182,8 @@ mod tests {
         /// What was woken since it was asked last, pools first.
         async fn take(&self) -> Vec<String> {
             tokio::time::sleep(Duration::from_secs(1)).await;
-            let pools = std::mem::take(&mut *self.pools.lock().unwrap());
-            let claims = std::mem::take(&mut *self.claims.lock().unwrap());
+            let pools = std::mem::take(&mut *self.pools.lock());
+            let claims = std::mem::take(&mut *self.claims.lock());
             let names = pools.iter().map(ToString::to_string);
             names.chain(claims.iter().map(ToString::to_string)).collect()
         }

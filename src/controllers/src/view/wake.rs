@@ -1,12 +1,13 @@
 //! Who is woken when the view changes.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
 use karpenter_api::{CapacityBuffer, NodeClaim, NodePool};
 use karpenter_lifecycle::pods::events::Seen;
 use karpenter_model::{BufferKey, ClaimName, NodeName, Pod, PoolName};
 use kube::api::DynamicObject;
+use parking_lot::{Mutex, MutexGuard};
 
 use karpenter_kube_harness::queue::Queue;
 
@@ -197,5 +198,5 @@ fn take<T>(followers: &Mutex<Vec<T>>) -> Vec<T> {
 
 /// Followers are only added and taken out, so a panic while they were locked has left the list whole.
 fn lock<T>(followers: &Mutex<Vec<T>>) -> MutexGuard<'_, Vec<T>> {
-    followers.lock().unwrap_or_else(PoisonError::into_inner)
+    followers.lock()
 }

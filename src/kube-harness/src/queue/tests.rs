@@ -1,11 +1,12 @@
 //! One key at a time, back-off per key, bounded concurrency, graceful end.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use karpenter_telemetry::metrics::Metrics;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -28,11 +29,11 @@ struct Log(Arc<Mutex<BTreeMap<&'static str, Vec<u64>>>>);
 
 impl Log {
     fn note(&self, key: &'static str, started: Instant) {
-        self.0.lock().unwrap().entry(key).or_default().push(started.elapsed().as_secs());
+        self.0.lock().entry(key).or_default().push(started.elapsed().as_secs());
     }
 
     fn of(&self, key: &str) -> Vec<u64> {
-        self.0.lock().unwrap().get(key).cloned().unwrap_or_default()
+        self.0.lock().get(key).cloned().unwrap_or_default()
     }
 }
 

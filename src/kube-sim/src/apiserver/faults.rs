@@ -2,10 +2,9 @@
 //!
 //! Latency is tokio time, so with a paused clock a slow API server costs nothing.
 
-use std::{
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use super::refusal::Refusal;
 use super::signal::{Signal, Waiter};
@@ -128,12 +127,12 @@ impl Faults {
 
     /// Adds a rule. Rules are tried in the order they were added; the first refusal wins.
     pub fn inject(&self, rule: Rule, fault: Fault) {
-        self.lock().rules.push((rule, fault));
+        self.state.lock().rules.push((rule, fault));
     }
 
     /// Removes all rules.
     pub fn clear(&self) {
-        self.lock().rules.clear();
+        self.state.lock().rules.clear();
     }
 
     /// Ends every open watch of a plural resource, of all resources when empty. Clients see the stream end.
@@ -148,7 +147,7 @@ impl Faults {
     /// What happens to a request: how long it waits, and how it fares then.
     pub(super) fn strike(&self, request: Request<'_>) -> (Duration, Fate) {
         let mut delay = Duration::ZERO;
-        let state = &mut *self.lock();
+        let state = &mut *self.state.lock();
         for (rule, fault) in &mut state.rules {
             if !rule.matches(&request) || state.random.u32(..rule.one_in) != 0 {
                 continue;
@@ -163,10 +162,6 @@ impl Faults {
             }
         }
         (delay, Fate::Answered(Duration::ZERO))
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 
 use super::ApiServer;
@@ -31,7 +31,7 @@ impl Listing {
             let kind = kind.expect("the server knows the kind");
             store.list(&kind, &ListQuery::default()).expect("a list of everything is served")
         });
-        let mut kinds = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kinds = self.kinds.lock();
         let known = kinds.entry(TypeId::of::<K>()).or_default();
         let mut before = std::mem::take(known);
         let objects = page.items.iter().map(|stored| {

@@ -10,9 +10,10 @@ mod prune;
 mod structure;
 mod texts;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use kube_cel::{CompiledSchema, compile_schema};
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 
 use self::texts::Texts;
@@ -56,7 +57,7 @@ impl Schema {
         // One for the whole process: tests have a server each with the same few definitions, and to compile their rules
         // was an eighth of what such a test took.
         static COMPILED: Mutex<Vec<Arc<Schema>>> = Mutex::new(Vec::new());
-        let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut compiled = COMPILED.lock();
         if let Some(known) = compiled.iter().find(|known| known.root == *root) {
             return Arc::clone(known);
         }
@@ -123,7 +124,7 @@ impl Schema {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 /// Whether a schema has a rule anywhere. A property of that name is taken for one, which costs time and nothing else.

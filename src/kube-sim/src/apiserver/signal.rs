@@ -2,8 +2,9 @@
 //!
 //! Tokio's watch channel wakes in random order, on purpose; a simulation that is to repeat cannot have that.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 /// The side that changes the value. Clones change the same one.
@@ -31,7 +32,7 @@ impl<T: Clone> Signal<T> {
     /// Sets the value and wakes those who wait.
     pub(crate) fn set(&self, value: T) {
         {
-            let mut held = self.0.lock();
+            let mut held = self.0.value.lock();
             *held = (value, held.1 + 1);
         }
         self.0.changed.notify_waiters();
@@ -39,7 +40,7 @@ impl<T: Clone> Signal<T> {
 
     /// A waiter that has seen the present value.
     pub(crate) fn subscribe(&self) -> Waiter<T> {
-        Waiter { seen: self.0.lock().1, shared: Arc::clone(&self.0) }
+        Waiter { seen: self.0.value.lock().1, shared: Arc::clone(&self.0) }
     }
 }
 
@@ -51,7 +52,7 @@ impl<T: Clone> Waiter<T> {
             // From here on nothing that is set goes unnoticed.
             waiting.as_mut().enable();
             {
-                let held = self.shared.lock();
+                let held = self.shared.value.lock();
                 if held.1 != self.seen {
                     self.seen = held.1;
                     return held.0.clone();
@@ -63,13 +64,7 @@ impl<T: Clone> Waiter<T> {
 
     /// The present value is seen.
     pub(crate) fn mark_seen(&mut self) {
-        self.seen = self.shared.lock().1;
-    }
-}
-
-impl<T> Shared<T> {
-    fn lock(&self) -> MutexGuard<'_, (T, u64)> {
-        self.value.lock().unwrap_or_else(PoisonError::into_inner)
+        self.seen = self.shared.value.lock().1;
     }
 }
 
@@ -85,13 +80,13 @@ mod tests {
             let (mut waiter, order) = (signal.subscribe(), Arc::clone(&order));
             tasks.spawn(async move {
                 assert_eq!(waiter.changed().await, 7);
-                order.lock().unwrap().push(number);
+                order.lock().push(number);
             });
         }
         tokio::task::yield_now().await;
         signal.set(7);
         while tasks.join_next().await.is_some() {}
-        assert_eq!(*order.lock().unwrap(), (0..20).collect::<Vec<_>>());
+        assert_eq!(*order.lock(), (0..20).collect::<Vec<_>>());
     }
 
     #[tokio::test]

@@ -4,7 +4,6 @@
 //! What never changes about a machine (its type, its user data) is asked for once.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
 use karpenter_aws_api::ec2::{
@@ -13,6 +12,7 @@ use karpenter_aws_api::ec2::{
 use karpenter_aws_api::id::InstanceType;
 use karpenter_aws_api::{Clients, Filter};
 use karpenter_model::{Quantity, Resources};
+use parking_lot::Mutex;
 
 use super::{Machine, MachineState, Machines};
 
@@ -87,7 +87,7 @@ impl Ec2Machines {
     }
 
     fn known<T>(&self, look: impl FnOnce(&mut Known) -> T) -> T {
-        look(&mut self.known.lock().unwrap_or_else(PoisonError::into_inner))
+        look(&mut self.known.lock())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 
 use futures::StreamExt;
@@ -14,6 +14,7 @@ use kube::{
         watcher::{self, Event},
     },
 };
+use parking_lot::{Mutex, MutexGuard};
 use tokio::{sync::Notify, task::JoinSet};
 
 /// The view; dropping it ends the watches.
@@ -69,7 +70,7 @@ impl View {
 }
 
 fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
+    state.lock()
 }
 
 /// What is watched.

@@ -1,9 +1,6 @@
 //! The node agent against the simulated API server.
 
-use std::{
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -24,6 +21,7 @@ use kube::{
     Api, ResourceExt,
     api::{DeleteParams, ListParams, PostParams},
 };
+use parking_lot::Mutex;
 use serde_json::json;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -35,7 +33,7 @@ struct Account(Mutex<Vec<Machine>>);
 #[async_trait]
 impl Machines for Account {
     async fn list(&self) -> Result<Vec<Machine>, Box<dyn std::error::Error + Send + Sync>> {
-        Ok(self.0.lock().expect("not poisoned").clone())
+        Ok(self.0.lock().clone())
     }
 }
 
@@ -93,12 +91,12 @@ impl World {
             user_data: user_data.as_bytes().to_vec(),
         };
         let name = machine.private_dns_name.clone();
-        self.account.0.lock().expect("not poisoned").push(machine);
+        self.account.0.lock().push(machine);
         name
     }
 
     fn terminate_all(&self) {
-        self.account.0.lock().expect("not poisoned").clear();
+        self.account.0.lock().clear();
     }
 
     fn nodes(&self) -> Api<Node> {

@@ -6,11 +6,11 @@ use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use anyhow::{Context as _, Result};
 use clap::Args;
+use parking_lot::Mutex;
 
 use super::format;
 use super::player::play;
@@ -122,7 +122,7 @@ fn played(work: &[(&Scenario, u64)], arguments: &Arguments, print: &Print) -> (V
                 {
                     let case = case(scenario, *seed, arguments.trace);
                     let more = if arguments.timeline { timeline(&case) } else { String::new() };
-                    let mut ended = ended.lock().unwrap_or_else(PoisonError::into_inner);
+                    let mut ended = ended.lock();
                     let (cases, printed) = &mut *ended;
                     if printed.is_ok() {
                         *printed = print(&(line(&case) + &more));
@@ -132,7 +132,7 @@ fn played(work: &[(&Scenario, u64)], arguments: &Arguments, print: &Print) -> (V
             });
         }
     });
-    let (mut cases, printed) = ended.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let (mut cases, printed) = ended.into_inner();
     cases.sort_by_key(|(number, _)| *number);
     (cases.into_iter().map(|(_, case)| case).collect(), printed)
 }

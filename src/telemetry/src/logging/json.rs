@@ -135,8 +135,9 @@ impl Visit for Fields {
 #[cfg(test)]
 mod tests {
     use std::io::{self, Write};
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
 
+    use parking_lot::Mutex;
     use tracing_subscriber::layer::SubscriberExt;
 
     use super::{Json, Lines, Value};
@@ -146,7 +147,7 @@ mod tests {
 
     impl Write for Captured {
         fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().write(line)
+            self.0.lock().write(line)
         }
 
         fn flush(&mut self) -> io::Result<()> {
@@ -160,7 +161,7 @@ mod tests {
         let lines = Lines { outputs: Arc::new(outputs), errors: None };
         let subscriber = tracing_subscriber::registry().with(Json::new(lines, "0123abc", caller));
         tracing::subscriber::with_default(subscriber, write);
-        let text = String::from_utf8(captured.0.lock().unwrap().clone()).unwrap();
+        let text = String::from_utf8(captured.0.lock().clone()).unwrap();
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 

@@ -2,8 +2,9 @@
 //! hundredth.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
+
+use parking_lot::Mutex;
 
 const FIRST: u64 = 100;
 const THEREAFTER: u64 = 100;
@@ -22,7 +23,7 @@ impl Sampler {
     /// True when this occurrence of `message` is to be written.
     pub(super) fn admit(&self, message: &str, now: SystemTime) -> bool {
         let number = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        let mut second = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut second = self.0.lock();
         if second.number != number {
             *second = Second { number, seen: BTreeMap::new() };
         }

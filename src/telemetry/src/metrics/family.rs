@@ -4,7 +4,9 @@
 //! times what is known of the cluster itself, so nothing is kept: who knows the objects writes the lines.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::area::{Descriptor, Kind};
 use super::exposition::{Head, Lines, Page};
@@ -40,20 +42,14 @@ impl Family {
     /// last one.
     pub fn collect(&self, source: impl Fn(&mut Lines<'_, '_>) + Send + Sync + 'static) -> Collecting {
         let source: Source = Arc::new(source);
-        *self.0.lock() = Some(Arc::clone(&source));
+        *self.0.source.lock() = Some(Arc::clone(&source));
         Collecting { family: self.clone(), source }
-    }
-}
-
-impl Inner {
-    fn lock(&self) -> MutexGuard<'_, Option<Source>> {
-        self.source.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Written for Family {
     fn write(&self, page: &mut Page<'_>) {
-        let source = self.0.lock().clone();
+        let source = self.0.source.lock().clone();
         if let Some(source) = source {
             source(&mut page.lines(&self.0.head));
         }
@@ -75,7 +71,7 @@ pub struct Collecting {
 
 impl Drop for Collecting {
     fn drop(&mut self) {
-        let mut source = self.family.0.lock();
+        let mut source = self.family.0.source.lock();
         if source.as_ref().is_some_and(|now| Arc::ptr_eq(now, &self.source)) {
             *source = None;
         }

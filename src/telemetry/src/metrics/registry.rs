@@ -5,8 +5,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use prometheus::core::{Collector, MetricVec, MetricVecBuilder};
 
 use super::exposition::{Page, PassOn};
@@ -37,7 +38,7 @@ impl Registry {
     {
         self.kept.register(Box::new(family.clone())).expect(ONCE);
         if let Some(label) = POOL.into_iter().find(|label| labels.contains(label)) {
-            let mut of_pools = self.of_pools.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut of_pools = self.of_pools.lock();
             of_pools.push(Box::new(Labelled { family: family.clone(), label }));
         }
     }
@@ -50,7 +51,7 @@ impl Registry {
 
     /// Removes every series of a pool.
     pub(super) fn forget_pool(&self, pool: &str) {
-        for family in self.of_pools.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        for family in self.of_pools.lock().iter() {
             family.forget(pool);
         }
     }
@@ -72,7 +73,7 @@ impl Registry {
     }
 
     pub(super) fn written(&self) -> MutexGuard<'_, BTreeMap<&'static str, Arc<dyn Written>>> {
-        self.written.lock().unwrap_or_else(PoisonError::into_inner)
+        self.written.lock()
     }
 }
 

@@ -1,7 +1,8 @@
 //! Series that belong to an object and vanish with it.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use parking_lot::Mutex;
 
 use super::Gauge;
 
@@ -25,7 +26,7 @@ impl<const LABELS: usize> Series<LABELS> {
     /// Publishes exactly `samples` for `object`, with labels that no other object has. There is no moment in which a
     /// series that stays is missing.
     pub fn replace(&self, object: &str, samples: impl IntoIterator<Item = ([String; LABELS], f64)>) {
-        let mut objects = self.lock();
+        let mut objects = self.objects.lock();
         let set = |(labels, value): ([String; LABELS], f64)| {
             self.gauge.set(labels.each_ref().map(String::as_str), value);
             labels
@@ -44,15 +45,11 @@ impl<const LABELS: usize> Series<LABELS> {
 
     /// Forgets every object that `keep` refuses.
     pub fn retain(&self, keep: impl Fn(&str) -> bool) {
-        let gone: Vec<_> = self.lock().extract_if(|object, _| !keep(object)).collect();
+        let gone: Vec<_> = self.objects.lock().extract_if(|object, _| !keep(object)).collect();
         self.remove(gone.into_iter().flat_map(|(_, series)| series));
     }
 
     fn remove(&self, gone: impl Iterator<Item = [String; LABELS]>) {
         gone.for_each(|labels| self.gauge.remove(labels.each_ref().map(String::as_str)));
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Vec<[String; LABELS]>>> {
-        self.objects.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

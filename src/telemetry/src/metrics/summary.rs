@@ -4,9 +4,10 @@
 //! observations, so memory is bounded. Without a recent observation a quantile is `NaN`, as the format asks.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use prometheus::core::{Metric, MetricVec, MetricVecBuilder, Opts};
 use prometheus::proto;
 use tokio::time::Instant;
@@ -70,7 +71,7 @@ impl State {
 impl Quantiles {
     pub(super) fn observe(&self, value: f64) {
         let now = Instant::now();
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.count += 1;
         state.sum += value;
         state.recent.push_back((now, value));
@@ -78,17 +79,13 @@ impl Quantiles {
     }
 
     pub(super) fn count(&self) -> u64 {
-        self.lock().count
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().count
     }
 }
 
 impl Metric for Quantiles {
     fn metric(&self) -> proto::Metric {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.expire(Instant::now());
         let mut values: Vec<f64> = state.recent.iter().map(|(_, value)| *value).collect();
         values.sort_by(f64::total_cmp);

@@ -3,7 +3,9 @@
 //! Samples share their texts, and are written when they are asked for. What is not in the set published last is gone.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::area::{Descriptor, Kind};
 use super::exposition::{Head, Page};
@@ -31,12 +33,12 @@ impl<const LABELS: usize> GaugeTable<LABELS> {
 
     /// Publishes exactly `samples`.
     pub fn publish(&self, samples: Samples<LABELS>) {
-        *self.samples.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(samples);
+        *self.samples.lock() = Arc::new(samples);
     }
 
     /// What was published last.
     pub fn published(&self) -> Arc<Samples<LABELS>> {
-        Arc::clone(&self.samples.lock().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.samples.lock())
     }
 }
 

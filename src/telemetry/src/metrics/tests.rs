@@ -1,8 +1,10 @@
 //! The tables are well-formed, and what is exported looks as the reference's dashboards expect.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use super::{Kind, Metrics, Series, reference};
 
@@ -94,7 +96,7 @@ fn what_is_known_is_written_when_it_is_asked_for_for_as_long_as_its_source_is_he
     let known = Arc::new(Mutex::new(vec![("n\"1", 1.5)]));
     let read = Arc::clone(&known);
     let collecting = ages.collect(move |lines| {
-        let known = read.lock().unwrap().clone();
+        let known = read.lock().clone();
         for (node, age) in known {
             lines.gauge(&["a\\b", node, "", "true"], age);
         }
@@ -105,7 +107,7 @@ fn what_is_known_is_written_when_it_is_asked_for_for_as_long_as_its_source_is_he
     };
     let [help, kind] = head;
     assert_eq!(lines(&metrics, NAME), [help, kind, line("n\\\"1", "1.5")]);
-    *known.lock().unwrap() = vec![("n2", 2.0), ("n3", 3.0)];
+    *known.lock() = vec![("n2", 2.0), ("n3", 3.0)];
     assert_eq!(lines(&metrics, NAME)[2..], [line("n2", "2"), line("n3", "3")]);
     let later = ages.collect(|lines| lines.gauge(&["a\\b", "n4", "", "true"], 4.0));
     drop(collecting);

@@ -5,13 +5,14 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use karpenter_api::NodeClaim;
 use karpenter_kube_harness::watch::{self, Key, Readable, Seen, Troubles};
 use karpenter_model::{Clock, PodKey};
 use kube::{Api, Client, Resource, ResourceExt};
+use parking_lot::{Mutex, MutexGuard};
 use serde::de::DeserializeOwned;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -70,7 +71,7 @@ impl Cluster {
                     Seen::Deleted(object) => object.remove(&mut world),
                     Seen::Complete(keys) => {
                         K::keep(&mut world, &keys);
-                        cluster.listed().insert(what.resource);
+                        cluster.listed.lock().insert(what.resource);
                     }
                 }
                 drop(world);
@@ -82,11 +83,7 @@ impl Cluster {
 
     /// The world as it is.
     pub(super) fn world(&self) -> MutexGuard<'_, World> {
-        self.world.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn listed(&self) -> MutexGuard<'_, BTreeSet<&'static str>> {
-        self.listed.lock().unwrap_or_else(PoisonError::into_inner)
+        self.world.lock()
     }
 
     /// Resolves after something has changed.
@@ -107,7 +104,7 @@ impl Cluster {
             let Some(trouble) = self.trouble(what) else { continue };
             // A watch that breaks begins again by itself; that matters as long as there is nothing to show, and is no
             // news when the server is away.
-            let matters = away.is_none() && !self.listed().contains(what.resource);
+            let matters = away.is_none() && !self.listed.lock().contains(what.resource);
             if trouble.lasts() || matters {
                 troubles.push(trouble);
             }
@@ -123,7 +120,8 @@ impl Cluster {
     /// Whether each kind was listed, or cannot be.
     pub(super) fn is_complete(&self) -> bool {
         FOLLOWED.into_iter().all(|what| {
-            self.listed().contains(what.resource) || self.trouble(what).is_some_and(|trouble| trouble.lasts())
+            self.listed.lock().contains(what.resource)
+                || self.trouble(what).is_some_and(|trouble| trouble.lasts())
         })
     }
 }

@@ -1,11 +1,12 @@
 //! Whether the API server answers: watches of a server that has gone are silent for minutes, so it is asked for its version.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use karpenter_kube_harness::ApiFailure;
 use karpenter_model::Clock;
 use kube::Client;
+use parking_lot::Mutex;
 use tokio::time::{Duration, sleep, timeout};
 
 use crate::trouble::Trouble;
@@ -56,7 +57,7 @@ impl Probe {
 
     /// Returns whether that is news.
     fn note(&self, away: Option<String>) -> bool {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         if away.is_none() {
             state.answered = Some(self.clock.now());
         }
@@ -67,7 +68,7 @@ impl Probe {
 
     /// That it does not answer, if so.
     pub(super) fn away(&self) -> Option<Trouble> {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state.lock();
         let why = state.away.clone()?;
         Some(Trouble::Away { since: state.answered.unwrap_or_else(|| self.clock.now()), why })
     }

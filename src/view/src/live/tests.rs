@@ -1,6 +1,5 @@
 //! The loop on a terminal in memory and a cluster in memory, in virtual time.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::FutureExt;
@@ -8,6 +7,7 @@ use jiff::Timestamp;
 use karpenter_kube_sim::VirtualClock;
 use karpenter_kube_sim::apiserver::{ApiServer, Fault, Refusal, Rule};
 use kube::client::Body;
+use parking_lot::Mutex;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent};
 use serde_json::json;
@@ -97,7 +97,7 @@ impl World {
             cluster: "test".to_owned(),
             prices: watch::channel(Prices::Off).1,
             explainer: Arc::new(move |question| {
-                asked.lock().unwrap().push(question.clone());
+                asked.lock().push(question.clone());
                 async move { Ok(format!("{question} stays\n")) }.boxed()
             }),
             clock: Arc::clone(&self.clock),
@@ -247,7 +247,7 @@ async fn a_page_asks_for_events_and_for_the_answer_of_the_controller() {
         .await;
     assert!(screen.contains("2m  Unconsolidatable (4 times): Can't remove without"), "{screen}");
     assert!(screen.contains("node/first stays"), "{screen}");
-    assert_eq!(*world.asked.lock().unwrap(), ["node/first"], "asked again only after five seconds");
+    assert_eq!(*world.asked.lock(), ["node/first"], "asked again only after five seconds");
 }
 
 /// A claim with a requirement of this operator.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::error::Error;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use karpenter_aws::instances::provider_id::provider_id;
@@ -12,6 +12,7 @@ use karpenter_aws_api::id::InstanceType;
 use karpenter_aws_sim::Account;
 use karpenter_kube_sim::kubelet::{Machine, MachineState, Machines};
 use karpenter_model::{Quantity, Resources};
+use parking_lot::Mutex;
 
 type Listed = Arc<Vec<Arc<Machine>>>;
 
@@ -30,7 +31,7 @@ impl Machines for OnAws {
     async fn shared(&self) -> Result<Listed, Box<dyn Error + Send + Sync>> {
         let instances = self.account.live();
         {
-            let last = self.listed.lock().unwrap();
+            let last = self.listed.lock();
             if Arc::ptr_eq(&last.0, &instances) {
                 return Ok(Arc::clone(&last.1));
             }
@@ -39,7 +40,7 @@ impl Machines for OnAws {
         let types = types.into_iter().map(|info| (info.name.clone(), info)).collect();
         let machine = |instance: &Arc<Instance>| Arc::new(self.machine(instance, &types));
         let listed: Listed = Arc::new(instances.iter().map(machine).collect());
-        *self.listed.lock().unwrap() = (instances, Arc::clone(&listed));
+        *self.listed.lock() = (instances, Arc::clone(&listed));
         Ok(listed)
     }
 }

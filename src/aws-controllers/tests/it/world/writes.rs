@@ -1,9 +1,10 @@
 //! Everything the controllers ask the API server to change.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use http::{Request, Response};
 use kube::client::Body;
+use parking_lot::Mutex;
 use serde_json::Value;
 
 /// One write.
@@ -48,12 +49,12 @@ impl Writes {
             path: head.uri.path().to_owned(),
             body: serde_json::from_slice(&bytes).unwrap_or_default(),
         };
-        self.0.lock().unwrap().push(write);
+        self.0.lock().push(write);
         inner.send(Request::from_parts(head, Body::from(bytes))).await
     }
 
     /// All writes since the last time, in order.
     pub(crate) fn take(&self) -> Vec<Write> {
-        std::mem::take(&mut self.0.lock().unwrap())
+        std::mem::take(&mut self.0.lock())
     }
 }

@@ -2,8 +2,9 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
@@ -83,12 +84,12 @@ impl Server {
 
     /// First lines of requests, in order.
     pub(super) fn asked(&self) -> Vec<String> {
-        self.seen.lock().unwrap().asked.clone()
+        self.seen.lock().asked.clone()
     }
 
     /// The access keys requests were signed with, in order.
     pub(super) fn keys(&self) -> Vec<String> {
-        self.seen.lock().unwrap().keys.clone()
+        self.seen.lock().keys.clone()
     }
 }
 
@@ -131,7 +132,7 @@ fn request(connection: &mut impl Read, seen: &Mutex<Seen>) -> std::io::Result<St
     }
     reader.read_exact(&mut vec![0; length])?;
     let first = first.trim_end().to_owned();
-    let mut seen = seen.lock().unwrap();
+    let mut seen = seen.lock();
     seen.asked.push(first.clone());
     seen.keys.extend(key);
     Ok(first)

@@ -16,7 +16,7 @@ struct Log(Mutex<Vec<(Duration, Vec<String>)>>);
 
 impl Log {
     fn calls(&self) -> Vec<Vec<String>> {
-        self.0.lock().unwrap().iter().map(|(_, questions)| questions.clone()).collect()
+        self.0.lock().iter().map(|(_, questions)| questions.clone()).collect()
     }
 }
 
@@ -29,7 +29,7 @@ impl Observer for Sizes {
     fn user_data(&self, _: &str, _: usize) {}
     fn batched(&self, batcher: &'static str, size: usize, waited: Duration) {
         assert_eq!(batcher, "test");
-        self.0.lock().unwrap().push((size, waited));
+        self.0.lock().push((size, waited));
     }
 }
 
@@ -47,7 +47,7 @@ fn world(most: usize, rate: Rate) -> World {
     let calls = Arc::clone(&log);
     let call = move |questions: BTreeSet<String>| {
         let number = {
-            let mut log = calls.0.lock().unwrap();
+            let mut log = calls.0.lock();
             log.push((start.elapsed(), questions.iter().cloned().collect()));
             log.len()
         };
@@ -88,7 +88,7 @@ async fn what_is_asked_within_a_moment_is_one_call() {
     let answers = join_all(questions.iter().map(|question| world.ask(question))).await;
     assert!(answers.iter().all(|answer| *answer == Ok("call 1".to_owned())), "{answers:?}");
     assert_eq!(world.log.calls(), [questions]);
-    assert_eq!(*world.sizes.0.lock().unwrap(), [(300, IDLE)]);
+    assert_eq!(*world.sizes.0.lock(), [(300, IDLE)]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -100,8 +100,7 @@ async fn questions_that_trickle_in_do_not_keep_a_batch_open() {
         sleep(IDLE / 2).await;
     }
     join_all(asked).await;
-    let calls =
-        world.log.0.lock().unwrap().iter().map(|(at, questions)| (*at, questions.len())).collect::<Vec<_>>();
+    let calls = world.log.0.lock().iter().map(|(at, questions)| (*at, questions.len())).collect::<Vec<_>>();
     assert_eq!(calls.iter().map(|(_, count)| count).sum::<usize>(), 40);
     assert_eq!(calls[0].0, LONGEST, "{calls:?}");
     assert_eq!(calls.len(), 2, "{calls:?}");
@@ -128,10 +127,10 @@ async fn when_it_is_not_its_turn_a_batch_goes_on_collecting() {
     }
     let answers = join_all(asked).await;
     assert!(answers.iter().all(|answer| answer.as_ref().is_ok_and(Result::is_ok)), "{answers:?}");
-    let calls = world.log.0.lock().unwrap();
+    let calls = world.log.0.lock();
     assert!(calls.len() <= 2 + 6, "{calls:?}");
     assert_eq!(calls.iter().map(|(_, questions)| questions.len()).sum::<usize>(), 60);
-    let waited = world.sizes.0.lock().unwrap().iter().map(|(_, waited)| *waited).max().unwrap();
+    let waited = world.sizes.0.lock().iter().map(|(_, waited)| *waited).max().unwrap();
     assert!(waited <= 10 * SECOND, "{waited:?}");
 }
 
@@ -194,7 +193,7 @@ async fn when_all_have_gone_nothing_is_asked_and_nothing_is_left() {
     }
     sleep(60 * SECOND).await;
     assert!(world.log.calls().is_empty());
-    assert!(world.batcher.shared.queue().waiting.is_empty());
+    assert!(world.batcher.shared.queue.lock().waiting.is_empty());
     let during = world.asking("c");
     sleep(IDLE + SECOND / 2).await;
     during.abort();

@@ -3,12 +3,13 @@
 //! A reservation nothing is known about has none left.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use karpenter_model::Clock;
 use karpenter_model::clock::later;
+use parking_lot::Mutex;
 
 /// How long a count outlives the last answer about it.
 const REMEMBERED: Duration = Duration::from_hours(24);
@@ -56,7 +57,7 @@ impl Availability {
     /// EC2 has said how many are left of how many.
     pub fn counted(&self, reservation: &str, left: u32, total: u32) {
         let counted_at = self.clock.now();
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inner = self.inner.lock();
         let old = inner.counts.insert(reservation.to_owned(), Count { left, total, counted_at });
         if old.is_none_or(|old| old.left != left) {
             inner.revision += 1;
@@ -85,7 +86,7 @@ impl Availability {
     /// That of a view taken now, without taking it.
     pub(crate) fn revision(&self) -> u64 {
         let now = self.clock.now();
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inner = self.inner.lock();
         inner.sweep(now);
         inner.revision
     }
@@ -93,14 +94,14 @@ impl Availability {
     /// A frozen view for many questions at once.
     pub fn left(&self) -> Left {
         let now = self.clock.now();
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inner = self.inner.lock();
         inner.sweep(now);
         let counts = inner.counts.iter().map(|(id, count)| (id.clone(), count.left)).collect();
         Left { revision: inner.revision, counts }
     }
 
     fn change(&self, reservation: &str, change: impl FnOnce(&mut Count)) {
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inner = self.inner.lock();
         if let Some(count) = inner.counts.get_mut(reservation) {
             let before = count.left;
             change(count);

@@ -178,10 +178,11 @@ fn workload(mut object: DynamicObject, kind: Kind, options: &Options) -> Result<
 mod tests {
     use std::collections::BTreeMap;
     use std::convert::Infallible;
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
 
     use http::{Request, Response};
     use kube::client::Body;
+    use parking_lot::Mutex;
     use serde_json::{Value, json};
 
     use super::*;
@@ -200,7 +201,7 @@ mod tests {
             let (answers, log) = (Arc::clone(&answers), Arc::clone(&log));
             async move {
                 let path = request.uri().path_and_query().map(ToString::to_string).unwrap_or_default();
-                log.lock().unwrap().push(format!("{} {path}", request.method()));
+                log.lock().push(format!("{} {path}", request.method()));
                 let (code, body) = match answers.get(&path) {
                     Some((code, body)) => (*code, serde_json::to_vec(body).unwrap()),
                     None => (404, b"404 page not found\n".to_vec()),
@@ -259,7 +260,7 @@ mod tests {
         assert_eq!(converted.report.exit_code(), 0, "{}", converted.report.text());
         let text = converted.report.text();
         assert!(text.contains("provisioners.karpenter.sh/a:1 Provisioner/a -> NodePool/a"), "{text}");
-        assert!(asked.lock().unwrap().iter().all(|line| line.starts_with("GET ")), "{asked:?}");
+        assert!(asked.lock().iter().all(|line| line.starts_with("GET ")), "{asked:?}");
     }
 
     #[tokio::test]
@@ -286,7 +287,7 @@ mod tests {
         let (client, asked) = cluster(&[]);
         let error = read(&client, true, &Options::default()).await.unwrap_err().to_string();
         assert!(error.contains("it serves none of provisioners of karpenter.sh/v1alpha5, "), "{error}");
-        assert_eq!(asked.lock().unwrap().len(), OLD.len());
+        assert_eq!(asked.lock().len(), OLD.len());
     }
 
     #[tokio::test]

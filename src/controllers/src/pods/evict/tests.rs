@@ -28,7 +28,7 @@ async fn evicted(of_uid: impl FnOnce(&str) -> String) -> (World, bool) {
     let node: NodeName = "n".into();
     evictions.add(&world.context, &pod, &node);
     evictions.pass(&world.context, &Key(pod.clone(), node)).await.unwrap();
-    assert!(!evictions.lock().contains(&pod), "done with it either way");
+    assert!(!evictions.pods.lock().contains(&pod), "done with it either way");
     let left =
         pods.get_opt("web").await.unwrap().is_some_and(|pod| pod.metadata.deletion_timestamp.is_none());
     (world, !left)
@@ -59,7 +59,7 @@ async fn a_pod_that_is_gone_already_is_no_failure_and_tells_nothing() {
     let node: NodeName = "n".into();
     evictions.add(&world.context, &pod, &node);
     evictions.pass(&world.context, &Key(pod.clone(), node)).await.unwrap();
-    assert!(!evictions.lock().contains(&pod));
+    assert!(!evictions.pods.lock().contains(&pod));
     assert_eq!(world.context.metrics.pods.eviction_requests_total.value(["404"]), 1);
     assert!(world.events.events().is_empty());
 }
@@ -74,15 +74,15 @@ async fn a_pod_that_is_on_its_way_out_is_not_asked_again_and_forgotten_when_it_i
     });
     let pod = PodRef { key: known.key.clone(), uid: known.uid.clone() };
     evictions.accept(&world.context, &pod);
-    assert!(evictions.accepted().is_empty(), "the watch was faster: it is gone already");
+    assert!(evictions.accepted.lock().is_empty(), "the watch was faster: it is gone already");
     world.context.view.with_cluster(|cluster| {
         cluster.put(&known.key, karpenter_cluster::Version(1).into(), Arc::clone(&known), ())
     });
     evictions.accept(&world.context, &pod);
     evictions.add(&world.context, &pod, &"n".into());
-    assert!(!evictions.lock().contains(&pod));
+    assert!(!evictions.pods.lock().contains(&pod));
     evictions.seen(&PodSeen::Deleted(known));
-    assert!(evictions.accepted().is_empty());
+    assert!(evictions.accepted.lock().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -100,7 +100,7 @@ async fn a_pod_is_forgotten_when_another_of_its_name_is_seen_in_its_place() {
     evictions.accept(&world.context, &PodRef { key: first.key.clone(), uid: first.uid.clone() });
     evictions.seen(&PodSeen::Listed(Arc::clone(&first)));
     evictions.seen(&PodSeen::Deleted(Arc::clone(&second)));
-    assert_eq!(evictions.accepted().len(), 1);
+    assert_eq!(evictions.accepted.lock().len(), 1);
     evictions.seen(&PodSeen::Listed(second));
-    assert!(evictions.accepted().is_empty());
+    assert!(evictions.accepted.lock().is_empty());
 }

@@ -1,7 +1,6 @@
 //! Evaluation pass by pass: conditions, what is put in force and when, and pools whose types cannot be had.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 
 use async_trait::async_trait;
 use karpenter_cloud::overlay::List;
@@ -14,6 +13,7 @@ use karpenter_model::{
     Claim, ClaimName, InstanceTypeName, LabelRegistry, NodeName, Pool, Price, ProviderId, Quantity,
 };
 use kube::api::{DeleteParams, Patch, PatchParams};
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::*;
@@ -62,14 +62,14 @@ impl Provider for Partly {
     }
 
     async fn instance_types(&self, pool: &Pool) -> karpenter_cloud::Result<List> {
-        if self.broken.lock().unwrap().is_some_and(|broken| pool.name == broken) {
+        if self.broken.lock().is_some_and(|broken| pool.name == broken) {
             return Err(karpenter_cloud::Error::new(Kind::Transient, "list", pool.name.as_str(), "broken"));
         }
         self.inner.instance_types(pool).await
     }
 
     fn preview_prices(&self, prices: BTreeMap<InstanceTypeName, Price>) {
-        *self.previews.lock().unwrap() = prices;
+        *self.previews.lock() = prices;
     }
 
     async fn drift(&self, claim: &Claim) -> karpenter_cloud::Result<Option<DriftReason>> {
@@ -189,11 +189,11 @@ async fn a_pool_that_fails_is_left_out_and_tried_again_while_the_others_are_serv
     let (world, cloud) = overlaying();
     add_overlay(&world, "o", &json!({"requirements": [], "price": "1"}));
     list(&world).await;
-    *cloud.broken.lock().unwrap() = Some("data");
+    *cloud.broken.lock() = Some("data");
     assert_eq!(pass(&world).await, Done::applied().backoff());
     assert!(evaluated(&world, "web") && !evaluated(&world, "data"));
     assert_eq!(conditions(&world).await["o"].0, "True");
-    *cloud.broken.lock().unwrap() = None;
+    *cloud.broken.lock() = None;
     assert_eq!(pass(&world).await, Done::applied().after(PERIOD));
     assert!(evaluated(&world, "data"));
 }
@@ -272,7 +272,7 @@ async fn the_cloud_is_told_prices_for_types_it_has_none_for() {
     add_overlay(&world, "o", &json!({"requirements": types, "price": "1.5"}));
     list(&world).await;
     pass(&world).await;
-    let previews = cloud.previews.lock().unwrap().clone();
+    let previews = cloud.previews.lock().clone();
     assert_eq!(previews, BTreeMap::from([("new".into(), "1.5".parse().unwrap())]));
 }
 

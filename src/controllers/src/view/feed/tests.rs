@@ -1,7 +1,6 @@
 //! What listeners hear when a watch had to list again, and what happens to pods that cannot be read.
 
 use std::collections::BTreeSet;
-use std::sync::Mutex;
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::DaemonSet;
@@ -9,6 +8,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::{StorageClass, VolumeAttachment};
 use karpenter_kube_harness::watch::{Seen, key};
 use karpenter_lifecycle::step::RegistrationOutcome;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::*;
@@ -51,14 +51,14 @@ async fn pods_that_vanish_while_a_watch_is_broken_are_told_to_be_gone() {
     let deleted = Arc::clone(&gone);
     view.subscribers().pods(move |seen| {
         if let PodSeen::Deleted(pod) = seen {
-            deleted.lock().unwrap().insert(pod.key.name.clone());
+            deleted.lock().insert(pod.key.name.clone());
         }
     });
     let spec = json!({"containers": []});
     let pods = [pod("a", 1, &spec), pod("b", 2, &spec)];
     list(&view, pods.clone());
     list(&view, pods[..1].to_vec());
-    assert_eq!(*gone.lock().unwrap(), BTreeSet::from(["b".into()]));
+    assert_eq!(*gone.lock(), BTreeSet::from(["b".into()]));
 }
 
 #[tokio::test(start_paused = true)]
@@ -78,7 +78,7 @@ async fn a_pod_wakes_its_node_only_once_that_is_deleted() {
         tokio::time::sleep(Duration::from_secs(1)).await;
         context.view.put_pod(&bound(version + 1), false);
         tokio::time::sleep(Duration::from_secs(1)).await;
-        assert_eq!(std::mem::take(&mut *passes.lock().unwrap()).len(), often, "deleted: {deleted:?}");
+        assert_eq!(std::mem::take(&mut *passes.lock()).len(), often, "deleted: {deleted:?}");
     }
 }
 

@@ -1,10 +1,11 @@
 //! Everything the controllers ask of the API server, what they are not allowed to, and crashes at a chosen request.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use http::{Request, Response};
 use kube::client::Body;
+use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::watch;
 
@@ -27,16 +28,16 @@ pub(crate) struct Forbidden(Arc<Mutex<BTreeSet<String>>>);
 impl Forbidden {
     /// From now on; with a subresource as `pods/eviction`.
     pub(crate) fn add(&self, resource: &str) {
-        self.0.lock().unwrap().insert(resource.to_owned());
+        self.0.lock().insert(resource.to_owned());
     }
 
     /// Nothing any longer.
     pub(crate) fn clear(&self) {
-        self.0.lock().unwrap().clear();
+        self.0.lock().clear();
     }
 
     fn answer(&self, method: &str, path: &str) -> Option<Response<Body>> {
-        let forbidden = self.0.lock().unwrap();
+        let forbidden = self.0.lock();
         if forbidden.is_empty() {
             return None;
         }
@@ -95,7 +96,7 @@ impl Calls {
         }
         let answer = inner.send(request).await;
         if answer.as_ref().is_ok_and(|answer| answer.status().is_success()) {
-            self.state.lock().unwrap().granted.insert(asked);
+            self.state.lock().granted.insert(asked);
         }
         if write.is_some_and(|write| crash == Crash::AfterWrite(write)) {
             return self.crash().await;
@@ -105,7 +106,7 @@ impl Calls {
 
     /// The number of the write, if it is one.
     fn note(&self, request: &Request<Body>) -> Option<usize> {
-        let mut state = self.state.lock().unwrap();
+        let mut state = self.state.lock();
         state.seen.insert((method_of(request), request.uri().path().to_owned()));
         if request.method() == "GET" {
             return None;
@@ -126,12 +127,12 @@ impl Calls {
 
     /// Method and path of every request.
     pub(crate) fn seen(&self) -> BTreeSet<(String, String)> {
-        self.state.lock().unwrap().seen.clone()
+        self.state.lock().seen.clone()
     }
 
     /// Method and path of every request that was granted.
     pub(crate) fn granted(&self) -> BTreeSet<(String, String)> {
-        self.state.lock().unwrap().granted.clone()
+        self.state.lock().granted.clone()
     }
 }
 

@@ -1,12 +1,13 @@
 //! Objects that do not fit their type, alone and between others in a watch.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use karpenter_api::NodePool;
 use karpenter_kube_sim::apiserver::{ApiServer, Fault, Refusal, Rule};
 use kube::ResourceExt;
 use kube::api::{DynamicObject, Patch, PatchParams};
+use parking_lot::Mutex;
 use serde_json::json;
 use tokio::time::sleep;
 
@@ -63,7 +64,7 @@ fn following(server: &ApiServer) -> Arc<Mutex<Vec<String>>> {
                 Seen::Deleted(object) => of("deleted", &object),
                 Seen::Complete(keys) => format!("complete {}", keys.len()),
             };
-            keeps.lock().unwrap().push(text);
+            keeps.lock().push(text);
         };
         follow_readable("NodePool", api, &Troubles::default(), CancellationToken::new(), listener).await;
     });
@@ -73,7 +74,7 @@ fn following(server: &ApiServer) -> Arc<Mutex<Vec<String>>> {
 /// What was said since it was asked last, once nothing more comes for a minute.
 async fn since(said: &Mutex<Vec<String>>) -> Vec<String> {
     sleep(Duration::from_mins(1)).await;
-    std::mem::take(&mut *said.lock().unwrap())
+    std::mem::take(&mut *said.lock())
 }
 
 async fn label(server: &ApiServer, name: &str) {

@@ -1,11 +1,12 @@
 //! Lists that are streamed, by an API server in memory that can be made to refuse it.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use karpenter_kube_sim::apiserver::{ApiServer, Fault, Refusal, Rule};
 use kube::api::{DeleteParams, PostParams};
 use kube::client::Body;
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
@@ -64,7 +65,7 @@ impl Following {
                         format!("complete {}", names.join(","))
                     }
                 };
-                said.lock().unwrap().push(text);
+                said.lock().push(text);
             };
             follow("ConfigMap", maps, &troubles, stop, listener).await;
         });
@@ -83,7 +84,7 @@ impl Following {
     /// What was said since it was asked last, once nothing more comes for a minute.
     async fn said(&self) -> Vec<String> {
         sleep(Duration::from_mins(1)).await;
-        std::mem::take(&mut *self.said.lock().unwrap())
+        std::mem::take(&mut *self.said.lock())
     }
 }
 
@@ -190,7 +191,7 @@ impl Proxy {
             let (passing, behind) = (passing.clone(), behind.clone());
             async move {
                 let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
-                if let Some(ended) = passing.ended.lock().unwrap().as_mut().filter(|_| is_watch) {
+                if let Some(ended) = passing.ended.lock().as_mut().filter(|_| is_watch) {
                     *ended += 1;
                     // No time passes while tasks are busy: without a pause between watches the test would not end.
                     assert!(*ended < 1_000, "asked again without a pause");
@@ -206,7 +207,7 @@ impl Proxy {
 
     /// Lets everything through from now on; returns how many watches it has ended.
     fn repair(&self) -> u32 {
-        self.ended.lock().unwrap().take().unwrap()
+        self.ended.lock().take().unwrap()
     }
 }
 
@@ -234,7 +235,7 @@ async fn a_watch_that_ends_at_once_is_asked_for_with_back_off_and_nothing_is_los
     let (proxy, following) = Proxy::start("", &["a"]).await;
     proxy.repair();
     assert_eq!(following.said().await.last().map(String::as_str), Some("complete a"));
-    *proxy.ended.lock().unwrap() = Some(0);
+    *proxy.ended.lock() = Some(0);
     following.server.faults().break_watches("configmaps");
     following.create("b").await;
     assert_eq!(following.said().await, Vec::<String>::new());

@@ -2,8 +2,8 @@
 //! maps. Errors are worded as kube-apiserver words them.
 
 use std::collections::BTreeMap;
-use std::sync::{PoisonError, RwLock};
 
+use parking_lot::RwLock;
 use regex::Regex;
 use serde_json::{Map, Value};
 
@@ -193,10 +193,10 @@ fn matches(pattern: &str, text: &str) -> bool {
     // One for the whole process: tests have a thread and a server each, and compiling costs more than the rest of a write.
     static COMPILED: RwLock<BTreeMap<String, Option<Regex>>> = RwLock::new(BTreeMap::new());
     let fits = |regex: &Option<Regex>| regex.as_ref().is_none_or(|regex| regex.is_match(text));
-    if let Some(regex) = COMPILED.read().unwrap_or_else(PoisonError::into_inner).get(pattern) {
+    if let Some(regex) = COMPILED.read().get(pattern) {
         return fits(regex);
     }
-    let mut compiled = COMPILED.write().unwrap_or_else(PoisonError::into_inner);
+    let mut compiled = COMPILED.write();
     fits(compiled.entry(pattern.to_owned()).or_insert_with(|| Regex::new(pattern).ok()))
 }
 
