@@ -87,8 +87,8 @@ impl Event {
 
 /// Where events go once they passed the recorder.
 pub trait Sink: Send + Sync {
-    /// Takes the event without blocking; delivery may fail silently.
-    fn emit(&self, event: Event, at: Timestamp);
+    /// Takes the event without blocking; false where there is no room for it. Delivery may fail silently.
+    fn emit(&self, event: Event, at: Timestamp) -> bool;
 }
 
 /// Suppresses repeated events and hands the others to its sink.
@@ -107,12 +107,16 @@ impl Recorder {
     /// Emits `event` unless an equal one was emitted recently or its reason is over its rate.
     pub fn publish(&self, event: Event) {
         let now = (self.now)();
-        let admitted = self.gate.lock().admit(&event, now);
-        if admitted {
-            tracing::debug!(
-                object = %event.object, reason = event.reason.name(), message = event.message, "published event"
-            );
-            self.sink.emit(event, now);
+        if !self.gate.lock().admit(&event, now) {
+            return;
+        }
+        tracing::debug!(
+            object = %event.object, reason = event.reason.name(), message = event.message, "published event"
+        );
+        let key = Gate::key(&event);
+        // What there was no room for is news the next time it is said.
+        if !self.sink.emit(event, now) {
+            self.gate.lock().forget(&key);
         }
     }
 }
@@ -144,8 +148,9 @@ impl MemorySink {
 }
 
 impl Sink for MemorySink {
-    fn emit(&self, event: Event, _at: Timestamp) {
+    fn emit(&self, event: Event, _at: Timestamp) -> bool {
         self.0.lock().push(event);
+        true
     }
 }
 

@@ -42,11 +42,11 @@ async fn a_write_that_hangs_holds_up_the_later_events_of_its_object_and_few_othe
     let (sink, writer) = KubeSink::new(&world.client, &Progress::default());
     let writer = tokio::spawn(writer.run());
     let begin: Timestamp = "2026-01-01T12:00:00Z".parse().unwrap();
-    sink.emit(event("slow", "first"), begin);
+    assert!(sink.emit(event("slow", "first"), begin));
     tokio::time::sleep(Duration::from_secs(1)).await;
-    sink.emit(event("slow", "second"), begin + SignedDuration::from_secs(1));
+    assert!(sink.emit(event("slow", "second"), begin + SignedDuration::from_secs(1)));
     for node in 0..32 {
-        sink.emit(event(&format!("node-{node}"), "only"), begin);
+        assert!(sink.emit(event(&format!("node-{node}"), "only"), begin));
     }
     tokio::time::sleep(Duration::from_secs(10)).await;
     let early = written(&world).await;

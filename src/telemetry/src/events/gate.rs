@@ -1,6 +1,7 @@
 //! Decides whether an event is news. Pure: the time is passed in.
 
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -9,12 +10,14 @@ use karpenter_model::clock::later;
 use super::Event;
 use super::reason::Rate;
 
-/// Memory of what was emitted. Entries are dropped when their period is over, so it holds no more than the
-/// distinct events of the last few minutes.
+/// Reason in lower case, and dedupe values.
+pub(super) type Key = (String, Vec<String>);
+
+/// Memory of what was emitted. Entries are dropped when their periods are over, so it holds no more than the
+/// distinct events of the last half hour.
 #[derive(Debug, Default)]
 pub(super) struct Gate {
-    /// End of the suppression of each (reason in lower case, dedupe values).
-    suppressed: BTreeMap<(String, Vec<String>), Timestamp>,
+    emitted: BTreeMap<Key, Emitted>,
     buckets: BTreeMap<String, Bucket>,
     swept: Option<Timestamp>,
 }
@@ -26,11 +29,13 @@ impl Gate {
         self.sweep(now);
         let period = event.reason.period();
         if !period.is_zero() {
-            let key = (event.reason.name().to_lowercase(), event.dedupe.clone());
-            if self.suppressed.get(&key).is_some_and(|until| *until > now) {
+            let key = Self::key(event);
+            let text = hash(&event.message);
+            if self.emitted.get(&key).is_some_and(|emitted| emitted.suppresses(text, now)) {
                 return false;
             }
-            self.suppressed.insert(key, later(now, period));
+            let unchanged_until = later(now, event.reason.unchanged_period());
+            self.emitted.insert(key, Emitted { text, until: later(now, period), unchanged_until });
         }
         match event.reason.rate() {
             None => true,
@@ -42,13 +47,46 @@ impl Gate {
         }
     }
 
+    /// What decides whether two events are the same one.
+    pub(super) fn key(event: &Event) -> Key {
+        (event.reason.name().to_lowercase(), event.dedupe.clone())
+    }
+
+    /// An admitted event was not emitted after all.
+    pub(super) fn forget(&mut self, key: &Key) {
+        self.emitted.remove(key);
+    }
+
     fn sweep(&mut self, now: Timestamp) {
         const EVERY: Duration = Duration::from_mins(1);
         if self.swept.is_none_or(|swept| later(swept, EVERY) <= now) {
-            self.suppressed.retain(|_, until| *until > now);
+            self.emitted.retain(|_, emitted| emitted.unchanged_until > now);
             self.swept = Some(now);
         }
     }
+}
+
+/// What is kept of an event.
+#[derive(Debug)]
+struct Emitted {
+    /// Hash of its message.
+    text: u64,
+    /// End of the suppression of equal events.
+    until: Timestamp,
+    /// End of the suppression of those with the same message.
+    unchanged_until: Timestamp,
+}
+
+impl Emitted {
+    fn suppresses(&self, text: u64, now: Timestamp) -> bool {
+        self.until > now || (self.text == text && self.unchanged_until > now)
+    }
+}
+
+fn hash(message: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    message.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// A token bucket in thousandths of a token, so that it needs no floats.

@@ -58,11 +58,13 @@ impl KubeSink {
 }
 
 impl Sink for KubeSink {
-    fn emit(&self, event: Event, at: Timestamp) {
-        let Some(lane) = self.lane(&event.object) else { return };
-        if let Err(error) = lane.try_send((event, at)) {
+    fn emit(&self, event: Event, at: Timestamp) -> bool {
+        let Some(lane) = self.lane(&event.object) else { return false };
+        let taken = lane.try_send((event, at));
+        if let Err(error) = &taken {
             tracing::debug!(%error, "dropped event");
         }
+        taken.is_ok()
     }
 }
 

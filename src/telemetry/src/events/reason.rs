@@ -34,6 +34,7 @@ pub struct Reason {
     name: &'static str,
     severity: Severity,
     period: Duration,
+    unchanged: Duration,
     rate: Option<Rate>,
     about: &'static [&'static str],
     told_apart_by: &'static [&'static str],
@@ -60,6 +61,10 @@ impl Reason {
         Self { period, ..self }
     }
 
+    const fn unchanged_every(self, unchanged: Duration) -> Self {
+        Self { unchanged, ..self }
+    }
+
     const fn limited(self, rate: Rate) -> Self {
         Self { rate: Some(rate), ..self }
     }
@@ -71,7 +76,15 @@ impl Reason {
 
     /// A reason that is not in the table, suppressed as most are.
     pub const fn unlisted(name: &'static str, severity: Severity) -> Self {
-        Self { name, severity, period: PERIOD, rate: None, about: &[], told_apart_by: &[] }
+        Self {
+            name,
+            severity,
+            period: PERIOD,
+            unchanged: Duration::ZERO,
+            rate: None,
+            about: &[],
+            told_apart_by: &[],
+        }
     }
 
     /// The value of the event's `reason` field.
@@ -89,6 +102,12 @@ impl Reason {
         self.period
     }
 
+    /// How long an equal event is suppressed while it also says the same; at least [`Self::period`]. For what is true of
+    /// most machines most of the time.
+    pub fn unchanged_period(&self) -> Duration {
+        self.unchanged.max(self.period)
+    }
+
     /// Kinds of the objects such an event is about; empty for a reason that is not in the table.
     pub fn kinds(&self) -> &'static [&'static str] {
         self.about
@@ -104,6 +123,10 @@ impl Reason {
         self.rate
     }
 }
+
+/// How often what goes on being true is written again: as often as client-go does with a series of events. API servers keep
+/// events for an hour, so that it is always there.
+const STANDING: Duration = Duration::from_mins(30);
 
 /// An event about a machine is published on both of its objects.
 const MACHINE: &[&str] = &["Node", "NodeClaim"];
@@ -130,6 +153,7 @@ macro_rules! reasons {
 reasons! {
     /// A node or NodeClaim may not be disrupted now, or a budget of the NodePool is used up.
     DISRUPTION_BLOCKED = Reason::normal(reason::DISRUPTION_BLOCKED)
+        .unchanged_every(STANDING)
         .about(MACHINE)
         .told_apart_by(&["blocker"]);
     /// A budget of the NodePool lets no node go.
@@ -150,6 +174,7 @@ reasons! {
     /// Consolidation leaves the node alone.
     UNCONSOLIDATABLE = Reason::normal(reason::UNCONSOLIDATABLE)
         .every(Duration::from_mins(15))
+        .unchanged_every(STANDING)
         .about(MACHINE);
     /// A cheaper replacement was found and is being checked.
     CONSOLIDATION_CANDIDATE = Reason::normal(reason::CONSOLIDATION_CANDIDATE)

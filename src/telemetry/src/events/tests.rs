@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Event, MemorySink, ObjectRef, Reason, Recorder, Severity, reason, truncate};
+use super::{Event, MemorySink, ObjectRef, Reason, Recorder, Severity, Sink, reason, truncate};
 
 /// A recorder whose time is set by hand, in seconds.
 fn recorder() -> (Recorder, MemorySink, Arc<AtomicI64>) {
@@ -43,6 +43,50 @@ fn an_equal_event_is_suppressed_for_the_period_of_its_reason() {
         recorder.publish(event(reason, "a", "second"));
         assert_eq!(sink.messages(reason.name()), ["first", "second"]);
     }
+}
+
+#[test]
+fn what_goes_on_being_true_is_written_every_half_hour_and_what_changes_as_soon_as_it_may_be() {
+    for (reason, minutes) in [(reason::UNCONSOLIDATABLE, 15), (reason::DISRUPTION_BLOCKED, 2)] {
+        let (recorder, sink, second) = recorder();
+        let at = |minute: i64, message| {
+            second.store(minute * 60, Ordering::Relaxed);
+            recorder.publish(event(reason, "a", message));
+            sink.events().len()
+        };
+        assert_eq!(at(0, "dear"), 1);
+        assert_eq!(at(minutes, "dear"), 1, "{} says the same", reason.name());
+        assert_eq!(at(29, "dear"), 1);
+        assert_eq!(at(30, "dear"), 2);
+        assert_eq!(at(30 + minutes - 1, "blocked"), 2);
+        assert_eq!(at(30 + minutes, "blocked"), 3, "{} says something else", reason.name());
+        assert_eq!(at(30 + 2 * minutes, "dear"), 4);
+    }
+}
+
+/// A sink with room for so many events.
+struct Narrow(MemorySink, usize);
+
+impl Sink for Narrow {
+    fn emit(&self, event: Event, at: Timestamp) -> bool {
+        self.0.events().len() < self.1 && self.0.emit(event, at)
+    }
+}
+
+#[test]
+fn what_there_was_no_room_for_is_news_the_next_time() {
+    let sink = MemorySink::default();
+    let recorder = Recorder::new(Narrow(sink.clone(), 2), || Timestamp::UNIX_EPOCH);
+    for uid in ["a", "b", "c", "c"] {
+        recorder.publish(event(reason::UNCONSOLIDATABLE, uid, "dear"));
+    }
+    assert_eq!(sink.events().len(), 2);
+    let wide = Recorder { sink: Box::new(sink.clone()), ..recorder };
+    for uid in ["a", "b", "c"] {
+        wide.publish(event(reason::UNCONSOLIDATABLE, uid, "dear"));
+    }
+    assert_eq!(sink.events().last().map(|event| event.dedupe.clone()), Some(vec!["c".to_owned()]));
+    assert_eq!(sink.events().len(), 3, "the others were written");
 }
 
 #[test]

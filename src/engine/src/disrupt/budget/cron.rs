@@ -38,7 +38,7 @@ struct Field {
 /// A parsed schedule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Schedule {
-    /// Where the clock hangs.
+    /// Where its times are those of the clocks.
     zone: TimeZone,
     minute: Field,
     hour: Field,
