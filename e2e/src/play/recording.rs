@@ -19,7 +19,7 @@ use kube::api::{Api, ApiResource, DynamicObject};
 use kube::core::GroupVersionKind;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Config, Event, watcher};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -67,7 +67,7 @@ impl Watches {
             let mut changes = watcher(api, Config::default()).default_backoff().boxed();
             let first = tokio::time::timeout(PATIENCE, first_list(&mut changes)).await;
             let first = first.ok().flatten().with_context(|| format!("list {plural} with a watch"))?;
-            let mut locked = lock(&seen);
+            let mut locked = seen.lock();
             locked.before.extend(first.keys().cloned());
             locked.before.extend(first.values().flat_map(object::owner_uids).map(str::to_owned));
             locked.objects.insert(kind, first);
@@ -79,19 +79,19 @@ impl Watches {
 
     /// The time of the scenario begins now.
     pub(super) fn start(&self) -> Instant {
-        let mut seen = lock(&self.seen);
+        let mut seen = self.seen.lock();
         seen.began = Instant::now();
         seen.began
     }
 
     /// The scenario takes these instances back.
     pub(super) fn taken(&self, ids: impl IntoIterator<Item = String>) {
-        lock(&self.seen).recorder.taken(ids);
+        self.seen.lock().recorder.taken(ids);
     }
 
     /// Takes a picture of what is there now, with these instances and what each costs an hour.
     pub(super) fn picture(&self, instances: Vec<(InstanceState, Price)>) {
-        let mut seen = lock(&self.seen);
+        let mut seen = self.seen.lock();
         let Seen { recorder, began, before, objects } = &mut *seen;
         let of = |kind: &str| objects.get(kind).into_iter().flat_map(BTreeMap::iter);
         let pods = of("Pod").map(|(_, pod)| pod).filter(|pod| !is_from(before, pod) && !is_controllers(pod));
@@ -101,7 +101,7 @@ impl Watches {
 
     /// The end of the scenario.
     pub(super) fn finish(self) -> Recording {
-        let mut seen = lock(&self.seen);
+        let mut seen = self.seen.lock();
         let took = seen.began.elapsed();
         std::mem::take(&mut seen.recorder).finish(took, Timestamp::now())
     }
@@ -158,17 +158,17 @@ async fn follow(kind: &'static str, mut changes: Changes, seen: Arc<Mutex<Seen>>
             Ok(Event::InitApply(one)) => {
                 let one = value(one);
                 listed.insert(object::uid(&one).to_owned());
-                lock(&seen).show(kind, one, false);
+                seen.lock().show(kind, one, false);
             }
             Ok(Event::InitDone) => {
-                let mut seen = lock(&seen);
+                let mut seen = seen.lock();
                 let known = seen.objects.get(kind).cloned().unwrap_or_default();
                 for (_, one) in known.into_iter().filter(|(uid, _)| !listed.contains(uid)) {
                     seen.show(kind, one, true);
                 }
             }
-            Ok(Event::Apply(one)) => lock(&seen).show(kind, value(one), false),
-            Ok(Event::Delete(one)) => lock(&seen).show(kind, value(one), true),
+            Ok(Event::Apply(one)) => seen.lock().show(kind, value(one), false),
+            Ok(Event::Delete(one)) => seen.lock().show(kind, value(one), true),
             Err(error) => tracing::debug!(kind, %error, "a watch begins again"),
         }
     }
@@ -186,10 +186,6 @@ fn is_from(uids: &BTreeSet<String>, of: &Value) -> bool {
 /// Whether a pod is one of the controller's, as the chart names them.
 fn is_controllers(pod: &Value) -> bool {
     object::namespace(pod) == NAMESPACE && object::label(pod, "app.kubernetes.io/name") == Some("karpenter")
-}
-
-fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
-    seen.lock()
 }
 
 #[cfg(test)]
@@ -214,7 +210,7 @@ mod tests {
     /// Waits until the watch of pods knows so many.
     async fn known(watches: &Watches, count: usize) {
         wait::until(&format!("{count} pods"), || async {
-            let known = lock(&watches.seen).objects.get("Pod").map_or(0, BTreeMap::len);
+            let known = watches.seen.lock().objects.get("Pod").map_or(0, BTreeMap::len);
             Ok(if known == count { Ok(()) } else { Err(known.to_string()) })
         })
         .await

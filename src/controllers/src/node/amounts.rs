@@ -99,7 +99,6 @@ fn by_name<'a>(keys: impl IntoIterator<Item = &'a LabelKey>) -> Keys {
 
 #[cfg(test)]
 mod tests {
-
     use jiff::Timestamp;
     use parking_lot::Mutex;
 

@@ -7,7 +7,7 @@ use karpenter_api::{CapacityBuffer, NodeClaim, NodePool};
 use karpenter_lifecycle::pods::events::Seen;
 use karpenter_model::{BufferKey, ClaimName, NodeName, Pod, PoolName};
 use kube::api::DynamicObject;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 use karpenter_kube_harness::queue::Queue;
 
@@ -114,36 +114,36 @@ impl Subscribers {
 
     /// Asks for a pass over every claim that changes, or whose Node or pool does.
     pub fn claims(&self, queue: Queue<ClaimName>) {
-        lock(&self.claims).push(queue);
+        self.claims.lock().push(queue);
     }
 
     /// Asks for a pass over every Node that changes or whose claim does, and, once it is deleted, whose pods do.
     pub fn nodes(&self, queue: Queue<NodeName>) {
-        lock(&self.nodes).push(queue);
+        self.nodes.lock().push(queue);
     }
 
     /// Asks for a pass over every pool that changes, or whose claims come and go.
     pub fn pools(&self, queue: Queue<PoolName>) {
-        lock(&self.pools).push(queue);
+        self.pools.lock().push(queue);
     }
 
     /// Asks for a pass over every capacity buffer that changes or goes, or whose pod template does.
     pub fn buffers(&self, queue: Queue<BufferKey>) {
-        lock(&self.buffers).push(queue);
+        self.buffers.lock().push(queue);
     }
 
     /// Calls `listener`, which must not block, about every pod.
     pub fn pods(&self, listener: impl Fn(&PodSeen) + Send + Sync + 'static) {
-        lock(&self.pods).push(Box::new(listener));
+        self.pods.lock().push(Box::new(listener));
     }
 
     /// Calls `listener`, which must not block, about every object with status conditions that changes or goes.
     pub fn statuses(&self, listener: impl Fn(&StatusSeen) + Send + Sync + 'static) {
-        lock(&self.statuses).push(Box::new(listener));
+        self.statuses.lock().push(Box::new(listener));
     }
 
     pub(super) fn notify_status(&self, seen: &StatusSeen) {
-        for listener in lock(&self.statuses).iter() {
+        for listener in self.statuses.lock().iter() {
             listener(seen);
         }
     }
@@ -151,41 +151,41 @@ impl Subscribers {
     /// Calls `listener`, which must not block, when a pool or an overlay appears, goes or asks for something else, and
     /// when a node class changes.
     pub(crate) fn specs(&self, listener: impl Fn() + Send + Sync + 'static) {
-        lock(&self.specs).push(Box::new(listener));
+        self.specs.lock().push(Box::new(listener));
     }
 
     pub(crate) fn notify_specs(&self) {
-        for listener in lock(&self.specs).iter() {
+        for listener in self.specs.lock().iter() {
             listener();
         }
     }
 
     pub(super) fn wake_claim(&self, name: &ClaimName) {
-        for queue in lock(&self.claims).iter() {
+        for queue in self.claims.lock().iter() {
             queue.add(name.clone());
         }
     }
 
     pub(super) fn wake_node(&self, name: &NodeName) {
-        for queue in lock(&self.nodes).iter() {
+        for queue in self.nodes.lock().iter() {
             queue.add(name.clone());
         }
     }
 
     pub(super) fn wake_pool(&self, name: &PoolName) {
-        for queue in lock(&self.pools).iter() {
+        for queue in self.pools.lock().iter() {
             queue.add(name.clone());
         }
     }
 
     pub(crate) fn wake_buffer(&self, key: &BufferKey) {
-        for queue in lock(&self.buffers).iter() {
+        for queue in self.buffers.lock().iter() {
             queue.add(key.clone());
         }
     }
 
     pub(super) fn notify_pod(&self, seen: &PodSeen) {
-        for listener in lock(&self.pods).iter() {
+        for listener in self.pods.lock().iter() {
             listener(seen);
         }
     }
@@ -193,10 +193,5 @@ impl Subscribers {
 
 /// Taken out before they are dropped, which may end more than one view holds.
 fn take<T>(followers: &Mutex<Vec<T>>) -> Vec<T> {
-    std::mem::take(&mut *lock(followers))
-}
-
-/// Followers are only added and taken out, so a panic while they were locked has left the list whole.
-fn lock<T>(followers: &Mutex<Vec<T>>) -> MutexGuard<'_, Vec<T>> {
-    followers.lock()
+    std::mem::take(&mut *followers.lock())
 }

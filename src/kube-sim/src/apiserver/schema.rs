@@ -13,7 +13,7 @@ mod texts;
 use std::sync::Arc;
 
 use kube_cel::{CompiledSchema, compile_schema};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use self::texts::Texts;
@@ -108,23 +108,19 @@ impl Schema {
         }
         if same_spec {
             let rules = self.rules_outside_spec.as_ref();
-            return rules.map_or_else(Vec::new, |rules| cel::check(&lock(rules), object, old));
+            return rules.map_or_else(Vec::new, |rules| cel::check(&rules.lock(), object, old));
         }
-        let Some(of_texts) = &self.of_texts else { return cel::check(&lock(&self.rules), object, old) };
-        let mut of_texts = lock(of_texts);
+        let Some(of_texts) = &self.of_texts else { return cel::check(&self.rules.lock(), object, old) };
+        let mut of_texts = of_texts.lock();
         if of_texts.right.know(object) {
             return cel::check(&of_texts.others, object, old);
         }
-        let causes = cel::check(&lock(&self.rules), object, old);
+        let causes = cel::check(&self.rules.lock(), object, old);
         if causes.is_empty() {
             of_texts.right.learn(object);
         }
         causes
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock()
 }
 
 /// Whether a schema has a rule anywhere. A property of that name is taken for one, which costs time and nothing else.

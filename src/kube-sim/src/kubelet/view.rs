@@ -14,7 +14,7 @@ use kube::{
         watcher::{self, Event},
     },
 };
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::{sync::Notify, task::JoinSet};
 
 /// The view; dropping it ends the watches.
@@ -56,21 +56,17 @@ impl View {
 
     /// Names of the nodes that have changed since the last call, or whose pods have.
     pub(super) fn take_changed(&self) -> BTreeSet<String> {
-        std::mem::take(&mut lock(&self.state).changed)
+        std::mem::take(&mut self.state.lock().changed)
     }
 
     pub(super) fn node(&self, name: &str) -> Option<Arc<Node>> {
-        lock(&self.state).nodes.get(name).cloned()
+        self.state.lock().nodes.get(name).cloned()
     }
 
     /// Pods bound to a node, in order of namespace and name.
     pub(super) fn pods_on(&self, node: &str) -> Vec<Arc<Pod>> {
-        lock(&self.state).pods.get(node).map(|pods| pods.values().cloned().collect()).unwrap_or_default()
+        self.state.lock().pods.get(node).map(|pods| pods.values().cloned().collect()).unwrap_or_default()
     }
-}
-
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
-    state.lock()
 }
 
 /// What is watched.
@@ -140,9 +136,9 @@ fn follow<K: Watched + serde::de::DeserializeOwned>(
             match event {
                 Ok(Event::Init) => listed.clear(),
                 Ok(Event::InitApply(object)) => listed.push(object),
-                Ok(Event::InitDone) => K::replace(std::mem::take(&mut listed), &mut lock(&state)),
-                Ok(Event::Apply(object)) => object.put(true, &mut lock(&state)),
-                Ok(Event::Delete(object)) => object.put(false, &mut lock(&state)),
+                Ok(Event::InitDone) => K::replace(std::mem::take(&mut listed), &mut state.lock()),
+                Ok(Event::Apply(object)) => object.put(true, &mut state.lock()),
+                Ok(Event::Delete(object)) => object.put(false, &mut state.lock()),
                 Err(error) => {
                     tracing::debug!(%error, "watch interrupted");
                     continue;
