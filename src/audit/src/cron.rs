@@ -36,15 +36,15 @@ pub(crate) fn is_open(schedule: &str, duration: Duration, now: i64) -> Option<bo
     let length = i64::try_from(duration.as_secs()).unwrap_or(i64::MAX);
     let mut minute = now.div_euclid(MINUTE) * MINUTE;
     while minute > now.saturating_sub(length) {
-        let shown = shown(&zone, minute);
+        let shown = on_clock(&zone, minute);
         let midnight = minute - shown.rem_euclid(DAY);
-        let steady = self::shown(&zone, midnight) == shown - shown.rem_euclid(DAY);
+        let steady = on_clock(&zone, midnight) == shown - shown.rem_euclid(DAY);
         if midnight < minute && steady && !times.covers(shown.div_euclid(DAY)) {
             // No minute of this day can match, but what clocks skip before its first.
             minute = midnight;
             continue;
         }
-        let first = shown.min(self::shown(&zone, minute - MINUTE) + MINUTE);
+        let first = shown.min(on_clock(&zone, minute - MINUTE) + MINUTE);
         if (first..=shown).step_by(60).any(|shown| times.match_minute(shown)) {
             return Some(true);
         }
@@ -55,7 +55,7 @@ pub(crate) fn is_open(schedule: &str, duration: Duration, now: i64) -> Option<bo
 }
 
 /// What a clock in `zone` shows at `instant`, as seconds since it showed the epoch's midnight.
-fn shown(zone: &TimeZone, instant: i64) -> i64 {
+fn on_clock(zone: &TimeZone, instant: i64) -> i64 {
     let offset = Timestamp::from_second(instant).map_or(0, |instant| zone.to_offset(instant).seconds());
     instant + i64::from(offset)
 }

@@ -123,10 +123,10 @@ impl Schedule {
     fn last_of_day(&self, hit: Timestamp) -> Option<Timestamp> {
         let offset = self.zone.to_offset(hit);
         let shown = offset.to_datetime(hit);
-        let date = shown.date();
-        if !(self.covers(date) && self.hour.has(shown.hour()) && self.minute.has(shown.minute())) {
+        if !self.shows(shown) {
             return Some(hit);
         }
+        let date = shown.date();
         let mut last = date.to_datetime(self.last_time(None)?);
         if let Some(change) = self.zone.following(hit).next()
             && let shown = offset.to_datetime(change.timestamp())
@@ -197,6 +197,11 @@ impl Schedule {
         let at = |hour, minutes_until| Some(Time::constant(hour, self.minute.last(minutes_until)?, 0, 0));
         let same_hour = self.hour.has(until).then(|| at(until, minute)).flatten();
         same_hour.or_else(|| at(self.hour.last(until)?, 60))
+    }
+
+    /// Whether a clock that shows `time` shows a hit.
+    fn shows(&self, time: DateTime) -> bool {
+        self.covers(time.date()) && self.hour.has(time.hour()) && self.minute.has(time.minute())
     }
 
     /// Day of month and weekday must both match when one of them is a star, otherwise either is enough.
@@ -451,12 +456,7 @@ mod tests {
                     let first = now_shown.min(before + 1.minute());
                     let mut times = std::iter::successors(Some(first), |time| Some(*time + 1.minute()))
                         .take_while(|time| *time <= now_shown);
-                    let hit = |time: DateTime| {
-                        schedule.covers(time.date())
-                            && schedule.hour.has(time.hour())
-                            && schedule.minute.has(time.minute())
-                    };
-                    if times.any(hit) {
+                    if times.any(|time| schedule.shows(time)) {
                         expected.push(now);
                     }
                 }
