@@ -33,6 +33,13 @@ async fn running_in(world: World) -> (World, Instance) {
     (world, instance)
 }
 
+/// The same where recommendations to move off a machine are acted on.
+async fn acting_on_recommendations() -> (World, Instance) {
+    let disruption = DisruptionSettings { on_rebalance: true, ..DisruptionSettings::default() };
+    let decisions = karpenter_model::Settings { disruption, ..karpenter_model::Settings::default() };
+    running_in(World::deciding(decisions).await).await
+}
+
 /// A world with a queue that gets every notice, and a pod that needs a spot instance.
 async fn waiting() -> World {
     waiting_in(World::new().await).await
@@ -180,9 +187,7 @@ async fn a_rebalance_recommendation_is_only_an_event() {
 /// Opt-in: the pod has its new machine before the old one goes, and a second recommendation changes nothing.
 #[tokio::test(start_paused = true)]
 async fn a_machine_to_be_rebalanced_is_replaced_first_where_that_is_asked_for() {
-    let disruption = DisruptionSettings { on_rebalance: true, ..DisruptionSettings::default() };
-    let decisions = karpenter_model::Settings { disruption, ..karpenter_model::Settings::default() };
-    let (world, old) = running_in(World::deciding(decisions).await).await;
+    let (world, old) = acting_on_recommendations().await;
     world.account.recommend_rebalance(&old.id).unwrap();
     world.account.recommend_rebalance(&old.id).unwrap();
     let drifted = async || claims(&world).iter().any(|claim| drift_of(claim) == Some("RebalanceRecommended"));
@@ -205,9 +210,7 @@ async fn a_machine_to_be_rebalanced_is_replaced_first_where_that_is_asked_for() 
 /// Another client changes the claim just then; the notice comes again.
 #[tokio::test(start_paused = true)]
 async fn a_recommendation_that_meets_a_conflict_is_not_lost() {
-    let disruption = DisruptionSettings { on_rebalance: true, ..DisruptionSettings::default() };
-    let decisions = karpenter_model::Settings { disruption, ..karpenter_model::Settings::default() };
-    let (world, old) = running_in(World::deciding(decisions).await).await;
+    let (world, old) = acting_on_recommendations().await;
     let refused = Rule::on("patch").resource("nodeclaims").times(1);
     world.server.faults().inject(refused, ApiFault::Conflict);
     world.account.recommend_rebalance(&old.id).unwrap();
