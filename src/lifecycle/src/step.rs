@@ -153,6 +153,18 @@ pub enum Effect {
     Milestone(Milestone),
 }
 
+impl Effect {
+    /// Writes one annotation of the claim.
+    pub(crate) fn annotate_claim(key: &str, text: String) -> Self {
+        Self::AnnotateClaim(Annotations::from([(key.to_owned(), text)]))
+    }
+}
+
+/// An instant as annotations and messages have it: whole seconds, RFC 3339.
+pub(crate) fn whole_seconds(instant: Timestamp) -> String {
+    instant.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
 /// What the provider resolved for a claim, already merged with what the claim says.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Launched {

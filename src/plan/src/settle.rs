@@ -146,8 +146,7 @@ pub(crate) fn drift<'t>(
             instance_types: types(pool),
             registry,
             type_found: None,
-            expiry_lead: settings.expiry_lead,
-            on_rebalance: settings.on_rebalance,
+            settings,
             now: at,
         };
         let known = model.conditions.get(&ConditionType::Drifted).map(|known| known.reason.clone());
@@ -273,36 +272,23 @@ mod tests {
         assert!(unready[0].contains("effect") && unready[0].contains("correct the object"), "{unready:?}");
     }
 
+    /// Judges without knowing what pools can launch.
+    fn judge(objects: &mut Objects, settings: &DisruptionSettings) {
+        drift(objects, &LabelRegistry::core(), |_| None, settings, Timestamp::UNIX_EPOCH);
+    }
+
     #[test]
     fn a_changed_template_makes_its_machines_drift() {
         let (mut objects, _) = settled(vec![pool(&json!({})), class("True"), claim()]);
-        drift(
-            &mut objects,
-            &LabelRegistry::core(),
-            |_| None,
-            &DisruptionSettings::default(),
-            Timestamp::UNIX_EPOCH,
-        );
+        judge(&mut objects, &DisruptionSettings::default());
         assert_eq!(drifted(&objects), None, "stamped with the hash of the pool it is of");
         objects.apply(pool(&json!({"taints": [{"key": "a", "effect": "NoSchedule"}]})));
         pools(&mut objects, &LabelRegistry::core(), Timestamp::UNIX_EPOCH);
-        drift(
-            &mut objects,
-            &LabelRegistry::core(),
-            |_| None,
-            &DisruptionSettings::default(),
-            Timestamp::UNIX_EPOCH,
-        );
+        judge(&mut objects, &DisruptionSettings::default());
         assert_eq!(drifted(&objects).as_deref(), Some(reason::NODE_POOL_DRIFTED));
         objects.apply(pool(&json!({})));
         pools(&mut objects, &LabelRegistry::core(), Timestamp::UNIX_EPOCH);
-        drift(
-            &mut objects,
-            &LabelRegistry::core(),
-            |_| None,
-            &DisruptionSettings::default(),
-            Timestamp::UNIX_EPOCH,
-        );
+        judge(&mut objects, &DisruptionSettings::default());
         assert_eq!(drifted(&objects), None, "the change was taken back");
     }
 
@@ -329,7 +315,7 @@ mod tests {
         let expected = [(false, None), (true, Some(reason::REBALANCE_RECOMMENDED)), (false, None)];
         for (on_rebalance, expected) in expected {
             let settings = DisruptionSettings { on_rebalance, ..DisruptionSettings::default() };
-            drift(&mut objects, &LabelRegistry::core(), |_| None, &settings, Timestamp::UNIX_EPOCH);
+            judge(&mut objects, &settings);
             assert_eq!(drifted(&objects).as_deref(), expected, "{on_rebalance}");
         }
     }
@@ -342,13 +328,7 @@ mod tests {
             .push(json!({"type": "Drifted", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z",
             "reason": "AMIDrift", "message": "AMIDrift"}));
         let (mut objects, _) = settled(vec![pool(&json!({})), class("True"), of_provider]);
-        drift(
-            &mut objects,
-            &LabelRegistry::core(),
-            |_| None,
-            &DisruptionSettings::default(),
-            Timestamp::UNIX_EPOCH,
-        );
+        judge(&mut objects, &DisruptionSettings::default());
         assert_eq!(drifted(&objects).as_deref(), Some("AMIDrift"));
     }
 }

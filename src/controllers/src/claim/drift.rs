@@ -48,7 +48,6 @@ pub(super) async fn step(
     let types =
         if drift::asks_types(claim, type_found, now) { types(context, controller, pool).await } else { None };
     let annotations = pool.object.metadata.annotations.clone().unwrap_or_default();
-    let disruption = &context.settings.decisions.disruption;
     let local = drift::local(
         claim,
         Facts {
@@ -57,8 +56,7 @@ pub(super) async fn step(
             instance_types: types.as_deref(),
             registry: context.view.registry(),
             type_found,
-            expiry_lead: disruption.expiry_lead,
-            on_rebalance: disruption.on_rebalance,
+            settings: &context.settings.decisions.disruption,
             now,
         },
     );

@@ -13,8 +13,8 @@ use jiff::Timestamp;
 use karpenter_model::clock::since;
 use karpenter_model::names::{annotation, label, reason};
 use karpenter_model::{
-    Annotations, CapacityType, Claim, ConditionType, InstanceType, LabelRegistry, Pool, Requirement,
-    Requirements, Undefined,
+    Annotations, CapacityType, Claim, ConditionType, DisruptionSettings, InstanceType, LabelRegistry, Pool,
+    Requirement, Requirements, Undefined,
 };
 
 use crate::claim::expiration;
@@ -40,10 +40,8 @@ pub struct Facts<'a> {
     pub registry: &'a LabelRegistry,
     /// When this claim's instance type was last found, by this process.
     pub type_found: Option<Timestamp>,
-    /// How long before its expiry a machine counts as drifted; zero is never.
-    pub expiry_lead: Duration,
-    /// Whether a machine counts as drifted once the cloud recommends to move off it.
-    pub on_rebalance: bool,
+    /// Whether, and how long before, a machine counts as drifted that would otherwise go without a replacement.
+    pub settings: &'a DisruptionSettings,
     /// The instant of the pass.
     pub now: Timestamp,
 }
@@ -92,10 +90,10 @@ pub fn local(claim: &Claim, facts: Facts<'_>) -> Local {
     if labels.compatible(&facts.pool.template.requirements, Undefined::Nothing).is_err() {
         return Local::Drifted(reason::REQUIREMENTS_DRIFTED);
     }
-    if expires_soon(claim, facts.expiry_lead, facts.now) {
+    if expires_soon(claim, facts.settings.expiry_lead, facts.now) {
         return Local::Drifted(reason::EXPIRES_SOON);
     }
-    if facts.on_rebalance && claim.annotations.contains_key(annotation::REBALANCE_RECOMMENDED) {
+    if facts.settings.on_rebalance && claim.annotations.contains_key(annotation::REBALANCE_RECOMMENDED) {
         return Local::Drifted(reason::REBALANCE_RECOMMENDED);
     }
     let due = asks_types(claim, facts.type_found, facts.now);

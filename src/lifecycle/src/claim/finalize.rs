@@ -12,9 +12,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 use karpenter_model::clock::since;
 use karpenter_model::names::{annotation, finalizer, label, reason};
-use karpenter_model::{Annotations, Claim, ConditionType, NodeObject, ProviderId};
+use karpenter_model::{Claim, ConditionType, NodeObject, ProviderId};
 
-use crate::step::{About, Change, Effect, Event, Milestone, Step, Wake};
+use crate::step::{About, Change, Effect, Event, Milestone, Step, Wake, whole_seconds};
 
 /// How long to wait before asking again about a terminating machine.
 pub const TERMINATING_POLL: Duration = Duration::from_secs(5);
@@ -96,12 +96,9 @@ fn deadline(claim: &Claim, deletion: Timestamp) -> Step {
     }
     // A grace period that leaves the calendar is no deadline at all.
     let Ok(deadline) = deletion.checked_add(grace) else { return Step::idle() };
-    let text = deadline.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let text = whole_seconds(deadline);
     Step::of([
-        Effect::AnnotateClaim(Annotations::from([(
-            annotation::TERMINATION_TIMESTAMP.to_owned(),
-            text.clone(),
-        )])),
+        Effect::annotate_claim(annotation::TERMINATION_TIMESTAMP, text.clone()),
         Effect::Milestone(Milestone::DeadlineSet(deadline)),
         Effect::Event(Event::warning(
             About::Claim(claim.name.clone()),

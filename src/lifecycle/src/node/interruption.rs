@@ -7,11 +7,11 @@
 use jiff::Timestamp;
 use karpenter_model::names::{annotation, reason};
 use karpenter_model::{
-    Annotations, CapacityType, Claim, ConditionType, InstanceTypeName, LabelRegistry, NodeName, NoticeKind,
-    ReservationId, Zone,
+    CapacityType, Claim, ConditionType, InstanceTypeName, LabelRegistry, NodeName, NoticeKind, ReservationId,
+    Zone,
 };
 
-use crate::step::{About, DeletionCause, Effect, Event, Step};
+use crate::step::{About, DeletionCause, Effect, Event, Step, whole_seconds};
 
 /// What a notice leads to.
 #[derive(Debug, Clone, PartialEq)]
@@ -88,20 +88,15 @@ fn deadline(kind: NoticeKind, claim: &Claim, now: Timestamp) -> Option<Effect> {
     if !failed || ends || claim.annotations.contains_key(key) {
         return None;
     }
-    Some(annotated(key, now))
+    Some(Effect::annotate_claim(key, whole_seconds(now)))
 }
 
 /// The first recommendation to move off a machine that is to stay; drift reads it.
 fn recommendation(kind: NoticeKind, claim: &Claim, now: Timestamp) -> Option<Effect> {
     let key = annotation::REBALANCE_RECOMMENDED;
     let is_news = claim.deletion.is_none() && !claim.annotations.contains_key(key);
-    (kind == NoticeKind::RebalanceRecommendation && is_news).then(|| annotated(key, now))
-}
-
-/// An instant in an annotation of the claim.
-fn annotated(key: &str, instant: Timestamp) -> Effect {
-    let text = instant.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-    Effect::AnnotateClaim(Annotations::from([(key.to_owned(), text)]))
+    (kind == NoticeKind::RebalanceRecommendation && is_news)
+        .then(|| Effect::annotate_claim(key, whole_seconds(now)))
 }
 
 /// Only the cloud taking capacity back says that there is none.

@@ -8,9 +8,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 use karpenter_model::clock::since;
 use karpenter_model::names::{annotation, reason};
-use karpenter_model::{Annotations, Claim, ConditionStatus, NodeObject};
+use karpenter_model::{Claim, ConditionStatus, NodeObject};
 
-use crate::step::{About, DeletionCause, Effect, Event, Milestone, Step, Wake};
+use crate::step::{About, DeletionCause, Effect, Event, Milestone, Step, Wake, whole_seconds};
 
 /// How soon to look again when the breaker is open.
 pub(crate) const BREAKER_POLL: Duration = Duration::from_mins(5);
@@ -89,8 +89,7 @@ fn deadline(claim: &Claim, now: Timestamp) -> Option<Effect> {
     if set.is_some_and(|set| set < now) {
         return None;
     }
-    let text = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-    Some(Effect::AnnotateClaim(Annotations::from([(key.to_owned(), text)])))
+    Some(Effect::annotate_claim(key, whole_seconds(now)))
 }
 
 #[cfg(test)]

@@ -38,8 +38,7 @@ fn judge(claim: &Claim, pool: &Pool, annotations: &Annotations) -> Local {
         instance_types: None,
         registry: &registry,
         type_found: None,
-        expiry_lead: Duration::ZERO,
-        on_rebalance: false,
+        settings: &DisruptionSettings::default(),
         now: at(0),
     };
     local(claim, facts)
@@ -140,8 +139,7 @@ fn judge_type(claim: &Claim, types: Option<&[Arc<InstanceType>]>, found: Option<
         instance_types: types,
         registry: &registry,
         type_found: found.map(at),
-        expiry_lead: Duration::ZERO,
-        on_rebalance: false,
+        settings: &DisruptionSettings::default(),
         now: at(now),
     };
     local(claim, facts)
@@ -207,8 +205,10 @@ fn a_machine_drifts_some_time_before_it_expires_if_that_is_asked_for() {
             instance_types: None,
             registry: &registry,
             type_found: None,
-            expiry_lead: Duration::from_hours(lead),
-            on_rebalance: false,
+            settings: &DisruptionSettings {
+                expiry_lead: Duration::from_hours(lead),
+                ..DisruptionSettings::default()
+            },
             now: at(age),
         };
         local(&claim, facts)
@@ -248,8 +248,7 @@ fn a_machine_the_cloud_recommends_to_leave_drifts_where_that_is_asked_for() {
             instance_types: None,
             registry: &registry,
             type_found: None,
-            expiry_lead: Duration::ZERO,
-            on_rebalance,
+            settings: &DisruptionSettings { on_rebalance, ..DisruptionSettings::default() },
             now: at(0),
         };
         assert_eq!(local(claim, facts), expected, "{on_rebalance}");
