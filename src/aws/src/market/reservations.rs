@@ -43,6 +43,21 @@ impl Query {
         says_something.then_some(Self::Term { tags, criteria, owner })
     }
 
+    /// Whether the query means this reservation, by what EC2 says of it rather than by EC2's answer to the query.
+    fn means(&self, reservation: &CapacityReservation) -> bool {
+        match self {
+            Self::Id(id) => reservation.id.as_str() == id,
+            Self::Term { tags, criteria, owner } => {
+                let tagged = |(key, pattern): (&String, &String)| {
+                    reservation.tags.get(key).is_some_and(|value| karpenter_iam::matches(pattern, value))
+                };
+                tags.iter().all(tagged)
+                    && criteria.is_none_or(|wanted| status::criteria(wanted) == reservation.match_criteria)
+                    && owner.as_ref().is_none_or(|owner| *owner == reservation.owner)
+            }
+        }
+    }
+
     fn to_ec2(&self) -> CapacityReservationQuery {
         let mut filters = vec![Filter::new("state", ["active"])];
         let mut ids = Vec::new();
@@ -95,6 +110,18 @@ impl Reservations {
     /// As [`Reservations::select`].
     pub async fn by_id(&self, ids: impl IntoIterator<Item = String>) -> Result<Vec<CapacityReservation>> {
         self.ask(ids.into_iter().map(Query::Id)).await
+    }
+
+    /// Whether a reservation is active and the class's terms mean it, though an answer to them may have left it out: what
+    /// EC2 finds by tags may lack what it knows by id.
+    ///
+    /// # Errors
+    /// As [`Reservations::select`].
+    pub(crate) async fn still_selects(&self, class: &EC2NodeClass, id: &str) -> Result<bool> {
+        let terms = class.spec.capacity_reservation_selector_terms.iter().flatten();
+        let queries: Vec<Query> = terms.filter_map(Query::of).collect();
+        let found = self.by_id([id.to_owned()]).await?;
+        Ok(found.iter().any(|one| queries.iter().any(|query| query.means(one))))
     }
 
     async fn ask(&self, queries: impl Iterator<Item = Query>) -> Result<Vec<CapacityReservation>> {

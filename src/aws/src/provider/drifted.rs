@@ -68,11 +68,30 @@ impl AwsProvider {
             let fresh = self.described(claim, instance, Read::Consistent).await?;
             let Some(described) = fresh else { return Ok(None) };
             if outside(&described)? {
-                return Ok(Some(drift::CAPACITY_RESERVATION));
+                return self.left_reservation(claim, class, &described).await.map(Some);
             }
         }
         let group = self.placement_group(OPERATION, claim.name.as_str(), class).await?;
         Ok(drift::of_placement(claim, group.as_ref()))
+    }
+
+    /// The drift of an instance in a reservation that the status of its class does not name: none for certain while EC2 has
+    /// the reservation as the class selects it, because then the answer the status was made from was not complete.
+    async fn left_reservation(
+        &self,
+        claim: &Claim,
+        class: &EC2NodeClass,
+        described: &Ec2Instance,
+    ) -> Result<DriftReason> {
+        let id = described.reservation.as_ref().map_or("", |id| id.as_str());
+        let selected = self.reservations.still_selects(class, id).await;
+        if selected.map_err(|error| cloud_error(OPERATION, claim.name.as_str(), &error))? {
+            return Err(open(
+                claim,
+                "EC2 did not name the capacity reservation it is in, which is there and selected",
+            ));
+        }
+        Ok(drift::CAPACITY_RESERVATION)
     }
 
     async fn described(

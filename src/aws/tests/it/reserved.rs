@@ -202,6 +202,22 @@ async fn throttling_exhausts_no_reservation() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_reservation_that_an_answer_leaves_out_is_not_drift() {
+    let mut world = selecting(&[reservation("cr-1", 2)]).await;
+    let instance = world.provider.launch(&reserved("web-1")).await.expect("launches");
+    let claim = claim_of(&instance);
+    world.settle();
+    world.provider.instances().await.expect("lists");
+    // As an answer makes it in which the reservation is missing.
+    world.class.status.get_or_insert_default().capacity_reservations.clear();
+    world.provider.classes.replace([world.class.clone()]);
+    let unknown = world.provider.drift(&claim).await.expect_err("it may not be concluded");
+    assert_eq!(unknown.kind, Kind::Transient, "{unknown}");
+    world.resolve().await;
+    assert_eq!(world.provider.drift(&claim).await.expect("is known"), None);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_reservation_no_longer_selected_is_drift_and_one_that_ended_is_not() {
     let mut world = selecting(&[reservation("cr-1", 2)]).await;
     let instance = world.provider.launch(&reserved("web-1")).await.expect("launches");

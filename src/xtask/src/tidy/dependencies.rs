@@ -26,7 +26,7 @@ const INTERNAL: &[(&str, &[&str])] = &[
     ("aws-sdk", &["aws-api"]),
     ("aws-sim", &["aws-api", "iam", "model"]),
     ("testkit", &["model"]),
-    ("aws", &["api", "aws-api", "cloud", "model"]),
+    ("aws", &["api", "aws-api", "cloud", "iam", "model"]),
     ("bootstrap", &["aws-api", "iam", "model"]),
     ("convert", &["api", "model"]),
     ("doctor", &["api", "aws-api", "iam", "kube-harness", "model"]),
