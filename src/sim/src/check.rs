@@ -10,6 +10,7 @@ mod candidates;
 mod drift;
 mod ending;
 mod fixed;
+mod labels;
 mod leader;
 mod limits;
 mod machines;

@@ -52,11 +52,13 @@ pub enum Fault {
     Holds,
     /// `DescribeImages` finds none for a while.
     AwsNoImages,
+    /// `DescribeCapacityReservations` counts wrongly, or finds none for a while.
+    AwsReservations,
 }
 
 impl Fault {
     /// Every kind.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::KubeLatency,
         Self::KubeErrors,
         Self::KubeLostAnswers,
@@ -77,6 +79,7 @@ impl Fault {
         Self::Holds,
         // The last: faults are drawn in this order.
         Self::AwsNoImages,
+        Self::AwsReservations,
     ];
 }
 
@@ -106,6 +109,16 @@ pub(crate) struct Pool {
     pub(crate) expire_after: Option<u32>,
     /// Seconds a drain may take.
     pub(crate) grace: Option<u32>,
+}
+
+/// A capacity reservation of the world, which the class selects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Reservation {
+    pub(crate) id: String,
+    pub(crate) instance_type: &'static str,
+    /// Number of its zone.
+    pub(crate) zone: usize,
+    pub(crate) instances: u32,
 }
 
 /// A deployment of the world.
@@ -143,6 +156,10 @@ pub(crate) enum What {
     DriftPool(String, u32),
     /// A pool with a fixed number of machines gets another one.
     Resize(String, u32),
+    /// Another client of AWS reserves more capacity.
+    Reserve(Reservation),
+    /// A capacity reservation is cancelled: its instances go on as on-demand ones.
+    CancelReservation(String),
     /// EC2 takes an instance back, with its warning.
     Interrupt(usize),
     /// Another client of AWS ends an instance.
@@ -167,6 +184,8 @@ pub(crate) enum What {
     Hold(usize, Duration),
     /// No image is found for a while.
     NoImages(Duration),
+    /// No capacity reservation is found for a while.
+    NoReservations(Duration),
 }
 
 impl What {
@@ -178,6 +197,8 @@ impl What {
             | Self::Leave(_)
             | Self::DriftPool(..)
             | Self::Resize(..)
+            | Self::Reserve(_)
+            | Self::CancelReservation(_)
             | Self::Interrupt(_)
             | Self::EndInstance(_)
             | Self::StopInstance(_)
@@ -190,6 +211,7 @@ impl What {
             Self::Crash(..) => Some(Fault::Crashes),
             Self::Hold(..) => Some(Fault::Holds),
             Self::NoImages(_) => Some(Fault::AwsNoImages),
+            Self::NoReservations(_) => Some(Fault::AwsReservations),
         }
     }
 }
@@ -201,6 +223,8 @@ pub struct History {
     pub(crate) faults: BTreeSet<Fault>,
     pub(crate) replicas: usize,
     pub(crate) pools: Vec<Pool>,
+    /// The class selects reservations, and pools may use them, only if there are some at the beginning.
+    pub(crate) reservations: Vec<Reservation>,
     pub(crate) workloads: Vec<Workload>,
     pub(crate) events: Vec<Event>,
     /// Faults stop after this long.
@@ -221,6 +245,7 @@ impl History {
             faults: BTreeSet::new(),
             replicas: 1,
             pools: Vec::new(),
+            reservations: Vec::new(),
             workloads: Vec::new(),
             events: Vec::new(),
             trouble,
@@ -272,6 +297,9 @@ impl fmt::Display for History {
         for pool in &self.pools {
             writeln!(f, "{pool:?}")?;
         }
+        for reservation in &self.reservations {
+            writeln!(f, "{reservation:?}")?;
+        }
         for workload in &self.workloads {
             writeln!(f, "{workload:?}")?;
         }
@@ -314,6 +342,6 @@ mod tests {
             .flat_map(|history| &history.events)
             .map(|event| format!("{:?}", event.what).split('(').next().unwrap_or_default().to_owned())
             .collect();
-        assert_eq!(kinds.len(), 18, "{kinds:?}");
+        assert_eq!(kinds.len(), 21, "{kinds:?}");
     }
 }

@@ -11,6 +11,8 @@ pub(crate) enum Lasting {
     CapacityLoss(OfferingSelector),
     /// No image is found.
     HiddenImages,
+    /// No capacity reservation is found.
+    HiddenReservations,
     /// Machines that boot do not join.
     NeverJoin,
 }

@@ -77,6 +77,8 @@ async fn apply_event(world: &Arc<World>, what: What) {
         What::Resize(name, replicas) => {
             patch::<NodePool>(Api::all(client), &name, json!({"spec": {"replicas": replicas}})).await;
         }
+        What::Reserve(reservation) => world.reserve(&reservation),
+        What::CancelReservation(id) => account.end_reservation(&id.as_str().into()),
         What::Interrupt(pick) => {
             let spot = |instance: &Instance| instance.lifecycle == Some(Lifecycle::Spot);
             on_one(world, pick, spot, |id| ignore_already_gone(account.interrupt_spot(id)));
@@ -91,6 +93,7 @@ async fn apply_event(world: &Arc<World>, what: What) {
             world.begin(Lasting::CapacityLoss(offerings(world, zone, spot)), Some(lasts));
         }
         What::NoImages(lasts) => world.begin(Lasting::HiddenImages, Some(lasts)),
+        What::NoReservations(lasts) => world.begin(Lasting::HiddenReservations, Some(lasts)),
         What::Doom(count) => account.doom_next_boots(count),
         What::NoJoin(lasts) => world.begin(Lasting::NeverJoin, Some(lasts)),
         What::Silence(pick) => {
@@ -112,9 +115,7 @@ async fn apply_event(world: &Arc<World>, what: What) {
 }
 
 fn offerings(world: &World, zone: usize, spot: bool) -> OfferingSelector {
-    let letter = ['a', 'b', 'c'][zone.min(2)];
-    let zone = format!("{}{letter}", world.account.options().region);
-    OfferingSelector { instance_type: None, zone: Some(zone.as_str().into()), spot: Some(spot) }
+    OfferingSelector { instance_type: None, zone: Some(world.zone(zone)), spot: Some(spot) }
 }
 
 /// Does something to one of the machines there are.

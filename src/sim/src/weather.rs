@@ -17,13 +17,19 @@ pub(crate) struct Weather {
     seed: Seed,
     possible: Arc<Mutex<BTreeSet<Fault>>>,
     no_images: Arc<AtomicBool>,
+    no_reservations: Arc<AtomicBool>,
 }
 
 impl Weather {
     /// The weather of a history.
     pub(crate) fn of(history: &Arc<History>) -> Self {
         let possible = Arc::new(Mutex::new(history.faults.clone()));
-        Self { seed: Seed(history.seed), possible, no_images: Arc::default() }
+        Self {
+            seed: Seed(history.seed),
+            possible,
+            no_images: Arc::default(),
+            no_reservations: Arc::default(),
+        }
     }
 
     /// From now on a fault is possible, or not.
@@ -41,9 +47,15 @@ impl Weather {
         self.no_images.store(hidden, Ordering::Relaxed);
     }
 
+    /// From now on no capacity reservation is found, or all are again.
+    pub(crate) fn hide_reservations(&self, hidden: bool) {
+        self.no_reservations.store(hidden, Ordering::Relaxed);
+    }
+
     /// From now on nothing goes wrong any more.
     pub(crate) fn clear(&self) {
         self.hide_images(false);
+        self.hide_reservations(false);
         self.possible.lock().clear();
     }
 
@@ -153,6 +165,20 @@ impl Chances {
     /// Whether no image is found.
     pub(crate) fn without_images(&self) -> bool {
         self.weather.no_images.load(Ordering::Relaxed)
+    }
+
+    /// Whether no capacity reservation is found.
+    pub(crate) fn without_reservations(&self) -> bool {
+        self.weather.no_reservations.load(Ordering::Relaxed)
+    }
+
+    /// How many instances of a capacity reservation are said to be free, if not as many as there are.
+    pub(crate) fn miscounted(&self, total: u32) -> Option<u32> {
+        let chance = self.weather.chance(Fault::AwsReservations, 3);
+        self.with(|random| {
+            let (wrong, count) = (one_in(random, chance), random.u32(..=total));
+            wrong.then_some(count)
+        })
     }
 
     /// What happens to an event of a watch.

@@ -9,14 +9,17 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
 use jiff::Timestamp;
-use karpenter_aws_api::ec2::{Instance, Lifecycle};
+use karpenter_aws_api::Tags;
+use karpenter_aws_api::ec2::{CapacityReservation, Instance, Lifecycle};
+use karpenter_aws_api::id::Zone;
+use karpenter_aws_sim::examples::capacity_reservation;
 use karpenter_aws_sim::{Account, Options};
 use karpenter_bootstrap::make_ready;
 use karpenter_kube_sim::apiserver::store::Kept;
 use karpenter_kube_sim::apiserver::{self, ApiServer};
 use karpenter_kube_sim::kubelet::{self, Agent, Behaviour};
 use karpenter_kube_sim::{VirtualClock, kube_system};
-use karpenter_model::names::{annotation, label};
+use karpenter_model::names::{annotation, label, tag};
 use karpenter_model::{Clock, Price};
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
@@ -26,7 +29,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::check::Truth;
 use crate::defect::SECOND_BUDGET;
-use crate::history::{Fault, History, Policy, Pool, Workload};
+use crate::history::{Fault, History, Policy, Pool, Reservation, Workload};
 use crate::lasting::{Begun, Lasting};
 use crate::life::Life;
 use crate::machines::Fleet;
@@ -83,8 +86,9 @@ pub(crate) struct World {
 impl World {
     /// The world of a random history at its beginning. Must be called within a runtime whose clock is paused.
     pub(crate) async fn new(history: &Arc<History>, trace: Trace) -> Result<Self> {
-        let mut objects = vec![class()];
-        objects.extend(history.pools.iter().map(pool_object));
+        let reserved = !history.reservations.is_empty();
+        let mut objects = vec![if reserved { class_with_reservations() } else { class() }];
+        objects.extend(history.pools.iter().map(|pool| pool_object(pool, reserved)));
         for workload in &history.workloads {
             objects.extend(objects_of(workload));
         }
@@ -104,7 +108,11 @@ impl World {
             objects,
             settings: [("feature-gates".to_owned(), "StaticCapacity=true".to_owned())].into(),
         };
-        Self::on(history, ground, trace).await
+        let world = Self::on(history, ground, trace).await?;
+        for reservation in &history.reservations {
+            world.reserve(reservation);
+        }
+        Ok(world)
     }
 
     /// A world on `ground` at its beginning, with the faults and the seed of `history`. Must be called within a runtime
@@ -178,6 +186,25 @@ impl World {
         objects_of(workload).iter().try_for_each(|object| self.load(object))
     }
 
+    /// Reserves capacity in the account.
+    pub(crate) fn reserve(&self, reservation: &Reservation) {
+        let Reservation { id, instance_type, zone, instances } = reservation;
+        self.account.put_capacity_reservation(CapacityReservation {
+            instance_type: (*instance_type).into(),
+            zone: self.zone(*zone),
+            total: *instances,
+            available: *instances,
+            tags: Tags::from([(tag::DISCOVERY.to_owned(), self.cluster.clone())]),
+            ..capacity_reservation(id)
+        });
+    }
+
+    /// The zone of this number.
+    pub(crate) fn zone(&self, number: usize) -> Zone {
+        let letter = ['a', 'b', 'c'][number.min(2)];
+        format!("{}{letter}", self.account.options().region).as_str().into()
+    }
+
     fn load(&self, object: &Value) -> Result<()> {
         self.server.load(object).map(drop).map_err(|refusal| anyhow!("the API server refuses: {refusal}"))
     }
@@ -223,6 +250,7 @@ impl World {
             (Lasting::CapacityLoss(offerings), true) => self.account.limit_capacity(offerings.clone(), 0),
             (Lasting::CapacityLoss(offerings), false) => self.account.unlimit_capacity(offerings),
             (Lasting::HiddenImages, hidden) => self.weather.hide_images(hidden),
+            (Lasting::HiddenReservations, hidden) => self.weather.hide_reservations(hidden),
             (Lasting::NeverJoin, true) => self.agent.behave_all(Behaviour::NeverJoins),
             (Lasting::NeverJoin, false) => self.agent.behave_all(Behaviour::Healthy),
         }
@@ -264,7 +292,7 @@ pub fn price(account: &Account, instance: &Instance) -> Price {
 
 /// The class of all pools of a drawn world.
 pub(crate) fn class() -> Value {
-    let discovery = json!([{"tags": {"karpenter.sh/discovery": CLUSTER}}]);
+    let discovery = discovery();
     json!({
         "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "default"},
         "spec": {
@@ -276,8 +304,23 @@ pub(crate) fn class() -> Value {
     })
 }
 
-fn pool_object(pool: &Pool) -> Value {
-    let kinds = if pool.spot { json!(["spot", "on-demand"]) } else { json!(["on-demand"]) };
+/// The same, for instances in the account's capacity reservations, too.
+fn class_with_reservations() -> Value {
+    let mut class = class();
+    class["spec"]["capacityReservationSelectorTerms"] = discovery();
+    class
+}
+
+/// What selects all that is tagged for the cluster.
+fn discovery() -> Value {
+    json!([{"tags": {tag::DISCOVERY: CLUSTER}}])
+}
+
+fn pool_object(pool: &Pool, reserved: bool) -> Value {
+    let kinds: Vec<&str> = [("reserved", reserved), ("spot", pool.spot), ("on-demand", true)]
+        .into_iter()
+        .filter_map(|(kind, allowed)| allowed.then_some(kind))
+        .collect();
     let mut template = json!({
         "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
         "expireAfter": pool.expire_after.map_or_else(|| "Never".to_owned(), |minutes| format!("{minutes}m")),

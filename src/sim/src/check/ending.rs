@@ -1,5 +1,5 @@
 //! Liveness: once nothing goes wrong any more, every pod runs, every machine has its claim and every claim its Node, no
-//! node stands empty, and pools with a fixed number of machines have it.
+//! node stands empty, what claims and Nodes say of their machines is so, and pools with a fixed number of machines have it.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::candidates::stays;
 use super::drift::is_outdated;
-use super::{Scene, claim_of, fixed, pool_of};
+use super::{Scene, claim_of, fixed, labels, pool_of};
 
 /// What is missing, in words; nothing when all is well.
 pub(crate) type Unfinished = Vec<String>;
@@ -32,6 +32,7 @@ pub(super) fn unfinished(scene: &Scene) -> Unfinished {
             missing.push(format!("claim {} is not what its pool would make today", object::name(claim)));
         }
     }
+    missing.extend(labels::wrong(scene));
     for node in scene.nodes.values() {
         let ours = object::label(node, label::NODE_POOL).is_some();
         if ours && !is_of_fixed_pool(scene, node) && is_empty(scene, node) && !is_blocked(scene, node) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
-use super::{Event, Fault, History, Policy, Pool, What, Workload};
+use super::{Event, Fault, History, Policy, Pool, Reservation, What, Workload};
 use crate::seed::{Seed, one_in};
 
 /// Shortest and longest time in which things happen, in minutes.
@@ -35,16 +35,20 @@ pub(super) fn history(number: u64) -> History {
         ends(pool, held, &mut random);
     }
     pools.extend(fixed(&mut seed.stream("fixed number"), trouble, &mut events));
+    let reservations = reservations(&mut seed.stream("reservations"), trouble, &mut events);
     // A node that another client deletes never drains of pods that two budgets guard, under no controller.
     if held {
         events.retain(|event| !matches!(event.what, What::DeleteClaim(_) | What::DeleteNode(_)));
     }
     for fault in &faults {
-        strikes(*fault, &mut seed.stream(&format!("{fault:?}")), trouble, &mut events);
+        // Where nothing is reserved nothing can be found missing.
+        if *fault != Fault::AwsReservations || !reservations.is_empty() {
+            strikes(*fault, &mut seed.stream(&format!("{fault:?}")), trouble, &mut events);
+        }
     }
     events.sort_by_key(|event| event.at);
     let replicas = if one_in(&mut seed.stream("replicas"), 4) { 2 } else { 1 };
-    History { seed: number, faults, replicas, pools, workloads, events, trouble, defect: None }
+    History { seed: number, faults, replicas, pools, reservations, workloads, events, trouble, defect: None }
 }
 
 /// Each fault in some histories, none in a few, so that what only shows without the others shows too.
@@ -114,6 +118,33 @@ fn fixed(random: &mut Rng, trouble: Duration, events: &mut Vec<Event>) -> Option
     })
 }
 
+/// Sometimes capacity is reserved; more of it comes, and some is cancelled.
+fn reservations(random: &mut Rng, trouble: Duration, events: &mut Vec<Event>) -> Vec<Reservation> {
+    let mut some: Vec<Reservation> = (0..random.usize(2..6))
+        .map(|number| Reservation {
+            id: format!("cr-{number:017x}"),
+            instance_type: ["m5.large", "m5.xlarge", "m6a.2xlarge", "c5.xlarge"][random.usize(..4)],
+            zone: random.usize(..3),
+            instances: random.u32(1..4),
+        })
+        .collect();
+    let mut others = Vec::new();
+    for reservation in &some {
+        if random.bool() {
+            let what = What::CancelReservation(reservation.id.clone());
+            others.push(Event { at: moment(random, trouble), what });
+        }
+    }
+    for reservation in some.split_off(some.len() / 2) {
+        others.push(Event { at: moment(random, trouble), what: What::Reserve(reservation) });
+    }
+    if !one_in(random, 3) {
+        return Vec::new();
+    }
+    events.extend(others);
+    some
+}
+
 fn workload(name: &str, random: &mut Rng) -> Workload {
     Workload {
         name: name.to_owned(),
@@ -175,6 +206,7 @@ fn strikes(fault: Fault, random: &mut Rng, trouble: Duration, events: &mut Vec<E
             Fault::Crashes => What::Crash(random.usize(..2), random.u32(..120)),
             Fault::Holds => What::Hold(random.usize(..2), Duration::from_secs(random.u64(5..60))),
             Fault::AwsNoImages => What::NoImages(Duration::from_secs(random.u64(60..400))),
+            Fault::AwsReservations => What::NoReservations(Duration::from_secs(random.u64(60..400))),
             _ => return,
         };
         events.push(Event { at, what });
