@@ -4,8 +4,6 @@ pub(crate) mod bootstrap;
 pub(crate) mod controller;
 pub(crate) mod convert;
 pub(crate) mod crds;
-#[cfg(feature = "demo")]
-pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod explain;
 pub(crate) mod export;

@@ -11,11 +11,13 @@ mod complaint;
 mod flags;
 mod leader;
 mod output;
-mod timeline;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+#[cfg(feature = "demo")]
+use karpenter_telemetry::stdout;
+use karpenter_telemetry::stdout::{SIGPIPE, Unwritten};
 
 /// Node autoscaler for Kubernetes on AWS: right-sized instances for pods that do not fit, and fewer of them
 /// when they are not needed.
@@ -53,11 +55,8 @@ enum Command {
     Test(karpenter_sim::scenario::Arguments),
     /// Watch nodes being launched for pods and removed again, in a cluster and an account in memory
     #[cfg(feature = "demo")]
-    Demo(command::demo::Arguments),
+    Demo(karpenter_demo::Arguments),
 }
-
-/// What a shell reports of a process that a closed pipe has ended.
-const SIGPIPE: u8 = 128 + 13;
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
@@ -76,12 +75,14 @@ fn main() -> ExitCode {
         Command::Lint(arguments) => command::lint::run(&arguments),
         Command::View(arguments) => command::view::run(&arguments),
         #[cfg(feature = "demo")]
-        Command::Test(arguments) => karpenter_sim::scenario::run(&arguments, &output::print),
+        Command::Test(arguments) => {
+            karpenter_sim::scenario::run(&arguments, &|text| Ok(stdout::print(text)?))
+        }
         #[cfg(feature = "demo")]
-        Command::Demo(arguments) => command::demo::run(arguments),
+        Command::Demo(arguments) => karpenter_demo::run(arguments),
     };
     outcome.unwrap_or_else(|error| {
-        if error.is::<output::Closed>() {
+        if matches!(error.downcast_ref(), Some(Unwritten::Closed)) {
             return ExitCode::from(SIGPIPE);
         }
         complaint::print(&error);

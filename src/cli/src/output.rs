@@ -1,7 +1,6 @@
-//! What commands that report have in common: for whom they print, and where.
+//! What commands that report have in common: for whom they print, and what goes to standard error.
 
-use std::fmt;
-use std::io::{ErrorKind, Write};
+use std::io::Write;
 
 use anyhow::{Context, Result};
 use clap::ValueEnum;
@@ -13,26 +12,6 @@ pub(crate) enum Output {
     Text,
     /// JSON for tools
     Json,
-}
-
-/// Standard output is closed: what read it, `head` for one, has what it wanted. No failure to tell of.
-#[derive(Debug)]
-pub(crate) struct Closed;
-
-impl fmt::Display for Closed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("standard output is closed")
-    }
-}
-
-impl std::error::Error for Closed {}
-
-/// Writes all of `text` to standard output. [`Closed`] if it is closed.
-pub(crate) fn print(text: &str) -> Result<()> {
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Err(Closed.into()),
-        written => written.context("cannot write to standard output"),
-    }
 }
 
 /// Writes notes to standard error, one line each.

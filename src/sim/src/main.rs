@@ -1,14 +1,14 @@
 //! `karpenter-sim`: plays histories by seed, and scenario files as `karpenter test` does, without the AWS SDK.
 
-use std::io::{ErrorKind, Write as _};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 use clap::{Args, Parser, Subcommand};
 use karpenter_sim::scenario;
 use karpenter_sim::{Defect, History, Outcome, Shape, run, shrink, week};
+use karpenter_telemetry::stdout::{SIGPIPE, Unwritten, print};
 use parking_lot::Mutex;
 
 /// Deterministic simulation of the controller
@@ -114,33 +114,17 @@ fn defect(text: &str) -> Result<Defect, String> {
     found.ok_or_else(|| format!("there is no defect `{text}`; there are {}", all()))
 }
 
-/// What a shell reports of a process that a closed pipe has ended.
-const SIGPIPE: u8 = 128 + 13;
-
-/// Standard output is closed: what read it, `head` for one, has what it wanted.
-#[derive(Debug, thiserror::Error)]
-#[error("standard output is closed")]
-struct Closed;
-
 fn main() -> Result<ExitCode> {
     let outcome = match Arguments::parse().command {
         Command::Run(arguments) => one(&arguments),
         Command::Swarm(arguments) => swarm(&arguments),
         Command::Defects(arguments) => defects(&arguments),
-        Command::Test(arguments) => scenario::run(&arguments, &print),
+        Command::Test(arguments) => scenario::run(&arguments, &|text| Ok(print(text)?)),
         Command::Week(arguments) => long(&arguments),
     };
     match outcome {
-        Err(error) if error.is::<Closed>() => Ok(ExitCode::from(SIGPIPE)),
+        Err(error) if matches!(error.downcast_ref(), Some(Unwritten::Closed)) => Ok(ExitCode::from(SIGPIPE)),
         outcome => outcome,
-    }
-}
-
-/// Writes all of `text` to standard output. [`Closed`] if it is closed.
-fn print(text: &str) -> Result<()> {
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Err(Closed.into()),
-        written => written.context("cannot write to standard output"),
     }
 }
 
@@ -191,14 +175,16 @@ fn say(seed: u64, outcome: &Outcome) -> Result<()> {
     for violation in &outcome.violations {
         text.push_str(&format!("  {} s: {}: {}\n", violation.seconds, violation.rule, violation.what));
     }
-    print(&text)
+    Ok(print(&text)?)
 }
 
 fn shrunk(history: &History, rule: &str, runs: usize) -> Result<()> {
     let (small, outcome) = shrink(history, rule, runs)?;
     let tail = outcome.tail.iter().rev().take(40).rev();
     let tail: String = tail.map(|line| format!("  {line}\n")).collect();
-    print(&format!("the smallest history found that breaks `{rule}`:\n{small}the end of its trace:\n{tail}"))
+    Ok(print(&format!(
+        "the smallest history found that breaks `{rule}`:\n{small}the end of its trace:\n{tail}"
+    ))?)
 }
 
 /// What a swarm has played.

@@ -8,6 +8,8 @@
 //!   part reads a clock, a terminal or the network, so a test is keys in and text out;
 //! - the **loop** (`live`): watches, a probe of the API server, the terminal. Everything it asks is `get`, `list` or `watch`.
 //!
+//! Where there is no terminal to draw on, [`timeline`] tells in lines what happens.
+//!
 //! Prices come through a [`PriceBook`], so this crate knows no cloud.
 
 mod details;
@@ -23,6 +25,7 @@ mod prices;
 mod scene;
 mod screen;
 mod text;
+pub mod timeline;
 mod totals;
 mod trouble;
 mod ui;

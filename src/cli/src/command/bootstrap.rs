@@ -24,8 +24,9 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
+use karpenter_telemetry::stdout::print;
 
-use crate::output::{Output, print};
+use crate::output::Output;
 
 /// Exit code of what only looks (`plan`, `check`, `destroy --dry-run`, `destroy --leftovers`) when the account is
 /// not as it should be, or not as empty; 1 is kept for failures.

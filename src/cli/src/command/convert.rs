@@ -8,10 +8,12 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use crate::output::{Output, print};
 use anyhow::{Context, Result};
 use clap::Args;
 use karpenter_convert::{Conversion, Input, Options, convert, convert_values, read};
+use karpenter_telemetry::stdout::print;
+
+use crate::output::Output;
 
 /// Arguments of `karpenter convert`.
 #[derive(Args)]

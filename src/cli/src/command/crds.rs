@@ -3,11 +3,10 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-
-use crate::output;
+use karpenter_telemetry::stdout;
 
 /// Prints the definitions on standard output.
 pub(crate) fn run() -> Result<ExitCode> {
-    output::print(&karpenter_api::crds_yaml())?;
+    stdout::print(&karpenter_api::crds_yaml())?;
     Ok(ExitCode::SUCCESS)
 }

@@ -19,8 +19,9 @@ use karpenter_doctor::facts::{Account, Cluster, Names, export, import, unseen};
 use karpenter_doctor::repair::{Connections, repair};
 use karpenter_doctor::{Facts, Severity, gather, show};
 use karpenter_model::Clock;
+use karpenter_telemetry::stdout::print;
 
-use crate::output::{Output, print};
+use crate::output::Output;
 
 /// How long the first question may take before no further one is asked.
 const FIRST_ANSWER: Duration = Duration::from_secs(15);

@@ -9,9 +9,9 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 use jiff::{SpanRound, Timestamp, Unit};
 use karpenter_controllers::explain::{Answer, Question};
+use karpenter_telemetry::stdout;
 
 use crate::leader::Place;
-use crate::output;
 
 /// Arguments of `karpenter explain`.
 #[derive(Args)]
@@ -43,7 +43,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
             Output::Text => render(answer, Timestamp::now()),
             Output::Json => serde_json::to_string(answer)? + "\n",
         };
-        output::print(&text)?;
+        stdout::print(&text)?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -5,9 +5,10 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 use karpenter_plan::{About, WhatIf};
+use karpenter_telemetry::stdout::print;
 
 use super::plan::{Gathered, Sources};
-use crate::output::{note, print};
+use crate::output::note;
 
 /// Arguments of `karpenter export`.
 #[derive(Args)]

@@ -6,9 +6,10 @@ use anyhow::Result;
 use clap::Args;
 use karpenter_aws::registry::label_registry;
 use karpenter_plan::{WhatIf, lint, lint_text};
+use karpenter_telemetry::stdout::print;
 
 use super::plan::{Gathered, Sources};
-use crate::output::{Output, note, print};
+use crate::output::{Output, note};
 
 /// Arguments of `karpenter lint`.
 #[derive(Args)]

@@ -11,8 +11,8 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 use karpenter_model::Zone;
 use karpenter_plan::{PriceChange, WhatIf, forecast};
+use karpenter_telemetry::stdout::print;
 
-use crate::output::print;
 use gather::read_files;
 pub(crate) use gather::{Gathered, Sources};
 

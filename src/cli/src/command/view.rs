@@ -14,6 +14,8 @@ use karpenter_aws_api::Clients;
 use karpenter_aws_sdk as sdk;
 use karpenter_compose::WallClock;
 use karpenter_controllers::explain::Question;
+use karpenter_telemetry::stdout;
+use karpenter_view::timeline::{self, Printer};
 use karpenter_view::{Explainer, Filter, PriceBook, Prices, Scene, Shown, Sort, SortBy, Sources, Style, Ui};
 use kube::config::Kubeconfig;
 use tokio::sync::watch;
@@ -21,7 +23,6 @@ use tokio::sync::watch;
 use super::explain;
 use crate::leader::{Controller, Place};
 use crate::output::{self, Output};
-use crate::timeline::{self, Printer};
 
 /// How wide plain text is when there is no terminal to ask.
 const PLAIN_WIDTH: u16 = 160;
@@ -135,7 +136,7 @@ async fn print(sources: Sources, shown: Shown, ui: &Ui, output: Output) -> Resul
         (text, scene.troubles.to_vec())
     };
     let (text, troubles) = karpenter_view::gather(sources, shown, frame).await?;
-    output::print(&text)?;
+    stdout::print(&text)?;
     for trouble in &troubles {
         writeln!(std::io::stderr().lock(), "{}\n", trouble.full())
             .context("cannot write to standard error")?;

@@ -31,7 +31,7 @@ const INTERNAL: &[(&str, &[&str])] = &[
     ("convert", &["api", "model"]),
     ("doctor", &["api", "aws-api", "iam", "kube-harness", "model"]),
     ("kube-harness", &["model", "telemetry"]),
-    ("view", &["api", "kube-harness", "model"]),
+    ("view", &["api", "kube-harness", "model", "telemetry"]),
     ("kube-sim", &["api", "aws-api", "model"]),
     (
         "controllers",
@@ -78,6 +78,7 @@ const INTERNAL: &[(&str, &[&str])] = &[
             "testkit",
         ],
     ),
+    ("demo", &["api", "bootstrap", "compose", "kube-sim", "model", "telemetry", "view"]),
     ("xtask", &["api", "aws-controllers", "bootstrap", "cloud", "controllers", "doctor", "telemetry"]),
 ];
 

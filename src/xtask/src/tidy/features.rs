@@ -1,5 +1,6 @@
-//! Building and testing compile the AWS SDK once, ten minutes of the first run: so a crate the SDK is built from may
-//! have no feature that only a development dependency switches on.
+//! Nothing is compiled twice on a new machine: building and testing share the AWS SDK, minutes of the first run, and what
+//! `scripts/demo` has built serves `scripts/test`. So a crate the SDK is built from may have no feature that only a
+//! development dependency switches on, and one the demo is built from none that only others switch on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -9,30 +10,44 @@ use anyhow::{Context, Result, bail};
 
 /// The crate that uses the SDK.
 const USER: &str = "karpenter-aws-sdk";
+/// The crate that `scripts/demo` builds.
+const DEMO: &str = "karpenter-demo";
 
 /// Name and version of a crate, and the features it is compiled with.
 type Features = BTreeMap<String, BTreeSet<String>>;
 
-/// Compares the features of a build with those of a test.
+/// Compares the features of a build with those of a test, and those of the demo with those of everything.
 pub(super) fn check(root: &Path) -> Result<Vec<String>> {
     let sdk = tree(root, &["--package", USER, "--edges", "normal,build"])?;
     let built = tree(root, &["--workspace", "--edges", "normal,build"])?;
     let tested = tree(root, &["--workspace", "--edges", "normal,build,dev"])?;
-    Ok(differences(&sdk, &built, &tested))
+    let demo = tree(root, &["--package", DEMO, "--edges", "normal,build"])?;
+    let twice = differences(&sdk, &built, &tested).map(|(name, only)| {
+        format!(
+            "`{name}` has `{only}` in tests only, so building and testing each compile the AWS SDK: \
+             switch it on in src/aws-sdk/Cargo.toml"
+        )
+    });
+    let again = differences(&demo, &demo, &built).map(|(name, only)| {
+        format!(
+            "`{name}` has `{only}` only where not the demo alone is built, so both are compiled: \
+             switch it on in src/demo/Cargo.toml"
+        )
+    });
+    Ok(twice.chain(again).collect())
 }
 
-fn differences(sdk: &Features, built: &Features, tested: &Features) -> Vec<String> {
-    let both = sdk.keys().filter_map(|name| Some((name, built.get(name)?, tested.get(name)?)));
-    let differing = both.filter(|(_, built, tested)| built != tested);
-    let say = |(name, built, tested): (&String, &BTreeSet<String>, &BTreeSet<String>)| {
-        let only: Vec<&str> = tested.symmetric_difference(built).map(String::as_str).collect();
-        format!(
-            "`{name}` has `{}` in tests only, so building and testing each compile the AWS SDK: \
-             switch it on in src/aws-sdk/Cargo.toml",
-            only.join("`, `")
-        )
-    };
-    differing.map(say).collect()
+/// Those of some crates that are compiled with other features one time than the other, and which features these are.
+fn differences<'f>(
+    of: &'f Features,
+    one: &'f Features,
+    other: &'f Features,
+) -> impl Iterator<Item = (&'f String, String)> {
+    let both = of.keys().filter_map(|name| Some((name, one.get(name)?, other.get(name)?)));
+    both.filter(|(_, one, other)| one != other).map(|(name, one, other)| {
+        let only: Vec<&str> = other.symmetric_difference(one).map(String::as_str).collect();
+        (name, only.join("`, `"))
+    })
 }
 
 fn tree(root: &Path, selection: &[&str]) -> Result<Features> {
@@ -66,13 +81,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_feature_that_only_tests_have_is_named_if_the_sdk_is_built_from_it() {
+    fn a_feature_that_only_one_build_has_is_named_if_it_is_a_crate_of_these() {
         let sdk = read("either v1.19.0 default\nkarpenter-aws-sdk v0.1.0 (/src)\n");
         let built = read("either v1.19.0 default\nrand v0.9.0 std\n");
         let tested = read("either v1.19.0 default,use_std\nrand v0.9.0 std,os_rng\n");
-        assert!(differences(&sdk, &built, &built).is_empty());
-        let found = differences(&sdk, &built, &tested);
-        assert_eq!(found.len(), 1, "{found:?}");
-        assert!(found[0].starts_with("`either v1.19.0` has `use_std` in tests only"), "{found:?}");
+        assert_eq!(differences(&sdk, &built, &built).next(), None);
+        let found: Vec<_> = differences(&sdk, &built, &tested).collect();
+        assert_eq!(found, [(&"either v1.19.0".to_owned(), "use_std".to_owned())]);
     }
 }

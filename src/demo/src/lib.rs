@@ -1,5 +1,8 @@
 //! `karpenter demo`: the whole product at work in memory, told as a timeline.
 //!
+//! Also a program of its own, `karpenter-demo`, which `scripts/demo` runs: it needs no AWS SDK, whose compilation is more than
+//! half of the first build.
+//!
 //! The API server, the scheduler, the kubelets and the AWS account are stand-ins; bootstrap and the controller are
 //! the production code, unchanged. `kubectl` works against the API server while the demo runs.
 
@@ -20,15 +23,14 @@ use karpenter_kube_sim::VirtualClock;
 use karpenter_model::{Clock, Price};
 use karpenter_telemetry::logging;
 use karpenter_view::PriceBook;
+use karpenter_view::timeline::{self, Line, Printer};
 use kube::api::{Api, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::timeline::{self, Line, Printer};
-
-const NODEPOOL: &str = include_str!("../../../../docs/examples/nodepool.yaml");
-const INFLATE: &str = include_str!("../../../../docs/examples/inflate.yaml");
+const NODEPOOL: &str = include_str!("../../../docs/examples/nodepool.yaml");
+const INFLATE: &str = include_str!("../../../docs/examples/inflate.yaml");
 /// The cluster of the example manifests.
 const CLUSTER: &str = "demo";
 /// The example waits longer before it removes an empty node, too long for a demonstration.
@@ -38,7 +40,7 @@ const STEP_WITHIN: Duration = Duration::from_mins(1);
 
 /// Arguments of `karpenter demo`.
 #[derive(Args)]
-pub(crate) struct Arguments {
+pub struct Arguments {
     /// Keep everything running after the last step, until Ctrl-C
     #[arg(long)]
     stay: bool,
@@ -48,7 +50,10 @@ pub(crate) struct Arguments {
 }
 
 /// Plays the demo.
-pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
+///
+/// # Errors
+/// When a step does not come about in a minute, or standard output does not take a line.
+pub fn run(arguments: Arguments) -> Result<ExitCode> {
     let folder = match arguments.folder {
         Some(folder) => folder,
         None => std::env::temp_dir().join(format!("karpenter-demo-{}", std::process::id())),
@@ -112,7 +117,7 @@ impl Demo {
         let stopped = shutdown.clone();
         tasks.spawn(async move {
             tokio::select! {
-                outcome = story => outcome,
+                outcome = story => Ok(outcome?),
                 () = stopped.cancelled() => Ok(()),
             }
         });
@@ -185,7 +190,7 @@ impl Demo {
 /// Makes the account ready, as `karpenter bootstrap apply` does.
 async fn bootstrap(playground: &Playground, printer: Printer) -> Result<()> {
     let plan = make_ready(&playground.aws(), CLUSTER).await?;
-    printer.print(&Line::new("account", format!("bootstrap: {}", show::summary(&plan))))
+    Ok(printer.print(&Line::new("account", format!("bootstrap: {}", show::summary(&plan))))?)
 }
 
 fn prices(playground: &Playground) -> PriceBook {

@@ -7,17 +7,16 @@
 mod claims;
 mod pods;
 
-use anyhow::Result;
 use futures::{Stream, StreamExt};
 use k8s_openapi::api::core::v1::Pod;
 use karpenter_api::NodeClaim;
 use karpenter_kube_harness::watch::Readable;
-use karpenter_view::PriceBook;
+use karpenter_telemetry::stdout::{self, Unwritten};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, ResourceExt};
 use tokio::time::{Duration, Instant};
 
-use crate::output;
+use crate::PriceBook;
 use claims::Claims;
 use pods::Pods;
 
@@ -26,42 +25,48 @@ const QUIET: Duration = Duration::from_millis(400);
 
 /// Something worth a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Line {
+pub struct Line {
     /// The column that lets the eye skip: `pods`, `launch`, `ready`, ...
-    pub(crate) topic: &'static str,
+    pub topic: &'static str,
     /// The rest.
-    pub(crate) text: String,
+    pub text: String,
 }
 
 impl Line {
     /// A line about `topic`.
-    pub(crate) fn new(topic: &'static str, text: impl Into<String>) -> Self {
+    pub fn new(topic: &'static str, text: impl Into<String>) -> Self {
         Self { topic, text: text.into() }
     }
 }
 
 /// Writes lines with the time since the start in front.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Printer {
+pub struct Printer {
     started: Instant,
 }
 
 impl Printer {
     /// A printer whose clock starts now.
-    pub(crate) fn start() -> Self {
+    pub fn start() -> Self {
         Self { started: Instant::now() }
     }
 
     /// Prints one line.
-    pub(crate) fn print(&self, line: &Line) -> Result<()> {
+    ///
+    /// # Errors
+    /// When standard output does not take it.
+    pub fn print(&self, line: &Line) -> Result<(), Unwritten> {
         let seconds = self.started.elapsed().as_millis();
         let time = format!("{}.{}s", seconds / 1000, seconds % 1000 / 100);
-        output::print(&format!("{time:>7}  {:<8} {}\n", line.topic, line.text))
+        stdout::print(&format!("{time:>7}  {:<8} {}\n", line.topic, line.text))
     }
 }
 
-/// Tells the story until the watch ends or printing fails. Watches heal themselves; only output errors return.
-pub(crate) async fn follow(client: Client, prices: PriceBook, printer: Printer) -> Result<()> {
+/// Tells the story until the watch ends or printing fails.
+///
+/// # Errors
+/// When standard output does not take a line: watches heal themselves.
+pub async fn follow(client: Client, prices: PriceBook, printer: Printer) -> Result<(), Unwritten> {
     let mut claim_events = std::pin::pin!(events::<Readable<NodeClaim>>(client.clone()));
     let mut pod_events = std::pin::pin!(events::<Pod>(client));
     let mut claims = Claims::new(prices);

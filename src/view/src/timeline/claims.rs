@@ -9,10 +9,10 @@ use karpenter_model::names::{
     condition,
     label::{CAPACITY_TYPE, INSTANCE_TYPE, ZONE},
 };
-use karpenter_view::PriceBook;
 use kube::ResourceExt;
 
 use super::{Change, Line};
+use crate::PriceBook;
 
 /// What was printed of every claim so far.
 pub(crate) struct Claims {

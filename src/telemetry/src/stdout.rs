@@ -1,0 +1,28 @@
+//! Standard output of commands that report. What reads it may close it.
+
+use std::io::{self, ErrorKind, Write};
+
+/// What a shell reports of a process that a closed pipe has ended: the exit code for [`Unwritten::Closed`].
+pub const SIGPIPE: u8 = 128 + 13;
+
+/// Why text was not written.
+#[derive(Debug, thiserror::Error)]
+pub enum Unwritten {
+    /// What read it, `head` for one, has what it wanted. No failure to tell of.
+    #[error("standard output is closed")]
+    Closed,
+    /// Anything else, such as a full disk.
+    #[error("cannot write to standard output")]
+    Failed(#[source] io::Error),
+}
+
+/// Writes all of `text`.
+///
+/// # Errors
+/// When that does not work; a command that gets [`Unwritten::Closed`] has nothing more to do.
+pub fn print(text: &str) -> Result<(), Unwritten> {
+    io::stdout().write_all(text.as_bytes()).map_err(|error| match error.kind() {
+        ErrorKind::BrokenPipe => Unwritten::Closed,
+        _ => Unwritten::Failed(error),
+    })
+}
