@@ -6,7 +6,7 @@
 //! of its tables changed, at most once per [`Options::tick`]; those that would look at every node or pod read from the
 //! log what has changed instead.
 //!
-//! What they leave out is said in each file. Jobs, stateful sets, volumes and preemption are not played.
+//! What they leave out is said in each file. Jobs, stateful sets and preemption are not played.
 
 mod cluster;
 mod daemonset;
@@ -22,6 +22,7 @@ mod scheduler;
 mod service_account;
 mod taint_eviction;
 mod template;
+mod volumes;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -41,6 +42,8 @@ pub struct Options {
     pub poll: Duration,
     /// How old a heartbeat may be before its node counts as unreachable.
     pub heartbeat_grace: Duration,
+    /// How long a volume stays attached to a node after the last pod there that used it.
+    pub detach: Duration,
 }
 
 impl Default for Options {
@@ -49,6 +52,7 @@ impl Default for Options {
             tick: Duration::from_millis(100),
             poll: Duration::from_secs(5),
             heartbeat_grace: Duration::from_secs(50),
+            detach: Duration::from_secs(5),
         }
     }
 }
@@ -102,6 +106,7 @@ fn all(options: &Options) -> Vec<Box<dyn StandIn>> {
         Box::new(replicaset::ReplicaSets::default()),
         Box::new(daemonset::DaemonSets),
         Box::new(scheduler::Scheduler::default()),
+        Box::new(volumes::Volumes::new(options.detach)),
         Box::new(disruption::Disruption::default()),
         // After the scheduler, which a node's last taint leaves a moment after it has become ready, as over a watch.
         Box::new(node_lifecycle::NodeLifecycle::new(options.heartbeat_grace)),

@@ -16,6 +16,7 @@ mod limits;
 mod machines;
 mod pods;
 mod surplus;
+mod volumes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -64,13 +65,14 @@ pub(crate) struct Truth {
 const OUTDATED: u64 = 180;
 
 /// Groups and plural names of what is followed.
-const TABLES: [(&str, &str); 6] = [
+const TABLES: [(&str, &str); 7] = [
     ("", "nodes"),
     ("", "pods"),
     ("karpenter.sh", "nodeclaims"),
     ("karpenter.sh", "nodepools"),
     ("karpenter.k8s.aws", "ec2nodeclasses"),
     ("policy", "poddisruptionbudgets"),
+    ("storage.k8s.io", "volumeattachments"),
 ];
 
 #[derive(Default)]
@@ -83,6 +85,7 @@ struct State {
     fixed: fixed::Fixed,
     surplus: surplus::Surplus,
     machines: machines::Machines,
+    volumes: volumes::Volumes,
     leader: leader::Leader,
     /// Cores of each instance type.
     cores: BTreeMap<String, u32>,
@@ -245,6 +248,10 @@ impl Truth {
                     state.fixed.pool(&change, now);
                 }
                 "ec2nodeclasses" => state.drift.class(&change, now),
+                "volumeattachments" => {
+                    state.volumes.attachment(&change, now);
+                    continue;
+                }
                 _ => state.candidates.budget(&change, now),
             }
             state.scene.put(plural, &change);
@@ -305,7 +312,8 @@ impl Truth {
     pub(crate) fn terminating(&self, ids: &[InstanceId]) {
         self.look();
         let mut state = self.state.lock();
-        let found = machines::terminating(&state.scene, ids);
+        let mut found = machines::terminating(&state.scene, ids);
+        state.volumes.terminating(&state.scene, ids, self.seconds(), &mut found);
         self.report(&mut state, found);
     }
 

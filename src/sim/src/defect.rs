@@ -63,6 +63,12 @@ pub enum Defect {
     HashStampedFirst,
     /// Of several disruption budgets for the same pods one is seen.
     OneBudgetSeen,
+    /// Volumes are never seen attached.
+    AttachmentsMissed,
+    /// A capacity reservation that an answer leaves out is not asked for by its id.
+    ReservationsByTagsAlone,
+    /// Machines whose reservation was cancelled are called reserved for ever.
+    ReservedForEver,
     /// A machine that was launched for pods has no room for them until it has registered.
     PromisesForgotten,
 }
@@ -80,7 +86,7 @@ pub(crate) struct LedLease {
 
 impl Defect {
     /// Every one.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 23] = [
         Self::NoClientToken,
         Self::Untagged,
         Self::SwallowedTermination,
@@ -101,6 +107,9 @@ impl Defect {
         Self::HashStampedFirst,
         Self::OneBudgetSeen,
         Self::PromisesForgotten,
+        Self::AttachmentsMissed,
+        Self::ReservationsByTagsAlone,
+        Self::ReservedForEver,
     ];
 
     /// A launch as it is made.
@@ -128,6 +137,11 @@ impl Defect {
     /// Whether termination is only said to be done.
     pub(crate) fn swallows_termination(self) -> bool {
         self == Self::SwallowedTermination
+    }
+
+    /// Whether a capacity reservation is as hard to find by its id as by its tags.
+    pub(crate) fn knows_no_reservation_by_id(self) -> bool {
+        self == Self::ReservationsByTagsAlone
     }
 
     /// Instances as they are described in answer to `query`.

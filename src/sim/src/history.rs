@@ -137,6 +137,8 @@ pub(crate) struct Workload {
     pub(crate) spread: bool,
     /// One pod a node.
     pub(crate) apart: bool,
+    /// A volume that all pods use.
+    pub(crate) volume: bool,
 }
 
 /// Something happens.

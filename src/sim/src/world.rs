@@ -38,6 +38,8 @@ use crate::weather::Weather;
 
 /// Name of the cluster of random histories, and of its interruption queue.
 pub(crate) const CLUSTER: &str = "sim";
+/// The storage class of random histories.
+const STORAGE_CLASS: &str = "gp3";
 /// When random histories begin.
 pub(crate) const START: &str = "2026-01-01T12:00:00Z";
 /// How long the API server keeps changes: ten times as long as any watch is held up. With all of them, the history is most of
@@ -87,7 +89,7 @@ impl World {
     /// The world of a random history at its beginning. Must be called within a runtime whose clock is paused.
     pub(crate) async fn new(history: &Arc<History>, trace: Trace) -> Result<Self> {
         let reserved = !history.reservations.is_empty();
-        let mut objects = vec![if reserved { class_with_reservations() } else { class() }];
+        let mut objects = vec![if reserved { class_with_reservations() } else { class() }, storage_class()];
         objects.extend(history.pools.iter().map(|pool| pool_object(pool, reserved)));
         for workload in &history.workloads {
             objects.extend(objects_of(workload));
@@ -166,6 +168,8 @@ impl World {
             let options = kube_system::Options {
                 tick: Duration::from_millis(500),
                 heartbeat_grace,
+                // Long enough for one that does not wait to be noticed.
+                detach: Duration::from_secs(20),
                 ..kube_system::Options::default()
             };
             kube_system::run(&server, options, stopped).await;
@@ -181,7 +185,7 @@ impl World {
         });
     }
 
-    /// Loads a deployment, and its budget.
+    /// Loads a deployment with its budgets and the claim of its volume.
     pub(crate) fn deploy(&self, workload: &Workload) -> Result<()> {
         objects_of(workload).iter().try_for_each(|object| self.load(object))
     }
@@ -355,14 +359,34 @@ fn pool_object(pool: &Pool, reserved: bool) -> Value {
     json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": pool.name}, "spec": spec})
 }
 
-/// A deployment, and its budgets.
+/// A deployment, its budgets and the claim of its volume.
 fn objects_of(workload: &Workload) -> Vec<Value> {
     let budgets = match (workload.guarded, workload.twice_guarded) {
         (_, true) => vec![budget(&workload.name, ""), budget(&workload.name, SECOND_BUDGET)],
         (true, false) => vec![budget(&workload.name, "")],
         (false, false) => Vec::new(),
     };
-    std::iter::once(deployment(workload)).chain(budgets).collect()
+    let claim = workload.volume.then(|| claim(&workload.name));
+    std::iter::once(deployment(workload)).chain(budgets).chain(claim).collect()
+}
+
+/// The claim of a workload's volume.
+fn claim(workload: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": workload, "namespace": "default"},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"], "storageClassName": STORAGE_CLASS,
+            "resources": {"requests": {"storage": "1Gi"}},
+        },
+    })
+}
+
+/// Of all volumes: made where their first pod goes.
+fn storage_class() -> Value {
+    json!({
+        "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": STORAGE_CLASS},
+        "provisioner": "ebs.csi.aws.com", "volumeBindingMode": "WaitForFirstConsumer",
+    })
 }
 
 fn deployment(workload: &Workload) -> Value {
@@ -377,6 +401,9 @@ fn deployment(workload: &Workload) -> Value {
             "maxSkew": 1, "topologyKey": label::ZONE, "whenUnsatisfiable": "DoNotSchedule",
             "labelSelector": {"matchLabels": labels},
         }]);
+    }
+    if workload.volume {
+        spec["volumes"] = json!([{"name": "data", "persistentVolumeClaim": {"claimName": workload.name}}]);
     }
     if workload.apart {
         spec["affinity"] = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [

@@ -112,16 +112,16 @@ impl Reservations {
         self.ask(ids.into_iter().map(Query::Id)).await
     }
 
-    /// Whether a reservation is active and the class's terms mean it, though an answer to them may have left it out: what
-    /// EC2 finds by tags may lack what it knows by id.
+    /// Whether a reservation is active and no term of the class means it. False for one that an answer to the terms has left
+    /// out, since what EC2 finds by tags may lack what it knows by id, and for one that has ended.
     ///
     /// # Errors
     /// As [`Reservations::select`].
-    pub(crate) async fn still_selects(&self, class: &EC2NodeClass, id: &str) -> Result<bool> {
+    pub(crate) async fn is_deselected(&self, class: &EC2NodeClass, id: &str) -> Result<bool> {
         let terms = class.spec.capacity_reservation_selector_terms.iter().flatten();
         let queries: Vec<Query> = terms.filter_map(Query::of).collect();
         let found = self.by_id([id.to_owned()]).await?;
-        Ok(found.iter().any(|one| queries.iter().any(|query| query.means(one))))
+        Ok(found.iter().any(|one| !queries.iter().any(|query| query.means(one))))
     }
 
     async fn ask(&self, queries: impl Iterator<Item = Query>) -> Result<Vec<CapacityReservation>> {

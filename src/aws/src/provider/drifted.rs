@@ -75,8 +75,9 @@ impl AwsProvider {
         Ok(drift::of_placement(claim, group.as_ref()))
     }
 
-    /// The drift of an instance in a reservation that the status of its class does not name: none for certain while EC2 has
-    /// the reservation as the class selects it, because then the answer the status was made from was not complete.
+    /// The drift of an instance in a reservation that the status of its class does not name: for certain only while EC2 has
+    /// the reservation and the class does not select it. Else the answer the status was made from was not complete, or the
+    /// reservation has ended and the instance is about to be an on-demand one.
     async fn left_reservation(
         &self,
         claim: &Claim,
@@ -84,14 +85,14 @@ impl AwsProvider {
         described: &Ec2Instance,
     ) -> Result<DriftReason> {
         let id = described.reservation.as_ref().map_or("", |id| id.as_str());
-        let selected = self.reservations.still_selects(class, id).await;
-        if selected.map_err(|error| cloud_error(OPERATION, claim.name.as_str(), &error))? {
-            return Err(open(
-                claim,
-                "EC2 did not name the capacity reservation it is in, which is there and selected",
-            ));
+        let deselected = self.reservations.is_deselected(class, id).await;
+        if deselected.map_err(|error| cloud_error(OPERATION, claim.name.as_str(), &error))? {
+            return Ok(drift::CAPACITY_RESERVATION);
         }
-        Ok(drift::CAPACITY_RESERVATION)
+        Err(open(
+            claim,
+            "the capacity reservation it is in is still selected, or has ended: EC2's answers differ",
+        ))
     }
 
     async fn described(

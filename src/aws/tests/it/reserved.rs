@@ -218,6 +218,24 @@ async fn a_reservation_that_an_answer_leaves_out_is_not_drift() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_instance_that_is_said_to_be_in_a_reservation_that_has_ended_has_not_drifted() {
+    let mut world = selecting(&[reservation("cr-1", 2)]).await;
+    let instance = world.provider.launch(&reserved("web-1")).await.expect("launches");
+    let claim = claim_of(&instance);
+    world.settle();
+    world.provider.instances().await.expect("lists");
+    // EC2 is faster to forget the reservation than to say so of its instances.
+    let expired = CapacityReservation { state: "expired".to_owned(), ..reservation("cr-1", 1) };
+    world.account.put_capacity_reservation(expired);
+    world.settle();
+    world.resolve().await;
+    let unknown = world.provider.drift(&claim).await.expect_err("it may not be concluded");
+    assert_eq!(unknown.kind, Kind::Transient, "{unknown}");
+    world.account.end_reservation(&"cr-1".into());
+    assert_eq!(world.provider.drift(&claim).await.expect("is known"), None);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_reservation_no_longer_selected_is_drift_and_one_that_ended_is_not() {
     let mut world = selecting(&[reservation("cr-1", 2)]).await;
     let instance = world.provider.launch(&reserved("web-1")).await.expect("launches");

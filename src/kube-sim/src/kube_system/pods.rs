@@ -70,6 +70,11 @@ impl Pods {
         self.by_node.get(name).into_iter().flat_map(BTreeMap::values)
     }
 
+    /// Pods that have a node, by node and in order of namespace and name.
+    pub(super) fn bound(&self) -> impl Iterator<Item = &Arc<Pod>> {
+        self.by_node.values().flat_map(BTreeMap::values)
+    }
+
     /// Pods without node, in order of namespace and name.
     pub(super) fn unbound(&self) -> impl Iterator<Item = &Arc<Pod>> {
         self.unbound.values()

@@ -1,9 +1,9 @@
 //! The scheduler: binds pending pods to nodes, and says why when it cannot.
 //!
-//! Filters: cordons, taints, node selector and required node affinity, resources, host ports, required pod affinity
-//! and anti-affinity, hard topology spread. A node that the pod names in `status.nominatedNodeName` is tried first, and
+//! Filters: cordons, taints, node selector and required node affinity, resources, host ports, where volumes are, required pod
+//! affinity and anti-affinity, hard topology spread. A node that the pod names in `status.nominatedNodeName` is tried first, and
 //! keeps room for it from pods that are no more important, until the pod is tried and fits nowhere; else the emptiest node
-//! wins. Preferences, preemption, volumes and resource claims are not played.
+//! wins. Preferences, preemption and resource claims are not played.
 
 mod affinity_term;
 mod candidate;
@@ -11,6 +11,7 @@ mod node_selector;
 mod pod_affinity;
 mod refusal;
 mod spread;
+mod volumes;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -19,6 +20,7 @@ use serde_json::{Value, json};
 use self::{
     candidate::Candidate,
     refusal::{Ask, Reason},
+    volumes::{Volumes, uses_claims},
 };
 pub(super) use self::{candidate::tolerates, node_selector::admits as node_selector_admits};
 use super::{
@@ -70,6 +72,7 @@ impl StandIn for Scheduler {
             (-pod.priority, text(&pod.object, "/metadata/creationTimestamp").to_owned())
         });
         self.refresh(cluster);
+        let mut volumes = Volumes::of(cluster, &pending);
         let (candidates, changes) = (&mut self.candidates, self.changes);
         let mut tried = BTreeMap::new();
         for pod in &pending {
@@ -85,20 +88,28 @@ impl StandIn for Scheduler {
                 tried.insert(uid.to_owned(), *then);
                 continue;
             }
+            if volumes.keep_waiting(object) {
+                continue;
+            }
             let siblings = siblings(object);
             let known = siblings.as_ref().and_then(|siblings| refused.get(siblings));
-            let choice = known.map_or_else(|| choose(pod, candidates), |reasons| Err(reasons.clone()));
+            let choice =
+                known.map_or_else(|| choose(pod, candidates, &volumes), |reasons| Err(reasons.clone()));
             match choice {
                 Ok(index) => {
                     if cluster.bind(object, &candidates[index].name) {
                         candidates[index].take(pod);
+                        volumes.place(object);
                         if let Some(expecting) = nominated(object, candidates) {
                             candidates[expecting].no_longer_expect(object);
                         }
                     }
                 }
                 Err(reasons) => {
-                    tried.insert(uid.to_owned(), changes);
+                    // Claims and volumes are no changes of nodes.
+                    if !uses_claims(object) {
+                        tried.insert(uid.to_owned(), changes);
+                    }
                     say_unschedulable(cluster, object, candidates.len(), &reasons);
                     refused.extend(siblings.map(|siblings| (siblings, reasons)));
                 }
@@ -183,8 +194,8 @@ fn is_pending(pod: &Value) -> bool {
 }
 
 /// Index of the best candidate, or how many refused for each reason.
-fn choose(pod: &Pod, candidates: &[Candidate]) -> Result<usize, Reasons> {
-    let ask = Ask::of(pod, candidates);
+fn choose(pod: &Pod, candidates: &[Candidate], volumes: &Volumes) -> Result<usize, Reasons> {
+    let ask = Ask::of(pod, candidates, volumes);
     if let Some(index) = nominated(&pod.object, candidates)
         && ask.refusal(&candidates[index]).is_none()
     {

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use k8s_openapi::api::{
     apps::v1::{DaemonSet, Deployment, ReplicaSet},
-    core::v1::{Node, Pod, ServiceAccount},
+    core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod, ServiceAccount},
     policy::v1::PodDisruptionBudget,
+    storage::v1::VolumeAttachment,
 };
 use karpenter_kube_sim::{
     apiserver::ApiServer,
@@ -266,6 +267,54 @@ async fn a_node_that_a_pod_names_is_tried_first_and_its_room_is_kept() {
         let here = (pod.name_any() == named).then(|| "a".to_owned());
         assert_eq!((spec.node_name, status.nominated_node_name), (here, None), "{}", pod.name_any());
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_volume_is_made_where_its_first_pod_goes_and_keeps_later_ones_in_that_zone() {
+    let world = World::new();
+    world
+        .deployment(2, json!({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]}))
+        .await;
+    world.node("a", "z1", json!([])).await;
+    settle().await;
+    assert_eq!(world.placements().await, ["", ""], "there is no claim");
+    let claim = json!({"metadata": {"name": "data"}, "spec": {
+        "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
+    world
+        .api::<PersistentVolumeClaim>()
+        .create(&PostParams::default(), &typed(claim))
+        .await
+        .expect("created");
+    settle().await;
+    assert_eq!(world.placements().await, ["a", "a"]);
+    let volumes = Api::<PersistentVolume>::all(world.server.client());
+    let volumes = volumes.list(&ListParams::default()).await.expect("listed").items;
+    assert_eq!(volumes.len(), 1);
+
+    let attachments = Api::<VolumeAttachment>::all(world.server.client());
+    let attached_to = async || -> Vec<String> {
+        let all = attachments.list(&ListParams::default()).await.expect("listed").items;
+        all.into_iter().map(|one| one.spec.node_name).collect()
+    };
+    assert_eq!(attached_to().await, ["a"]);
+    world.node("b", "z2", json!([])).await;
+    let cordon = Patch::Merge(json!({"spec": {"unschedulable": true}}));
+    world.nodes().patch("a", &PatchParams::default(), &cordon).await.expect("cordoned");
+    for pod in world.pods().await {
+        let at_once = DeleteParams::default().grace_period(0);
+        world.api::<Pod>().delete(&pod.name_any(), &at_once).await.expect("deleted");
+    }
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(attached_to().await, ["a"], "detaching takes five seconds");
+    settle().await;
+    assert_eq!(attached_to().await, [] as [&str; 0]);
+    assert_eq!(world.placements().await, ["", ""], "no other zone will do");
+    world.node("c", "z1", json!([])).await;
+    settle().await;
+    assert_eq!(
+        (world.placements().await, attached_to().await),
+        (vec!["c".to_owned(); 2], vec!["c".to_owned()])
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -142,10 +142,12 @@ impl Ec2 for Port {
     ) -> Result<Vec<CapacityReservation>> {
         let query = query.to_owned();
         let chances = self.port.chances.clone();
+        let by_tags =
+            query.ids.is_empty() || self.port.defect.is_some_and(Defect::knows_no_reservation_by_id);
         self.forward("DescribeCapacityReservations", move |ec2| async move {
             let mut reservations = ec2.describe_capacity_reservations(&query).await?;
             // What is asked for by its id is not looked up by its tags, which is what EC2 is late with.
-            if query.ids.is_empty() && chances.without_reservations() {
+            if by_tags && chances.without_reservations() {
                 reservations.clear();
             }
             for reservation in &mut reservations {

@@ -1,5 +1,6 @@
 //! Defects that are in how objects are read: what the API server sends is changed before the controller sees it.
 
+use karpenter_model::CapacityType;
 use karpenter_model::names::{annotation, condition, finalizer};
 use serde_json::{Value, json};
 
@@ -18,10 +19,12 @@ impl Defect {
             Self::ProtectionIgnored => plural == "pods",
             Self::DriftsOnNoImages => plural == "ec2nodeclasses",
             Self::OneBudgetSeen => plural == "poddisruptionbudgets",
+            Self::AttachmentsMissed => plural == "volumeattachments",
             Self::LostFinalizer
             | Self::LimitsWithoutInFlight
             | Self::ReplacementNotAwaited
             | Self::HashStampedFirst
+            | Self::ReservedForEver
             | Self::PromisesForgotten => plural == "nodeclaims",
             _ => false,
         }
@@ -30,7 +33,11 @@ impl Defect {
     /// Whether this object is not seen at all.
     pub(super) fn overlooks(self, object: &Value) -> bool {
         let name = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
-        self == Self::OneBudgetSeen && name.ends_with(SECOND_BUDGET)
+        match self {
+            Self::OneBudgetSeen => name.ends_with(SECOND_BUDGET),
+            Self::AttachmentsMissed => true,
+            _ => false,
+        }
     }
 
     /// The object as it is read.
@@ -86,6 +93,13 @@ impl Defect {
             // What it writes is not there, and it does not notice.
             Self::LostFinalizer if object["metadata"]["deletionTimestamp"].is_null() => {
                 object["metadata"]["finalizers"] = json!([finalizer::TERMINATION]);
+            }
+            Self::ReservedForEver => {
+                if let Some(kind) = object.pointer_mut("/metadata/labels/karpenter.sh~1capacity-type")
+                    && *kind == CapacityType::Reserved.as_str()
+                {
+                    *kind = json!(CapacityType::OnDemand.as_str());
+                }
             }
             Self::HashStampedFirst => without_annotation(object, annotation::POOL_HASH),
             _ => {}

@@ -27,6 +27,12 @@ pub(super) fn history(number: u64) -> History {
     for workload in &mut workloads {
         workload.apart = one_in(&mut random, 6);
     }
+    let mut random = seed.stream("volumes");
+    for workload in &mut workloads {
+        workload.volume = one_in(&mut random, 5);
+        // A volume is in one zone.
+        workload.spread &= !workload.volume;
+    }
     let mut events = Vec::new();
     life(&mut seed.stream("life"), trouble, &pools, &workloads, &mut events);
     let held = workloads.iter().any(|workload| workload.twice_guarded);
@@ -155,6 +161,7 @@ fn workload(name: &str, random: &mut Rng) -> Workload {
         do_not_disrupt: random.u32(..5) == 0,
         spread: random.u32(..4) == 0,
         apart: false,
+        volume: false,
     }
 }
 

@@ -16,7 +16,7 @@ use crate::swarm::plays_well;
 const LOOKS: usize = 600;
 
 /// Each with a seed that finds it soon, where the search begins.
-const PLANTED: [(Defect, u64, &str); 20] = [
+const PLANTED: [(Defect, u64, &str); 23] = [
     (Defect::NoClientToken, 16, "one machine per claim"),
     (Defect::Untagged, 0, "unowned machine"),
     (Defect::SwallowedTermination, 0, "liveness"),
@@ -37,6 +37,9 @@ const PLANTED: [(Defect, u64, &str); 20] = [
     (Defect::HashStampedFirst, 0, "liveness"),
     (Defect::OneBudgetSeen, 9, "node that cannot drain"),
     (Defect::PromisesForgotten, 3, "machines for pods"),
+    (Defect::AttachmentsMissed, 0, "attached volume"),
+    (Defect::ReservationsByTagsAlone, 0, "drift without cause"),
+    (Defect::ReservedForEver, 0, "liveness"),
 ];
 
 #[test]

@@ -9,10 +9,12 @@ pub(in crate::kube_system) fn admits(pod: &Value, node: &Value) -> bool {
     let selector = pod["spec"]["nodeSelector"].as_object();
     let selected =
         selector.into_iter().flatten().all(|(key, value)| object::label(node, key) == value.as_str());
-    let affine = required(pod).is_none_or(|required| {
-        list(required, "/nodeSelectorTerms").iter().any(|term| term_matches(term, node))
-    });
-    selected && affine
+    selected && required(pod).is_none_or(|required| selects(required, node))
+}
+
+/// Whether one of the terms of a node selector selects the node.
+pub(super) fn selects(selector: &Value, node: &Value) -> bool {
+    list(selector, "/nodeSelectorTerms").iter().any(|term| term_matches(term, node))
 }
 
 /// Whether there may be nodes that the pod must not run on.

@@ -10,6 +10,7 @@ use super::{
     node_selector,
     pod_affinity::Neighbours,
     spread::Spread,
+    volumes::{Reach, Volumes},
 };
 use crate::{apiserver::object::text, kube_system::pod::Pod};
 
@@ -18,6 +19,7 @@ pub(super) struct Ask<'a> {
     pod: &'a Pod,
     selects_nodes: bool,
     ports: Vec<HostPort<'a>>,
+    reach: Reach<'a>,
     spread: Spread,
     neighbours: Neighbours,
 }
@@ -46,12 +48,13 @@ impl fmt::Display for Reason<'_> {
 
 impl<'a> Ask<'a> {
     /// What `pod` asks of each of the nodes.
-    pub(super) fn of(pod: &'a Pod, candidates: &[Candidate]) -> Self {
+    pub(super) fn of(pod: &'a Pod, candidates: &[Candidate], volumes: &'a Volumes) -> Self {
         let object = &*pod.object;
         Self {
             pod,
             selects_nodes: node_selector::restricts(object),
             ports: candidate::host_ports(object),
+            reach: volumes.reach(object),
             spread: Spread::of(object, candidates),
             neighbours: Neighbours::of(object, candidates),
         }
@@ -74,6 +77,8 @@ impl<'a> Ask<'a> {
         }
         let others = if candidate.has_port_conflict(&self.ports) {
             "node(s) didn't have free ports for the requested pod ports"
+        } else if let Some(unreachable) = self.reach.refusal(&candidate.node) {
+            unreachable
         } else if !self.spread.admits(candidate) {
             "node(s) didn't match pod topology spread constraints"
         } else if !self.neighbours.attract_to(candidate) {
