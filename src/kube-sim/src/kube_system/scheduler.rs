@@ -58,7 +58,7 @@ struct Changes {
 
 impl StandIn for Scheduler {
     fn tables(&self) -> &[(&'static str, &'static str)] {
-        &[("", "pods"), ("", "nodes")]
+        &[("", "pods"), ("", "nodes"), ("", "persistentvolumeclaims")]
     }
 
     fn pass(&mut self, cluster: &mut Cluster<'_>) {
