@@ -8,7 +8,9 @@ use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response};
 use http_body_util::BodyExt;
 use karpenter_aws_api::Tags;
-use karpenter_aws_api::ec2::{FleetRequest, Instance, InstanceQuery, TaggedKind};
+use karpenter_aws_api::ec2::{
+    CapacityReservation, CapacityReservationQuery, FleetRequest, Instance, InstanceQuery, TaggedKind,
+};
 use karpenter_model::names::tag;
 use kube::client::Body;
 use parking_lot::Mutex;
@@ -65,10 +67,10 @@ pub enum Defect {
     OneBudgetSeen,
     /// Volumes are never seen attached.
     AttachmentsMissed,
-    /// A capacity reservation that an answer leaves out is not asked for by its id.
-    ReservationsByTagsAlone,
-    /// Machines whose reservation was cancelled are called reserved for ever.
-    ReservedForEver,
+    /// Capacity reservations that are asked for by their id are read without their tags.
+    ReservationsMisread,
+    /// Claims of reserved machines are read as those of on-demand ones.
+    ReservedMisread,
     /// A machine that was launched for pods has no room for them until it has registered.
     PromisesForgotten,
 }
@@ -108,8 +110,8 @@ impl Defect {
         Self::OneBudgetSeen,
         Self::PromisesForgotten,
         Self::AttachmentsMissed,
-        Self::ReservationsByTagsAlone,
-        Self::ReservedForEver,
+        Self::ReservationsMisread,
+        Self::ReservedMisread,
     ];
 
     /// A launch as it is made.
@@ -139,9 +141,13 @@ impl Defect {
         self == Self::SwallowedTermination
     }
 
-    /// Whether a capacity reservation is as hard to find by its id as by its tags.
-    pub(crate) fn knows_no_reservation_by_id(self) -> bool {
-        self == Self::ReservationsByTagsAlone
+    /// Capacity reservations as they are described in answer to `query`.
+    pub(crate) fn reservations(self, query: &CapacityReservationQuery, found: &mut [CapacityReservation]) {
+        if self == Self::ReservationsMisread && !query.ids.is_empty() {
+            for reservation in found {
+                reservation.tags.clear();
+            }
+        }
     }
 
     /// Instances as they are described in answer to `query`.

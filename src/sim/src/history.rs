@@ -137,7 +137,7 @@ pub(crate) struct Workload {
     pub(crate) spread: bool,
     /// One pod a node.
     pub(crate) apart: bool,
-    /// A volume that all pods use.
+    /// Its one pod has a volume.
     pub(crate) volume: bool,
 }
 
@@ -162,6 +162,8 @@ pub(crate) enum What {
     Reserve(Reservation),
     /// A capacity reservation is cancelled: its instances go on as on-demand ones.
     CancelReservation(String),
+    /// A machine fails for good: it falls silent, or says that it is not ready.
+    Break(usize),
     /// EC2 takes an instance back, with its warning.
     Interrupt(usize),
     /// Another client of AWS ends an instance.
@@ -201,6 +203,7 @@ impl What {
             | Self::Resize(..)
             | Self::Reserve(_)
             | Self::CancelReservation(_)
+            | Self::Break(_)
             | Self::Interrupt(_)
             | Self::EndInstance(_)
             | Self::StopInstance(_)
@@ -224,6 +227,8 @@ pub struct History {
     pub(crate) seed: u64,
     pub(crate) faults: BTreeSet<Fault>,
     pub(crate) replicas: usize,
+    /// Machines that fail are replaced (feature gate `NodeRepair`).
+    pub(crate) repairs: bool,
     pub(crate) pools: Vec<Pool>,
     /// The class selects reservations, and pools may use them, only if there are some at the beginning.
     pub(crate) reservations: Vec<Reservation>,
@@ -246,6 +251,7 @@ impl History {
             seed,
             faults: BTreeSet::new(),
             replicas: 1,
+            repairs: false,
             pools: Vec::new(),
             reservations: Vec::new(),
             workloads: Vec::new(),
@@ -296,6 +302,9 @@ impl fmt::Display for History {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "seed {} with {} replica(s) for {:?}", self.seed, self.replicas, self.trouble)?;
         writeln!(f, "faults: {:?}", self.faults)?;
+        if self.repairs {
+            writeln!(f, "machines that fail are replaced")?;
+        }
         for pool in &self.pools {
             writeln!(f, "{pool:?}")?;
         }
@@ -344,6 +353,6 @@ mod tests {
             .flat_map(|history| &history.events)
             .map(|event| format!("{:?}", event.what).split('(').next().unwrap_or_default().to_owned())
             .collect();
-        assert_eq!(kinds.len(), 21, "{kinds:?}");
+        assert_eq!(kinds.len(), 22, "{kinds:?}");
     }
 }

@@ -46,7 +46,8 @@ pub(crate) async fn end_all_faults(world: &World) {
         }
     }
     world.agent.behave_all(Behaviour::Healthy);
-    for instance in world.account.live_instances() {
+    let broken = world.broken();
+    for instance in world.account.live_instances().iter().filter(|one| !broken.contains(&one.id)) {
         world.agent.behave(instance.id.as_str(), Behaviour::Healthy);
     }
 }
@@ -79,6 +80,10 @@ async fn apply_event(world: &Arc<World>, what: What) {
         }
         What::Reserve(reservation) => world.reserve(&reservation),
         What::CancelReservation(id) => account.end_reservation(&id.as_str().into()),
+        What::Break(pick) => {
+            let how = if pick % 2 == 0 { Behaviour::Silent } else { Behaviour::NotReady };
+            on_one(world, pick, |_| true, |id| world.break_machine(id, how));
+        }
         What::Interrupt(pick) => {
             let spot = |instance: &Instance| instance.lifecycle == Some(Lifecycle::Spot);
             on_one(world, pick, spot, |id| ignore_already_gone(account.interrupt_spot(id)));

@@ -3,7 +3,7 @@
 //! Its [`Ground`] says how large it is and how fast its machines are: small and busy for random histories, what a file asks
 //! for in scenarios.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, anyhow};
 use jiff::Timestamp;
 use karpenter_aws_api::Tags;
 use karpenter_aws_api::ec2::{CapacityReservation, Instance, Lifecycle};
-use karpenter_aws_api::id::Zone;
+use karpenter_aws_api::id::{InstanceId, Zone};
 use karpenter_aws_sim::examples::capacity_reservation;
 use karpenter_aws_sim::{Account, Options};
 use karpenter_bootstrap::make_ready;
@@ -83,6 +83,7 @@ pub(crate) struct World {
     look: Duration,
     lives: Mutex<BTreeMap<usize, Life>>,
     begun: Begun,
+    broken: Mutex<BTreeSet<InstanceId>>,
 }
 
 impl World {
@@ -108,7 +109,7 @@ impl World {
             },
             look: Duration::from_secs(1),
             objects,
-            settings: [("feature-gates".to_owned(), "StaticCapacity=true".to_owned())].into(),
+            settings: [("feature-gates".to_owned(), gates(history))].into(),
         };
         let world = Self::on(history, ground, trace).await?;
         for reservation in &history.reservations {
@@ -153,6 +154,7 @@ impl World {
             look,
             lives: Mutex::default(),
             begun: Begun::default(),
+            broken: Mutex::default(),
         };
         for object in karpenter_api::crd_values().iter().chain(&objects) {
             world.load(object)?;
@@ -235,6 +237,17 @@ impl World {
         self.lives().entry(replica).or_insert_with(Life::new).hold(Instant::now() + lasts);
     }
 
+    /// A machine fails for good.
+    pub(crate) fn break_machine(&self, id: &InstanceId, how: Behaviour) {
+        self.agent.behave(id.as_str(), how);
+        self.broken.lock().insert(id.clone());
+    }
+
+    /// Machines that have failed for good.
+    pub(crate) fn broken(&self) -> BTreeSet<InstanceId> {
+        self.broken.lock().clone()
+    }
+
     /// Begins a fault that ends after `lasts`; never if `None`.
     pub(crate) fn begin(self: &Arc<Self>, fault: Lasting, lasts: Option<Duration>) {
         self.begun.add(fault.clone());
@@ -264,6 +277,10 @@ impl World {
     pub(crate) fn lives(&self) -> MutexGuard<'_, BTreeMap<usize, Life>> {
         self.lives.lock()
     }
+}
+
+fn gates(history: &History) -> String {
+    format!("StaticCapacity=true,NodeRepair={}", history.repairs)
 }
 
 fn options_of(history: &History) -> Options {

@@ -141,20 +141,20 @@ impl Ec2 for Port {
         query: &CapacityReservationQuery,
     ) -> Result<Vec<CapacityReservation>> {
         let query = query.to_owned();
-        let chances = self.port.chances.clone();
-        let by_tags =
-            query.ids.is_empty() || self.port.defect.is_some_and(Defect::knows_no_reservation_by_id);
+        let (chances, defect) = (self.port.chances.clone(), self.port.defect);
         self.forward("DescribeCapacityReservations", move |ec2| async move {
-            let mut reservations = ec2.describe_capacity_reservations(&query).await?;
+            let mut found = ec2.describe_capacity_reservations(&query).await?;
             // What is asked for by its id is not looked up by its tags, which is what EC2 is late with.
-            if by_tags && chances.without_reservations() {
-                reservations.clear();
+            if query.ids.is_empty() && chances.without_reservations() {
+                found.clear();
             }
-            for reservation in &mut reservations {
-                reservation.available =
-                    chances.miscounted(reservation.total).unwrap_or(reservation.available);
+            for one in &mut found {
+                one.available = chances.miscounted(one.total).unwrap_or(one.available);
             }
-            Ok(reservations)
+            if let Some(defect) = defect {
+                defect.reservations(&query, &mut found);
+            }
+            Ok(found)
         })
         .await
     }

@@ -1,5 +1,5 @@
 //! Liveness: once nothing goes wrong any more, every pod runs, every machine has its claim and every claim its Node, no
-//! node stands empty, what claims and Nodes say of their machines is so, and pools with a fixed number of machines have it.
+//! node stands empty or is not ready, what claims and Nodes say of their machines is so, and pools with a fixed number of machines have it.
 
 use std::sync::Arc;
 
@@ -35,6 +35,9 @@ pub(super) fn unfinished(scene: &Scene) -> Unfinished {
     missing.extend(labels::wrong(scene));
     for node in scene.nodes.values() {
         let ours = object::label(node, label::NODE_POOL).is_some();
+        if ours && object::condition(node, "Ready") != Some("True") {
+            missing.push(format!("node {} is not ready", object::name(node)));
+        }
         if ours && !is_of_fixed_pool(scene, node) && is_empty(scene, node) && !is_blocked(scene, node) {
             missing.push(format!("node {} is empty", object::name(node)));
         }

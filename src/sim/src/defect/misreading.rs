@@ -24,7 +24,7 @@ impl Defect {
             | Self::LimitsWithoutInFlight
             | Self::ReplacementNotAwaited
             | Self::HashStampedFirst
-            | Self::ReservedForEver
+            | Self::ReservedMisread
             | Self::PromisesForgotten => plural == "nodeclaims",
             _ => false,
         }
@@ -35,7 +35,8 @@ impl Defect {
         let name = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
         match self {
             Self::OneBudgetSeen => name.ends_with(SECOND_BUDGET),
-            Self::AttachmentsMissed => true,
+            // A bookmark has no name.
+            Self::AttachmentsMissed => !name.is_empty(),
             _ => false,
         }
     }
@@ -94,7 +95,7 @@ impl Defect {
             Self::LostFinalizer if object["metadata"]["deletionTimestamp"].is_null() => {
                 object["metadata"]["finalizers"] = json!([finalizer::TERMINATION]);
             }
-            Self::ReservedForEver => {
+            Self::ReservedMisread => {
                 if let Some(kind) = object.pointer_mut("/metadata/labels/karpenter.sh~1capacity-type")
                     && *kind == CapacityType::Reserved.as_str()
                 {

@@ -27,20 +27,16 @@ pub(super) fn history(number: u64) -> History {
     for workload in &mut workloads {
         workload.apart = one_in(&mut random, 6);
     }
-    let mut random = seed.stream("volumes");
-    for workload in &mut workloads {
-        workload.volume = one_in(&mut random, 5);
-        // A volume is in one zone.
-        workload.spread &= !workload.volume;
-    }
     let mut events = Vec::new();
     life(&mut seed.stream("life"), trouble, &pools, &workloads, &mut events);
+    volumes(&mut seed.stream("volumes"), &mut workloads, &mut events);
     let held = workloads.iter().any(|workload| workload.twice_guarded);
     let mut random = seed.stream("ends of machines");
     for pool in &mut pools {
         ends(pool, held, &mut random);
     }
     pools.extend(fixed(&mut seed.stream("fixed number"), trouble, &mut events));
+    let repairs = repairs(&mut seed.stream("repairs"), trouble, &mut events);
     let reservations = reservations(&mut seed.stream("reservations"), trouble, &mut events);
     // A node that another client deletes never drains of pods that two budgets guard, under no controller.
     if held {
@@ -54,7 +50,18 @@ pub(super) fn history(number: u64) -> History {
     }
     events.sort_by_key(|event| event.at);
     let replicas = if one_in(&mut seed.stream("replicas"), 4) { 2 } else { 1 };
-    History { seed: number, faults, replicas, pools, reservations, workloads, events, trouble, defect: None }
+    History {
+        seed: number,
+        faults,
+        replicas,
+        repairs,
+        pools,
+        reservations,
+        workloads,
+        events,
+        trouble,
+        defect: None,
+    }
 }
 
 /// Each fault in some histories, none in a few, so that what only shows without the others shows too.
@@ -122,6 +129,31 @@ fn fixed(random: &mut Rng, trouble: Duration, events: &mut Vec<Event>) -> Option
         events.extend(others);
         pool
     })
+}
+
+/// Sometimes the one pod of a workload has a volume, which one node at a time can have.
+fn volumes(random: &mut Rng, workloads: &mut [Workload], events: &mut [Event]) {
+    for workload in workloads {
+        workload.volume = one_in(random, 4);
+        if !workload.volume {
+            continue;
+        }
+        workload.replicas = 1;
+        for event in &mut *events {
+            match &mut event.what {
+                What::Scale(name, replicas) if *name == workload.name => *replicas = 1.min(*replicas),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Sometimes machines that fail are replaced, and one does: more at once would be too many of a few to believe it.
+fn repairs(random: &mut Rng, trouble: Duration, events: &mut Vec<Event>) -> bool {
+    let fails = Event { at: moment(random, trouble), what: What::Break(random.usize(..100)) };
+    let repairs = one_in(random, 4);
+    events.extend(repairs.then_some(fails));
+    repairs
 }
 
 /// Sometimes capacity is reserved; more of it comes, and some is cancelled.

@@ -37,9 +37,9 @@ const PLANTED: [(Defect, u64, &str); 23] = [
     (Defect::HashStampedFirst, 0, "liveness"),
     (Defect::OneBudgetSeen, 9, "node that cannot drain"),
     (Defect::PromisesForgotten, 3, "machines for pods"),
-    (Defect::AttachmentsMissed, 0, "attached volume"),
-    (Defect::ReservationsByTagsAlone, 0, "drift without cause"),
-    (Defect::ReservedForEver, 0, "liveness"),
+    (Defect::AttachmentsMissed, 14, "attached volume"),
+    (Defect::ReservationsMisread, 2, "drift without cause"),
+    (Defect::ReservedMisread, 1, "liveness"),
 ];
 
 #[test]
