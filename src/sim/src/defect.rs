@@ -71,6 +71,8 @@ pub enum Defect {
     ReservationsMisread,
     /// Claims of reserved machines are read as those of on-demand ones.
     ReservedMisread,
+    /// Nodes are read as ready.
+    FailuresMissed,
     /// A machine that was launched for pods has no room for them until it has registered.
     PromisesForgotten,
 }
@@ -88,7 +90,7 @@ pub(crate) struct LedLease {
 
 impl Defect {
     /// Every one.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::NoClientToken,
         Self::Untagged,
         Self::SwallowedTermination,
@@ -112,6 +114,7 @@ impl Defect {
         Self::AttachmentsMissed,
         Self::ReservationsMisread,
         Self::ReservedMisread,
+        Self::FailuresMissed,
     ];
 
     /// A launch as it is made.

@@ -106,7 +106,7 @@ impl StandIn for Scheduler {
                     }
                 }
                 Err(reasons) => {
-                    // Claims and volumes are no changes of nodes.
+                    // Changes of claims and volumes are not counted.
                     if !uses_claims(object) {
                         tried.insert(uid.to_owned(), changes);
                     }

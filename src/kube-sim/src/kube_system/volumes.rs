@@ -19,6 +19,8 @@ use crate::apiserver::{
     store::Part,
 };
 
+/// The driver of every volume.
+const DRIVER: &str = "ebs.csi.aws.com";
 /// How long a volume stays attached to a node that is gone: nothing there says that it is not written to any more.
 const FORCED: SignedDuration = SignedDuration::from_mins(6);
 
@@ -62,8 +64,11 @@ impl StandIn for Volumes {
         for attachment in &attachments {
             let volume = volume_of(attachment);
             let node = text(attachment, "/spec/nodeName");
-            if used.remove(&(volume.to_owned(), node.to_owned())) || !self.is_over(cluster, attachment, node)
-            {
+            let in_use = used.remove(&(volume.to_owned(), node.to_owned()));
+            if in_use {
+                self.unused.remove(&Key::of(attachment));
+            }
+            if in_use || !self.is_over(cluster, attachment, node) {
                 attached.insert(volume);
             } else {
                 cluster.delete("storage.k8s.io", "volumeattachments", attachment);
@@ -132,9 +137,6 @@ fn make(cluster: &Cluster<'_>, claim: &Value, node: &str) -> String {
     cluster.patch("", "persistentvolumeclaims", claim, Part::Status, json!({"status": {"phase": "Bound"}}));
     name
 }
-
-/// The driver of every volume.
-const DRIVER: &str = "ebs.csi.aws.com";
 
 fn attach(cluster: &Cluster<'_>, volume: &str, node: &str) {
     let attachment = json!({

@@ -1,11 +1,12 @@
-//! Volumes: a machine whose pods have left is terminated only when their volumes are detached, unless its claim has a termination
-//! grace period.
+//! Volumes: a machine whose pods have left is terminated only when their volumes are detached, unless its claim has a deadline:
+//! a termination grace period, or a repair.
 
 use std::collections::BTreeMap;
 
 use karpenter_aws_api::id::InstanceId;
 use karpenter_kube_sim::apiserver::object::{self, Key, text};
 use karpenter_kube_sim::apiserver::store::{Change, ChangeKind};
+use karpenter_model::names::annotation;
 
 use super::{Found, OUTDATED, Scene, claim_of};
 
@@ -30,8 +31,9 @@ impl Volumes {
         for instance in scene.alive().filter(|instance| ids.contains(&instance.id)) {
             let Some(claim) = scene.claim(claim_of(instance)) else { continue };
             let Some((node, _)) = scene.node_of_claim(claim) else { continue };
-            let waits = text(claim, "/spec/terminationGracePeriod").is_empty() && object::is_deleting(claim);
-            if !waits || scene.pods_on(&node.name).next().is_some() {
+            let annotations = claim.pointer("/metadata/annotations");
+            let hurries = annotations.is_some_and(|all| all.get(annotation::TERMINATION_TIMESTAMP).is_some());
+            if hurries || !object::is_deleting(claim) || scene.pods_on(&node.name).next().is_some() {
                 continue;
             }
             let attached =

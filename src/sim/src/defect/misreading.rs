@@ -17,6 +17,7 @@ impl Defect {
                 plural == "nodepools"
             }
             Self::ProtectionIgnored => plural == "pods",
+            Self::FailuresMissed => plural == "nodes",
             Self::DriftsOnNoImages => plural == "ec2nodeclasses",
             Self::OneBudgetSeen => plural == "poddisruptionbudgets",
             Self::AttachmentsMissed => plural == "volumeattachments",
@@ -100,6 +101,13 @@ impl Defect {
                     && *kind == CapacityType::Reserved.as_str()
                 {
                     *kind = json!(CapacityType::OnDemand.as_str());
+                }
+            }
+            Self::FailuresMissed => {
+                for one in object.pointer_mut("/status/conditions").into_iter().flat_map(list) {
+                    if one["type"] == "Ready" {
+                        one["status"] = json!("True");
+                    }
                 }
             }
             Self::HashStampedFirst => without_annotation(object, annotation::POOL_HASH),

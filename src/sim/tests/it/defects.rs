@@ -16,12 +16,12 @@ use crate::swarm::plays_well;
 const LOOKS: usize = 600;
 
 /// Each with a seed that finds it soon, where the search begins.
-const PLANTED: [(Defect, u64, &str); 23] = [
-    (Defect::NoClientToken, 16, "one machine per claim"),
+const PLANTED: [(Defect, u64, &str); 24] = [
+    (Defect::NoClientToken, 78, "one machine per claim"),
     (Defect::Untagged, 0, "unowned machine"),
     (Defect::SwallowedTermination, 0, "liveness"),
     (Defect::LostFinalizer, 0, "machine outlives claim"),
-    (Defect::BudgetOffByOne, 3, "budget"),
+    (Defect::BudgetOffByOne, 8, "budget"),
     (Defect::LimitsMisread, 3, "limit"),
     (Defect::ReplicasMisread, 0, "fixed number"),
     (Defect::ProtectionIgnored, 2, "do-not-disrupt"),
@@ -33,13 +33,14 @@ const PLANTED: [(Defect, u64, &str); 23] = [
     (Defect::CollectsWithoutGrace, 1, "wanted machine"),
     (Defect::DriftsOnNoImages, 0, "drift without cause"),
     (Defect::LimitsWithoutInFlight, 55, "limit"),
-    (Defect::ReplacementNotAwaited, 14, "replacement first"),
+    (Defect::ReplacementNotAwaited, 35, "replacement first"),
     (Defect::HashStampedFirst, 0, "liveness"),
-    (Defect::OneBudgetSeen, 9, "node that cannot drain"),
+    (Defect::OneBudgetSeen, 55, "node that cannot drain"),
     (Defect::PromisesForgotten, 3, "machines for pods"),
     (Defect::AttachmentsMissed, 14, "attached volume"),
     (Defect::ReservationsMisread, 2, "drift without cause"),
     (Defect::ReservedMisread, 1, "liveness"),
+    (Defect::FailuresMissed, 19, "liveness"),
 ];
 
 #[test]
