@@ -2,13 +2,21 @@
 
 use std::collections::BTreeMap;
 
-use karpenter_aws_api::Filter;
+use karpenter_aws_api::{Filter, Tags};
 
 /// One filter per tag. The value `*` means "the key is present"; wildcards inside other values are EC2's.
 pub(crate) fn tag_filters(tags: &BTreeMap<String, String>) -> Vec<Filter> {
     tags.iter()
         .map(|(key, value)| if value == "*" { Filter::tag_key(key) } else { Filter::tag(key, value) })
         .collect()
+}
+
+/// Whether something with these tags passes [`tag_filters`], by what EC2 says of it rather than by whether EC2 finds it. A `\\`
+/// that makes a wildcard an ordinary character for EC2 is not known here.
+pub(crate) fn has_tags(wanted: &BTreeMap<String, String>, tags: &Tags) -> bool {
+    wanted
+        .iter()
+        .all(|(key, pattern)| tags.get(key).is_some_and(|value| karpenter_iam::matches(pattern, value)))
 }
 
 /// What a lookup for this generation of a `NodeClass` is cached under: an edited spec misses at once.
@@ -21,6 +29,23 @@ pub(crate) fn lookup_key(class: &karpenter_api::EC2NodeClass) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tags_at_hand_are_held_against_what_ec2_is_asked_for() {
+        let tags = Tags::from([("team".to_owned(), "web-1".to_owned()), ("empty".to_owned(), String::new())]);
+        let wanted = |pairs: &[(&str, &str)]| {
+            pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+        };
+        for (pairs, expected) in [
+            (&[][..], true),
+            (&[("team", "web-1")], true),
+            (&[("team", "web-*"), ("empty", "*")], true),
+            (&[("team", "web-2")], false),
+            (&[("team", "*"), ("other", "*")], false),
+        ] {
+            assert_eq!(has_tags(&wanted(pairs), &tags), expected, "{pairs:?}");
+        }
+    }
 
     #[test]
     fn a_star_asks_for_the_key_alone() {

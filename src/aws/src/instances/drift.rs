@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use karpenter_api::{ConditionStatus, EC2NodeClass};
 use karpenter_aws_api::ec2::Instance;
+use karpenter_aws_api::id::{SecurityGroupId, SubnetId};
 use karpenter_cloud::DriftReason;
 use karpenter_model::names::{
     annotation::aws::{EC2_NODE_CLASS_HASH, EC2_NODE_CLASS_HASH_VERSION},
@@ -26,9 +27,9 @@ pub const NODE_CLASS: DriftReason = DriftReason::new(reason::aws::NODE_CLASS_DRI
 /// Another image is selected for the type now, or none.
 pub const AMI: DriftReason = DriftReason::new(reason::aws::AMI_DRIFT);
 /// The security groups differ.
-pub(crate) const SECURITY_GROUP: DriftReason = DriftReason::new(reason::aws::SECURITY_GROUP_DRIFT);
+pub const SECURITY_GROUP: DriftReason = DriftReason::new(reason::aws::SECURITY_GROUP_DRIFT);
 /// The subnet is not selected any more.
-pub(crate) const SUBNET: DriftReason = DriftReason::new(reason::aws::SUBNET_DRIFT);
+pub const SUBNET: DriftReason = DriftReason::new(reason::aws::SUBNET_DRIFT);
 /// The capacity reservation is not selected any more.
 pub const CAPACITY_RESERVATION: DriftReason = DriftReason::new(reason::aws::CAPACITY_RESERVATION_DRIFT);
 /// The placement group is another one now.
@@ -83,15 +84,28 @@ fn is_resolved(condition: &str, class: &EC2NodeClass) -> bool {
     })
 }
 
-/// Drift of the instance itself.
+/// How the network of an instance differs from what the status of its class names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Network {
+    /// In nothing.
+    Same,
+    /// It lacks groups.
+    LacksGroups,
+    /// It has these groups besides: [`SECURITY_GROUP`] if one of them is not selected any more, rather than missing in the
+    /// answer the status was made from.
+    OtherGroups(Vec<SecurityGroupId>),
+    /// It is in this subnet: [`SUBNET`] if that is not selected any more, in the same way.
+    OtherSubnet(SubnetId),
+}
+
+/// Compares the network of an instance.
 ///
 /// # Errors
 /// [`Open`] when something the comparison needs is not known.
-pub(crate) fn of_instance(instance: &Instance, class: &EC2NodeClass) -> Result<Option<DriftReason>, Open> {
+pub(crate) fn of_network(instance: &Instance, class: &EC2NodeClass) -> Result<Network, Open> {
     let status = class.status.as_ref().ok_or(Open("the node class has not resolved anything"))?;
     let wanted: BTreeSet<&str> = status.security_groups.iter().map(|group| group.id.as_str()).collect();
-    let actual: BTreeSet<&str> =
-        instance.security_groups.iter().map(karpenter_aws_api::id::SecurityGroupId::as_str).collect();
+    let actual: BTreeSet<&str> = instance.security_groups.iter().map(SecurityGroupId::as_str).collect();
     if wanted.is_empty() || actual.is_empty() {
         return Err(Open("the security groups of the node class or of the instance are not known"));
     }
@@ -99,11 +113,15 @@ pub(crate) fn of_instance(instance: &Instance, class: &EC2NodeClass) -> Result<O
         return Err(Open("the subnets of the node class are not known"));
     }
     let subnet = instance.subnet.as_ref().ok_or(Open("the subnet of the instance is not known"))?;
-    if wanted != actual {
-        return Ok(Some(SECURITY_GROUP));
+    if !wanted.is_subset(&actual) {
+        return Ok(Network::LacksGroups);
+    }
+    let others: Vec<SecurityGroupId> = actual.difference(&wanted).map(|id| (*id).into()).collect();
+    if !others.is_empty() {
+        return Ok(Network::OtherGroups(others));
     }
     let selected = status.subnets.iter().any(|one| one.id == subnet.as_str());
-    Ok((!selected).then_some(SUBNET))
+    Ok(if selected { Network::Same } else { Network::OtherSubnet(subnet.clone()) })
 }
 
 /// Whether the instance runs in a reservation the `NodeClass` does not select any more. To be asked about a fresh

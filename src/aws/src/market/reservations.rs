@@ -17,7 +17,7 @@ use karpenter_aws_api::{Filter, Result};
 use karpenter_model::Clock;
 
 use crate::calls::cache::TtlCache;
-use crate::calls::selector::tag_filters;
+use crate::calls::selector::{has_tags, tag_filters};
 use availability::Availability;
 
 const FRESH: Duration = Duration::from_mins(1);
@@ -48,10 +48,7 @@ impl Query {
         match self {
             Self::Id(id) => reservation.id.as_str() == id,
             Self::Term { tags, criteria, owner } => {
-                let tagged = |(key, pattern): (&String, &String)| {
-                    reservation.tags.get(key).is_some_and(|value| karpenter_iam::matches(pattern, value))
-                };
-                tags.iter().all(tagged)
+                has_tags(tags, &reservation.tags)
                     && criteria.is_none_or(|wanted| status::criteria(wanted) == reservation.match_criteria)
                     && owner.as_ref().is_none_or(|owner| *owner == reservation.owner)
             }

@@ -5,14 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use karpenter_api::EC2NodeClass;
-use karpenter_api::ec2nodeclass::SecurityGroup as StatusGroup;
+use karpenter_api::ec2nodeclass::{SecurityGroup as StatusGroup, SecurityGroupSelectorTerm};
 use karpenter_aws_api::ec2::{Ec2, SecurityGroup, SecurityGroupQuery};
+use karpenter_aws_api::id::SecurityGroupId;
 use karpenter_aws_api::{Filter, Result};
 use karpenter_model::Clock;
 
 use crate::calls::cache::TtlCache;
-use crate::calls::selector::{lookup_key, tag_filters};
+use crate::calls::selector::{has_tags, lookup_key, tag_filters};
 
+/// The filter that asks for ids.
+const BY_ID: &str = "group-id";
 const REFRESH: Duration = Duration::from_mins(1);
 
 /// Finds security groups.
@@ -20,12 +23,14 @@ const REFRESH: Duration = Duration::from_mins(1);
 pub struct SecurityGroups {
     ec2: Arc<dyn Ec2>,
     lookups: TtlCache<String, Vec<SecurityGroup>>,
+    by_id: TtlCache<SecurityGroupId, Option<SecurityGroup>>,
 }
 
 impl SecurityGroups {
     /// A finder that reuses a lookup for a minute.
     pub fn new(ec2: Arc<dyn Ec2>, clock: Arc<dyn Clock>) -> Self {
-        Self { ec2, lookups: TtlCache::new(clock, REFRESH) }
+        let lookups = TtlCache::new(Arc::clone(&clock), REFRESH);
+        Self { ec2, lookups, by_id: TtlCache::new(clock, REFRESH) }
     }
 
     /// Every group the `NodeClass` selects, by id.
@@ -45,6 +50,23 @@ impl SecurityGroups {
         self.lookups.put(key, groups.clone());
         Ok(groups)
     }
+
+    /// Whether EC2 has the group and no term of the class means it. False for one that an answer to the terms has left out:
+    /// what EC2 finds by tags may lack what it knows by id.
+    pub(crate) async fn is_deselected(&self, class: &EC2NodeClass, id: &SecurityGroupId) -> Result<bool> {
+        let terms = &class.spec.security_group_selector_terms;
+        Ok(self.by_id(id).await?.is_some_and(|group| !terms.iter().any(|term| means(term, &group))))
+    }
+
+    async fn by_id(&self, id: &SecurityGroupId) -> Result<Option<SecurityGroup>> {
+        if let Some(known) = self.by_id.get(id) {
+            return Ok(known);
+        }
+        let query = SecurityGroupQuery { ids: Vec::new(), filters: vec![Filter::new(BY_ID, [id.as_str()])] };
+        let found = self.ec2.describe_security_groups(&query).await?.into_iter().next();
+        self.by_id.put(id.clone(), found.clone());
+        Ok(found)
+    }
 }
 
 /// One query for all ids, one for all names, one per tag term. An id wins over a name, a name over tags.
@@ -60,12 +82,22 @@ fn queries(class: &EC2NodeClass) -> Vec<Vec<Filter>> {
         .filter(|filters| !filters.is_empty())
         .collect();
     if !ids.is_empty() {
-        queries.push(vec![Filter::new("group-id", ids)]);
+        queries.push(vec![Filter::new(BY_ID, ids)]);
     }
     if !names.is_empty() {
         queries.push(vec![Filter::new("group-name", names)]);
     }
     queries
+}
+
+/// Whether a term means a group.
+fn means(term: &SecurityGroupSelectorTerm, group: &SecurityGroup) -> bool {
+    match (&term.id, &term.name, &term.tags) {
+        (Some(id), ..) => group.id.as_str() == id,
+        (None, Some(name), _) => karpenter_iam::matches(name, &group.name),
+        (None, None, Some(tags)) => !tags.is_empty() && has_tags(tags, &group.tags),
+        (None, None, None) => false,
+    }
 }
 
 /// The form groups have in a `NodeClass`'s status.
@@ -78,8 +110,6 @@ pub fn to_status(groups: &[SecurityGroup]) -> Vec<StatusGroup> {
 
 #[cfg(test)]
 mod tests {
-    use karpenter_api::ec2nodeclass::SecurityGroupSelectorTerm;
-
     use super::*;
 
     #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use karpenter_api::EC2NodeClass;
-use karpenter_api::ec2nodeclass::Subnet as StatusSubnet;
+use karpenter_api::ec2nodeclass::{Subnet as StatusSubnet, SubnetSelectorTerm};
 use karpenter_aws_api::ec2::{Ec2, Subnet, SubnetQuery};
 use karpenter_aws_api::id::SubnetId;
 use karpenter_aws_api::{Filter, Result};
@@ -14,8 +14,11 @@ use karpenter_model::Clock;
 use super::addresses::Addresses;
 use super::zone_names::ZoneNames;
 use crate::calls::cache::TtlCache;
-use crate::calls::selector::{lookup_key, tag_filters};
+use crate::calls::selector::{has_tags, lookup_key, tag_filters};
 use crate::market::unavailable::{Subject, Unavailable};
+
+/// The filter that asks for ids: one that is gone goes missing, where the parameter would fail the whole call.
+const BY_ID: &str = "subnet-id";
 
 /// Finds subnets and remembers their free addresses.
 #[derive(Debug)]
@@ -25,6 +28,7 @@ pub struct Subnets {
     zones: Arc<ZoneNames>,
     unavailable: Arc<Unavailable>,
     lookups: TtlCache<String, Vec<Subnet>>,
+    by_id: TtlCache<SubnetId, Option<Subnet>>,
 }
 
 /// The subnet a launch uses in one zone.
@@ -46,8 +50,9 @@ impl Subnets {
         zones: Arc<ZoneNames>,
         unavailable: Arc<Unavailable>,
     ) -> Self {
-        let lookups = TtlCache::new(clock, refresh);
-        Self { ec2, addresses: Addresses::default(), zones, unavailable, lookups }
+        let lookups = TtlCache::new(Arc::clone(&clock), refresh);
+        let by_id = TtlCache::new(clock, refresh);
+        Self { ec2, addresses: Addresses::default(), zones, unavailable, lookups, by_id }
     }
 
     /// The book of free addresses.
@@ -78,6 +83,23 @@ impl Subnets {
         Ok(subnets)
     }
 
+    /// Whether EC2 has the subnet and no term of the class means it. False for one that an answer to the terms has left out:
+    /// what EC2 finds by tags may lack what it knows by id.
+    pub(crate) async fn is_deselected(&self, class: &EC2NodeClass, id: &SubnetId) -> Result<bool> {
+        let terms = &class.spec.subnet_selector_terms;
+        Ok(self.by_id(id).await?.is_some_and(|subnet| !terms.iter().any(|term| means(term, &subnet))))
+    }
+
+    async fn by_id(&self, id: &SubnetId) -> Result<Option<Subnet>> {
+        if let Some(known) = self.by_id.get(id) {
+            return Ok(known);
+        }
+        let query = SubnetQuery { ids: Vec::new(), filters: vec![Filter::new(BY_ID, [id.as_str()])] };
+        let found = self.ec2.describe_subnets(&query).await?.into_iter().next();
+        self.by_id.put(id.clone(), found.clone());
+        Ok(found)
+    }
+
     /// Takes over a fresh count, and lets the subnet in again if addresses have come free since it was refused.
     fn described(&self, subnet: &SubnetId, free: u32) {
         if self.addresses.described(subnet, free) {
@@ -105,8 +127,6 @@ impl Subnets {
 }
 
 /// One query per tag term, and one for all ids. An id makes the rest of its term meaningless.
-///
-/// Ids are asked for by filter: a deleted subnet then just goes missing instead of failing the whole lookup.
 fn queries(class: &EC2NodeClass) -> Vec<Vec<Filter>> {
     let terms = &class.spec.subnet_selector_terms;
     let ids: Vec<String> = terms.iter().filter_map(|term| term.id.clone()).collect();
@@ -117,9 +137,18 @@ fn queries(class: &EC2NodeClass) -> Vec<Vec<Filter>> {
         .filter(|filters| !filters.is_empty())
         .collect();
     if !ids.is_empty() {
-        queries.push(vec![Filter::new("subnet-id", ids)]);
+        queries.push(vec![Filter::new(BY_ID, ids)]);
     }
     queries
+}
+
+/// Whether a term means a subnet.
+fn means(term: &SubnetSelectorTerm, subnet: &Subnet) -> bool {
+    match (&term.id, &term.tags) {
+        (Some(id), _) => subnet.id.as_str() == id,
+        (None, Some(tags)) => !tags.is_empty() && has_tags(tags, &subnet.tags),
+        (None, None) => false,
+    }
 }
 
 /// The form subnets have in a `NodeClass`'s status.
@@ -136,7 +165,6 @@ pub fn to_status(subnets: &[Subnet]) -> Vec<StatusSubnet> {
 
 #[cfg(test)]
 mod tests {
-    use karpenter_api::ec2nodeclass::SubnetSelectorTerm;
     use karpenter_aws_sim::{Account, Options};
     use karpenter_model::ManualClock;
 

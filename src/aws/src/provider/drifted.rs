@@ -11,7 +11,7 @@ use super::{AwsProvider, NODE_CLASS_KIND};
 use crate::calls::fault::cloud_error;
 use crate::catalogue::instance_types::named;
 use crate::class::store::Lookup;
-use crate::instances::drift;
+use crate::instances::drift::{self, Network};
 use crate::instances::provider_id::instance_of;
 
 const OPERATION: &str = "compare instance of claim";
@@ -54,14 +54,14 @@ impl AwsProvider {
         instance: &InstanceId,
     ) -> Result<Option<DriftReason>> {
         let Some(described) = self.described(claim, instance, Read::Cached).await? else { return Ok(None) };
-        let reason = drift::of_instance(&described, class).map_err(|drift::Open(text)| open(claim, text))?;
+        let network = drift::of_network(&described, class).map_err(|drift::Open(text)| open(claim, text))?;
         let outside = |described: &Ec2Instance| {
             let outside = drift::outside_reservations(described, class, self.settings.reserved_capacity);
             outside.map_err(|drift::Open(text)| open(claim, text))
         };
         let suspected = outside(&described)?;
-        if reason.is_some() {
-            return Ok(reason);
+        if let Some(reason) = self.left_network(claim, class, network).await? {
+            return Ok(Some(reason));
         }
         if suspected {
             // It may have become an on-demand instance meanwhile, which is no drift.
@@ -73,6 +73,36 @@ impl AwsProvider {
         }
         let group = self.placement_group(OPERATION, claim.name.as_str(), class).await?;
         Ok(drift::of_placement(claim, group.as_ref()))
+    }
+
+    /// The drift of an instance whose network is not what the status of its class names: for certain only if it lacks
+    /// something, or EC2 has what it has too much and the class does not select it. Else the answer the status was made from
+    /// was not complete.
+    async fn left_network(
+        &self,
+        claim: &Claim,
+        class: &EC2NodeClass,
+        network: Network,
+    ) -> Result<Option<DriftReason>> {
+        let failed = |error| cloud_error(OPERATION, claim.name.as_str(), &error);
+        match network {
+            Network::Same => Ok(None),
+            Network::LacksGroups => Ok(Some(drift::SECURITY_GROUP)),
+            Network::OtherGroups(groups) => {
+                for group in &groups {
+                    if self.security_groups.is_deselected(class, group).await.map_err(failed)? {
+                        return Ok(Some(drift::SECURITY_GROUP));
+                    }
+                }
+                Err(open(claim, "a security group it has is still selected, and EC2 did not name it"))
+            }
+            Network::OtherSubnet(subnet) => {
+                if self.subnets.is_deselected(class, &subnet).await.map_err(failed)? {
+                    return Ok(Some(drift::SUBNET));
+                }
+                Err(open(claim, "the subnet it is in is still selected, and EC2 did not name it"))
+            }
+        }
     }
 
     /// The drift of an instance in a reservation that the status of its class does not name: for certain only while EC2 has

@@ -11,6 +11,7 @@ mod devices;
 mod ending;
 mod knowledge;
 mod launching;
+mod network;
 mod placement;
 mod prices;
 mod reserved;

@@ -113,18 +113,19 @@ fn groups_are_compared_as_sets_and_empty_sides_say_nothing() {
     let group = |id: &str| SecurityGroup { id: id.to_owned(), name: None };
     let mut drift = |wanted: &[&str], actual: &[&str], subnet: Option<&str>| {
         class.status.as_mut().unwrap().security_groups = wanted.iter().map(|id| group(id)).collect();
-        of_instance(&instance(actual, subnet), &class)
+        of_network(&instance(actual, subnet), &class)
     };
     let here = Some("subnet-a");
-    assert_eq!(drift(&["sg-1", "sg-2"], &["sg-2", "sg-1"], here), Ok(None));
-    assert_eq!(drift(&["sg-1"], &["sg-1", "sg-2"], here), Ok(Some(SECURITY_GROUP)));
-    assert_eq!(drift(&["sg-1", "sg-2"], &["sg-1"], here), Ok(Some(SECURITY_GROUP)));
+    assert_eq!(drift(&["sg-1", "sg-2"], &["sg-2", "sg-1"], here), Ok(Network::Same));
+    assert_eq!(drift(&["sg-1"], &["sg-1", "sg-2"], here), Ok(Network::OtherGroups(vec!["sg-2".into()])));
+    assert_eq!(drift(&["sg-1", "sg-2"], &["sg-1"], here), Ok(Network::LacksGroups));
+    assert_eq!(drift(&["sg-1", "sg-2"], &["sg-1", "sg-3"], here), Ok(Network::LacksGroups));
     assert!(drift(&[], &["sg-1"], here).is_err());
     assert!(drift(&["sg-1"], &[], here).is_err());
-    assert_eq!(drift(&["sg-1"], &["sg-1"], Some("subnet-z")), Ok(Some(SUBNET)));
+    assert_eq!(drift(&["sg-1"], &["sg-1"], Some("subnet-z")), Ok(Network::OtherSubnet("subnet-z".into())));
     assert!(drift(&["sg-1"], &["sg-1"], None).is_err());
     class.status.as_mut().unwrap().subnets.clear();
-    assert!(of_instance(&instance(&["sg-1"], Some("subnet-z")), &class).is_err());
+    assert!(of_network(&instance(&["sg-1"], Some("subnet-z")), &class).is_err());
 }
 
 fn instance(groups: &[&str], subnet: Option<&str>) -> Instance {
