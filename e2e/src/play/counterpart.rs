@@ -65,6 +65,7 @@ pub(super) fn lacking_control(scenario: &Scenario) -> Vec<String> {
     for Event { line, action, .. } in &scenario.events {
         let field = match action {
             Action::Interrupt(_) => "interrupt",
+            Action::Rebalance(_) => "rebalance",
             Action::LoseCapacity(_) => "capacityLoss",
             Action::ChangePrice(_) => "price",
             Action::ReleaseImages(_) => "imageRelease",

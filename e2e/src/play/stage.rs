@@ -80,6 +80,14 @@ impl<'a> RealParts<'a> {
         Ok(())
     }
 
+    async fn recommend_rebalance(&self, which: &Machines) -> Result<()> {
+        for instance in meant(&which.on_spot(), self.live().await?) {
+            let (control, region) = (self.world.control()?, &self.world.environment.region);
+            control.notify(Notice::Rebalance, region, instance.id.as_str(), None).await?;
+        }
+        Ok(())
+    }
+
     async fn terminate(&self, which: &Machines) -> Result<()> {
         let ids: Vec<InstanceId> =
             meant(which, self.live().await?).into_iter().map(|instance| instance.id).collect();
@@ -155,6 +163,7 @@ impl Stage for RealParts<'_> {
             Action::Apply(manifests) => apply(self.world, manifests).await,
             Action::Delete(object) => delete(self.world, object).await,
             Action::Interrupt(which) => self.interrupt(which).await,
+            Action::Rebalance(which) => self.recommend_rebalance(which).await,
             Action::Terminate(which) => self.terminate(which).await,
             Action::Silence(which) => {
                 for instance in meant(which, self.live().await?) {

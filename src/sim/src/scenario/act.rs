@@ -29,6 +29,11 @@ pub(crate) async fn act(world: &Arc<World>, observer: &mut Observer, action: &Ac
                 account.interrupt_spot(&instance.id)?;
             }
         }
+        Action::Rebalance(which) => {
+            for instance in meant(&which.on_spot(), account.live_instances()) {
+                account.recommend_rebalance(&instance.id)?;
+            }
+        }
         Action::Terminate(which) => {
             for instance in meant(which, account.live_instances()) {
                 observer.taken([instance.id.to_string()]);

@@ -79,12 +79,13 @@ enum Manifest {
 }
 
 /// What a step may do, one of them.
-const ACTIONS: [&str; 14] = [
+const ACTIONS: [&str; 15] = [
     "scale",
     "wave",
     "apply",
     "delete",
     "interrupt",
+    "rebalance",
     "terminate",
     "silence",
     "capacityLoss",
@@ -131,6 +132,9 @@ pub(crate) struct Step {
     /// EC2 takes spot instances back, with the usual two minutes of notice.
     #[serde(default)]
     pub(crate) interrupt: Option<Machines>,
+    /// EC2 recommends to leave spot instances, whose interruption has become likelier.
+    #[serde(default)]
+    pub(crate) rebalance: Option<Machines>,
     /// Instances end without notice.
     #[serde(default)]
     pub(crate) terminate: Option<Machines>,

@@ -127,6 +127,8 @@ pub enum Action {
     Delete(Object),
     /// EC2 takes spot instances back, with two minutes of notice.
     Interrupt(Machines),
+    /// EC2 recommends to leave spot instances.
+    Rebalance(Machines),
     /// Instances end without notice.
     Terminate(Machines),
     /// Kubelets fall silent.
@@ -346,6 +348,7 @@ fn actions(step: &Step, line: u64, folder: &Path) -> Result<Vec<(Duration, Actio
     one(step.scale.clone().map(Action::Scale));
     one(step.delete.clone().map(Action::Delete));
     one(step.interrupt.clone().map(Action::Interrupt));
+    one(step.rebalance.clone().map(Action::Rebalance));
     one(step.terminate.clone().map(Action::Terminate));
     one(step.silence.clone().map(Action::Silence));
     one(step.capacity_loss.clone().map(Action::LoseCapacity));

@@ -68,9 +68,10 @@ type Problem = (String, String);
 impl Known {
     fn action(&self, action: &Action) -> Result<(), Problem> {
         match action {
-            Action::Interrupt(machines) | Action::Terminate(machines) | Action::Silence(machines) => {
-                self.machines(machines)
-            }
+            Action::Interrupt(machines)
+            | Action::Rebalance(machines)
+            | Action::Terminate(machines)
+            | Action::Silence(machines) => self.machines(machines),
             Action::LoseCapacity(loss) => {
                 self.zone(loss.zone.as_deref())?;
                 one_type(loss.instance_type.as_deref())
