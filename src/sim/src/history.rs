@@ -54,11 +54,13 @@ pub enum Fault {
     AwsNoImages,
     /// `DescribeCapacityReservations` counts wrongly, or finds none for a while.
     AwsReservations,
+    /// `DescribeSubnets` finds none of a zone for a while.
+    AwsSubnets,
 }
 
 impl Fault {
     /// Every kind.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::KubeLatency,
         Self::KubeErrors,
         Self::KubeLostAnswers,
@@ -80,6 +82,7 @@ impl Fault {
         // The last: faults are drawn in this order.
         Self::AwsNoImages,
         Self::AwsReservations,
+        Self::AwsSubnets,
     ];
 }
 
@@ -190,6 +193,8 @@ pub(crate) enum What {
     NoImages(Duration),
     /// No capacity reservation is found for a while.
     NoReservations(Duration),
+    /// No subnet of a zone is found for a while.
+    NoSubnets(usize, Duration),
 }
 
 impl What {
@@ -217,6 +222,7 @@ impl What {
             Self::Hold(..) => Some(Fault::Holds),
             Self::NoImages(_) => Some(Fault::AwsNoImages),
             Self::NoReservations(_) => Some(Fault::AwsReservations),
+            Self::NoSubnets(..) => Some(Fault::AwsSubnets),
         }
     }
 }
@@ -353,6 +359,6 @@ mod tests {
             .flat_map(|history| &history.events)
             .map(|event| format!("{:?}", event.what).split('(').next().unwrap_or_default().to_owned())
             .collect();
-        assert_eq!(kinds.len(), 22, "{kinds:?}");
+        assert_eq!(kinds.len(), 23, "{kinds:?}");
     }
 }

@@ -1,6 +1,7 @@
 //! Faults that last: states of the world, not of single requests. Equal faults may overlap; their effect ends with the last of
 //! them.
 
+use karpenter_aws_api::id::Zone;
 use karpenter_aws_sim::OfferingSelector;
 use parking_lot::Mutex;
 
@@ -13,6 +14,8 @@ pub(crate) enum Lasting {
     HiddenImages,
     /// No capacity reservation is found.
     HiddenReservations,
+    /// No subnet of this zone is found.
+    HiddenSubnets(Zone),
     /// Machines that boot do not join.
     NeverJoin,
 }

@@ -99,6 +99,7 @@ async fn apply_event(world: &Arc<World>, what: What) {
         }
         What::NoImages(lasts) => world.begin(Lasting::HiddenImages, Some(lasts)),
         What::NoReservations(lasts) => world.begin(Lasting::HiddenReservations, Some(lasts)),
+        What::NoSubnets(zone, lasts) => world.begin(Lasting::HiddenSubnets(world.zone(zone)), Some(lasts)),
         What::Doom(count) => account.doom_next_boots(count),
         What::NoJoin(lasts) => world.begin(Lasting::NeverJoin, Some(lasts)),
         What::Silence(pick) => {

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fastrand::Rng;
+use karpenter_aws_api::id::Zone;
 use parking_lot::Mutex;
 
 use crate::history::{Fault, History};
@@ -18,6 +19,7 @@ pub(crate) struct Weather {
     possible: Arc<Mutex<BTreeSet<Fault>>>,
     no_images: Arc<AtomicBool>,
     no_reservations: Arc<AtomicBool>,
+    no_subnets: Arc<Mutex<BTreeSet<Zone>>>,
 }
 
 impl Weather {
@@ -29,6 +31,7 @@ impl Weather {
             possible,
             no_images: Arc::default(),
             no_reservations: Arc::default(),
+            no_subnets: Arc::default(),
         }
     }
 
@@ -52,10 +55,21 @@ impl Weather {
         self.no_reservations.store(hidden, Ordering::Relaxed);
     }
 
+    /// From now on no subnet of a zone is found, or all are again.
+    pub(crate) fn hide_subnets(&self, zone: &Zone, hidden: bool) {
+        let mut zones = self.no_subnets.lock();
+        if hidden {
+            zones.insert(zone.clone());
+        } else {
+            zones.remove(zone);
+        }
+    }
+
     /// From now on nothing goes wrong any more.
     pub(crate) fn clear(&self) {
         self.hide_images(false);
         self.hide_reservations(false);
+        self.no_subnets.lock().clear();
         self.possible.lock().clear();
     }
 
@@ -170,6 +184,11 @@ impl Chances {
     /// Whether no capacity reservation is found.
     pub(crate) fn without_reservations(&self) -> bool {
         self.weather.no_reservations.load(Ordering::Relaxed)
+    }
+
+    /// Whether no subnet of the zone is found.
+    pub(crate) fn without_subnets(&self, zone: &Zone) -> bool {
+        self.weather.no_subnets.lock().contains(zone)
     }
 
     /// How many instances of a capacity reservation are said to be free, if not as many as there are.

@@ -112,7 +112,16 @@ impl Ec2 for Port {
 
     async fn describe_subnets(&self, query: &SubnetQuery) -> Result<Vec<Subnet>> {
         let query = query.to_owned();
-        self.forward("DescribeSubnets", move |ec2| async move { ec2.describe_subnets(&query).await }).await
+        let chances = self.port.chances.clone();
+        self.forward("DescribeSubnets", move |ec2| async move {
+            let mut found = ec2.describe_subnets(&query).await?;
+            // As with reservations, those asked for by their ids are found.
+            if query.ids.is_empty() && query.filters.iter().all(|filter| filter.name != "subnet-id") {
+                found.retain(|one| !chances.without_subnets(&one.zone));
+            }
+            Ok(found)
+        })
+        .await
     }
 
     async fn describe_security_groups(&self, query: &SecurityGroupQuery) -> Result<Vec<SecurityGroup>> {

@@ -246,6 +246,7 @@ fn strikes(fault: Fault, random: &mut Rng, trouble: Duration, events: &mut Vec<E
             Fault::Holds => What::Hold(random.usize(..2), Duration::from_secs(random.u64(5..60))),
             Fault::AwsNoImages => What::NoImages(Duration::from_secs(random.u64(60..400))),
             Fault::AwsReservations => What::NoReservations(Duration::from_secs(random.u64(60..400))),
+            Fault::AwsSubnets => What::NoSubnets(random.usize(..3), Duration::from_secs(random.u64(60..400))),
             _ => return,
         };
         events.push(Event { at, what });
