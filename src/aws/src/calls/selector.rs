@@ -11,8 +11,8 @@ pub(crate) fn tag_filters(tags: &BTreeMap<String, String>) -> Vec<Filter> {
         .collect()
 }
 
-/// Whether something with these tags passes [`tag_filters`], by what EC2 says of it rather than by whether EC2 finds it. A `\\`
-/// that makes a wildcard an ordinary character for EC2 is not known here.
+/// Whether something with these tags passes [`tag_filters`], by what EC2 says of it rather than by whether EC2 finds it. A
+/// backslash that makes a wildcard an ordinary character for EC2 is one itself here.
 pub(crate) fn has_tags(wanted: &BTreeMap<String, String>, tags: &Tags) -> bool {
     wanted
         .iter()
