@@ -44,6 +44,20 @@ impl<K: Ord + Clone, V: Clone> TtlCache<K, V> {
         }
     }
 
+    /// The value, or else what `ask` answers, which is kept; an error is not. Those who ask at the same time each do.
+    pub(crate) async fn get_or_ask<E>(
+        &self,
+        key: K,
+        ask: impl Future<Output = Result<V, E>>,
+    ) -> Result<V, E> {
+        if let Some(known) = self.get(&key) {
+            return Ok(known);
+        }
+        let answer = ask.await?;
+        self.put(key, answer.clone());
+        Ok(answer)
+    }
+
     /// Whether there is an entry with more than half of the usual time to live left.
     pub(crate) fn is_young(&self, key: &K) -> bool {
         let half = later(self.clock.now(), self.ttl / 2);
@@ -97,6 +111,14 @@ impl<K, V> std::fmt::Debug for TtlCache<K, V> {
 mod tests {
     use super::*;
     use karpenter_model::ManualClock;
+
+    #[tokio::test]
+    async fn an_answer_is_kept_and_an_error_is_not() {
+        let cache = TtlCache::new(Arc::new(ManualClock::default()), Duration::from_mins(1));
+        assert_eq!(cache.get_or_ask("a", async { Err("busy") }).await, Err("busy"));
+        assert_eq!(cache.get_or_ask("a", async { Ok::<_, &str>(1) }).await, Ok(1));
+        assert_eq!(cache.get_or_ask("a", async { Err("never asked") }).await, Ok(1));
+    }
 
     #[test]
     fn entries_expire_by_the_given_clock() {

@@ -52,18 +52,15 @@ impl Images {
     /// # Errors
     /// See [`Error`]; an error says nothing about which images exist.
     pub async fn resolve(&self, class: &EC2NodeClass, kubernetes: &str) -> Result<Vec<Ami>, Error> {
-        let key = format!("{}-{kubernetes}", lookup_key(class));
-        if let Some(amis) = self.lookups.get(&key) {
-            return Ok(amis);
-        }
-        let terms = &class.spec.ami_selector_terms;
-        let candidates = match terms.iter().find_map(|term| term.alias.as_deref()) {
-            Some(alias) => self.of_alias(alias, kubernetes).await?,
-            None => self.of_terms(terms).await?,
+        let ask = async {
+            let terms = &class.spec.ami_selector_terms;
+            let candidates = match terms.iter().find_map(|term| term.alias.as_deref()) {
+                Some(alias) => self.of_alias(alias, kubernetes).await?,
+                None => self.of_terms(terms).await?,
+            };
+            Ok(select(candidates, self.clock.now()))
         };
-        let amis = select(candidates, self.clock.now());
-        self.lookups.put(key, amis.clone());
-        Ok(amis)
+        self.lookups.get_or_ask(format!("{}-{kubernetes}", lookup_key(class)), ask).await
     }
 
     async fn of_alias(&self, alias: &str, kubernetes: &str) -> Result<Vec<Candidate>, Error> {

@@ -35,20 +35,17 @@ impl SecurityGroups {
 
     /// Every group the `NodeClass` selects, by id.
     pub async fn select(&self, class: &EC2NodeClass) -> Result<Vec<SecurityGroup>> {
-        let key = lookup_key(class);
-        if let Some(groups) = self.lookups.get(&key) {
-            return Ok(groups);
-        }
-        let mut found = BTreeMap::new();
-        for filters in queries(class) {
-            let query = SecurityGroupQuery { ids: Vec::new(), filters };
-            for group in self.ec2.describe_security_groups(&query).await? {
-                found.insert(group.id.clone(), group);
+        let ask = async {
+            let mut found = BTreeMap::new();
+            for filters in queries(class) {
+                let query = SecurityGroupQuery { ids: Vec::new(), filters };
+                for group in self.ec2.describe_security_groups(&query).await? {
+                    found.insert(group.id.clone(), group);
+                }
             }
-        }
-        let groups: Vec<SecurityGroup> = found.into_values().collect();
-        self.lookups.put(key, groups.clone());
-        Ok(groups)
+            Ok(found.into_values().collect())
+        };
+        self.lookups.get_or_ask(lookup_key(class), ask).await
     }
 
     /// Whether EC2 has the group and no term of the class means it. False for one that an answer to the terms has left out:
@@ -59,13 +56,9 @@ impl SecurityGroups {
     }
 
     async fn by_id(&self, id: &SecurityGroupId) -> Result<Option<SecurityGroup>> {
-        if let Some(known) = self.by_id.get(id) {
-            return Ok(known);
-        }
         let query = SecurityGroupQuery { ids: Vec::new(), filters: vec![Filter::new(BY_ID, [id.as_str()])] };
-        let found = self.ec2.describe_security_groups(&query).await?.into_iter().next();
-        self.by_id.put(id.clone(), found.clone());
-        Ok(found)
+        let ask = async { Ok(self.ec2.describe_security_groups(&query).await?.into_iter().next()) };
+        self.by_id.get_or_ask(id.clone(), ask).await
     }
 }
 

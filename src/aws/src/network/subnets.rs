@@ -91,13 +91,9 @@ impl Subnets {
     }
 
     async fn by_id(&self, id: &SubnetId) -> Result<Option<Subnet>> {
-        if let Some(known) = self.by_id.get(id) {
-            return Ok(known);
-        }
         let query = SubnetQuery { ids: Vec::new(), filters: vec![Filter::new(BY_ID, [id.as_str()])] };
-        let found = self.ec2.describe_subnets(&query).await?.into_iter().next();
-        self.by_id.put(id.clone(), found.clone());
-        Ok(found)
+        let ask = async { Ok(self.ec2.describe_subnets(&query).await?.into_iter().next()) };
+        self.by_id.get_or_ask(id.clone(), ask).await
     }
 
     /// Takes over a fresh count, and lets the subnet in again if addresses have come free since it was refused.

@@ -13,7 +13,7 @@ use karpenter_aws_sim::examples::capacity_reservation;
 use karpenter_aws_sim::{Fault, Options};
 use karpenter_cloud::{Instance, Kind, LaunchRequest, Provider, Read, Termination};
 use karpenter_model::names::label::{self, aws};
-use karpenter_model::{CapacityType, InstanceType};
+use karpenter_model::{CapacityType, Claim, InstanceType};
 
 use crate::world::{World, claim_of, one_of, pool, request, request_with};
 
@@ -37,6 +37,15 @@ async fn selecting(reservations: &[CapacityReservation]) -> World {
     world.clock.advance(Duration::from_mins(1));
     world.resolve().await;
     world
+}
+
+/// A world with a machine in the reservation `cr-1`, which EC2 shows by now.
+async fn in_reservation() -> (World, Claim) {
+    let world = selecting(&[reservation("cr-1", 2)]).await;
+    let instance = world.provider.launch(&reserved("web-1")).await.expect("launches");
+    world.settle();
+    world.provider.instances().await.expect("lists");
+    (world, claim_of(&instance))
 }
 
 fn reserved(claim: &str) -> LaunchRequest {
@@ -203,11 +212,7 @@ async fn throttling_exhausts_no_reservation() {
 
 #[tokio::test(start_paused = true)]
 async fn a_reservation_that_an_answer_leaves_out_is_not_drift() {
-    let mut world = selecting(&[reservation("cr-1", 2)]).await;
-    let instance = world.provider.launch(&reserved("web-1")).await.expect("launches");
-    let claim = claim_of(&instance);
-    world.settle();
-    world.provider.instances().await.expect("lists");
+    let (mut world, claim) = in_reservation().await;
     // As an answer makes it in which the reservation is missing.
     world.class.status.get_or_insert_default().capacity_reservations.clear();
     world.provider.classes.replace([world.class.clone()]);
@@ -219,11 +224,7 @@ async fn a_reservation_that_an_answer_leaves_out_is_not_drift() {
 
 #[tokio::test(start_paused = true)]
 async fn an_instance_that_is_said_to_be_in_a_reservation_that_has_ended_has_not_drifted() {
-    let mut world = selecting(&[reservation("cr-1", 2)]).await;
-    let instance = world.provider.launch(&reserved("web-1")).await.expect("launches");
-    let claim = claim_of(&instance);
-    world.settle();
-    world.provider.instances().await.expect("lists");
+    let (mut world, claim) = in_reservation().await;
     // EC2 is faster to forget the reservation than to say so of its instances.
     let expired = CapacityReservation { state: "expired".to_owned(), ..reservation("cr-1", 1) };
     world.account.put_capacity_reservation(expired);
@@ -237,11 +238,7 @@ async fn an_instance_that_is_said_to_be_in_a_reservation_that_has_ended_has_not_
 
 #[tokio::test(start_paused = true)]
 async fn a_reservation_no_longer_selected_is_drift_and_one_that_ended_is_not() {
-    let mut world = selecting(&[reservation("cr-1", 2)]).await;
-    let instance = world.provider.launch(&reserved("web-1")).await.expect("launches");
-    let claim = claim_of(&instance);
-    world.settle();
-    world.provider.instances().await.expect("lists");
+    let (mut world, claim) = in_reservation().await;
     assert_eq!(world.provider.drift(&claim).await.expect("is known"), None);
     world
         .account
