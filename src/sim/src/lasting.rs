@@ -1,21 +1,18 @@
 //! Faults that last: states of the world, not of single requests. Equal faults may overlap; their effect ends with the last of
 //! them.
 
-use karpenter_aws_api::id::Zone;
 use karpenter_aws_sim::OfferingSelector;
 use parking_lot::Mutex;
+
+use crate::weather::Hidden;
 
 /// A fault that lasts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Lasting {
     /// EC2 has none of exactly these offerings to sell.
     CapacityLoss(OfferingSelector),
-    /// No image is found.
-    HiddenImages,
-    /// No capacity reservation is found.
-    HiddenReservations,
-    /// No subnet of this zone is found.
-    HiddenSubnets(Zone),
+    /// EC2 does not find something.
+    Hidden(Hidden),
     /// Machines that boot do not join.
     NeverJoin,
 }

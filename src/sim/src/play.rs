@@ -16,6 +16,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::history::What;
 use crate::lasting::Lasting;
+use crate::weather::Hidden;
 use crate::world::World;
 
 /// Plays every event at its time, and returns when the trouble is over.
@@ -97,9 +98,11 @@ async fn apply_event(world: &Arc<World>, what: What) {
         What::Dry(zone, spot, lasts) => {
             world.begin(Lasting::CapacityLoss(offerings(world, zone, spot)), Some(lasts));
         }
-        What::NoImages(lasts) => world.begin(Lasting::HiddenImages, Some(lasts)),
-        What::NoReservations(lasts) => world.begin(Lasting::HiddenReservations, Some(lasts)),
-        What::NoSubnets(zone, lasts) => world.begin(Lasting::HiddenSubnets(world.zone(zone)), Some(lasts)),
+        What::NoImages(lasts) => world.begin(Lasting::Hidden(Hidden::Images), Some(lasts)),
+        What::NoReservations(lasts) => world.begin(Lasting::Hidden(Hidden::Reservations), Some(lasts)),
+        What::NoSubnets(zone, lasts) => {
+            world.begin(Lasting::Hidden(Hidden::Subnets(world.zone(zone))), Some(lasts));
+        }
         What::Doom(count) => account.doom_next_boots(count),
         What::NoJoin(lasts) => world.begin(Lasting::NeverJoin, Some(lasts)),
         What::Silence(pick) => {

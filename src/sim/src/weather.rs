@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -17,22 +16,25 @@ use crate::seed::{Seed, one_in};
 pub(crate) struct Weather {
     seed: Seed,
     possible: Arc<Mutex<BTreeSet<Fault>>>,
-    no_images: Arc<AtomicBool>,
-    no_reservations: Arc<AtomicBool>,
-    no_subnets: Arc<Mutex<BTreeSet<Zone>>>,
+    hidden: Arc<Mutex<BTreeSet<Hidden>>>,
+}
+
+/// What EC2 does not find.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Hidden {
+    /// Any image.
+    Images,
+    /// Any capacity reservation.
+    Reservations,
+    /// Subnets of this zone.
+    Subnets(Zone),
 }
 
 impl Weather {
     /// The weather of a history.
     pub(crate) fn of(history: &Arc<History>) -> Self {
         let possible = Arc::new(Mutex::new(history.faults.clone()));
-        Self {
-            seed: Seed(history.seed),
-            possible,
-            no_images: Arc::default(),
-            no_reservations: Arc::default(),
-            no_subnets: Arc::default(),
-        }
+        Self { seed: Seed(history.seed), possible, hidden: Arc::default() }
     }
 
     /// From now on a fault is possible, or not.
@@ -45,31 +47,19 @@ impl Weather {
         }
     }
 
-    /// From now on no image is found, or all are again.
-    pub(crate) fn hide_images(&self, hidden: bool) {
-        self.no_images.store(hidden, Ordering::Relaxed);
-    }
-
-    /// From now on no capacity reservation is found, or all are again.
-    pub(crate) fn hide_reservations(&self, hidden: bool) {
-        self.no_reservations.store(hidden, Ordering::Relaxed);
-    }
-
-    /// From now on no subnet of a zone is found, or all are again.
-    pub(crate) fn hide_subnets(&self, zone: &Zone, hidden: bool) {
-        let mut zones = self.no_subnets.lock();
+    /// From now on something is not found, or is again.
+    pub(crate) fn hide(&self, what: &Hidden, hidden: bool) {
+        let mut all = self.hidden.lock();
         if hidden {
-            zones.insert(zone.clone());
+            all.insert(what.clone());
         } else {
-            zones.remove(zone);
+            all.remove(what);
         }
     }
 
     /// From now on nothing goes wrong any more.
     pub(crate) fn clear(&self) {
-        self.hide_images(false);
-        self.hide_reservations(false);
-        self.no_subnets.lock().clear();
+        self.hidden.lock().clear();
         self.possible.lock().clear();
     }
 
@@ -176,19 +166,9 @@ impl Chances {
         self.with(|random| one_in(random, chance))
     }
 
-    /// Whether no image is found.
-    pub(crate) fn without_images(&self) -> bool {
-        self.weather.no_images.load(Ordering::Relaxed)
-    }
-
-    /// Whether no capacity reservation is found.
-    pub(crate) fn without_reservations(&self) -> bool {
-        self.weather.no_reservations.load(Ordering::Relaxed)
-    }
-
-    /// Whether no subnet of the zone is found.
-    pub(crate) fn without_subnets(&self, zone: &Zone) -> bool {
-        self.weather.no_subnets.lock().contains(zone)
+    /// Whether something is not found.
+    pub(crate) fn hides(&self, what: &Hidden) -> bool {
+        self.weather.hidden.lock().contains(what)
     }
 
     /// How many instances of a capacity reservation are said to be free, if not as many as there are.

@@ -266,9 +266,7 @@ impl World {
         match (fault, strikes) {
             (Lasting::CapacityLoss(offerings), true) => self.account.limit_capacity(offerings.clone(), 0),
             (Lasting::CapacityLoss(offerings), false) => self.account.unlimit_capacity(offerings),
-            (Lasting::HiddenImages, hidden) => self.weather.hide_images(hidden),
-            (Lasting::HiddenReservations, hidden) => self.weather.hide_reservations(hidden),
-            (Lasting::HiddenSubnets(zone), hidden) => self.weather.hide_subnets(zone, hidden),
+            (Lasting::Hidden(what), hidden) => self.weather.hide(what, hidden),
             (Lasting::NeverJoin, true) => self.agent.behave_all(Behaviour::NeverJoins),
             (Lasting::NeverJoin, false) => self.agent.behave_all(Behaviour::Healthy),
         }

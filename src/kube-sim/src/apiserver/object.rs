@@ -101,6 +101,11 @@ pub fn label<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
     field(at(object, "/metadata/labels")?.as_object()?, key)?.as_str()
 }
 
+/// `metadata.annotations[key]`.
+pub fn annotation<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
+    field(at(object, "/metadata/annotations")?.as_object()?, key)?.as_str()
+}
+
 /// The status of the condition of type `kind`, `None` when the object has no such condition.
 pub fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a str> {
     condition_text(object, kind, "/status")

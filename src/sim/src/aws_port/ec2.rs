@@ -15,6 +15,7 @@ use karpenter_aws_api::{Filter, Listing, Result, Secret, Tags};
 
 use super::AwsPort;
 use crate::defect::Defect;
+use crate::weather::Hidden;
 
 #[derive(Debug)]
 pub(super) struct Port {
@@ -117,7 +118,7 @@ impl Ec2 for Port {
             let mut found = ec2.describe_subnets(&query).await?;
             // As with reservations, those asked for by their ids are found.
             if query.ids.is_empty() && query.filters.iter().all(|filter| filter.name != "subnet-id") {
-                found.retain(|one| !chances.without_subnets(&one.zone));
+                found.retain(|one| !chances.hides(&Hidden::Subnets(one.zone.clone())));
             }
             Ok(found)
         })
@@ -137,7 +138,7 @@ impl Ec2 for Port {
         let chances = self.port.chances.clone();
         self.forward("DescribeImages", move |ec2| async move {
             let mut images = ec2.describe_images(&query).await?;
-            if chances.without_images() {
+            if chances.hides(&Hidden::Images) {
                 images.items.clear();
             }
             Ok(images)
@@ -154,7 +155,7 @@ impl Ec2 for Port {
         self.forward("DescribeCapacityReservations", move |ec2| async move {
             let mut found = ec2.describe_capacity_reservations(&query).await?;
             // What is asked for by its id is not looked up by its tags, which is what EC2 is late with.
-            if query.ids.is_empty() && chances.without_reservations() {
+            if query.ids.is_empty() && chances.hides(&Hidden::Reservations) {
                 found.clear();
             }
             for one in &mut found {

@@ -89,8 +89,7 @@ fn is_half_over(claim: &Value, age: u64) -> bool {
 
 /// Whether the claim carries a recommendation of the cloud to move off its machine.
 fn is_recommended_to_leave(claim: &Value) -> bool {
-    let annotations = claim.pointer("/metadata/annotations");
-    annotations.is_some_and(|annotations| annotations.get(annotation::REBALANCE_RECOMMENDED).is_some())
+    object::annotation(claim, annotation::REBALANCE_RECOMMENDED).is_some()
 }
 
 /// Whether a part of an object is another one than before.

@@ -2,7 +2,7 @@
 
 use karpenter_aws_api::ec2::{Instance, Lifecycle};
 use karpenter_aws_api::id::ReservationId;
-use karpenter_kube_sim::apiserver::object::{self, Key};
+use karpenter_kube_sim::apiserver::object;
 use karpenter_model::CapacityType;
 use karpenter_model::names::label::{self, aws};
 use serde_json::Value;
@@ -13,7 +13,7 @@ use super::{Scene, claim_of};
 pub(super) fn wrong(scene: &Scene) -> Vec<String> {
     let mut wrong = Vec::new();
     for instance in scene.alive() {
-        let Some(claim) = scene.claims.get(&Key::new("", claim_of(instance))) else { continue };
+        let Some(claim) = scene.claim(claim_of(instance)) else { continue };
         let node = scene.node_of_claim(claim).map(|(_, node)| node);
         for (kind, object) in [("claim", Some(claim)), ("node", node)] {
             let said = object.into_iter().flat_map(|object| contradictions(object, instance));

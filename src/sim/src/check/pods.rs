@@ -42,8 +42,7 @@ pub(super) fn leaving(store: &Store, target: &Target, deletes: bool) -> Found {
 
 /// Whether a pod says that it must not be disrupted.
 pub(super) fn is_protected(pod: &Value) -> bool {
-    let annotations = pod.pointer("/metadata/annotations");
-    annotations.is_some_and(|all| all.get(annotation::DO_NOT_DISRUPT).is_some_and(|text| text == "true"))
+    object::annotation(pod, annotation::DO_NOT_DISRUPT) == Some("true")
 }
 
 /// Whether a disruption budget is about a pod.

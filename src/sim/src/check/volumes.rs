@@ -31,8 +31,7 @@ impl Volumes {
         for instance in scene.alive().filter(|instance| ids.contains(&instance.id)) {
             let Some(claim) = scene.claim(claim_of(instance)) else { continue };
             let Some((node, _)) = scene.node_of_claim(claim) else { continue };
-            let annotations = claim.pointer("/metadata/annotations");
-            let hurries = annotations.is_some_and(|all| all.get(annotation::TERMINATION_TIMESTAMP).is_some());
+            let hurries = object::annotation(claim, annotation::TERMINATION_TIMESTAMP).is_some();
             if hurries || !object::is_deleting(claim) || scene.pods_on(&node.name).next().is_some() {
                 continue;
             }
