@@ -71,19 +71,14 @@ impl<'a> RealParts<'a> {
         wait::answered("the instances of the account", || alive(&self.world.aws)).await
     }
 
-    async fn interrupt(&self, which: &Machines) -> Result<()> {
+    /// Sends a notice about each of the spot instances that are meant; they end `then` after it, if they do.
+    async fn notify(&self, which: &Machines, notice: Notice, then: Option<Duration>) -> Result<()> {
         for instance in meant(&which.on_spot(), self.live().await?) {
-            self.watches.taken([instance.id.to_string()]);
+            if then.is_some() {
+                self.watches.taken([instance.id.to_string()]);
+            }
             let (control, region) = (self.world.control()?, &self.world.environment.region);
-            control.notify(Notice::SpotInterruption, region, instance.id.as_str(), Some(NOTICE)).await?;
-        }
-        Ok(())
-    }
-
-    async fn recommend_rebalance(&self, which: &Machines) -> Result<()> {
-        for instance in meant(&which.on_spot(), self.live().await?) {
-            let (control, region) = (self.world.control()?, &self.world.environment.region);
-            control.notify(Notice::Rebalance, region, instance.id.as_str(), None).await?;
+            control.notify(notice, region, instance.id.as_str(), then).await?;
         }
         Ok(())
     }
@@ -162,8 +157,8 @@ impl Stage for RealParts<'_> {
             Action::Scale(scale) => scale_to(self.world, scale).await,
             Action::Apply(manifests) => apply(self.world, manifests).await,
             Action::Delete(object) => delete(self.world, object).await,
-            Action::Interrupt(which) => self.interrupt(which).await,
-            Action::Rebalance(which) => self.recommend_rebalance(which).await,
+            Action::Interrupt(which) => self.notify(which, Notice::SpotInterruption, Some(NOTICE)).await,
+            Action::Rebalance(which) => self.notify(which, Notice::Rebalance, None).await,
             Action::Terminate(which) => self.terminate(which).await,
             Action::Silence(which) => {
                 for instance in meant(which, self.live().await?) {
