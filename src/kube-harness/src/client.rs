@@ -7,6 +7,7 @@
 
 mod body;
 mod bucket;
+mod connection;
 mod request;
 
 use std::pin::Pin;
@@ -67,12 +68,14 @@ pub struct Connected {
     pub events: Client,
 }
 
-/// Connects so that all clients together keep to `limits`.
+/// Connects so that all clients together keep to `limits`. Nothing below the limit asks again by itself, as the library
+/// would: what is asked again, and when, depends on the answer.
+///
+/// # Errors
+/// The configuration cannot be used: certificates, credentials or a proxy.
 pub fn connect(config: &Config, limits: Limits, metrics: Arc<Metrics>) -> Result<Connected, kube::Error> {
     let gate = Gate::new(limits, metrics);
-    let through = |rank| -> Result<Client, kube::Error> {
-        Ok(ClientBuilder::try_from(config.clone())?.with_layer(&gate.of(rank)).build())
-    };
+    let through = |rank| connection::client(config, &gate.of(rank));
     Ok(Connected {
         client: through(Rank::First)?,
         hints: through(Rank::Second)?,
