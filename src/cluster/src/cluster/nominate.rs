@@ -27,7 +27,8 @@ impl<O: Shown> Cluster<O> {
     }
 
     /// The same for one pod and only as long as it is believed: when the pod still waits `patience` after its machine
-    /// could have taken it, the scheduler refuses, and the promise made once more protects nothing.
+    /// could have taken it, the scheduler refuses, and the promise made once more protects nothing. A pod that runs on a
+    /// node which is to go has not been offered to the scheduler, however long its drain is held.
     pub fn nominate_for(
         &mut self,
         pod: &PodKey,
@@ -36,13 +37,17 @@ impl<O: Shown> Cluster<O> {
         now: Timestamp,
     ) -> bool {
         let Some(id) = self.machine_of(target) else { return false };
-        let Some(uid) = self.facts.pods.model(pod).map(|pod| pod.uid.clone()) else { return false };
+        let Some((uid, waits)) =
+            self.facts.pods.model(pod).map(|pod| (pod.uid.clone(), pod.node_name.is_none()))
+        else {
+            return false;
+        };
         let claim = self.derived.members.get(&id).and_then(|members| members.claims.first());
         let place = claim.map_or_else(|| target.clone(), |claim| Target::Claim(claim.clone()));
         self.promise_on(&place, [pod.clone()]);
         self.refresh();
         let initialized = self.derived.machines.get(&id).is_some_and(|machine| machine.initialized());
-        if !initialized {
+        if !initialized || !waits {
             self.own.expected.remove(pod);
             self.protect(id, now);
             return true;

@@ -346,6 +346,26 @@ fn a_pod_the_scheduler_refuses_does_not_keep_its_machine() {
 }
 
 #[test]
+fn a_pod_whose_drain_is_held_keeps_the_machine_it_is_to_move_to() {
+    let mut cluster = cluster();
+    cluster.apply(Event::node(Version(1), unmanaged("n1")));
+    cluster.apply(Event::node(Version(1), unmanaged("old")));
+    cluster.apply(Event::pod(Version(1), pod("a", Some("old"))));
+    let (key, target) = (PodKey::new("ns", "a"), Target::Node("n1".into()));
+    let nominate = |cluster: &mut Cluster, now| {
+        assert!(cluster.nominate_for(&key, Duration::from_mins(1), &target, at(now)));
+        cluster.freeze(at(now)).nodes[0].is_nominated(at(now))
+    };
+    for now in (0..600).step_by(10) {
+        assert!(nominate(&mut cluster, now), "at {now}");
+    }
+    // From here on it waits, and the scheduler has its chance.
+    cluster.apply(Event::pod(Version(2), Pod { uid: "another".into(), ..pod("a", None) }));
+    assert!(nominate(&mut cluster, 600) && nominate(&mut cluster, 650));
+    assert!(!nominate(&mut cluster, 740));
+}
+
+#[test]
 fn a_pod_waits_as_long_as_its_machine_takes_to_come_up() {
     let mut cluster = cluster();
     cluster.apply(Event::claim(Version(1), claim("c1")));
