@@ -152,8 +152,10 @@ impl<'a> Pass<'a> {
                 Ok(())
             }
             Effect::RegistrationHealth(outcome) => {
-                let Some(claim) = self.claim() else { return Ok(()) };
-                health::note(self.context, &claim, &outcome).await
+                if let Some(claim) = self.claim() {
+                    health::note(self.context, &claim, &outcome).await;
+                }
+                Ok(())
             }
             Effect::Event(event) => {
                 publish_event(self.context, &event);

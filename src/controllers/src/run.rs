@@ -39,6 +39,10 @@ const FIRST_WARNING_AFTER: Duration = Duration::from_secs(30);
 /// How often it is logged again.
 const REMINDER: Duration = Duration::from_secs(10);
 
+/// How long work may go on after the stop: longer than that of [queues](karpenter_kube_harness::queue::DRAIN), half as long
+/// as the kubelet waits before it kills.
+const LAST_WORK: Duration = Duration::from_secs(15);
+
 /// A part of the controllers ended without having been asked to.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
@@ -97,14 +101,29 @@ fn collect(context: &Context, classes: &Classes, memory: &Memory) -> Vec<Collect
 }
 
 /// Waits until all `tasks` have ended. One that does so before `shutdown` makes the others `stop` as well: a process
-/// in which something no longer runs is to be restarted.
+/// in which something no longer runs is to be restarted. What has not ended [`LAST_WORK`] after `shutdown` is abandoned,
+/// so that the Lease is given back before the kubelet kills the process.
 pub async fn joined(
     mut tasks: JoinSet<()>,
     shutdown: &CancellationToken,
     stop: impl Fn(),
 ) -> Result<(), RunError> {
     let mut result = Ok(());
-    while let Some(ended) = tasks.join_next().await {
+    let told = shutdown.clone();
+    let mut overdue = std::pin::pin!(async move {
+        told.cancelled().await;
+        sleep(LAST_WORK).await;
+    });
+    loop {
+        let ended = tokio::select! {
+            biased;
+            ended = tasks.join_next() => ended,
+            () = &mut overdue => {
+                tracing::warn!(tasks = tasks.len(), "stopping without what has not ended within {LAST_WORK:?}");
+                None
+            }
+        };
+        let Some(ended) = ended else { return result };
         let early = match ended {
             Err(error) => RunError::Panicked(error),
             Ok(()) if shutdown.is_cancelled() => continue,
@@ -115,7 +134,6 @@ pub async fn joined(
         shutdown.cancel();
         stop();
     }
-    result
 }
 
 /// Waits until everything has been listed once and says so in metrics; false when told to stop before.
@@ -285,6 +303,18 @@ mod tests {
                 Ok(()) => panic!("it ended early"),
             }
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_task_that_does_not_end_is_abandoned_before_the_process_is_killed() {
+        let (mut tasks, shutdown) = (JoinSet::new(), CancellationToken::new());
+        tasks.spawn(std::future::pending());
+        let stopped = shutdown.clone();
+        tasks.spawn(async move { stopped.cancelled().await });
+        shutdown.cancel();
+        let told = Instant::now();
+        joined(tasks, &shutdown, || {}).await.unwrap();
+        assert_eq!(told.elapsed(), LAST_WORK);
     }
 
     #[tokio::test]

@@ -7,29 +7,27 @@ use karpenter_kube_harness::write::{self, locked};
 use karpenter_lifecycle::step::RegistrationOutcome;
 use karpenter_model::Claim;
 use karpenter_model::names::condition;
+use karpenter_telemetry::observe::Chain;
 use serde_json::json;
 
+use crate::Context;
 use crate::pass::conditions::{open, set};
 use crate::view::KnownPool;
-use crate::{Context, Error};
 
-/// Notes the outcome for the pool the claim belongs to, if that pool still is the one that made it.
-pub(crate) async fn note(
-    context: &Context,
-    claim: &Claim,
-    outcome: &RegistrationOutcome,
-) -> Result<(), Error> {
-    let Some(pool) = claim.pool.as_ref().and_then(|name| context.view.pool(name)) else { return Ok(()) };
+/// Notes the outcome for the pool the claim belongs to, if that pool still is the one that made it. That is information for
+/// people and brakes: where it cannot be written, the claim goes on all the same, and the next outcome says it again.
+pub(crate) async fn note(context: &Context, claim: &Claim, outcome: &RegistrationOutcome) {
+    let Some(pool) = claim.pool.as_ref().and_then(|name| context.view.pool(name)) else { return };
     let owned = context.view.claim(&claim.name).is_some_and(|known| {
         let owners = known.object.metadata.owner_references.iter().flatten();
         owners.into_iter().any(|owner| owner.uid == pool.model.uid.as_str())
     });
     if !owned {
-        return Ok(());
+        return;
     }
     let condition = status_of(&pool);
     let Some(verdict) = context.view.note_registration(&pool.model.uid, outcome, condition) else {
-        return Ok(());
+        return;
     };
     let mut conditions = pool.object.status.clone().unwrap_or_default().conditions;
     set(&mut open(&mut conditions, &pool.object, context), condition::NODE_REGISTRATION_HEALTHY, &verdict);
@@ -38,11 +36,13 @@ pub(crate) async fn note(
     match write::merge_status(&context.all::<NodePool>(), name, &patch).await {
         Ok(Some(pool)) => context.view.put_pool(pool),
         Ok(None) => {}
-        // Only information for people: the next outcome says it again.
-        Err(error) if error.is_conflict() => context.view.forget_registrations(&pool.model.uid),
-        Err(error) => return Err(error.into()),
+        Err(error) => {
+            if !error.is_conflict() {
+                tracing::warn!(nodepool = name, error = %Chain(&error), "cannot write how registrations went");
+            }
+            context.view.forget_registrations(&pool.model.uid);
+        }
     }
-    Ok(())
 }
 
 fn status_of(pool: &KnownPool) -> Option<karpenter_model::ConditionStatus> {

@@ -100,10 +100,9 @@ impl<'a, G: Fn(&Flag) -> Option<(&'a str, Source)>> Reader<'a, G> {
 
     /// Flags take `true` and `false`; the environment also takes what Go's parser takes.
     pub fn boolean(&mut self, name: &str) -> bool {
-        self.read(name, "true or false", |text, source| match (text, source) {
-            ("true", _) | ("1" | "t" | "T" | "TRUE" | "True", Source::Environment) => Some(true),
-            ("false", _) | ("0" | "f" | "F" | "FALSE" | "False", Source::Environment) => Some(false),
-            _ => None,
+        self.read(name, "true or false", |text, source| match source {
+            Source::Environment => boolean_of_go(text),
+            _ => text.parse().ok(),
         })
     }
 
@@ -142,7 +141,7 @@ impl<'a, G: Fn(&Flag) -> Option<(&'a str, Source)>> Reader<'a, G> {
             let mut gates = FeatureGates::default();
             for entry in text.split(',').map(str::trim).filter(|entry| !entry.is_empty()) {
                 let (gate, value) = entry.split_once('=')?;
-                let value = value.trim().parse().ok()?;
+                let value = boolean_of_go(value.trim())?;
                 let gate = GATES.iter().find(|known| known.name == gate.trim())?;
                 *(gate.place)(&mut gates) = value;
             }
@@ -203,6 +202,15 @@ fn parse_spread(entry: &str) -> Option<DefaultSpread> {
     let max_skew = skew.parse().ok().filter(|skew| *skew > 0)?;
     let valid = parts.next().is_none() && !key.is_empty();
     valid.then(|| DefaultSpread { topology_key: key.into(), max_skew, when_unsatisfiable })
+}
+
+/// What `strconv.ParseBool` of Go makes of a text.
+fn boolean_of_go(text: &str) -> Option<bool> {
+    match text {
+        "true" | "1" | "t" | "T" | "TRUE" | "True" => Some(true),
+        "false" | "0" | "f" | "F" | "FALSE" | "False" => Some(false),
+        _ => None,
+    }
 }
 
 /// What gates there are and how they are written. An unknown name is an error: a gate that is misspelt stays off

@@ -150,7 +150,7 @@ fn values_are_read() {
         &[
             ("batch-max-duration", "1m30s"),
             ("preference-policy", "Ignore"),
-            ("feature-gates", " NodeRepair=true, NodeOverlay=true ,ReservedCapacity=false"),
+            ("feature-gates", " NodeRepair=True, NodeOverlay=1 ,ReservedCapacity=f"),
             ("memory-limit", "1073741824"),
             ("cpu-requests", "-5"),
             ("leader-election-namespace", "karpenter"),

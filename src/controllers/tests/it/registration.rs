@@ -55,6 +55,22 @@ async fn a_node_takes_pods_only_when_every_hook_is_ready() {
     process.stop().await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_node_registers_although_its_pool_cannot_be_told() {
+    let world = World::new().await;
+    world.pool("default", &json!({}));
+    world.pod("web", "1");
+    let process = world.start();
+    world.until("a claim is created", 5 * MINUTE, || async { !world.claims().is_empty() }).await;
+    world.forbidden.add("nodepools/status");
+    world
+        .until("it is registered", 5 * MINUTE, || async {
+            condition(&world.claims()[0], "Registered") == "True"
+        })
+        .await;
+    process.stop().await;
+}
+
 /// Two small pods that came first and two large ones, for which two machines are enough: each with one of both.
 async fn machines_for_small_and_large_pods(named: bool) -> usize {
     let world = World::new().await;

@@ -44,9 +44,10 @@ fn waiting(claim: &Claim, kind: ConditionType, now: Timestamp) -> Duration {
 
 fn given_up(claim: &Claim, cause: DeletionCause, timeout: Duration) -> Step {
     Step::of([
+        // First: where it fails, the step is tried again, and one claim must not count twice.
+        Effect::DeleteClaim(cause),
         Effect::RegistrationHealth(failure(claim)),
         Effect::Milestone(Milestone::TimedOut(cause, timeout)),
-        Effect::DeleteClaim(cause),
     ])
 }
 
@@ -126,6 +127,14 @@ mod tests {
     }
 
     #[test]
+    fn an_outcome_counts_after_the_deletion_that_may_fail() {
+        let effects = step(&claim(), QUARTER, at(300)).effects;
+        let deleted = effects.iter().position(|effect| matches!(effect, Effect::DeleteClaim(_)));
+        let counted = effects.iter().position(|effect| matches!(effect, Effect::RegistrationHealth(_)));
+        assert_eq!((deleted, counted), (Some(0), Some(1)));
+    }
+
+    #[test]
     fn several_nodes_of_one_machine_end_the_claim_fifteen_minutes_later() {
         let launched = holding(claim(), &[ConditionType::Launched]);
         let ambiguous = with_condition(launched, ConditionType::Registered, ConditionStatus::False, 60);
@@ -142,7 +151,7 @@ mod tests {
 
     #[test]
     fn health_tells_why_it_could_not_launch_or_that_it_did_not_register() {
-        let reason = |claim: &Claim, now| match &step(claim, QUARTER, at(now)).effects[0] {
+        let reason = |claim: &Claim, now| match &step(claim, QUARTER, at(now)).effects[1] {
             Effect::RegistrationHealth(RegistrationOutcome::Failure { reason, .. }) => reason.clone(),
             other => panic!("{other:?}"),
         };

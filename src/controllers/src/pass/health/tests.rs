@@ -31,7 +31,7 @@ async fn healthy_after_two_failures(owner: Option<&str>) -> String {
     let claim = world.context.view.claim(&"c".into()).unwrap().model;
     let failure = RegistrationOutcome::Failure { reason: "R".to_owned(), message: "m".to_owned() };
     for _ in 0..2 {
-        note(&world.context, &claim, &failure).await.unwrap();
+        note(&world.context, &claim, &failure).await;
     }
     let status = world.list::<NodePool>().await.remove(0).status.unwrap_or_default();
     let conditions = status.conditions.into_iter();
