@@ -101,10 +101,11 @@ struct Disruption {
 impl Disruption {
     fn new(context: Context, shutdown: CancellationToken) -> Self {
         let publisher = publish::DecisionPublisher::of(&context.metrics);
+        let memory = Memory::starting_at(context.now());
         Self {
             context,
             shutdown,
-            memory: Memory::default(),
+            memory,
             proposals: Proposals::default(),
             underway: Underway::default(),
             looks: Looks::default(),

@@ -14,6 +14,7 @@ mod balanced;
 mod brake;
 mod budget;
 mod candidate;
+mod command;
 mod confirm;
 mod consolidation;
 mod cost;
@@ -28,7 +29,6 @@ mod note;
 mod pass;
 mod rejection;
 mod score;
-mod sweep;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

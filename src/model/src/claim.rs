@@ -113,6 +113,12 @@ impl Claim {
         (condition.status == ConditionStatus::True).then_some(condition.last_transition)
     }
 
+    /// Since when no pod has come or gone: the last pod event, else the initialization of its node. `None` if neither is
+    /// known.
+    pub fn quiet_since(&self) -> Option<Timestamp> {
+        self.last_pod_event.or_else(|| self.true_since(ConditionType::Initialized))
+    }
+
     /// Instance type label, once the provider has resolved it.
     pub fn instance_type(&self) -> Option<InstanceTypeName> {
         self.labels.get(label::INSTANCE_TYPE).map(|value| value.as_str().into())

@@ -145,7 +145,7 @@ fn spot(world: &World<'_>, command: &Command, launch: &Launch) -> Vec<String> {
         wrong.push("may fall back from spot to on-demand".to_owned());
     }
     let all_spot = command.candidates.iter().all(|one| one.capacity_type == Some(CapacityType::Spot));
-    if all_spot && may_be(CapacityType::Spot) && command.method != Method::ManyToMany {
+    if all_spot && may_be(CapacityType::Spot) {
         if !world.snapshot.settings.gates.spot_to_spot_consolidation {
             wrong.push("replaces spot by spot, which is switched off".to_owned());
         }

@@ -20,7 +20,7 @@ use crate::disrupt::lookup::Lookup;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Basis {
     /// The cloud, or people, said so.
-    Told,
+    Published,
     /// It was worked out from other prices.
     Estimated,
 }
@@ -28,7 +28,7 @@ pub(crate) enum Basis {
 impl Basis {
     /// That of an offering; a reservation costs nothing more, whatever its type costs.
     pub(crate) fn of(offering: &Offering) -> Option<Self> {
-        let basis = if offering.estimated { Self::Estimated } else { Self::Told };
+        let basis = if offering.estimated { Self::Estimated } else { Self::Published };
         (offering.capacity_type != CapacityType::Reserved).then_some(basis)
     }
 }

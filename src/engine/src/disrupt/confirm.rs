@@ -4,13 +4,12 @@ mod consolidation;
 mod ground;
 mod pairing;
 
-use std::collections::BTreeSet;
-
-use karpenter_model::{Command, Launch, Method, NodeId, Nomination, Pool, Price, Snapshot};
+use karpenter_model::{Command, Launch, Method, NodeId, Nomination, Pool, Snapshot};
 
 use crate::disrupt::candidate::{Blocker, Candidate};
+use crate::disrupt::command::command;
 use crate::disrupt::rejection::{Rejection, RejectionKind};
-use crate::disrupt::{Standing, drift, empty};
+use crate::disrupt::{Standing, empty};
 use crate::place::what_if::{Destinations, Patience, Quoted, Simulated};
 use ground::Ground;
 
@@ -104,16 +103,15 @@ impl<'g, 'a> Look<'g, 'a> {
         if self.still.is_empty() {
             return Err(self.rejected(RejectionKind::Budget, "disruption budgets are used up"));
         }
-        let candidates = self.disrupted();
-        let savings = candidates.iter().map(|candidate| candidate.price).sum::<Price>();
-        Ok(Command { candidates, savings, ..self.command.clone() })
+        Ok(self.as_now(Vec::new(), Vec::new()))
     }
 
     fn at_static_drift(mut self) -> Result<Command, Rejection> {
         self.all_qualify()?;
         self.all_drifted(|pool| pool.replicas.is_some())?;
         self.all_within_budget()?;
-        Ok(Command { candidates: self.disrupted(), ..self.command.clone() })
+        let candidates = self.still.iter().map(Candidate::disrupted).collect();
+        Ok(Command { candidates, ..self.command.clone() })
     }
 
     fn at_drift(mut self) -> Result<Command, Rejection> {
@@ -121,7 +119,11 @@ impl<'g, 'a> Look<'g, 'a> {
         self.all_drifted(|pool| pool.replicas.is_none())?;
         self.all_within_budget()?;
         let mut simulated = self.simulate(Destinations::All)?;
-        self.pair_replacements(&mut simulated.launches)?;
+        // Fewer will do where the proposal took for granted that a node goes which still waits for its second look: it
+        // stays now, for the pods it is to take.
+        if simulated.launches.len() >= self.command.replacements.len() {
+            self.pair_replacements(&mut simulated.launches)?;
+        }
         let replacements = simulated.launches.into_iter().map(|quoted| quoted.launch).collect();
         Ok(self.as_now(replacements, simulated.nominations))
     }
@@ -129,27 +131,10 @@ impl<'g, 'a> Look<'g, 'a> {
     /// The command with its nodes as they are now, and `replacements` at what they cost now for the pods there are
     /// now: pods may have come or gone and prices may have changed.
     fn as_now(&self, replacements: Vec<Launch>, nominations: Vec<Nomination>) -> Command {
-        let gone: Price = self.still.iter().map(|candidate| candidate.price).sum();
-        let cheapest = replacements.iter().filter_map(|launch| launch.cheapest.as_ref());
-        let cost: Price = cheapest.map(|offering| offering.price).sum();
-        Command {
-            candidates: self.disrupted(),
-            nominations: self.moved(nominations),
-            savings: gone.saturating_sub(cost),
-            replacements,
-            ..self.command.clone()
-        }
-    }
-
-    /// What the command says about its nodes, as they are now.
-    fn disrupted(&self) -> Vec<karpenter_model::plan::command::Candidate> {
-        self.still.iter().map(Candidate::disrupted).collect()
-    }
-
-    /// Nominations of the command's own pods: others that wait are the provisioner's business.
-    fn moved(&self, nominations: Vec<Nomination>) -> Vec<Nomination> {
-        let own: BTreeSet<_> = self.still.iter().flat_map(Candidate::moving).map(|pod| &pod.key).collect();
-        nominations.into_iter().filter(|nomination| own.contains(&nomination.pod)).collect()
+        let fresh =
+            command(self.command.method, &self.still, replacements, nominations, self.ground.snapshot);
+        // Its quiet time began when it was proposed.
+        Command { not_before: self.command.not_before, ..fresh }
     }
 
     fn all_drifted(&self, of_kind: impl Fn(&Pool) -> bool) -> Result<(), Rejection> {
@@ -166,7 +151,7 @@ impl<'g, 'a> Look<'g, 'a> {
         if simulated.unplaced.is_empty() {
             return Ok(simulated);
         }
-        let detail = format!("not all pods would schedule, {}", drift::unplaced(&simulated));
+        let detail = format!("not all pods would schedule, {}", simulated.why_unplaced());
         Err(self.rejected(RejectionKind::Scheduling, detail))
     }
 

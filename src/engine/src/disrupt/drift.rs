@@ -4,34 +4,23 @@
 
 pub(super) mod static_pools;
 
-use std::collections::BTreeSet;
-
 use karpenter_model::report::ReasonCode;
-use karpenter_model::{Command, ConditionType, Method, Price, Reason};
+use karpenter_model::{ConditionType, Method, Pool, Reason};
 
 use crate::disrupt::brake::{self, Held};
 use crate::disrupt::candidate::Candidate;
+use crate::disrupt::command::command;
 use crate::disrupt::consolidation;
 use crate::disrupt::decision::Brake;
 use crate::disrupt::note::Note;
 use crate::disrupt::pass::{Pass, promised_to_command};
-use crate::place::what_if::{Destinations, Patience, Simulated, WhatIf};
+use crate::place::what_if::{Destinations, Patience, WhatIf};
 
 const METHOD: Method = Method::Drift;
 
 /// Proposes one command per node.
 pub(crate) fn propose(pass: &mut Pass<'_>) {
-    let held = brake::mass_drift(pass.snapshot, pass.memory.since());
-    let mut drifted = pass.eligible(METHOD, |pass, candidate| {
-        if candidate.pool.replicas.is_some() || !candidate.is_drifted() {
-            return false;
-        }
-        match held.get(&candidate.node.id) {
-            Some(held) => pass.hold(&candidate.node.id, held.clone()),
-            None => return true,
-        }
-        false
-    });
+    let mut drifted = believed(pass, METHOD, |pool| pool.replicas.is_none());
     if drifted.is_empty() {
         return;
     }
@@ -66,8 +55,7 @@ pub(crate) fn propose(pass: &mut Pass<'_>) {
             }
             Err(Stays::NotReached) => {
                 left |= !pass.memory.drift_sweep.has_seen(id);
-                let last = pass.memory.drift_sweep.last_reason(id).cloned();
-                pass.keep(id, last.unwrap_or_else(|| Reason::bare(ReasonCode::NextPass)));
+                pass.keep(id, pass.memory.drift_sweep.last_word(id));
             }
         }
     }
@@ -75,6 +63,22 @@ pub(crate) fn propose(pass: &mut Pass<'_>) {
     if !left && pass.memory.drift_sweep.finish(input) && !looks_again {
         pass.settle(METHOD, input, &drifted);
     }
+}
+
+/// Drifted nodes of pools `of_kind` that `method` may replace. Holds those whose drift is one of so many at once that it
+/// has to be confirmed first.
+fn believed<'a>(pass: &mut Pass<'a>, method: Method, of_kind: fn(&Pool) -> bool) -> Vec<Candidate<'a>> {
+    let held = brake::mass_drift(pass.snapshot, pass.memory.since());
+    pass.eligible(method, |pass, candidate| {
+        if !of_kind(candidate.pool) || !candidate.is_drifted() {
+            return false;
+        }
+        match held.get(&candidate.node.id) {
+            Some(held) => pass.hold(&candidate.node.id, held.clone()),
+            None => return true,
+        }
+        false
+    })
 }
 
 /// Why a node stays.
@@ -105,7 +109,7 @@ fn one<'a>(
     pass.spend(METHOD, 1);
     let simulated = what_if.without(&[candidate.node], Patience::Full);
     if !simulated.unplaced.is_empty() {
-        let reason = Reason::new(ReasonCode::CannotReschedule, unplaced(&simulated));
+        let reason = Reason::new(ReasonCode::CannotReschedule, simulated.why_unplaced());
         let text = format!("Not all pods would schedule, {}", reason.detail);
         let first = simulated.unplaced.first().map(|(pod, _)| pod.to_string()).unwrap_or_default();
         pass.note(Note::blocked(&candidate.node.id, reason.code, &first, text));
@@ -115,33 +119,10 @@ fn one<'a>(
     brake::health_gates(launches, pass.memory, pass.snapshot).map_err(Stays::Held)?;
     pass.take_budget(METHOD, candidate).map_err(Stays::Because)?;
     what_if.commit(&[candidate.node]);
-    let command = command(candidate, simulated, pass);
+    let replacements = simulated.launches.into_iter().map(|quoted| quoted.launch).collect();
+    let own = std::slice::from_ref(candidate);
+    let command = command(METHOD, own, replacements, simulated.nominations, pass.snapshot);
     brake::tries(&command.replacements, pass.memory, pass.snapshot);
     pass.propose(command);
     Ok(())
-}
-
-/// The command that replaces `candidate` as simulated, at once: drift waits for no quiet time.
-fn command(candidate: &Candidate<'_>, simulated: Simulated, pass: &Pass<'_>) -> Command {
-    let replacements: Vec<_> = simulated.launches.into_iter().map(|quoted| quoted.launch).collect();
-    let own: BTreeSet<_> = candidate.moving().map(|pod| &pod.key).collect();
-    let mut nominations = simulated.nominations;
-    nominations.retain(|nomination| own.contains(&nomination.pod));
-    let cheapest = replacements.iter().filter_map(|launch| launch.cheapest.as_ref());
-    let cost: Price = cheapest.map(|offering| offering.price).sum();
-    Command {
-        method: METHOD,
-        reason: METHOD.reason(),
-        savings: candidate.price.saturating_sub(cost),
-        candidates: vec![candidate.disrupted()],
-        replacements,
-        nominations,
-        not_before: pass.snapshot.now,
-    }
-}
-
-/// Pods without a place and why, for events and reasons.
-pub(crate) fn unplaced(simulated: &Simulated) -> String {
-    let pods = simulated.unplaced.iter().map(|(pod, why)| format!("{pod} => {why}"));
-    pods.collect::<Vec<_>>().join(" ")
 }

@@ -4,11 +4,12 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
+use karpenter_model::clock::later;
 use karpenter_model::report::ReasonCode;
-use karpenter_model::{Command, ConditionType, Method, Node, Pool, Price, Reason, Snapshot};
+use karpenter_model::{Claim, Method, Node, Pool, Reason, Snapshot};
 
 use crate::disrupt::candidate::Candidate;
+use crate::disrupt::command::command;
 use crate::disrupt::cost::by_savings;
 use crate::disrupt::note::{Note, NoteKind};
 use crate::disrupt::pass::Pass;
@@ -36,20 +37,12 @@ pub(crate) fn propose(pass: &mut Pass<'_>) {
     let mut chosen = Vec::new();
     for candidate in empty {
         match pass.take_budget(METHOD, &candidate) {
-            Ok(()) => chosen.push(candidate.disrupted()),
+            Ok(()) => chosen.push(candidate),
             Err(reason) => pass.keep(&candidate.node.id, reason),
         }
     }
     if !chosen.is_empty() {
-        pass.propose(Command {
-            method: METHOD,
-            reason: METHOD.reason(),
-            savings: chosen.iter().map(|candidate| candidate.price).sum::<Price>(),
-            candidates: chosen,
-            replacements: Vec::new(),
-            nominations: Vec::new(),
-            not_before: pass.snapshot.now + pass.snapshot.settings.disruption.second_look,
-        });
+        pass.propose(command(METHOD, &chosen, Vec::new(), Vec::new(), pass.snapshot));
     }
 }
 
@@ -94,12 +87,10 @@ pub(crate) fn quiet_for(
     quiet: Duration,
     snapshot: &Snapshot,
 ) -> Result<(), Reason> {
-    let claim = node.claim.as_deref();
-    let since =
-        claim.and_then(|claim| claim.last_pod_event.or_else(|| claim.true_since(ConditionType::Initialized)));
+    let since = node.claim.as_deref().and_then(Claim::quiet_since);
     let Some(since) = since else { return Err(Reason::bare(ReasonCode::NotInitialized)) };
     // Says the same in every pass: an instant, not what has passed.
-    let until = since.checked_add(quiet).unwrap_or(Timestamp::MAX);
+    let until = later(since, quiet);
     if snapshot.now < until {
         let detail = format!("{}s of pool {}, until {until}", quiet.as_secs(), pool.name);
         return Err(Reason::new(ReasonCode::ConsolidateAfter, detail));

@@ -6,6 +6,7 @@
 //! here (`tests/it/disruption/settled.rs` compares with deciding afresh at every step).
 
 use jiff::Timestamp;
+use karpenter_model::clock::later;
 use karpenter_model::{ConditionType, DoNotDisrupt, Node, Pod, Pool, Snapshot};
 
 use crate::disrupt::budget::cron::Schedule;
@@ -27,14 +28,13 @@ pub(crate) fn horizon(snapshot: &Snapshot, memory: &Memory) -> Timestamp {
     });
     let windows = snapshot.pools.iter().flat_map(|pool| edges(pool, now));
     let remembered = memory.instants(brakes.anti_flap_window, brakes.health_gate_pause);
-    let latest = now.checked_add(SETTLED_FOR).unwrap_or(Timestamp::MAX);
+    let latest = later(now, SETTLED_FOR);
     nodes.chain(windows).chain(remembered).filter(|at| *at > now).fold(latest, Timestamp::min)
 }
 
 /// When the quiet time of a node is over.
 fn quiet(node: &Node, pool: &Pool) -> Option<Timestamp> {
-    let claim = node.claim.as_deref()?;
-    let since = claim.last_pod_event.or_else(|| claim.true_since(ConditionType::Initialized))?;
+    let since = node.claim.as_deref()?.quiet_since()?;
     since.checked_add(pool.disruption.consolidate_after?).ok()
 }
 

@@ -4,13 +4,15 @@
 mod bought_back;
 mod recall;
 mod refused;
+mod sweep;
 mod unfinished;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
+use karpenter_model::clock::since;
 use karpenter_model::{
     CapacityType, ClaimName, Command, InstanceTypeName, Method, NodeId, Pool, PoolName, Reason, Snapshot,
 };
@@ -19,24 +21,24 @@ use crate::disrupt::Standing;
 use crate::disrupt::decision::Decision;
 use crate::disrupt::input::Input;
 use crate::disrupt::rejection::Rejection;
-use crate::disrupt::sweep::Sweep;
 use bought_back::BoughtBack;
 use recall::Recall;
 use refused::Refused;
 pub(crate) use refused::Scope;
+use sweep::Sweep;
 use unfinished::Unfinished;
 
 /// How long it is believed at most that there is nothing to do, or nothing to be done with a node, as long as the
 /// input stays the same (spec disruption 0.7).
-pub(crate) const SETTLED_FOR: SignedDuration = SignedDuration::from_mins(5);
+pub(crate) const SETTLED_FOR: Duration = Duration::from_mins(5);
 /// The span in which commands are counted.
-const MINUTE: SignedDuration = SignedDuration::from_mins(1);
+const MINUTE: Duration = Duration::from_mins(1);
 
 /// Carried from pass to pass by the caller of [`decide`](crate::disrupt::decide), which also records the outcomes of
 /// commands in it.
 #[derive(Debug, Clone, Default)]
 pub struct Memory {
-    /// Instant of the first pass.
+    /// When the process began to lead, in whole seconds, as conditions are written; the first pass where nothing said so.
     since: Option<Timestamp>,
     settled: BTreeMap<Method, Settled>,
     /// How far drift has come in looking at every drifted node.
@@ -97,7 +99,17 @@ impl Gate {
     }
 }
 
+/// The beginning of the second: what a condition says of an instant in it.
+fn whole_second(now: Timestamp) -> Timestamp {
+    Timestamp::from_second(now.as_second()).unwrap_or(now)
+}
+
 impl Memory {
+    /// What a process knows that begins to lead at `now`.
+    pub fn starting_at(now: Timestamp) -> Self {
+        Self { since: Some(whole_second(now)), ..Self::default() }
+    }
+
     /// A command has started: its nodes are tainted and `replacements` are created, in the order of the command.
     pub fn started(&mut self, command: &Command, replacements: &[ClaimName], now: Timestamp) {
         self.recall = None;
@@ -176,8 +188,8 @@ impl Memory {
     ) -> impl Iterator<Item = Timestamp> {
         let settled = self.settled.values().map(|settled| settled.until);
         let started = self.started.iter().map(|at| (*at, MINUTE));
-        let flaps = self.successors.values().map(move |succession| (succession.at, signed(anti_flap)));
-        let gates = self.gates.values().map(move |gate| (gate.since, signed(gate_pause)));
+        let flaps = self.successors.values().map(move |succession| (succession.at, anti_flap));
+        let gates = self.gates.values().map(move |gate| (gate.since, gate_pause));
         let spans = started.chain(flaps).chain(gates);
         let ends = spans.filter_map(|(at, span)| at.checked_add(span).ok());
         ends.chain(settled).chain(self.refused.instants()).chain(self.bought_back.instants())
@@ -192,13 +204,13 @@ impl Memory {
     pub(crate) fn begin(&mut self, snapshot: &Snapshot) {
         let (now, settings) = (snapshot.now, &snapshot.settings);
         let anti_flap = settings.disruption.brakes.anti_flap_window;
-        self.since.get_or_insert(now);
+        self.since.get_or_insert_with(|| whole_second(now));
         self.settled.retain(|_, settled| now < settled.until);
-        while self.started.front().is_some_and(|at| now.duration_since(*at) >= MINUTE) {
+        while self.started.front().is_some_and(|at| since(*at, now) >= MINUTE) {
             self.started.pop_front();
         }
         self.successors.retain(|_, succession| within(succession.at, anti_flap, now));
-        self.bought_back.look(snapshot, signed(anti_flap));
+        self.bought_back.look(snapshot, anti_flap);
         self.refused.forget(now);
         self.gates.retain(|pool, _| snapshot.pools.iter().any(|known| known.name == *pool));
     }
@@ -208,7 +220,7 @@ impl Memory {
         self.unfinished.note(method, unfinished, now)
     }
 
-    /// Instant of the first pass.
+    /// The start of the process.
     pub(crate) fn since(&self) -> Option<Timestamp> {
         self.since
     }
@@ -285,10 +297,6 @@ pub(crate) struct Limits {
     pub(crate) failures: u32,
     /// How long until one more try.
     pub(crate) pause: Duration,
-}
-
-fn signed(span: Duration) -> SignedDuration {
-    SignedDuration::try_from(span).unwrap_or(SignedDuration::MAX)
 }
 
 /// Whether less than `span` has passed since `at`.

@@ -108,7 +108,7 @@ impl<'a> Pass<'a> {
             match Candidate::of(node, lookup) {
                 Ok(candidate) => self.candidates.push(candidate),
                 Err(blocker) => {
-                    if blocker.is_told() {
+                    if blocker.has_event() {
                         self.note(blocker.note(&node.id));
                     }
                     self.keep(&node.id, blocker.reason());

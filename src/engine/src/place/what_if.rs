@@ -16,7 +16,7 @@ use crate::place::solve::simulation::Base;
 
 pub(crate) use crate::place::claim::note_overlays;
 pub(crate) use crate::place::claim::{Quote, Quoted};
-pub(crate) use crate::place::solve::simulation::{Moved as Simulated, Patience};
+pub(crate) use crate::place::solve::simulation::{Patience, Simulated};
 
 /// Which nodes may take the pods that would have to move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,16 +55,16 @@ impl<'a> WhatIf<'a> {
 
     /// What would become of the pods of `removed`.
     pub(crate) fn without(&mut self, removed: &[&Node], patience: Patience) -> Simulated {
-        let (moved, before) = self.solver.without(removed, &self.base, patience);
+        let (simulated, before) = self.solver.without(removed, &self.base, patience);
         self.solver.take_back(before);
-        moved
+        simulated
     }
 
     /// `removed` are gone from now on, and their pods are where [`Self::without`] says.
     pub(crate) fn commit(&mut self, removed: &[&Node]) -> Simulated {
-        let (moved, before) = self.solver.without(removed, &self.base, Patience::Full);
+        let (simulated, before) = self.solver.without(removed, &self.base, Patience::Full);
         self.solver.keep(&before, &mut self.base);
-        moved
+        simulated
     }
 }
 
@@ -74,9 +74,10 @@ fn is_busy(node: &Node, snapshot: &Snapshot) -> bool {
     let pool = node.pool();
     let pool = snapshot.pools.iter().find(|candidate| Some(&candidate.name) == pool.as_ref());
     let window = pool.and_then(|pool| pool.disruption.consolidate_after);
-    let Some(initialized) = claim.true_since(ConditionType::Initialized) else { return false };
-    let quiet_from = claim.last_pod_event.unwrap_or(initialized);
-    window.is_some_and(|window| since(quiet_from, snapshot.now) < window)
+    if !claim.is_true(ConditionType::Initialized) {
+        return false;
+    }
+    claim.quiet_since().zip(window).is_some_and(|(quiet, window)| since(quiet, snapshot.now) < window)
 }
 
 #[cfg(test)]

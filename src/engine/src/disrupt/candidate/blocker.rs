@@ -88,7 +88,7 @@ impl Blocker {
     }
 
     /// Whether the reference publishes an event about it: not about nodes that are not ours to disrupt.
-    pub(crate) fn is_told(&self) -> bool {
+    pub(crate) fn has_event(&self) -> bool {
         !matches!(self, Self::Unmanaged)
     }
 }

@@ -62,14 +62,14 @@ impl<'a> Narrowing<'a> {
         let mixed = bases.any(|other| other != basis);
         for (_, quote) in &mut self.options {
             quote.retain(|sold, estimated| {
-                let own = if estimated { Basis::Estimated } else { Basis::Told };
+                let own = if estimated { Basis::Estimated } else { Basis::Published };
                 sold == CapacityType::Reserved || (own == basis && !mixed)
             });
         }
         self.options.retain(|(_, quote)| !quote.by_capacity_type.is_empty());
         if self.options.is_empty() {
             let detail = "some of the prices are estimates, which are not compared with real ones";
-            return Err(Refusal::told(ReasonCode::NotCheaper, detail, "Can't replace with a cheaper node"));
+            return Err(not_cheaper(detail));
         }
         self.sort();
         self.check_min_values()
@@ -77,11 +77,24 @@ impl<'a> Narrowing<'a> {
 
     /// Leaves what is cheaper than what goes, as the rules for spot say.
     pub(crate) fn narrow(&mut self, leaving: Leaving, spot_to_spot: bool) -> Result<(), Refusal> {
-        let offers_spot = self.options.iter().any(|(_, quote)| quote.sells(CapacityType::Spot));
-        if leaving.all_spot && offers_spot {
-            return self.narrow_spot(leaving, spot_to_spot);
+        self.spot_for_spot(leaving, spot_to_spot)?;
+        if leaving.all_spot && self.sells_spot() {
+            return self.narrow_spot(leaving);
         }
         self.below_without_fallback(leaving.price)
+    }
+
+    /// Refuses spot for spot unless it is switched on.
+    pub(crate) fn spot_for_spot(&self, leaving: Leaving, switched_on: bool) -> Result<(), Refusal> {
+        if switched_on || !leaving.all_spot || !self.sells_spot() {
+            return Ok(());
+        }
+        let event = "SpotToSpotConsolidation is disabled, can't replace a spot node with a spot node";
+        Err(Refusal::with_event(ReasonCode::SpotToSpotDisabled, "", event))
+    }
+
+    fn sells_spot(&self) -> bool {
+        self.options.iter().any(|(_, quote)| quote.sells(CapacityType::Spot))
     }
 
     /// Leaves what costs less than `price`, and of that spot alone where there is on-demand too: prices are compared
@@ -102,12 +115,8 @@ impl<'a> Narrowing<'a> {
         self.options.iter().map(|(_, quote)| quote.worst()).min().unwrap_or(Price::MAX)
     }
 
-    /// Spot for spot: only if switched on, and for one node only with enough choice.
-    fn narrow_spot(&mut self, leaving: Leaving, spot_to_spot: bool) -> Result<(), Refusal> {
-        if !spot_to_spot {
-            let event = "SpotToSpotConsolidation is disabled, can't replace a spot node with a spot node";
-            return Err(Refusal::told(ReasonCode::SpotToSpotDisabled, "", event));
-        }
+    /// Spot for spot: for one node only with enough choice.
+    fn narrow_spot(&mut self, leaving: Leaving) -> Result<(), Refusal> {
         self.pin(CapacityType::Spot)?;
         self.below(leaving.price)?;
         if !leaving.alone {
@@ -120,7 +129,7 @@ impl<'a> Narrowing<'a> {
                  current candidate to consolidate, got {left}"
             );
             let detail = format!("{left} of {SPOT_TO_SPOT_TYPES}");
-            return Err(Refusal::told(ReasonCode::SpotToSpotFlexibility, detail, event));
+            return Err(Refusal::with_event(ReasonCode::SpotToSpotFlexibility, detail, event));
         }
         let enough = (SPOT_TO_SPOT_TYPES..left).find(|count| self.shortfall(*count).is_none());
         self.options.truncate(enough.unwrap_or(left));
@@ -133,7 +142,7 @@ impl<'a> Narrowing<'a> {
         self.options.retain(|(_, quote)| quote.worst() < price);
         if self.options.is_empty() {
             let detail = format!("cheapest replacement {least} is not below {price}");
-            return Err(Refusal::told(ReasonCode::NotCheaper, detail, "Can't replace with a cheaper node"));
+            return Err(not_cheaper(detail));
         }
         self.check_min_values()
     }
@@ -163,7 +172,7 @@ impl<'a> Narrowing<'a> {
         let detail = format!("`{key}` has {left} of {wanted}");
         let event =
             format!("Filtering by price: minValues requirement is not met for label(s) (label(s)=[{key}])");
-        Err(Refusal::told(ReasonCode::MinValues, detail, event))
+        Err(Refusal::with_event(ReasonCode::MinValues, detail, event))
     }
 
     /// The first key of which the cheapest `count` types have too few distinct values: wanted and there.
@@ -204,6 +213,10 @@ impl<'a> Narrowing<'a> {
         }
         launch
     }
+}
+
+fn not_cheaper(detail: impl std::fmt::Display) -> Refusal {
+    Refusal::with_event(ReasonCode::NotCheaper, detail, "Can't replace with a cheaper node")
 }
 
 /// Narrows `key` to `values`; how many of them there must be stays.

@@ -19,18 +19,18 @@ pub(crate) fn check(candidate: &Candidate<'_>, snapshot: &Snapshot) -> Result<()
     if candidate.instance_type.is_none() {
         let name = labels.get(label::INSTANCE_TYPE).map_or("", |name| name.as_str());
         let event = format!("Instance Type {name:?} not found");
-        return Err(Refusal::told(ReasonCode::InstanceTypeUnknown, name, event));
+        return Err(Refusal::with_event(ReasonCode::InstanceTypeUnknown, name, event));
     }
     for (key, code) in
         [(label::CAPACITY_TYPE, ReasonCode::CapacityTypeUnknown), (label::ZONE, ReasonCode::ZoneUnknown)]
     {
         if !labels.contains_key(key) {
-            return Err(Refusal::told(code, "", format!("Node doesn't have required label {key:?}")));
+            return Err(Refusal::with_event(code, "", format!("Node doesn't have required label {key:?}")));
         }
     }
     let Some(quiet) = pool.disruption.consolidate_after else {
         let event = format!("NodePool {:?} has consolidation disabled", pool.name);
-        return Err(Refusal::told(ReasonCode::ConsolidationDisabled, "", event));
+        return Err(Refusal::with_event(ReasonCode::ConsolidationDisabled, "", event));
     };
     if candidate.is_empty() {
         return Err(Refusal::silent(
@@ -40,7 +40,7 @@ pub(crate) fn check(candidate: &Candidate<'_>, snapshot: &Snapshot) -> Result<()
     }
     if pool.disruption.policy == ConsolidationPolicy::WhenEmpty {
         let event = format!("NodePool {:?} has non-empty consolidation disabled", pool.name);
-        return Err(Refusal::told(ReasonCode::OnlyWhenEmpty, "", event));
+        return Err(Refusal::with_event(ReasonCode::OnlyWhenEmpty, "", event));
     }
     quiet_for(candidate.node, pool, quiet, snapshot).map_err(|reason| Refusal { reason, event: None })
 }

@@ -8,6 +8,7 @@ use karpenter_model::{CapacityType, InstanceTypeName, Launch, NodeId, Nomination
 use super::cheaper::{Leaving, Narrowing};
 use super::refusal::Refusal;
 use crate::disrupt::candidate::Candidate;
+use crate::disrupt::command::{least, price};
 use crate::place::what_if::Simulated;
 
 /// Nodes that may go.
@@ -30,11 +31,6 @@ impl Proposal<'_> {
     }
 }
 
-/// What `candidates` cost together; those of unknown price count nothing.
-pub(crate) fn price(candidates: &[Candidate<'_>]) -> Price {
-    candidates.iter().map(|candidate| candidate.price).sum()
-}
-
 /// Whether `candidates` may go, when `simulated` is the result for their pods: always if nothing new is
 /// needed, for one cheaper node otherwise.
 pub(crate) fn judge<'a>(
@@ -47,7 +43,7 @@ pub(crate) fn judge<'a>(
     let mut replacements = Vec::new();
     if launches.len() > 1 {
         let event = format!("Can't remove without creating {} candidates", launches.len());
-        return Err(Refusal::told(ReasonCode::TooManyReplacements, launches.len(), event));
+        return Err(Refusal::with_event(ReasonCode::TooManyReplacements, launches.len(), event));
     }
     if let Some(quoted) = launches.pop() {
         let mut narrowing = Narrowing::new(quoted, snapshot);
@@ -68,11 +64,6 @@ pub(crate) fn judge<'a>(
     })
 }
 
-/// What `launches` cost at least.
-pub(crate) fn least(launches: &[Launch]) -> Price {
-    launches.iter().filter_map(|launch| launch.cheapest.as_ref()).map(|cheapest| cheapest.price).sum()
-}
-
 /// Whether no pod is left over.
 pub(crate) fn all_pods_have_a_place(simulated: &Simulated) -> Result<(), Refusal> {
     if simulated.gave_up {
@@ -81,13 +72,12 @@ pub(crate) fn all_pods_have_a_place(simulated: &Simulated) -> Result<(), Refusal
     let Some((pod, why)) = simulated.unplaced.first() else { return Ok(()) };
     let more = simulated.unplaced.len() - 1;
     let others = if more > 0 { format!(" and {more} more") } else { String::new() };
-    let all: Vec<String> = simulated.unplaced.iter().map(|(pod, why)| format!("{pod} => {why}")).collect();
-    let event = format!("Not all pods would schedule, {}", all.join(" "));
-    Err(Refusal::told(ReasonCode::CannotReschedule, format_args!("{pod}{others}: {why}"), event))
+    let event = format!("Not all pods would schedule, {}", simulated.why_unplaced());
+    Err(Refusal::with_event(ReasonCode::CannotReschedule, format_args!("{pod}{others}: {why}"), event))
 }
 
 /// What goes.
-fn leaving(candidates: &[Candidate<'_>]) -> Leaving {
+pub(super) fn leaving(candidates: &[Candidate<'_>]) -> Leaving {
     let spot = |candidate: &Candidate<'_>| candidate.node.capacity_type() == Some(CapacityType::Spot);
     Leaving { price: price(candidates), all_spot: candidates.iter().all(spot), alone: candidates.len() == 1 }
 }

@@ -19,7 +19,11 @@ impl Refusal {
     }
 
     /// A refusal with an event.
-    pub(crate) fn told(code: ReasonCode, detail: impl std::fmt::Display, event: impl Into<String>) -> Self {
+    pub(crate) fn with_event(
+        code: ReasonCode,
+        detail: impl std::fmt::Display,
+        event: impl Into<String>,
+    ) -> Self {
         Self { reason: Reason::new(code, detail), event: Some(event.into()) }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use karpenter_model::report::ReasonCode;
-use karpenter_model::{Command, Launch, Method, Node, NodeId, PodKey, Reason};
+use karpenter_model::{Command, Method, Node, NodeId};
 
 use super::judge::Proposal;
 use super::many;
@@ -16,6 +16,7 @@ use super::text;
 use super::{MANY, MULTI, SINGLE};
 use crate::disrupt::brake::{self, Held};
 use crate::disrupt::candidate::Candidate;
+use crate::disrupt::command::command;
 use crate::disrupt::input::Input;
 use crate::disrupt::note::{Note, NoteKind};
 use crate::disrupt::pass::{Pass, promised_to_command};
@@ -222,8 +223,7 @@ impl<'p, 'a> Session<'p, 'a> {
                 continue;
             }
             left |= !self.pass.memory.sweep.has_seen(id) && !self.pass.is_held(id);
-            let last = self.pass.memory.sweep.last_reason(id).cloned();
-            self.pass.keep(id, last.unwrap_or_else(|| Reason::bare(ReasonCode::NextPass)));
+            self.pass.keep(id, self.pass.memory.sweep.last_word(id));
         }
         left
     }
@@ -255,31 +255,13 @@ impl<'p, 'a> Session<'p, 'a> {
         self.simulations.commit(&nodes);
         // Nodes that take its pods must not be removed by a later command.
         self.out.extend(proposal.used_nodes.iter().cloned());
-        let command = self.command(method, proposal);
+        let Proposal { candidates, replacements, nominations, .. } = proposal;
+        let command = command(method, &candidates, replacements, nominations, self.pass.snapshot);
         if !command.replacements.is_empty() {
             announce(self.pass, &command);
             brake::tries(&command.replacements, self.pass.memory, self.pass.snapshot);
         }
         self.pass.propose(command);
-    }
-
-    fn command(&self, method: Method, proposal: Proposal<'a>) -> Command {
-        let savings = proposal.savings();
-        let moving: BTreeSet<&PodKey> =
-            proposal.candidates.iter().flat_map(Candidate::moving).map(|pod| &pod.key).collect();
-        let mut nominations = proposal.nominations;
-        // Simulations place pods of earlier commands too; those nominations are not part of this one.
-        nominations.retain(|nomination| moving.contains(&nomination.pod));
-        let replacements: Vec<Launch> = proposal.replacements;
-        Command {
-            method,
-            reason: method.reason(),
-            candidates: proposal.candidates.iter().map(Candidate::disrupted).collect(),
-            replacements,
-            nominations,
-            savings,
-            not_before: self.pass.snapshot.now + self.pass.snapshot.settings.disruption.second_look,
-        }
     }
 
     /// Gives `method` its share of the simulations of the pass, when `others` come after it.

@@ -7,8 +7,10 @@ use karpenter_model::report::ReasonCode;
 use karpenter_model::resources;
 use karpenter_model::{Command, Launch, Method, Pool, PoolName, Price, Reason};
 
+use super::{Stays, believed};
 use crate::disrupt::brake;
 use crate::disrupt::candidate::Candidate;
+use crate::disrupt::command::command;
 use crate::disrupt::pass::Pass;
 
 const METHOD: Method = Method::StaticDrift;
@@ -18,17 +20,7 @@ pub(crate) fn propose(pass: &mut Pass<'_>) {
     if !pass.snapshot.settings.gates.static_capacity {
         return;
     }
-    let held = brake::mass_drift(pass.snapshot, pass.memory.since());
-    let drifted = pass.eligible(METHOD, |pass, candidate| {
-        if candidate.pool.replicas.is_none() || !candidate.is_drifted() {
-            return false;
-        }
-        match held.get(&candidate.node.id) {
-            Some(held) => pass.hold(&candidate.node.id, held.clone()),
-            None => return true,
-        }
-        false
-    });
+    let drifted = believed(pass, METHOD, |pool| pool.replicas.is_some());
     let mut by_pool: BTreeMap<&PoolName, Vec<Candidate<'_>>> = BTreeMap::new();
     for candidate in drifted {
         by_pool.entry(&candidate.pool.name).or_default().push(candidate);
@@ -41,53 +33,56 @@ pub(crate) fn propose(pass: &mut Pass<'_>) {
 /// Replaces drifted nodes of one pool.
 fn replace<'a>(pass: &mut Pass<'a>, candidates: &[Candidate<'a>]) {
     let Some(first) = candidates.first() else { return };
-    let (pool, snapshot) = (first.pool, pass.snapshot);
-    let (mut room, has_surplus) = room(pool, pass);
+    let mut room = room(first.pool, pass);
     for candidate in candidates {
         let id = &candidate.node.id;
-        if has_surplus {
-            pass.keep(id, Reason::new(ReasonCode::ScaleDownFirst, &pool.name));
-            continue;
+        match one(pass, &mut room, candidate) {
+            // Nothing is simulated, so every node is reached.
+            Ok(()) | Err(Stays::NotReached) => {}
+            Err(Stays::Because(reason)) => pass.keep(id, reason),
+            Err(Stays::Held(held)) => pass.hold(id, held),
         }
-        if let Err(reason) = pass.check_budget(METHOD, candidate) {
-            pass.keep(id, reason);
-            continue;
-        }
-        if room == Some(0) {
-            pass.keep(id, Reason::new(ReasonCode::NoHeadroom, &pool.name));
-            continue;
-        }
-        let brakes = &snapshot.settings.disruption.brakes;
-        let checks = pass
-            .may_command()
-            .and_then(|()| brake::capacity(pool, snapshot))
-            .and_then(|()| brake::health_gate(pool, pass.memory, snapshot.now, brakes));
-        if let Err(held) = checks {
-            pass.hold(id, held);
-            continue;
-        }
-        if let Err(reason) = pass.take_budget(METHOD, candidate) {
-            pass.keep(id, reason);
-            continue;
-        }
-        room = room.map(|room| room.saturating_sub(1));
-        let replacements = vec![Launch::from_template(pool, &snapshot.settings, &snapshot.registry)];
-        brake::tries(&replacements, pass.memory, snapshot);
-        pass.propose(Command {
-            method: METHOD,
-            reason: METHOD.reason(),
-            candidates: vec![candidate.disrupted()],
-            replacements,
-            nominations: Vec::new(),
-            savings: Price::ZERO,
-            not_before: snapshot.now,
-        });
     }
 }
 
-/// How many nodes `pool` may have more, and whether it has more than it wants already. What earlier commands launch
-/// is there already, as far as the limit goes; so are nodes being removed.
-fn room(pool: &Pool, pass: &Pass<'_>) -> (Option<usize>, bool) {
+/// Proposes to replace one node, if its pool has `room` for the replacement.
+fn one<'a>(pass: &mut Pass<'a>, room: &mut Room, candidate: &Candidate<'a>) -> Result<(), Stays> {
+    let (pool, snapshot) = (candidate.pool, pass.snapshot);
+    let because = |code| Stays::Because(Reason::new(code, &pool.name));
+    if room.has_surplus {
+        return Err(because(ReasonCode::ScaleDownFirst));
+    }
+    pass.check_budget(METHOD, candidate).map_err(Stays::Because)?;
+    if room.left == Some(0) {
+        return Err(because(ReasonCode::NoHeadroom));
+    }
+    let brakes = &snapshot.settings.disruption.brakes;
+    pass.may_command()
+        .and_then(|()| brake::capacity(pool, snapshot))
+        .and_then(|()| brake::health_gate(pool, pass.memory, snapshot.now, brakes))
+        .map_err(Stays::Held)?;
+    pass.take_budget(METHOD, candidate).map_err(Stays::Because)?;
+    room.left = room.left.map(|left| left.saturating_sub(1));
+    let replacements = vec![Launch::from_template(pool, &snapshot.settings, &snapshot.registry)];
+    brake::tries(&replacements, pass.memory, snapshot);
+    let own = std::slice::from_ref(candidate);
+    // What it costs to launch from the template is not known yet, so nothing is said to be saved.
+    let savings = Price::ZERO;
+    pass.propose(Command { savings, ..command(METHOD, own, replacements, Vec::new(), snapshot) });
+    Ok(())
+}
+
+/// What a pool may have.
+struct Room {
+    /// How many nodes more; `None` without a limit.
+    left: Option<usize>,
+    /// It has more than it wants already.
+    has_surplus: bool,
+}
+
+/// The room of `pool`. What earlier commands launch is there already, as far as the limit goes; so are nodes being
+/// removed.
+fn room(pool: &Pool, pass: &Pass<'_>) -> Room {
     let own = || {
         let claims = pass.snapshot.nodes.iter().filter(|node| node.is_managed());
         claims.filter(|node| node.claim.as_ref().and_then(|claim| claim.pool.as_ref()) == Some(&pool.name))
@@ -97,5 +92,5 @@ fn room(pool: &Pool, pass: &Pass<'_>) -> (Option<usize>, bool) {
     let limit = pool.limits.as_ref().and_then(|limits| limits.get(resources::NODES));
     let limit = limit.map(|limit| usize::try_from(limit.as_units_ceil()).unwrap_or(0));
     let there = own().count() + pass.coming(&pool.name);
-    (limit.map(|limit| limit.saturating_sub(there)), staying > wanted)
+    Room { left: limit.map(|limit| limit.saturating_sub(there)), has_surplus: staying > wanted }
 }

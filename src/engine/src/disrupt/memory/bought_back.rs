@@ -8,12 +8,14 @@
 //! Bounded: a removal is forgotten after the window, a node after it could have stayed twice.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
+use karpenter_model::clock::{later, since};
 use karpenter_model::{ClaimName, Command, DisruptionReason, OwnerUid, Snapshot};
 
 /// The wait doubles so often at most: four hours with the usual window.
-const DOUBLINGS: i32 = 4;
+const DOUBLINGS: u32 = 4;
 
 /// Removals whose pods may still come back, and the nodes that were bought for some.
 #[derive(Debug, Clone, Default)]
@@ -31,13 +33,13 @@ struct Removal {
     at: Timestamp,
     workloads: BTreeSet<OwnerUid>,
     /// The longest that one of them had to stay itself.
-    stayed: SignedDuration,
+    stayed: Duration,
 }
 
 /// How long a node stays.
 #[derive(Debug, Clone, Copy)]
 struct Stay {
-    wait: SignedDuration,
+    wait: Duration,
     until: Timestamp,
 }
 
@@ -59,12 +61,12 @@ impl BoughtBack {
     }
 
     /// Finds the nodes that were bought back, and forgets what no longer matters. A `window` of zero finds none.
-    pub(super) fn look(&mut self, snapshot: &Snapshot, window: SignedDuration) {
+    pub(super) fn look(&mut self, snapshot: &Snapshot, window: Duration) {
         let now = snapshot.now;
-        let recent = |at: Timestamp| now.duration_since(at) < window;
+        let recent = |at: Timestamp| since(at, now) < window;
         self.removals.retain(|removal| recent(removal.at));
         self.replacements.retain(|_, at| recent(*at));
-        self.nodes.retain(|_, stay| now.duration_since(stay.until) < stay.wait);
+        self.nodes.retain(|_, stay| since(stay.until, now) < stay.wait);
         let Some(oldest) = self.removals.front().map(|removal| removal.at) else { return };
         for node in &snapshot.nodes {
             let Some(claim) = node.claim.as_deref().filter(|claim| claim.created_at > oldest) else {
@@ -81,7 +83,7 @@ impl BoughtBack {
             if let Some(stayed) = stayed {
                 let longest = window.saturating_mul(1 << DOUBLINGS);
                 let wait = stayed.saturating_mul(2).clamp(window, longest);
-                let until = claim.created_at.checked_add(wait).unwrap_or(Timestamp::MAX);
+                let until = later(claim.created_at, wait);
                 self.nodes.insert(claim.name.clone(), Stay { wait, until });
             }
         }

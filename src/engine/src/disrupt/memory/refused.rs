@@ -8,8 +8,10 @@
 //! Bounded: a node that was not refused again is forgotten a while after its wait is over.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
+use karpenter_model::clock::{later, since};
 use karpenter_model::report::ReasonCode;
 use karpenter_model::{DisruptionReason, Method, NodeId, Reason};
 
@@ -17,9 +19,9 @@ use super::SETTLED_FOR;
 use crate::disrupt::RejectionKind;
 
 /// The first wait, twice the usual time until a second look.
-const FIRST_WAIT: SignedDuration = SignedDuration::from_secs(30);
+const FIRST_WAIT: Duration = Duration::from_secs(30);
 /// The longest wait, and how long a node is remembered after its wait.
-const LONGEST_WAIT: SignedDuration = SETTLED_FOR;
+const LONGEST_WAIT: Duration = SETTLED_FOR;
 
 /// Who is not to propose a node for a while.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,7 +60,7 @@ pub(crate) struct Refused(BTreeMap<(Scope, NodeId), Refusal>);
 #[derive(Debug, Clone)]
 struct Refusal {
     until: Timestamp,
-    wait: SignedDuration,
+    wait: Duration,
     why: String,
 }
 
@@ -73,9 +75,9 @@ impl Refused {
     ) {
         for node in nodes {
             let key = (scope, node.clone());
-            let before = self.0.get(&key).map_or(SignedDuration::ZERO, |known| known.wait);
+            let before = self.0.get(&key).map_or(Duration::ZERO, |known| known.wait);
             let wait = (before + before).clamp(FIRST_WAIT, LONGEST_WAIT);
-            let until = now.checked_add(wait).unwrap_or(Timestamp::MAX);
+            let until = later(now, wait);
             let why = format!("{why}, until {until}");
             self.0.insert(key, Refusal { until, wait, why });
         }
@@ -101,7 +103,7 @@ impl Refused {
 
     /// Forgets those whose wait has been over for long.
     pub(crate) fn forget(&mut self, now: Timestamp) {
-        self.0.retain(|_, refusal| now.duration_since(refusal.until) < LONGEST_WAIT);
+        self.0.retain(|_, refusal| since(refusal.until, now) < LONGEST_WAIT);
     }
 
     /// Instants at which waits are over.

@@ -46,7 +46,7 @@ pub(crate) enum Patience {
 
 /// The result of a simulation.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Moved {
+pub(crate) struct Simulated {
     /// Claims the pods would need, numbered from 1.
     pub(crate) launches: Vec<Quoted>,
     /// Pods that existing nodes would take.
@@ -57,6 +57,14 @@ pub(crate) struct Moved {
     pub(crate) unplaced: Vec<(PodKey, String)>,
     /// It was stopped before its end.
     pub(crate) gave_up: bool,
+}
+
+impl Simulated {
+    /// Pods without a place and why, for events and reasons.
+    pub(crate) fn why_unplaced(&self) -> String {
+        let pods = self.unplaced.iter().map(|(pod, why)| format!("{pod} => {why}"));
+        pods.collect::<Vec<_>>().join(" ")
+    }
 }
 
 impl<'a> Solver<'a> {
@@ -102,7 +110,12 @@ impl<'a> Solver<'a> {
     }
 
     /// What would become of the pods of `removed`; [`Self::take_back`] or [`Self::keep`] must follow.
-    pub(crate) fn without(&mut self, removed: &[&Node], base: &Base, patience: Patience) -> (Moved, Before) {
+    pub(crate) fn without(
+        &mut self,
+        removed: &[&Node],
+        base: &Base,
+        patience: Patience,
+    ) -> (Simulated, Before) {
         let mut before = self.filling.before();
         let mut displaced = Vec::new();
         for node in removed {
@@ -116,9 +129,12 @@ impl<'a> Solver<'a> {
         // In the order of the queue, whatever order the nodes were named in.
         displaced.sort_unstable();
         let gave_up = !self.replace_displaced(&displaced, patience);
-        let moved =
-            if gave_up { Moved { gave_up, ..Moved::default() } } else { self.moved(&displaced, base) };
-        (moved, before)
+        let simulated = if gave_up {
+            Simulated { gave_up, ..Simulated::default() }
+        } else {
+            self.simulated(&displaced, base)
+        };
+        (simulated, before)
     }
 
     /// Undoes the last simulation.
@@ -213,20 +229,20 @@ impl<'a> Solver<'a> {
     }
 
     /// The places of the pods in `displaced`.
-    fn moved(&mut self, displaced: &[PodIx], base: &Base) -> Moved {
-        let mut moved = Moved::default();
+    fn simulated(&mut self, displaced: &[PodIx], base: &Base) -> Simulated {
+        let mut simulated = Simulated::default();
         self.filling.settle_reservations();
         let mut query = self.query();
         let Query { compiled, filling, .. } = query;
         for number in filling.in_flight.positions_from(filling.closed) {
-            let id = BinId(u32::try_from(moved.launches.len() + 1).unwrap_or(u32::MAX));
+            let id = BinId(u32::try_from(simulated.launches.len() + 1).unwrap_or(u32::MAX));
             match query.launch(number, id) {
-                Ok(quoted) => moved.launches.push(quoted),
+                Ok(quoted) => simulated.launches.push(quoted),
                 Err(reason) => {
                     let node = &filling.in_flight[number];
                     let why = format!("{}: {reason}", compiled.pools.spaces[node.pool].pool.name);
                     let pods = node.pods.iter().map(|pod| compiled.pod(*pod).key.clone());
-                    moved.unplaced.extend(pods.map(|pod| (pod, why.clone())));
+                    simulated.unplaced.extend(pods.map(|pod| (pod, why.clone())));
                 }
             }
         }
@@ -236,19 +252,19 @@ impl<'a> Solver<'a> {
             let had_home = compiled.moves(*index);
             if let Some(coming) = base.coming.get(node).filter(|_| had_home) {
                 let why = format!("would schedule against uninitialized {coming}");
-                moved.unplaced.push((compiled.pod(*index).key.clone(), why));
+                simulated.unplaced.push((compiled.pod(*index).key.clone(), why));
             }
         }
         for index in displaced {
-            moved.unplaced.extend(query.refused(*index));
+            simulated.unplaced.extend(query.refused(*index));
         }
-        moved.unplaced.sort();
-        moved.used_nodes = filling.joined.iter().map(|(_, node)| node.clone()).collect();
-        moved.used_nodes.sort();
-        moved.used_nodes.dedup();
-        moved.nominations = std::mem::take(&mut self.filling.nominations);
-        moved.nominations.sort();
-        moved
+        simulated.unplaced.sort();
+        simulated.used_nodes = filling.joined.iter().map(|(_, node)| node.clone()).collect();
+        simulated.used_nodes.sort();
+        simulated.used_nodes.dedup();
+        simulated.nominations = std::mem::take(&mut self.filling.nominations);
+        simulated.nominations.sort();
+        simulated
     }
 }
 

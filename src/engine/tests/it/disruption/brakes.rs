@@ -17,8 +17,11 @@ type  large cpu=8 mem=16Gi pods=40 od=0.40 spot=0.16 zones=a,b
 
 /// The cluster of `text`, `seconds` after noon; ages of the fixture count from there.
 fn later(text: &str, seconds: i64) -> Snapshot {
-    let noon = snapshot("").now;
-    snapshot(&format!("now {}\n{TYPES}{text}", noon + SignedDuration::from_secs(seconds)))
+    after(text, SignedDuration::from_secs(seconds))
+}
+
+fn after(text: &str, noon: SignedDuration) -> Snapshot {
+    snapshot(&format!("now {}\n{TYPES}{text}", snapshot("").now + noon))
 }
 
 fn look(snapshot: &Snapshot, memory: &mut Memory) -> Arc<Decision> {
@@ -68,6 +71,18 @@ fn drift_from_before_the_start_or_long_after_it_is_believed() {
     look(&later("", 0), memory);
     let decision = look(&later(&drifted("10s"), 1_000), memory);
     assert_eq!(removed(&decision, Method::Drift).len(), 4, "the quiet time is over");
+}
+
+#[test]
+fn drift_that_is_found_before_the_first_pass_comes_after_the_start() {
+    // Conditions are written in whole seconds.
+    let memory = &mut Memory::default();
+    look(&after("", SignedDuration::from_millis(500)), memory);
+    let decision = look(&later(&drifted("10s"), 10), memory);
+    assert_eq!((decision.commands.len(), decision.held[&Brake::MassDrift]), (0, 4));
+    let memory = &mut Memory::starting_at(later("", 0).now);
+    let decision = look(&later(&drifted("70s"), 76), memory);
+    assert_eq!((decision.commands.len(), decision.held[&Brake::MassDrift]), (0, 4));
 }
 
 #[test]

@@ -103,6 +103,24 @@ fn emptiness_is_rejected_when_no_machine_is_left() {
     );
 }
 
+#[test]
+fn drift_needs_no_machine_where_an_empty_one_that_was_to_go_is_still_there() {
+    let text = "
+pool  web types=small budget=100%
+pool  calm types=large consolidate=0s budget=100% limit=nodes=1
+node  a pool=web type=small zone=a capacity=on-demand drifted=1m
+node  b pool=calm type=large zone=a capacity=on-demand
+pod   p cpu=1 on=a
+";
+    let commands = decided(&world(text)).commands.clone();
+    let [empty, drift] = &commands[..] else { panic!("{commands:#?}") };
+    assert_eq!((empty.method, drift.method), (Method::Emptiness, Method::Drift));
+    assert_eq!(drift.replacements.len(), 1, "the empty one is taken to be gone");
+    // Until its quiet time is over it is not, and nothing holds that against drift.
+    let confirmed = looked(text, drift).unwrap();
+    assert_eq!((confirmed.replacements.len(), confirmed.nominations.len()), (0, 1));
+}
+
 const DELETE: &str = "
 pool  web types=* budget=1 limit=nodes=1
 pool  calm types=large consolidate=never limit=nodes=1

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use karpenter_model::report::ReasonCode;
 use karpenter_model::{NodeId, Reason};
 
 use crate::disrupt::input::Input;
@@ -31,9 +32,10 @@ impl Sweep {
         self.seen.contains_key(node)
     }
 
-    /// What was said of `node` last.
-    pub(crate) fn last_reason(&self, node: &NodeId) -> Option<&Reason> {
-        self.seen.get(node).or_else(|| self.before.get(node))
+    /// Why `node` stays as long as it is not looked at again: what was said of it last, else that its turn comes.
+    pub(crate) fn last_word(&self, node: &NodeId) -> Reason {
+        let last = self.seen.get(node).or_else(|| self.before.get(node));
+        last.cloned().unwrap_or_else(|| Reason::bare(ReasonCode::NextPass))
     }
 
     /// `node` was looked at, and stays.
