@@ -24,18 +24,22 @@ pub use sound_part::{SoundPart, sound_part};
 /// Everything wrong with `plan` as an answer to `snapshot`; empty for a sound plan. Findings come in a fixed
 /// order: by rule family, then in plan order.
 pub fn audit(snapshot: &Snapshot, plan: &Plan) -> Vec<Finding> {
-    let world = world::World::new(snapshot);
+    audit_in(&world::World::new(snapshot), plan)
+}
+
+/// The same; `world` keeps what it looked up for one plan of its snapshot for the next.
+fn audit_in(world: &world::World<'_>, plan: &Plan) -> Vec<Finding> {
     let mut findings = Vec::new();
-    rules::placement::check(&world, plan, &mut findings);
-    rules::devices::check(&world, plan, &mut findings);
-    places_hold(&world, plan, Others::Waiting, &mut findings);
+    rules::placement::check(world, plan, &mut findings);
+    rules::devices::check(world, plan, &mut findings);
+    places_hold(world, plan, Others::Waiting, &mut findings);
     if !plan.commands.is_empty() {
-        rules::commands::check(&world, plan, &mut findings);
-        rules::candidates::check(&world, plan, &mut findings);
-        rules::budgets::check(&world, plan, &mut findings);
-        rules::savings::check(&world, plan, &mut findings);
-        rules::scores::check(&world, plan, &mut findings);
-        let after = afterwards::Afterwards::of(snapshot, plan);
+        rules::commands::check(world, plan, &mut findings);
+        rules::candidates::check(world, plan, &mut findings);
+        rules::budgets::check(world, plan, &mut findings);
+        rules::savings::check(world, plan, &mut findings);
+        rules::scores::check(world, plan, &mut findings);
+        let after = afterwards::Afterwards::of(world.snapshot, plan);
         let world = world::World::new(&after.snapshot);
         rules::homes::check(&world, plan, &mut findings);
         let others = if after.others_wait { Others::Unknown } else { Others::Waiting };
@@ -64,9 +68,9 @@ fn places_hold(world: &world::World<'_>, plan: &Plan, others: Others, findings: 
         rules::ports::check_launch(world, launch, findings);
     }
     rules::existing::check(world, plan, findings);
-    rules::topology::anti_affinity::check(world, plan, findings);
+    let places = places::Places::new(world, plan);
+    rules::topology::anti_affinity::check(world, &places, findings);
     if others == Others::Waiting {
-        let places = places::Places::new(world, plan);
         rules::topology::spread::check(world, &places, findings);
         rules::topology::pod_affinity::check(world, &places, findings);
     }

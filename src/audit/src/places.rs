@@ -6,10 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use karpenter_model::names::label;
 use karpenter_model::{
-    AffinityTerm, LabelKey, LabelSelector, LabelValue, Labels, Launch, Namespace, Node, NodeId, Plan, Pod,
+    AffinityTerm, LabelKey, LabelRegistry, LabelSelector, LabelValue, Labels, Launch, Namespace, Node,
+    NodeId, Plan, Pod, Requirement,
 };
 
-use crate::world::World;
+use crate::world::{World, value_of};
 pub(crate) use crowd::Crowd;
 
 /// The machine of a pod.
@@ -39,7 +40,7 @@ pub(crate) struct Places<'a> {
 }
 
 impl<'a> Places<'a> {
-    pub(crate) fn new(world: &World<'a>, plan: &'a Plan) -> Self {
+    pub(crate) fn new(world: &'a World<'_>, plan: &'a Plan) -> Self {
         let mut all: Vec<Placed<'a>> = Vec::new();
         let mut machines: BTreeMap<&'a NodeId, usize> = BTreeMap::new();
         for (machine, launch) in plan.launches.iter().enumerate() {
@@ -85,23 +86,26 @@ impl<'a> Places<'a> {
 }
 
 impl Place<'_> {
-    /// The domains the machine may be in under `key`; `None` when any is possible.
-    pub(crate) fn domains(&self, key: &LabelKey) -> Option<BTreeSet<LabelValue>> {
+    /// The domains the machine may be in under `key`, whichever name of the label that is; `None` when any is possible, and
+    /// none of them when the machine will not have the label.
+    pub(crate) fn domains(&self, registry: &LabelRegistry, key: &LabelKey) -> Option<BTreeSet<LabelValue>> {
+        let key = &registry.normalize_key(key);
         match self {
-            Self::Node(node) if *key == label::HOSTNAME => Some([node.hostname()].into()),
-            Self::Node(node) => Some(node.effective_labels().get(key).cloned().into_iter().collect()),
+            Self::Node(node) => Some(value_of(node, key, registry).into_iter().collect()),
             Self::Launch(launch) if *key == label::HOSTNAME => Some([launch.bin.to_string().into()].into()),
+            Self::Launch(launch) if lacks(launch, key, registry) => Some(BTreeSet::new()),
             Self::Launch(launch) => launch.requirements.get(key.as_str())?.concrete().cloned(),
         }
     }
 
     /// Whether the machine may be in `domain` of `key`.
-    fn may_be_in(&self, key: &LabelKey, domain: &LabelValue) -> bool {
+    fn may_be_in(&self, registry: &LabelRegistry, key: &LabelKey, domain: &LabelValue) -> bool {
+        let key = &registry.normalize_key(key);
         match self {
-            Self::Launch(launch) if *key != label::HOSTNAME => {
+            Self::Launch(launch) if *key != label::HOSTNAME && !lacks(launch, key, registry) => {
                 launch.requirements.value_of(key).allows(domain.as_str())
             }
-            _ => self.domains(key).is_some_and(|domains| domains.contains(domain)),
+            _ => self.domains(registry, key).is_some_and(|domains| domains.contains(domain)),
         }
     }
 
@@ -114,7 +118,9 @@ impl Place<'_> {
 
     /// The domains the machine may be in; where a claim does not say, those its instance types come in.
     fn possible(&self, world: &World<'_>, key: &LabelKey) -> Option<BTreeSet<LabelValue>> {
-        if let (Self::Launch(launch), None) = (self, self.domains(key)) {
+        let (registry, domains) = (world.registry(), self.domains(world.registry(), key));
+        if let (Self::Launch(launch), None) = (self, &domains) {
+            let key = &registry.normalize_key(key);
             let own = launch.requirements.value_of(key);
             let types = world.types_of(launch).into_iter();
             let values = types.map(|known| known.requirements.get(key.as_str())?.concrete());
@@ -122,8 +128,17 @@ impl Place<'_> {
                 values.collect::<Option<Vec<_>>>()?.into_iter().flatten().collect();
             return Some(values.into_iter().filter(|value| own.allows(value.as_str())).cloned().collect());
         }
-        self.domains(key)
+        domains
     }
+}
+
+/// Whether the machine comes up without a label `key`: the instance decides about well-known ones alone, and the claim does
+/// not ask for it.
+fn lacks(launch: &Launch, key: &LabelKey, registry: &LabelRegistry) -> bool {
+    let own = launch.requirements.get(key.as_str());
+    !registry.is_well_known(key.as_str())
+        && !launch.labels.contains_key(key)
+        && own.is_none_or(Requirement::accepts_absence)
 }
 
 /// Whether `term` of a pod in namespace `own` is about `pod`.

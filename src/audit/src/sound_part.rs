@@ -12,7 +12,7 @@ use karpenter_model::{
     SpreadConstraint, WhenUnsatisfiable,
 };
 
-use crate::audit;
+use crate::audit_in;
 use crate::finding::{Finding, Subject};
 use crate::places::{matches, selects};
 use crate::world::World;
@@ -35,11 +35,11 @@ pub struct SoundPart {
 /// The part of `plan` that breaks no rule; nothing when that is the whole of it. Commands are not taken apart: a plan
 /// with a finding about one is refused altogether.
 pub fn sound_part(snapshot: &Snapshot, plan: &Plan) -> Option<SoundPart> {
-    let findings = audit(snapshot, plan);
+    let world = World::new(snapshot);
+    let findings = audit_in(&world, plan);
     if findings.is_empty() {
         return None;
     }
-    let world = World::new(snapshot);
     let named = findings.iter().map(|finding| Named::of(finding, &world, plan));
     let refused: BTreeMap<PodKey, String> = match named.collect::<Option<Vec<_>>>() {
         // The first finding about a pod is the last one written.
@@ -69,7 +69,7 @@ fn without_unsound(world: &World<'_>, plan: &Plan, findings: &[Finding]) -> Opti
         }
         out.add_related(world, &plan);
         out.leave(&mut plan, world);
-        findings = audit(world.snapshot, &plan);
+        findings = audit_in(world, &plan);
         if findings.is_empty() {
             return Some(plan);
         }

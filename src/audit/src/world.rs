@@ -1,12 +1,17 @@
 //! Look-ups over a snapshot, and what daemons take of a machine.
 
+mod catalogue;
+
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
 use karpenter_model::names::label;
 use karpenter_model::{
-    Daemon, Effect, InstanceType, LabelRegistry, Launch, Node, NodeId, Operator, Pod, PodKey, Pool, PoolName,
-    Requirement, Requirements, Resources, Snapshot, Taint, Target, Undefined,
+    Daemon, Effect, InstanceType, LabelKey, LabelRegistry, LabelValue, Launch, Node, NodeId, Operator, Pod,
+    PodKey, Pool, PoolName, Requirement, Requirements, Resources, Snapshot, Taint, Target, Undefined,
 };
+
+pub(crate) use catalogue::{Catalogue, Daemons};
 
 /// A snapshot with its names resolved.
 pub(crate) struct World<'a> {
@@ -17,6 +22,8 @@ pub(crate) struct World<'a> {
     nodes: BTreeMap<&'a NodeId, &'a Node>,
     /// Machines by the names plans call them.
     targets: BTreeMap<Target, &'a Node>,
+    /// By pool: its instance types, from the first time they are asked for.
+    catalogues: BTreeMap<&'a PoolName, OnceCell<Catalogue<'a>>>,
 }
 
 impl<'a> World<'a> {
@@ -30,6 +37,7 @@ impl<'a> World<'a> {
             pools: snapshot.pools.iter().map(|pool| (&pool.name, pool.as_ref())).collect(),
             nodes: snapshot.nodes.iter().map(|node| (&node.id, node.as_ref())).collect(),
             targets: targets(snapshot),
+            catalogues: snapshot.instance_types.keys().map(|pool| (pool, OnceCell::new())).collect(),
         }
     }
 
@@ -66,12 +74,23 @@ impl<'a> World<'a> {
         self.nodes.get(id).copied()
     }
 
+    /// The instance types of the pool `name`.
+    pub(crate) fn catalogue(&self, name: &PoolName) -> Option<&Catalogue<'a>> {
+        let (catalogue, types) = (self.catalogues.get(name)?, self.snapshot.instance_types.get(name)?);
+        let daemons = || self.pool(name).map(|pool| self.daemons_of(pool)).unwrap_or_default();
+        Some(catalogue.get_or_init(|| Catalogue::new(types, daemons())))
+    }
+
     /// The instance types of `launch`, as far as its pool has them.
     pub(crate) fn types_of(&self, launch: &Launch) -> Vec<&'a InstanceType> {
-        let Some(types) = self.snapshot.instance_types.get(&launch.pool) else { return Vec::new() };
-        let by_name: BTreeMap<_, &InstanceType> =
-            types.iter().map(|known| (&known.name, known.as_ref())).collect();
-        launch.instance_types.iter().filter_map(|name| by_name.get(name).copied()).collect()
+        let Some(catalogue) = self.catalogue(&launch.pool) else { return Vec::new() };
+        launch.instance_types.iter().filter_map(|name| catalogue.instance_type(name)).collect()
+    }
+
+    /// The same, with the daemons that will run on a new machine of each.
+    pub(crate) fn types_with_daemons(&self, launch: &Launch) -> Vec<(&'a InstanceType, &Daemons<'a>)> {
+        let Some(catalogue) = self.catalogue(&launch.pool) else { return Vec::new() };
+        launch.instance_types.iter().filter_map(|name| catalogue.with_daemons(name)).collect()
     }
 
     fn daemons(&self) -> impl Iterator<Item = &'a Daemon> {
@@ -90,22 +109,25 @@ impl<'a> World<'a> {
         template
     }
 
-    /// Daemons that will run on a new machine of `pool` with `instance_type` (spec scheduling 16).
-    pub(crate) fn daemons_on_new(&self, pool: &Pool, instance_type: &InstanceType) -> Vec<&'a Pod> {
+    /// Daemons that new machines of `pool` do not keep out, whatever their instance type, with what they ask for: any
+    /// one of the sets (spec scheduling 16).
+    fn daemons_of(&self, pool: &Pool) -> Vec<(&'a Pod, Vec<Requirements>)> {
         let registry = self.registry();
         let mut template = self.template_of(pool);
         for key in [label::REGISTERED, label::INITIALIZED] {
             template.add(Requirement::one_of(key.into(), ["true".into()]));
         }
-        let runs = |pod: &&Pod| {
-            hard_taint(&pool.template.taints, pod).is_none()
-                && stated(pod, registry).into_iter().any(|wanted| {
-                    let wanted: Requirements = wanted.into_iter().collect();
-                    template.compatible(&wanted, Undefined::WellKnown(registry)).is_ok()
-                        && instance_type.requirements.intersects(&wanted).is_ok()
-                })
+        let agreeing = |pod: &'a Pod| {
+            let sets = stated(pod, registry).into_iter().map(|wanted| wanted.into_iter().collect());
+            let agrees =
+                |set: &Requirements| template.compatible(set, Undefined::WellKnown(registry)).is_ok();
+            (pod, sets.filter(agrees).collect())
         };
-        self.daemons().map(|daemon| &daemon.pod).filter(runs).collect()
+        let tolerant = self
+            .daemons()
+            .map(|daemon| &daemon.pod)
+            .filter(|pod| hard_taint(&pool.template.taints, pod).is_none());
+        tolerant.map(agreeing).collect()
     }
 
     /// What daemons will request on existing machine `node`, those that run already included.
@@ -154,16 +176,25 @@ pub(crate) fn stated(pod: &Pod, registry: &LabelRegistry) -> Vec<Vec<Requirement
     terms.collect()
 }
 
+/// The value of the label `key` of `node`, under its present name or an earlier one; the host name falls back to the name
+/// of the node.
+pub(crate) fn value_of(node: &Node, key: &LabelKey, registry: &LabelRegistry) -> Option<LabelValue> {
+    let key = &registry.normalize_key(key);
+    if *key == label::HOSTNAME {
+        return Some(node.hostname());
+    }
+    let labels = node.effective_labels();
+    let earlier = || labels.iter().find(|(name, _)| registry.normalize_key(name) == *key);
+    let value = labels.get(key).or_else(|| earlier().map(|(_, value)| value))?;
+    Some(registry.normalize_value(key, value))
+}
+
 /// Whether the labels of `node` satisfy every requirement, as the Kubernetes scheduler would see it.
 pub(crate) fn satisfies(node: &Node, requirements: &[Requirement], registry: &LabelRegistry) -> bool {
-    let labels = node.effective_labels();
     requirements.iter().all(|requirement| {
         let key = requirement.key();
-        let named = labels.iter().find(|(name, _)| registry.normalize_key(name) == *key);
-        let value = named.map(|(_, value)| registry.normalize_value(key, value));
-        let value = value.or_else(|| (*key == label::HOSTNAME).then(|| node.hostname()));
         let promised = node.unlaunched().and_then(|claim| claim.requirements.get(key.as_str()));
-        match (value, promised) {
+        match (value_of(node, key, registry), promised) {
             (Some(value), _) => requirement.allows(value.as_str()),
             // Whatever it becomes must do, so it must be at least as narrow as what is asked.
             (None, Some(own)) => own.intersection(requirement).with_min_values(own.min_values()) == *own,

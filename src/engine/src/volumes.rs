@@ -7,8 +7,10 @@
 //!
 //! What a node can attach: what its `CSINode` says. A node that does not exist yet, or has not come up,
 //! is taken to attach as much as the most restricted existing node of its instance type; failing that, what
-//! the type says in its capacity (`attachable-volumes-csi-<driver>`); failing that, as much as the most
-//! restricted node there is. Where nothing is known there is no limit, as in the reference.
+//! the type says in its capacity (`attachable-volumes-csi-<driver>`). Where neither is known there is no limit,
+//! as in the reference: what nodes of other types attach says nothing about this one. Too low a limit leaves pods
+//! pending for as long as no such node exists; a first node that is overfilled costs one pass, and then its type
+//! is known.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -58,11 +60,10 @@ pub(crate) struct Volumes<'a> {
     limits: BTreeMap<&'a DriverName, Limits>,
 }
 
-/// What is known about how many volumes of one driver nodes can attach.
+/// How many volumes of one driver nodes can attach: the least any existing node of the instance type can.
 #[derive(Debug, Default)]
 struct Limits {
     by_type: BTreeMap<InstanceTypeName, u32>,
-    least: Option<u32>,
 }
 
 impl<'a> Volumes<'a> {
@@ -207,7 +208,6 @@ impl Limits {
     /// Remembers what `node` can attach.
     fn learn(&mut self, node: &Node, driver: &DriverName) {
         let Some(limit) = node.attach_limits.get(driver).copied() else { return };
-        self.least = Some(self.least.map_or(limit, |least| least.min(limit)));
         if let Some(name) = node.instance_type() {
             let known = self.by_type.entry(name).or_insert(limit);
             *known = limit.min(*known);
@@ -216,9 +216,9 @@ impl Limits {
 
     /// What a node of type `name` will be able to attach, whose capacity says `said`.
     fn of_new(&self, name: Option<&InstanceTypeName>, said: Option<Quantity>) -> Quantity {
-        let seen = |limit: &u32| Quantity::from_units(i64::from(*limit));
-        let of_type = name.and_then(|name| self.by_type.get(name)).map(seen);
-        of_type.or(said).or(self.least.as_ref().map(seen)).unwrap_or(UNLIMITED)
+        let of_type = name.and_then(|name| self.by_type.get(name));
+        let of_type = of_type.map(|limit| Quantity::from_units(i64::from(*limit)));
+        of_type.or(said).unwrap_or(UNLIMITED)
     }
 }
 

@@ -13,8 +13,8 @@
 //! ```
 //!
 //! Options repeat where a list makes sense. The short label keys `zone`, `arch`, `os`, `type`, `capacity`,
-//! `pool` and `host` stand for the well-known ones. Quantities, durations and taints are written as Kubernetes
-//! writes them. Everything not said has a boring default.
+//! `pool` and `host` stand for the well-known ones, `old-zone` for the name `zone` had before. Quantities,
+//! durations and taints are written as Kubernetes writes them. Everything not said has a boring default.
 
 mod device;
 mod disruption;

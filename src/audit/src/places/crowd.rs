@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use karpenter_model::{LabelKey, LabelValue, Pod, PodKey};
+use karpenter_model::{LabelKey, LabelRegistry, LabelValue, Pod, PodKey};
 
 use super::{Place, Placed};
 use crate::world::World;
 
 /// Some pods, and the domains of one key they may be in.
 pub(crate) struct Crowd<'p> {
+    registry: &'p LabelRegistry,
     key: &'p LabelKey,
     /// By machine: those on it.
     by_machine: BTreeMap<usize, (Place<'p>, Few<'p>)>,
@@ -53,7 +54,11 @@ impl<'p> Few<'p> {
 
 impl<'p> Crowd<'p> {
     /// `pods` in order, as seen by a rule about `key`.
-    pub(crate) fn new<'a: 'p>(key: &'p LabelKey, pods: impl Iterator<Item = &'p Placed<'a>>) -> Self {
+    pub(crate) fn new<'a: 'p>(
+        registry: &'p LabelRegistry,
+        key: &'p LabelKey,
+        pods: impl Iterator<Item = &'p Placed<'a>>,
+    ) -> Self {
         let mut by_machine: BTreeMap<usize, (Place<'p>, Few<'p>)> = BTreeMap::new();
         for (order, one) in pods.enumerate() {
             let (_, few) = by_machine.entry(one.machine).or_insert((one.place, Few::default()));
@@ -61,7 +66,7 @@ impl<'p> Crowd<'p> {
         }
         let (mut by_domain, mut undecided) = (BTreeMap::<_, Few<'p>>::new(), Vec::new());
         for (machine, (place, few)) in &by_machine {
-            let Some(domains) = place.domains(key) else {
+            let Some(domains) = place.domains(registry, key) else {
                 undecided.push(*machine);
                 continue;
             };
@@ -70,25 +75,28 @@ impl<'p> Crowd<'p> {
             }
         }
         let (certain, sharing, joined) = Default::default();
-        Self { key, by_machine, by_domain, undecided, certain, sharing, joined }
+        Self { registry, key, by_machine, by_domain, undecided, certain, sharing, joined }
     }
 
     /// Those that may be in a domain the machine of `one` may be in.
     pub(crate) fn sharing(&mut self, one: &Placed<'_>) -> &Few<'p> {
-        let Self { key, by_machine, by_domain, undecided, sharing, .. } = self;
+        let Self { registry, key, by_machine, by_domain, undecided, sharing, .. } = self;
         sharing.entry(one.machine).or_insert_with(|| {
             let mut found = Few::default();
-            let own = one.place.domains(key);
+            let own = one.place.domains(registry, key);
             for machine in undecided.iter() {
                 let (other, few) = &by_machine[machine];
                 // Two machines of which nothing is known may end up anywhere.
-                let may = |own: &BTreeSet<LabelValue>| own.iter().any(|domain| other.may_be_in(key, domain));
+                let may = |own: &BTreeSet<LabelValue>| {
+                    own.iter().any(|domain| other.may_be_in(registry, key, domain))
+                };
                 if own.as_ref().is_none_or(may) {
                     found.add_all(few);
                 }
             }
             let Some(own) = own else {
-                let allowed = by_domain.iter().filter(|(domain, _)| one.place.may_be_in(key, domain));
+                let allowed =
+                    by_domain.iter().filter(|(domain, _)| one.place.may_be_in(registry, key, domain));
                 allowed.for_each(|(_, few)| found.add_all(few));
                 return found;
             };
@@ -102,7 +110,7 @@ impl<'p> Crowd<'p> {
     pub(crate) fn joined(&mut self, world: &World<'_>, one: &Placed<'_>) -> &Few<'p> {
         if !self.joined.contains_key(&one.machine) {
             let mut found = Few::default();
-            if one.place.domains(self.key).is_some_and(|domains| domains.len() > 1) {
+            if one.place.domains(self.registry, self.key).is_some_and(|domains| domains.len() > 1) {
                 found.add_all(self.sharing(one));
             }
             let own = one.place.only_domain(world, self.key);

@@ -6,22 +6,21 @@ use crate::finding::{Finding, Rule};
 use crate::world::World;
 
 pub(crate) fn check_launch(world: &World<'_>, launch: &Launch, findings: &mut Vec<Finding>) {
-    let Some(pool) = world.pool(&launch.pool) else { return };
+    if world.pool(&launch.pool).is_none() {
+        return;
+    }
     let pods: Resources = world.pods_of(launch).iter().map(|pod| &pod.requests).sum();
-    let mut least: Vec<Resources> = Vec::new();
-    for instance_type in world.types_of(launch) {
-        let daemons = world.daemons_on_new(pool, instance_type);
-        let overhead: Resources = daemons.iter().map(|pod| &pod.requests).sum();
-        let total = pods.merge(&overhead);
+    let types = world.types_with_daemons(launch);
+    for (instance_type, daemons) in &types {
+        let total = pods.merge(&daemons.requests);
         let mut offerings = instance_type.compatible_offerings(&launch.requirements, world.registry());
         if !offerings.any(|offering| total.fits(&instance_type.allocatable_through(offering))) {
             let detail = format!("{total} does not fit on type `{}`", instance_type.name);
             findings.push(Finding::new(Rule::Capacity, launch.bin, detail));
         }
-        least.push(overhead);
     }
     // Types may have been cut from the list, so the overhead may be less than the least that is left.
-    let most = pods.merge(&Resources::min(&least));
+    let most = pods.merge(&Resources::min(types.iter().map(|(_, daemons)| &daemons.requests)));
     let enough = pods.iter().all(|(name, quantity)| launch.requests.amount(name.as_str()) >= *quantity);
     let too_much = launch.requests.iter().any(|(name, quantity)| *quantity > most.amount(name.as_str()));
     if !enough || too_much {

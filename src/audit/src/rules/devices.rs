@@ -32,7 +32,7 @@ enum Holder<'a> {
     Launch(u32),
 }
 
-pub(crate) fn check<'a>(world: &World<'a>, plan: &'a Plan, findings: &mut Vec<Finding>) {
+pub(crate) fn check<'a>(world: &'a World<'_>, plan: &'a Plan, findings: &mut Vec<Finding>) {
     if world.snapshot.settings.ignore_dra_requests {
         return;
     }
@@ -67,7 +67,7 @@ struct Books<'a> {
 }
 
 impl<'a> Books<'a> {
-    fn new(world: &World<'a>) -> Self {
+    fn new(world: &'a World<'_>) -> Self {
         let devices = &world.snapshot.devices;
         let newest = |slice: &ResourceSlice| {
             let alike = devices

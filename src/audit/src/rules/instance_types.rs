@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use karpenter_model::names::label;
 use karpenter_model::plan::MAX_INSTANCE_TYPES;
-use karpenter_model::{InstanceType, LabelValue, Launch, Requirement};
+use karpenter_model::{InstanceType, InstanceTypeName, LabelValue, Launch, Price, Requirement};
 
 use crate::finding::{Finding, Rule};
 use crate::world::World;
@@ -29,15 +29,17 @@ pub(crate) fn check(world: &World<'_>, launch: &Launch, findings: &mut Vec<Findi
     if named.as_ref() != Some(&listed) {
         find(Rule::InstanceTypes, "requirement and list of instance types differ".to_owned());
     }
-    for instance_type in &types {
+    let cheapest = |known: &InstanceType| known.cheapest(&launch.requirements, world.registry());
+    let prices: Vec<Ranked<'_>> = types.iter().map(|known| (cheapest(known), &known.name)).collect();
+    for (instance_type, (price, _)) in types.iter().zip(&prices) {
         if let Err(clash) = launch.requirements.intersects(&instance_type.requirements) {
             find(Rule::Requirements, format!("type `{}`: {clash}", instance_type.name));
         }
-        if instance_type.cheapest(&launch.requirements, world.registry()).is_none() {
+        if price.is_none() {
             find(Rule::Offering, format!("type `{}` has no available offering", instance_type.name));
         }
     }
-    for detail in price_order(world, launch, &types) {
+    for detail in price_order(launch, &prices) {
         find(Rule::PriceOrder, detail);
     }
     for (key, wanted, achieved) in min_values(launch, &types) {
@@ -45,17 +47,17 @@ pub(crate) fn check(world: &World<'_>, launch: &Launch, findings: &mut Vec<Findi
     }
 }
 
-fn price_order(world: &World<'_>, launch: &Launch, types: &[&InstanceType]) -> Vec<String> {
-    let rank = |candidate: &InstanceType| {
-        (candidate.cheapest(&launch.requirements, world.registry()), candidate.name.clone())
-    };
+/// The price of the cheapest offering of an instance type, and its name.
+type Ranked<'a> = (Option<Price>, &'a InstanceTypeName);
+
+fn price_order(launch: &Launch, prices: &[Ranked<'_>]) -> Vec<String> {
     let mut wrong = Vec::new();
-    for pair in types.windows(2) {
-        if rank(pair[0]) > rank(pair[1]) {
-            wrong.push(format!("`{}` comes before `{}`", pair[0].name, pair[1].name));
+    for pair in prices.windows(2) {
+        if pair[0] > pair[1] {
+            wrong.push(format!("`{}` comes before `{}`", pair[0].1, pair[1].1));
         }
     }
-    let cheapest = types.first().map(|first| (&first.name, rank(first).0));
+    let cheapest = prices.first().map(|(price, name)| (*name, *price));
     let stated = launch.cheapest.as_ref().map(|offering| (&offering.instance_type, Some(offering.price)));
     if cheapest != stated {
         wrong.push(format!("the cheapest offering is {cheapest:?}, not {stated:?}"));

@@ -6,9 +6,9 @@ use crate::finding::{Finding, Rule};
 use crate::world::World;
 
 pub(crate) fn check_launch(world: &World<'_>, launch: &Launch, findings: &mut Vec<Finding>) {
-    let Some(pool) = world.pool(&launch.pool) else { return };
     let pods: Vec<&Pod> =
         world.pods_of(launch).into_iter().filter(|pod| !pod.host_ports.is_empty()).collect();
+    let types = if pods.is_empty() { Vec::new() } else { world.types_with_daemons(launch) };
     for (index, pod) in pods.iter().enumerate() {
         for other in &pods[..index] {
             if conflict(pod, other) {
@@ -16,8 +16,8 @@ pub(crate) fn check_launch(world: &World<'_>, launch: &Launch, findings: &mut Ve
                 findings.push(Finding::new(Rule::HostPort, &pod.key, detail));
             }
         }
-        for instance_type in world.types_of(launch) {
-            if world.daemons_on_new(pool, instance_type).iter().any(|daemon| conflict(pod, daemon)) {
+        for (instance_type, daemons) in &types {
+            if daemons.pods.iter().any(|daemon| conflict(pod, daemon)) {
                 let detail = format!("wants a host port of a daemon on type `{}`", instance_type.name);
                 findings.push(Finding::new(Rule::HostPort, &pod.key, detail));
             }

@@ -39,7 +39,7 @@ pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Vec<Finding>)
 }
 
 /// The volumes of `pod` with their claims; one that is not known is `None`.
-fn volumes<'a>(world: &World<'a>, pod: &'a Pod) -> Vec<(&'a VolumeClaimName, Option<&'a Volume>)> {
+fn volumes<'a>(world: &'a World<'_>, pod: &'a Pod) -> Vec<(&'a VolumeClaimName, Option<&'a Volume>)> {
     let known = |name: &VolumeClaimName| {
         world.snapshot.volumes.get(&(pod.key.namespace.clone(), name.clone())).map(AsRef::as_ref)
     };

@@ -236,7 +236,7 @@ fn machines_pods_are_sent_to_exist_and_have_room() {
 fn anti_affinity_of_running_pods_keeps_others_out() {
     let labelled = WORLD.replace("pod   two", "pod   two label=app=w");
     let (_, plan) = sound();
-    for domain in ["host", "zone"] {
+    for domain in ["host", "zone", "old-zone"] {
         let text = format!("{labelled}pod   guard cpu=1m on=n1 anti-affinity={domain}/app=w\n");
         assert_eq!(rules(&karpenter_testkit::snapshot(&text), &plan), [Rule::AntiAffinity], "{domain}");
     }
@@ -256,7 +256,7 @@ fn new_pods_keep_their_own_affinity() {
         let text = WORLD.replace("pod   two", &format!("pod   two {rule}"));
         rules(&karpenter_testkit::snapshot(&text.replace("pod   busy", &format!("pod   busy {busy}"))), &plan)
     };
-    for key in ["host", "zone"] {
+    for key in ["host", "zone", "old-zone"] {
         assert_eq!(two(&format!("anti-affinity={key}/app=b"), "label=app=b"), [Rule::PodAffinity], "{key}");
         assert_eq!(two(&format!("affinity={key}/app=b"), ""), [Rule::PodAffinity], "{key}");
         assert_eq!(two(&format!("affinity={key}/app=b"), "label=app=b"), [], "{key}");
@@ -291,11 +291,64 @@ fn new_pods_keep_their_own_spread() {
         let more = format!("pod   more-{{1..{count}}} cpu=1m label=app=w on=n1\n");
         rules(&karpenter_testkit::snapshot(&format!("{text}{more}")), &plan)
     };
-    for key in ["host", "zone"] {
+    for key in ["host", "zone", "old-zone"] {
         assert_eq!(busy(1, &format!("spread={key}/1")), [Rule::Spread], "{key}");
         assert_eq!(busy(1, &format!("spread={key}/2")), [], "{key}");
         assert_eq!(busy(2, &format!("spread={key}/2")), [Rule::Spread], "{key}");
         assert_eq!(busy(2, &format!("spread={key}/2/soft")), [], "{key}");
+    }
+}
+
+#[test]
+fn a_spread_counts_the_nodes_the_scheduler_counts() {
+    let (_, plan) = sound();
+    let keeps = |rule: &str, other: &str, there: u32| {
+        let text = WORLD
+            .replace("pod   two", &format!("pod   two label=app=w {rule}"))
+            .replace("pod   busy", "pod   busy label=app=w")
+            .replace("node  n2 pool=web type=large zone=b", &format!("node  n2 pool=web type=large {other}"));
+        let more = format!("pod   there-{{1..{there}}} cpu=1m label=app=w on=n2\n");
+        let more = if there == 0 { "" } else { &more };
+        !rules(&karpenter_testkit::snapshot(&format!("{text}{more}")), &plan).contains(&Rule::Spread)
+    };
+    // Pod two joins a pod on n1 in zone a, so that there are two.
+    let (a, either) = ("require=zone:In:a", "require=zone:In:a require=zone:In:b");
+    let (elsewhere, ignore) = ("require=zone:In:a require=zone:In:c", "/affinity=ignore");
+    let table = [
+        ("only zone a is the pod's", format!("{a} spread=zone/1"), "zone=b", 0, true),
+        ("but every node counts", format!("{a} spread=zone/1{ignore}"), "zone=b", 0, false),
+        ("where a pod is there", format!("{a} spread=zone/1{ignore}"), "zone=b", 1, true),
+        ("outside of the pools", format!("{a} spread=zone/1{ignore}"), "zone=d", 0, false),
+        ("none in zone b", format!("{a} spread=zone/1{ignore}"), "zone=a", 0, true),
+        ("as for the first term alone", format!("{elsewhere} spread=zone/1"), "zone=b", 0, true),
+        ("by the second term", format!("{either} spread=zone/1"), "zone=b", 0, false),
+        ("with a pod by the second term", format!("{either} spread=zone/1"), "zone=b", 1, true),
+        ("as far as they may differ", format!("{either} spread=zone/2"), "zone=b", 0, true),
+        ("by the second term, once launched", format!("{either} spread=zone/1"), "zone=a", 0, false),
+        ("ignored terms", format!("{elsewhere} spread=zone/1{ignore}"), "zone=b", 0, false),
+        ("too few domains", format!("{a} spread=zone/1/min=2"), "zone=b", 1, false),
+        ("as many as asked for", format!("{a} spread=zone/1/min=2{ignore}"), "zone=b", 1, true),
+        ("of either term", format!("{either} spread=zone/1/min=2"), "zone=b", 1, true),
+    ];
+    for (what, rule, other, there, kept) in table {
+        assert_eq!(keeps(&rule, other, there), kept, "{what}: {rule} {other} {there}");
+    }
+}
+
+#[test]
+fn domains_of_several_terms_need_a_node_where_the_constraint_ignores_them() {
+    let world = |most: &str, last: &str| {
+        let types = "type m cpu=2 mem=4Gi od=0.10 zones=a,b\npool web types=*\n";
+        let pods =
+            format!("pod p-{{1..3}} cpu=1500m label=app=w {most}\npod q cpu=1500m label=app=w {last}\n");
+        karpenter_testkit::snapshot(&format!("{types}{pods}"))
+    };
+    let (plan, _) = karpenter_engine::plan(&world("select=zone=a", "select=zone=b"));
+    assert_eq!(plan.launches.len(), 4);
+    let terms = |policy: &str| format!("require=zone:In:a require=zone:In:b spread=zone/1{policy}");
+    for (policy, expected) in [("", vec![Rule::Spread]), ("/affinity=ignore", vec![])] {
+        let terms = terms(policy);
+        assert_eq!(rules(&world(&terms, &terms), &plan), expected, "zone b may have come last: {terms}");
     }
 }
 

@@ -23,7 +23,7 @@ use crate::interning::InternedMap;
 use crate::place::devices::Holdings;
 use crate::place::learnt::Known;
 use crate::place::level::Demand;
-use crate::place::node_labels::{Fact, fact};
+use crate::place::node_labels::{Fact, fact, value_of};
 use crate::place::topology::{Admission, Domain, Topology};
 use crate::rules::{RuleSetId, Rules};
 use crate::volumes::Volumes;
@@ -39,6 +39,8 @@ struct Kind {
     taints: Vec<Taint>,
     /// Values of the labels rules about other pods look at.
     domains: Vec<Option<LabelValue>>,
+    /// There are such rules, and it is not launched yet: labels it does not have may still come.
+    unlaunched: bool,
 }
 
 impl Kind {
@@ -139,8 +141,9 @@ impl<'a> Existing<'a> {
         let mut slots = IxVec::default();
         for node in nodes {
             let facts = keys.iter().map(|key| fact(node, key, registry)).collect();
-            let domains = topology_keys.iter().map(|key| node.effective_labels().get(key).cloned()).collect();
-            let entry = kinds.entry(Kind { facts, taints: node.effective_taints(), domains });
+            let domains = topology_keys.iter().map(|key| value_of(node, key, registry)).collect();
+            let unlaunched = !topology_keys.is_empty() && node.unlaunched().is_some();
+            let entry = kinds.entry(Kind { facts, taints: node.effective_taints(), domains, unlaunched });
             let kind = KindIx::new(entry.index());
             entry.or_default().insert(slots.end());
             if kind == overheads.end() {
@@ -231,7 +234,8 @@ impl<'a> Existing<'a> {
             }
             if let Some((topology, id)) = others {
                 // Nodes of one kind are in the same domains, so one answer does for all of them.
-                if !*domains[*kind].get_or_insert_with(|| topology.admits_domains(id, node)) {
+                if !*domains[*kind].get_or_insert_with(|| topology.admits_domains(id, node, rules.registry()))
+                {
                     self.add_kind(*kind, &mut not_now);
                     continue;
                 }

@@ -49,8 +49,12 @@ pub(crate) struct InFlightNode {
 impl State {
     /// What a new node of `space` starts from.
     pub(crate) fn new(space: &PoolSpace<'_>, variants: Bits<VariantIx>) -> Self {
-        let (total, attached, reserved) = Default::default();
-        Self { rules: space.rules, total, variants, attached, reserved }
+        Self::bare(space.rules, Amounts::default(), variants)
+    }
+
+    /// The state of a node that shares no volumes and holds no reservation.
+    pub(crate) fn bare(rules: RuleSetId, total: Amounts, variants: Bits<VariantIx>) -> Self {
+        Self { rules, total, variants, attached: BTreeSet::new(), reserved: BTreeSet::new() }
     }
 
     /// The same with nothing but what `demand` takes in it: others that are expected bring theirs when they come.

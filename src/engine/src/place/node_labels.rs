@@ -25,16 +25,23 @@ impl Fact {
     }
 }
 
-/// What is known about `key` on `node`, under its own name or an alias, normalised.
-pub(crate) fn fact(node: &Node, key: &LabelKey, registry: &LabelRegistry) -> Fact {
+/// The value of label `key` of `node`, under its own name or an alias, normalised. The host name falls back to the name of
+/// the node.
+pub(crate) fn value_of(node: &Node, key: &LabelKey, registry: &LabelRegistry) -> Option<LabelValue> {
     if *key == label::HOSTNAME {
-        return Fact::Is(node.hostname());
+        return Some(node.hostname());
     }
     let labels = node.effective_labels();
     let aliases =
         registry.normalized_keys.iter().filter(|(_, canonical)| *canonical == key).map(|(alias, _)| alias);
-    if let Some(value) = std::iter::once(key).chain(aliases).find_map(|key| labels.get(key)) {
-        return Fact::Is(registry.normalize_value(key, value));
+    let value = std::iter::once(key).chain(aliases).find_map(|key| labels.get(key))?;
+    Some(registry.normalize_value(key, value))
+}
+
+/// What is known about `key` on `node`.
+pub(crate) fn fact(node: &Node, key: &LabelKey, registry: &LabelRegistry) -> Fact {
+    if let Some(value) = value_of(node, key, registry) {
+        return Fact::Is(value);
     }
     let promised = node.unlaunched().and_then(|claim| claim.requirements.get(key.as_str()));
     promised.map_or(Fact::Absent, |requirement| Fact::Within(requirement.clone()))

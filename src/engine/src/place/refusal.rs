@@ -27,6 +27,7 @@ use crate::place::level::Demand;
 use crate::place::pool::PoolSpace;
 use crate::place::topology::Topology;
 use crate::rules::{RuleSetId, Rules};
+use near_miss::Refused;
 
 /// What placement has changed so far, as far as it may be why a pool refuses a pod.
 #[derive(Debug, Clone, Copy)]
@@ -85,9 +86,9 @@ pub(crate) fn explain<'a>(
         return beyond_types(circumstances, set, &left, catalogue, rules);
     }
     let mut detail = format!("{}, requirements={requirements}, {}", criteria.verdict(), needs(demand, space));
-    if let Some(miss) =
-        near_miss::nearest(demand, &wanted, set, &criteria, space, catalogue, rules, resources)
-    {
+    let mut refused =
+        Refused { demand, wanted: &wanted, set, criteria: &criteria, space, catalogue, rules, resources };
+    if let Some(miss) = refused.nearest() {
         let _ = write!(detail, "; {miss}");
     }
     if looks_like_mega(demand.requests.amount(resources::CPU)) {

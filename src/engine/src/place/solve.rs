@@ -44,7 +44,7 @@ use crate::place::{Placement, existing};
 use caches::Caches;
 use compiled::Compiled;
 use filling::Filling;
-use join::{Joined, Joiner};
+use join::{Joined, Joiner, Surroundings};
 
 /// Everything a pass works on.
 #[derive(Debug, Clone)]
@@ -233,10 +233,13 @@ impl<'a> Solver<'a> {
             // For this walk only: another level of the pod may ask for less.
             filling.open.add_opened_for_others(demand.rules, refused);
         }
-        let others = (&filling.topology, bound);
-        let held = (&filling.reservations, filling.devices.as_ref());
-        let asked = (demand, &mut demand_memo.prices);
-        let mut joiner = Joiner::new(rules, others, held, asked, MinValuesPolicy::Strict);
+        let surroundings = Surroundings {
+            topology: &filling.topology,
+            reservations: &filling.reservations,
+            devices: filling.devices.as_ref(),
+        };
+        let (prices, lower) = (&mut demand_memo.prices, MinValuesPolicy::Strict);
+        let mut joiner = Joiner::new(rules, surroundings, demand, bound, prices, lower);
         let mut used_up = false;
         let (number, state) = loop {
             let Some(number) = filling.open.next(&mut candidates, refused) else {
@@ -306,9 +309,12 @@ impl<'a> Solver<'a> {
             group.map_or((own, demand_memo), |all| (all, &mut of_all));
         let number = filling.in_flight.end();
         let lower = compiled.settings.min_values_policy;
-        let others = (&filling.topology, bound);
-        let held = (&filling.reservations, filling.devices.as_ref());
-        let mut joiner = Joiner::new(rules, others, held, (demand, prices), lower);
+        let surroundings = Surroundings {
+            topology: &filling.topology,
+            reservations: &filling.reservations,
+            devices: filling.devices.as_ref(),
+        };
+        let mut joiner = Joiner::new(rules, surroundings, demand, bound, prices, lower);
         for (position, space) in compiled.pools.spaces.enumerate() {
             let catalogue = &mut catalogues[space.catalogue];
             let limits = &mut filling.limits[position];

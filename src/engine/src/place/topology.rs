@@ -32,6 +32,7 @@ use karpenter_model::{
 use crate::amounts::Amounts;
 use crate::index::{GroupIx, IdentityIx, InFlightIx, Ix, IxVec, ProfileIx};
 use crate::interning::{Interned, InternedMap};
+use crate::place::node_labels::value_of;
 use crate::place::pool::PoolSpace;
 use crate::place::relax::Relaxed;
 use census::Census;
@@ -299,9 +300,8 @@ impl Topology {
         self.census = Census::new(self.keys(), snapshot);
         if self.bound_owners {
             for (node, _, key) in bound_owners(snapshot) {
-                if let (Some(domain), Some(group)) =
-                    (domain_of(node, &key.topology_key), self.groups.get_mut(&key))
-                {
+                let domain = value_of(node, &key.topology_key, &snapshot.registry);
+                if let (Some(domain), Some(group)) = (domain, self.groups.get_mut(&key)) {
                     group.add(Domain::Value(domain));
                 }
             }
@@ -353,19 +353,20 @@ impl Topology {
 
     /// What the rule of `link` has to know about a pod of `profile`.
     fn incoming<'p>(&self, profile: &'p ProfileKey, link: &Link) -> Incoming<'p> {
-        let is_empty = |index: &GroupIx| {
-            let (key, group) = self.at(*index);
-            group.is_empty_for(key, &profile.strict)
-        };
-        // A pod is the first of all its required terms or of none: company under one key that the domains of another
-        // do not have is company all the same.
         let required = &profile.required_affinity;
-        let together = if required.contains(&link.group) {
-            required.as_slice()
-        } else {
-            std::slice::from_ref(&link.group)
+        let first = || {
+            let (key, group) = self.at(link.group);
+            if key.kind != Kind::Affinity {
+                false
+            } else if required.contains(&link.group) {
+                // As the scheduler has it, a pod is the first of all its required terms or of none, and only where no
+                // matching pod is in any domain of any of them, wherever the pod may go (differences.md, Scheduling).
+                required.iter().all(|group| self.at(*group).1.occupied() == 0)
+            } else {
+                // A preference is no reason to give up others: company where the pod must not go is none.
+                group.is_empty_for(key, &profile.strict)
+            }
         };
-        let first = || self.at(link.group).0.kind == Kind::Affinity && together.iter().all(is_empty);
         Incoming { own: link.own, first: link.own && first(), strict: &profile.strict }
     }
 
@@ -414,16 +415,20 @@ impl Topology {
     }
 
     /// Whether all other rules allow the profile on an existing node; the answer is the same for nodes
-    /// with the same values of [`Self::keys`].
-    pub(crate) fn admits_domains(&self, id: ProfileIx, node: &Node) -> bool {
+    /// with the same values of [`Self::keys`] that are launched, or are not.
+    pub(crate) fn admits_domains(&self, id: ProfileIx, node: &Node, registry: &LabelRegistry) -> bool {
         let (profile, links) = self.entry(id);
         links.rules.iter().filter(|link| !link.host).all(|link| {
             let (key, group) = self.at(link.group);
-            match domain_of(node, &key.topology_key) {
-                Some(domain) => group.admits(key, &Domain::Value(domain), self.incoming(profile, link)),
-                // A node without the label is in no domain: it meets no rule of the pod, and no other pod keeps it
-                // out.
-                None => key.kind == Kind::Inverse,
+            match (value_of(node, &key.topology_key, registry), &key.kind) {
+                (Some(domain), _) => group.admits(key, &Domain::Value(domain), self.incoming(profile, link)),
+                // A node without the label is in no domain: it meets no rule of the pod to be in one, and is apart
+                // from all pods.
+                (None, Kind::Spread { .. } | Kind::Affinity) => false,
+                (None, Kind::Inverse) => true,
+                (None, Kind::AntiAffinity) => {
+                    group.knows_no_domain() || !is_undecided(node, &key.topology_key, registry)
+                }
             }
         })
     }
@@ -444,13 +449,15 @@ impl Topology {
         self.census.nodes(pool, key, value)
     }
 
-    /// What would put the profile into an allowed domain, best first, for an in-flight node with these `requirements`
-    /// (those of the pod included). Hosts are answered by [`Self::admits_host`]. A single rule gives every domain; of
-    /// several, domains without `prospects` are left out before the combinations are cut to a bounded number.
+    /// What would put the profile into an allowed domain, best first, for an in-flight node of `space` with these
+    /// `requirements` (those of the pod included). Hosts are answered by [`Self::admits_host`]. A single rule gives
+    /// every domain; of several, domains without `prospects` are left out before the combinations are cut to a
+    /// bounded number.
     pub(crate) fn choices<'t>(
         &'t self,
         id: ProfileIx,
         requirements: &Requirements,
+        space: &PoolSpace<'_>,
         registry: &LabelRegistry,
         prospects: &mut Prospects<'_>,
     ) -> Choices<'t> {
@@ -462,6 +469,11 @@ impl Topology {
             // simulation must narrow nodes in the same way.
             let alternatives = if key.kind == Kind::Inverse && self.bound_owners {
                 group.exclusion(key, registry).map(Alternatives::Among)
+            } else if matches!(key.kind, Kind::AntiAffinity | Kind::Inverse)
+                && lacks(space, requirements, &key.topology_key, registry)
+            {
+                // A node in no domain is apart from all pods.
+                None
             } else {
                 let allowed = requirements.get(key.topology_key.as_str());
                 group.alternatives(key, allowed, self.incoming(profile, link))
@@ -545,7 +557,7 @@ impl Topology {
             let (key, group) =
                 groups.get_index_mut(index.get()).expect("invariant: groups are never removed");
             if let (Some(domain), true) =
-                (domain_of(node, &key.topology_key), key.counts_node(node, registry))
+                (value_of(node, &key.topology_key, registry), key.counts_node(node, registry))
             {
                 let domain = Domain::Value(domain);
                 if let Some(journal) = journal {
@@ -563,6 +575,7 @@ impl Topology {
         number: InFlightIx,
         requirements: &Requirements,
         space: &PoolSpace<'_>,
+        registry: &LabelRegistry,
     ) {
         let Self { groups, profiles, journal, census, .. } = self;
         census.narrowed(number, &space.pool.name, requirements);
@@ -580,6 +593,10 @@ impl Topology {
             };
             if key.topology_key == label::HOSTNAME {
                 add(group, Domain::InFlight(number));
+                continue;
+            }
+            // It will be in no domain, so the pod counts in none.
+            if lacks(space, requirements, &key.topology_key, registry) {
                 continue;
             }
             for value in group.possible(key, requirements.get(key.topology_key.as_str())) {
@@ -619,12 +636,26 @@ fn counting(profiles: &InternedMap<ProfileKey, Links>, id: ProfileIx) -> impl It
     links.counted.iter().chain(&profile.owned_inverse).copied()
 }
 
-/// The domain of `node`; the host name falls back to the node's name.
-fn domain_of(node: &Node, key: &LabelKey) -> Option<LabelValue> {
-    if *key == label::HOSTNAME {
-        return Some(node.hostname());
-    }
-    node.effective_labels().get(key).cloned()
+/// Whether `node`, which has no label `key`, may still come up with it: the instance decides about well-known labels, and
+/// about others the requirements of its claim.
+fn is_undecided(node: &Node, key: &LabelKey, registry: &LabelRegistry) -> bool {
+    let asks = |own: &Requirement| !own.accepts_absence();
+    node.unlaunched().is_some_and(|claim| {
+        registry.is_well_known(key.as_str()) || claim.requirements.get(key.as_str()).is_some_and(asks)
+    })
+}
+
+/// Whether an in-flight node of `space` with these `requirements` comes up without a label `key`: the instance does not
+/// decide about it, the pool does not speak of it, and no pod asks for it.
+fn lacks(
+    space: &PoolSpace<'_>,
+    requirements: &Requirements,
+    key: &LabelKey,
+    registry: &LabelRegistry,
+) -> bool {
+    !registry.is_well_known(key.as_str())
+        && !space.template.contains(key.as_str())
+        && requirements.get(key.as_str()).is_none_or(Requirement::accepts_absence)
 }
 
 /// `values`, which come with their number of pods in ascending order, with equals ordered by their `prospects`.

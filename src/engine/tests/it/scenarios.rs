@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use karpenter_audit::audit;
 use karpenter_testkit::{render, scenario, snapshot};
 
 #[test]
@@ -11,6 +12,7 @@ fn every_scenario_gives_its_plan() {
     scenario::check_all(&directory, |fixture| {
         let snapshot = snapshot(fixture);
         let (plan, report) = karpenter_engine::plan(&snapshot);
+        assert_eq!(audit(&snapshot, &plan), [], "{fixture}");
         render(&plan, &report)
     });
 }

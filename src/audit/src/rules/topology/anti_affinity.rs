@@ -1,69 +1,65 @@
 //! Required anti-affinity of pods that run keeps others out of their domain (spec scheduling 18.4).
+//!
+//! Pods of one deployment say the same and are the same to what others say, so a term is looked at once however many pods
+//! state it, and whom it is about is asked once per namespace and labels.
 
-use karpenter_model::names::label;
-use karpenter_model::{AffinityTerm, LabelValue, Node, Plan, Pod};
+use std::collections::BTreeMap;
+
+use karpenter_model::{AffinityTerm, LabelKey, LabelValue, Labels, Namespace, Pod};
 
 use crate::finding::{Finding, Rule};
-use crate::places::selects;
-use crate::world::World;
+use crate::places::{Place, Places, selects};
+use crate::world::{World, value_of};
 
-pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Vec<Finding>) {
-    let forbidders = forbidders(world);
-    if forbidders.is_empty() {
-        return;
+/// By the namespace and the term of the pods that state it: one of them in each of their domains.
+type Terms<'a> = BTreeMap<(&'a Namespace, &'a AffinityTerm), BTreeMap<LabelValue, &'a Pod>>;
+
+pub(crate) fn check(world: &World<'_>, places: &Places<'_>, findings: &mut Vec<Finding>) {
+    let terms = terms(world);
+    let mut known: BTreeMap<(&Namespace, &Labels), Vec<_>> = BTreeMap::new();
+    for one in places.new_ones() {
+        let about = known.entry((&one.pod.key.namespace, &one.pod.labels)).or_insert_with(|| {
+            let about = terms.iter().filter(|((own, term), _)| selects(world, term, own, one.pod));
+            about.map(|((_, term), owners)| (&term.topology_key, owners)).collect()
+        });
+        let owners = about.iter().filter_map(|(key, owners)| owner_near(world, &one.place, key, owners));
+        findings.extend(owners.map(|owner| {
+            Finding::new(Rule::AntiAffinity, &one.pod.key, format!("{} keeps it out", owner.key))
+        }));
     }
-    for nomination in &plan.nominations {
-        let (Some(pod), Some(node)) = (world.pod(&nomination.pod), world.node(&nomination.target)) else {
-            continue;
-        };
-        for (owner, term, value) in &forbidders {
-            if selects(world, term, &owner.key.namespace, pod) && domain(node, term).as_ref() == Some(value) {
-                findings.push(Finding::new(
-                    Rule::AntiAffinity,
-                    &pod.key,
-                    format!("{} keeps it out", owner.key),
-                ));
-            }
-        }
-    }
-    for launch in &plan.launches {
-        for pod in world.pods_of(launch) {
-            for (owner, term, value) in &forbidders {
-                // A new machine has a new host name; any other domain it may still land in counts.
-                let requirement = launch.requirements.get(term.topology_key.as_str());
-                let may_land = requirement.is_some_and(|requirement| requirement.allows(value.as_str()));
-                if may_land && selects(world, term, &owner.key.namespace, pod) {
-                    findings.push(Finding::new(
-                        Rule::AntiAffinity,
-                        &pod.key,
-                        format!("{} keeps it out", owner.key),
-                    ));
+}
+
+/// Terms of the pods that stay where they are.
+fn terms<'a>(world: &World<'a>) -> Terms<'a> {
+    let mut terms = Terms::new();
+    for node in &world.snapshot.nodes {
+        let staying = node.pods.iter().filter(|pod| !pod.is_terminal() && world.pod(&pod.key).is_none());
+        for pod in staying {
+            for term in &pod.pod_anti_affinity.required {
+                if let Some(value) = value_of(node, &term.topology_key, world.registry()) {
+                    let owners = terms.entry((&pod.key.namespace, term)).or_default();
+                    owners.entry(value).or_insert(pod.as_ref());
                 }
             }
         }
     }
+    terms
 }
 
-/// Pods that stay where they are, with their terms and domains.
-fn forbidders<'a>(world: &World<'a>) -> Vec<(&'a Pod, &'a AffinityTerm, LabelValue)> {
-    let mut forbidders = Vec::new();
-    for node in &world.snapshot.nodes {
-        for pod in node.pods.iter().filter(|pod| !pod.is_terminal()) {
-            if world.pod(&pod.key).is_some() {
-                continue;
-            }
-            for term in &pod.pod_anti_affinity.required {
-                forbidders.extend(domain(node, term).map(|value| (pod.as_ref(), term, value)));
-            }
+/// One of `owners` whose domain the machine may be in.
+fn owner_near<'a>(
+    world: &World<'_>,
+    place: &Place<'_>,
+    key: &LabelKey,
+    owners: &BTreeMap<LabelValue, &'a Pod>,
+) -> Option<&'a Pod> {
+    match place {
+        Place::Node(node) => owners.get(&value_of(node, key, world.registry())?).copied(),
+        // A new machine has a new host name; any other domain it may still land in counts.
+        Place::Launch(launch) => {
+            let requirement = launch.requirements.get(world.registry().normalize_key(key).as_str())?;
+            let near = owners.iter().find(|(value, _)| requirement.allows(value.as_str()));
+            near.map(|(_, owner)| *owner)
         }
     }
-    forbidders
-}
-
-fn domain(node: &Node, term: &AffinityTerm) -> Option<LabelValue> {
-    let key = term.topology_key.as_str();
-    if key == label::HOSTNAME {
-        return Some(node.hostname());
-    }
-    node.effective_labels().get(key).cloned()
 }

@@ -22,7 +22,7 @@ pub(crate) fn check(world: &World<'_>, places: &Places<'_>, findings: &mut Vec<F
 /// Who the terms are about.
 struct Crowds<'p, 'a> {
     world: &'p World<'a>,
-    places: &'p Places<'a>,
+    places: &'p Places<'p>,
     known: BTreeMap<(&'p Namespace, &'p [AffinityTerm], &'p LabelKey), Crowd<'p>>,
 }
 
@@ -30,9 +30,10 @@ impl<'p> Crowds<'p, '_> {
     /// Those all `terms` of a pod in namespace `own` are about, by their domains of `key`.
     fn of(&mut self, own: &'p Namespace, terms: &'p [AffinityTerm], key: &'p LabelKey) -> &mut Crowd<'p> {
         let Self { world, places, known } = self;
-        known
-            .entry((own, terms, key))
-            .or_insert_with(|| Crowd::new(key, places.of_kind(|other| all_select(world, terms, own, other))))
+        known.entry((own, terms, key)).or_insert_with(|| {
+            let selected = places.of_kind(|other| all_select(world, terms, own, other));
+            Crowd::new(world.registry(), key, selected)
+        })
     }
 }
 

@@ -6,11 +6,14 @@
 //!
 //! Domains are those the scheduler would count: of nodes, and of machines that could be launched for the pod. Where
 //! none could, for lack of room beside the daemons, of an offering, of a pool the constraint counts or of a type that the
-//! whole limits of the pool would allow, there will be no node to count.
+//! whole limits of the pool would allow, there will be no node to count. A node counts by any of the required terms of the
+//! pod, and whatever they say where the constraint ignores node affinity: the scheduler does not ask whether the pod could
+//! use its domain.
 //!
 //! Pods of one deployment ask the same, so the counts are taken once for all of them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use karpenter_model::names::label;
 use karpenter_model::pod::affinity::NodeInclusion;
@@ -33,14 +36,14 @@ pub(crate) fn check(world: &World<'_>, places: &Places<'_>, findings: &mut Vec<F
                 continue;
             }
             let tally = known.entry(Question::of(one.pod, spread)).or_insert_with(|| {
-                let offers = offers
-                    .entry(&spread.topology_key)
-                    .or_insert_with(|| offered(world, &spread.topology_key));
-                let asked = Asked { world, pod: one.pod, stated: stated(one.pod, world.registry()), spread };
+                let registry = world.registry();
+                let key = registry.normalize_key(&spread.topology_key);
+                let offers = offers.entry(key.clone()).or_insert_with(|| offered(world, &key));
+                let asked = Asked { world, pod: one.pod, stated: stated(one.pod, registry), spread, key };
                 asked.is_decidable(places).then(|| asked.tally(places, offers))
             });
             if let Some(tally) = tally {
-                findings.extend(skewed(one, spread, tally));
+                findings.extend(skewed(world, one, spread, tally));
             }
         }
     }
@@ -75,20 +78,22 @@ impl<'p> Question<'p> {
 /// Pods a constraint counts.
 struct Tally {
     by_domain: BTreeMap<LabelValue, u32>,
-    /// In the emptiest domain a pod may use.
-    least: u32,
+    /// In the emptiest domain that counts for certain, if there is one.
+    least: Option<u32>,
 }
 
 /// Says whether `one` is in a domain that has too many.
-fn skewed(one: &Placed<'_>, spread: &SpreadConstraint, tally: &Tally) -> Option<Finding> {
-    let (pod, key, least) = (one.pod, &spread.topology_key, tally.least);
+fn skewed(world: &World<'_>, one: &Placed<'_>, spread: &SpreadConstraint, tally: &Tally) -> Option<Finding> {
+    let (pod, key) = (one.pod, &spread.topology_key);
     let find = |detail: String| Some(Finding::new(Rule::Spread, &pod.key, detail));
-    let own = one.place.domains(key).filter(|domains| domains.len() == 1);
+    let own = one.place.domains(world.registry(), key).filter(|domains| domains.len() == 1);
     let Some(own) = own.and_then(|domains| domains.into_iter().next()) else {
         return find(format!("is not committed to one `{key}`"));
     };
     let most = tally.by_domain.get(&own).copied().unwrap_or(0);
-    if most > least + spread.max_skew {
+    if let Some(least) = tally.least
+        && most > least + spread.max_skew
+    {
         return find(format!("`{own}` would have {most} pods, the emptiest domain {least}"));
     }
     None
@@ -100,6 +105,8 @@ struct Asked<'w, 'a> {
     pod: &'w Pod,
     stated: Vec<Vec<Requirement>>,
     spread: &'w SpreadConstraint,
+    /// The present name of its topology key.
+    key: LabelKey,
 }
 
 impl Asked<'_, '_> {
@@ -114,7 +121,7 @@ impl Asked<'_, '_> {
                 && other.labels == pod.labels
         };
         let mut counted = places.of_kind(|other| self.counts(other)).filter(|other| other.new);
-        pod.required_terms.len() <= 1 && counted.all(|other| same(other.pod))
+        counted.all(|other| same(other.pod))
     }
 
     /// Whether `other` counts.
@@ -128,80 +135,94 @@ impl Asked<'_, '_> {
     }
 
     fn tally(&self, places: &Places<'_>, offers: &[Offer<'_>]) -> Tally {
-        let (spread, key) = (self.spread, &self.spread.topology_key);
+        let (spread, key) = (self.spread, &self.key);
+        let mut known = self.eligible(offers);
         let mut by_domain: BTreeMap<LabelValue, u32> =
-            self.eligible(offers).into_iter().map(|domain| (domain, 0)).collect();
+            known.iter().map(|domain| (domain.clone(), 0)).collect();
         let mut by_machine: BTreeMap<usize, (&Place<'_>, u32)> = BTreeMap::new();
         for other in places.of_kind(|other| self.counts(other)) {
             by_machine.entry(other.machine).or_insert((&other.place, 0)).1 += 1;
         }
         for (place, pods) in by_machine.into_values() {
-            if let (true, Some(domains)) = (self.includes(place), place.domains(key)) {
+            if let (true, Some(domains)) = (self.includes(place), place.domains(self.world.registry(), key)) {
                 for domain in domains {
+                    // Pods on launches may have come last, to a domain that did not count for those before them.
+                    if matches!(place, Place::Node(_)) || self.allows(&domain) {
+                        known.insert(domain.clone());
+                    }
                     *by_domain.entry(domain).or_default() += pods;
                 }
             }
         }
-        let strict: Requirements = self.stated[0].iter().cloned().collect();
-        let allowed = strict.value_of(key);
-        let usable: Vec<u32> = by_domain
-            .iter()
-            .filter(|(domain, _)| allowed.allows(domain.as_str()))
-            .map(|(_, count)| *count)
-            .collect();
         let few = spread
             .min_domains
-            .is_some_and(|wanted| usable.len() < usize::try_from(wanted).unwrap_or(usize::MAX));
-        let least = if *key == label::HOSTNAME || few { 0 } else { usable.into_iter().min().unwrap_or(0) };
+            .is_some_and(|wanted| by_domain.len() < usize::try_from(wanted).unwrap_or(usize::MAX));
+        let pods = known.iter().filter_map(|domain| by_domain.get(domain).copied());
+        let least = if *key == label::HOSTNAME || few { Some(0) } else { pods.min() };
         Tally { by_domain, least }
     }
 
     /// Domains a new machine could be in for this pod's sake, and those of machines that count.
     fn eligible(&self, offers: &[Offer<'_>]) -> BTreeSet<LabelValue> {
-        let (spread, mut domains) = (self.spread, BTreeSet::new());
-        if spread.topology_key == label::HOSTNAME {
+        let mut domains = BTreeSet::new();
+        if self.key == label::HOSTNAME {
             return domains;
         }
-        for offer in offers {
-            let honored = spread.node_taints_policy == NodeInclusion::Honor;
-            if honored && hard_taint(&offer.pool.template.taints, self.pod).is_some() {
-                continue;
+        for domain in offers.iter().flat_map(|offer| &offer.domains) {
+            if !domains.contains(domain) && self.is_in_reach(offers, domain) {
+                domains.insert(domain.clone());
             }
-            let missing = offer.domains.difference(&domains).cloned().collect::<Vec<_>>();
-            domains.extend(missing.into_iter().filter(|domain| self.could_get(offer, domain)));
         }
         for node in self.world.snapshot.nodes.iter().filter(|node| !node.is_leaving()) {
             let place = Place::Node(node);
             if self.includes(&place) {
-                domains.extend(place.domains(&spread.topology_key).into_iter().flatten());
+                domains.extend(place.domains(self.world.registry(), &self.key).into_iter().flatten());
             }
         }
         domains
     }
 
-    /// Whether a machine the constraint counts, with room for the pod, could be launched in `domain`.
-    fn could_get(&self, offer: &Offer<'_>, domain: &LabelValue) -> bool {
-        let (registry, key) = (self.world.registry(), &self.spread.topology_key);
-        let nothing = [Vec::new()];
-        let honored = self.spread.node_affinity_policy == NodeInclusion::Honor;
-        let stated = if honored { self.stated.as_slice() } else { &nothing };
-        stated.iter().any(|wanted| {
-            let mut claim = offer.template.clone();
-            let domain = Requirement::one_of(key.clone(), [domain.clone()]);
-            let agrees = wanted.iter().chain([&domain]).all(|one| {
-                let one: Requirements = [one.clone()].into_iter().collect();
-                let agrees = claim.compatible(&one, Undefined::WellKnown(registry)).is_ok();
-                claim.add_all(&one);
-                agrees
-            });
-            let holds = |(known, daemons): &(&InstanceType, Resources)| {
-                let mut offerings = known.compatible_offerings(&claim, registry);
-                let requests = self.pod.requests.merge(daemons);
-                claim.intersects(&known.requirements).is_ok()
-                    && offerings.any(|one| requests.fits(&known.allocatable_through(one)))
-            };
-            agrees && offer.types.iter().any(holds)
-        })
+    /// Whether a machine the constraint counts could be launched in `domain` for this pod's sake.
+    fn is_in_reach(&self, offers: &[Offer<'_>], domain: &LabelValue) -> bool {
+        let spread = self.spread;
+        let tolerated = |offer: &&Offer<'_>| {
+            spread.node_taints_policy == NodeInclusion::Ignore
+                || hard_taint(&offer.pool.template.taints, self.pod).is_none()
+        };
+        let offered = |wanted: &[Requirement]| {
+            let mut offers = offers.iter().filter(|offer| offer.domains.contains(domain)).filter(tolerated);
+            offers.any(|offer| self.could_get(offer, domain, wanted))
+        };
+        match spread.node_affinity_policy {
+            NodeInclusion::Honor => self.stated.iter().any(|wanted| offered(wanted)),
+            // Where the pod does not go no machine comes for its sake.
+            NodeInclusion::Ignore => self.allows(domain) && offered(&[]),
+        }
+    }
+
+    /// Whether the pod may be in `domain` whichever of its terms it goes by, which is not known here.
+    fn allows(&self, domain: &LabelValue) -> bool {
+        self.stated.iter().flatten().all(|one| *one.key() != self.key || one.allows(domain.as_str()))
+    }
+
+    /// Whether a machine as `wanted`, with room for the pod, could be launched in `domain`.
+    fn could_get(&self, offer: &Offer<'_>, domain: &LabelValue, wanted: &[Requirement]) -> bool {
+        let registry = self.world.registry();
+        let mut claim = offer.template.clone();
+        let domain = Requirement::one_of(self.key.clone(), [domain.clone()]);
+        let agrees = wanted.iter().chain([&domain]).all(|one| {
+            let one: Requirements = [one.clone()].into_iter().collect();
+            let agrees = claim.compatible(&one, Undefined::WellKnown(registry)).is_ok();
+            claim.add_all(&one);
+            agrees
+        });
+        let holds = |(known, daemons): &(&InstanceType, Resources)| {
+            let mut offerings = known.compatible_offerings(&claim, registry);
+            let requests = self.pod.requests.merge(daemons);
+            claim.intersects(&known.requirements).is_ok()
+                && offerings.any(|one| requests.fits(&known.allocatable_through(one)))
+        };
+        agrees && offer.types.iter().any(holds)
     }
 
     /// Whether pods on a machine count, by the inclusion policies of the constraint.
@@ -256,10 +277,11 @@ fn offered<'a>(world: &World<'a>, key: &LabelKey) -> Vec<Offer<'a>> {
         let offered = types.iter().filter_map(|known| known.requirements.get(key.as_str())?.concrete());
         let offered = offered.flatten().filter(|value| own.allows(value.as_str()));
         let domains = named.chain(offered).cloned().collect();
-        let allowed = types.iter().map(AsRef::as_ref).filter(|known| is_within_limits(pool, known));
-        let daemons =
-            |known| world.daemons_on_new(pool, known).into_iter().map(|daemon| &daemon.requests).sum();
-        let types = allowed.map(|known: &InstanceType| (known, daemons(known))).collect();
+        let allowed = types.iter().filter(|known| is_within_limits(pool, known));
+        let with_daemons = |known: &Arc<InstanceType>| world.catalogue(&pool.name)?.with_daemons(&known.name);
+        let types =
+            allowed.filter_map(with_daemons).map(|(known, daemons)| (known, daemons.requests.clone()));
+        let types = types.collect();
         offers.push(Offer { pool, template, types, domains });
     }
     offers

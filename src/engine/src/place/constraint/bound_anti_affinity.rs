@@ -6,17 +6,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use karpenter_model::names::label;
 use karpenter_model::{
-    AffinityTerm, Expression, LabelKey, LabelSelector, LabelValue, Namespace, Node, Operator, Pod, Snapshot,
+    AffinityTerm, Expression, LabelKey, LabelSelector, LabelValue, Namespace, Operator, Pod, Snapshot,
 };
 
+use crate::place::node_labels::value_of;
 use crate::place::scope::Scope;
 
 /// One rule: pods in these namespaces that match stay out of these domains.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Rule<'a> {
-    topology_key: &'a LabelKey,
+    topology_key: LabelKey,
     selector: &'a LabelSelector,
     scope: Scope,
 }
@@ -36,7 +36,8 @@ impl<'a> BoundAntiAffinity<'a> {
             for pod in node.pods.iter().map(AsRef::as_ref).filter(|pod| !pod.is_terminal()).filter(stays) {
                 for term in &pod.pod_anti_affinity.required {
                     let rule = rule(term, &pod.key.namespace, snapshot);
-                    if let Some((rule, domain)) = rule.zip(domain(node, &term.topology_key)) {
+                    let domain = |rule: &Rule<'_>| value_of(node, &rule.topology_key, &snapshot.registry);
+                    if let Some((domain, rule)) = rule.and_then(|rule| Some((domain(&rule)?, rule))) {
                         forbidden.entry(rule).or_default().insert(domain);
                     }
                 }
@@ -67,13 +68,6 @@ impl<'a> BoundAntiAffinity<'a> {
 /// The rule of one term; a term without selector selects no pod.
 fn rule<'a>(term: &'a AffinityTerm, own: &Namespace, snapshot: &Snapshot) -> Option<Rule<'a>> {
     let scope = Scope::of(term, own, snapshot);
-    Some(Rule { topology_key: &term.topology_key, selector: term.selector.as_ref()?, scope })
-}
-
-/// The domain of `node` under `key`; the host name falls back to the node's name.
-fn domain(node: &Node, key: &LabelKey) -> Option<LabelValue> {
-    if *key == label::HOSTNAME {
-        return Some(node.hostname());
-    }
-    node.effective_labels().get(key).cloned()
+    let topology_key = snapshot.registry.normalize_key(&term.topology_key);
+    Some(Rule { topology_key, selector: term.selector.as_ref()?, scope })
 }

@@ -80,77 +80,83 @@ impl fmt::Display for Amount<'_> {
     }
 }
 
-/// What kept `space` from hosting `demand` by the least, where that is known. `wanted` is what it takes with
-/// its volumes, `set` its requirements in the pool.
-#[expect(clippy::too_many_arguments, reason = "the refusal passes everything it has found out")]
-pub(super) fn nearest<'a>(
-    demand: &Demand,
-    wanted: &Amounts,
-    set: RuleSetId,
-    criteria: &Criteria,
-    space: &PoolSpace<'a>,
-    catalogue: &mut Catalogue<'a>,
-    rules: &mut Rules<'a>,
-    index: &ResourceIndex,
-) -> Option<NearMiss> {
-    let suitable = criteria.requirements.and(&criteria.offerings);
-    if !suitable.is_empty() {
-        return too_small(wanted, &suitable, space, catalogue, index);
-    }
-    let mut host = |statements: Option<RuleSetId>| {
-        let set = rules.meet(space.rules, statements?)?;
-        let left = catalogue.mask(set, rules).both.and(&space.base).and(&criteria.fits);
-        let first = left.iter().map(|variant| &catalogue.variant(variant).instance_type.name).min();
-        first.cloned()
-    };
-    if let Some(instance_type) = host(demand.rules) {
-        let places: Vec<String> =
-            demand.places.iter().map(|place| rules.requirements(*place).to_string()).collect();
-        return Some(NearMiss::Volumes { place: places.join(" or "), instance_type });
-    }
-    let asked = rules.requirements(demand.rules?);
-    let place = demand.places.iter().find(|place| rules.meet(set, **place) == Some(set)).copied();
-    asked.iter().find_map(|statement| {
-        let mut without = asked.clone();
-        without.remove(statement.key().as_str());
-        let mut without = rules.set(&without);
-        if let Some(place) = place {
-            without = rules.meet(without, place)?;
-        }
-        let set = rules.meet(space.rules, without)?;
-        let left = catalogue.mask(set, rules).both.and(&space.base).and(&criteria.fits);
-        let first = left.iter().map(|variant| &catalogue.variant(variant).instance_type.name).min()?;
-        Some(NearMiss::Statement { statement: statement.to_string(), instance_type: first.clone() })
-    })
+/// A demand that a pool refused for its instance types, and what was found out about it.
+pub(super) struct Refused<'s, 'a> {
+    pub(super) demand: &'s Demand,
+    /// What the demand takes with its volumes.
+    pub(super) wanted: &'s Amounts,
+    /// The requirements of the demand in the pool.
+    pub(super) set: RuleSetId,
+    pub(super) criteria: &'s Criteria,
+    pub(super) space: &'s PoolSpace<'a>,
+    pub(super) catalogue: &'s mut Catalogue<'a>,
+    pub(super) rules: &'s mut Rules<'a>,
+    /// The names of resources.
+    pub(super) resources: &'s ResourceIndex,
 }
 
-/// The instance type of `suitable` that lacks the fewest resources, then the smallest share of what it has.
-fn too_small(
-    wanted: &Amounts,
-    suitable: &Bits<VariantIx>,
-    space: &PoolSpace<'_>,
-    catalogue: &Catalogue<'_>,
-    index: &ResourceIndex,
-) -> Option<NearMiss> {
-    let candidates = space.daemons.iter().flat_map(|group| {
-        let wanted = wanted.plus(&group.overhead);
-        let variants: Vec<VariantIx> = suitable.and(&group.variants).iter().collect();
-        variants.into_iter().map(move |variant| (variant, lacking(&wanted, catalogue.allocatable(variant))))
-    });
-    let rank = |(variant, lacking): &(VariantIx, Vec<(ResourceIx, i128)>)| {
-        let has = catalogue.allocatable(*variant);
-        // In thousandths of what the instance type has, so that cores and bytes compare.
-        let share =
-            |(resource, amount): &(ResourceIx, i128)| amount.saturating_mul(1000) / has.at(*resource).max(1);
-        let name = &catalogue.variant(*variant).instance_type.name;
-        (lacking.len(), lacking.iter().map(share).max(), name.clone())
-    };
-    let (variant, lacking) = candidates.filter(|(_, lacking)| !lacking.is_empty()).min_by_key(rank)?;
-    let more = lacking.iter().filter_map(|(resource, amount)| {
-        Some((index.name(*resource)?.clone(), Quantity::from_nanos(*amount)))
-    });
-    let instance_type = catalogue.variant(variant).instance_type.name.clone();
-    Some(NearMiss::Resources { instance_type, more: more.collect() })
+impl Refused<'_, '_> {
+    /// What kept the pool from hosting the demand by the least, where that is known.
+    pub(super) fn nearest(&mut self) -> Option<NearMiss> {
+        let suitable = self.criteria.requirements.and(&self.criteria.offerings);
+        if !suitable.is_empty() {
+            return self.too_small(&suitable);
+        }
+        let statements = self.demand.rules?;
+        if let Some(instance_type) = self.host(statements) {
+            let places = self.demand.places.iter().map(|place| self.rules.requirements(*place).to_string());
+            let place = places.collect::<Vec<_>>().join(" or ");
+            return Some(NearMiss::Volumes { place, instance_type });
+        }
+        let asked = self.rules.requirements(statements);
+        let mut places = self.demand.places.iter().copied();
+        let place = places.find(|place| self.rules.meet(self.set, *place) == Some(self.set));
+        asked.iter().find_map(|statement| {
+            let mut without = asked.clone();
+            without.remove(statement.key().as_str());
+            let mut without = self.rules.set(&without);
+            if let Some(place) = place {
+                without = self.rules.meet(without, place)?;
+            }
+            let instance_type = self.host(without)?;
+            Some(NearMiss::Statement { statement: statement.to_string(), instance_type })
+        })
+    }
+
+    /// The first instance type by name that would do if `statements` were all the demand says about its node.
+    fn host(&mut self, statements: RuleSetId) -> Option<InstanceTypeName> {
+        let Self { criteria, space, catalogue, rules, .. } = self;
+        let set = rules.meet(space.rules, statements)?;
+        let left = catalogue.mask(set, rules).both.and(&space.base).and(&criteria.fits);
+        left.iter().map(|variant| &catalogue.variant(variant).instance_type.name).min().cloned()
+    }
+
+    /// The instance type of `suitable` that lacks the fewest resources, then the smallest share of what it has.
+    fn too_small(&self, suitable: &Bits<VariantIx>) -> Option<NearMiss> {
+        let Self { wanted, space, catalogue, resources, .. } = self;
+        let candidates = space.daemons.iter().flat_map(|group| {
+            let wanted = wanted.plus(&group.overhead);
+            let variants: Vec<VariantIx> = suitable.and(&group.variants).iter().collect();
+            variants
+                .into_iter()
+                .map(move |variant| (variant, lacking(&wanted, catalogue.allocatable(variant))))
+        });
+        let rank = |(variant, lacking): &(VariantIx, Vec<(ResourceIx, i128)>)| {
+            let has = catalogue.allocatable(*variant);
+            // In thousandths of what the instance type has, so that cores and bytes compare.
+            let share = |(resource, amount): &(ResourceIx, i128)| {
+                amount.saturating_mul(1000) / has.at(*resource).max(1)
+            };
+            let name = &catalogue.variant(*variant).instance_type.name;
+            (lacking.len(), lacking.iter().map(share).max(), name.clone())
+        };
+        let (variant, lacking) = candidates.filter(|(_, lacking)| !lacking.is_empty()).min_by_key(rank)?;
+        let more = lacking.iter().filter_map(|(resource, amount)| {
+            Some((resources.name(*resource)?.clone(), Quantity::from_nanos(*amount)))
+        });
+        let instance_type = catalogue.variant(variant).instance_type.name.clone();
+        Some(NearMiss::Resources { instance_type, more: more.collect() })
+    }
 }
 
 /// What `wanted` has more than `available`.

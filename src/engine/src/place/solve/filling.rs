@@ -169,7 +169,8 @@ impl<'a> Filling<'a> {
             let node = &self.in_flight[number];
             let requirements = caches.rules.whole(node.state.rules);
             let space = &compiled.pools.spaces[node.pool];
-            self.topology.record_in_flight(profile, number, &requirements, space);
+            let registry = caches.rules.registry();
+            self.topology.record_in_flight(profile, number, &requirements, space, registry);
         }
     }
 

@@ -40,9 +40,7 @@ pub(super) enum Joined {
 /// One pod at one level, on its way through the in-flight nodes.
 pub(super) struct Joiner<'s, 'a> {
     rules: &'s mut Rules<'a>,
-    topology: &'s Topology,
-    reservations: &'s Reservations,
-    devices: Option<&'s Holdings<'a>>,
+    surroundings: Surroundings<'s, 'a>,
     demand: &'s Demand,
     /// What the pod is to others, where that matters.
     bound: Option<ProfileIx>,
@@ -50,23 +48,32 @@ pub(super) struct Joiner<'s, 'a> {
     /// The least prices of a node for the demand alone, once known.
     prices: &'s mut Prices,
     /// By the requirements of in-flight nodes: what they may become. Few in-flight nodes differ in this.
-    ways: Vec<(RuleSetId, Ways)>,
+    narrowed: Vec<(RuleSetId, Narrowed)>,
     /// Devices the pod would get in the in-flight node it joined last.
     pub(super) proposal: Option<Proposal>,
 }
 
+/// What placement has changed so far, as far as it decides what a pod may join.
+#[derive(Clone, Copy)]
+pub(super) struct Surroundings<'s, 'a> {
+    pub(super) topology: &'s Topology,
+    pub(super) reservations: &'s Reservations,
+    /// The devices that are taken.
+    pub(super) devices: Option<&'s Holdings<'a>>,
+}
+
 /// What the requirements of an in-flight node may become when the pod joins.
-enum Ways {
+enum Narrowed {
     /// Nothing: they exclude each other.
     Clash,
     /// Nothing as things are: no domain is fine.
     NoDomain,
     /// Any of these, best first.
-    Some(Vec<Way>),
+    AtPlaces(Vec<NarrowedAtPlace>),
 }
 
 /// The requirements with volumes at one place.
-struct Way {
+struct NarrowedAtPlace {
     /// Rules about other pods aside.
     alone: RuleSetId,
     /// In each domain that is fine, best first.
@@ -77,13 +84,14 @@ impl<'s, 'a> Joiner<'s, 'a> {
     /// A pod with `demand`; `bound` is what it is to others, where that matters.
     pub(super) fn new(
         rules: &'s mut Rules<'a>,
-        (topology, bound): (&'s Topology, Option<ProfileIx>),
-        (reservations, devices): (&'s Reservations, Option<&'s Holdings<'a>>),
-        (demand, prices): (&'s Demand, &'s mut Prices),
+        surroundings: Surroundings<'s, 'a>,
+        demand: &'s Demand,
+        bound: Option<ProfileIx>,
+        prices: &'s mut Prices,
         lower: MinValuesPolicy,
     ) -> Self {
-        let (ways, proposal) = Default::default();
-        Self { rules, topology, reservations, devices, demand, bound, lower, prices, ways, proposal }
+        let (narrowed, proposal) = Default::default();
+        Self { rules, surroundings, demand, bound, lower, prices, narrowed, proposal }
     }
 
     /// The instance types of `space` that could host the pod alone if there were no limits.
@@ -105,31 +113,32 @@ impl<'s, 'a> Joiner<'s, 'a> {
         space: &PoolSpace<'a>,
         catalogue: &mut Catalogue<'a>,
     ) -> Joined {
-        let known = self.ways.iter().position(|(of, _)| *of == state.rules);
+        let known = self.narrowed.iter().position(|(of, _)| *of == state.rules);
         let known = known.unwrap_or_else(|| {
-            let ways = self.ways_of(state.rules, hosting, space, catalogue);
-            self.ways.push((state.rules, ways));
-            self.ways.len() - 1
+            let narrowed = self.narrow(state.rules, hosting, space, catalogue);
+            self.narrowed.push((state.rules, narrowed));
+            self.narrowed.len() - 1
         });
-        let ways = match &self.ways[known].1 {
-            Ways::Clash => return Joined::Clash,
-            Ways::NoDomain => return Joined::NoDomain,
-            Ways::Some(ways) => ways,
+        let places = match &self.narrowed[known].1 {
+            Narrowed::Clash => return Joined::Clash,
+            Narrowed::NoDomain => return Joined::NoDomain,
+            Narrowed::AtPlaces(places) => places,
         };
         // After the requirements, whose answer is shared by all nodes with the same ones.
-        match self.bound.map(|id| self.topology.admits_host(id, &Domain::InFlight(number))) {
+        match self.bound.map(|id| self.surroundings.topology.admits_host(id, &Domain::InFlight(number))) {
             None | Some(Admission::Yes) => {}
             Some(Admission::NotNow) => return Joined::NotNow,
             Some(Admission::Never) => return Joined::KeptOut,
         }
-        let Self { rules, demand, lower, reservations, devices, proposal, .. } = self;
+        let Self { rules, demand, lower, proposal, .. } = self;
+        let Surroundings { reservations, devices, .. } = self.surroundings;
         let mut outcome = Joined::Never;
-        for way in ways {
+        for place in places {
             let joined = if demand.claims.is_empty() {
-                way.join(state, demand, space, catalogue, rules, *lower)
+                place.join(state, demand, space, catalogue, rules, *lower)
             } else {
-                let mut server = Server { number, devices: *devices, demand, space, lower: *lower, proposal };
-                server.join(&way.sets, state, catalogue, rules)
+                let mut server = Server { number, devices, demand, space, lower: *lower, proposal };
+                server.join(&place.sets, state, catalogue, rules)
             };
             let joined = match joined {
                 Joined::As(state) => reserve(state, number, reservations, catalogue, rules),
@@ -147,28 +156,28 @@ impl<'s, 'a> Joiner<'s, 'a> {
 
     /// What the requirements `of` an in-flight node may become. They name the pool, so they tell which instance types
     /// are `hosting`.
-    fn ways_of(
+    fn narrow(
         &mut self,
         of: RuleSetId,
         hosting: &Bits<VariantIx>,
         space: &PoolSpace<'a>,
         catalogue: &mut Catalogue<'a>,
-    ) -> Ways {
+    ) -> Narrowed {
         let demand = self.demand;
-        let Some(own) = demand.rules.and_then(|own| self.rules.meet(of, own)) else { return Ways::Clash };
-        let mut ways = Vec::with_capacity(demand.places.len());
+        let Some(own) = demand.rules.and_then(|own| self.rules.meet(of, own)) else { return Narrowed::Clash };
+        let mut narrowed = Vec::with_capacity(demand.places.len());
         for place in &demand.places {
             let Some(alone) = self.rules.meet(own, *place) else { continue };
             let sets = match self.bound {
                 None => vec![alone],
                 Some(bound) => self.domains(bound, alone, hosting, space, catalogue),
             };
-            ways.push(Way { alone, sets });
+            narrowed.push(NarrowedAtPlace { alone, sets });
         }
-        match ways.iter().all(|way| way.sets.is_empty()) {
-            _ if ways.is_empty() => Ways::Clash,
-            true => Ways::NoDomain,
-            false => Ways::Some(ways),
+        match narrowed.iter().all(|at_place| at_place.sets.is_empty()) {
+            _ if narrowed.is_empty() => Narrowed::Clash,
+            true => Narrowed::NoDomain,
+            false => Narrowed::AtPlaces(narrowed),
         }
     }
 
@@ -182,7 +191,8 @@ impl<'s, 'a> Joiner<'s, 'a> {
         space: &PoolSpace<'a>,
         catalogue: &mut Catalogue<'a>,
     ) -> Vec<RuleSetId> {
-        let Self { rules, topology, reservations, prices, .. } = self;
+        let Self { rules, prices, .. } = self;
+        let Surroundings { topology, reservations, .. } = self.surroundings;
         if !topology.asks_for_domains(bound) {
             return vec![set];
         }
@@ -197,7 +207,7 @@ impl<'s, 'a> Joiner<'s, 'a> {
             let price = if lasting { *prices.entry(set).or_insert_with(least) } else { least() };
             Some(Prospect { price: price?, nodes: topology.nodes(&space.pool.name, key, value) })
         };
-        match topology.choices(bound, &whole, registry, &mut prospects) {
+        match topology.choices(bound, &whole, space, registry, &mut prospects) {
             Choices::Values(key, values) => {
                 let narrowed = values.into_iter().filter_map(|value| {
                     let choice = rules.exactly(key, value);
@@ -216,7 +226,7 @@ impl<'s, 'a> Joiner<'s, 'a> {
     }
 }
 
-impl Way {
+impl NarrowedAtPlace {
     /// Joins an in-flight node that is `state` in the first domain that leaves an instance type.
     fn join<'a>(
         &self,

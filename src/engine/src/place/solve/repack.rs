@@ -308,8 +308,7 @@ impl Query<'_, '_> {
         }
         let (variants, price) = self.fitting_at(like, allowed, &total)?;
         let rules = self.filling.in_flight[like].state.rules;
-        let (attached, reserved) = Default::default();
-        Some(Part { state: State { rules, total, variants, attached, reserved }, pods, price })
+        Some(Part { state: State::bare(rules, total, variants), pods, price })
     }
 
     /// Of the instance types `allowed` for a node like in-flight node `like`, those that hold `total`, and the least price

@@ -3,11 +3,13 @@
 //! Rules about other pods look at one application at a time. A hundred applications of one pod each would all be
 //! fine with the first zone; how many nodes are there already is what spreads them.
 
-use karpenter_model::{LabelKey, LabelValue, Node, PoolName, Requirement, Requirements, Snapshot};
+use karpenter_model::{
+    LabelKey, LabelRegistry, LabelValue, Node, PoolName, Requirement, Requirements, Snapshot,
+};
 
-use super::domain_of;
 use crate::index::{InFlightIx, Ix, IxVec, TopologyKeyIx};
 use crate::interning::InternedMap;
+use crate::place::node_labels::value_of;
 
 /// Pool, place of the topology key, domain.
 type InDomain = (PoolName, TopologyKeyIx, LabelValue);
@@ -32,7 +34,7 @@ impl Census {
             return census;
         }
         for node in snapshot.nodes.iter().filter(|node| !node.is_leaving()) {
-            for domain in census.domains(node) {
+            for domain in census.domains(node, &snapshot.registry) {
                 *census.existing.entry(domain).or_default() += 1;
             }
         }
@@ -62,8 +64,8 @@ impl Census {
     }
 
     /// `node` is taken away.
-    pub(super) fn leave(&mut self, node: &Node) {
-        for domain in self.domains(node) {
+    pub(super) fn leave(&mut self, node: &Node, registry: &LabelRegistry) {
+        for domain in self.domains(node, registry) {
             if let Some(nodes) = self.existing.get_mut(&domain) {
                 *nodes = nodes.saturating_sub(1);
                 self.away.push(domain);
@@ -86,9 +88,9 @@ impl Census {
         self.in_flight.clear();
     }
 
-    fn domains(&self, node: &Node) -> Vec<InDomain> {
+    fn domains(&self, node: &Node, registry: &LabelRegistry) -> Vec<InDomain> {
         let Some(pool) = node.pool() else { return Vec::new() };
-        let domain = |(place, key)| Some((pool.clone(), place, domain_of(node, key)?));
+        let domain = |(place, key)| Some((pool.clone(), place, value_of(node, key, registry)?));
         self.keys.enumerate().filter_map(domain).collect()
     }
 }

@@ -3,15 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use karpenter_model::names::label;
-use karpenter_model::{LabelKey, LabelValue, Labels, Namespace, Node, Pod, PodKey, Snapshot};
+use karpenter_model::{LabelKey, LabelRegistry, LabelValue, Labels, Namespace, Node, Pod, PodKey, Snapshot};
 
-use super::domain_of;
 use super::group::{Domain, Group, GroupKey, Kind};
+use super::is_undecided;
 use super::lookup::Lookup;
 use super::reach::Reach;
 use crate::amounts::Amounts;
 use crate::index::{GroupIx, Ix, IxVec, SnapshotNodeIx};
 use crate::interning::{Interned, InternedMap};
+use crate::place::node_labels::value_of;
 
 /// Makes domains known to `groups` and counts the pods that stay where they are; pods of `batch` do not count. New
 /// nodes are within `reach`; `requests` are those of the pods of each group.
@@ -37,7 +38,7 @@ pub(crate) fn fill(
         matched.for_each(|group| matching[group].push(index));
     }
     for (((key, group), matching), requests) in groups.iter_mut().zip(matching).zip(requests.iter()) {
-        reach.domains(key, requests).into_iter().for_each(|value| group.know(value, 1));
+        reach.domains(key, requests).into_iter().for_each(|value| group.reach(value));
         let domains =
             domains.entry(&key.topology_key).or_insert_with(|| Domains::new(&key.topology_key, snapshot));
         let counts = key.counting_nodes(snapshot);
@@ -56,7 +57,7 @@ pub(crate) fn fill(
             for node in counted {
                 match &domains.of_nodes[*node] {
                     Some(value) => group.add(Domain::Value(value.clone())),
-                    None => undecided(group, key, &snapshot.nodes[node.get()]),
+                    None => undecided(group, key, &snapshot.nodes[node.get()], &snapshot.registry),
                 }
             }
         }
@@ -64,8 +65,8 @@ pub(crate) fn fill(
 }
 
 /// Counts a pod that is promised a machine which is not launched yet, in every domain it may land in where that matters.
-fn undecided(group: &mut Group, key: &GroupKey, node: &Node) {
-    if let Some(claim) = node.unlaunched() {
+fn undecided(group: &mut Group, key: &GroupKey, node: &Node, registry: &LabelRegistry) {
+    if let Some(claim) = node.unlaunched().filter(|_| is_undecided(node, &key.topology_key, registry)) {
         let possible = group.possible(key, claim.requirements.get(key.topology_key.as_str()));
         for value in possible {
             group.add(Domain::Value(value));
@@ -84,7 +85,7 @@ struct Domains {
 impl Domains {
     fn new(key: &LabelKey, snapshot: &Snapshot) -> Self {
         let of_nodes: IxVec<SnapshotNodeIx, Option<LabelValue>> =
-            snapshot.nodes.iter().map(|node| domain_of(node, key)).collect();
+            snapshot.nodes.iter().map(|node| value_of(node, key, &snapshot.registry)).collect();
         let backers =
             if *key == label::HOSTNAME { BTreeMap::new() } else { backers(&of_nodes, None, snapshot) };
         Self { of_nodes, backers }

@@ -44,6 +44,11 @@ impl Filter {
         }
     }
 
+    /// Whether labels decide which nodes count.
+    pub(crate) fn asks_for_labels(&self) -> bool {
+        self.alternatives.is_some()
+    }
+
     /// Whether every node counts.
     pub(crate) fn is_everywhere(&self) -> bool {
         self.alternatives.is_none() && self.tolerations.is_none()

@@ -58,7 +58,7 @@ pub(crate) struct PodSelector {
 pub(crate) struct Incoming<'p> {
     /// The pod matches the rule itself.
     pub(crate) own: bool,
-    /// It needs no other pod to be with: it matches its own affinity, and no matching pod is where it may go.
+    /// It needs no other pod to be with: it matches its own affinity, and there is no matching pod it could be with.
     pub(crate) first: bool,
     /// Its node requirements, preferences aside.
     pub(crate) strict: &'p Requirements,
@@ -101,8 +101,17 @@ pub(crate) enum Alternatives<'g> {
 struct Tally {
     /// Matching pods.
     pods: u32,
-    /// Nodes that are in it, and one more when new ones may be; it is known as long as there is any.
-    backers: u32,
+    /// Nodes that exist in it and count.
+    nodes: u32,
+    /// New nodes that count could be in it.
+    reachable: bool,
+}
+
+impl Tally {
+    /// Whether a node is in the domain, or one with a matching pod will be.
+    fn has_node(&self) -> bool {
+        self.nodes > 0 || self.pods > 0
+    }
 }
 
 impl GroupKey {
@@ -151,15 +160,21 @@ impl PodSelector {
 }
 
 impl Group {
-    /// Makes the domain `value` known, for that many more reasons.
-    pub(crate) fn know(&mut self, value: LabelValue, backers: u32) {
-        self.values.entry(value).or_default().backers += backers;
+    /// Makes the domain `value` known, in which new nodes could be.
+    pub(crate) fn reach(&mut self, value: LabelValue) {
+        self.values.entry(value).or_default().reachable = true;
         self.version += 1;
     }
 
-    /// Takes back one reason why the domain `value` is known.
+    /// Makes the domain `value` known, in which so many more nodes are.
+    pub(crate) fn know(&mut self, value: LabelValue, nodes: u32) {
+        self.values.entry(value).or_default().nodes += nodes;
+        self.version += 1;
+    }
+
+    /// One node fewer is in the domain `value`.
     pub(crate) fn unknow(&mut self, value: &LabelValue) {
-        self.change(value, |tally| tally.backers = tally.backers.saturating_sub(1));
+        self.change(value, |tally| tally.nodes = tally.nodes.saturating_sub(1));
         self.version += 1;
     }
 
@@ -201,7 +216,7 @@ impl Group {
     fn change(&mut self, value: &LabelValue, change: impl Fn(&mut Tally)) {
         if let Some(tally) = self.values.get_mut(value) {
             change(tally);
-            if tally.pods == 0 && tally.backers == 0 {
+            if !tally.has_node() && !tally.reachable {
                 self.values.remove(value);
             }
         }
@@ -283,19 +298,27 @@ impl Group {
         }
     }
 
-    /// Pods in the emptiest domain the pod may use. A new host is always possible, so hosts start at zero.
+    /// Pods in the emptiest domain of a spread constraint that counts for a pod with the node requirements `strict`. A new
+    /// host is always possible, so hosts start at zero.
     fn minimum(&self, key: &GroupKey, strict: &Requirements) -> u32 {
+        let Kind::Spread { min_domains, filter, .. } = &key.kind else { return 0 };
         if key.is_host() {
             return 0;
         }
-        let eligible = || self.within(strict.get(key.topology_key.as_str())).map(|(_, pods)| pods);
-        let few = match &key.kind {
-            Kind::Spread { min_domains: Some(wanted), .. } => {
-                u32::try_from(eligible().count()).unwrap_or(u32::MAX) < *wanted
-            }
-            _ => false,
+        let own = strict.get(key.topology_key.as_str());
+        // The scheduler counts the nodes that any required term of the pod allows, or all of them where the constraint
+        // ignores node affinity; the reference only those of the term it tries (differences.md, Scheduling). Domains of
+        // a constraint with a label filter meet it already. Of the others one that the pod must not use counts once a
+        // node is there: no node would be launched in it for the sake of the pod.
+        let counts = |value: &LabelValue, tally: &Tally| {
+            filter.asks_for_labels()
+                || tally.has_node()
+                || own.is_none_or(|allowed| allowed.allows(value.as_str()))
         };
-        if few { 0 } else { eligible().min().unwrap_or(0) }
+        let eligible = || self.values.iter().filter(|(value, tally)| counts(value, tally));
+        let few =
+            min_domains.is_some_and(|wanted| u32::try_from(eligible().count()).unwrap_or(u32::MAX) < wanted);
+        if few { 0 } else { eligible().map(|(_, tally)| tally.pods).min().unwrap_or(0) }
     }
 
     /// Number of domains with at least one pod.
@@ -311,6 +334,11 @@ impl Group {
     /// Those of them that are in-flight nodes.
     pub(crate) fn inhabited_in_flight(&self) -> impl Iterator<Item = InFlightIx> {
         self.in_flight.iter().map(|(number, _)| *number)
+    }
+
+    /// Whether no domain is known.
+    pub(crate) fn knows_no_domain(&self) -> bool {
+        self.values.is_empty()
     }
 
     /// Whether no matching pod is anywhere the pod may go, whose node requirements are `strict`.
@@ -361,6 +389,8 @@ impl Group {
                 }
                 any(&mut joined())
             }
+            // No node has the label, so no pod is in a domain of it.
+            Kind::AntiAffinity if self.knows_no_domain() => None,
             Kind::AntiAffinity => each(&mut free()),
             // No owner anywhere: the rule keeps out of nothing, and narrowing would only cost choice.
             Kind::Inverse if self.occupied == 0 => None,

@@ -80,7 +80,8 @@ impl<'p> PodRules<'p> {
 /// The group of one affinity term of a pod in namespace `own`.
 pub(super) fn term_key(term: &AffinityTerm, kind: Kind, own: &Namespace, snapshot: &Snapshot) -> GroupKey {
     let selectors = vec![pod_selector(term, own, snapshot)];
-    GroupKey { kind, topology_key: term.topology_key.clone(), selectors }
+    let topology_key = snapshot.registry.normalize_key(&term.topology_key);
+    GroupKey { kind, topology_key, selectors }
 }
 
 /// The groups of required affinity of `pod`, one for each topology key. As the scheduler has it, a pod counts only when all
@@ -92,10 +93,10 @@ fn required_affinity_keys(pod: &Pod, snapshot: &Snapshot) -> Vec<GroupKey> {
     selectors.sort_unstable();
     selectors.dedup();
     let mut keys: Vec<GroupKey> = Vec::new();
-    for AffinityTerm { topology_key, .. } in terms {
-        if keys.iter().all(|known| known.topology_key != *topology_key) {
-            let (topology_key, selectors) = (topology_key.clone(), selectors.clone());
-            keys.push(GroupKey { kind: Kind::Affinity, topology_key, selectors });
+    for term in terms {
+        let topology_key = snapshot.registry.normalize_key(&term.topology_key);
+        if keys.iter().all(|known| known.topology_key != topology_key) {
+            keys.push(GroupKey { kind: Kind::Affinity, topology_key, selectors: selectors.clone() });
         }
     }
     keys
@@ -122,5 +123,6 @@ fn spread_key(pod: &Pod, spread: &SpreadConstraint, registry: &LabelRegistry) ->
         filter: Filter::new(pod, spread, registry),
     };
     let selectors = vec![PodSelector { scope: Scope::only(&pod.key.namespace), labels: Some(selector) }];
-    Some(GroupKey { kind, topology_key: spread.topology_key.clone(), selectors })
+    let topology_key = registry.normalize_key(&spread.topology_key);
+    Some(GroupKey { kind, topology_key, selectors })
 }

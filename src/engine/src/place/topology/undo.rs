@@ -3,9 +3,9 @@
 use karpenter_model::names::label;
 use karpenter_model::{LabelRegistry, Node};
 
-use super::domain_of;
 use super::{Change, ChangeKind, Domain, Topology};
 use crate::index::{GroupIx, Ix, ProfileIx};
+use crate::place::node_labels::value_of;
 
 impl Topology {
     /// Logs changes from now on.
@@ -57,7 +57,7 @@ impl Topology {
             let (key, group) =
                 self.groups.get_index_mut(index.get()).expect("invariant: groups are never removed");
             if let (Some(domain), true) =
-                (domain_of(node, &key.topology_key), key.counts_node(node, registry))
+                (value_of(node, &key.topology_key, registry), key.counts_node(node, registry))
             {
                 let domain = Domain::Value(domain);
                 group.remove(&domain);
@@ -69,13 +69,13 @@ impl Topology {
 
     /// `node` no longer makes its domains known.
     pub(crate) fn forget_node(&mut self, node: &Node, registry: &LabelRegistry) {
-        self.census.leave(node);
+        self.census.leave(node, registry);
         for (index, (key, group)) in self.groups.iter_mut().enumerate() {
             let index = GroupIx::new(index);
             if key.topology_key == label::HOSTNAME || !key.counts_node(node, registry) {
                 continue;
             }
-            if let Some(domain) = domain_of(node, &key.topology_key) {
+            if let Some(domain) = value_of(node, &key.topology_key, registry) {
                 group.unknow(&domain);
                 let change =
                     Change { group: index, domain: Domain::Value(domain), kind: ChangeKind::Unknown };

@@ -17,7 +17,7 @@ use super::{NODE, Units};
 use crate::amounts::Amounts;
 use crate::index::{InFlightIx, PodIx, PoolIx};
 use crate::interning::InternedMap;
-use crate::place::in_flight;
+use crate::place::in_flight::{self, State};
 use crate::place::solve::repack::{self, Part};
 use crate::place::solve::{Query, Solver};
 use crate::place::topology::HostRules;
@@ -243,9 +243,7 @@ impl Query<'_, '_> {
         let allowed = space.base.and(&catalogue.mask(priced, &self.caches.rules).both);
         let variants = in_flight::fitting(&total, &allowed, &[], space, catalogue);
         let price = catalogue.least_price(priced, &variants, &self.caches.rules)?;
-        let (attached, reserved) = Default::default();
-        let state = in_flight::State { rules, total, variants, attached, reserved };
-        Some(Part { state, pods, price })
+        Some(Part { state: State::bare(rules, total, variants), pods, price })
     }
 }
 

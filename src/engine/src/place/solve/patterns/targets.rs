@@ -25,7 +25,7 @@ use crate::place::solve::rearranged::Target;
 use crate::place::solve::{Query, Solver};
 use crate::rules::KeyId;
 use slots::{Choice, Slot};
-use stock::{Asked, SizeKey, Stock, Unit};
+use stock::{DemandView, SizeKey, Stock, Unit};
 
 /// Pools with more sizes of pods of all kinds are left as they are: filling one machine looks at every size.
 const MOST_SIZES: usize = 1_024;
@@ -46,19 +46,19 @@ const LEAST_SAVING: i64 = 1;
 impl Solver<'_> {
     /// Which pods of this plan are to share a new node, if patterns promise a cheaper plan.
     pub(in crate::place::solve) fn targets(&mut self) -> Option<Vec<Target>> {
-        self.targets_by(Asked::AtBest, Self::packed)
+        self.targets_by(DemandView::AtBest, Self::packed)
     }
 
     /// Which pods of this plan are to share a new node, if filling what is paid for promises a cheaper plan.
     pub(in crate::place::solve) fn fuller_targets(&mut self) -> Option<Vec<Target>> {
-        self.targets_by(Asked::AsPlaced, Self::fuller)
+        self.targets_by(DemandView::AsPlaced, Self::fuller)
     }
 
     /// Nodes as `pack` has them, pool by pool; those of a pool for which it promises nothing stay. `None` where it promises
     /// nothing at all.
     fn targets_by(
         &mut self,
-        asked: Asked,
+        view: DemandView,
         mut pack: impl FnMut(&mut Self, PoolIx, &Stock) -> Option<Vec<Target>>,
     ) -> Option<Vec<Target>> {
         let keys = self.filling.topology.keys();
@@ -75,7 +75,7 @@ impl Solver<'_> {
                 continue;
             }
             let stock = stocks.entry(node.pool).or_default();
-            self.query().take_stock(number, &keys, asked, stock)?;
+            self.query().take_stock(number, &keys, view, stock)?;
         }
         let mut promising = false;
         for (pool, stock) in stocks {

@@ -13,9 +13,9 @@ use crate::rules::{KeyId, RuleSetId};
 /// A rule about hosts is part of patterns where its pods need at least one in so many of the nodes of a plan.
 const MATTERS: usize = 3;
 
-/// What pods ask of the nodes they may move to.
+/// What pods that may move count as asking of a node.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Asked {
+pub(super) enum DemandView {
     /// What they would ask of a new node.
     AtBest,
     /// What they could ask for where they are.
@@ -109,7 +109,7 @@ impl Query<'_, '_> {
         &mut self,
         number: InFlightIx,
         keys: &[KeyId],
-        asked: Asked,
+        view: DemandView,
         stock: &mut Stock,
     ) -> Option<()> {
         let node = &self.filling.in_flight[number];
@@ -117,7 +117,7 @@ impl Query<'_, '_> {
         stock.total.add(&node.state.total);
         let first = stock.units.end();
         for pods in self.moving_together(&node.pods) {
-            let (rules, amounts) = self.asked_together(asked, &pods, number, domains)?;
+            let (rules, amounts) = self.asked_together(view, &pods, number, domains)?;
             let level = *self.compiled.levels(pods[0]).first()?;
             let profile = self.compiled.levels.profile(level);
             let topology = &self.filling.topology;
@@ -151,14 +151,14 @@ impl Query<'_, '_> {
     /// What all of `pods`, which are on in-flight node `number` in `domains`, ask of a node together.
     fn asked_together(
         &mut self,
-        asked: Asked,
+        view: DemandView,
         pods: &[PodIx],
         number: InFlightIx,
         domains: RuleSetId,
     ) -> Option<(RuleSetId, Amounts)> {
         let (mut all, mut amounts) = (None, Amounts::default());
         for pod in pods {
-            let (own, level) = self.asked(asked, *pod, number, domains)?;
+            let (own, level) = self.asked(view, *pod, number, domains)?;
             all = Some(match all {
                 None => own,
                 Some(all) => self.caches.rules.meet(all, own)?,
@@ -172,7 +172,7 @@ impl Query<'_, '_> {
     /// at which there is an instance type for it.
     fn asked(
         &mut self,
-        asked: Asked,
+        view: DemandView,
         pod: PodIx,
         number: InFlightIx,
         domains: RuleSetId,
@@ -184,14 +184,14 @@ impl Query<'_, '_> {
             // With a choice of places for volumes it stays with the one it has.
             let [place] = demand.places[..] else { return Some((node.state.rules, *level)) };
             let base = match self.compiled.levels.profile(*level) {
-                Some(id) if self.keeps_domain(asked, id) => self.caches.rules.meet(space.rules, domains),
+                Some(id) if self.keeps_domain(view, id) => self.caches.rules.meet(space.rules, domains),
                 _ => Some(space.rules),
             };
             let own = base.and_then(|base| self.caches.rules.meet(base, demand.rules?));
             let Some(own) = own.and_then(|own| self.caches.rules.meet(own, place)) else { continue };
-            let (there, variants) = match asked {
-                Asked::AtBest => (Some(own), &space.base),
-                Asked::AsPlaced => (self.caches.rules.meet(own, node.state.rules), &node.state.variants),
+            let (there, variants) = match view {
+                DemandView::AtBest => (Some(own), &space.base),
+                DemandView::AsPlaced => (self.caches.rules.meet(own, node.state.rules), &node.state.variants),
             };
             let Some(there) = there else { continue };
             let catalogue = &mut self.caches.catalogues[space.catalogue];
@@ -199,19 +199,19 @@ impl Query<'_, '_> {
                 return Some((own, *level));
             }
         }
-        match asked {
-            Asked::AtBest => None,
-            Asked::AsPlaced => Some((node.state.rules, *self.compiled.levels(pod).first()?)),
+        match view {
+            DemandView::AtBest => None,
+            DemandView::AsPlaced => Some((node.state.rules, *self.compiled.levels(pod).first()?)),
         }
     }
 
     /// Whether pods of profile `id` stay in their domain: rules of their own are about it, or they come before pods whose
     /// rules are. On a new node they also stay for pods that must be with them.
-    fn keeps_domain(&self, asked: Asked, id: ProfileIx) -> bool {
+    fn keeps_domain(&self, view: DemandView, id: ProfileIx) -> bool {
         let topology = &self.filling.topology;
-        let is_about_it = match asked {
-            Asked::AtBest => topology.asks_for_domains(id),
-            Asked::AsPlaced => topology.has_rules_about_domains(id),
+        let is_about_it = match view {
+            DemandView::AtBest => topology.asks_for_domains(id),
+            DemandView::AsPlaced => topology.has_rules_about_domains(id),
         };
         is_about_it || topology.turn(id) <= Turn::First
     }
