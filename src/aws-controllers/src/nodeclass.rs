@@ -93,7 +93,7 @@ async fn follow(context: AwsContext, queue: Queue<String>, shutdown: Cancellatio
                 let is_news = match class {
                     Readable::Whole(class) => store.put(class),
                     Readable::Undecoded(_) => {
-                        store.undecoded(&name);
+                        store.put_undecoded(&name);
                         true
                     }
                 };
@@ -105,9 +105,9 @@ async fn follow(context: AwsContext, queue: Queue<String>, shutdown: Cancellatio
             }
             Seen::Deleted(class) => forget(&context, &class),
             Seen::Complete(keys) => {
-                store.synced(&keys.into_iter().map(|(_, name)| name).collect());
+                store.keep_listed(&keys.into_iter().map(|(_, name)| name).collect());
                 context.aws.types.forget_gone();
-                context.common.view.provided(NODE_CLASS_KIND.kind);
+                context.common.view.provider_listed(NODE_CLASS_KIND.kind);
             }
         }
     };
@@ -182,7 +182,7 @@ impl Reconciler {
 
     /// Takes over what the API server answered to a write.
     fn take(&self, written: EC2NodeClass) -> EC2NodeClass {
-        if self.context.aws.classes.written(written.clone()) {
+        if self.context.aws.classes.put_answer(written.clone()) {
             self.context.common.view.class_changed(NODE_CLASS_KIND.kind, &written.name_any());
         }
         written

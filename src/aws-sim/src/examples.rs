@@ -19,6 +19,8 @@ pub fn capacity_reservation(id: &str) -> CapacityReservation {
         available: 2,
         ends_at: None,
         interruptible: None,
+        platform: Some("Linux/UNIX".to_owned()),
+        tenancy: Some("default".to_owned()),
         tags: Tags::new(),
     }
 }

@@ -33,6 +33,9 @@ pub struct Options {
     pub spot_service_linked_role: bool,
     /// Instances may only be launched with instance profiles that exist.
     pub check_instance_profiles: bool,
+    /// Offerings a fleet tries before it answers the rest with `UnfulfillableCapacity`; EC2 tries three. `None` is all of
+    /// them, so that one launch finds out what can be had.
+    pub offerings_tried: Option<usize>,
     /// Limits of the account.
     pub quotas: Quotas,
 }
@@ -54,6 +57,7 @@ impl Default for Options {
             spot_notice: Duration::from_mins(2),
             spot_service_linked_role: true,
             check_instance_profiles: true,
+            offerings_tried: None,
             quotas: Quotas::default(),
         }
     }

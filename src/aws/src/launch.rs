@@ -4,6 +4,7 @@
 //! what it did not have. Idempotent: the fleet request carries the claim's token, so the same call again gives
 //! the same instance.
 
+pub mod adapters;
 pub mod bootstrap;
 pub mod check;
 pub mod filter;
@@ -29,6 +30,7 @@ use karpenter_model::{CapacityType, Clock, InstanceType, LabelRegistry};
 
 use crate::calls::fault::launch_error;
 use crate::calls::observer::Observer;
+use crate::catalogue::Catalogue;
 use crate::class::view::ClassView;
 use crate::cluster::Cluster;
 use crate::image::family::family_of;
@@ -59,6 +61,8 @@ pub struct Launcher {
     pub settings: Arc<Settings>,
     /// What is known about the cluster.
     pub cluster: Arc<Cluster>,
+    /// What EC2 says about types.
+    pub catalogue: Arc<Catalogue>,
     /// Subnets and their free addresses.
     pub subnets: Arc<Subnets>,
     /// Launch templates.
@@ -111,16 +115,16 @@ pub struct Launched {
 struct Prepared {
     groups: Vec<TemplatedGroup>,
     subnets: BTreeMap<String, ZonalSubnet>,
-    way: Way,
+    purchase: Purchase,
     tags: BTreeMap<String, String>,
 }
 
 /// What is the same for every offering of a launch.
 #[derive(Clone, Debug)]
-struct Way {
+struct Purchase {
     capacity_type: CapacityType,
     /// The claim could be bought in another way, too.
-    others: bool,
+    has_other_capacity_types: bool,
     dedicated: bool,
     placed: Option<Placed>,
 }
@@ -216,7 +220,7 @@ impl Launcher {
         let candidates = filter::narrow(&named(request, types), wanted)
             .map_err(|empty| Error::new(Kind::NoCapacity, OPERATION, claim, empty.to_string()))?;
         let capacity_type = filter::capacity_type(&candidates);
-        let others = filter::has_other_capacity_types(&candidates, capacity_type);
+        let has_other_capacity_types = filter::has_other_capacity_types(&candidates, capacity_type);
         let candidates = filter::of_capacity_type(candidates, capacity_type);
         let few = filter::few_to_fall_back_to(&candidates, capacity_type, &request.requirements);
         if let Some(types) = few {
@@ -241,9 +245,10 @@ impl Launcher {
             return Err(not_ready("no subnets are resolved".into())
                 .with_reason(reason::aws::SUBNET_RESOLUTION_FAILED));
         }
-        let way = Way { capacity_type, others, dedicated: filter::dedicated(&request.requirements), placed };
-        let groups = self.ensure_templates(request, class, status, &candidates, &way, &tags).await?;
-        Ok(Prepared { groups, subnets, way, tags })
+        let dedicated = filter::dedicated(&request.requirements);
+        let purchase = Purchase { capacity_type, has_other_capacity_types, dedicated, placed };
+        let groups = self.ensure_templates(request, class, status, &candidates, &purchase, &tags).await?;
+        Ok(Prepared { groups, subnets, purchase, tags })
     }
 
     /// Tags of everything but the claim's own instance, which also carries the claim's name.
@@ -263,7 +268,7 @@ impl Launcher {
         class: &EC2NodeClass,
         status: &Ec2NodeClassStatus,
         candidates: &[Candidate],
-        way: &Way,
+        purchase: &Purchase,
         tags: &BTreeMap<String, String>,
     ) -> Result<Vec<TemplatedGroup>, Error> {
         let claim = request.claim.as_str();
@@ -273,7 +278,8 @@ impl Launcher {
         if status.security_groups.is_empty() {
             return Err(not_ready("no security groups are resolved"));
         }
-        let grouped = group::group(candidates, &status.amis, &request.requests, &self.registry);
+        let catalogue = self.catalogue.contents();
+        let grouped = group::group(candidates, &status.amis, &request.requests, &catalogue, &self.registry);
         if grouped.is_empty() {
             return Err(not_ready("no image of the node class is for any of the instance types"));
         }
@@ -285,7 +291,7 @@ impl Launcher {
                 view: &view,
                 service_cidr: self.cluster.service_cidr(),
                 pods: key.pods,
-                capacity_type: way.capacity_type,
+                capacity_type: purchase.capacity_type,
                 labels: &request.labels,
                 taints: &request.taints,
                 startup_taints: &request.startup_taints,
@@ -293,26 +299,13 @@ impl Launcher {
             let user_data = bootstrap::user_data(bootstrap).map_err(|error| unrendered(claim, &error))?;
             self.observer.user_data(view.name(), user_data.len());
             let spec = template::template(template::Inputs {
-                spec: &class.spec,
-                family: view.family,
-                security_groups: status
-                    .security_groups
-                    .iter()
-                    .map(|group| group.id.as_str().into())
-                    .collect(),
-                instance_profile: profile,
-                image: &key.image,
-                user_data,
-                tags,
-                capacity_type: way.capacity_type,
-                dedicated: way.dedicated,
-                efa: key.efa,
+                capacity_type: purchase.capacity_type,
+                dedicated: purchase.dedicated,
+                adapters: &key.adapters,
                 enclave: !request.requests.amount(ENCLAVE_SLOTS).is_zero(),
-                ipv6: self.settings.ipv6(),
-                reserved_capacity: self.settings.reserved_capacity,
                 reserved: key.reserved.as_ref(),
-                placed: way.placed.as_ref(),
-                region: &self.clients.region,
+                placed: purchase.placed.as_ref(),
+                ..self.template_inputs(&view, status, profile, &key.image, user_data, tags)
             });
             let ensured = self.templates.ensure(&spec).await;
             let template =
@@ -323,8 +316,38 @@ impl Launcher {
         Ok(groups)
     }
 
+    /// What a template is made from when a launch asks for nothing special: on demand, on shared hardware.
+    fn template_inputs<'a>(
+        &'a self,
+        view: &ClassView<'a>,
+        status: &Ec2NodeClassStatus,
+        profile: &'a str,
+        image: &'a str,
+        user_data: String,
+        tags: &'a BTreeMap<String, String>,
+    ) -> template::Inputs<'a> {
+        template::Inputs {
+            spec: &view.class.spec,
+            family: view.family,
+            security_groups: status.security_groups.iter().map(|group| group.id.as_str().into()).collect(),
+            instance_profile: profile,
+            image,
+            user_data,
+            tags,
+            capacity_type: CapacityType::OnDemand,
+            dedicated: false,
+            adapters: &[],
+            enclave: false,
+            ipv6: self.settings.ipv6(),
+            reserved_capacity: self.settings.reserved_capacity,
+            reserved: None,
+            placed: None,
+            region: &self.clients.region,
+        }
+    }
+
     fn charge(&self, prepared: &Prepared) -> Vec<Charge> {
-        fleet::addresses_per_zone(&prepared.groups, &prepared.subnets, prepared.way.capacity_type)
+        fleet::addresses_per_zone(&prepared.groups, &prepared.subnets, prepared.purchase.capacity_type)
             .into_iter()
             .filter_map(|(zone, addresses)| {
                 Some(self.subnets.addresses().charge(&prepared.subnets.get(&zone)?.id, addresses))
@@ -366,7 +389,7 @@ fn fleet_request(
     let inputs = fleet::Inputs {
         groups: &prepared.groups,
         subnets: &prepared.subnets,
-        capacity_type: prepared.way.capacity_type,
+        capacity_type: prepared.purchase.capacity_type,
         prioritized: overlaid,
         tags,
         context: class.spec.context.clone().filter(|_| !relaxed),

@@ -2,10 +2,10 @@
 //!
 //! Which operation of the port asks which part is in `provider/port.rs`.
 
-mod asked;
 mod classes;
 mod described;
 mod drifted;
+mod launch_ledger;
 mod launching;
 mod port;
 mod zones;
@@ -17,7 +17,7 @@ use karpenter_aws_api::Clients;
 use karpenter_cloud::NodeClassKind;
 use karpenter_model::{Clock, LabelRegistry};
 
-use self::asked::Asked;
+use self::launch_ledger::LaunchLedger;
 use crate::calls::observer::Observer;
 use crate::catalogue::Catalogue;
 use crate::catalogue::discovered::DiscoveredMemory;
@@ -86,7 +86,7 @@ pub struct AwsProvider {
     launcher: Launcher,
     registry: Arc<LabelRegistry>,
     clock: Arc<dyn Clock>,
-    asked: Asked,
+    ledger: LaunchLedger,
 }
 
 impl std::fmt::Debug for AwsProvider {
@@ -97,7 +97,6 @@ impl std::fmt::Debug for AwsProvider {
 
 impl AwsProvider {
     /// Puts the parts together. Nothing is called yet; see [`AwsProvider::refresh_catalogue`].
-    #[expect(clippy::needless_pass_by_value, reason = "every part gets a handle of its own")]
     pub fn new(
         clients: Clients,
         settings: Settings,
@@ -115,12 +114,11 @@ impl AwsProvider {
         let longest = Duration::from_secs(settings.capacity_backoff_seconds);
         let unavailable = Arc::new(Unavailable::new(time(), longest));
         let discovered = Arc::new(DiscoveredMemory::new(time()));
-        let refresh = Duration::from_secs(settings.subnet_refresh_seconds);
         let zone_names = Arc::new(ZoneNames::default());
         let zones = Arc::clone(&zone_names);
+        let refresh = Duration::from_secs(settings.subnet_refresh_seconds);
         let subnets = Arc::new(Subnets::new(ec2(), time(), refresh, zones, Arc::clone(&unavailable)));
         let templates = Arc::new(Templates::new(ec2(), time(), name));
-        let refresh = Duration::from_secs(settings.ami_refresh_seconds);
         let placement_groups = Arc::new(PlacementGroups::new(ec2(), &clock));
         let reservations = Arc::new(Reservations::new(ec2(), time()));
         let zonal_shifts = Arc::new(ZonalShifts::new(Arc::clone(&clients.shifts), time()));
@@ -139,6 +137,7 @@ impl AwsProvider {
             clients: clients.clone(),
             settings: Arc::clone(&settings),
             cluster: Arc::clone(&cluster),
+            catalogue: Arc::clone(&catalogue),
             subnets: Arc::clone(&subnets),
             templates: Arc::clone(&templates),
             unavailable: Arc::clone(&unavailable),
@@ -149,16 +148,16 @@ impl AwsProvider {
             observer: Arc::clone(&observer),
             clock: time(),
         };
-        let iam = Arc::clone(&clients.iam);
+        let refresh = Duration::from_secs(settings.ami_refresh_seconds);
         Self {
             classes: Arc::clone(types.classes()),
             security_groups: Arc::new(SecurityGroups::new(ec2(), time())),
-            images: Arc::new(Images::new(ec2(), Arc::clone(&clients.ssm), time(), refresh)),
-            profiles: Arc::new(InstanceProfiles::new(iam, &clock, name, &clients.region)),
+            images: Arc::new(Images::new(ec2(), clients.ssm, time(), refresh)),
+            profiles: Arc::new(InstanceProfiles::new(clients.iam, &clock, name, &clients.region)),
             instances: Arc::new(Instances::new(ec2(), time(), name, observer, Arc::clone(&zone_names))),
             types: Arc::new(types),
-            clock: time(),
-            asked: Asked::new(time()),
+            ledger: LaunchLedger::new(time()),
+            clock,
             cluster,
             catalogue,
             prices,

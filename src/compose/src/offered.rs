@@ -66,7 +66,7 @@ impl OfferingsReader {
                 self.notes.push(format!("cannot look up a placement group: {error}"));
             }
         }
-        self.provider.classes.replace(read);
+        self.provider.classes.replace_all(read);
         let mut offerings = Offerings { zones_away: self.provider.zones_away(), ..Offerings::default() };
         for pool in pools {
             match self.provider.instance_types(pool).await {

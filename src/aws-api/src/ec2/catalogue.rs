@@ -176,7 +176,7 @@ pub struct Gpu {
     pub name: String,
     /// `NVIDIA`, `AMD`, `Habana`
     pub manufacturer: String,
-    /// How many.
+    /// How many the machine sees, at least one; what may be a share of a physical one counts as one.
     pub count: u32,
     /// Memory of each, in MiB.
     pub memory_mib: u64,

@@ -119,7 +119,7 @@ pub struct FleetResult {
     pub id: FleetId,
     /// What was launched.
     pub instances: Vec<FleetInstances>,
-    /// What could not be launched, one entry per offering tried in vain.
+    /// What was not launched, one entry per offering: tried in vain, or not tried.
     pub errors: Vec<FleetError>,
 }
 

@@ -39,6 +39,10 @@ pub struct CapacityReservation {
     pub ends_at: Option<Timestamp>,
     /// EC2 may take its instances back; `None` means no.
     pub interruptible: Option<bool>,
+    /// What its instances run, as it is billed: `Linux/UNIX`, `Red Hat Enterprise Linux`, `Windows`, ...
+    pub platform: Option<String>,
+    /// `default` or `dedicated` hardware; `None` means default.
+    pub tenancy: Option<String>,
     /// Tags.
     pub tags: Tags,
 }

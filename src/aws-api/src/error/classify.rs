@@ -32,8 +32,10 @@ pub fn is_unfulfillable(code: &str) -> bool {
             | "UnfulfillableCapacity"
             | "Unsupported"
             | "InsufficientFreeAddressesInSubnet"
+            | "InsufficientCidrBlocks"
             | "MaxFleetCountExceeded"
             | "ReservationCapacityExceeded"
+            | "SpotMaxPriceTooLow"
     )
 }
 
@@ -210,6 +212,8 @@ mod tests {
             ("InsufficientInstanceCapacity", Kind::NoCapacity),
             ("UnfulfillableCapacity", Kind::NoCapacity),
             ("InsufficientFreeAddressesInSubnet", Kind::NoCapacity),
+            ("InsufficientCidrBlocks", Kind::NoCapacity),
+            ("SpotMaxPriceTooLow", Kind::NoCapacity),
             ("ReservationCapacityExceeded", Kind::NoCapacity),
             ("InternalError", Kind::Transient),
             ("ServiceUnavailable", Kind::Transient),

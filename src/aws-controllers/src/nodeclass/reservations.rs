@@ -4,8 +4,10 @@
 use std::time::Duration;
 
 use karpenter_api::ec2nodeclass::Ec2NodeClassStatus;
+use karpenter_aws::launch::filter;
 use karpenter_aws::market::reservations::status::to_status;
 use karpenter_model::names::{condition, reason};
+use kube::ResourceExt;
 
 use super::conditions::Part;
 use crate::Error;
@@ -25,7 +27,12 @@ pub(super) async fn resolve(
     match part.context.aws.reservations.select(part.class).await {
         Ok(found) => {
             let now = part.context.common.now();
-            status.capacity_reservations = to_status(&found, now);
+            let name = part.class.name_any();
+            let pools = part.context.common.view.pools().into_iter().map(|known| known.model);
+            let dedicated = pools
+                .filter(|pool| pool.template.node_class.name == name)
+                .any(|pool| filter::names_dedicated(&pool.template.requirements));
+            status.capacity_reservations = to_status(&found, part.class, dedicated, now);
             part.conditions.set_true(condition::aws::CAPACITY_RESERVATIONS_READY);
             let ends = found.iter().filter_map(|one| one.ends_at);
             let left = ends.filter_map(|end| Duration::try_from(end.duration_since(now)).ok());

@@ -46,6 +46,8 @@ fn reservation(call: &Call, item: types::CapacityReservation) -> Result<Capacity
         available: call.field(count(item.available_instance_count), "availableInstanceCount")?,
         ends_at: instant(item.end_date.as_ref()),
         interruptible: item.interruptible,
+        platform: item.instance_platform.map(|platform| platform.as_str().to_owned()),
+        tenancy: item.tenancy.map(|tenancy| tenancy.as_str().to_owned()),
         tags: tags_from_sdk(item.tags),
     })
 }

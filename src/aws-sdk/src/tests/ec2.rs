@@ -5,9 +5,9 @@ use expect_test::{Expect, expect};
 use super::super::Retries;
 use super::support::{Wire, ec2_error};
 use karpenter_aws_api::ec2::{
-    BlockDevice, CapacityKind, EbsVolume, FleetConfig, FleetOverride, FleetRequest, LaunchTemplateData,
-    LaunchTemplateSpec, MetadataOptions, NetworkInterface, OnDemandAllocation, Placement, SpotAllocation,
-    TagSpecification, TaggedKind, Tenancy,
+    BlockDevice, CapacityKind, CapacityReservationQuery, EbsVolume, FleetConfig, FleetOverride, FleetRequest,
+    InstanceTypeQuery, LaunchTemplateData, LaunchTemplateSpec, MetadataOptions, NetworkInterface,
+    OnDemandAllocation, Placement, SpotAllocation, TagSpecification, TaggedKind, Tenancy,
 };
 use karpenter_aws_api::id::InstanceId;
 use karpenter_aws_api::{Kind, Secret, Tags};
@@ -236,6 +236,59 @@ async fn a_dry_run_succeeds_by_being_refused_and_is_never_repeated() {
     wire.answers("CreateFleet", 200, FLEET).await;
     let error = wire.clients.ec2.dry_run_create_fleet(&on_demand).await.unwrap_err();
     assert_eq!(error.kind, Kind::Invalid, "a dry run that launched is not a success");
+}
+
+#[tokio::test]
+async fn a_share_of_a_gpu_is_a_gpu() {
+    let mut wire = Wire::new(Retries::Never).await;
+    let kind = |name: &str, counts: &str| {
+        format!(
+            "<item><instanceType>{name}</instanceType><supportedUsageClasses><item>on-demand</item>\
+             </supportedUsageClasses><processorInfo><supportedArchitectures><item>x86_64</item>\
+             </supportedArchitectures></processorInfo><vCpuInfo><defaultVCpus>2</defaultVCpus></vCpuInfo>\
+             <memoryInfo><sizeInMiB>8192</sizeInMiB></memoryInfo>\
+             <networkInfo><maximumNetworkInterfaces>3</maximumNetworkInterfaces>\
+             <ipv4AddressesPerInterface>10</ipv4AddressesPerInterface><networkCards><item>\
+             <networkCardIndex>0</networkCardIndex><maximumNetworkInterfaces>3</maximumNetworkInterfaces>\
+             </item></networkCards></networkInfo><gpuInfo><gpus><item><name>L4</name>\
+             <manufacturer>NVIDIA</manufacturer>{counts}<memoryInfo><sizeInMiB>2861</sizeInMiB></memoryInfo>\
+             </item></gpus></gpuInfo></item>"
+        )
+    };
+    let table = [
+        ("g6.12xlarge", "<count>4</count><logicalGpuCount>4</logicalGpuCount>", 4),
+        ("g6f.large", "<count>0</count><logicalGpuCount>1</logicalGpuCount>", 1),
+        ("gr6f.4xlarge", "<count>0</count>", 1),
+    ];
+    let types: String = table.iter().map(|(name, counts, _)| kind(name, counts)).collect();
+    let answer = format!(
+        "<DescribeInstanceTypesResponse><instanceTypeSet>{types}</instanceTypeSet></DescribeInstanceTypesResponse>"
+    );
+    wire.answers("DescribeInstanceTypes", 200, &answer).await;
+    let listing = wire.clients.ec2.describe_instance_types(&InstanceTypeQuery::default()).await.unwrap();
+    assert_eq!((listing.items.len(), listing.skipped), (3, vec![]));
+    for (info, (name, _, count)) in listing.items.iter().zip(table) {
+        assert_eq!((info.name.as_str(), info.gpus[0].count), (name, count));
+        assert_eq!(info.gpus[0].memory_mib, 2861, "of the share");
+    }
+}
+
+#[tokio::test]
+async fn a_reservation_says_what_it_is_for() {
+    let mut wire = Wire::new(Retries::Never).await;
+    let answer = "<DescribeCapacityReservationsResponse><capacityReservationSet><item>\
+                  <capacityReservationId>cr-1</capacityReservationId><ownerId>123456789012</ownerId>\
+                  <instanceType>m5.large</instanceType><instancePlatform>Windows</instancePlatform>\
+                  <availabilityZone>us-west-2a</availabilityZone><tenancy>dedicated</tenancy>\
+                  <totalInstanceCount>2</totalInstanceCount><availableInstanceCount>1</availableInstanceCount>\
+                  <state>active</state><instanceMatchCriteria>open</instanceMatchCriteria>\
+                  </item></capacityReservationSet></DescribeCapacityReservationsResponse>";
+    wire.answers("DescribeCapacityReservations", 200, answer).await;
+    let query = CapacityReservationQuery::default();
+    let found = wire.clients.ec2.describe_capacity_reservations(&query).await.unwrap();
+    let said = (found[0].platform.as_deref(), found[0].tenancy.as_deref());
+    assert_eq!(said, (Some("Windows"), Some("dedicated")));
+    assert_eq!((found[0].total, found[0].available), (2, 1));
 }
 
 #[tokio::test]

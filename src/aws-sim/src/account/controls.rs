@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use karpenter_aws_api::eks::Cluster;
 use karpenter_aws_api::iam::OidcProvider;
-use karpenter_aws_api::id::{Arn, ImageId, InstanceId, ReservationId, SubnetId, Zone};
+use karpenter_aws_api::id::{Arn, ImageId, InstanceId, InstanceType, ReservationId, SubnetId, Zone};
 use karpenter_aws_api::{Result, Secret};
 use karpenter_model::clock::later;
 
@@ -19,7 +19,7 @@ use crate::faults::Fault;
 use crate::options::Quotas;
 use karpenter_aws_api::ec2::{
     CapacityReservation, HealthStatus, Image, Instance, InstanceState, InstanceTypeInfo, LaunchTemplate,
-    LaunchTemplateData, PlacementGroup, ScheduledEvent, SecurityGroup, Subnet,
+    LaunchTemplateData, PlacementGroup, ScheduledEvent, SecurityGroup, Subnet, TagSpecification,
 };
 
 /// Which status check fails.
@@ -170,6 +170,12 @@ impl Account {
             catalogue.on_demand.insert(info.name.clone(), on_demand);
             catalogue.types.insert(info.name.clone(), info);
         });
+    }
+
+    /// Stops selling a type in a zone; offerings that were read before still name it.
+    pub fn withdraw(&self, instance_type: &str, zone: &str) {
+        let offering = (InstanceType::from(instance_type), Zone::from(zone));
+        self.truth(|state, _| state.catalogue.offerings.remove(&offering));
     }
 
     /// Adds, or replaces, a launch template that another client has created.
@@ -353,6 +359,11 @@ impl Account {
     pub fn launch_templates(&self) -> Vec<(LaunchTemplate, LaunchTemplateData)> {
         let content = |template: &Template| (template.summary.clone(), template.data.clone());
         self.truth(|state, _| state.compute.templates.values().map(content).collect())
+    }
+
+    /// Tags that the latest dry run of an operation would have put on what it launches.
+    pub fn dry_run_tags(&self, operation: &str) -> Vec<TagSpecification> {
+        self.truth(|state, _| state.compute.dry_run_tags.get(operation).cloned().unwrap_or_default())
     }
 
     /// On-demand price in billionths of a dollar per hour.

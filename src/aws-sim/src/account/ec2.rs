@@ -34,7 +34,7 @@ use karpenter_aws_api::ec2::{
     ImageQuery, Instance, InstanceHealth, InstanceQuery, InstanceState, InstanceTypeInfo, InstanceTypeQuery,
     LaunchTemplate, LaunchTemplateQuery, LaunchTemplateSpec, PlacementGroup, PlacementGroupQuery,
     RunInstancesRequest, SecurityGroup, SecurityGroupQuery, SpotPrice, SpotPriceQuery, StateChange, Subnet,
-    SubnetQuery, TypeOffering, Vpc, VpcQuery,
+    SubnetQuery, TagSpecification, TypeOffering, Vpc, VpcQuery,
 };
 
 /// A state an instance reached, and when.
@@ -56,6 +56,8 @@ pub(super) struct Compute {
     pub(super) capacity: Capacity,
     /// So many of the next instances end instead of reaching `running`.
     pub(super) doomed_boots: u32,
+    /// Tags in the latest dry run of each operation.
+    pub(super) dry_run_tags: BTreeMap<&'static str, Vec<TagSpecification>>,
     transitions: Vec<Transition>,
 }
 
@@ -73,6 +75,7 @@ impl Compute {
             moving: BTreeSet::new(),
             capacity: Capacity::new(options.quotas),
             doomed_boots: 0,
+            dry_run_tags: BTreeMap::new(),
             transitions: Vec::new(),
         }
     }
@@ -245,12 +248,17 @@ impl Ec2 for Account {
     }
 
     async fn dry_run_create_fleet(&self, request: &FleetRequest) -> Result<()> {
-        self.call("CreateFleet", "dry run", |state, _| dry_run::create_fleet(&state.compute, request)).await
+        self.call("CreateFleet", "dry run", |state, _| {
+            state.compute.dry_run_tags.insert("CreateFleet", request.tags.clone());
+            dry_run::create_fleet(&state.compute, request)
+        })
+        .await
     }
 
     async fn dry_run_run_instances(&self, request: &RunInstancesRequest) -> Result<()> {
         let options = self.options();
         self.call("RunInstances", "dry run", |state, now| {
+            state.compute.dry_run_tags.insert("RunInstances", request.tags.clone());
             dry_run::run_instances(state, options, now, request)
         })
         .await

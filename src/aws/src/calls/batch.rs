@@ -58,10 +58,10 @@ pub(crate) struct Kind {
 
 /// Puts questions of one kind together.
 pub(crate) struct Batcher<Q: Ord, A> {
-    shared: Arc<Asked<Q, A>>,
+    shared: Arc<Batching<Q, A>>,
 }
 
-struct Asked<Q: Ord, A> {
+struct Batching<Q: Ord, A> {
     kind: Kind,
     observer: Arc<dyn Observer>,
     call: Box<Call<Q, A>>,
@@ -102,7 +102,7 @@ where
     {
         let queue = Queue { pace: Pace::new(kind.rate), last: 0, open: None, waiting: BTreeMap::new() };
         let call = Box::new(move |questions| call(questions).boxed());
-        Self { shared: Arc::new(Asked { kind, observer, call, queue: Mutex::new(queue) }) }
+        Self { shared: Arc::new(Batching { kind, observer, call, queue: Mutex::new(queue) }) }
     }
 
     /// The answer to a question, together with the questions of others.
@@ -146,7 +146,7 @@ where
     }
 }
 
-impl<Q, A> Asked<Q, A>
+impl<Q, A> Batching<Q, A>
 where
     Q: Ord + Clone + ToString + Send + Sync + 'static,
     A: Clone + Send + Sync + 'static,
@@ -195,11 +195,11 @@ where
     }
 }
 
-impl<Q: Ord, A> Asked<Q, A> {}
+impl<Q: Ord, A> Batching<Q, A> {}
 
 /// A question's place in a batch, given up when its caller goes away.
 struct Place<Q: Ord, A> {
-    shared: Arc<Asked<Q, A>>,
+    shared: Arc<Batching<Q, A>>,
     number: u64,
     question: Q,
 }

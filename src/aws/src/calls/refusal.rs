@@ -44,7 +44,7 @@ pub(crate) enum LaunchFailure {
     SpotQuotaExceeded,
     /// Quota of running on-demand vCPUs.
     VcpuLimitExceeded,
-    /// Subnet is full.
+    /// Subnet is full, or has no free block for a prefix.
     InsufficientFreeAddressesInSubnet,
     /// Anything else.
     LaunchFailed,
@@ -132,6 +132,12 @@ pub(crate) fn is_service_linked_role_refusal(code: &str) -> bool {
     code == SLR_CODE
 }
 
+/// EC2 does not sell the type in this zone, or not in this way. The code alone is that of every wrong fleet.
+pub(crate) fn is_not_sold(code: &str, message: &str) -> bool {
+    code == "InvalidFleetConfiguration"
+        && message.contains("is not supported in your requested Availability Zone")
+}
+
 /// EC2 speaks of the limit of a placement group, which has no code of its own: a spread group takes seven instances in a
 /// zone.
 pub(crate) fn is_placement_group_limit(message: &str) -> bool {
@@ -142,7 +148,7 @@ pub(crate) fn is_placement_group_limit(message: &str) -> bool {
 const SLR_CODE: &str = "AuthFailure.ServiceLinkedRoleCreationNotPermitted";
 
 /// Tests that need one substring, in order.
-const BY_TEXT: [(&str, LaunchFailure); 13] = [
+const BY_TEXT: [(&str, LaunchFailure); 14] = [
     ("iamInstanceProfile.name is invalid", LaunchFailure::InstanceProfileNameInvalid),
     ("InvalidLaunchTemplateId.NotFound", LaunchFailure::LaunchTemplateNotFound),
     ("User data is limited to", LaunchFailure::UserDataSizeLimitExceeded),
@@ -156,6 +162,7 @@ const BY_TEXT: [(&str, LaunchFailure); 13] = [
     ("MaxSpotInstanceCountExceeded", LaunchFailure::SpotQuotaExceeded),
     ("VcpuLimitExceeded", LaunchFailure::VcpuLimitExceeded),
     ("InsufficientFreeAddressesInSubnet", LaunchFailure::InsufficientFreeAddressesInSubnet),
+    ("InsufficientCidrBlocks", LaunchFailure::InsufficientFreeAddressesInSubnet),
 ];
 
 fn unauthorized(text: &str) -> LaunchFailure {
@@ -202,6 +209,7 @@ mod tests {
             ("MaxSpotInstanceCountExceeded: x", "SpotQuotaExceeded"),
             ("VcpuLimitExceeded: x", "VCPULimitExceeded"),
             ("InsufficientFreeAddressesInSubnet: x", "InsufficientFreeAddressesInSubnet"),
+            ("InsufficientCidrBlocks: x", "InsufficientFreeAddressesInSubnet"),
             ("InsufficientInstanceCapacity: x", "LaunchFailed"),
         ];
         for (text, reason) in table {

@@ -58,7 +58,7 @@ impl NodeClassStore {
     /// Replaces one object by what a write was answered with, unless a newer version is known. One that has gone in the
     /// meantime stays gone: no event would ever take it out again. So does one whose name another object has taken.
     /// Returns whether claims have to be compared with it again: the watch brings nothing more of this version.
-    pub fn written(&self, class: EC2NodeClass) -> bool {
+    pub fn put_answer(&self, class: EC2NodeClass) -> bool {
         let mut inner = self.inner.write();
         let name = class.metadata.name.as_deref().unwrap_or_default();
         if let Some(known) = inner.classes.get_mut(name)
@@ -85,7 +85,7 @@ impl NodeClassStore {
     }
 
     /// The object of this name is there and cannot be decoded, whatever it said before.
-    pub fn undecoded(&self, name: &str) {
+    pub fn put_undecoded(&self, name: &str) {
         let mut inner = self.inner.write();
         inner.classes.remove(name);
         inner.undecoded.insert(name.to_owned());
@@ -97,7 +97,7 @@ impl NodeClassStore {
     }
 
     /// A complete list has been read: objects of other names are gone.
-    pub fn synced(&self, names: &BTreeSet<String>) {
+    pub fn keep_listed(&self, names: &BTreeSet<String>) {
         let mut inner = self.inner.write();
         inner.classes.retain(|name, _| names.contains(name));
         inner.undecoded.retain(|name| names.contains(name));
@@ -105,7 +105,7 @@ impl NodeClassStore {
     }
 
     /// Replaces everything with a complete list.
-    pub fn replace(&self, classes: impl IntoIterator<Item = EC2NodeClass>) {
+    pub fn replace_all(&self, classes: impl IntoIterator<Item = EC2NodeClass>) {
         let classes = classes
             .into_iter()
             .filter_map(|class| Some((class.metadata.name.clone()?, Arc::new(class))))
@@ -177,11 +177,11 @@ mod tests {
     #[test]
     fn of_one_object_the_higher_version_stays_in_every_order() {
         let takes: [fn(&NodeClassStore, EC2NodeClass) -> bool; 2] =
-            [NodeClassStore::put, NodeClassStore::written];
+            [NodeClassStore::put, NodeClassStore::put_answer];
         for (first, second) in [(9, 10), (10, 9)] {
             for take in takes {
                 let store = NodeClassStore::default();
-                store.replace([state("x", first)]);
+                store.replace_all([state("x", first)]);
                 take(&store, state("x", second));
                 assert_eq!(known(&store).as_deref(), Some("10"), "{first} before {second}");
             }
@@ -191,14 +191,14 @@ mod tests {
     #[test]
     fn an_object_created_again_is_not_touched_by_what_is_said_of_the_one_before() {
         let store = NodeClassStore::default();
-        store.replace([state("x", 5)]);
+        store.replace_all([state("x", 5)]);
         store.put(state("y", 7));
-        store.written(state("x", 6));
+        store.put_answer(state("x", 6));
         store.remove("a", Some("x"));
         assert_eq!(known(&store).as_deref(), Some("7"));
         store.remove("a", Some("y"));
         assert_eq!(known(&store), None);
-        store.replace([state("x", 5)]);
+        store.replace_all([state("x", 5)]);
         store.remove("a", Some("x"));
         store.put(state("y", 7));
         assert_eq!(known(&store).as_deref(), Some("7"), "the usual order");
@@ -234,13 +234,13 @@ mod tests {
         let first = read(&before);
         before["metadata"]["resourceVersion"] = "6".into();
         let takes: [fn(&NodeClassStore, EC2NodeClass) -> bool; 2] =
-            [NodeClassStore::put, NodeClassStore::written];
+            [NodeClassStore::put, NodeClassStore::put_answer];
         for (part, field, value, is_news) in changes {
             let mut after = before.clone();
             after[part][field] = value;
             for take in takes {
                 let store = NodeClassStore::default();
-                store.replace([first.clone()]);
+                store.replace_all([first.clone()]);
                 assert_eq!(take(&store, read(&after)), is_news, "{field}");
                 assert!(!take(&store, read(&after)), "{field} is known");
                 assert!(!take(&store, first.clone()), "{field}: a late answer");
@@ -252,8 +252,8 @@ mod tests {
     fn a_class_that_appears_or_can_be_decoded_again_is_news() {
         let store = NodeClassStore::default();
         assert!(store.put(state("x", 5)));
-        store.undecoded("a");
-        assert!(!store.written(state("x", 6)), "its watch says what it is");
+        store.put_undecoded("a");
+        assert!(!store.put_answer(state("x", 6)), "its watch says what it is");
         assert!(store.put(state("x", 6)));
         assert!(store.put(state("y", 7)), "another object");
     }
@@ -261,13 +261,13 @@ mod tests {
     #[test]
     fn a_class_that_cannot_be_decoded_is_neither_there_nor_absent() {
         let store = NodeClassStore::default();
-        store.replace([state("x", 5)]);
-        store.undecoded("a");
+        store.replace_all([state("x", 5)]);
+        store.put_undecoded("a");
         assert!(matches!(store.get("a"), Lookup::Undecoded));
         assert!(store.has_undecoded());
         store.put(state("x", 7));
         assert!(!store.has_undecoded() && known(&store).as_deref() == Some("7"));
-        store.undecoded("a");
+        store.put_undecoded("a");
         store.remove("a", Some("x"));
         assert!(matches!(store.get("a"), Lookup::Absent));
     }
@@ -279,7 +279,7 @@ mod tests {
         assert!(store.all().is_none());
         store.put(EC2NodeClass::new("a", Default::default()));
         assert!(matches!(store.get("a"), Lookup::Found(_)));
-        store.replace([]);
+        store.replace_all([]);
         assert!(matches!(store.get("a"), Lookup::Absent));
         assert_eq!(store.all().unwrap().len(), 0);
     }
@@ -287,13 +287,13 @@ mod tests {
     #[test]
     fn the_answer_to_a_write_does_not_bring_back_what_has_gone() {
         let store = NodeClassStore::default();
-        store.replace([EC2NodeClass::new("a", Default::default())]);
+        store.replace_all([EC2NodeClass::new("a", Default::default())]);
         let mut written = EC2NodeClass::new("a", Default::default());
         written.metadata.generation = Some(2);
-        store.written(written.clone());
+        store.put_answer(written.clone());
         assert!(matches!(store.get("a"), Lookup::Found(class) if class.metadata.generation == Some(2)));
         store.remove("a", None);
-        store.written(written);
+        store.put_answer(written);
         assert!(matches!(store.get("a"), Lookup::Absent));
     }
 }

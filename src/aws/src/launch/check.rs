@@ -34,6 +34,9 @@ use crate::userdata;
 /// Types tried when no pool says what it needs.
 const FALLBACK: [&str; 2] = ["m5.large", "m6g.large"];
 
+/// Stands for the name of the claim in tags.
+const TRIAL_CLAIM: &str = "dry-run";
+
 /// What the dry runs showed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DryRunOutcome {
@@ -92,7 +95,7 @@ impl Launcher {
                 return refused(error, reason, "ec2:CreateLaunchTemplate");
             }
         };
-        let verdict = self.dry_runs(&spec, status, &chosen, &tags).await;
+        let verdict = self.dry_runs(&spec, status, &chosen, tags).await;
         if let Err(Inconclusive::Aws(error)) = &verdict
             && lost::is_gone(error)
         {
@@ -129,13 +132,15 @@ impl Launcher {
         spec: &LaunchTemplateSpec,
         status: &Ec2NodeClassStatus,
         chosen: &InstanceType,
-        tags: &BTreeMap<String, String>,
+        mut tags: BTreeMap<String, String>,
     ) -> Result<DryRunOutcome, Inconclusive> {
-        let fleet = fleet(spec, status, chosen, tags);
+        // The tags of a launch, and no fewer: a policy may allow only certain keys.
+        tags.insert(tags::NODE_CLAIM.to_owned(), TRIAL_CLAIM.to_owned());
+        let fleet = fleet(spec, status, chosen, &tags);
         if let Err(error) = self.clients.ec2.dry_run_create_fleet(&fleet).await {
             return refused(error, reason::aws::CREATE_FLEET_AUTH, "ec2:CreateFleet");
         }
-        self.run_instances(spec, status, chosen, tags).await
+        self.run_instances(spec, status, chosen, &tags).await
     }
 
     /// A subnet that works is enough; if none does, the first one's answer counts.
@@ -147,7 +152,11 @@ impl Launcher {
         tags: &BTreeMap<String, String>,
     ) -> Result<DryRunOutcome, Inconclusive> {
         let mut first = None;
-        let kinds = [TaggedKind::Instance, TaggedKind::Volume, TaggedKind::NetworkInterface];
+        let of_template =
+            spec.data.tags.iter().filter(|specification| specification.kind == TaggedKind::NetworkInterface);
+        let of_launch = [TaggedKind::Instance, TaggedKind::Volume]
+            .map(|kind| TagSpecification { kind, tags: tags.clone() });
+        let tags: Vec<_> = of_launch.into_iter().chain(of_template.cloned()).collect();
         for subnet in &status.subnets {
             let interfaces = spec.data.network_interfaces.iter().map(|interface| RunInterface {
                 subnet: subnet.id.as_str().into(),
@@ -157,7 +166,7 @@ impl Launcher {
                 launch_template: spec.name.clone(),
                 instance_type: chosen.name.as_str().into(),
                 interfaces: interfaces.collect(),
-                tags: kinds.map(|kind| TagSpecification { kind, tags: tags.clone() }).to_vec(),
+                tags: tags.clone(),
             };
             match self.clients.ec2.dry_run_run_instances(&request).await {
                 Ok(()) => return Ok(DryRunOutcome::Passed),
@@ -220,11 +229,7 @@ impl Launcher {
         let profile = status.instance_profile.as_deref();
         let profile =
             profile.ok_or_else(|| Inconclusive::Incomplete("no instance profile is resolved".to_owned()))?;
-        let dedicated = pools.iter().any(|pool| {
-            let tenancy = pool.template.requirements.get(aws::INSTANCE_TENANCY);
-            tenancy.is_some_and(|tenancy| tenancy.allows("dedicated"))
-                || filter::dedicated(&pool.template.requirements)
-        });
+        let dedicated = pools.iter().any(|pool| filter::names_dedicated(&pool.template.requirements));
         self.observer.user_data(view.name(), user_data.len());
         if userdata::is_nearly_full(user_data.len()) {
             let (node_class, bytes, limit) = (view.name(), user_data.len(), userdata::LIMIT_BYTES);
@@ -237,22 +242,9 @@ impl Launcher {
         }
         let placed = view.placement.clone().map(|group| Placed { group, partition: None });
         Ok(template::template(template::Inputs {
-            spec: &view.class.spec,
-            family: view.family,
-            security_groups: status.security_groups.iter().map(|group| group.id.as_str().into()).collect(),
-            instance_profile: profile,
-            image: &ami.id,
-            user_data,
-            tags,
-            capacity_type: CapacityType::OnDemand,
             dedicated,
-            efa: 0,
-            enclave: false,
-            ipv6: self.settings.ipv6(),
-            reserved_capacity: self.settings.reserved_capacity,
-            reserved: None,
             placed: placed.as_ref(),
-            region: &self.clients.region,
+            ..self.template_inputs(view, status, profile, &ami.id, user_data, tags)
         }))
     }
 }

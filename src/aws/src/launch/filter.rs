@@ -194,6 +194,11 @@ fn enough_values(candidates: &[Candidate], requirements: &Requirements) -> bool 
     })
 }
 
+/// Whether dedicated hardware is among what is asked for. That the label is not mentioned does not ask for it.
+pub fn names_dedicated(requirements: &Requirements) -> bool {
+    requirements.get(aws::INSTANCE_TENANCY).is_some_and(|tenancy| tenancy.allows("dedicated"))
+}
+
 /// Shared hardware when the claim accepts it, else dedicated (spec aws-provider 5.3).
 pub fn dedicated(requirements: &Requirements) -> bool {
     requirements

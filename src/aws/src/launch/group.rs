@@ -1,4 +1,4 @@
-//! Types that can share a launch template: same image, same pod count, same EFA count, same reservation
+//! Types that can share a launch template: same image, same pod count, same EFA interfaces, same reservation
 //! (spec aws-provider 5.5).
 
 use std::collections::BTreeMap;
@@ -8,7 +8,9 @@ use karpenter_api::ec2nodeclass::Ami;
 use karpenter_model::resources;
 use karpenter_model::{InstanceType, LabelRegistry, Resources};
 
+use super::adapters::{Slot, slots};
 use super::filter::Candidate;
+use crate::catalogue::Contents;
 use crate::catalogue::instance_type::capacity::EFA;
 use crate::image::image_for;
 use crate::launch::filter::reserved::Reserved;
@@ -18,8 +20,8 @@ use crate::launch::filter::reserved::Reserved;
 pub struct GroupKey {
     /// Image id.
     pub image: String,
-    /// Elastic fabric adapters to attach.
-    pub efa: u32,
+    /// Interfaces of an instance with elastic fabric adapters; empty when none is to be attached.
+    pub adapters: Vec<Slot>,
     /// Pod capacity, with which the kubelet is configured.
     pub pods: u32,
     /// The reservation a template of its own names.
@@ -31,6 +33,7 @@ pub fn group(
     candidates: &[Candidate],
     amis: &[Ami],
     requests: &Resources,
+    catalogue: &Contents,
     registry: &LabelRegistry,
 ) -> BTreeMap<GroupKey, Vec<Candidate>> {
     let wants_efa = !requests.amount(EFA).is_zero();
@@ -38,11 +41,12 @@ pub fn group(
     for candidate in candidates {
         let instance_type: &Arc<InstanceType> = &candidate.instance_type;
         let Some(ami) = image_for(amis, &instance_type.requirements, registry) else { continue };
+        let info = catalogue.types.get(instance_type.name.as_str());
         let count = |name| u32::try_from(instance_type.capacity.amount(name).as_units_ceil()).unwrap_or(0);
         for (reserved, candidate) in per_reservation(candidate) {
             let key = GroupKey {
                 image: ami.id.clone(),
-                efa: if wants_efa { count(EFA) } else { 0 },
+                adapters: slots(info, if wants_efa { count(EFA) } else { 0 }),
                 pods: count(resources::PODS),
                 reserved,
             };

@@ -17,27 +17,31 @@ use crate::market::unavailable::{Cause, Subject};
 
 /// The error of a fleet that launched nothing.
 pub(super) fn failure(request: &LaunchRequest, result: &FleetResult, prepared: &Prepared) -> Error {
-    let placed = prepared.way.placed.as_ref();
+    let placed = prepared.purchase.placed.as_ref();
     outcome::failure(request.claim.as_str(), &result.errors, placed).with_token_spent(true)
 }
 
 impl Launcher {
-    /// Remembers what EC2 did not have.
+    /// Remembers what EC2 did not have, as far as it was tried.
     pub(super) fn learn(&self, result: &FleetResult, fleet: &FleetRequest, prepared: &Prepared) {
-        let capacity_type = prepared.way.capacity_type;
-        let asked = outcome::Asked { request: fleet, capacity_type, placed: prepared.way.placed.as_ref() };
-        let out: Vec<_> = result.errors.iter().flat_map(|error| outcome::takes_out(error, asked)).collect();
-        let others = prepared.way.others || outcome::leaves_others(asked, &out);
-        for error in &result.errors {
+        let capacity_type = prepared.purchase.capacity_type;
+        let placed = prepared.purchase.placed.as_ref();
+        let attempt = outcome::Attempt { request: fleet, capacity_type, placed };
+        let errors = outcome::conclusive(&result.errors);
+        let out: Vec<_> = errors.iter().flat_map(|error| outcome::takes_out(error, attempt)).collect();
+        let others = prepared.purchase.has_other_capacity_types || outcome::leaves_others(attempt, &out);
+        for error in &errors {
             self.count(error, prepared);
-            for (subject, cause) in outcome::takes_out(error, asked) {
+            for (subject, cause) in outcome::takes_out(error, attempt) {
                 let cause = if others { cause } else { cause.max(Cause::Wanted) };
                 tracing::info!(?subject, code = %error.code, "offering unavailable");
                 match &subject {
                     Subject::Subnet(subnet) => self.subnets.addresses().exhausted(subnet),
-                    // A reservation has its own count, and a full group is not an exhausted reservation.
+                    // A reservation has its own count. A full group is not an exhausted reservation, nor is one that was
+                    // not tried.
                     Subject::Offering(_) | Subject::Placed(..) if capacity_type == CapacityType::Reserved => {
-                        if !outcome::is_spread_full(error, asked.placed)
+                        if !outcome::is_spread_full(error, placed)
+                            && !outcome::is_not_tried(error)
                             && let Some(reserved) = reservation_of(error, prepared)
                         {
                             self.reservations.availability().exhausted(reserved.id.as_str());
@@ -49,6 +53,21 @@ impl Launcher {
                 self.unavailable.mark(subject, cause);
             }
         }
+        // On-demand does as well as spot, and most other offerings meet the same quota: with three offerings a try, one claim
+        // after the other would fail until all have been tried.
+        let may_be_on_demand =
+            capacity_type == CapacityType::Spot && prepared.purchase.has_other_capacity_types;
+        let is_of_little_use = may_be_on_demand || errors.iter().any(|error| outcome::is_quota(error));
+        if is_of_little_use && result.instances.is_empty() && outcome::for_capacity(&errors, placed) {
+            self.pass_over(result.errors.iter().filter(|error| outcome::is_not_tried(error)), attempt);
+        }
+    }
+
+    /// Leaves alone for a moment what was not tried.
+    fn pass_over<'a>(&self, not_tried: impl Iterator<Item = &'a FleetError>, attempt: outcome::Attempt<'_>) {
+        for (subject, cause) in not_tried.flat_map(|error| outcome::takes_out(error, attempt)) {
+            self.unavailable.mark(subject, cause);
+        }
     }
 
     fn count(&self, error: &FleetError, prepared: &Prepared) {
@@ -59,7 +78,7 @@ impl Launcher {
             offering: OfferingKey {
                 instance_type: instance_type.into(),
                 zone: zone.into(),
-                capacity_type: prepared.way.capacity_type,
+                capacity_type: prepared.purchase.capacity_type,
             },
             zone_id: zone_id.unwrap_or_default(),
             reason: LaunchFailure::of(&error.code_and_message()).reason(),
@@ -85,11 +104,11 @@ impl Launcher {
             instance_type: Arc::clone(&candidate.instance_type),
             zone_id: place.and_then(|(_, place)| place.zone_id.clone()),
             zone,
-            capacity_type: prepared.way.capacity_type,
+            capacity_type: prepared.purchase.capacity_type,
             image: templated.image.clone(),
-            dedicated: prepared.way.dedicated,
+            dedicated: prepared.purchase.dedicated,
             reserved: templated.reserved.clone(),
-            placed: prepared.way.placed.clone(),
+            placed: prepared.purchase.placed.clone(),
             efa: false,
             tags: prepared.tags.clone(),
         })

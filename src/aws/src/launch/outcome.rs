@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::calls::refusal::{LaunchFailure, is_placement_group_limit, is_service_linked_role_refusal};
+use crate::calls::refusal::{
+    LaunchFailure, is_not_sold, is_placement_group_limit, is_service_linked_role_refusal,
+};
 use karpenter_aws_api as client;
 use karpenter_aws_api::ec2::{FleetError, FleetOverride, FleetRequest, FleetResult, PlacementStrategy};
 use karpenter_aws_api::error::{is_unfulfillable, kind_of as kind_of_code};
@@ -15,11 +17,14 @@ use super::placed::Placed;
 use crate::calls::fault::kind_of;
 use crate::market::unavailable::{Cause, Subject};
 
-const NO_ADDRESSES: &str = "InsufficientFreeAddressesInSubnet";
+/// Codes of a subnet without addresses; the second is that of one without a free block of 16, which a prefix is.
+const NO_ADDRESSES: [&str; 2] = ["InsufficientFreeAddressesInSubnet", "InsufficientCidrBlocks"];
+/// Code of an offering of which nothing is known: a fleet tries three at most, and answers the rest with this.
+const NOT_TRIED: &str = "UnfulfillableCapacity";
 
 /// The launch a failure belongs to.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
+pub struct Attempt<'a> {
     /// What was asked of EC2.
     pub request: &'a FleetRequest,
     /// How the instance was to be bought.
@@ -28,25 +33,37 @@ pub struct Asked<'a> {
     pub placed: Option<&'a Placed>,
 }
 
+/// Whether the failure says that its offering was not tried.
+pub(crate) fn is_not_tried(error: &FleetError) -> bool {
+    error.code == NOT_TRIED
+}
+
+/// The failures that say something about what they name: those of offerings that were tried. All of them when none was, as
+/// nothing more is known then.
+pub(crate) fn conclusive(errors: &[FleetError]) -> Vec<&FleetError> {
+    let tried: Vec<_> = errors.iter().filter(|error| !is_not_tried(error)).collect();
+    if tried.is_empty() { errors.iter().collect() } else { tried }
+}
+
 /// What one failure of a fleet takes out, and why. Throttling and denials take out nothing.
 ///
 /// A subnet without addresses is taken out alone: another subnet of the zone may have room. What happens in a placement
 /// group says nothing about launches outside of it; a full spread group is full for every type. A failure that does not
 /// say what it is about may be about all that was asked for: without a pause the same would be asked at once.
-pub(crate) fn takes_out(error: &FleetError, asked: Asked<'_>) -> Vec<(Subject, Cause)> {
+pub(crate) fn takes_out(error: &FleetError, attempt: Attempt<'_>) -> Vec<(Subject, Cause)> {
     if is_service_linked_role_refusal(&error.code) {
         return vec![(Subject::CapacityType(CapacityType::Spot), Cause::Wanted)];
     }
-    if error.code == NO_ADDRESSES
+    if NO_ADDRESSES.contains(&error.code.as_str())
         && let Some(subnet) = &error.subnet
     {
         return vec![(Subject::Subnet(subnet.clone()), Cause::Wanted)];
     }
-    let full = is_spread_full(error, asked.placed);
-    if !full && !is_unfulfillable(&error.code) {
+    let full = is_spread_full(error, attempt.placed);
+    if !full && !lacks_capacity(error) {
         return Vec::new();
     }
-    let overrides = || asked.request.configs.iter().flat_map(|config| &config.overrides);
+    let overrides = || attempt.request.configs.iter().flat_map(|config| &config.overrides);
     // EC2 sometimes names only the subnet; the request knows which zone that is.
     let zone = error.zone.clone().or_else(|| {
         let subnet = error.subnet.as_ref()?;
@@ -54,7 +71,7 @@ pub(crate) fn takes_out(error: &FleetError, asked: Asked<'_>) -> Vec<(Subject, C
     });
     let instance_type = error.instance_type.as_ref().filter(|_| !full);
     let (offerings, cause): (BTreeSet<(&InstanceType, &Zone)>, Cause) = match (instance_type, &zone) {
-        (Some(instance_type), Some(zone)) => ([(instance_type, zone)].into(), cause_of(&error.code)),
+        (Some(instance_type), Some(zone)) => ([(instance_type, zone)].into(), cause_of(error)),
         (instance_type, zone) => {
             let may_be = |one: &&FleetOverride| {
                 instance_type.is_none_or(|named| *named == one.instance_type)
@@ -69,9 +86,9 @@ pub(crate) fn takes_out(error: &FleetError, asked: Asked<'_>) -> Vec<(Subject, C
         let key = OfferingKey {
             instance_type: instance_type.as_str().into(),
             zone: zone.as_str().into(),
-            capacity_type: asked.capacity_type,
+            capacity_type: attempt.capacity_type,
         };
-        let subject = match asked.placed {
+        let subject = match attempt.placed {
             Some(placed) => Subject::Placed(key, placed.place()),
             None => Subject::Offering(key),
         };
@@ -80,16 +97,32 @@ pub(crate) fn takes_out(error: &FleetError, asked: Asked<'_>) -> Vec<(Subject, C
     offerings.into_iter().map(subject).collect()
 }
 
+/// Whether the failure means "not this offering, not now".
+fn lacks_capacity(error: &FleetError) -> bool {
+    is_unfulfillable(&error.code) || is_not_sold(&error.code, &error.message)
+}
+
+/// Whether a quota of the account is used up.
+pub(crate) fn is_quota(error: &FleetError) -> bool {
+    matches!(
+        error.code.as_str(),
+        "VcpuLimitExceeded" | "MaxSpotInstanceCountExceeded" | "MaxFleetCountExceeded"
+    )
+}
+
 /// Quotas are there again from the moment they are raised or machines have gone.
-fn cause_of(code: &str) -> Cause {
-    match code {
-        "VcpuLimitExceeded" | "MaxSpotInstanceCountExceeded" | "MaxFleetCountExceeded" => Cause::Wanted,
-        _ => Cause::Lacking,
+fn cause_of(error: &FleetError) -> Cause {
+    if is_not_tried(error) {
+        Cause::Unnamed
+    } else if is_quota(error) {
+        Cause::Wanted
+    } else {
+        Cause::Lacking
     }
 }
 
 /// Whether something that was asked for is not among what is taken out.
-pub(crate) fn leaves_others(asked: Asked<'_>, out: &[(Subject, Cause)]) -> bool {
+pub(crate) fn leaves_others(attempt: Attempt<'_>, out: &[(Subject, Cause)]) -> bool {
     let is_out = |one: &FleetOverride| {
         out.iter().any(|(subject, _)| match subject {
             Subject::Offering(key) | Subject::Placed(key, _) => {
@@ -97,10 +130,10 @@ pub(crate) fn leaves_others(asked: Asked<'_>, out: &[(Subject, Cause)]) -> bool 
                     && one.zone.as_ref().is_none_or(|zone| zone.as_str() == key.zone.as_str())
             }
             Subject::Subnet(subnet) => *subnet == one.subnet,
-            Subject::CapacityType(capacity_type) => *capacity_type == asked.capacity_type,
+            Subject::CapacityType(capacity_type) => *capacity_type == attempt.capacity_type,
         })
     };
-    asked.request.configs.iter().flat_map(|config| &config.overrides).any(|one| !is_out(one))
+    attempt.request.configs.iter().flat_map(|config| &config.overrides).any(|one| !is_out(one))
 }
 
 /// Whether the failure is the limit of a spread group, seven instances per zone, which only its text tells.
@@ -109,22 +142,25 @@ pub(crate) fn is_spread_full(error: &FleetError, placed: Option<&Placed>) -> boo
         && is_placement_group_limit(&error.message)
 }
 
-/// The error of a fleet that launched nothing: lack of capacity only if *every* failure was one.
+/// Whether the fleet found no capacity wherever it looked, and nothing else was wrong.
+pub(crate) fn for_capacity(errors: &[&FleetError], placed: Option<&Placed>) -> bool {
+    errors.iter().all(|error| {
+        lacks_capacity(error) || is_service_linked_role_refusal(&error.code) || is_spread_full(error, placed)
+    })
+}
+
+/// The error of a fleet that launched nothing: lack of capacity only if *every* failure of what was tried was one.
 pub fn failure(claim: &str, errors: &[FleetError], placed: Option<&Placed>) -> Error {
     const OPERATION: &str = "launch instance for claim";
     if errors.is_empty() {
         let message = "the fleet has neither instances nor errors";
         return Error::new(Kind::Transient, OPERATION, claim, message).with_reason(reason::LAUNCH_FAILED);
     }
-    let texts: BTreeSet<String> = errors.iter().map(FleetError::code_and_message).collect();
+    let errors = conclusive(errors);
+    let texts: BTreeSet<String> = errors.iter().map(|error| error.code_and_message()).collect();
     let text = texts.into_iter().collect::<Vec<_>>().join("; ");
-    let for_capacity = errors.iter().all(|error| {
-        is_unfulfillable(&error.code)
-            || is_service_linked_role_refusal(&error.code)
-            || is_spread_full(error, placed)
-    });
     let failure = LaunchFailure::of(&text);
-    let kind = if for_capacity { Kind::NoCapacity } else { kind_of(failure) };
+    let kind = if for_capacity(&errors, placed) { Kind::NoCapacity } else { kind_of(failure) };
     let error = Error::new(kind, OPERATION, claim, text).with_reason(failure.reason());
     let error = match errors.first() {
         Some(first) if errors.iter().all(|other| other.code == first.code) => {
@@ -138,11 +174,11 @@ pub fn failure(claim: &str, errors: &[FleetError], placed: Option<&Placed>) -> E
     }
 }
 
-/// Whether a fleet launched nothing because EC2 is asked too much: each of its failures says so.
+/// Whether a fleet launched nothing because EC2 is asked too much: each failure of what was tried says so.
 pub(crate) fn is_throttled(result: &FleetResult) -> bool {
     let launched = result.instances.iter().any(|group| !group.ids.is_empty());
     let says_so = |error: &FleetError| kind_of_code(&error.code, &error.message) == client::Kind::Throttled;
-    !launched && !result.errors.is_empty() && result.errors.iter().all(says_so)
+    !launched && !result.errors.is_empty() && conclusive(&result.errors).into_iter().all(says_so)
 }
 
 /// Whether a refused fleet request leaves its token without use. EC2 answers a repeated token with the result

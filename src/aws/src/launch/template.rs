@@ -20,6 +20,7 @@ use karpenter_model::{CapacityType, Quantity};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
+use super::adapters::Slot;
 use super::placed::Placed;
 use crate::image::family::FamilyTraits;
 use crate::launch::filter::reserved::{Reserved, ReservedKind};
@@ -59,8 +60,8 @@ pub struct Inputs<'a> {
     pub capacity_type: CapacityType,
     /// Own hardware.
     pub dedicated: bool,
-    /// Elastic fabric adapters to attach.
-    pub efa: u32,
+    /// Interfaces of an instance with elastic fabric adapters; empty for the one interface of any other.
+    pub adapters: &'a [Slot],
     /// Nitro enclaves on.
     pub enclave: bool,
     /// Nodes get IPv6 addresses.
@@ -256,11 +257,13 @@ pub fn network_interfaces(inputs: &Inputs<'_>) -> Vec<NetworkInterface> {
                 }
             })
             .collect(),
-        _ if inputs.efa > 0 => (0..inputs.efa)
-            .map(|card| NetworkInterface {
-                card: Some(card),
-                device: u32::from(card > 0),
-                kind: Some(InterfaceKind::Efa),
+        _ if !inputs.adapters.is_empty() => inputs
+            .adapters
+            .iter()
+            .map(|slot| NetworkInterface {
+                card: Some(slot.card),
+                device: slot.device,
+                kind: Some(if slot.adapter { InterfaceKind::Efa } else { InterfaceKind::Interface }),
                 ..plain.clone()
             })
             .collect(),

@@ -25,22 +25,22 @@ impl AwsProvider {
         let claim = request.claim.as_str();
         let class = self.class(OPERATION, &request.node_class)?;
         ready(OPERATION, claim, &class)?;
-        if let Some(machine) = self.asked.answered(request) {
+        if let Some(machine) = self.ledger.answered(request) {
             tracing::info!(claim, instance = %machine.provider_id, "launched a moment ago, not again");
             return Ok(machine);
         }
         if let Some(instance) = self.launched_before(request).await? {
             self.shows_its_reservation(claim, &instance)?;
             tracing::info!(claim, instance = %instance.id, "adopted instance launched before");
-            self.asked.heard(request);
+            self.ledger.record_answer(request);
             return Ok(Joined::new(self, request.overlays.as_ref()).view(&instance));
         }
         self.placement_group(OPERATION, claim, &class).await?;
         let types = request.seen(&self.list(OPERATION, &class)?, &self.registry);
         let mut unsettled = None;
         let asking = || {
-            unsettled = self.asked.unsettled(request);
-            self.asked.now(request);
+            unsettled = self.ledger.unsettled(request);
+            self.ledger.record_sent(request);
             unsettled.is_some()
         };
         let launched = self.launcher.launch(request, &class, &types, asking).await;
@@ -48,10 +48,10 @@ impl AwsProvider {
             Err(error) if !error.token_spent => {
                 // How the earlier request went is still not known, and when that was made is what counts.
                 if let Some(earlier) = unsettled.filter(|_| error.code.is_some()) {
-                    self.asked.unheard_since(request, earlier);
+                    self.ledger.record_sent_at(request, earlier);
                 }
             }
-            _ => self.asked.heard(request),
+            _ => self.ledger.record_answer(request),
         }
         let mut launched = launched?;
         let id = InstanceId::from(launched.instance.as_str());
@@ -59,7 +59,7 @@ impl AwsProvider {
         let wants_efa = !request.requests.amount(EFA).is_zero();
         launched.efa = wants_efa || class.spec.network_interfaces.is_some();
         let machine = view::of_launched(&launched, claim, &class, self.ca_bundle(), self.clock.now());
-        self.asked.launched(request, &machine);
+        self.ledger.launched(request, &machine);
         Ok(machine)
     }
 
@@ -79,7 +79,7 @@ impl AwsProvider {
 
     /// The instance that was launched for this claim before, if it may be there.
     async fn launched_before(&self, request: &LaunchRequest) -> Result<Option<Ec2Instance>> {
-        if !self.asked.before(request) {
+        if !self.ledger.may_have_launched(request) {
             return Ok(None);
         }
         let claim = request.claim.as_str();

@@ -43,7 +43,7 @@ impl Provider for AwsProvider {
         let Some(instance) = instance_of(id) else { return Err(foreign(OPERATION, id)) };
         let ended = self.instances.terminate(&instance).await;
         let ended = ended.map_err(|error| cloud_error(OPERATION, id.as_str(), &error))?;
-        self.asked.ended(id);
+        self.ledger.ended(id);
         if ended == Termination::AlreadyGone
             && let Some(gone) = self.instances.take_ended(&instance)
             && let Some(reservation) = view::reservation_of(&gone, self.settings.reserved_capacity)
@@ -73,8 +73,8 @@ impl Provider for AwsProvider {
         let found = self.instances.of_claim(claim.as_str(), &InstanceState::ALIVE).await;
         let found = found.map_err(|error| cloud_error(OPERATION, claim.as_str(), &error))?;
         let found = found.map(|instance| provider_id(instance.zone.as_str(), instance.id.as_str()));
-        let found = found.or_else(|| self.asked.machine_of(claim));
-        if found.is_none() && self.asked.may_be_launched(claim) {
+        let found = found.or_else(|| self.ledger.machine_of(claim));
+        if found.is_none() && self.ledger.may_be_launched(claim) {
             let text = "the answer of its launch was lost, and EC2 may show the machine up to a minute later; asking again";
             return Err(Error::new(Kind::Transient, OPERATION, claim.as_str(), text));
         }

@@ -8,8 +8,8 @@ use karpenter_aws_api::ec2::{
 };
 use karpenter_aws_sim::Options;
 use karpenter_cloud::{Instance, LaunchRequest, Provider};
-use karpenter_model::Quantity;
 use karpenter_model::names::label;
+use karpenter_model::{LabelValue, Quantity};
 
 use crate::world::{World, on_demand, one_of};
 
@@ -108,6 +108,41 @@ async fn adapters_that_are_asked_for_are_interfaces_of_the_instance() {
     let nics = template(&world).network_interfaces;
     let kinds: Vec<_> = nics.iter().map(|nic| (nic.card, nic.kind)).collect();
     assert_eq!(kinds, [(Some(0), Some(InterfaceKind::Efa)), (Some(1), Some(InterfaceKind::Efa))]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_first_card_that_takes_no_adapter_has_the_primary_interface() {
+    let three_cards = |info: &mut InstanceTypeInfo| {
+        two_cards(info);
+        let card = |index| NetworkCard { index, maximum_network_interfaces: 1, baseline_mbps: Some(25_000) };
+        info.network_cards.truncate(1);
+        info.network_cards.extend((1..3).map(card));
+    };
+    let world = selling(three_cards, |_| {}).await;
+    let instance = launch_with(&world, "vpc.amazonaws.com/efa", 2).await;
+    assert_eq!(instance.instance_type.as_str(), NAME);
+    assert_eq!(instance.capacity.amount("vpc.amazonaws.com/efa"), Quantity::from_units(2));
+    let nics = template(&world).network_interfaces;
+    let places: Vec<_> = nics.iter().map(|nic| (nic.card, nic.device, nic.kind)).collect();
+    let (plain, efa) = (Some(InterfaceKind::Interface), Some(InterfaceKind::Efa));
+    assert_eq!(places, [(Some(0), 0, plain), (Some(1), 0, efa), (Some(2), 0, efa)]);
+}
+
+/// <https://github.com/aws/karpenter-provider-aws/issues/8368>
+#[tokio::test(start_paused = true)]
+async fn a_type_with_a_share_of_a_gpu_is_for_pods_that_ask_for_one_however_cheap_it_is() {
+    // A g6f.large as it is read from EC2.
+    let share = |info: &mut InstanceTypeInfo| {
+        info.gpus = vec![Gpu { memory_mib: 2_861, ..gpu("NVIDIA", "L4", 1).remove(0) }];
+    };
+    let world = selling(share, |_| {}).await;
+    world.account.set_on_demand_price(NAME, 1_000_000);
+    world.provider.prices.refresh_on_demand().await.expect("prices are read");
+    let instance = launch_with(&world, "nvidia.com/gpu", 1).await;
+    assert_eq!(instance.instance_type.as_str(), NAME);
+    for (key, value) in [(label::aws::INSTANCE_GPU_COUNT, "1"), (label::aws::INSTANCE_GPU_MEMORY, "2861")] {
+        assert_eq!(instance.labels.get(key).map(LabelValue::as_str), Some(value), "{key}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -67,11 +67,11 @@ async fn types_are_not_joined_again_because_subnets_swap_places() {
     let mut world = World::new().await;
     let before = world.provider.instance_types(&pool()).await.expect("lists");
     world.class.status.as_mut().unwrap().subnets.reverse();
-    world.provider.classes.replace([world.class.clone()]);
+    world.provider.classes.replace_all([world.class.clone()]);
     let after = world.provider.instance_types(&pool()).await.expect("lists");
     assert!(Arc::ptr_eq(&before, &after), "one has more free addresses now");
     world.class.status.as_mut().unwrap().subnets.pop();
-    world.provider.classes.replace([world.class.clone()]);
+    world.provider.classes.replace_all([world.class.clone()]);
     let fewer = world.provider.instance_types(&pool()).await.expect("lists");
     assert!(!Arc::ptr_eq(&after, &fewer), "a zone less");
 }
@@ -86,7 +86,7 @@ async fn a_zone_that_is_shifted_away_keeps_its_name_when_no_node_class_selects_i
     let id = status.subnets.iter().find(|subnet| there(subnet)).and_then(|subnet| subnet.zone_id.clone());
     world.account.shift_away(&id.unwrap().into(), None);
     status.subnets.retain(|subnet| !there(subnet));
-    world.provider.classes.replace([world.class.clone()]);
+    world.provider.classes.replace_all([world.class.clone()]);
     world.provider.refresh_zonal_shifts().await.expect("is known");
     let away = BTreeSet::from([launched.zone.clone()]);
     assert_eq!(world.provider.zones_away(), away, "its subnet was described before");

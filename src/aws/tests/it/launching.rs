@@ -11,7 +11,7 @@ use karpenter_cloud::{Kind, LaunchRequest, Provider, Read};
 use karpenter_model::names::{annotation, label};
 use karpenter_model::{CapacityType, Overlay, PriceChange, Quantity, Resources};
 
-use crate::world::{World, on_demand, one_of, pool, request};
+use crate::world::{TYPES, World, on_demand, one_of, pool, request, request_with};
 
 /// The more expensive of the two types.
 const DEARER: &str = "m5.large";
@@ -25,7 +25,7 @@ async fn a_type_no_image_is_for_stays_listed_and_cannot_be_had() {
         let arm = |one: &karpenter_api::Requirement| one.values().iter().any(|value| value == "arm64");
         ami.requirements.iter().any(arm)
     });
-    world.provider.classes.replace([world.class.clone()]);
+    world.provider.classes.replace_all([world.class.clone()]);
     let types = world.provider.instance_types(&pool()).await.expect("lists");
     let available = |name: &str| {
         let found = types.iter().find(|one| one.name.as_str() == name).expect("is listed");
@@ -35,7 +35,7 @@ async fn a_type_no_image_is_for_stays_listed_and_cannot_be_had() {
     let refused = world.provider.launch(&request("web-1")).await.expect_err("nothing to boot from");
     assert_eq!(refused.kind, Kind::NoCapacity, "{refused}");
     world.class.status.as_mut().unwrap().amis.clear();
-    world.provider.classes.replace([world.class.clone()]);
+    world.provider.classes.replace_all([world.class.clone()]);
     let types = world.provider.instance_types(&pool()).await.expect("lists");
     let m5 = types.iter().find(|one| one.name.as_str() == "m5.large").expect("is listed");
     assert!(m5.offerings.iter().any(|offering| offering.available), "no image is known yet");
@@ -113,6 +113,68 @@ async fn without_spot_capacity_the_next_launch_is_on_demand() {
     assert_eq!(third.kind, Kind::NoCapacity, "{third}");
 }
 
+/// An account whose fleets try three of their offerings, as those of EC2 do.
+fn trying_three() -> Options {
+    Options { zones: 2, offerings_tried: Some(3), ..Options::default() }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_ec2_did_not_try_is_tried_by_the_next_launch() {
+    let world = World::with(trying_three(), |_| {}).await;
+    for (instance_type, zone) in
+        [("c5.large", "us-west-2a"), ("c5.large", "us-west-2b"), (DEARER, "us-west-2a")]
+    {
+        world.account.limit_capacity(OfferingSelector::exactly(instance_type, zone, false), 0);
+    }
+    let failed = world.provider.launch(&on_demand("web-1")).await.expect_err("the three are dry");
+    assert_eq!(failed.kind, Kind::NoCapacity, "{failed}");
+    assert!(!failed.to_string().contains("UnfulfillableCapacity"), "{failed}");
+    let launched = world.provider.launch(&on_demand("web-2")).await.expect("tries the fourth");
+    assert_eq!((launched.instance_type.as_str(), launched.zone.as_str()), (DEARER, "us-west-2b"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn spot_that_ec2_did_not_try_is_passed_over_for_a_moment_where_on_demand_would_do() {
+    let world = World::with(trying_three(), |_| {}).await;
+    let spot = OfferingSelector { spot: Some(true), ..Default::default() };
+    world.account.limit_capacity(spot.clone(), 0);
+    world.provider.launch(&request("web-1")).await.expect_err("no spot capacity");
+    let second = world.provider.launch(&request("web-2")).await.expect("falls back");
+    assert_eq!(second.capacity_type, CapacityType::OnDemand);
+    world.account.unlimit_capacity(&spot);
+    world.clock.advance(Duration::from_secs(31));
+    let third = world.provider.launch(&request("web-3")).await.expect("launches");
+    assert_eq!(third.capacity_type, CapacityType::Spot, "the fourth may have been there all the time");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_used_up_quota_fails_one_launch_and_not_one_per_three_offerings() {
+    let world = World::with(trying_three(), |_| {}).await;
+    world.account.set_quotas(Quotas { on_demand_vcpus: Some(0), ..Quotas::default() });
+    for claim in ["web-1", "web-2"] {
+        let failed = world.provider.launch(&on_demand(claim)).await.expect_err("no vCPUs");
+        assert_eq!(failed.kind, Kind::NoCapacity, "{failed}");
+    }
+    assert_eq!(world.account.calls().count("CreateFleet"), 1);
+}
+
+/// <https://github.com/aws/karpenter-provider-aws/issues/6483>
+#[tokio::test(start_paused = true)]
+async fn what_is_not_sold_in_a_zone_is_left_alone_there() {
+    let world = World::new().await;
+    for instance_type in TYPES {
+        world.account.withdraw(instance_type, "us-west-2a");
+    }
+    let in_zone = |claim: &str| request_with(claim, one_of(label::ZONE, &["us-west-2a"]));
+    for (claim, fleets) in [("spot", 1), ("on-demand", 2), ("neither", 2)] {
+        let failed = world.provider.launch(&in_zone(claim)).await.expect_err("neither type is sold there");
+        assert_eq!(failed.kind, Kind::NoCapacity, "{claim}: {failed}");
+        assert_eq!(world.account.calls().count("CreateFleet"), fleets, "{claim}");
+    }
+    let elsewhere = world.provider.launch(&request("web-1")).await.expect("launches");
+    assert_eq!(elsewhere.zone.as_str(), "us-west-2b");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_missing_spot_role_takes_out_spot_and_says_what_to_do() {
     let options = Options { zones: 2, spot_service_linked_role: false, ..Options::default() };
@@ -169,13 +231,13 @@ async fn a_node_class_that_is_not_ready_launches_nothing() {
     ] {
         let mut world = World::new().await;
         edit(&mut world.class);
-        world.provider.classes.replace([world.class.clone()]);
+        world.provider.classes.replace_all([world.class.clone()]);
         let failed = world.provider.launch(&request("web-1")).await.expect_err("not ready");
         assert_eq!(failed.kind, Kind::NodeClassNotReady, "{failed}");
         assert!(world.account.instances().is_empty());
     }
     let world = World::new().await;
-    world.provider.classes.replace([]);
+    world.provider.classes.replace_all([]);
     let failed = world.provider.launch(&request("web-1")).await.expect_err("no class");
     assert_eq!(failed.kind, Kind::NodeClassNotReady, "{failed}");
 }

@@ -25,9 +25,14 @@ fn reservation(id: &str, available: u32) -> CapacityReservation {
 
 /// A world whose node class selects these reservations.
 async fn selecting(reservations: &[CapacityReservation]) -> World {
+    selecting_in(Options { zones: 2, ..Options::default() }, reservations).await
+}
+
+/// The same with another account.
+async fn selecting_in(options: Options, reservations: &[CapacityReservation]) -> World {
     let tags = Some([("team".to_owned(), "web".to_owned())].into());
     let term = CapacityReservationSelectorTerm { tags, ..Default::default() };
-    let mut world = World::with(Options { zones: 2, ..Options::default() }, |spec| {
+    let mut world = World::with(options, |spec| {
         spec.capacity_reservation_selector_terms = Some(vec![term]);
     })
     .await;
@@ -202,6 +207,19 @@ async fn a_reservation_ec2_has_nothing_left_of_is_out_until_it_is_counted_again(
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_reservation_that_was_not_tried_is_not_exhausted() {
+    let options = Options { zones: 2, offerings_tried: Some(1), ..Options::default() };
+    let second = CapacityReservation { zone: "us-west-2b".into(), ..reservation("cr-2", 1) };
+    let world = selecting_in(options, &[reservation("cr-1", 1), second]).await;
+    world.account.put_capacity_reservation(reservation("cr-1", 0));
+    let failed = world.provider.launch(&reserved("web-1")).await.expect_err("the first has nothing left");
+    assert_eq!(failed.kind, Kind::NoCapacity, "{failed}");
+    assert_eq!(offered(&world).await, ["cr-1 false 0", "cr-2 true 1"]);
+    let instance = world.provider.launch(&reserved("web-2")).await.expect("launches into the other");
+    assert_eq!(label(&instance, aws::CAPACITY_RESERVATION_ID), Some("cr-2"));
+}
+
+#[tokio::test(start_paused = true)]
 async fn throttling_exhausts_no_reservation() {
     let world = selecting(&[reservation("cr-1", 1)]).await;
     world.account.inject(Fault::fail("CreateFleet", "RequestLimitExceeded").times(1));
@@ -215,7 +233,7 @@ async fn a_reservation_that_an_answer_leaves_out_is_not_drift() {
     let (mut world, claim) = in_reservation().await;
     // As an answer makes it in which the reservation is missing.
     world.class.status.get_or_insert_default().capacity_reservations.clear();
-    world.provider.classes.replace([world.class.clone()]);
+    world.provider.classes.replace_all([world.class.clone()]);
     let unknown = world.provider.drift(&claim).await.expect_err("it may not be concluded");
     assert_eq!(unknown.kind, Kind::Transient, "{unknown}");
     world.resolve().await;

@@ -34,7 +34,7 @@ async fn list(world: &World, class: &str) -> List {
 async fn classes_of_the_same_content_share_one_list_also_while_something_is_out() {
     let world = World::new().await;
     let names: Vec<String> = (0..50).map(|number| format!("class-{number}")).collect();
-    world.provider.classes.replace(names.iter().map(|name| copy(&world, name)));
+    world.provider.classes.replace_all(names.iter().map(|name| copy(&world, name)));
     let first = list(&world, &names[0]).await;
     for name in &names {
         assert!(Arc::ptr_eq(&first, &list(&world, name).await), "{name}");
@@ -60,7 +60,7 @@ async fn what_types_do_not_depend_on_does_not_part_classes() {
     let mut other = copy(&world, "other");
     other.spec.user_data = Some("#!/bin/sh".to_owned());
     other.spec.tags = Some([("team".to_owned(), "web".to_owned())].into());
-    world.provider.classes.replace([world.class.clone(), other]);
+    world.provider.classes.replace_all([world.class.clone(), other]);
     assert!(Arc::ptr_eq(&list(&world, "default").await, &list(&world, "other").await));
 }
 
@@ -69,7 +69,7 @@ async fn a_class_adds_only_what_differs() {
     let world = World::new().await;
     let mut few_pods = copy(&world, "few-pods");
     few_pods.spec.kubelet = Some(KubeletConfiguration { max_pods: Some(8), ..Default::default() });
-    world.provider.classes.replace([world.class.clone(), few_pods]);
+    world.provider.classes.replace_all([world.class.clone(), few_pods]);
     let (usual, few) = (list(&world, "default").await, list(&world, "few-pods").await);
     for (one, other) in usual.iter().zip(few.iter()) {
         assert_ne!(one, other, "another number of pods");
@@ -110,7 +110,7 @@ async fn what_belongs_to_a_class_goes_with_it_also_when_it_is_asked_for_in_that_
 
     world.provider.classes.put(world.class.clone());
     let unlisted = held(&list(&world, "default").await);
-    world.provider.classes.synced(&BTreeSet::new());
+    world.provider.classes.keep_listed(&BTreeSet::new());
     world.provider.types.forget_gone();
     assert_eq!(alive(&unlisted), 0, "missed by the watch");
 }
@@ -118,7 +118,7 @@ async fn what_belongs_to_a_class_goes_with_it_also_when_it_is_asked_for_in_that_
 #[tokio::test(start_paused = true)]
 async fn a_class_that_nobody_asks_for_does_not_keep_what_was_known_before() {
     let world = World::new().await;
-    world.provider.classes.replace([world.class.clone(), copy(&world, "idle")]);
+    world.provider.classes.replace_all([world.class.clone(), copy(&world, "idle")]);
     let before: Vec<_> = list(&world, "idle").await.iter().map(Arc::downgrade).collect();
     list(&world, "default").await;
     for one in world.provider.catalogue.contents().types.keys() {

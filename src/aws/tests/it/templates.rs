@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use karpenter_aws::launch::check::DryRunOutcome;
+use karpenter_aws_api::ec2::TaggedKind;
 use karpenter_aws_sim::Fault;
 use karpenter_cloud::Provider;
 
@@ -126,4 +127,28 @@ async fn a_trial_template_that_is_deleted_is_made_again_by_the_next_check() {
     delete_all(&world).await;
     check().await.expect_err("says nothing about the node class");
     assert_eq!(check().await.expect("is clear"), DryRunOutcome::Passed);
+}
+
+/// A policy may allow only certain tag keys, so what is tried must carry those of what will be launched.
+#[tokio::test(start_paused = true)]
+async fn dry_runs_carry_the_tag_keys_of_launches_and_templates_fewer() {
+    let world = World::new().await;
+    let types = world.provider.instance_types(&pool()).await.expect("lists");
+    let passed = world.provider.launcher().check(&world.class, &types, &[]).await;
+    assert_eq!(passed.expect("is clear"), DryRunOutcome::Passed);
+    world.provider.launch(&on_demand("web-1")).await.expect("launches");
+    let launched = world.account.instances().remove(0);
+    let keys = launched.tags.keys().filter(|key| !key.starts_with("aws:")).collect::<Vec<_>>();
+    assert!(launched.tags.contains_key("karpenter.sh/nodeclaim"), "{keys:?}");
+    for operation in ["CreateFleet", "RunInstances"] {
+        let tried = world.account.dry_run_tags(operation);
+        for kind in [TaggedKind::Instance, TaggedKind::Volume] {
+            let tags = tried.iter().find(|one| one.kind == kind).expect("is tagged");
+            assert_eq!(tags.tags.keys().collect::<Vec<_>>(), keys, "{operation} {kind:?}");
+        }
+    }
+    for (template, data) in world.account.launch_templates() {
+        let tags = data.tags.iter().flat_map(|one| one.tags.keys());
+        assert!(!tags.chain(template.tags.keys()).any(|key| key == "karpenter.sh/nodeclaim"));
+    }
 }

@@ -75,8 +75,9 @@ impl World {
         let reservations = provider.reservations.select(class).await.expect("reservations are found");
         // A group that is not there yet is the business of the test.
         let _found = provider.placement_groups.resolve(class).await;
+        let found_reservations = to_status(&reservations, class, false, provider.now());
         let status = class.status.get_or_insert_default();
-        status.capacity_reservations = to_status(&reservations, provider.now());
+        status.capacity_reservations = found_reservations;
         status.amis = amis;
         status.subnets = subnets::to_status(&found);
         status.security_groups = security_groups::to_status(&groups);
@@ -88,7 +89,7 @@ impl World {
             conditions.set_true(kind);
         }
         status.conditions = list;
-        provider.classes.replace([class.clone()]);
+        provider.classes.replace_all([class.clone()]);
     }
 
     /// A provider with empty memory on the same account.
@@ -97,7 +98,7 @@ impl World {
         again.refresh_catalogue().await.expect("types are read");
         again.prices.refresh_on_demand().await.expect("prices are read");
         again.prices.refresh_spot().await.expect("spot prices are read");
-        again.classes.replace([self.class.clone()]);
+        again.classes.replace_all([self.class.clone()]);
         again
     }
 
@@ -107,7 +108,7 @@ impl World {
         let clock: Arc<dyn Clock> = Arc::clone(&self.clock) as _;
         let again = AwsProvider::new(self.account.clients(), settings, clock, Arc::new(Silent));
         again.refresh_catalogue().await.expect("types are read");
-        again.classes.replace([self.class.clone()]);
+        again.classes.replace_all([self.class.clone()]);
         again
     }
 

@@ -1,4 +1,5 @@
-//! `CreateFleet` of type `instant`: tries offerings in order until the target is met, and reports each refusal.
+//! `CreateFleet` of type `instant`: tries offerings in order until the target is met, and reports each refusal and each
+//! offering that was not tried.
 
 use std::collections::BTreeMap;
 
@@ -76,8 +77,14 @@ impl Launch<'_> {
             return result;
         }
         let mut missing = request.target;
-        for candidate in candidates {
+        let tried = self.options.offerings_tried.unwrap_or(usize::MAX);
+        for (position, candidate) in candidates.into_iter().enumerate() {
             let mut ids = Vec::new();
+            if position >= tried {
+                let text = "Unable to fulfill capacity due to your request configuration. Please adjust your request and try again.";
+                result.errors.push(refused(request, &candidate, ("UnfulfillableCapacity", text.to_owned())));
+                continue;
+            }
             while missing > 0 {
                 match self.launch(request, &candidate, &result.id) {
                     Ok(instance) => {
@@ -170,7 +177,7 @@ impl Launch<'_> {
             let text = format!(
                 "Your requested instance type ({kind}) is not supported in your requested Availability Zone ({zone})."
             );
-            return Err(("Unsupported", text));
+            return Err(("InvalidFleetConfiguration", text));
         }
         let image = offering.image.clone().or_else(|| data.image.clone()).unwrap_or_else(|| "".into());
         check_image(compute.images.get(&image).map(|image| &image.architecture), &image, info)?;

@@ -52,6 +52,19 @@ async fn an_exhausted_offering_is_reported_and_the_next_one_taken() {
 }
 
 #[tokio::test]
+async fn a_fleet_may_try_fewer_offerings_than_it_was_given() {
+    let world = World::new(Options { offerings_tried: Some(2), ..Options::default() }).await;
+    let offerings = [("m5.large", 0), ("m5.large", 1), ("m5.large", 2), ("m5.large", 3)];
+    assert!(codes(&world.launch(ON_DEMAND, 1, &offerings).await).is_empty());
+    for zone in ["us-west-2a", "us-west-2b"] {
+        world.account.limit_capacity(OfferingSelector::exactly("m5.large", zone, false), 0);
+    }
+    let fleet = world.launch(ON_DEMAND, 1, &offerings).await;
+    let (full, rest) = ("InsufficientInstanceCapacity", "UnfulfillableCapacity");
+    assert_eq!((taken(&fleet), codes(&fleet)), (Vec::new(), vec![full, full, rest, rest]));
+}
+
+#[tokio::test]
 async fn a_whole_zone_can_be_out() {
     let world = World::new(Options::default()).await;
     let zone = OfferingSelector { zone: Some("us-west-2a".into()), ..OfferingSelector::default() };
@@ -100,7 +113,7 @@ async fn what_cannot_work_is_refused_per_offering() {
     for (capacity, offering, code) in [
         (SPOT, ("m5.large", 0), "AuthFailure.ServiceLinkedRoleCreationNotPermitted"),
         (ON_DEMAND, ("m7g.large", 0), "InvalidParameterValue"),
-        (ON_DEMAND, ("g5.xlarge", 2), "Unsupported"),
+        (ON_DEMAND, ("g5.xlarge", 2), "InvalidFleetConfiguration"),
         (ON_DEMAND, ("x99.mega", 0), "InvalidInstanceType"),
     ] {
         let fleet = world.launch(capacity, 1, &[offering]).await;

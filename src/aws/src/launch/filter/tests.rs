@@ -128,13 +128,14 @@ fn hardware_is_shared_unless_only_dedicated_will_do() {
         let values = values.iter().map(|value| (*value).into());
         [Requirement::one_of(aws::INSTANCE_TENANCY.into(), values)].into_iter().collect()
     };
-    for (requirements, expected) in [
-        (Requirements::new(), false),
-        (tenancy(&["default"]), false),
-        (tenancy(&["default", "dedicated"]), false),
-        (tenancy(&["dedicated"]), true),
+    for (requirements, named, expected) in [
+        (Requirements::new(), false, false),
+        (tenancy(&["default"]), false, false),
+        (tenancy(&["default", "dedicated"]), true, false),
+        (tenancy(&["dedicated"]), true, true),
     ] {
-        assert_eq!(dedicated(&requirements), expected, "{requirements}");
+        let found = (names_dedicated(&requirements), dedicated(&requirements));
+        assert_eq!(found, (named, expected), "{requirements}");
     }
 }
 

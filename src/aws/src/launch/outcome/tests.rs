@@ -5,12 +5,12 @@ use karpenter_aws_api::ec2::{CapacityKind, FleetConfig, FleetInstances, FleetOve
 use super::*;
 use crate::network::placement_groups::Group;
 
-fn asked<'a>(
+fn attempt<'a>(
     request: &'a FleetRequest,
     capacity_type: CapacityType,
     placed: Option<&'a Placed>,
-) -> Asked<'a> {
-    Asked { request, capacity_type, placed }
+) -> Attempt<'a> {
+    Attempt { request, capacity_type, placed }
 }
 
 fn placed(strategy: PlacementStrategy, partition: Option<u32>) -> Placed {
@@ -79,25 +79,81 @@ fn wide_request() -> FleetRequest {
 
 #[test]
 fn capacity_errors_take_out_exactly_their_offering() {
-    let out = |error| takes_out(&error, asked(&request(), CapacityType::OnDemand, None));
+    let out = |error| takes_out(&error, attempt(&request(), CapacityType::OnDemand, None));
     for (code, cause) in [
         ("InsufficientInstanceCapacity", Cause::Lacking),
         ("Unsupported", Cause::Lacking),
         ("MaxFleetCountExceeded", Cause::Wanted),
         ("MaxSpotInstanceCountExceeded", Cause::Wanted),
         ("VcpuLimitExceeded", Cause::Wanted),
+        ("SpotMaxPriceTooLow", Cause::Lacking),
+        ("UnfulfillableCapacity", Cause::Unnamed),
     ] {
         assert_eq!(out(error(code, Some("a"), None)), offering("a", cause), "{code}");
     }
-    let by_subnet = out(error("UnfulfillableCapacity", None, Some("subnet-b")));
+    let by_subnet = out(error("InsufficientInstanceCapacity", None, Some("subnet-b")));
     assert_eq!(by_subnet, offering("b", Cause::Lacking));
+}
+
+/// <https://github.com/aws/karpenter-provider-aws/issues/6483>
+#[test]
+fn a_type_that_is_not_sold_in_a_zone_is_taken_out_there_and_a_wrong_fleet_is_not() {
+    let wrong = |message: &str| FleetError {
+        message: message.to_owned(),
+        ..error("InvalidFleetConfiguration", Some("a"), None)
+    };
+    let unsold = wrong(
+        "Your requested instance type (m5.large) is not supported in your requested Availability Zone (a).",
+    );
+    let request = request();
+    let attempt = attempt(&request, CapacityType::Spot, None);
+    let out = takes_out(&unsold, attempt);
+    assert!(matches!(&out[..], [(Subject::Offering(key), Cause::Lacking)] if key.zone.as_str() == "a"));
+    assert_eq!(failure("web-1", &[unsold], None).kind, Kind::NoCapacity);
+    let other = wrong("The fleet configuration contains duplicate instance pools.");
+    assert_eq!(takes_out(&other, attempt), []);
+    assert_ne!(failure("web-1", &[other], None).kind, Kind::NoCapacity);
+}
+
+/// A fleet tries three offerings and answers all others with one code.
+#[test]
+fn what_was_not_tried_says_nothing_beside_what_was() {
+    let of = |code: &str, instance_type: &str, zone| FleetError {
+        instance_type: Some(instance_type.into()),
+        ..error(code, Some(zone), None)
+    };
+    let not_tried = || of("UnfulfillableCapacity", "c5.large", "c");
+    let tried = |code| of(code, "m5.large", "b");
+    let ice = "InsufficientInstanceCapacity";
+    let lacking = || vec![(of_type("m5.large", "b"), Cause::Lacking)];
+    let untouched = vec![(of_type("c5.large", "c"), Cause::Unnamed)];
+    let request = wide_request();
+    let attempt = attempt(&request, CapacityType::OnDemand, None);
+    for (errors, out, throttled, kind) in [
+        (vec![tried("RequestLimitExceeded"), not_tried()], vec![], true, Kind::Throttled),
+        (vec![not_tried(), tried("InvalidParameterCombination")], vec![], false, Kind::Transient),
+        (vec![tried(ice), not_tried()], lacking(), false, Kind::NoCapacity),
+        (
+            vec![tried(ice), not_tried(), of("RequestLimitExceeded", "c5.large", "b")],
+            lacking(),
+            false,
+            Kind::Throttled,
+        ),
+        (vec![not_tried(), not_tried()], [untouched.clone(), untouched].concat(), false, Kind::NoCapacity),
+    ] {
+        let learnt = conclusive(&errors).into_iter().flat_map(|error| takes_out(error, attempt));
+        assert_eq!(learnt.collect::<Vec<_>>(), out, "{errors:?}");
+        assert_eq!(failure("web-1", &errors, None).kind, kind, "{errors:?}");
+        let result = FleetResult { id: "fleet-1".into(), instances: Vec::new(), errors };
+        assert_eq!(is_throttled(&result), throttled, "{result:?}");
+    }
 }
 
 #[test]
 fn a_failure_that_does_not_say_what_it_is_about_pauses_all_it_may_be_about() {
     let request = wide_request();
     let out = |error: FleetError| -> Vec<(Subject, Cause)> {
-        takes_out(&error, asked(&request, CapacityType::OnDemand, None))
+        takes_out(&error, attempt(&request, CapacityType::OnDemand, None))
     };
     let unnamed = |offerings: &[(&str, &str)]| -> Vec<(Subject, Cause)> {
         offerings.iter().map(|(kind, zone)| (of_type(kind, zone), Cause::Unnamed)).collect()
@@ -114,25 +170,30 @@ fn a_failure_that_does_not_say_what_it_is_about_pauses_all_it_may_be_about() {
 #[test]
 fn it_is_known_whether_something_else_was_asked_for() {
     let request = wide_request();
-    let asked = asked(&request, CapacityType::OnDemand, None);
+    let attempt = attempt(&request, CapacityType::OnDemand, None);
     let out = |offerings: &[(&str, &str)]| -> Vec<(Subject, Cause)> {
         offerings.iter().map(|(kind, zone)| (of_type(kind, zone), Cause::Lacking)).collect()
     };
     let mut all = vec![("m5.large", "b"), ("c5.large", "b"), ("m5.large", "c"), ("c5.large", "c")];
-    assert!(!leaves_others(asked, &out(&all)));
+    assert!(!leaves_others(attempt, &out(&all)));
     all.pop();
-    assert!(leaves_others(asked, &out(&all)));
+    assert!(leaves_others(attempt, &out(&all)));
     let subnets = ["subnet-b", "subnet-c"].map(|subnet| (Subject::Subnet(subnet.into()), Cause::Wanted));
-    assert!(leaves_others(asked, &subnets[..1]));
-    assert!(!leaves_others(asked, &subnets));
-    assert!(leaves_others(asked, &[]));
+    assert!(leaves_others(attempt, &subnets[..1]));
+    assert!(!leaves_others(attempt, &subnets));
+    assert!(leaves_others(attempt, &[]));
 }
 
 #[test]
 fn full_subnets_and_the_missing_spot_role_have_their_own_reach() {
-    let out = |error| takes_out(&error, asked(&request(), CapacityType::Spot, None));
-    let full = error("InsufficientFreeAddressesInSubnet", Some("b"), Some("subnet-b"));
-    assert_eq!(out(full), [(Subject::Subnet("subnet-b".into()), Cause::Wanted)]);
+    let out = |error| takes_out(&error, attempt(&request(), CapacityType::Spot, None));
+    for code in ["InsufficientFreeAddressesInSubnet", "InsufficientCidrBlocks"] {
+        let full = error(code, Some("b"), Some("subnet-b"));
+        assert_eq!(out(full.clone()), [(Subject::Subnet("subnet-b".into()), Cause::Wanted)]);
+        let failure = failure("web-1", &[full], None);
+        let expected = (Kind::NoCapacity, Some("InsufficientFreeAddressesInSubnet"));
+        assert_eq!((failure.kind, failure.reason.as_deref()), expected, "{code}");
+    }
     let role = error("AuthFailure.ServiceLinkedRoleCreationNotPermitted", Some("a"), None);
     assert_eq!(out(role), [(Subject::CapacityType(CapacityType::Spot), Cause::Wanted)]);
 }
@@ -141,7 +202,7 @@ fn full_subnets_and_the_missing_spot_role_have_their_own_reach() {
 fn throttling_and_denial_take_out_nothing() {
     for code in ["RequestLimitExceeded", "UnauthorizedOperation", "InternalError"] {
         assert_eq!(
-            takes_out(&error(code, Some("a"), None), asked(&request(), CapacityType::Spot, None)),
+            takes_out(&error(code, Some("a"), None), attempt(&request(), CapacityType::Spot, None)),
             [],
             "{code}"
         );
@@ -172,7 +233,7 @@ fn what_fails_in_a_placement_group_is_out_only_there() {
         FleetOverride { instance_type: "c5.large".into(), ..request.configs[0].overrides[0].clone() };
     request.configs[0].overrides.push(second);
     let out = |error: &FleetError, placed: &Placed| -> Vec<(String, Option<u32>)> {
-        takes_out(error, asked(&request, CapacityType::OnDemand, Some(placed)))
+        takes_out(error, attempt(&request, CapacityType::OnDemand, Some(placed)))
             .into_iter()
             .map(|(subject, _)| match subject {
                 Subject::Placed(key, place) => (key.instance_type.to_string(), place.partition),

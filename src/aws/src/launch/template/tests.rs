@@ -4,9 +4,12 @@ use karpenter_api::ec2nodeclass::{
     BlockDevice as ClassBlockDevice, ConnectionTracking as ClassTracking, NetworkInterface as ClassInterface,
     Toggle,
 };
+use karpenter_aws_api::ec2::NetworkCard;
 
 use super::*;
+use crate::launch::adapters::slots;
 use crate::network::placement_groups::Group;
+use crate::testing::machine;
 
 fn tags(class: &str) -> BTreeMap<String, String> {
     [("karpenter.k8s.aws/ec2nodeclass".to_owned(), class.to_owned())].into()
@@ -23,7 +26,7 @@ fn inputs<'a>(spec: &'a Ec2NodeClassSpec, tags: &'a BTreeMap<String, String>) ->
         tags,
         capacity_type: CapacityType::OnDemand,
         dedicated: false,
-        efa: 0,
+        adapters: &[],
         enclave: false,
         ipv6: false,
         reserved_capacity: true,
@@ -39,6 +42,7 @@ fn the_name_follows_the_contents_and_nothing_else() {
     let (a, b) = (tags("a"), tags("b"));
     let name = |inputs: Inputs<'_>| template(inputs).name;
     let base = name(inputs(&spec, &a));
+    let adapter = slots(None, 1);
     assert!(
         base.strip_prefix("karpenter.k8s.aws/").is_some_and(|hash| hash.parse::<u64>().is_ok()),
         "{base}"
@@ -50,7 +54,7 @@ fn the_name_follows_the_contents_and_nothing_else() {
         name(Inputs { image: "ami-2", ..inputs(&spec, &a) }),
         name(Inputs { dedicated: true, ..inputs(&spec, &a) }),
         name(Inputs { capacity_type: CapacityType::Spot, ..inputs(&spec, &a) }),
-        name(Inputs { efa: 1, ..inputs(&spec, &a) }),
+        name(Inputs { adapters: &adapter, ..inputs(&spec, &a) }),
     ];
     let distinct: std::collections::BTreeSet<_> = others.iter().chain([&base]).collect();
     assert_eq!(distinct.len(), 7, "identical node classes of different names have their own templates too");
@@ -146,7 +150,8 @@ fn connection_tracking_is_on_every_interface_with_addresses_and_on_no_other() {
         |tcp_established, udp_stream, udp| Some(ConnectionTracking { tcp_established, udp_stream, udp });
     let tags = tags("a");
     let tracked = |spec: &Ec2NodeClassSpec, efa| -> Vec<_> {
-        let nics = template(Inputs { efa, ..inputs(spec, &tags) }).data.network_interfaces;
+        let adapters = slots(None, efa);
+        let nics = template(Inputs { adapters: &adapters, ..inputs(spec, &tags) }).data.network_interfaces;
         nics.into_iter().map(|nic| nic.connection_tracking).collect()
     };
     let whole = sent(Some(300), Some(120), Some(45));
@@ -243,10 +248,22 @@ fn efa_only_interfaces_have_groups_but_no_addresses() {
 #[test]
 fn requested_adapters_get_one_card_each() {
     let (spec, tags) = (Ec2NodeClassSpec::default(), tags("a"));
-    let nics = template(Inputs { efa: 3, ..inputs(&spec, &tags) }).data.network_interfaces;
-    let places: Vec<_> = nics.iter().map(|nic| (nic.card, nic.device, nic.kind)).collect();
-    let efa = Some(InterfaceKind::Efa);
-    assert_eq!(places, [(Some(0), 0, efa), (Some(1), 1, efa), (Some(2), 1, efa)]);
+    let places = |cards: [u32; 3], count| -> Vec<_> {
+        let mut info = machine("p5.large", 2, 8, 4, 15);
+        let card = |(index, maximum_network_interfaces)| NetworkCard {
+            index,
+            maximum_network_interfaces,
+            baseline_mbps: None,
+        };
+        info.network_cards = (0..).zip(cards).map(card).collect();
+        let adapters = slots(Some(&info), count);
+        let nics = template(Inputs { adapters: &adapters, ..inputs(&spec, &tags) }).data.network_interfaces;
+        nics.iter().map(|nic| (nic.card.unwrap(), nic.device, nic.kind.unwrap())).collect()
+    };
+    let (efa, plain) = (InterfaceKind::Efa, InterfaceKind::Interface);
+    assert_eq!(places([2, 2, 2], 3), [(0, 0, efa), (1, 1, efa), (2, 1, efa)]);
+    assert_eq!(places([2, 1, 2], 3), [(0, 0, efa), (1, 0, efa), (2, 1, efa)], "a card that takes one");
+    assert_eq!(places([4, 1, 1], 2), [(0, 0, plain), (1, 0, efa), (2, 0, efa)], "a card without adapter");
 }
 
 #[test]

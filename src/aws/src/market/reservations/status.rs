@@ -3,11 +3,17 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use karpenter_api::EC2NodeClass;
 use karpenter_api::ec2nodeclass::{
-    CapacityReservation as StatusReservation, ReservationMatch, ReservationState, ReservationType,
+    AmiFamily, CapacityReservation as StatusReservation, ReservationMatch, ReservationState, ReservationType,
 };
 use karpenter_aws_api::ec2::CapacityReservation;
 use karpenter_model::clock::later;
+
+use crate::image::family::{FamilyTraits, family_of};
+
+/// How the platforms that are a Linux begin.
+const LINUX: [&str; 5] = ["Linux", "Red Hat", "RHEL", "SUSE", "Ubuntu"];
 
 /// How long before its end a capacity block is left. EC2 takes its instances 30 minutes before the end.
 pub(crate) const LEFT_BEFORE_END: Duration = Duration::from_mins(40);
@@ -28,8 +34,14 @@ pub fn is_expiring(reservation: &CapacityReservation, now: Timestamp) -> bool {
 }
 
 /// The status entries, in the order given. Reservations of a kind that did not exist when this was written are left
-/// out and logged: launching into them needs to be known how.
-pub fn to_status(reservations: &[CapacityReservation], now: Timestamp) -> Vec<StatusReservation> {
+/// out and logged: launching into them needs to be known how. So are those that no launch of the class goes into: classes do
+/// not ask for dedicated hardware, their pools do, and `dedicated` says whether one does.
+pub fn to_status(
+    reservations: &[CapacityReservation],
+    class: &EC2NodeClass,
+    dedicated: bool,
+    now: Timestamp,
+) -> Vec<StatusReservation> {
     reservations
         .iter()
         .filter_map(|reservation| {
@@ -37,10 +49,26 @@ pub fn to_status(reservations: &[CapacityReservation], now: Timestamp) -> Vec<St
             if entry.is_none() {
                 tracing::warn!(reservation = %reservation.id, kind = ?reservation.kind,
                     criteria = reservation.match_criteria, "capacity reservation of an unknown kind left out");
+            } else if !is_for(reservation, family_of(&class.spec), dedicated) {
+                tracing::warn!(reservation = %reservation.id, platform = ?reservation.platform,
+                    tenancy = ?reservation.tenancy, "capacity reservation of another platform or tenancy left out");
+                return None;
             }
             entry
         })
         .collect()
+}
+
+/// Whether such instances may run in the reservation. In doubt they may.
+fn is_for(reservation: &CapacityReservation, family: AmiFamily, dedicated: bool) -> bool {
+    let platform = reservation.platform.as_deref().unwrap_or_default();
+    let runs = if family.windows() {
+        !LINUX.iter().any(|linux| platform.starts_with(linux))
+    } else {
+        // What an image of the user runs is not known.
+        family == AmiFamily::Custom || !platform.starts_with("Windows")
+    };
+    runs && (dedicated || reservation.tenancy.as_deref() != Some("dedicated"))
 }
 
 fn entry(reservation: &CapacityReservation, now: Timestamp) -> Option<StatusReservation> {

@@ -1,6 +1,6 @@
 //! Which reservations are selected, and the form they have in the status.
 
-use karpenter_api::ec2nodeclass::{ReservationState, ReservationType};
+use karpenter_api::ec2nodeclass::{AmiFamily, ReservationState, ReservationType};
 use karpenter_aws_sim::examples::capacity_reservation as reservation;
 use karpenter_aws_sim::{Account, Fault, Options};
 use karpenter_model::ManualClock;
@@ -115,7 +115,7 @@ fn capacity_blocks_expire_forty_minutes_early_and_nothing_else_does() {
             ends_at: ends_in.map(|minutes| later(now, Duration::from_mins(minutes))),
             ..reservation("cr-1")
         };
-        let entry = status::to_status(&[reservation], now).remove(0);
+        let entry = status::to_status(&[reservation], &selecting(&[]), false, now).remove(0);
         assert_eq!(entry.state == ReservationState::Expiring, expiring, "{kind:?} ends in {ends_in:?}");
         let of_block = entry.reservation_type == ReservationType::CapacityBlock;
         assert_eq!(of_block, kind == block);
@@ -132,7 +132,38 @@ fn reservations_of_unknown_kinds_are_left_out() {
         CapacityReservation { kind: Some("new".to_owned()), ..reservation("cr-3") },
         CapacityReservation { kind: Some(String::new()), interruptible: Some(true), ..reservation("cr-4") },
     ];
-    let status = status::to_status(&all, now);
+    let status = status::to_status(&all, &selecting(&[]), false, now);
     let told: Vec<_> = status.iter().map(|one| (one.id.as_str(), one.interruptible)).collect();
     assert_eq!(told, [("cr-1", false), ("cr-4", true)]);
+}
+
+#[test]
+fn reservations_that_no_launch_of_the_class_goes_into_are_left_out() {
+    use AmiFamily::{AL2023, Bottlerocket, Custom, Windows2022};
+    let (linux, windows) = ("Linux/UNIX", "Windows with SQL Server");
+    for (family, platform, tenancy, dedicated, kept) in [
+        (AL2023, Some(linux), Some("default"), false, true),
+        (AL2023, Some("Red Hat Enterprise Linux"), Some("default"), true, true),
+        (AL2023, None, None, false, true),
+        (AL2023, Some("new"), Some("new"), false, true),
+        (AL2023, Some(windows), Some("default"), false, false),
+        (Bottlerocket, Some("Windows"), None, true, false),
+        (Custom, Some(windows), None, false, true),
+        (Windows2022, Some(windows), None, false, true),
+        (Windows2022, Some("new"), None, false, true),
+        (Windows2022, Some(linux), None, false, false),
+        (Windows2022, Some("SUSE Linux"), None, false, false),
+        (AL2023, Some(linux), Some("dedicated"), false, false),
+        (AL2023, Some(linux), Some("dedicated"), true, true),
+    ] {
+        let mut class = selecting(&[]);
+        class.spec.ami_family = Some(family);
+        let reservation = CapacityReservation {
+            platform: platform.map(str::to_owned),
+            tenancy: tenancy.map(str::to_owned),
+            ..reservation("cr-1")
+        };
+        let status = status::to_status(&[reservation], &class, dedicated, jiff::Timestamp::UNIX_EPOCH);
+        assert_eq!(!status.is_empty(), kept, "{family:?}: {platform:?}, {tenancy:?}");
+    }
 }

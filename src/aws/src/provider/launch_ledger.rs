@@ -28,8 +28,8 @@ const SHOWN_WITHIN: Duration = Duration::from_mins(1);
 /// How long an answer is kept: much longer than EC2 takes to show a new machine.
 const ANSWERED: Duration = Duration::from_mins(10);
 
-/// What was asked for, as far as it matters.
-pub(super) struct Asked {
+/// Launches that were asked of EC2, and what it answered, as far as it matters.
+pub(super) struct LaunchLedger {
     clock: Arc<dyn Clock>,
     /// When this process launched for the first time: claims from before may have been another's.
     since: OnceLock<Timestamp>,
@@ -48,7 +48,7 @@ struct Sent {
     at: Timestamp,
 }
 
-impl Asked {
+impl LaunchLedger {
     /// Nothing has been asked for yet.
     pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
         let answered = TtlCache::new(Arc::clone(&clock), ANSWERED);
@@ -58,7 +58,7 @@ impl Asked {
     }
 
     /// Whether a machine may be there that EC2 would not find by the token of this request.
-    pub(super) fn before(&self, request: &LaunchRequest) -> bool {
+    pub(super) fn may_have_launched(&self, request: &LaunchRequest) -> bool {
         let earlier = self.of_a_predecessor(request);
         request.attempt > 0 || earlier.is_some() || self.unheard.get(&request.uid).is_some()
     }
@@ -71,17 +71,17 @@ impl Asked {
     }
 
     /// To be said before asking: the caller may stop listening at any moment.
-    pub(super) fn now(&self, request: &LaunchRequest) {
-        self.unheard_since(request, self.clock.now());
+    pub(super) fn record_sent(&self, request: &LaunchRequest) {
+        self.record_sent_at(request, self.clock.now());
     }
 
     /// The request that has not been answered is this old.
-    pub(super) fn unheard_since(&self, request: &LaunchRequest, asked: Timestamp) {
-        self.unheard.put(request.uid.clone(), Sent { claim: request.claim.clone(), at: asked });
+    pub(super) fn record_sent_at(&self, request: &LaunchRequest, at: Timestamp) {
+        self.unheard.put(request.uid.clone(), Sent { claim: request.claim.clone(), at });
     }
 
     /// EC2 has answered with the result.
-    pub(super) fn heard(&self, request: &LaunchRequest) {
+    pub(super) fn record_answer(&self, request: &LaunchRequest) {
         self.unheard.remove(&request.uid);
     }
 
