@@ -25,7 +25,7 @@ impl AwsContext {
     }
 
     /// Publishes an event on a `NodeClass`. A text that changes is published again.
-    pub fn tell(&self, class: &EC2NodeClass, reason: Reason, message: impl Into<String>) {
+    pub fn publish_event(&self, class: &EC2NodeClass, reason: Reason, message: impl Into<String>) {
         let message = message.into();
         let (name, uid) = (class.name_any(), class.uid().unwrap_or_default());
         let object = ObjectRef::cluster_scoped("karpenter.k8s.aws/v1", "EC2NodeClass", name, uid);

@@ -13,7 +13,7 @@ use karpenter_aws::network::zonal_shifts::Changes;
 use karpenter_aws_api::Kind;
 use karpenter_model::Pool;
 use karpenter_model::names::label;
-use karpenter_telemetry::events::{Event, ObjectRef, Reason, reason};
+use karpenter_telemetry::events::{Event, Reason, reason};
 use karpenter_telemetry::observe::{self, Outcome};
 use tokio_util::sync::CancellationToken;
 
@@ -77,22 +77,22 @@ async fn pass(context: &AwsContext) -> Result<Outcome, Error> {
                 "Cluster is shifted away from zone {name} ({zone}){end}: nothing is launched or disrupted there"
             )
         };
-        tell(context, zone.as_str(), reason::ZONAL_SHIFT_ACTIVE, message);
+        publish_on_pools(context, zone.as_str(), reason::ZONAL_SHIFT_ACTIVE, message);
     }
     for zone in &changes.ended {
         tracing::info!(%zone, "cluster is no longer shifted away from a zone");
         let message = |name: &str| format!("Cluster is no longer shifted away from zone {name} ({zone})");
-        tell(context, zone.as_str(), reason::ZONAL_SHIFT_CLEARED, message);
+        publish_on_pools(context, zone.as_str(), reason::ZONAL_SHIFT_CLEARED, message);
     }
     Ok(Outcome::Applied)
 }
 
 /// Publishes an event on every pool that could launch in the zone with this id.
-fn tell(context: &AwsContext, id: &str, reason: Reason, message: impl Fn(&str) -> String) {
+fn publish_on_pools(context: &AwsContext, id: &str, reason: Reason, message: impl Fn(&str) -> String) {
     for pool in context.common.view.pools() {
-        if let Some(name) = name_for(context, &pool.model, id) {
-            let (of, uid) = (pool.model.name.to_string(), pool.model.uid.to_string());
-            let object = ObjectRef::cluster_scoped("karpenter.sh/v1", "NodePool", of, uid);
+        if let Some(name) = name_for(context, &pool.model, id)
+            && let Some(object) = context.common.pool_object(&pool.model.name)
+        {
             context.common.recorder.publish(Event::new(object, reason, message(&name)).distinguished_by(id));
         }
     }

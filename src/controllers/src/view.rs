@@ -116,15 +116,15 @@ struct Inner {
     types_problems: BTreeMap<PoolName, String>,
     suffixes: names::Suffixes,
     undecoded: undecoded::Claims,
-    /// Kinds a provider lists, which plans need as well.
-    provided: BTreeSet<&'static str>,
+    /// Kinds a provider has not listed yet; plans wait for them.
+    awaited: BTreeSet<&'static str>,
 }
 
 impl Inner {
     fn unlisted(&self) -> Vec<&'static str> {
         let devices = !self.cluster.settings().ignore_dra_requests;
         let needed = NEEDED.iter().chain(NEEDED_FOR_DEVICES.iter().filter(|_| devices));
-        needed.filter(|kind| !self.lists.has(kind)).chain(&self.provided).copied().collect()
+        needed.filter(|kind| !self.lists.has(kind)).chain(&self.awaited).copied().collect()
     }
 }
 
@@ -152,7 +152,7 @@ impl View {
             types_problems: BTreeMap::new(),
             suffixes: names::Suffixes::default(),
             undecoded: undecoded::Claims::default(),
-            provided: BTreeSet::new(),
+            awaited: BTreeSet::new(),
         };
         Self {
             classes: classes.to_vec(),
@@ -251,15 +251,15 @@ impl View {
         self.lock().unlisted()
     }
 
-    /// Makes no plan before a provider has listed `kind`, see [`View::provided`]. Without its node classes the provider
-    /// knows no instance types, and pools would be reported missing that are not.
+    /// Makes no plan before a provider has listed `kind`, see [`View::provider_listed`]. Without its node classes the
+    /// provider knows no instance types, and pools would be reported missing that are not.
     pub fn wait_for(&self, kind: &'static str) {
-        self.lock().provided.insert(kind);
+        self.lock().awaited.insert(kind);
     }
 
     /// A provider has listed `kind`.
-    pub fn provided(&self, kind: &str) {
-        self.lock().provided.remove(kind);
+    pub fn provider_listed(&self, kind: &str) {
+        self.lock().awaited.remove(kind);
     }
 
     /// The kinds that have never been listed, each with what is wrong with its watch; empty once everything was.

@@ -24,7 +24,7 @@ use karpenter_model::plan::command::{Candidate, Command};
 
 pub use leftover::{Leftover, leftover};
 use text::waiting_for_readiness;
-pub use text::{CommandId, launching, nominated, part, short, terminating, text};
+pub use text::{CommandId, launching, part, short, terminating, text};
 
 use crate::step::Event;
 

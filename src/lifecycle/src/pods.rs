@@ -1,7 +1,9 @@
-//! What becomes known of pods: when one came or left, which must not be disturbed, which were refused their place.
+//! What becomes known of pods: when one came or left, which must not be disturbed, which were promised a place,
+//! which were refused theirs.
 
 pub mod batch;
 pub mod contradiction;
 pub mod events;
+pub mod nomination;
 pub mod protection;
 pub mod refusal;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use karpenter_model::{
     Annotations, Claim, ClaimName, ClaimUid, Condition, ConditionStatus, ConditionType, ImageId, LabelKey,
-    LabelValue, Labels, NodeName, NoticeKind, PodKey, PodUid, PoolName, ProviderId, Resources, Taint,
+    LabelValue, Labels, NodeName, NoticeKind, Pod, PodKey, PodUid, PoolName, ProviderId, Resources, Taint,
 };
 
 /// The outcome of one step.
@@ -247,6 +247,27 @@ impl NodePatch {
         Self { node: node.clone(), ..Self::default() }
     }
 
+    /// A patch that makes a Node with these taints have the disrupted taint.
+    pub fn with_disrupted_taint(node: &NodeName, taints: &[Taint]) -> Self {
+        let mut patch = Self::of(node);
+        let ours = Taint::disrupted();
+        if !taints.iter().any(|taint| taint.matches(&ours)) {
+            patch.remove_taints = taints.iter().filter(|taint| taint.key == ours.key).cloned().collect();
+            patch.add_taints = vec![ours];
+        }
+        patch
+    }
+
+    /// A patch that takes the disrupted taint off a Node with these taints.
+    pub fn without_disrupted_taint(node: &NodeName, taints: &[Taint]) -> Self {
+        let mut patch = Self::of(node);
+        let ours = Taint::disrupted();
+        if taints.iter().any(|taint| taint.matches(&ours)) {
+            patch.remove_taints = vec![ours];
+        }
+        patch
+    }
+
     /// True when there is nothing to write.
     pub fn is_empty(&self) -> bool {
         *self == Self::of(&self.node)
@@ -260,6 +281,13 @@ pub struct PodRef {
     pub key: PodKey,
     /// Uid, sent as precondition.
     pub uid: PodUid,
+}
+
+impl PodRef {
+    /// Refers to this very pod.
+    pub fn of(pod: &Pod) -> Self {
+        Self { key: pod.key.clone(), uid: pod.uid.clone() }
+    }
 }
 
 /// One outcome for the pool's registration health (spec disruption 1.8).
@@ -281,9 +309,7 @@ pub enum RegistrationOutcome {
 pub struct Event {
     /// What it is about.
     pub about: About,
-    /// `Warning` if true, else `Normal`.
-    pub warning: bool,
-    /// Stable `UpperCamelCase` word.
+    /// Stable `UpperCamelCase` word; whether the event is a warning follows from it.
     pub reason: &'static str,
     /// Text for people.
     pub message: String,
@@ -305,14 +331,9 @@ pub enum About {
 }
 
 impl Event {
-    /// A `Normal` event.
-    pub fn normal(about: About, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { about, warning: false, reason, message: message.into(), topic: None }
-    }
-
-    /// A `Warning` event.
-    pub fn warning(about: About, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { about, warning: true, reason, message: message.into(), topic: None }
+    /// An event without a topic.
+    pub fn new(about: About, reason: &'static str, message: impl Into<String>) -> Self {
+        Self { about, reason, message: message.into(), topic: None }
     }
 
     /// The same event with a topic of its own.

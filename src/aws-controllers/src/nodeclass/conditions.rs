@@ -26,7 +26,7 @@ impl Part<'_, '_> {
         error: &dyn std::fmt::Display,
     ) {
         let message = without_request_id(&error.to_string());
-        self.context.tell(self.class, Reason::unlisted(reason, Severity::Warning), message.as_str());
+        self.context.publish_event(self.class, Reason::unlisted(reason, Severity::Warning), message.as_str());
         let generation = self.class.metadata.generation;
         let told = |one: &Condition| one.observed_generation == generation && one.message.starts_with(LEAD);
         let undecided = |one: &Condition| one.status == ConditionStatus::Unknown && !told(one);
@@ -43,7 +43,7 @@ impl Part<'_, '_> {
     /// The answer is a clear no.
     pub(super) fn refuse(&mut self, kind: &'static str, reason: &'static str, message: &str) {
         self.conditions.set_false(kind, reason, message);
-        self.context.tell(self.class, Reason::unlisted(reason, Severity::Warning), message);
+        self.context.publish_event(self.class, Reason::unlisted(reason, Severity::Warning), message);
     }
 }
 

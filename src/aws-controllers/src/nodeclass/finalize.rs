@@ -28,7 +28,7 @@ impl Reconciler {
         }
         let claims = self.claims_of(&name);
         if !claims.is_empty() {
-            self.context.tell(class, WAITING_ON_NODE_CLAIM_TERMINATION, waiting_on(&claims));
+            self.context.publish_event(class, WAITING_ON_NODE_CLAIM_TERMINATION, waiting_on(&claims));
             return Ok(Done::idle().after(AGAIN));
         }
         self.clean_up(class, &name).await?;

@@ -88,14 +88,14 @@ impl Reconciler {
         let change = write::locked(class, json!({"status": difference(before, after)}));
         let api = self.context.common.all::<EC2NodeClass>();
         if let Some(written) = write::merge_status(&api, &class.name_any(), &change).await? {
-            self.tell_transitions(&written, &before.conditions, &after.conditions);
+            self.publish_transitions(&written, &before.conditions, &after.conditions);
             self.take(written);
         }
         Ok(())
     }
 
     /// One event per condition whose status moved (spec disruption 7).
-    fn tell_transitions(&self, class: &EC2NodeClass, before: &[Condition], after: &[Condition]) {
+    fn publish_transitions(&self, class: &EC2NodeClass, before: &[Condition], after: &[Condition]) {
         for condition in after {
             let old = before.iter().find(|old| old.kind == condition.kind);
             if old.is_some_and(|old| old.status != condition.status) || (old.is_none() && decided(condition))
@@ -113,7 +113,7 @@ impl Reconciler {
                     },
                 );
                 if let Some(kind) = known(&condition.kind) {
-                    self.context.tell(class, Reason::condition(kind), message);
+                    self.context.publish_event(class, Reason::condition(kind), message);
                 }
             }
         }

@@ -36,14 +36,12 @@ impl Reconciler for Lifecycle {
 
     async fn pass(&self, context: &Context, name: &ClaimName) -> Result<Done, Error> {
         let Some(known) = context.view.claim(name) else { return Ok(Done::idle()) };
-        let way = entry::way(&known.model, |class| context.manages(class));
-        if way == Way::Ignored {
+        let Some(way) = entry::way(&known.model, |class| context.manages(class)) else {
             return Ok(Done::idle());
-        }
+        };
         let mut pass = Pass::over_claim(context, NAME, &self.evictions, &known);
         let mut errors = Vec::new();
         match way {
-            Way::Ignored => {}
             Way::Finalize => {
                 let claim = pass.claim().unwrap_or_else(|| Arc::clone(&known.model));
                 let nodes = nodes_of(context, &claim);

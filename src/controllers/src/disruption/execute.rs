@@ -4,12 +4,14 @@
 //! stops where it is; the next process takes back what is left of it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+use std::time::Duration;
 
 use futures::{StreamExt, stream};
 use karpenter_api::NodeClaim;
 use karpenter_kube_harness::write;
 use karpenter_lifecycle::command::{self, CommandId, Facts, Failure, Next, Replacement, Running};
-use karpenter_lifecycle::step::Wake;
+use karpenter_lifecycle::pods::nomination::nominated;
 use karpenter_model::plan::command::Candidate;
 use karpenter_model::{ClaimName, ClaimUid, Command, ConditionType, Launch, Target};
 use karpenter_telemetry::observe::{self, Chain, Outcome};
@@ -63,11 +65,12 @@ impl Execution {
         let metrics = std::sync::Arc::clone(&self.context.metrics);
         let subject = self.id.to_string();
         loop {
-            let outcome =
-                |next: &Wake| if *next == Wake::OnEvent { Outcome::Applied } else { Outcome::Waiting };
+            let outcome = |next: &ControlFlow<(), Duration>| {
+                if next.is_break() { Outcome::Applied } else { Outcome::Waiting }
+            };
             let step = observe::pass(&metrics, NAME, &subject, outcome, self.step());
             // Only rolling back can fail. The wrapper logs it, and the loop takes back what is left.
-            let Ok(Wake::After(delay)) = step.await else { break };
+            let Ok(ControlFlow::Continue(delay)) = step.await else { break };
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => break,
@@ -77,34 +80,33 @@ impl Execution {
         self.underway.ended(self.number);
     }
 
-    /// One look and what follows from it; [`Wake::OnEvent`] when the command is over.
-    async fn step(&mut self) -> Result<Wake, Error> {
+    /// One look and what follows from it: how long to wait before the next one, or that the command is over.
+    async fn step(&mut self) -> Result<ControlFlow<(), Duration>, Error> {
         let facts = self.facts().await;
         let look = self.running.look(&facts);
         for event in &look.events {
             publish_event(&self.context, event);
         }
-        let at_once = Wake::After(std::time::Duration::ZERO);
         match look.next {
             Next::Mark => self.mark().await,
             Next::Confirm => self.confirm().await,
             Next::Create => self.create().await,
             Next::Delete(claims) => {
                 if !self.delete(claims).await {
-                    return Ok(Wake::After(command::POLL));
+                    return Ok(ControlFlow::Continue(command::POLL));
                 }
             }
-            Next::Wait(delay) => return Ok(Wake::After(delay)),
+            Next::Wait(delay) => return Ok(ControlFlow::Continue(delay)),
             Next::Done { came_up } => {
                 tracing::debug!("command-id" = %self.id, came_up, "command is over");
                 if came_up {
                     self.underway.news(News::Succeeded(self.running.command().clone()));
                 }
-                return Ok(Wake::OnEvent);
+                return Ok(ControlFlow::Break(()));
             }
-            Next::RollBack(failure) => return self.roll_back(&failure).await.map(|()| Wake::OnEvent),
+            Next::RollBack(failure) => return self.roll_back(&failure).await.map(ControlFlow::Break),
         }
-        Ok(at_once)
+        Ok(ControlFlow::Continue(Duration::ZERO))
     }
 
     async fn facts(&self) -> Facts {
@@ -219,7 +221,7 @@ impl Execution {
         for (pod, target) in existing.chain(new) {
             context.view.with_cluster(|cluster| cluster.nominate(&target, context.now()));
             if let Some(pod) = context.view.pod(&pod) {
-                publish_event(context, &command::nominated(&pod, &target));
+                publish_event(context, &nominated(&pod, &target));
             }
         }
     }

@@ -33,9 +33,9 @@ pub(super) async fn mark(
 ) -> BTreeSet<ClaimName> {
     let mark = |candidate: Candidate| async move {
         let (node, claim) = (&candidate.target.node, &candidate.target.claim);
-        let tainted = Mark::Taint(node, true).write(context).await;
+        let tainted = Mark::Taint(node).write(context).await;
         let marked = match tainted {
-            Ok(()) => Mark::Reason(claim, Some(reason)).write(context).await,
+            Ok(()) => Mark::Reason(claim, reason).write(context).await,
             Err(error) => Err(error),
         };
         marked.err().map(|error| {
@@ -82,9 +82,9 @@ pub(super) async fn take_back_leftovers(
 
 async fn undo(context: &Context, leftovers: Vec<Leftover>) -> Result<(), Error> {
     let undo = |left: Leftover| async move {
-        let taint = left.taint.then_some(Mark::Taint(&left.node, false));
+        let taint = left.taint.then_some(Mark::Untaint(&left.node));
         let mut results = Vec::new();
-        for mark in taint.into_iter().chain(left.condition.then_some(Mark::Reason(&left.claim, None))) {
+        for mark in taint.into_iter().chain(left.condition.then_some(Mark::NoReason(&left.claim))) {
             results.push(mark.write(context).await);
         }
         context.view.with_cluster(|cluster| cluster.unmark([&left.claim]));
@@ -99,10 +99,14 @@ async fn undo(context: &Context, leftovers: Vec<Leftover>) -> Result<(), Error> 
 
 /// One mark that is written to the API server, as it is to be.
 enum Mark<'a> {
-    /// The disrupted taint of the Node, present or absent.
-    Taint(&'a NodeName, bool),
-    /// The condition of the claim that says why it is being disrupted, or its absence.
-    Reason(&'a ClaimName, Option<DisruptionReason>),
+    /// The disrupted taint of the Node.
+    Taint(&'a NodeName),
+    /// The absence of that taint.
+    Untaint(&'a NodeName),
+    /// The condition of the claim that says why it is being disrupted.
+    Reason(&'a ClaimName, DisruptionReason),
+    /// The absence of that condition.
+    NoReason(&'a ClaimName),
 }
 
 impl Mark<'_> {
@@ -124,36 +128,21 @@ impl Mark<'_> {
 
     async fn try_write(&self, context: &Context) -> Result<(), Error> {
         match self {
-            Self::Taint(name, on) => {
-                let Some(known) = context.view.node(name) else { return Ok(()) };
-                let patch = patch(name, &known.model.taints, *on);
-                let Some(body) = node_write::body(&known.object, &patch) else { return Ok(()) };
-                if let Some(node) = write::merge(&context.all::<Node>(), name.as_str(), &body).await? {
-                    context.view.put_node(node);
-                }
-            }
-            Self::Reason(name, reason) => {
-                let Some(known) = context.view.claim(name) else { return Ok(()) };
-                let mut draft = Draft::new(known.object, context.now());
-                draft.change(&Change { kind: ConditionType::DisruptionReason, to: reason.map(condition) });
-                let Some(patch) = draft.status_patch(draft.base()) else { return Ok(()) };
-                let claims = context.all::<NodeClaim>();
-                if let Some(claim) = write::merge_status(&claims, name.as_str(), &patch).await? {
-                    context.view.put_claim(claim);
-                }
-            }
+            Self::Taint(name) => write_taints(context, name, NodePatch::with_disrupted_taint).await,
+            Self::Untaint(name) => write_taints(context, name, NodePatch::without_disrupted_taint).await,
+            Self::Reason(name, reason) => write_condition(context, name, Some(condition(*reason))).await,
+            Self::NoReason(name) => write_condition(context, name, None).await,
         }
-        Ok(())
     }
 
     async fn refresh(&self, context: &Context) -> Result<(), Error> {
         match self {
-            Self::Taint(name, _) => {
+            Self::Taint(name) | Self::Untaint(name) => {
                 if let Some(node) = write::read(&context.all::<Node>(), name.as_str()).await? {
                     context.view.put_node(node);
                 }
             }
-            Self::Reason(name, _) => {
+            Self::Reason(name, _) | Self::NoReason(name) => {
                 if let Some(claim) = write::read(&context.all::<NodeClaim>(), name.as_str()).await? {
                     context.view.put_claim(claim);
                 }
@@ -163,20 +152,37 @@ impl Mark<'_> {
     }
 }
 
+async fn write_taints(
+    context: &Context,
+    name: &NodeName,
+    patch: fn(&NodeName, &[Taint]) -> NodePatch,
+) -> Result<(), Error> {
+    let Some(known) = context.view.node(name) else { return Ok(()) };
+    let patch = patch(name, &known.model.taints);
+    let Some(body) = node_write::body(&known.object, &patch) else { return Ok(()) };
+    if let Some(node) = write::merge(&context.all::<Node>(), name.as_str(), &body).await? {
+        context.view.put_node(node);
+    }
+    Ok(())
+}
+
+async fn write_condition(
+    context: &Context,
+    name: &ClaimName,
+    to: Option<ConditionValue>,
+) -> Result<(), Error> {
+    let Some(known) = context.view.claim(name) else { return Ok(()) };
+    let mut draft = Draft::new(known.object, context.now());
+    draft.change(&Change { kind: ConditionType::DisruptionReason, to });
+    let Some(patch) = draft.status_patch(draft.base()) else { return Ok(()) };
+    let claims = context.all::<NodeClaim>();
+    if let Some(claim) = write::merge_status(&claims, name.as_str(), &patch).await? {
+        context.view.put_claim(claim);
+    }
+    Ok(())
+}
+
 fn condition(reason: DisruptionReason) -> ConditionValue {
     let word = reason.to_string();
     ConditionValue { status: ConditionStatus::True, message: word.clone(), reason: word }
-}
-
-fn patch(name: &NodeName, taints: &[Taint], on: bool) -> NodePatch {
-    let mut patch = NodePatch::of(name);
-    let ours = Taint::disrupted();
-    let present = taints.iter().any(|taint| taint.matches(&ours));
-    if on && !present {
-        patch.remove_taints = taints.iter().filter(|taint| taint.key == ours.key).cloned().collect();
-        patch.add_taints = vec![ours];
-    } else if !on && present {
-        patch.remove_taints = vec![ours];
-    }
-    patch
 }

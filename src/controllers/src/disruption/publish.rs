@@ -16,7 +16,6 @@ use serde_json::{Value, json};
 pub(super) use decision::DecisionPublisher;
 
 use crate::Context;
-use crate::publish::step::object;
 
 /// Most instance types of a replacement that a log line lists.
 const TYPES_SHOWN: usize = 5;
@@ -146,7 +145,7 @@ fn publish_machine(
 ) {
     let target = &candidate.target;
     for about in [About::Node(target.node.clone()), About::Claim(target.claim.clone())] {
-        if let Some(object) = object(context, &about) {
+        if let Some(object) = context.object(&about) {
             context.recorder.publish(distinguish(Event::new(object, reason, message)));
         }
     }

@@ -89,7 +89,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_pod_has_one_series_that_follows_it_to_its_node_and_goes_with_it() {
         let context = World::new().context;
-        pod("1", None, "Pending").seen(&context.view, false);
+        pod("1", None, "Pending").applied(&context.view);
         assert!(lines(&context).is_empty(), "a replica that waits to lead publishes nothing");
         let leading = collect(&context);
         let waiting = "karpenter_pods_state{arch=\"\",capacity_type=\"\",instance_type=\"\",managed=\"false\",\
@@ -97,7 +97,7 @@ mod tests {
                        owner=\"/apis/apps/v1/namespaces/shop/replicasets/web\",phase=\"Pending\",ready=\"false\",\
                        scheduled=\"false\",zone=\"\"} 1";
         assert_eq!(lines(&context), [waiting]);
-        pod("2", Some("n"), "Running").seen(&context.view, false);
+        pod("2", Some("n"), "Running").applied(&context.view);
         assert_eq!(lines(&context).len(), 1);
         let node: Node = read(json!({"metadata": {"name": "n", "resourceVersion": "1", "labels": {
             "karpenter.sh/nodepool": "default", "topology.kubernetes.io/zone": "a", "kubernetes.io/arch": "arm64",
@@ -109,9 +109,9 @@ mod tests {
                        owner=\"/apis/apps/v1/namespaces/shop/replicasets/web\",phase=\"Running\",ready=\"true\",\
                        scheduled=\"true\",zone=\"a\"} 1";
         assert_eq!(lines(&context), [running]);
-        pod("3", Some("n"), "Running").gone(&context.view);
+        pod("3", Some("n"), "Running").deleted(&context.view);
         assert!(lines(&context).is_empty());
-        pod("4", None, "Pending").seen(&context.view, false);
+        pod("4", None, "Pending").applied(&context.view);
         drop(leading);
         assert!(lines(&context).is_empty(), "it no longer leads");
     }

@@ -6,16 +6,16 @@ use futures::StreamExt;
 use futures::stream;
 use jiff::Timestamp;
 use karpenter_lifecycle::pods::contradiction::patience;
+use karpenter_lifecycle::pods::nomination::nominated;
 use karpenter_model::{ClaimName, Launch, Plan, Pod, PodKey, Snapshot, Target};
-use karpenter_telemetry::events::{Event, reason};
 use karpenter_telemetry::observe::{Chain, Outcome};
 use kube::ResourceExt;
 
 use super::lessons::Lessons;
-use super::publish::about;
 use crate::Context;
 use crate::claim::create::create;
 use crate::explain::Step;
+use crate::publish::step::publish_event;
 
 /// Claims created at once: bounds the burst on the API server, not the plan.
 const CREATES: usize = 50;
@@ -58,7 +58,7 @@ pub(super) async fn apply(
             context.view.with_cluster(|cluster| {
                 cluster.nominate_for(&nomination.pod, patience, &nomination.target, now)
             });
-            nominated(context, pod, &nomination.target);
+            publish_event(context, &nominated(pod, &nomination.target));
         }
     }
     lessons.nominated(context, snapshot, plan);
@@ -93,7 +93,7 @@ async fn launched(
             let promised: Vec<&Pod> = promised.filter(|pod| !pod.is_virtual()).collect();
             lessons.launched(&name, promised.iter().copied(), snapshot);
             for pod in promised {
-                nominated(context, pod, &Target::Claim(name.clone()));
+                publish_event(context, &nominated(pod, &Target::Claim(name.clone())));
             }
             true
         }
@@ -107,13 +107,4 @@ async fn launched(
 pub(super) fn pods(snapshot: &Snapshot) -> BTreeMap<&PodKey, &Pod> {
     let bound = snapshot.nodes.iter().flat_map(|node| node.pods.iter());
     snapshot.pending.iter().chain(bound).map(|pod| (&pod.key, &**pod)).collect()
-}
-
-fn nominated(context: &Context, pod: &Pod, target: &Target) {
-    let place = match target {
-        Target::Node(node) => format!("node/{node}"),
-        Target::Claim(claim) => format!("nodeclaim/{claim}"),
-    };
-    let message = format!("Pod should schedule on: {place}");
-    context.recorder.publish(Event::new(about(pod), reason::NOMINATED, message));
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use karpenter_lifecycle::pods::contradiction::Contradictions;
+use karpenter_lifecycle::step::PodRef;
 use karpenter_model::report::ReasonCode;
 use karpenter_model::{
     ClaimName, Node, Plan, Pod, PodKey, PodOutcome, PoolRefusal, Reason, Snapshot, Target,
@@ -11,8 +12,8 @@ use karpenter_model::{
 use karpenter_telemetry::events::{Event, reason};
 use parking_lot::Mutex;
 
-use super::publish::about;
 use crate::Context;
+use crate::publish::step::pod_object;
 use crate::view::PodSeen;
 
 /// What the provisioner has learned; shared with the watch of pods.
@@ -43,7 +44,7 @@ impl Lessons {
             let Some(held) = lessons.held(pod, now) else { return true };
             let detail = format!("{}; next try at {:.0}", held.why, held.until);
             let message = format!("Not launching for this pod now: {detail}");
-            let event = Event::new(about(pod), reason::PROMISED_NODE_NOT_USED, message);
+            let event = Event::new(pod_object(&PodRef::of(pod)), reason::PROMISED_NODE_NOT_USED, message);
             context.recorder.publish(event.distinguished_by(held.until.to_string()));
             let reason = Reason::new(ReasonCode::PromisedNodeNotUsed, detail);
             let refusal = PoolRefusal { pool: held.pool, reason };

@@ -6,27 +6,27 @@
 
 use std::collections::BTreeMap;
 
-use karpenter_lifecycle::step::About;
+use karpenter_lifecycle::step::PodRef;
 use karpenter_model::report::ReasonCode;
 use karpenter_model::{Pod, PodKey, PodOutcome, PoolName, PoolOutcome, PoolRefusal, Reason, Report};
-use karpenter_telemetry::events::{Event, ObjectRef, reason};
+use karpenter_telemetry::events::{Event, reason};
 
 use crate::Context;
-use crate::publish::step::object;
+use crate::publish::step::pod_object;
 
 /// Publishes one event per pod that was left without a place, and the counts of them.
 pub(super) fn publish(context: &Context, pods: &BTreeMap<&PodKey, &Pod>, report: &Report) {
     for (key, outcome) in &report.pods {
         if let (Some(said), Some(pod)) = (event_text(outcome), pods.get(key)) {
             let message = format!("Failed to schedule pod, {}", said.text);
-            let event = Event::new(about(pod), reason::FAILED_SCHEDULING, message);
+            let event = Event::new(pod_object(&PodRef::of(pod)), reason::FAILED_SCHEDULING, message);
             context.recorder.publish(event.distinguished_by(said.gist));
         }
     }
     for (name, outcome) in &report.pools {
         if let PoolOutcome::Skipped(reason) = outcome
             && reason.code == ReasonCode::NoCompatibleInstanceTypes
-            && let Some(pool) = object(context, &About::Pool(name.clone()))
+            && let Some(pool) = context.pool_object(name)
         {
             // The exact words of the reference, with ours behind them when there is more to say.
             let detail =
@@ -100,17 +100,6 @@ fn closest(refusals: &[PoolRefusal]) -> Option<EventText> {
     }
     let names: Vec<&str> = pools.into_values().flatten().collect();
     Some(EventText { text: parts.join("; "), gist: format!("{code} {}", names.join(",")) })
-}
-
-/// A pod as the object of an event.
-pub(super) fn about(pod: &Pod) -> ObjectRef {
-    ObjectRef {
-        api_version: "v1".to_owned(),
-        kind: "Pod".to_owned(),
-        namespace: Some(pod.key.namespace.to_string()),
-        name: pod.key.name.to_string(),
-        uid: pod.uid.to_string(),
-    }
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use karpenter_model::report::ReasonCode;
 use karpenter_model::{
     Plan, Pod, PodKey, PodOutcome, PodUid, PoolName, PoolRefusal, Reason, Report, Snapshot,
 };
-use karpenter_telemetry::events::{Event, ObjectRef, reason};
+use karpenter_telemetry::events::{Event, reason};
 use parking_lot::Mutex;
 
 use super::apply::pods;
@@ -90,9 +90,7 @@ pub(super) fn publish(context: &Context, plan: &Plan, kept: &Plan, findings: &[F
     if findings.len() > MOST_SHOWN {
         text.push(format!("and {} more", findings.len() - MOST_SHOWN));
     }
-    for known in pools.into_iter().filter_map(|name| context.view.pool(name)) {
-        let (name, uid) = (known.model.name.to_string(), known.model.uid.to_string());
-        let object = ObjectRef::cluster_scoped("karpenter.sh/v1", "NodePool", name, uid);
+    for object in pools.into_iter().filter_map(|name| context.pool_object(name)) {
         let message =
             format!("Refused a part of a plan that breaks a rule, please report this: {}", text.join("; "));
         context.recorder.publish(Event::new(object, reason::PLAN_REFUSED, message));

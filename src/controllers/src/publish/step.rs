@@ -1,9 +1,9 @@
 //! Publishes the events and the milestones of a step: as events, metrics and log lines.
 
 use karpenter_api::NodeClaim;
-use karpenter_lifecycle::step::{About, Effect, Event, Milestone};
+use karpenter_lifecycle::step::{About, Effect, Event, Milestone, PodRef};
 use karpenter_model::names::label;
-use karpenter_model::{Claim, NodeObject};
+use karpenter_model::{Claim, NodeObject, PoolName};
 use karpenter_telemetry::events::{self, ObjectRef, Reason, Severity, reason};
 
 use crate::Context;
@@ -20,8 +20,9 @@ pub(crate) fn publish_events(context: &Context, effects: impl IntoIterator<Item 
 
 /// Publishes one event, if its object is still known.
 pub(crate) fn publish_event(context: &Context, event: &Event) {
-    let Some(object) = object(context, &event.about) else { return };
-    let reason = reason::find(event.reason).unwrap_or_else(|| unlisted(event));
+    let Some(object) = context.object(&event.about) else { return };
+    let reason =
+        reason::find(event.reason).unwrap_or_else(|| Reason::unlisted(event.reason, Severity::Warning));
     let published = events::Event::new(object, reason, event.message.as_str());
     let published = match &event.topic {
         Some(topic) => published.distinguished_by(topic),
@@ -30,43 +31,39 @@ pub(crate) fn publish_event(context: &Context, event: &Event) {
     context.recorder.publish(published);
 }
 
-fn unlisted(event: &Event) -> Reason {
-    let severity = if event.warning { Severity::Warning } else { Severity::Normal };
-    Reason::unlisted(event.reason, severity)
+impl Context {
+    /// The object an event is about, if it is still known.
+    pub(crate) fn object(&self, about: &About) -> Option<ObjectRef> {
+        match about {
+            About::Claim(name) => {
+                let uid = self.view.claim(name)?.model.uid.to_string();
+                Some(ObjectRef::cluster_scoped("karpenter.sh/v1", "NodeClaim", name.to_string(), uid))
+            }
+            About::Pool(name) => self.pool_object(name),
+            // Node events carry the name as uid, where `kubectl describe node` looks for them.
+            About::Node(name) => {
+                Some(ObjectRef::cluster_scoped("v1", "Node", name.to_string(), name.to_string()))
+            }
+            About::Pod(pod) => Some(pod_object(pod)),
+        }
+    }
+
+    /// A pool as the object of an event, if it is still known.
+    pub fn pool_object(&self, name: &PoolName) -> Option<ObjectRef> {
+        let uid = self.view.pool(name)?.model.uid.to_string();
+        Some(ObjectRef::cluster_scoped("karpenter.sh/v1", "NodePool", name.to_string(), uid))
+    }
 }
 
-/// The object an event is about, if it is still known.
-pub(crate) fn object(context: &Context, about: &About) -> Option<ObjectRef> {
-    let view = &context.view;
-    Some(match about {
-        About::Claim(name) => {
-            let claim = view.claim(name)?;
-            ObjectRef::cluster_scoped(
-                "karpenter.sh/v1",
-                "NodeClaim",
-                name.to_string(),
-                claim.model.uid.to_string(),
-            )
-        }
-        About::Pool(name) => {
-            let pool = view.pool(name)?;
-            ObjectRef::cluster_scoped(
-                "karpenter.sh/v1",
-                "NodePool",
-                name.to_string(),
-                pool.model.uid.to_string(),
-            )
-        }
-        // Node events carry the name as uid, where `kubectl describe node` looks for them.
-        About::Node(name) => ObjectRef::cluster_scoped("v1", "Node", name.to_string(), name.to_string()),
-        About::Pod(pod) => ObjectRef {
-            api_version: "v1".to_owned(),
-            kind: "Pod".to_owned(),
-            namespace: Some(pod.key.namespace.to_string()),
-            name: pod.key.name.to_string(),
-            uid: pod.uid.to_string(),
-        },
-    })
+/// A pod as the object of an event.
+pub(crate) fn pod_object(pod: &PodRef) -> ObjectRef {
+    ObjectRef {
+        api_version: "v1".to_owned(),
+        kind: "Pod".to_owned(),
+        namespace: Some(pod.key.namespace.to_string()),
+        name: pod.key.name.to_string(),
+        uid: pod.uid.to_string(),
+    }
 }
 
 /// Counts and logs a milestone, once its effects are written. What the claim does not say, or says no more, its Node may.

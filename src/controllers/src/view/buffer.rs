@@ -41,15 +41,15 @@ impl Inner {
 }
 
 impl Followed for CapacityBuffer {
-    fn seen(self, view: &View, _: bool) {
+    fn applied(self, view: &View) {
         view.put_buffer(self);
     }
 
-    fn gone(self, view: &View) {
+    fn deleted(self, view: &View) {
         view.forget_buffer(&key_of(&self), &stamp(&self));
     }
 
-    fn listed(view: &View, keys: &BTreeSet<Key>, began: Epoch) {
+    fn complete(view: &View, keys: &BTreeSet<Key>, began: Epoch) {
         let keys = keys.iter().map(|(namespace, name)| BufferKey::new(namespace, name)).collect();
         let gone = view.lock().buffers.store.remove_unlisted(&keys, began);
         for (key, known) in gone {
@@ -60,15 +60,15 @@ impl Followed for CapacityBuffer {
 
 /// Buffers of a pod template are looked at again when it changes.
 impl Followed for PodTemplate {
-    fn seen(self, view: &View, _: bool) {
+    fn applied(self, view: &View) {
         view.wake_buffers_like(&self);
     }
 
-    fn gone(self, view: &View) {
+    fn deleted(self, view: &View) {
         view.wake_buffers_like(&self);
     }
 
-    fn listed(_: &View, _: &BTreeSet<Key>, _: Epoch) {}
+    fn complete(_: &View, _: &BTreeSet<Key>, _: Epoch) {}
 }
 
 impl View {

@@ -105,7 +105,7 @@ impl Inner {
 }
 
 impl Followed for DaemonSet {
-    fn seen(mut self, view: &View, _: bool) {
+    fn applied(mut self, view: &View) {
         self.metadata.managed_fields = None;
         self.metadata.annotations = None;
         self.status = None;
@@ -120,11 +120,11 @@ impl Followed for DaemonSet {
         inner.derive_daemon(&uid);
     }
 
-    fn gone(self, view: &View) {
+    fn deleted(self, view: &View) {
         view.lock().daemon_set_gone(&watch::key(&self));
     }
 
-    fn listed(view: &View, keys: &BTreeSet<Key>, _: Epoch) {
+    fn complete(view: &View, keys: &BTreeSet<Key>, _: Epoch) {
         let mut inner = view.lock();
         let gone = inner.daemons.sets.keys().filter(|key| !keys.contains(*key));
         for key in gone.cloned().collect::<Vec<_>>() {

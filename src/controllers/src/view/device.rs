@@ -16,7 +16,7 @@ use super::follow::{Followed, stamp, version};
 use crate::view::read;
 
 impl Followed for v1::ResourceSlice {
-    fn seen(self, view: &View, _: bool) {
+    fn applied(self, view: &View) {
         let (name, slice) = (self.name_any(), read::resource_slice(&self).map(Arc::new));
         match slice {
             Some(slice) => {
@@ -27,14 +27,14 @@ impl Followed for v1::ResourceSlice {
         }
     }
 
-    fn gone(self, view: &View) {
+    fn deleted(self, view: &View) {
         let removed = view.lock().cluster.remove::<ResourceSlice>(&self.name_any(), &stamp(&self));
         if let Some(known) = removed {
             view.wake_claims_with(&known.model);
         }
     }
 
-    fn listed(view: &View, keys: &BTreeSet<Key>, began: Epoch) {
+    fn complete(view: &View, keys: &BTreeSet<Key>, began: Epoch) {
         let names = keys.iter().map(|(_, name)| name.clone()).collect();
         view.lock().cluster.finish_list::<ResourceSlice>(&names, began);
     }

@@ -30,7 +30,7 @@ trait Fact: Resource<DynamicType = ()> + 'static {
 }
 
 impl<K: Fact> Followed for K {
-    fn seen(self, view: &View, _: bool) {
+    fn applied(self, view: &View) {
         let key = K::key(&watch::key(&self));
         let cluster = &mut view.lock().cluster;
         match self.read() {
@@ -40,11 +40,11 @@ impl<K: Fact> Followed for K {
         }
     }
 
-    fn gone(self, view: &View) {
+    fn deleted(self, view: &View) {
         view.lock().cluster.remove::<K::Model>(&K::key(&watch::key(&self)), &stamp(&self));
     }
 
-    fn listed(view: &View, keys: &BTreeSet<Key>, began: Epoch) {
+    fn complete(view: &View, keys: &BTreeSet<Key>, began: Epoch) {
         view.lock().cluster.finish_list::<K::Model>(&keys.iter().map(K::key).collect(), began);
     }
 }

@@ -18,56 +18,60 @@ use crate::view::read;
 type Shown<T> = Known<T, <T as Kind>::Object<AsShown>>;
 
 impl Followed for NodeClaim {
-    fn seen(self, view: &View, _: bool) {
+    fn applied(self, view: &View) {
         view.put_claim(self);
     }
 
-    fn gone(self, view: &View) {
+    fn deleted(self, view: &View) {
         let name = self.name_any().as_str().into();
         view.forget::<Claim>(&name, &stamp(&self), View::notify_gone_claim);
         view.forget_undecoded(&name, self.metadata.uid.as_deref());
     }
 
-    fn listed(view: &View, keys: &BTreeSet<Key>, began: Epoch) {
+    fn complete(view: &View, keys: &BTreeSet<Key>, began: Epoch) {
         view.forget_undecoded_unlisted(keys);
         view.forget_unlisted::<Claim>(&names(keys), began, View::notify_gone_claim);
     }
 }
 
 impl Followed for Node {
-    fn seen(self, view: &View, _: bool) {
+    fn applied(self, view: &View) {
         view.put_node(self);
     }
 
-    fn gone(self, view: &View) {
+    fn deleted(self, view: &View) {
         view.forget::<NodeObject>(&self.name_any().as_str().into(), &stamp(&self), View::notify_gone_node);
     }
 
-    fn listed(view: &View, keys: &BTreeSet<Key>, began: Epoch) {
+    fn complete(view: &View, keys: &BTreeSet<Key>, began: Epoch) {
         view.forget_unlisted::<NodeObject>(&names(keys), began, View::notify_gone_node);
     }
 }
 
 impl Followed for NodePool {
-    fn seen(self, view: &View, _: bool) {
+    fn applied(self, view: &View) {
         view.put_pool(self);
     }
 
-    fn gone(self, view: &View) {
+    fn deleted(self, view: &View) {
         view.forget::<Pool>(&self.name_any().as_str().into(), &stamp(&self), View::notify_gone_pool);
     }
 
-    fn listed(view: &View, keys: &BTreeSet<Key>, began: Epoch) {
+    fn complete(view: &View, keys: &BTreeSet<Key>, began: Epoch) {
         view.forget_unlisted::<Pool>(&names(keys), began, View::notify_gone_pool);
     }
 }
 
 impl Followed for v1::Pod {
-    fn seen(self, view: &View, listed: bool) {
-        view.put_pod(&self, listed);
+    fn applied(self, view: &View) {
+        view.put_pod(&self, false);
     }
 
-    fn gone(self, view: &View) {
+    fn listed(self, view: &View) {
+        view.put_pod(&self, true);
+    }
+
+    fn deleted(self, view: &View) {
         let key = pod_key(&watch::key(&self));
         let removed = {
             let mut inner = view.lock();
@@ -80,7 +84,7 @@ impl Followed for v1::Pod {
         }
     }
 
-    fn listed(view: &View, keys: &BTreeSet<Key>, began: Epoch) {
+    fn complete(view: &View, keys: &BTreeSet<Key>, began: Epoch) {
         let gone = {
             let mut inner = view.lock();
             let gone = inner.cluster.finish_list::<Pod>(&keys.iter().map(pod_key).collect(), began);

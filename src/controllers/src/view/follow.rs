@@ -10,16 +10,21 @@ use kube::{Resource, ResourceExt};
 
 use super::View;
 
-/// A kind of object that the view follows.
+/// A kind of object that the view follows: what each [`Seen`] means for it.
 pub trait Followed: Resource<DynamicType = ()> + Sized + 'static {
-    /// The object is there and looks like this; `listed` when it was before the watch began.
-    fn seen(self, view: &View, listed: bool);
+    /// The object appeared or changed, and looks like this.
+    fn applied(self, view: &View);
+
+    /// The object is there since before the watch began (or began again), which makes a difference for few kinds.
+    fn listed(self, view: &View) {
+        self.applied(view);
+    }
 
     /// The object is gone; this is how it looked last.
-    fn gone(self, view: &View);
+    fn deleted(self, view: &View);
 
     /// A list begun at `began` is complete: what was known then and is not among `keys` is gone.
-    fn listed(view: &View, keys: &BTreeSet<Key>, began: Epoch);
+    fn complete(view: &View, keys: &BTreeSet<Key>, began: Epoch);
 }
 
 /// Lists under way, and kinds that were listed.
@@ -54,12 +59,12 @@ impl View {
                 let began = inner.cluster.begin_list();
                 inner.lists.began.insert(K::kind(&()), began);
             }
-            Seen::Listed(object) => object.seen(self, true),
-            Seen::Applied(object) => object.seen(self, false),
-            Seen::Deleted(object) => object.gone(self),
+            Seen::Listed(object) => object.listed(self),
+            Seen::Applied(object) => object.applied(self),
+            Seen::Deleted(object) => object.deleted(self),
             Seen::Complete(keys) => {
                 let began = self.lock().lists.complete(K::kind(&()));
-                K::listed(self, &keys, began);
+                K::complete(self, &keys, began);
             }
         }
     }

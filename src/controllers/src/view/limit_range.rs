@@ -45,17 +45,17 @@ impl Inner {
 }
 
 impl Followed for LimitRange {
-    fn seen(self, view: &View, _: bool) {
+    fn applied(self, view: &View) {
         // One that cannot be read gives nothing, rather than what it once gave.
         let items = read::limit_range(&self).unwrap_or_default();
         view.lock().limit_range(&key(&self), items);
     }
 
-    fn gone(self, view: &View) {
+    fn deleted(self, view: &View) {
         view.lock().limit_range(&key(&self), Vec::new());
     }
 
-    fn listed(view: &View, keys: &BTreeSet<Key>, _: Epoch) {
+    fn complete(view: &View, keys: &BTreeSet<Key>, _: Epoch) {
         let mut inner = view.lock();
         let known = inner.limit_ranges.0.keys();
         for gone in known.filter(|key| !keys.contains(*key)).cloned().collect::<Vec<_>>() {

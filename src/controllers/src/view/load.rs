@@ -74,7 +74,7 @@ impl Loading<'_> {
         let mut keys: BTreeSet<Key> = BTreeSet::new();
         self.view.take::<K>(Seen::Listing);
         for object in self.objects.iter().filter(|object| is::<K>(object)) {
-            match K::deserialize(object) {
+            match serde_path_to_error::deserialize::<_, K>(object) {
                 Ok(read) => {
                     keys.insert(key(&read));
                     self.view.take(Seen::Listed(read));

@@ -48,15 +48,15 @@ impl Known {
 }
 
 impl Followed for NodeOverlay {
-    fn seen(self, view: &View, _: bool) {
+    fn applied(self, view: &View) {
         view.put_overlay(self);
     }
 
-    fn gone(self, view: &View) {
+    fn deleted(self, view: &View) {
         view.remove_overlay(&self);
     }
 
-    fn listed(view: &View, keys: &BTreeSet<Key>, began: Epoch) {
+    fn complete(view: &View, keys: &BTreeSet<Key>, began: Epoch) {
         if let Some(known) = &mut view.lock().overlays {
             let names = keys.iter().map(|(_, name)| name.clone()).collect();
             known.objects.remove_unlisted(&names, began);

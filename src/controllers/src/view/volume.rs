@@ -18,7 +18,7 @@ use super::follow::Followed;
 pub(super) type Attachments = BTreeMap<NodeName, BTreeMap<String, Attachment>>;
 
 impl Followed for VolumeAttachment {
-    fn seen(self, view: &View, _: bool) {
+    fn applied(self, view: &View) {
         let node: NodeName = self.spec.node_name.as_str().into();
         let volume = self.spec.source.persistent_volume_name.clone();
         let attachment = Attachment { name: self.name_any(), volume };
@@ -26,7 +26,7 @@ impl Followed for VolumeAttachment {
         view.subscribers.wake_node(&node);
     }
 
-    fn gone(self, view: &View) {
+    fn deleted(self, view: &View) {
         let node: NodeName = self.spec.node_name.as_str().into();
         let attachments = &mut view.lock().attachments;
         if let Some(of_node) = attachments.get_mut(&node) {
@@ -38,7 +38,7 @@ impl Followed for VolumeAttachment {
         view.subscribers.wake_node(&node);
     }
 
-    fn listed(view: &View, keys: &BTreeSet<Key>, _: Epoch) {
+    fn complete(view: &View, keys: &BTreeSet<Key>, _: Epoch) {
         let attachments = &mut view.lock().attachments;
         for of_node in attachments.values_mut() {
             of_node.retain(|name, _| keys.contains(&(String::new(), name.clone())));

@@ -27,7 +27,7 @@ pub fn step(claim: &Claim, node: &NodeObject) -> Step {
     };
     let events = issues.into_iter().map(|message| {
         let about = About::Claim(claim.name.clone());
-        Effect::Event(Event::warning(about, reason::FAILED_CONSISTENCY_CHECK, message.clone()).on(message))
+        Effect::Event(Event::new(about, reason::FAILED_CONSISTENCY_CHECK, message.clone()).on(message))
     });
     Step::of(events).and_condition(change).and_wake(Wake::After(PERIOD))
 }
@@ -76,7 +76,7 @@ mod tests {
         let told = "expected 16 of resource cpu, but found 8 (50.0% of expected)";
         assert!(
             matches!(&step.effects[..], [Effect::Event(event)] if event.message == told
-                && event.warning && event.reason == "FailedConsistencyCheck"),
+                && event.reason == "FailedConsistencyCheck"),
             "{step:?}"
         );
         let failed = step.conditions[0].to.as_ref().expect("a verdict");

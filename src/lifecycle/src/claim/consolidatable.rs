@@ -16,10 +16,11 @@ pub fn step(claim: &Claim, pool: Option<&Pool>, now: Timestamp) -> Step {
     }
     let removed = claim.conditions.contains_key(&kind).then(|| Change::removed(kind));
     let Some(quiet) = pool.disruption.consolidate_after else { return Step::idle().and_condition(removed) };
-    let Some(initialized) = claim.true_since(ConditionType::Initialized) else {
+    // Pods come and go before the machine is complete, too.
+    let Some(quiet_since) = claim.quiet_since().filter(|_| claim.is_true(ConditionType::Initialized)) else {
         return Step::idle().and_condition(removed);
     };
-    let left = quiet.saturating_sub(since(claim.last_pod_event.unwrap_or(initialized), now));
+    let left = quiet.saturating_sub(since(quiet_since, now));
     if left.is_zero() {
         return Step::idle().and_condition(Change::holds(kind));
     }

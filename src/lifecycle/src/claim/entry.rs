@@ -11,8 +11,6 @@ use crate::step::{Effect, Step};
 /// Which way a claim goes.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Way {
-    /// Its node class is not one of ours: nothing at all.
-    Ignored,
     /// It is being deleted: [`crate::claim::finalize`].
     Finalize,
     /// It lacks the finalizer: carry this out, and look again when the claim comes back with it.
@@ -21,18 +19,19 @@ pub enum Way {
     Live,
 }
 
-/// Looks at a claim. `owned` says whether a node class is one of the provider's kinds.
-pub fn way(claim: &Claim, owned: impl Fn(&NodeClassRef) -> bool) -> Way {
+/// Looks at a claim; `None` when it is not one of ours, so that nothing at all happens to it. `owned` says whether a node
+/// class is one of the provider's kinds.
+pub fn way(claim: &Claim, owned: impl Fn(&NodeClassRef) -> bool) -> Option<Way> {
     if !owned(&claim.node_class) {
-        return Way::Ignored;
+        return None;
     }
     if claim.deletion.is_some() {
-        return Way::Finalize;
+        return Some(Way::Finalize);
     }
     if claim.finalizers.iter().any(|name| name == finalizer::TERMINATION) {
-        return Way::Live;
+        return Some(Way::Live);
     }
-    Way::Prepare(Step::of([Effect::AddFinalizer]))
+    Some(Way::Prepare(Step::of([Effect::AddFinalizer])))
 }
 
 #[cfg(test)]
@@ -43,17 +42,17 @@ mod tests {
     #[test]
     fn foreign_claims_are_ignored_in_every_state() {
         let foreign = |_: &NodeClassRef| false;
-        assert_eq!(way(&claim(), foreign), Way::Ignored);
-        assert_eq!(way(&Claim { finalizers: Vec::new(), ..claim() }, foreign), Way::Ignored);
-        assert_eq!(way(&Claim { deletion: Some(at(1)), ..claim() }, foreign), Way::Ignored);
+        assert_eq!(way(&claim(), foreign), None);
+        assert_eq!(way(&Claim { finalizers: Vec::new(), ..claim() }, foreign), None);
+        assert_eq!(way(&Claim { deletion: Some(at(1)), ..claim() }, foreign), None);
     }
 
     #[test]
     fn the_finalizer_comes_first_and_never_on_a_deleted_claim() {
         let ours = |_: &NodeClassRef| true;
         let bare = Claim { finalizers: Vec::new(), ..claim() };
-        assert_eq!(way(&bare, ours), Way::Prepare(Step::of([Effect::AddFinalizer])));
-        assert_eq!(way(&Claim { deletion: Some(at(1)), ..bare }, ours), Way::Finalize);
-        assert_eq!(way(&claim(), ours), Way::Live);
+        assert_eq!(way(&bare, ours), Some(Way::Prepare(Step::of([Effect::AddFinalizer]))));
+        assert_eq!(way(&Claim { deletion: Some(at(1)), ..bare }, ours), Some(Way::Finalize));
+        assert_eq!(way(&claim(), ours), Some(Way::Live));
     }
 }

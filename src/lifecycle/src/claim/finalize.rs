@@ -100,7 +100,7 @@ fn deadline(claim: &Claim, deletion: Timestamp) -> Step {
     Step::of([
         Effect::annotate_claim(annotation::TERMINATION_TIMESTAMP, text.clone()),
         Effect::Milestone(Milestone::DeadlineSet(deadline)),
-        Effect::Event(Event::warning(
+        Effect::Event(Event::new(
             About::Claim(claim.name.clone()),
             reason::TERMINATION_GRACE_PERIOD_EXPIRING,
             format!("All pods will be deleted by {text}"),

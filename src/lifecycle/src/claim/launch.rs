@@ -76,7 +76,7 @@ pub fn answered(claim: &Claim, answer: Answer) -> Step {
             .and_condition(Change::holds(ConditionType::Launched))
         }
         Answer::NoCapacity { message } => Step::of([
-            Effect::Event(Event::warning(
+            Effect::Event(Event::new(
                 About::Claim(claim.name.clone()),
                 reason::INSUFFICIENT_CAPACITY,
                 format!("NodeClaim {} event: {}", claim.name, truncated(&message)),
@@ -168,7 +168,7 @@ mod tests {
         let [Effect::Event(event), Effect::DeleteClaim(cause)] = &step.effects[..] else {
             panic!("{step:?}")
         };
-        assert_eq!((event.reason, event.warning), ("InsufficientCapacityError", true));
+        assert_eq!(event.reason, "InsufficientCapacityError");
         assert_eq!(cause.label(), Some("insufficient_capacity"));
         assert_eq!(step.wake, Wake::OnEvent, "nothing is retried");
     }

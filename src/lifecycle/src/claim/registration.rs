@@ -148,7 +148,7 @@ fn missing_taint(claim: &Claim, node: &NodeObject) -> Option<Event> {
     if tainted || node.labels.contains_key(label::REGISTERED) {
         return None;
     }
-    Some(Event::warning(
+    Some(Event::new(
         About::Claim(claim.name.clone()),
         reason::UNREGISTERED_TAINT_MISSING,
         format!(

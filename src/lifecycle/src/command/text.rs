@@ -6,9 +6,9 @@ use std::fmt;
 use jiff::Timestamp;
 use karpenter_model::names::reason;
 use karpenter_model::plan::command::{Candidate, Command};
-use karpenter_model::{ClaimName, DisruptionReason, Pod, Price, Target};
+use karpenter_model::{ClaimName, DisruptionReason, Price};
 
-use crate::step::{About, Event, PodRef};
+use crate::step::{About, Event};
 
 /// Tells commands of one process apart in its log.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -74,36 +74,26 @@ fn cents(price: Price) -> String {
 /// A replacement is on its way.
 pub fn launching(replacement: &ClaimName, reason: DisruptionReason) -> Event {
     let message = format!("Launching NodeClaim: {reason}");
-    Event::normal(About::Claim(replacement.clone()), reason::DISRUPTION_LAUNCHING, message)
+    Event::new(About::Claim(replacement.clone()), reason::DISRUPTION_LAUNCHING, message)
         .on(reason.to_string())
 }
 
 /// A replacement cannot take pods yet.
 pub(crate) fn waiting_for_readiness(replacement: &ClaimName) -> Event {
     let message = "Waiting on readiness to continue disruption";
-    Event::normal(About::Claim(replacement.clone()), reason::DISRUPTION_WAITING_READINESS, message)
+    Event::new(About::Claim(replacement.clone()), reason::DISRUPTION_WAITING_READINESS, message)
 }
 
 /// The deletion of a candidate was accepted.
 pub fn terminating(candidate: &Candidate, reason: DisruptionReason) -> [Event; 2] {
     let event = |about, kind| {
         let message = format!("Disrupting {kind}: {reason}");
-        Event::normal(about, reason::DISRUPTION_TERMINATING, message).on(reason.to_string())
+        Event::new(about, reason::DISRUPTION_TERMINATING, message).on(reason.to_string())
     };
     [
         event(About::Node(candidate.target.node.clone()), "Node"),
         event(About::Claim(candidate.target.claim.clone()), "NodeClaim"),
     ]
-}
-
-/// A pod was promised a place.
-pub fn nominated(pod: &Pod, target: &Target) -> Event {
-    let place = match target {
-        Target::Node(node) => format!("node/{node}"),
-        Target::Claim(claim) => format!("nodeclaim/{claim}"),
-    };
-    let about = About::Pod(PodRef { key: pod.key.clone(), uid: pod.uid.clone() });
-    Event::normal(about, reason::NOMINATED, format!("Pod should schedule on: {place}"))
 }
 
 #[cfg(test)]
@@ -165,13 +155,6 @@ mod tests {
                 ("DisruptionTerminating", message, underutilized())
             })
         );
-        let pod = Pod::pending(karpenter_model::PodKey::new("ns", "web"), "uid", Timestamp::UNIX_EPOCH);
-        for (target, place) in
-            [(Target::Node("n".into()), "node/n"), (Target::Claim("c".into()), "nodeclaim/c")]
-        {
-            let message = format!("Pod should schedule on: {place}");
-            assert_eq!(told(nominated(&pod, &target)), ("Nominated", message, None));
-        }
     }
 
     #[test]

@@ -45,7 +45,7 @@ pub fn drain<'a>(
     }
     if let Some(first) = waiting.iter().map(|pod| group(pod)).min() {
         let members = waiting.iter().filter(|pod| group(pod) == first && !deleted.contains(&&pod.key));
-        effects.extend(members.filter(|pod| pod.is_evictable(now)).map(|pod| Effect::Evict(reference(pod))));
+        effects.extend(members.filter(|pod| pod.is_evictable(now)).map(|pod| Effect::Evict(PodRef::of(pod))));
     }
     Drain { effects, waiting: waiting.len() }
 }
@@ -70,8 +70,8 @@ fn overdue(pod: &Pod, deadline: Timestamp, now: Timestamp) -> Option<u32> {
 
 fn deletion(pod: &Pod, grace: u32, deadline: Timestamp) -> [Effect; 2] {
     let own = pod.grace_period.unwrap_or(Duration::ZERO).as_secs();
-    let event = Event::normal(
-        About::Pod(reference(pod)),
+    let event = Event::new(
+        About::Pod(PodRef::of(pod)),
         reason::DISRUPTED,
         format!(
             "Deleting the pod to accommodate the terminationTime {deadline} of the node. The pod was granted \
@@ -79,11 +79,7 @@ fn deletion(pod: &Pod, grace: u32, deadline: Timestamp) -> [Effect; 2] {
              the pod and the do-not-disrupt annotation."
         ),
     );
-    [Effect::DeletePod(reference(pod), grace), Effect::Event(event)]
-}
-
-fn reference(pod: &Pod) -> PodRef {
-    PodRef { key: pod.key.clone(), uid: pod.uid.clone() }
+    [Effect::DeletePod(PodRef::of(pod), grace), Effect::Event(event)]
 }
 
 #[cfg(test)]

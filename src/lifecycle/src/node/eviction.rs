@@ -146,19 +146,19 @@ impl Queue {
         let Some(entry) = self.0.get_mut(pod) else { return Vec::new() };
         let about_node = About::Node(entry.node.clone());
         let event = match meaning {
-            Meaning::Evicted => Some(Event::normal(
+            Meaning::Evicted => Some(Event::new(
                 About::Pod(pod.clone()),
                 reason::EVICTED,
                 format!("Evicted pod: {}", reason.as_str()),
             )),
             Meaning::BudgetExhausted => {
                 let message = format!("evicting pod {} violates a PDB", pod.key);
-                Some(Event::warning(about_node, reason::FAILED_DRAINING, message).on(pod.key.to_string()))
+                Some(Event::new(about_node, reason::FAILED_DRAINING, message).on(pod.key.to_string()))
             }
             Meaning::SeveralBudgets => {
                 let message =
                     format!("evicting pod {} is covered by multiple PDBs, which are not supported", pod.key);
-                Some(Event::warning(about_node, reason::FAILED_DRAINING, message).on(pod.key.to_string()))
+                Some(Event::new(about_node, reason::FAILED_DRAINING, message).on(pod.key.to_string()))
             }
             Meaning::Gone | Meaning::Failed => None,
         };

@@ -51,8 +51,8 @@ pub fn react(
     if is_our_doing(kind, claim) {
         return Reaction { exhausted: None, step: Step::idle() };
     }
-    let (reason, warning, message) = told(kind);
-    let mut effects = pair(claim, node, reason, warning, message, message);
+    let (reason, message) = notice_event(kind);
+    let mut effects = pair(claim, node, reason, message, message);
     effects.extend(deadline(kind, claim, now));
     effects.extend(on_rebalance.then(|| recommendation(kind, claim, now)).flatten());
     if gives_up(kind) && claim.deletion.is_none() {
@@ -60,7 +60,6 @@ pub fn react(
             claim,
             node,
             reason::TERMINATING_ON_INTERRUPTION,
-            true,
             "Interruption triggered termination for the NodeClaim",
             "Interruption triggered termination for the Node",
         ));
@@ -121,27 +120,24 @@ fn exhausted(kind: NoticeKind, claim: &Claim, registry: &LabelRegistry) -> Optio
     }
 }
 
-/// Reason, severity and text of the event.
-fn told(kind: NoticeKind) -> (&'static str, bool, &'static str) {
+/// Reason and text of the event about a notice.
+fn notice_event(kind: NoticeKind) -> (&'static str, &'static str) {
     match kind {
-        NoticeKind::SpotInterrupted => {
-            (reason::SPOT_INTERRUPTED, true, "Spot interruption warning was triggered")
-        }
+        NoticeKind::SpotInterrupted => (reason::SPOT_INTERRUPTED, "Spot interruption warning was triggered"),
         NoticeKind::CapacityReservationInterrupted => (
             reason::CAPACITY_RESERVATION_INTERRUPTED,
-            true,
             "Capacity Reservation Instance interruption warning was triggered",
         ),
         NoticeKind::RebalanceRecommendation => {
-            (reason::SPOT_REBALANCE, false, "Spot rebalance recommendation was triggered")
+            (reason::SPOT_REBALANCE, "Spot rebalance recommendation was triggered")
         }
-        NoticeKind::InstanceStopped => (reason::INSTANCE_STOPPING, true, "Instance is stopping"),
-        NoticeKind::InstanceTerminated => (reason::INSTANCE_TERMINATING, true, "Instance is terminating"),
+        NoticeKind::InstanceStopped => (reason::INSTANCE_STOPPING, "Instance is stopping"),
+        NoticeKind::InstanceTerminated => (reason::INSTANCE_TERMINATING, "Instance is terminating"),
         NoticeKind::ScheduledChange
         | NoticeKind::InstanceStatus
         | NoticeKind::SystemStatus
         | NoticeKind::EventStatus => {
-            (reason::INSTANCE_UNHEALTHY, true, "An unhealthy warning was triggered for the instance")
+            (reason::INSTANCE_UNHEALTHY, "An unhealthy warning was triggered for the instance")
         }
     }
 }
@@ -151,14 +147,10 @@ fn pair(
     claim: &Claim,
     node: Option<&NodeName>,
     reason: &'static str,
-    warning: bool,
     of_claim: &str,
     of_node: &str,
 ) -> Vec<Effect> {
-    let event = |about, message: &str| {
-        let event = if warning { Event::warning } else { Event::normal };
-        Effect::Event(event(about, reason, message.to_owned()))
-    };
+    let event = |about, message: &str| Effect::Event(Event::new(about, reason, message));
     let claim = event(About::Claim(claim.name.clone()), of_claim);
     let node = node.map(|node| event(About::Node(node.clone()), of_node));
     [claim].into_iter().chain(node).collect()
@@ -192,9 +184,9 @@ mod tests {
         react(kind, claim, Some(&"node-1".into()), &registry(), false, at(100))
     }
 
-    fn reasons(step: &Step) -> Vec<(&'static str, bool)> {
+    fn reasons(step: &Step) -> Vec<&'static str> {
         let told = step.effects.iter().filter_map(|effect| match effect {
-            Effect::Event(event) => Some((event.reason, event.warning)),
+            Effect::Event(event) => Some(event.reason),
             _ => None,
         });
         told.collect()
@@ -218,9 +210,9 @@ mod tests {
         assert_eq!(table.map(|row| row.0), Kind::ALL);
         for (kind, event, ends, at_once) in table {
             let step = run(kind, &spot()).step;
-            let mut expected = vec![(event, kind != Kind::RebalanceRecommendation); 2];
+            let mut expected = vec![event; 2];
             if ends {
-                expected.extend([("TerminatingOnInterruption", true); 2]);
+                expected.extend(["TerminatingOnInterruption"; 2]);
             }
             assert_eq!(reasons(&step), expected, "{kind}: claim and Node each");
             let deletion = Effect::DeleteClaim(DeletionCause::Interrupted(kind));
@@ -317,7 +309,7 @@ mod tests {
         }
         let draining = Claim { deletion: Some(at(1)), ..spot() };
         let told = reasons(&run(NoticeKind::InstanceTerminated, &draining).step);
-        assert_eq!(told, [("InstanceTerminating", true); 2], "another client has ended it under its pods");
+        assert_eq!(told, ["InstanceTerminating"; 2], "another client has ended it under its pods");
     }
 
     #[test]
@@ -331,9 +323,6 @@ mod tests {
     #[test]
     fn without_a_node_only_the_claim_is_told() {
         let reaction = react(NoticeKind::InstanceStopped, &spot(), None, &registry(), false, at(0));
-        assert_eq!(
-            reasons(&reaction.step),
-            [("InstanceStopping", true), ("TerminatingOnInterruption", true)]
-        );
+        assert_eq!(reasons(&reaction.step), ["InstanceStopping", "TerminatingOnInterruption"]);
     }
 }

@@ -66,7 +66,7 @@ fn blocked(claim: &Claim, node: &NodeObject, broken: usize, of: usize) -> Step {
     let about = [Some(About::Node(node.name.clone())), Some(About::Claim(claim.name.clone()))];
     let about = about.into_iter().chain([claim.pool.clone().map(About::Pool)]).flatten();
     Step::of(
-        about.map(|about| Effect::Event(Event::warning(about, reason::NODE_REPAIR_BLOCKED, message.clone()))),
+        about.map(|about| Effect::Event(Event::new(about, reason::NODE_REPAIR_BLOCKED, message.clone()))),
     )
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use karpenter_model::clock::since;
 use karpenter_model::names::{annotation, finalizer, label, reason};
-use karpenter_model::{Claim, ConditionStatus, ConditionType, LabelKey, NodeObject, Pod, Taint};
+use karpenter_model::{Claim, ConditionStatus, ConditionType, LabelKey, NodeObject, Pod};
 
 use crate::claim::finalize::{Answer, TERMINATING_POLL};
 use crate::node::drain;
@@ -98,7 +98,7 @@ pub fn step(facts: Facts<'_>) -> Result<Step, InvalidDeadline> {
     }
     let deadline = deadline(claim)?;
     if let Some(deadline) = deadline {
-        step = step.then(Step::of([Effect::Event(Event::warning(
+        step = step.then(Step::of([Effect::Event(Event::new(
             About::Node(node.name.clone()),
             reason::TERMINATION_GRACE_PERIOD_EXPIRING,
             format!("All pods will be deleted by {deadline}"),
@@ -142,20 +142,15 @@ pub fn deadline(claim: Option<&Claim>) -> Result<Option<Timestamp>, InvalidDeadl
 
 /// Keeps new pods and load balancers away from the node.
 fn tainted(node: &NodeObject) -> Step {
-    let taint = Taint::disrupted();
-    let mut patch = NodePatch::of(&node.name);
-    let present = node.taints.iter().any(|one| one.matches(&taint));
-    if !present {
-        patch.remove_taints = node.taints.iter().filter(|one| one.key == taint.key).cloned().collect();
-        patch.add_taints = vec![taint];
-    }
+    let mut patch = NodePatch::with_disrupted_taint(&node.name, &node.taints);
+    let is_news = !patch.is_empty();
     if node.labels.get(label::EXCLUDE_FROM_LOAD_BALANCERS).is_none_or(|value| value.as_str() != EXCLUDED_BY) {
         patch.labels.insert(label::EXCLUDE_FROM_LOAD_BALANCERS.into(), EXCLUDED_BY.into());
     }
     if patch.is_empty() {
         return Step::idle();
     }
-    let told = (!present).then(|| Effect::Milestone(Milestone::Tainted(node.name.clone())));
+    let told = is_news.then(|| Effect::Milestone(Milestone::Tainted(node.name.clone())));
     Step::of([Effect::PatchNode(patch)].into_iter().chain(told))
 }
 
@@ -168,7 +163,7 @@ fn drain_stage(facts: Facts<'_>, deadline: Option<Timestamp>) -> (Step, bool) {
         .then(|| Change::unknown(kind, reason::DRAINING, reason::DRAINING));
     let mut step = Step::of(drain.effects);
     if drain.waiting > 0 {
-        step.effects.push(Effect::Event(Event::warning(
+        step.effects.push(Effect::Event(Event::new(
             About::Node(facts.node.name.clone()),
             reason::FAILED_DRAINING,
             format!("Failed to drain node, {} pods are waiting to be evicted", drain.waiting),
@@ -202,7 +197,7 @@ fn volume_stage(facts: Facts<'_>, deadline: Option<Timestamp>) -> (Step, bool) {
         );
         return (Step::idle().and_condition(with_claim(late)), true);
     }
-    let event = Event::normal(
+    let event = Event::new(
         About::Node(facts.node.name.clone()),
         reason::AWAITING_VOLUME_DETACHMENT,
         format!("Awaiting deletion of bound volumeattachments ({})", listed(facts.attachments)),

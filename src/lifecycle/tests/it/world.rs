@@ -285,8 +285,7 @@ impl World {
 
     async fn reconcile_claim(&self, number: usize) -> Result<(), Conflict> {
         let Some(mut draft) = self.draft(number) else { return Ok(()) };
-        match entry::way(&draft.claim, |_| true) {
-            entry::Way::Ignored => {}
+        match entry::way(&draft.claim, |_| true).expect("every class is owned") {
             entry::Way::Prepare(step) => self.carry_out(number, &mut draft, step).await?,
             entry::Way::Finalize => {
                 let nodes = self.nodes_of(number, &draft.claim);

@@ -37,7 +37,7 @@ pub struct Reason {
     unchanged: Duration,
     rate: Option<Rate>,
     about: &'static [&'static str],
-    told_apart_by: &'static [&'static str],
+    distinguished_by: &'static [&'static str],
 }
 
 impl Reason {
@@ -53,8 +53,8 @@ impl Reason {
         Self { about: kinds, ..self }
     }
 
-    const fn told_apart_by(self, values: &'static [&'static str]) -> Self {
-        Self { told_apart_by: values, ..self }
+    const fn distinguished_by(self, values: &'static [&'static str]) -> Self {
+        Self { distinguished_by: values, ..self }
     }
 
     const fn every(self, period: Duration) -> Self {
@@ -83,7 +83,7 @@ impl Reason {
             unchanged: Duration::ZERO,
             rate: None,
             about: &[],
-            told_apart_by: &[],
+            distinguished_by: &[],
         }
     }
 
@@ -115,7 +115,7 @@ impl Reason {
 
     /// What tells two events about one object apart. An event may leave out the last of them.
     pub fn distinctions(&self) -> &'static [&'static str] {
-        self.told_apart_by
+        self.distinguished_by
     }
 
     /// The limit over all objects, if there is one.
@@ -155,22 +155,22 @@ reasons! {
     DISRUPTION_BLOCKED = Reason::normal(reason::DISRUPTION_BLOCKED)
         .unchanged_every(STANDING)
         .about(MACHINE)
-        .told_apart_by(&["blocker"]);
+        .distinguished_by(&["blocker"]);
     /// A budget of the NodePool lets no node go.
     DISRUPTION_BLOCKED_BY_BUDGET = Reason::normal(reason::DISRUPTION_BLOCKED)
         .every(Duration::from_mins(1))
         .about(&["NodePool"])
-        .told_apart_by(&["reason"]);
+        .distinguished_by(&["reason"]);
     /// A replacement is being launched.
     DISRUPTION_LAUNCHING = Reason::normal(reason::DISRUPTION_LAUNCHING)
         .about(&["NodeClaim"])
-        .told_apart_by(&["reason"]);
+        .distinguished_by(&["reason"]);
     /// A replacement is not ready yet.
     DISRUPTION_WAITING_READINESS = Reason::normal(reason::DISRUPTION_WAITING_READINESS).about(&["NodeClaim"]);
     /// The node is being removed.
     DISRUPTION_TERMINATING = Reason::normal(reason::DISRUPTION_TERMINATING)
         .about(MACHINE)
-        .told_apart_by(&["reason"]);
+        .distinguished_by(&["reason"]);
     /// Consolidation leaves the node alone.
     UNCONSOLIDATABLE = Reason::normal(reason::UNCONSOLIDATABLE)
         .every(Duration::from_mins(15))
@@ -179,11 +179,11 @@ reasons! {
     /// A cheaper replacement was found and is being checked.
     CONSOLIDATION_CANDIDATE = Reason::normal(reason::CONSOLIDATION_CANDIDATE)
         .about(MACHINE)
-        .told_apart_by(&["command"]);
+        .distinguished_by(&["command"]);
     /// The second look dropped a replacement.
     CONSOLIDATION_REJECTED = Reason::normal(reason::CONSOLIDATION_REJECTED)
         .about(MACHINE)
-        .told_apart_by(&["command", "reason"]);
+        .distinguished_by(&["command", "reason"]);
     /// The Balanced policy approved a move.
     CONSOLIDATION_APPROVED = Reason::normal(reason::CONSOLIDATION_APPROVED)
         .about(&["Node", "NodeClaim", "NodePool"]);
@@ -195,7 +195,7 @@ reasons! {
     FAILED_SCHEDULING = Reason::warning(reason::FAILED_SCHEDULING)
         .every(Duration::from_mins(5))
         .about(&["Pod"])
-        .told_apart_by(&["gist"]);
+        .distinguished_by(&["gist"]);
     /// The requirements of the NodePool leave no instance type.
     NO_COMPATIBLE_INSTANCE_TYPES = Reason::warning(reason::NO_COMPATIBLE_INSTANCE_TYPES)
         .every(Duration::from_mins(1))
@@ -211,7 +211,7 @@ reasons! {
     /// The pod was evicted from a node that is being removed.
     EVICTED = Reason::normal(reason::EVICTED).about(&["Pod"]);
     /// Pods still keep the node from being removed.
-    FAILED_DRAINING = Reason::warning(reason::FAILED_DRAINING).about(&["Node"]).told_apart_by(&["pod"]);
+    FAILED_DRAINING = Reason::warning(reason::FAILED_DRAINING).about(&["Node"]).distinguished_by(&["pod"]);
     /// The node will be removed at its deadline whatever its pods ask for.
     TERMINATION_GRACE_PERIOD_EXPIRING = Reason::warning(reason::TERMINATION_GRACE_PERIOD_EXPIRING)
         .about(MACHINE);
@@ -220,7 +220,7 @@ reasons! {
     /// The node does not have what its NodeClaim promised.
     FAILED_CONSISTENCY_CHECK = Reason::warning(reason::FAILED_CONSISTENCY_CHECK)
         .about(&["NodeClaim"])
-        .told_apart_by(&["message"]);
+        .distinguished_by(&["message"]);
     /// The cloud had no capacity for the NodeClaim.
     INSUFFICIENT_CAPACITY = Reason::warning(reason::INSUFFICIENT_CAPACITY).about(&["NodeClaim"]);
     /// The node joined without the taint that keeps pods away until it is registered.
@@ -228,9 +228,9 @@ reasons! {
     /// The do-not-disrupt annotation of the pod is neither `true` nor a positive duration.
     INVALID_DO_NOT_DISRUPT = Reason::warning(reason::INVALID_DO_NOT_DISRUPT)
         .about(&["Pod"])
-        .told_apart_by(&["message"]);
+        .distinguished_by(&["message"]);
     /// The pod is protected until the given time.
-    DO_NOT_DISRUPT_UNTIL = Reason::normal(reason::DO_NOT_DISRUPT_UNTIL).about(&["Pod"]).told_apart_by(&["end"]);
+    DO_NOT_DISRUPT_UNTIL = Reason::normal(reason::DO_NOT_DISRUPT_UNTIL).about(&["Pod"]).distinguished_by(&["end"]);
     /// The protection of the pod has ended.
     DO_NOT_DISRUPT_ELAPSED = Reason::normal(reason::DO_NOT_DISRUPT_ELAPSED).about(&["Pod"]);
     /// The finalizer is gone.
@@ -239,13 +239,13 @@ reasons! {
     PROMISED_NODE_NOT_USED = Reason::warning(reason::PROMISED_NODE_NOT_USED)
         .every(Duration::from_mins(5))
         .about(&["Pod"])
-        .told_apart_by(&["until"]);
+        .distinguished_by(&["until"]);
     /// A plan broke a rule and was not applied; not in the reference.
     PLAN_REFUSED = Reason::warning(reason::PLAN_REFUSED).every(Duration::from_mins(5)).about(&["NodePool"]);
     /// The cluster is shifted away from a zone the NodePool could launch in.
-    ZONAL_SHIFT_ACTIVE = Reason::warning(reason::ZONAL_SHIFT_ACTIVE).about(&["NodePool"]).told_apart_by(&["zone"]);
+    ZONAL_SHIFT_ACTIVE = Reason::warning(reason::ZONAL_SHIFT_ACTIVE).about(&["NodePool"]).distinguished_by(&["zone"]);
     /// A shift away from a zone the NodePool could launch in is over.
-    ZONAL_SHIFT_CLEARED = Reason::normal(reason::ZONAL_SHIFT_CLEARED).about(&["NodePool"]).told_apart_by(&["zone"]);
+    ZONAL_SHIFT_CLEARED = Reason::normal(reason::ZONAL_SHIFT_CLEARED).about(&["NodePool"]).distinguished_by(&["zone"]);
     /// The cloud takes a spot instance back.
     SPOT_INTERRUPTED = Reason::warning(reason::SPOT_INTERRUPTED).about(MACHINE);
     /// The cloud takes a reserved instance back.

@@ -145,10 +145,10 @@ fn the_table_is_that_of_the_reference() {
     const NORMAL: Severity = Severity::Normal;
     const WARNING: Severity = Severity::Warning;
     const MACHINE: &[&str] = &["Node", "NodeClaim"];
-    // Spec disruption 7. Where we say more, docs/differences.md says why: `DisruptionBlocked` and `FailedScheduling`
-    // speak again when the reason is another one, `FailedDraining` for each pod that a budget holds, and
-    // `NodeRepairBlocked` on every object it is about.
-    let table: [Row; 25] = [
+    // Spec disruption 7, and spec aws-provider 14 of interruptions. Where we say more, docs/differences.md says why:
+    // `DisruptionBlocked` and `FailedScheduling` speak again when the reason is another one, `FailedDraining` for each
+    // pod that a budget holds, and `NodeRepairBlocked` on every object it is about.
+    let table: [Row; 32] = [
         ("DisruptionBlocked", NORMAL, MACHINE, &["blocker"], 120),
         ("DisruptionBlocked", NORMAL, &["NodePool"], &["reason"], 60),
         ("DisruptionLaunching", NORMAL, &["NodeClaim"], &["reason"], 120),
@@ -174,6 +174,13 @@ fn the_table_is_that_of_the_reference() {
         ("DoNotDisruptUntil", NORMAL, &["Pod"], &["end"], 120),
         ("DoNotDisruptGracePeriodElapsed", NORMAL, &["Pod"], &[], 120),
         ("Finalized", NORMAL, MACHINE, &[], 0),
+        ("SpotInterrupted", WARNING, MACHINE, &[], 120),
+        ("CapacityReservationInstanceInterrupted", WARNING, MACHINE, &[], 120),
+        ("SpotRebalanceRecommendation", NORMAL, MACHINE, &[], 120),
+        ("InstanceStopping", WARNING, MACHINE, &[], 120),
+        ("InstanceTerminating", WARNING, MACHINE, &[], 120),
+        ("InstanceUnhealthy", WARNING, MACHINE, &[], 120),
+        ("TerminatingOnInterruption", WARNING, MACHINE, &[], 120),
     ];
     let declared: Vec<_> = reason::reference()
         .into_iter()

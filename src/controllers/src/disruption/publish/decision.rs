@@ -16,7 +16,6 @@ use karpenter_telemetry::metrics::{Metrics, Series};
 use tokio::time::Instant;
 
 use crate::Context;
-use crate::publish::step::object;
 
 /// What an infinite score is shown as: a sum of infinities says nothing.
 const SCORE_MAX: f64 = 1_000.0;
@@ -118,7 +117,7 @@ fn events(context: &Context, snapshot: &Snapshot, decision: &Decision) {
     let nodes: BTreeMap<&NodeId, &Node> = snapshot.nodes.iter().map(|node| (&node.id, &**node)).collect();
     for note in &decision.notes {
         for about in subjects(note, &nodes) {
-            if let Some(object) = object(context, &about) {
+            if let Some(object) = context.object(&about) {
                 let mut event = Event::new(object, event_reason(note), note.message.as_str());
                 if !note.distinguished_by.is_empty() {
                     event = event.distinguished_by(note.distinguished_by.as_str());

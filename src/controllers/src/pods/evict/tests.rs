@@ -72,7 +72,7 @@ async fn a_pod_that_is_on_its_way_out_is_not_asked_again_and_forgotten_when_it_i
         node_name: Some("n".into()),
         ..karpenter_model::Pod::pending(PodKey::new("default", "web"), "uid", jiff::Timestamp::UNIX_EPOCH)
     });
-    let pod = PodRef { key: known.key.clone(), uid: known.uid.clone() };
+    let pod = PodRef::of(&known);
     evictions.accept(&world.context, &pod);
     assert!(evictions.accepted.lock().is_empty(), "the watch was faster: it is gone already");
     world.context.view.with_cluster(|cluster| {
@@ -97,7 +97,7 @@ async fn a_pod_is_forgotten_when_another_of_its_name_is_seen_in_its_place() {
     world.context.view.with_cluster(|cluster| {
         cluster.put(&first.key, karpenter_cluster::Version(1).into(), Arc::clone(&first), ())
     });
-    evictions.accept(&world.context, &PodRef { key: first.key.clone(), uid: first.uid.clone() });
+    evictions.accept(&world.context, &PodRef::of(&first));
     evictions.seen(&PodSeen::Listed(Arc::clone(&first)));
     evictions.seen(&PodSeen::Deleted(Arc::clone(&second)));
     assert_eq!(evictions.accepted.lock().len(), 1);

@@ -87,10 +87,10 @@ fn budgets_are_told_on_the_node_and_other_failures_are_not() {
         (Meaning::SeveralBudgets, "evicting pod ns/web is covered by multiple PDBs, which are not supported"),
     ];
     for (meaning, text) in texts {
-        let event = Event::warning(About::Node("node".into()), "FailedDraining", text).on("ns/web");
+        let event = Event::new(About::Node("node".into()), "FailedDraining", text).on("ns/web");
         assert_eq!(about(meaning), [Effect::Event(event)]);
     }
-    let evicted = Event::normal(About::Pod(pod("1")), "Evicted", "Evicted pod: Underutilized");
+    let evicted = Event::new(About::Pod(pod("1")), "Evicted", "Evicted pod: Underutilized");
     assert_eq!(about(Meaning::Evicted), [Effect::Event(evicted)]);
     assert_eq!(about(Meaning::Failed), []);
 }

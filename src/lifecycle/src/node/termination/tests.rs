@@ -1,6 +1,6 @@
 //! Each stage of termination, alone and in its order.
 
-use karpenter_model::{Effect as TaintEffect, PodKey};
+use karpenter_model::{Effect as TaintEffect, PodKey, Taint};
 
 use super::*;
 use crate::fixture::{at, claim, holding, node, ready, with_condition};
@@ -143,9 +143,7 @@ fn waits_for_pods_and_says_how_many() {
         }),
     ];
     let step = world.step(101);
-    assert!(
-        event(&step, "FailedDraining").is_some_and(|event| event.message.contains("2 pods") && event.warning)
-    );
+    assert!(event(&step, "FailedDraining").is_some_and(|event| event.message.contains("2 pods")));
     assert_eq!(step.conditions, [Change::unknown(ConditionType::Drained, "Draining", "Draining")]);
     assert_eq!(step.wake, Wake::After(POLL));
     assert!(!step.effects.iter().any(|effect| matches!(effect, Effect::Terminate(_))));
@@ -182,7 +180,6 @@ fn waits_for_volumes_until_the_deadline() {
     assert!(!terminates(&waiting), "for ever without a deadline");
     let awaiting = event(&waiting, "AwaitingVolumeDetachment").expect("an event");
     assert_eq!(awaiting.message, "Awaiting deletion of bound volumeattachments (a)");
-    assert!(!awaiting.warning);
     let kind = ConditionType::VolumesDetached;
     let reason = "AwaitingVolumeDetachment";
     assert_eq!(waiting.conditions, [Change::unknown(kind, reason, reason)]);
@@ -243,7 +240,6 @@ fn a_deadline_is_told_and_a_bad_one_is_an_error() {
     let step = world.step(101);
     let expiring = event(&step, "TerminationGracePeriodExpiring").expect("an event");
     assert_eq!(expiring.message, "All pods will be deleted by 2027-01-15T08:05:00Z");
-    assert!(expiring.warning);
     let mut bad = ending();
     bad.annotations.insert(annotation::TERMINATION_TIMESTAMP.to_owned(), "soon".to_owned());
     let error = deadline(Some(&bad)).expect_err("not a time");
