@@ -52,7 +52,7 @@ locals {
   }
 
   names = {
-    node_role         = local.make_node_role ? coalesce(var.node_role_name, local.computed.node_role) : element(split("/", local.node_role_arn), -1)
+    node_role         = local.make_node_role ? coalesce(var.node_role_name, local.computed.node_role) : reverse(split("/", local.node_role_arn))[0]
     windows_node_role = coalesce(var.windows_node_role_name, local.computed.windows_node_role)
     controller_role   = coalesce(var.controller_role_name, local.computed.controller_role)
     instance_profile  = coalesce(var.instance_profile_name, local.computed.instance_profile)
@@ -72,11 +72,12 @@ locals {
     [for role in values(var.extra_node_roles) : role.arn],
   )
 
-  # What the templates in generated/ are filled in with. Lists become elements that each end with a comma.
+  # What the templates in generated/ are filled in with. Lists become elements that each end with a comma. IAM refuses
+  # ec2.amazonaws.eu as a principal.
   values = {
     account_id              = local.account_id
     cluster_name            = var.cluster_name
-    dns_suffix              = data.aws_partition.current.dns_suffix
+    ec2_principal           = local.partition == "aws-eusc" ? "ec2.amazonaws.com" : "ec2.${data.aws_partition.current.dns_suffix}"
     iam_path                = var.iam_path
     more_node_role_arns     = join("", [for arn in local.more_node_role_arns : "${jsonencode(arn)},"])
     more_ssm_parameter_arns = join("", [for arn in var.extra_ssm_parameter_arns : "${jsonencode(arn)},"])

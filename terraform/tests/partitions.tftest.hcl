@@ -1,4 +1,4 @@
-# China and GovCloud: other ARNs, and in China another name of EC2.
+# China, GovCloud and the European sovereign cloud: other ARNs, and in China another name of EC2.
 
 mock_provider "aws" {
   alias  = "china"
@@ -8,6 +8,11 @@ mock_provider "aws" {
 mock_provider "aws" {
   alias  = "govcloud"
   source = "./tests/mocks/govcloud"
+}
+
+mock_provider "aws" {
+  alias  = "eusc"
+  source = "./tests/mocks/eusc"
 }
 
 variables {
@@ -47,6 +52,24 @@ run "govcloud" {
       for attachment in aws_iam_role_policy_attachment.node : startswith(attachment.policy_arn, "arn:aws-us-gov:iam::aws:policy/")
     ])
     error_message = "policies of another partition"
+  }
+  assert {
+    condition     = !strcontains(join("", [for policy in aws_iam_policy.controller : policy.policy]), "arn:aws:")
+    error_message = "an ARN of another partition"
+  }
+}
+
+# IAM refuses `ec2.amazonaws.eu` as an invalid principal.
+run "european_sovereign_cloud" {
+  command = plan
+
+  providers = {
+    aws = aws.eusc
+  }
+
+  assert {
+    condition     = jsondecode(aws_iam_role.node["linux"].assume_role_policy).Statement[0].Principal.Service == "ec2.amazonaws.com"
+    error_message = "another principal"
   }
   assert {
     condition     = !strcontains(join("", [for policy in aws_iam_policy.controller : policy.policy]), "arn:aws:")

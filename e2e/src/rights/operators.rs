@@ -5,7 +5,7 @@
 
 use anyhow::{Context, Result, ensure};
 use karpenter_iam::{Policies, Policy};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::aws::evaluate;
 use super::{Right, Rights};
@@ -21,8 +21,13 @@ pub async fn bootstrap(control: &Control, aws: &AwsEnvironment, action: &str) ->
     let documented = if action == "check" { "plan" } else { action };
     let (code, text) = run(aws, &["bootstrap", documented, "--print-required-permissions"]).await?;
     ensure!(code == 0, "`bootstrap {documented} --print-required-permissions` ended with {code}:\n{text}");
-    let policy = Policy::of_identity(&text).with_context(|| format!("read what {action} needs: {text}"))?;
-    check(control, &caller(&["bootstrap", action]), policy).await
+    // Documents stand one after the other, and after them what is said to standard error.
+    let documents = serde_json::Deserializer::from_str(&text).into_iter::<Value>().map_while(Result::ok);
+    let policies: Result<Vec<Policy>, _> =
+        documents.map(|document| Policy::of_identity(&document.to_string())).collect();
+    let policies = policies.with_context(|| format!("read what {action} needs: {text}"))?;
+    ensure!(!policies.is_empty(), "`bootstrap {documented}` printed no policy:\n{text}");
+    check(control, &caller(&["bootstrap", action]), policies).await
 }
 
 /// Every call of `karpenter doctor` is one that docs/doctor.md lists, and every one it lists was made.
@@ -34,7 +39,8 @@ pub async fn doctor(control: &Control) -> Result<()> {
         "Version": "2012-10-17",
         "Statement": [{"Sid": "Doctor", "Effect": "Allow", "Action": actions, "Resource": "*"}],
     });
-    let rights = check(control, &caller(&["doctor"]), Policy::of_identity(&document.to_string())?).await?;
+    let policy = Policy::of_identity(&document.to_string())?;
+    let rights = check(control, &caller(&["doctor"]), vec![policy]).await?;
     let idle: Vec<&Right> = rights
         .unused()
         .filter(|right| !FREE.contains(&right.what.as_str()) && !SELDOM.contains(&right.what.as_str()))
@@ -52,7 +58,7 @@ pub async fn plan(control: &Control, caller: &str) -> Result<()> {
         "Version": "2012-10-17",
         "Statement": [{"Sid": "Plan", "Effect": "Allow", "Action": actions, "Resource": "*"}],
     });
-    check(control, caller, Policy::of_identity(&document.to_string())?).await.map(drop)
+    check(control, caller, vec![Policy::of_identity(&document.to_string())?]).await.map(drop)
 }
 
 /// What doctor asks only of accounts that are otherwise than the emulated one.
@@ -66,8 +72,8 @@ const SELDOM: &[&str] = &[
     "ec2:DescribeInstanceTypes",
 ];
 
-async fn check(control: &Control, caller: &str, policy: Policy) -> Result<Rights> {
+async fn check(control: &Control, caller: &str, policies: Vec<Policy>) -> Result<Rights> {
     let questions = control.questions(caller).await?;
     ensure!(!questions.is_empty(), "no call was made by `{caller}`");
-    evaluate(&Policies::of(vec![policy]), &questions).with_context(|| format!("the calls of `{caller}`"))
+    evaluate(&Policies::of(policies), &questions).with_context(|| format!("the calls of `{caller}`"))
 }

@@ -270,6 +270,16 @@ fn the_chart_of_the_definitions_keeps_them_unless_told() {
     }
 }
 
+/// The reference's move to v1 had them set, and a release keeps its values.
+#[test]
+fn the_chart_of_the_definitions_takes_what_the_release_of_the_reference_has_left() {
+    let left = ["--set", "webhook.enabled=true,webhook.serviceName=karpenter,webhook.port=8443"];
+    assert_eq!(render("karpenter-crd", None, &left), render("karpenter-crd", None, &[]));
+    let output = template("karpenter-crd", None, &["--set", "keepOnUninstal=false"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("keepOnUninstal"), "{said}");
+}
+
 #[test]
 fn definitions_that_refuse_older_kinds_are_asked_for_and_go_with_the_chart() {
     let old =

@@ -98,7 +98,7 @@ impl Partition {
         }
     }
 
-    /// DNS suffix, as `CloudFormation` substitutes for `AWS::URLSuffix` (principal `ec2.<suffix>`).
+    /// DNS suffix, as `CloudFormation` substitutes for `AWS::URLSuffix`.
     pub fn dns_suffix(self) -> &'static str {
         match self {
             Self::Aws | Self::UsGov => "amazonaws.com",
@@ -108,6 +108,16 @@ impl Partition {
             Self::IsoE => "cloud.adc-e.uk",
             Self::IsoF => "csp.hci.ic.gov",
             Self::EuSovereign => "amazonaws.eu",
+        }
+    }
+
+    /// What EC2 is called as a principal: `ec2.amazonaws.com`, or under the suffix of the partition.
+    pub fn ec2_principal(self) -> String {
+        match self {
+            // IAM refuses `ec2.amazonaws.eu` as an invalid principal: https://github.com/pulumi/pulumi-eks/issues/2341.
+            Self::EuSovereign => "ec2.amazonaws.com".to_owned(),
+            // Kept although China takes both names: the roles of existing clusters have this one.
+            _ => format!("ec2.{}", self.dns_suffix()),
         }
     }
 
@@ -148,6 +158,19 @@ mod tests {
             assert_eq!(partition.arn_prefix(), arn, "{region}");
             assert_eq!(partition.dns_suffix(), suffix, "{region}");
             assert_eq!(Partition::pricing_region(region), pricing, "{region}");
+        }
+    }
+
+    #[test]
+    fn ec2_has_the_principal_that_iam_takes() {
+        for (region, principal) in [
+            ("eu-west-1", "ec2.amazonaws.com"),
+            ("us-gov-west-1", "ec2.amazonaws.com"),
+            ("cn-north-1", "ec2.amazonaws.com.cn"),
+            ("us-iso-east-1", "ec2.c2s.ic.gov"),
+            ("eusc-de-east-1", "ec2.amazonaws.com"),
+        ] {
+            assert_eq!(Partition::of_region(region).ec2_principal(), principal, "{region}");
         }
     }
 }

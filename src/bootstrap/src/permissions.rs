@@ -11,13 +11,12 @@ mod handlers;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
-
 use self::handlers::Subject;
 
 use crate::desired::{CLUSTER_TAG, DISCOVERY_TAG, Desired, OWNER_TAG, desired};
 use crate::leftovers::profile_path;
 use crate::observe::{SPOT_ROLE, widened};
+use crate::policy::split::{MANAGED_POLICY_MAX, split};
 use crate::policy::{Document, Statement, node};
 use crate::settings::{IpFamily, Removable, Settings};
 
@@ -32,8 +31,9 @@ pub enum Action {
     Destroy,
 }
 
-/// The policy document that allows `action`, as JSON.
-pub fn required(settings: &Settings, action: Action) -> Value {
+/// The policy documents that allow `action`: as many as it takes for each to fit into a managed policy. The caller needs
+/// all of them.
+pub fn required(settings: &Settings, action: Action) -> Vec<Document> {
     let settings = &touched(settings, action);
     let scope = Scope::new(settings, &desired(settings));
     let mut statements = scope.look(settings);
@@ -46,14 +46,14 @@ pub fn required(settings: &Settings, action: Action) -> Value {
         }
     }
     statements.retain(|statement| !statement.resources.is_empty());
-    Document::of(statements).to_value()
+    split(statements, MANAGED_POLICY_MAX)
 }
 
 /// The same through a stack: what is asked of `CloudFormation`, and what that does with the caller's rights.
 ///
 /// A stack that fails takes back what it made, so making one needs the rights to delete, too. `CloudFormation` calls more
 /// than we do for the same resource: the table of `handlers` says what.
-pub fn required_for_stack(settings: &Settings, stack: &str, action: Action) -> Value {
+pub fn required_for_stack(settings: &Settings, stack: &str, action: Action) -> Vec<Document> {
     let settings = &touched(settings, action);
     let scope = Scope::new(settings, &desired(settings));
     let mut statements = scope.look(settings);
@@ -72,7 +72,7 @@ pub fn required_for_stack(settings: &Settings, stack: &str, action: Action) -> V
     let missing = scope.handlers(action, &statements);
     statements.extend(missing);
     statements.retain(|statement| !statement.resources.is_empty());
-    Document::of(statements).to_value()
+    split(statements, MANAGED_POLICY_MAX)
 }
 
 /// Settings that name everything the action touches: `destroy` also looks for what settings do not ask for.

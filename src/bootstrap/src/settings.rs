@@ -24,8 +24,8 @@ pub struct Settings {
     pub account: String,
     /// Second field of every ARN: `aws`, `aws-cn`, ...
     pub partition: String,
-    /// DNS suffix of the partition: `amazonaws.com`, `amazonaws.com.cn`, ...
-    pub dns_suffix: String,
+    /// What EC2 is called as a principal in the partition: `ec2.amazonaws.com`, `ec2.amazonaws.com.cn`, ...
+    pub ec2_principal: String,
     /// IAM path of roles, policies and profile; begins and ends with `/`.
     pub iam_path: String,
     /// ARN of the permissions boundary put on every role made here; `None` leaves the one a role has.
@@ -183,7 +183,7 @@ impl Settings {
             region: region.to_owned(),
             account: account.to_owned(),
             partition: partition.arn_prefix().to_owned(),
-            dns_suffix: partition.dns_suffix().to_owned(),
+            ec2_principal: partition.ec2_principal(),
             iam_path: "/".to_owned(),
             permissions_boundary: None,
             tags: BTreeMap::new(),

@@ -119,7 +119,10 @@ fn change_set(
     if made_before || !spot_role {
         parameters.insert(SPOT_PARAMETER.to_owned(), "true".to_owned());
     }
-    let mut tags = settings.tags.clone();
+    // `CloudFormation` replaces the whole set, and others tag stacks, too. Keys of `aws:` are AWS's own: it refuses them.
+    let kept = existing.into_iter().flat_map(|stack| &stack.tags).filter(|(key, _)| !key.starts_with("aws:"));
+    let mut tags: Tags = kept.map(|(key, value)| (key.clone(), value.clone())).collect();
+    tags.extend(settings.tags.clone());
     tags.insert(CLUSTER_TAG.to_owned(), settings.cluster.clone());
     let creates = existing.is_none_or(|stack| Situation::of(&stack.status) == Situation::Absent);
     Ok(ChangeSetSpec {

@@ -32,6 +32,11 @@ const ACCOUNT: &str = "karpenter bootstrap apply --cluster-name prod";
 /// Definitions that belong to no release of Helm, as the folder `crds/` of a chart leaves them.
 const DEFINITIONS: &str = "karpenter crds | kubectl apply --server-side -f - \
     && kubectl wait --for=condition=Established --timeout=60s crd --all";
+/// The release that the reference's definitions have, with what its move to v1 has set. The reference's chart knows these
+/// values, whatever ours says of them.
+const REFERENCE_DEFINITIONS: &str = "helm install karpenter-crd charts/karpenter-crd --namespace kube-system --wait \
+    --skip-schema-validation \
+    --set webhook.enabled=true --set webhook.serviceName=karpenter --set webhook.port=8443";
 const REFERENCE: &str = "helm install karpenter charts/karpenter --namespace kube-system --skip-crds \
     --set settings.clusterName=prod --set settings.interruptionQueue=prod \
     --set controller.image.repository=registry.example.com/reference";
@@ -51,7 +56,7 @@ const SUBMODULE: &str = "karpenter bootstrap apply --cluster-name prod --queue-n
 const SWAP: Guide = Guide {
     page: "docs/guides/swap-from-karpenter.md",
     parts: &[Part {
-        before: &[ACCOUNT, DEFINITIONS, REFERENCE, POOL],
+        before: &[ACCOUNT, REFERENCE_DEFINITIONS, REFERENCE, POOL],
         sections: &["## Steps", "## Going back"],
     }],
 };

@@ -1,5 +1,6 @@
 //! The page for those who come from terraform-aws-modules/eks: every variable and output of its submodule `karpenter`
-//! (version 21, from its README) has an equal in our module, or a reason why it has none.
+//! (version 21, from its README) has an equal in our module, or a reason why it has none; and what the pages configure of
+//! that module gives nodes a security group that its node groups have.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -62,5 +63,26 @@ fn every_variable_and_output_of_the_well_known_submodule_has_an_equal_or_a_reaso
             let equal = equal.unwrap_or_else(|| panic!("`{name}`: {cell}"));
             assert!(ours.contains(equal), "`{name}`: our module has no `{equal}`");
         }
+    }
+}
+
+/// The module's node groups do not have the cluster security group unless that is asked for, and theirs admits DNS from
+/// itself only: a node with the cluster's alone would not reach CoreDNS.
+#[test]
+fn no_page_gives_nodes_a_security_group_that_does_not_reach_coredns() {
+    const ATTACHED: &str = "attach_cluster_primary_security_group = true";
+    for page in [PAGE, "docs/install.md", "terraform/README.md"] {
+        let text = read(page);
+        let blocks = text.split("```hcl\n").skip(1).filter_map(|rest| rest.split("```").next());
+        let mut clusters = 0;
+        for block in blocks {
+            let attached = block.contains(ATTACHED);
+            assert!(attached || !block.contains("cluster_primary_security_group_id"), "{page}:\n{block}");
+            if block.contains("\"terraform-aws-modules/eks/aws\"") {
+                clusters += 1;
+                assert!(attached || block.contains("node_security_group_tags"), "{page}:\n{block}");
+            }
+        }
+        assert!(clusters > 0, "{page} configures no cluster");
     }
 }

@@ -177,6 +177,34 @@ fn the_readme_names_every_input_and_output() {
     assert!(missing.is_empty(), "terraform/README.md does not name {missing:?}");
 }
 
+/// Every configuration file below a folder, with its text; files of `terraform test`, which needs a newer Terraform, have
+/// another ending.
+fn sources(folder: &Path) -> Vec<(PathBuf, String)> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(sources(&path));
+        } else if path.extension().is_some_and(|extension| extension == "tf") {
+            let text = std::fs::read_to_string(&path).unwrap();
+            found.push((path, text));
+        }
+    }
+    found
+}
+
+/// `element` takes negative indices from Terraform 1.10 on, and the module promises to work with 1.5.7.
+#[test]
+fn no_element_is_taken_by_a_negative_index() {
+    let sources = sources(&cache::repository().join("terraform"));
+    assert!(sources.len() > 10, "{sources:?}");
+    for (path, text) in sources {
+        let mut lines = text.lines().filter(|line| line.contains("element("));
+        let found = lines.find(|line| line.contains(", -"));
+        assert_eq!(found, None, "{}", path.display());
+    }
+}
+
 /// Points the provider at an emulated account.
 fn provider(endpoint: &str) -> String {
     let services = ["ec2", "eks", "events", "iam", "sqs", "sts"];

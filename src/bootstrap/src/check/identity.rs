@@ -107,7 +107,7 @@ fn node_role(settings: &Settings, name: &str, role: Option<&Role>, findings: &mu
     let Some(role) = role else {
         return findings.missing("node-role", format!("role `{name}` does not exist"), APPLY.to_owned());
     };
-    let spellings = ["ec2.amazonaws.com", &format!("ec2.{}", settings.dns_suffix)];
+    let spellings = ["ec2.amazonaws.com", settings.ec2_principal.as_str()];
     let assumed = spellings.map(|service| {
         let request = Request::new("sts:AssumeRole", role.role.arn.as_str()).by("Service", service);
         AccessDecision::of(&role.trust, request)

@@ -203,8 +203,7 @@ fn requests(
         return vec![request];
     }
     // The policy names both spellings everywhere; only in China are both used.
-    let regional = format!("ec2.{}", settings.dns_suffix);
-    passed_to.retain(|service| service == "ec2.amazonaws.com" || *service == regional);
+    passed_to.retain(|service| service == "ec2.amazonaws.com" || *service == settings.ec2_principal);
     passed_to.iter().map(|service| request.clone().with(PASSED_TO, service)).collect()
 }
 

@@ -319,6 +319,7 @@ mod tests {
 
     use super::super::required_for_stack;
     use super::*;
+    use crate::policy::Document;
     use crate::render::cloudformation::template;
     use crate::settings::tests::settings;
 
@@ -346,8 +347,9 @@ mod tests {
     }
 
     fn printed(action: Action) -> Policies {
-        let document = required_for_stack(&settings(), "Karpenter-prod", action).to_string();
-        Policies::of(vec![Policy::of_identity(&document).unwrap()])
+        let documents = required_for_stack(&settings(), "Karpenter-prod", action);
+        let policy = |document: &Document| Policy::of_identity(&document.to_json()).unwrap();
+        Policies::of(documents.iter().map(policy).collect())
     }
 
     /// Whether the call is granted, at least under the conditions that a statement has.

@@ -1,4 +1,5 @@
-//! Packs the controller's statements into as few managed policies as AWS's size limit allows.
+//! Packs statements, of the controller or of the caller of bootstrap, into as few managed policies as AWS's size limit
+//! allows.
 //!
 //! One managed policy holds 6,144 characters and a role takes ten of them by default, while the controller's
 //! statements need about 6,500 with an ordinary cluster name and far more with a long one, because the name

@@ -8,9 +8,9 @@ pub(crate) const STS_AUDIENCE: &str = "sts.amazonaws.com";
 
 /// The node role is assumed by EC2.
 pub fn node(settings: &Settings) -> Document {
-    let principal = format!("ec2.{}", settings.dns_suffix);
     Document::of(vec![
-        Statement::allow("AllowEC2", &["sts:AssumeRole"], vec![]).for_principal("Service", &[&principal]),
+        Statement::allow("AllowEC2", &["sts:AssumeRole"], vec![])
+            .for_principal("Service", &[&settings.ec2_principal]),
     ])
 }
 
@@ -55,8 +55,22 @@ fn pod_identity(settings: &Settings) -> Statement {
 
 #[cfg(test)]
 mod tests {
+    use karpenter_aws_api::Partition;
+
     use super::*;
     use crate::settings::tests::settings;
+
+    #[test]
+    fn the_node_role_trusts_ec2_by_a_name_that_iam_takes() {
+        for (region, partition, principal) in [
+            ("eu-west-1", Partition::Aws, "ec2.amazonaws.com"),
+            ("cn-north-1", Partition::China, "ec2.amazonaws.com.cn"),
+            ("eusc-de-east-1", Partition::EuSovereign, "ec2.amazonaws.com"),
+        ] {
+            let document = node(&Settings::new("prod", region, "123456789012", partition));
+            assert_eq!(document.to_value()["Statement"][0]["Principal"]["Service"], principal, "{region}");
+        }
+    }
 
     #[test]
     fn pod_identity_is_limited_to_this_cluster() {

@@ -31,7 +31,7 @@ const SYMBOLS: Symbols = Symbols {
     region: "AWS::Region",
     account: "AWS::AccountId",
     partition: "AWS::Partition",
-    dns_suffix: "AWS::URLSuffix",
+    ec2_principal: "Ec2Principal",
     iam_path: "IamPath",
     namespace: "Namespace",
     service_account: "ServiceAccount",

@@ -69,6 +69,24 @@ fn a_change_set_creates_only_what_was_never_executed() {
 }
 
 #[test]
+fn tags_of_the_stack_stay_unless_settings_say_otherwise() {
+    let tags = |pairs: &[(&str, &str)]| -> Tags {
+        pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+    };
+    let mut existing = stack(&[], "UPDATE_COMPLETE");
+    existing.tags = tags(&[
+        ("aws:cloudformation:stack-name", "outer"),
+        ("cost-center", "42"),
+        ("team", "a"),
+        (CLUSTER_TAG, "other"),
+    ]);
+    let mut settings = settings();
+    settings.tags = tags(&[("team", "b")]);
+    let spec = change_set(&settings, "s", Some(&existing), true).unwrap();
+    assert_eq!(spec.tags, tags(&[("cost-center", "42"), ("team", "b"), (CLUSTER_TAG, "prod")]));
+}
+
+#[test]
 fn change_sets_of_the_same_content_have_the_same_name() {
     let named = |settings: &Settings| change_set(settings, "s", None, true).unwrap().name;
     let mut other = settings();

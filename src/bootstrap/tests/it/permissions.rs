@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use karpenter_aws_api::Partition;
 use karpenter_aws_api::id::Arn;
 use karpenter_aws_sim::Fault;
-use karpenter_bootstrap::permissions::{Action, required};
+use karpenter_bootstrap::Settings;
+use karpenter_bootstrap::permissions::{Action, required, required_for_stack};
 use karpenter_bootstrap::settings::{Identity, Removable};
 
 use crate::account::Fixture;
@@ -26,13 +28,9 @@ const IMPLIED: &[&str] = &[
 ];
 
 fn granted(fixture: &Fixture, action: Action) -> BTreeSet<String> {
-    let document = required(&fixture.settings, action);
-    let statements = document["Statement"].as_array().unwrap().iter();
-    let actions = statements.flat_map(|statement| match &statement["Action"] {
-        serde_json::Value::String(one) => vec![one.clone()],
-        many => many.as_array().unwrap().iter().map(|action| action.as_str().unwrap().to_owned()).collect(),
-    });
-    actions.collect()
+    let documents = required(&fixture.settings, action);
+    let statements = documents.into_iter().flat_map(|document| document.statements);
+    statements.flat_map(|statement| statement.actions).collect()
 }
 
 /// The IAM action of an operation.
@@ -158,6 +156,29 @@ async fn destroying() {
     fixture.check().await;
     fixture.destroy().await.unwrap();
     same(&granted(&fixture, Action::Destroy), &recorded(&fixture));
+}
+
+/// IAM takes 6,144 characters in a managed policy, white space aside.
+#[test]
+fn each_printed_document_fits_into_a_managed_policy() {
+    for (cluster, region, partition) in [
+        ("prod".to_owned(), "ap-southeast-2", Partition::Aws),
+        ("c".repeat(100), "ap-southeast-2", Partition::Aws),
+        ("c".repeat(100), "us-gov-west-1", Partition::UsGov),
+    ] {
+        let mut settings = Settings::new(&cluster, region, "123456789012", partition);
+        assert_eq!(required(&settings, Action::Look).len(), 1, "{cluster}: what fits is one document");
+        settings.windows = true;
+        let stack = karpenter_bootstrap::stack::name(&settings);
+        for action in [Action::Look, Action::Apply, Action::Destroy] {
+            let both = [required(&settings, action), required_for_stack(&settings, &stack, action)];
+            for document in both.iter().flatten() {
+                let text = document.to_json();
+                let size = text.chars().filter(|character| !character.is_whitespace()).count();
+                assert!(size <= 6_144, "{cluster}, {region}, {action:?}: {size}");
+            }
+        }
+    }
 }
 
 /// The printed policy names our policies only, so a caller without other rights is refused those of others.

@@ -9,6 +9,7 @@ use karpenter_bootstrap::desired::Desired;
 use karpenter_bootstrap::destroy::InUse;
 use karpenter_bootstrap::observe::{Observed, observe_remains};
 use karpenter_bootstrap::permissions::{Action, required_for_stack};
+use karpenter_bootstrap::policy::Document;
 use karpenter_bootstrap::settings::Removable;
 use karpenter_bootstrap::stack::Target;
 use karpenter_bootstrap::stack::look::{self, Plan};
@@ -401,14 +402,13 @@ async fn permissions_name_what_is_asked_of_cloudformation() {
         stacks.map(|call| format!("cloudformation:{call}")).collect()
     };
     let granted = |fixture: &Fixture, action| -> BTreeSet<String> {
-        let document = required_for_stack(&fixture.settings, NAME, action);
-        let mut statements = document["Statement"].as_array().unwrap().iter();
-        let ours = statements.find(|statement| statement["Sid"] == "UseStack").unwrap();
-        assert_eq!(ours["Resource"], format!("arn:aws:cloudformation:us-west-2:123456789012:stack/{NAME}/*"));
-        let actions =
-            ours["Action"].as_array().unwrap().iter().map(|action| action.as_str().unwrap().to_owned());
+        let documents = required_for_stack(&fixture.settings, NAME, action);
+        let mut statements = documents.into_iter().flat_map(|document| document.statements);
+        let ours = statements.find(|statement| statement.sid == "UseStack").unwrap();
+        let stack = format!("arn:aws:cloudformation:us-west-2:123456789012:stack/{NAME}/*");
+        assert_eq!(ours.resources, [stack]);
         // Checked by AWS when a change set names tags.
-        actions.filter(|action| action != "cloudformation:TagResource").collect()
+        ours.actions.into_iter().filter(|action| action != "cloudformation:TagResource").collect()
     };
     let looked = Fixture::fresh().await;
     looked.plan_stack().await.unwrap();
@@ -420,7 +420,8 @@ async fn permissions_name_what_is_asked_of_cloudformation() {
     applied.apply_stack().await.0.unwrap();
     applied.destroy_stack().await.unwrap();
     assert_eq!(asked(&applied), granted(&applied, Action::Apply));
-    let whole = required_for_stack(&applied.settings, NAME, Action::Apply).to_string();
+    let documents = required_for_stack(&applied.settings, NAME, Action::Apply);
+    let whole: String = documents.iter().map(Document::to_json).collect();
     for action in
         ["iam:CreateRole", "iam:DeleteRole", "sqs:CreateQueue", "sqs:DeleteQueue", "eks:CreateAccessEntry"]
     {

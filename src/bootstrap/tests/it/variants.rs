@@ -42,8 +42,11 @@ async fn a_cluster_name_of_a_hundred_characters() {
 
 #[tokio::test(start_paused = true)]
 async fn every_partition() {
-    for (region, service) in [("cn-north-1", "ec2.amazonaws.com.cn"), ("us-gov-west-1", "ec2.amazonaws.com")]
-    {
+    for (region, service) in [
+        ("cn-north-1", "ec2.amazonaws.com.cn"),
+        ("us-gov-west-1", "ec2.amazonaws.com"),
+        ("eusc-de-east-1", "ec2.amazonaws.com"),
+    ] {
         let fixture = Fixture::with(Options { region: region.to_owned(), ..Options::default() }).await;
         fixture.apply().await.unwrap();
         let role = fixture.clients.iam.get_role("KarpenterNodeRole-demo").await.unwrap();

@@ -112,7 +112,7 @@ pub(crate) struct BootstrapFlags {
     /// Subnet to tag for discovery (repeatable) [default: the private subnets of the cluster]
     #[arg(long = "subnet", value_name = "ID")]
     pub(crate) subnets: Vec<String>,
-    /// Security group to tag for discovery [default: the cluster security group]
+    /// Security group to tag for discovery, one that the nodes under `CoreDNS` have [default: the cluster security group]
     #[arg(long, value_name = "ID")]
     pub(crate) security_group: Option<String>,
     /// Let the controller read the zonal-shift status of the cluster

@@ -144,7 +144,7 @@ fn long_role(facts: &Facts) -> Outcome {
 }
 
 fn untrusting_role(facts: &Facts) -> Outcome {
-    let principal = format!("ec2.{}", Partition::of_region(facts.account.region.get()?).dns_suffix());
+    let principal = Partition::of_region(facts.account.region.get()?).ec2_principal();
     gathered(node_roles(facts)?.into_iter().map(|(name, role)| {
         let trusted = any([principal.as_str(), "ec2.amazonaws.com"].map(|service| {
             lets(&role.trust, [Request::new("sts:AssumeRole", &role.arn).by("Service", service)])

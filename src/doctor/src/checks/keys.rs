@@ -69,9 +69,11 @@ fn deaf_queues(facts: &Facts) -> Outcome {
 
 fn locked_volumes(facts: &Facts) -> Outcome {
     let rights = facts.account.rights.get()?;
+    // Rights are those of the controller's role: without any there is no role yet that a key could refuse.
+    let Some(role) = rights.first().map(|right| right.role.as_str()) else { return Ok(Vec::new()) };
     let volumes = facts.account.volumes.get()?;
     let look = |object: String, key: &str, seen: String| {
-        Ok((!is_usable(facts, rights, key)?).then(|| Evidence::new(object, seen)))
+        Ok((!is_usable(facts, role, rights, key)?).then(|| Evidence::new(object, seen)))
     };
     let mut looks = Vec::new();
     if volumes.encrypted {
@@ -106,12 +108,11 @@ fn lets_events(key: &Key, suffix: &str) -> Result<bool, Unseen> {
 }
 
 /// The key's policy lets the controller's role in by itself, or leaves it to IAM, where the role has the right.
-fn is_usable(facts: &Facts, rights: &[Right], named: &str) -> Result<bool, Unseen> {
+fn is_usable(facts: &Facts, role: &str, rights: &[Right], named: &str) -> Result<bool, Unseen> {
     if named.contains(OWN_KEYS) {
         return Ok(true);
     }
     let Key { arn, policy } = key(facts, named)?;
-    let role = rights.first().map_or("", |right| right.role.as_str());
     let region = facts.account.region.get()?;
     let via = format!("ec2.{region}.{}", Partition::of_region(region).dns_suffix());
     let requests = BY_LAUNCHES.map(|action| {

@@ -1,5 +1,6 @@
 //! Parameters, what they must satisfy together, and the conditions derived from them.
 
+use karpenter_aws_api::Partition;
 use serde_json::{Map, Value, json};
 
 use super::resources::extra_access_entries;
@@ -196,6 +197,7 @@ pub(super) fn conditions() -> Value {
     add("UsePodIdentity", is("ControllerIdentity", "PodIdentity"));
     add("TrustSessionTags", is("PodIdentityTrust", "SessionTags"));
     add("Ipv6", is("ClusterIpFamily", "ipv6"));
+    add("EuSovereign", is("AWS::Partition", Partition::EuSovereign.arn_prefix()));
     let irsa = is("ControllerIdentity", "IRSA");
     add("MakeControllerRole", json!({ "Fn::Or": [{ "Condition": "UsePodIdentity" }, irsa] }));
     for (name, ..) in OPTIONAL {

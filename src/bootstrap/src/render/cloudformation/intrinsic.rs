@@ -51,6 +51,12 @@ pub(super) fn rule_prefix() -> Value {
     named("RulePrefix", "Karpenter-${ClusterName}")
 }
 
+/// What EC2 is called as a principal, which is not always under `AWS::URLSuffix`
+/// ([`Partition::ec2_principal`](karpenter_aws_api::Partition::ec2_principal)).
+fn ec2_principal() -> Value {
+    either("EuSovereign", json!("ec2.amazonaws.com"), substituted("ec2.${AWS::URLSuffix}"))
+}
+
 /// `text` with its placeholders filled in; plain when it has none.
 pub(super) fn substituted(text: &str) -> Value {
     if !text.contains("${") {
@@ -58,9 +64,9 @@ pub(super) fn substituted(text: &str) -> Value {
     }
     if let Some(name) = text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'))
         && !name.contains('$')
-        && computed().iter().all(|(computed, _)| *computed != name)
     {
-        return reference(name);
+        let value = computed().into_iter().find(|(computed, _)| *computed == name);
+        return value.map_or_else(|| reference(name), |(_, value)| value());
     }
     let mut values = Map::new();
     for (name, value) in computed() {
@@ -75,8 +81,9 @@ pub(super) fn substituted(text: &str) -> Value {
 type Computed = (&'static str, fn() -> Value);
 
 /// Placeholders that are neither parameters nor pseudo parameters.
-fn computed() -> [Computed; 5] {
+fn computed() -> [Computed; 6] {
     [
+        (SYMBOLS.ec2_principal, ec2_principal),
         (SYMBOLS.node_role_arn, node_role_arn),
         (SYMBOLS.queue_name, queue_name),
         (SYMBOLS.rule_prefix, rule_prefix),

@@ -3,12 +3,14 @@
 use karpenter_bootstrap::Settings;
 use karpenter_bootstrap::desired::{Purpose, desired};
 use karpenter_bootstrap::permissions::{Action, required};
+use karpenter_bootstrap::policy::Document;
 use karpenter_iam::{Policies, Policy, Request};
 
 use super::Account;
 
 fn printed(settings: &Settings, action: Action) -> Policies {
-    Policies::of(vec![Policy::of_identity(&required(settings, action).to_string()).unwrap()])
+    let policy = |document: &Document| Policy::of_identity(&document.to_json()).unwrap();
+    Policies::of(required(settings, action).iter().map(policy).collect())
 }
 
 fn holds(account: &Account, policies: &Policies, rows: Vec<(&str, Request, bool)>) {

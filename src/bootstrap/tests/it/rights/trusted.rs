@@ -124,13 +124,13 @@ fn with_tokens_the_controllers_role_is_for_one_service_account() {
 fn the_node_role_is_for_instances() {
     for account in Account::kinds() {
         let policies = trust(&account, Purpose::Nodes);
-        let principal = format!("ec2.{}", account.settings.dns_suffix);
+        let principal = &account.settings.ec2_principal;
         let assume = Request::new("sts:AssumeRole", &account.settings.node_role_arn());
         table(
             account.name,
             &policies,
             vec![
-                ("an instance", assume.clone().by("Service", &principal), true),
+                ("an instance", assume.clone().by("Service", principal), true),
                 ("a pod", assume.clone().by("Service", PODS), false),
                 ("a role of the account", assume.by("AWS", &account.role("admin")), false),
             ],

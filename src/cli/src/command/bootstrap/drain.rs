@@ -16,13 +16,13 @@ const PAUSE: Duration = Duration::from_secs(5);
 /// Half an hour: disruption budgets of pods and grace periods take their time. Another run goes on waiting.
 const LOOKS: u32 = 360;
 
-/// Deletes the NodePools and waits for their NodeClaims, then the EC2NodeClasses and waits for them. `tell` hears what
-/// is done, and how much is left whenever that changes.
-pub(super) async fn drain(client: &Client, tell: &mut (dyn FnMut(&str) + Send)) -> Result<()> {
-    delete_all::<NodePool>(client, "NodePool", tell).await?;
-    until_none::<NodeClaim>(client, "NodeClaim", tell).await?;
-    delete_all::<EC2NodeClass>(client, "EC2NodeClass", tell).await?;
-    until_none::<EC2NodeClass>(client, "EC2NodeClass", tell).await
+/// Deletes the NodePools and waits for their NodeClaims, then the EC2NodeClasses and waits for them. `report` gets what is
+/// done, and how much is left whenever that changes.
+pub(super) async fn drain(client: &Client, report: &mut (dyn FnMut(&str) + Send)) -> Result<()> {
+    delete_all::<NodePool>(client, report).await?;
+    until_none::<NodeClaim>(client, report).await?;
+    delete_all::<EC2NodeClass>(client, report).await?;
+    until_none::<EC2NodeClass>(client, report).await
 }
 
 /// A kind whose objects the controller works on, perhaps beside another one.
@@ -53,13 +53,11 @@ fn is_our_class(group: &str) -> bool {
     group == EC2NodeClass::group(&())
 }
 
-async fn delete_all<K>(client: &Client, kind: &str, tell: &mut (dyn FnMut(&str) + Send)) -> Result<()>
-where
-    K: OfController,
-{
+async fn delete_all<K: OfController>(client: &Client, report: &mut (dyn FnMut(&str) + Send)) -> Result<()> {
+    let kind = K::kind(&());
     let objects = Api::<K>::all(client.clone());
-    for name in names(&objects, kind).await? {
-        tell(&format!("delete {kind} {name}"));
+    for name in names(&objects).await? {
+        report(&format!("delete {kind} {name}"));
         match objects.delete(&name, &DeleteParams::background()).await {
             Err(kube::Error::Api(status)) if status.code == 404 => {}
             outcome => drop(outcome.with_context(|| format!("cannot delete {kind} `{name}`"))?),
@@ -68,21 +66,19 @@ where
     Ok(())
 }
 
-async fn until_none<K>(client: &Client, kind: &str, tell: &mut (dyn FnMut(&str) + Send)) -> Result<()>
-where
-    K: OfController,
-{
+async fn until_none<K: OfController>(client: &Client, report: &mut (dyn FnMut(&str) + Send)) -> Result<()> {
+    let kind = K::kind(&());
     let objects = Api::<K>::all(client.clone());
     let mut known = usize::MAX;
     let mut left = Vec::new();
     for _ in 0..LOOKS {
-        left = names(&objects, kind).await?;
+        left = names(&objects).await?;
         if left.is_empty() {
             return Ok(());
         }
         if left.len() != known {
             known = left.len();
-            tell(&format!("waiting for {known} {kind}(s)"));
+            report(&format!("waiting for {known} {kind}(s)"));
         }
         tokio::time::sleep(PAUSE).await;
     }
@@ -95,17 +91,14 @@ where
 }
 
 /// Names of all objects that the controller works on; a cluster without the definition has none.
-async fn names<K>(objects: &Api<K>, kind: &str) -> Result<Vec<String>>
-where
-    K: OfController,
-{
+async fn names<K: OfController>(objects: &Api<K>) -> Result<Vec<String>> {
     match objects.list(&ListParams::default()).await {
         Ok(found) => {
             let ours = found.items.iter().filter(|object| object.is_of_controller());
             Ok(ours.map(ResourceExt::name_any).collect())
         }
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(Vec::new()),
-        Err(error) => Err(error).with_context(|| format!("cannot list {kind}s")),
+        Err(error) => Err(error).with_context(|| format!("cannot list {}s", K::kind(&()))),
     }
 }
 
@@ -181,7 +174,7 @@ mod tests {
         let client = server.client();
         let controller = async {
             tokio::time::sleep(PAUSE * 3).await;
-            assert!(names(&Api::<NodePool>::all(client.clone()), "NodePool").await.unwrap().is_empty());
+            assert!(names(&Api::<NodePool>::all(client.clone())).await.unwrap().is_empty());
             let class = Api::<EC2NodeClass>::all(client.clone()).get("default").await.unwrap();
             assert!(class.metadata.deletion_timestamp.is_none(), "the machines need it still");
             let_go::<NodeClaim>(&client, "default-1").await;

@@ -264,6 +264,34 @@ fn a_key_that_lets_in_who_needs_it_is_healthy() {
     }
 }
 
+/// An ordinary key policy leaves the decision to IAM, which has nothing to say of a role that does not exist.
+#[test]
+fn a_key_refuses_no_role_before_there_is_one() {
+    let mut facts = super::healthy();
+    facts.account.rights = Answer::Seen(Vec::new());
+    facts.account.volumes = object(json!({"seen": {"encrypted": true, "key": KEY}}));
+    encrypt_with(&mut facts, KEY);
+    key(
+        &mut facts,
+        r#"{"Statement":[{"Effect":"Allow","Principal":{"AWS":"arn:aws:iam::123456789012:root"},"Action":"kms:*","Resource":"*"}]}"#,
+    );
+    let report = crate::diagnose::diagnose(&facts, &["P-30".to_owned()]);
+    assert_eq!((report.findings, report.unseen), (Vec::new(), Vec::new()));
+}
+
+/// IAM knows no `ec2.amazonaws.eu`.
+#[test]
+fn a_node_role_of_the_sovereign_cloud_lacks_the_name_that_iam_takes() {
+    let mut facts = super::healthy();
+    facts.account.region = Answer::Seen("eusc-de-east-1".to_owned());
+    let only = ["P-6".to_owned()];
+    assert_eq!(crate::diagnose::diagnose(&facts, &only).findings, []);
+    role(&mut facts).trust = trust("lambda.amazonaws.com");
+    let report = crate::diagnose::diagnose(&facts, &only);
+    let seen: Vec<_> = report.findings.iter().flat_map(|finding| &finding.evidence).collect();
+    assert!(seen.len() == 1 && seen[0].seen == "does not trust ec2.amazonaws.com", "{seen:?}");
+}
+
 /// Denials count, and so do both wildcards.
 #[test]
 fn a_key_that_keeps_out_who_needs_it_is_found() {

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use karpenter_aws_api::Partition;
 use serde_json::{Map, Value, json};
 
 use crate::settings::Settings;
@@ -30,10 +31,10 @@ impl Evaluated {
             parameters.insert(name.clone(), value);
         }
         for (name, value) in [
-            ("AWS::Region", &settings.region),
-            ("AWS::AccountId", &settings.account),
-            ("AWS::Partition", &settings.partition),
-            ("AWS::URLSuffix", &settings.dns_suffix),
+            ("AWS::Region", settings.region.as_str()),
+            ("AWS::AccountId", settings.account.as_str()),
+            ("AWS::Partition", settings.partition.as_str()),
+            ("AWS::URLSuffix", Partition::of_region(&settings.region).dns_suffix()),
         ] {
             parameters.insert(name.to_owned(), json!(value));
         }

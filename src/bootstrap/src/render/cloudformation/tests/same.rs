@@ -156,6 +156,10 @@ fn cases() -> Vec<(&'static str, Settings)> {
         ("China", Settings::new("prod", "cn-north-1", "123456789012", Partition::China)),
         ("GovCloud", Settings::new("prod", "us-gov-west-1", "123456789012", Partition::UsGov)),
         (
+            "the European sovereign cloud",
+            Settings::new("prod", "eusc-de-east-1", "123456789012", Partition::EuSovereign),
+        ),
+        (
             "a key of the customer's",
             with(|s| s.queue_kms_key = Some("arn:aws:kms:eu-west-1:1:key/k".to_owned())),
         ),
