@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use k8s_openapi::api::apps::v1::Deployment;
 use karpenter_aws_api::ec2::{Instance, InstanceQuery, InstanceState};
 use karpenter_aws_api::id::InstanceId;
 use karpenter_aws_api::{Clients, Filter};
 use karpenter_kube_sim::kubelet::Behaviour;
-use karpenter_sim::scenario::follow::Stage;
+use karpenter_sim::scenario::follow::{Met, Stage};
 use karpenter_sim::scenario::format::{FaultName, Machines, Object, Scale};
 use karpenter_sim::scenario::machines::meant;
 use karpenter_sim::scenario::read::{Action, Manifest};
@@ -72,23 +72,24 @@ impl<'a> RealParts<'a> {
     }
 
     /// Sends a notice about each of the spot instances that are meant; they end `then` after it, if they do.
-    async fn notify(&self, which: &Machines, notice: Notice, then: Option<Duration>) -> Result<()> {
-        for instance in meant(&which.on_spot(), self.live().await?) {
+    async fn notify(&self, which: &Machines, notice: Notice, then: Option<Duration>) -> Result<Met> {
+        let meant = meant(&which.on_spot(), self.live().await?);
+        for instance in &meant {
             if then.is_some() {
                 self.watches.taken([instance.id.to_string()]);
             }
             let (control, region) = (self.world.control()?, &self.world.environment.region);
             control.notify(notice, region, instance.id.as_str(), then).await?;
         }
-        Ok(())
+        Ok(Met::machines(meant.len()))
     }
 
-    async fn terminate(&self, which: &Machines) -> Result<()> {
+    async fn terminate(&self, which: &Machines) -> Result<Met> {
         let ids: Vec<InstanceId> =
             meant(which, self.live().await?).into_iter().map(|instance| instance.id).collect();
         self.watches.taken(ids.iter().map(ToString::to_string));
         self.world.aws.ec2.terminate_instances(&ids).await.context("terminate instances")?;
-        Ok(())
+        Ok(Met::machines(ids.len()))
     }
 
     /// Ends the next `count` instances as soon as they are seen.
@@ -150,21 +151,24 @@ impl Stage for RealParts<'_> {
         Ok(())
     }
 
-    async fn act(&mut self, action: &Action) -> Result<()> {
+    async fn act(&mut self, action: &Action) -> Result<Met> {
         tracing::info!(?action, "happens");
         let market = || anyhow!("this account has no control requests; choose `moto` or `localstack`");
         match action {
-            Action::Scale(scale) => scale_to(self.world, scale).await,
-            Action::Apply(manifests) => apply(self.world, manifests).await,
-            Action::Delete(object) => delete(self.world, object).await,
-            Action::Interrupt(which) => self.notify(which, Notice::SpotInterruption, Some(NOTICE)).await,
-            Action::Rebalance(which) => self.notify(which, Notice::Rebalance, None).await,
-            Action::Terminate(which) => self.terminate(which).await,
+            Action::Scale(scale) => scale_to(self.world, scale).await?,
+            Action::Apply(manifests) => apply(self.world, manifests).await?,
+            Action::Delete(object) => delete(self.world, object).await?,
+            Action::Interrupt(which) => {
+                return self.notify(which, Notice::SpotInterruption, Some(NOTICE)).await;
+            }
+            Action::Rebalance(which) => return self.notify(which, Notice::Rebalance, None).await,
+            Action::Terminate(which) => return self.terminate(which).await,
             Action::Silence(which) => {
-                for instance in meant(which, self.live().await?) {
+                let meant = meant(which, self.live().await?);
+                for instance in &meant {
                     self.world.agent.behave(instance.id.as_str(), Behaviour::Silent);
                 }
-                Ok(())
+                return Ok(Met::machines(meant.len()));
             }
             Action::LoseCapacity(loss) => {
                 let shortage = self.shortage.clone().ok_or_else(market)?;
@@ -172,20 +176,17 @@ impl Stage for RealParts<'_> {
                 if let Some(lasts) = loss.r#for {
                     self.later.spawn(shortage.end_after(lasts.0, number));
                 }
-                Ok(())
             }
-            Action::ChangePrice(change) => self.market.as_ref().ok_or_else(market)?.change(change).await,
+            Action::ChangePrice(change) => self.market.as_ref().ok_or_else(market)?.change(change).await?,
             Action::ReleaseImages(release) => {
-                self.market.as_mut().ok_or_else(market)?.release(&release.version).await
+                self.market.as_mut().ok_or_else(market)?.release(&release.version).await?;
             }
-            Action::DoomBoots(count) => self.doom(*count).await,
-            Action::NeverJoin(lasts) => {
-                self.never_join(lasts.r#for.0);
-                Ok(())
-            }
-            Action::Restart => self.restart().await,
-            Action::Disconnect(_) => Err(anyhow!("the controller cannot be cut off; leave `disconnect` out")),
+            Action::DoomBoots(count) => self.doom(*count).await?,
+            Action::NeverJoin(lasts) => self.never_join(lasts.r#for.0),
+            Action::Restart => self.restart().await?,
+            Action::Disconnect(_) => bail!("the controller cannot be cut off; leave `disconnect` out"),
         }
+        Ok(Met::Something)
     }
 
     async fn allow(&mut self, fault: FaultName, possible: bool) -> Result<()> {

@@ -8,6 +8,7 @@ use karpenter_kube_sim::kubelet::Behaviour;
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParams};
 use serde_json::json;
 
+use super::follow::Met;
 use super::format::{Object, Scale};
 use super::machines::meant;
 use super::observe::Observer;
@@ -16,36 +17,44 @@ use crate::lasting::Lasting;
 use crate::world::World;
 
 /// Does one thing.
-pub(crate) async fn act(world: &Arc<World>, observer: &mut Observer, action: &Action) -> Result<()> {
+pub(crate) async fn act(world: &Arc<World>, observer: &mut Observer, action: &Action) -> Result<Met> {
     let account = &world.account;
     match action {
         Action::Scale(scale) => scale_to(world, scale).await?,
         Action::Apply(manifests) => apply(world, manifests).await?,
         Action::Delete(object) => delete(world, object).await?,
         Action::Interrupt(which) => {
-            for instance in meant(&which.on_spot(), account.live_instances()) {
+            let meant = meant(&which.on_spot(), account.live_instances());
+            for instance in &meant {
                 observer.taken([instance.id.to_string()]);
                 world.truth.struck(&instance.id);
                 account.interrupt_spot(&instance.id)?;
             }
+            return Ok(Met::machines(meant.len()));
         }
         Action::Rebalance(which) => {
-            for instance in meant(&which.on_spot(), account.live_instances()) {
+            let meant = meant(&which.on_spot(), account.live_instances());
+            for instance in &meant {
                 account.recommend_rebalance(&instance.id)?;
             }
+            return Ok(Met::machines(meant.len()));
         }
         Action::Terminate(which) => {
-            for instance in meant(which, account.live_instances()) {
+            let meant = meant(which, account.live_instances());
+            for instance in &meant {
                 observer.taken([instance.id.to_string()]);
                 world.truth.struck(&instance.id);
                 account.terminate_behind_our_back(&instance.id)?;
             }
+            return Ok(Met::machines(meant.len()));
         }
         Action::Silence(which) => {
-            for instance in meant(which, account.live_instances()) {
+            let meant = meant(which, account.live_instances());
+            for instance in &meant {
                 world.truth.struck(&instance.id);
                 world.agent.behave(instance.id.as_str(), Behaviour::Silent);
             }
+            return Ok(Met::machines(meant.len()));
         }
         Action::LoseCapacity(loss) => {
             world.begin(Lasting::CapacityLoss(loss.offerings()), loss.r#for.map(|lasts| lasts.0));
@@ -64,7 +73,7 @@ pub(crate) async fn act(world: &Arc<World>, observer: &mut Observer, action: &Ac
         }
         Action::Disconnect(lasts) => world.cut_off(0, lasts.r#for.0),
     }
-    Ok(())
+    Ok(Met::Something)
 }
 
 /// Applies objects as `kubectl apply --server-side` does.

@@ -16,9 +16,25 @@ pub trait Stage {
     /// Looks at cluster and account and records what is there.
     fn look(&mut self) -> impl Future<Output = Result<()>>;
     /// Does one thing.
-    fn act(&mut self, action: &Action) -> impl Future<Output = Result<()>>;
+    fn act(&mut self, action: &Action) -> impl Future<Output = Result<Met>>;
     /// From now on a fault is possible, or no longer.
     fn allow(&mut self, fault: FaultName, possible: bool) -> impl Future<Output = Result<()>>;
+}
+
+/// Whether something that happened met anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Met {
+    /// It did, or does not depend on what is there.
+    Something,
+    /// There was no machine of those that were meant.
+    NoMachine,
+}
+
+impl Met {
+    /// That of a step for which there were so many machines.
+    pub fn machines(count: usize) -> Self {
+        if count == 0 { Self::NoMachine } else { Self::Something }
+    }
 }
 
 /// Something that happens besides the looks.
@@ -28,7 +44,8 @@ enum Turn<'a> {
 }
 
 /// Lets everything happen at its time since `began`, and looks every `look` in between, the first time at once and the last
-/// time when the duration of the scenario is over. What could not be done ends it.
+/// time when the duration of the scenario is over. What could not be done ends it, and a step that never met a machine has
+/// failed: what is expected after it would hold without it.
 pub async fn follow(
     scenario: &Scenario,
     began: Instant,
@@ -45,6 +62,7 @@ pub async fn follow(
     turns.sort_by_key(|(at, ..)| *at);
     let mut turns = turns.into_iter().peekable();
     let mut open = OpenSpans::default();
+    let mut steps = Steps::default();
     let end = scenario.file.duration.0;
     let mut tick = Duration::ZERO;
     loop {
@@ -53,7 +71,7 @@ pub async fn follow(
             return Some(failed(None, tick, "to go on", &error));
         }
         if tick >= end {
-            return None;
+            return steps.without_machine();
         }
         while let Some((at, line, turn)) = turns.next_if(|(at, ..)| *at < tick + look) {
             sleep_until(began + at).await;
@@ -63,13 +81,38 @@ pub async fn follow(
                 }
                 // Another span of it goes on.
                 Turn::Allow(..) => Ok(()),
-                Turn::Act(action) => stage.act(action).await,
+                Turn::Act(action) => stage.act(action).await.map(|met| steps.note(line, met)),
             };
             if let Err(error) = done {
                 return Some(failed(Some(line), at, "to happen", &error));
             }
         }
         tick = (tick + look).min(end);
+    }
+}
+
+/// What each step of the timeline, by its line, has met so far; one that is repeated may meet nothing at some of its times.
+#[derive(Default)]
+struct Steps(BTreeMap<u64, Met>);
+
+impl Steps {
+    fn note(&mut self, line: u64, met: Met) {
+        let known = self.0.entry(line).or_insert(met);
+        if met == Met::Something {
+            *known = met;
+        }
+    }
+
+    /// The first step that met no machine at any of its times, as a failure.
+    fn without_machine(&self) -> Option<Failure> {
+        let (line, _) = self.0.iter().find(|(_, met)| **met == Met::NoMachine)?;
+        Some(Failure {
+            line: Some(*line),
+            subject: "`timeline`".to_owned(),
+            expected: "to meet a machine".to_owned(),
+            actual: "there was none of those it names".to_owned(),
+            because: None,
+        })
     }
 }
 

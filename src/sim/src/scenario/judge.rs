@@ -208,9 +208,9 @@ fn nodes_of(picture: &Picture) -> String {
     format!(", for {}", kinds.join(", "))
 }
 
-/// What nodes are asked for.
+/// Which nodes are meant.
 #[derive(Clone, Copy)]
-struct Asked<'a> {
+struct NodeFilter<'a> {
     pool: Option<&'a str>,
     zone: Option<&'a str>,
     instance_type: Option<&'a str>,
@@ -218,7 +218,7 @@ struct Asked<'a> {
     arch: Option<&'a str>,
 }
 
-impl Asked<'_> {
+impl NodeFilter<'_> {
     fn matches(&self, node: &NodeFact) -> bool {
         self.pool.is_none_or(|pool| pool == node.pool)
             && self.zone.is_none_or(|zone| zone == node.zone)
@@ -249,7 +249,7 @@ fn subject(what: &str, words: &[String]) -> String {
 }
 
 fn of_nodes(nodes: &Nodes, window: &Window, recording: &Recording) -> Option<Wrong> {
-    let asked = Asked {
+    let filter = NodeFilter {
         pool: nodes.pool.as_deref(),
         zone: nodes.zone.as_deref(),
         instance_type: nodes.instance_type.as_deref(),
@@ -257,14 +257,14 @@ fn of_nodes(nodes: &Nodes, window: &Window, recording: &Recording) -> Option<Wro
         arch: nodes.arch.as_deref(),
     };
     let bounds = Bounds { exactly: nodes.exactly, at_most: nodes.at_most, at_least: nodes.at_least };
-    of_pictures(window, recording, &subject("nodes", &asked.words()), &bounds, |picture| {
-        let count = count(picture.nodes.iter().filter(|node| asked.matches(node)).count());
+    of_pictures(window, recording, &subject("nodes", &filter.words()), &bounds, |picture| {
+        let count = count(picture.nodes.iter().filter(|node| filter.matches(node)).count());
         (count, nodes_of(picture).replacen(", for", ", of", 1))
     })
 }
 
 fn of_pods(pods: &Pods, window: &Window, recording: &Recording) -> Option<Wrong> {
-    let asked = Asked {
+    let filter = NodeFilter {
         pool: pods.pool.as_deref(),
         zone: pods.zone.as_deref(),
         instance_type: pods.instance_type.as_deref(),
@@ -275,12 +275,12 @@ fn of_pods(pods: &Pods, window: &Window, recording: &Recording) -> Option<Wrong>
     let mut words = vec![format!("phase {phase}")];
     words.extend(pods.namespace.as_ref().map(|namespace| format!("namespace {namespace}")));
     words.extend(pods.workload.as_ref().map(|workload| format!("workload {workload}")));
-    words.extend(asked.words());
+    words.extend(filter.words());
     let matches = |pod: &PodFact| {
         pod.running == (pods.phase == Phase::Running)
             && pods.namespace.as_ref().is_none_or(|namespace| *namespace == pod.namespace)
             && pods.workload.as_ref().is_none_or(|workload| *workload == pod.workload)
-            && (asked.is_any() || pod.node.as_ref().is_some_and(|node| asked.matches(node)))
+            && (filter.is_any() || pod.node.as_ref().is_some_and(|node| filter.matches(node)))
     };
     let bounds = Bounds { exactly: pods.exactly, at_most: pods.at_most, at_least: pods.at_least };
     of_pictures(window, recording, &subject("pods", &words), &bounds, |picture| {

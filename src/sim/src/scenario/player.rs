@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::act::{act, apply};
-use super::follow::{Stage, follow};
+use super::follow::{Met, Stage, follow};
 use super::format::FaultName;
 use super::judge::{Failure, judge};
 use super::observe::Observer;
@@ -75,7 +75,7 @@ impl Stage for Simulated {
         Ok(())
     }
 
-    async fn act(&mut self, action: &Action) -> Result<()> {
+    async fn act(&mut self, action: &Action) -> Result<Met> {
         self.world.trace.note("world", &format!("{action:?}"), "");
         act(&self.world, &mut self.observer, action).await
     }

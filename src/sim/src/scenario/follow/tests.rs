@@ -6,6 +6,8 @@ use crate::scenario::read::read;
 struct Notes {
     began: Instant,
     allowed: Vec<(u64, bool)>,
+    /// Minutes in which there are machines.
+    machines: std::ops::Range<u64>,
 }
 
 impl Stage for Notes {
@@ -13,8 +15,9 @@ impl Stage for Notes {
         Ok(())
     }
 
-    async fn act(&mut self, _action: &Action) -> Result<()> {
-        Ok(())
+    async fn act(&mut self, _action: &Action) -> Result<Met> {
+        let there = self.machines.contains(&(self.began.elapsed().as_secs() / 60));
+        Ok(Met::machines(there.into()))
     }
 
     async fn allow(&mut self, _fault: FaultName, possible: bool) -> Result<()> {
@@ -33,7 +36,7 @@ async fn allowed(spans: &[&str]) -> Vec<(u64, bool)> {
     std::fs::write(file.path(), text).unwrap();
     let scenario = read(file.path()).unwrap();
     let began = Instant::now();
-    let mut notes = Notes { began, allowed: Vec::new() };
+    let mut notes = Notes { began, allowed: Vec::new(), machines: 0..0 };
     let failed = follow(&scenario, began, Duration::from_secs(10), &mut notes).await;
     assert_eq!(failed, None);
     notes.allowed
@@ -47,4 +50,26 @@ async fn a_fault_is_possible_until_the_last_of_overlapping_spans_has_ended() {
     // One that begins when another ends goes on from it.
     let touching = allowed(&["from: 5m, until: 9m", "from: 1m, until: 5m"]).await;
     assert_eq!(touching, [(1, true), (9, false)]);
+}
+
+/// What a step fails with that comes at minutes 5 and 10 when there are machines in these minutes.
+async fn step_with_machines(machines: std::ops::Range<u64>) -> Option<String> {
+    let text = "name: a\nmanifests: []\nduration: 20m\ntimeline:\n  - {at: 5m, interrupt: {}, repeat: {every: 5m, times: 2}}\n\
+                expect:\n  - nodes: {exactly: 0}\n";
+    let file = tempfile::Builder::new().suffix(".yaml").tempfile().unwrap();
+    std::fs::write(file.path(), text).unwrap();
+    let scenario = read(file.path()).unwrap();
+    let began = Instant::now();
+    let mut notes = Notes { began, allowed: Vec::new(), machines };
+    let failed = follow(&scenario, began, Duration::from_secs(10), &mut notes).await;
+    failed.map(|failure| failure.to_string())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_step_that_never_meets_a_machine_fails() {
+    for there in [0..20, 4..6, 10..11] {
+        assert_eq!(step_with_machines(there.clone()).await, None, "{there:?}");
+    }
+    let said = "line 5: `timeline`: expected to meet a machine, actual there was none of those it names";
+    assert_eq!(step_with_machines(6..9).await.as_deref(), Some(said));
 }

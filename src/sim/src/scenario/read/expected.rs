@@ -138,10 +138,10 @@ impl Window {
         if (self.from.is_some() || self.until.is_some()) && self.when.is_none() && !counted {
             return Err(("from", "needs `when: always` or `when: eventually`".to_owned()));
         }
-        if let Some(late) =
-            [self.at, self.from, self.until].into_iter().flatten().find(|time| *time > duration)
-        {
-            return Err(("at", format!("is {late}, when the scenario is over after {duration}")));
+        let times = [("at", self.at), ("from", self.from), ("until", self.until)];
+        let mut times = times.into_iter().filter_map(|(field, time)| Some((field, time?)));
+        if let Some((field, late)) = times.find(|(_, time)| *time > duration) {
+            return Err((field, format!("is {late}, when the scenario is over after {duration}")));
         }
         if self.until.is_some_and(|until| until <= self.from.unwrap_or_default()) {
             return Err(("until", "is not after `from`".to_owned()));

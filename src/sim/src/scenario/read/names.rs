@@ -14,7 +14,7 @@ use karpenter_telemetry::events::reason;
 use serde_json::Value;
 
 use super::{Action, Expected, Scenario, Subject, Wrong};
-use crate::scenario::format::{Events, Machines};
+use crate::scenario::format::{CapacityType, Events, Machines};
 use crate::scenario::value::is_of_type;
 
 /// Kinds that a pod is said to be of.
@@ -68,15 +68,23 @@ type Problem = (String, String);
 impl Known {
     fn action(&self, action: &Action) -> Result<(), Problem> {
         match action {
-            Action::Interrupt(machines)
-            | Action::Rebalance(machines)
-            | Action::Terminate(machines)
-            | Action::Silence(machines) => self.machines(machines),
+            Action::Interrupt(machines) | Action::Rebalance(machines) => {
+                if machines.capacity_type == Some(CapacityType::OnDemand) {
+                    let problem = "EC2 takes spot machines back, and no others; leave it out".to_owned();
+                    return Err(("capacityType".to_owned(), problem));
+                }
+                self.machines(machines)
+            }
+            Action::Terminate(machines) | Action::Silence(machines) => self.machines(machines),
             Action::LoseCapacity(loss) => {
                 self.zone(loss.zone.as_deref())?;
                 one_type(loss.instance_type.as_deref())
             }
             Action::ChangePrice(change) => {
+                if change.zone.is_some() && change.capacity_type == Some(CapacityType::OnDemand) {
+                    let problem = "what is on demand costs the same in every zone; leave it out".to_owned();
+                    return Err(("zone".to_owned(), problem));
+                }
                 self.zone(change.zone.as_deref())?;
                 one_type(change.instance_type.as_deref())
             }
@@ -95,6 +103,7 @@ impl Known {
             // The account as a whole.
             Subject::CostPerHour(_) | Subject::CostTotal(_) => Ok(()),
             Subject::Nodes(nodes) => {
+                arch(nodes.arch.as_deref())?;
                 self.pool(nodes.pool.as_deref())?;
                 self.zone(nodes.zone.as_deref())?;
                 types(nodes.instance_type.as_deref())
@@ -134,6 +143,12 @@ impl Known {
             ),
         ))
     }
+}
+
+/// What machines are built for.
+fn arch(name: Option<&str>) -> Result<(), Problem> {
+    let Some(name) = name.filter(|name| !["amd64", "arm64"].contains(name)) else { return Ok(()) };
+    Err(("arch".to_owned(), format!("no machine is of architecture `{name}`; write `amd64` or `arm64`")))
 }
 
 /// The type of an offering.
@@ -256,6 +271,27 @@ expect:
                 10,
                 "zone",
                 "zone `eu-west-1d` is not of region `eu-west-1`",
+            ),
+            (
+                "terminate: {pool: web}",
+                "interrupt: {capacityType: on-demand}",
+                8,
+                "capacityType",
+                "EC2 takes spot machines back, and no others",
+            ),
+            (
+                "capacityLoss: {zone: eu-west-1a}",
+                "price: {capacityType: on-demand, zone: eu-west-1a, percent: 200}",
+                10,
+                "zone",
+                "what is on demand costs the same in every zone",
+            ),
+            (
+                "pods: {workload: shop, phase: pending, exactly: 0}",
+                "nodes: {arch: x86, exactly: 0}",
+                13,
+                "arch",
+                "no machine is of architecture `x86`; write `amd64` or `arm64`",
             ),
         ];
         for (good, bad, line, field, part) in cases {
