@@ -342,6 +342,9 @@ async fn try_it(account: &MotoAccount, cluster: &LocalCluster) -> Result<()> {
     desk.follow_and_expect(&commands, special).await?;
     let page = fs::read_to_string(desk.folder.path().join("plan.html"))?;
     ensure!(page.contains("Plan for cluster prod"), "no page: {page}");
+    // Of manifests alone the account may be asked, too.
+    let of_files = "karpenter plan -f pool.yaml -f pods.yaml --offerings aws";
+    desk.follow_and_expect(&[of_files.to_owned()], &[(of_files, -1, "x pool `general`")]).await?;
     let without_aws = format!("karpenter plan {OF_MEMORY}");
     desk.environment.retain(|(name, _)| !name.starts_with("AWS_"));
     desk.follow_and_expect(&[without_aws], &[("karpenter plan", -1, "x pool `general`")]).await?;

@@ -11,7 +11,11 @@ pub(crate) fn print(error: &anyhow::Error) {
 fn render(error: &anyhow::Error) -> String {
     let mut text = format!("error: {error}\n");
     for cause in error.chain().skip(1) {
-        text.push_str(&format!("  because: {cause}\n"));
+        let cause = cause.to_string();
+        // Some libraries say what their causes say.
+        if !text.contains(&cause) {
+            text.push_str(&format!("  because: {cause}\n"));
+        }
     }
     text
 }
@@ -23,6 +27,10 @@ mod tests {
     #[test]
     fn every_cause_has_its_own_line() {
         let error = anyhow::anyhow!("connection refused").context("cannot reach the API server");
-        assert_eq!(render(&error), "error: cannot reach the API server\n  because: connection refused\n");
+        let said = "error: cannot reach the API server\n  because: connection refused\n";
+        assert_eq!(render(&error), said);
+        let twice =
+            anyhow::anyhow!("refused").context("connection refused").context("cannot reach the API server");
+        assert_eq!(render(&twice), said, "a cause that was said already is left out");
     }
 }

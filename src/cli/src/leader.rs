@@ -3,7 +3,7 @@
 //! A controller answers callers on its own machine only. The way there from outside is a port-forward, which the API server
 //! allows or refuses: the Lease names the pod that leads, and a stream to that pod's metrics port carries one request.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use http_body_util::{BodyExt, Empty};
 use hyper::body::Bytes;
@@ -15,6 +15,8 @@ use karpenter_controllers::explain::{Answer, Question};
 use kube::api::{Api, ListParams};
 use kube::{Client, ResourceExt};
 
+use crate::api_server::{self, why};
+
 /// What the chart calls the port of metrics and explanations.
 const METRICS_PORT: &str = "http-metrics";
 /// Its number where a pod does not say.
@@ -23,9 +25,9 @@ const METRICS_PORT_NUMBER: u16 = 8080;
 /// Where the controller is.
 #[derive(Args, Clone)]
 pub(crate) struct Place {
-    /// URL at which the controller serves its metrics [default: a port-forward to the leading pod through the API
-    /// server]
-    #[arg(long)]
+    /// URL at which the controller serves its metrics, such as `http://127.0.0.1:8080` [default: a port-forward to the
+    /// leading pod through the API server]
+    #[arg(long, value_parser = endpoint)]
     endpoint: Option<http::Uri>,
     /// Namespace of the Lease that names the leading pod
     #[arg(long, value_name = "NAMESPACE", default_value = "kube-system", conflicts_with = "endpoint")]
@@ -50,12 +52,22 @@ impl Place {
         }
         let client = match cluster {
             Some(client) => client.clone(),
-            None => Client::try_default()
-                .await
-                .context("cannot find out how to reach the API server; set KUBECONFIG")?,
+            None => api_server::client().await?,
         };
         let (namespace, lease) = (self.leader_election_namespace.clone(), self.leader_election_name.clone());
         Ok(Controller::Leader(Leader { client, namespace, lease }))
+    }
+}
+
+/// Where metrics are served: an address alone is one of HTTP, and the path of the metrics is that of their server.
+fn endpoint(written: &str) -> Result<http::Uri, String> {
+    let wrong = |why: &str| format!("{why}; write for example `http://127.0.0.1:8080`");
+    let url = if written.contains("://") { written.to_owned() } else { format!("http://{written}") };
+    let server = url.trim_end_matches('/').trim_end_matches("/metrics");
+    let endpoint: http::Uri = server.parse().map_err(|error| wrong(&format!("it is no URL: {error}")))?;
+    match endpoint.scheme_str() {
+        Some("http" | "https") => Ok(endpoint),
+        _ => Err(wrong("it is neither of http nor of https")),
     }
 }
 
@@ -110,11 +122,8 @@ impl Leader {
         let Found { namespace, pod, port } = self.find().await?;
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), &namespace);
         let mut forwarded = pods.portforward(&pod, &[port]).await.map_err(|error| {
-            let next = format!(
-                "cannot reach port {port} of pod `{namespace}/{pod}`; grant verbs `get` and `create` on `pods/portforward` \
-                 there, or give `--endpoint`"
-            );
-            anyhow::Error::new(error).context(next)
+            let rights = "grant verbs `get` and `create` on `pods/portforward` there, or give `--endpoint`";
+            anyhow!("cannot reach port {port} of pod `{namespace}/{pod}`: {}", why(&error, rights))
         })?;
         let stream = forwarded.take_stream(port).context("the port-forward has no stream; try again")?;
         let failed = forwarded.take_error(port);
@@ -133,10 +142,12 @@ impl Leader {
     async fn find(&self) -> Result<Found> {
         let Self { client, namespace, lease } = self;
         let leases: Api<Lease> = Api::namespaced(client.clone(), namespace);
-        let found = leases.get_opt(lease).await.with_context(|| {
-            format!(
-                "cannot read Lease `{namespace}/{lease}`, which names the leader; grant verb `get` on leases of group \
-                 `coordination.k8s.io` there, or give `--endpoint`"
+        let found = leases.get_opt(lease).await.map_err(|error| {
+            let rights =
+                "grant verb `get` on leases of group `coordination.k8s.io` there, or give `--endpoint`";
+            anyhow!(
+                "cannot read Lease `{namespace}/{lease}`, which names the leader: {}",
+                why(&error, rights)
             )
         })?;
         let found = found.with_context(|| {
@@ -151,10 +162,9 @@ impl Leader {
         })?;
         let name = host(&holder);
         let parameters = ListParams::default().fields(&format!("metadata.name={name}"));
-        let pods = Api::<Pod>::all(client.clone()).list(&parameters).await.with_context(|| {
-            format!(
-                "cannot look for pod `{name}`, which leads; grant verb `list` on pods, or give `--endpoint`"
-            )
+        let pods = Api::<Pod>::all(client.clone()).list(&parameters).await.map_err(|error| {
+            let rights = "grant verb `list` on pods, or give `--endpoint`";
+            anyhow!("cannot look for pod `{name}`, which leads: {}", why(&error, rights))
         })?;
         let pod = pods.items.into_iter().next().with_context(|| {
             format!(
@@ -257,6 +267,22 @@ mod tests {
         let holder = "karpenter-a-b_0123456789abcdef";
         assert_eq!(leader(vec![lease(holder), pods(&named)]).find().await.unwrap(), found(9000));
         assert_eq!(leader(vec![lease(holder), pods(&json!([]))]).find().await.unwrap(), found(8080));
+    }
+
+    #[test]
+    fn an_endpoint_may_be_an_address_or_the_url_of_the_metrics() {
+        for (written, meant) in [
+            ("http://127.0.0.1:8080", "http://127.0.0.1:8080/"),
+            ("localhost:8080", "http://localhost:8080/"),
+            ("https://karpenter.example.com/a/metrics/", "https://karpenter.example.com/a"),
+            ("[::1]:8080/metrics", "http://[::1]:8080/"),
+        ] {
+            assert_eq!(endpoint(written).map(|uri| uri.to_string()), Ok(meant.to_owned()), "{written}");
+        }
+        for wrong in ["", "ftp://localhost", "http://", "local host:8080"] {
+            let said = endpoint(wrong).unwrap_err();
+            assert!(said.ends_with("; write for example `http://127.0.0.1:8080`"), "{wrong}: {said}");
+        }
     }
 
     #[tokio::test]

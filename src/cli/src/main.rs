@@ -4,6 +4,7 @@
 //! hands them to the libraries. One file per subcommand under `command/`; nothing here decides anything about
 //! pods, prices or nodes.
 
+mod api_server;
 #[cfg(test)]
 mod chart;
 mod command;

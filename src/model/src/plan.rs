@@ -154,6 +154,7 @@ impl Launch {
 
 /// One offering of one instance type.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct OfferingRef {
     /// Instance type.
     pub instance_type: InstanceTypeName,

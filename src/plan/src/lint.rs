@@ -19,7 +19,7 @@ use std::fmt::Write as _;
 use jiff::Timestamp;
 use karpenter_api::{NodePool, convert};
 use karpenter_model::{LabelRegistry, Pool};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::objects::{Objects, is_foreign};
 use crate::offerings::Offerings;
@@ -107,17 +107,18 @@ fn of_objects(
     let mut found = Vec::new();
     let mut pools = Vec::new();
     for (key, object) in objects.of_kind("NodePool") {
-        let read = NodePool::deserialize(object).map_err(|error| error.to_string());
-        let read = read.and_then(|written| {
+        let read = serde_path_to_error::deserialize(object)
+            .map_err(|error| (error.path().to_string(), error.into_inner().to_string()));
+        let read = read.and_then(|written: NodePool| {
             convert::pool(&written, registry)
                 .map(|pool| PoolRead { written, pool })
-                .map_err(|error| error.to_string())
+                .map_err(|error| ("spec".to_owned(), error.to_string()))
         });
         match read {
             Ok(read) => pools.push(read),
-            Err(problem) => found.push(LintFinding {
+            Err((field, problem)) => found.push(LintFinding {
                 object: format!("NodePool/{}", key.name),
-                field: "spec".to_owned(),
+                field,
                 rule: "unreadable",
                 severity: LintSeverity::Error,
                 problem: format!("the pool cannot be read and takes no part: {problem}"),

@@ -11,7 +11,8 @@ use karpenter_api::{Requirement, convert};
 use karpenter_cloud::overlay::List;
 use karpenter_model::instance_type::{Offering, Overhead, Overlaid, Reservation};
 use karpenter_model::{
-    CapacityType, InstanceType, LabelRegistry, PoolName, Price, Requirements, ReservationId, Resources, Zone,
+    CapacityType, InstanceType, LabelRegistry, NodeClassRef, Pool, PoolName, Price, Requirements,
+    ReservationId, Resources, Zone,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -113,6 +114,30 @@ impl Offerings {
             }
         }
         Ok(pools.into_iter().map(|(pool, types)| (pool, types.into_values().collect())).collect())
+    }
+
+    /// What `pools` can launch, by what the pools of an export could: that depends on the node class alone. Of a class that
+    /// no pool of the export had, it is not known.
+    pub(crate) fn of_classes(mut self, exported: &[Pool], pools: &[Pool]) -> Self {
+        let class = |pool: &Pool| pool.template.node_class.clone();
+        let types =
+            exported.iter().filter_map(|pool| Some((class(pool), self.types.get(&pool.name)?.clone())));
+        let by_class: BTreeMap<NodeClassRef, List> = types.collect();
+        for pool in pools {
+            if exported.iter().any(|one| one.name == pool.name && class(one) == class(pool)) {
+                continue;
+            }
+            if let Some(types) = by_class.get(&pool.template.node_class) {
+                self.types.insert(pool.name.clone(), types.clone());
+            } else {
+                self.types.remove(&pool.name);
+                let name = &pool.template.node_class.name;
+                let problem =
+                    format!("no pool of the export has node class `{name}`; plan against the cluster");
+                self.problems.insert(pool.name.clone(), problem);
+            }
+        }
+        self
     }
 
     /// The same with every offering as `change` makes it.

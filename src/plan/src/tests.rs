@@ -277,12 +277,14 @@ fn an_object_of_another_group_with_a_kind_that_plans_read_changes_nothing() {
     let expected = planned(ours.clone(), WhatIf::default());
     assert_eq!(expected.launches.len(), 1, "{}", expected.text());
     let foreign = || vec![volcano("train"), volcano("other"), foreign_pool.clone()];
-    assert_eq!(planned([ours.clone(), foreign()].concat(), WhatIf::default()), expected);
-    let changed = planned(ours, WhatIf { manifests: foreign(), ..WhatIf::default() });
+    let beside = planned([ours.clone(), foreign()].concat(), WhatIf::default());
+    let applied = planned(ours, WhatIf { manifests: foreign(), ..WhatIf::default() });
     let note =
         "plans do not read these manifests, so they change nothing: Job `train`, Job `other`, NodePool `b`";
-    assert_eq!(changed.notes, [note]);
-    assert_eq!(Forecast { notes: expected.notes.clone(), ..changed }, expected);
+    for changed in [beside, applied] {
+        assert_eq!(changed.notes, [note]);
+        assert_eq!(Forecast { notes: expected.notes.clone(), ..changed }, expected);
+    }
 }
 
 #[test]
@@ -305,6 +307,84 @@ fn an_export_of_a_cluster_plans_the_same() {
     assert_eq!(exported.types, known.types);
     assert_eq!(text(&again, &exported), text(&cluster, &known));
     assert_eq!(again.export(&exported, about, false), stream);
+}
+
+#[test]
+fn a_pool_that_is_added_to_an_export_can_launch_what_others_of_its_class_can() {
+    let cluster = world(vec![pool("a", &json!({})), class()], WhatIf::default());
+    let stream = cluster.export(&offerings(&["a"]), About::default(), false);
+    let planned_for = |changed: Value| {
+        let manifests = vec![changed, deployment("api", 1, "1", &json!({}))];
+        let read = Objects::read("export", &stream).unwrap();
+        let again = world(read, WhatIf { manifests, ..WhatIf::default() });
+        let (snapshot, notes) = again.snapshot(again.exported().unwrap());
+        forecast(&snapshot, notes)
+    };
+    let of_class = |name: &str, class: &str| {
+        let mut pool = pool(name, &json!({"weight": 10}));
+        pool["spec"]["template"]["spec"]["nodeClassRef"]["name"] = json!(class);
+        pool
+    };
+    let launched: Vec<String> =
+        planned_for(of_class("b", "default")).launches.iter().map(|one| one.pool.to_string()).collect();
+    assert_eq!(launched, ["b"]);
+    for pool in ["a", "b"] {
+        let forecast = planned_for(of_class(pool, "other"));
+        let expected = format!(
+            "instance types of pool `{pool}` are not known: no pool of the export has node class `other`; plan against the \
+             cluster"
+        );
+        assert!(forecast.notes.contains(&expected), "{:?}", forecast.notes);
+    }
+}
+
+#[test]
+fn manifests_that_an_api_server_would_refuse_are_no_plan() {
+    let said = |change: &dyn Fn(&mut Value)| {
+        let mut wrong = deployment("api", 1, "1", &json!({}));
+        change(&mut wrong);
+        let of_files = read(vec![pool("a", &json!({})), class(), wrong.clone()], WhatIf::default(), |_| {});
+        let what_if = WhatIf { manifests: vec![wrong], ..WhatIf::default() };
+        let applied = read(vec![pool("a", &json!({})), class()], what_if, |_| {});
+        let said = of_files.unwrap_err().to_string();
+        assert_eq!(applied.unwrap_err().to_string(), said);
+        said
+    };
+    let container = "/spec/template/spec/containers/0";
+    let amount = |amount: &'static str| {
+        move |wrong: &mut Value| {
+            wrong.pointer_mut(container).unwrap()["resources"] = json!({"requests": {"memory": amount}});
+        }
+    };
+    assert_eq!(
+        said(&amount("1GiB")),
+        "cannot plan pod `shop/api-0`, which a manifest asks for: cannot read \
+         `spec.containers[0].resources.requests.memory` of Pod `shop/api-0`: quantity `1GiB` has unknown suffix `GiB`, use \
+         one of n u m k M G T P E Ki Mi Gi Ti Pi Ei or e<n>; correct the object"
+    );
+    let misplaced = said(&|wrong| wrong["spec"]["template"]["spec"]["containers"] = json!({"name": "c"}));
+    assert!(misplaced.contains(": spec.containers: "), "{misplaced}");
+    assert!(misplaced.ends_with("; correct the manifest"), "{misplaced}");
+    for replicas in [json!("3"), json!(-3), json!(3.5)] {
+        assert_eq!(
+            said(&|wrong| wrong["spec"]["replicas"] = replicas.clone()),
+            format!(
+                "cannot plan Deployment/shop/api: `spec.replicas` is {replicas}; write a whole number that is not negative, \
+                 such as 3"
+            )
+        );
+    }
+}
+
+#[test]
+fn manifests_that_change_nothing_are_named_wherever_they_come_from() {
+    let typo = json!({"apiVersion": "apps/v1", "kind": "Deploymnet", "metadata": {"name": "api"}});
+    let expected = "plans do not read these manifests, so they change nothing: Deploymnet `api`";
+    let of_files = planned(vec![pool("a", &json!({})), class(), typo.clone()], WhatIf::default());
+    let applied = WhatIf { manifests: vec![typo], ..WhatIf::default() };
+    for forecast in [of_files, planned(vec![pool("a", &json!({})), class()], applied)] {
+        assert!(forecast.notes.iter().any(|note| note == expected), "{:?}", forecast.notes);
+    }
 }
 
 fn told(world: &World) -> Forecast {

@@ -12,7 +12,7 @@ use crate::lint::near;
 use crate::objects::{ObjectKey, Objects, is_foreign, text};
 use crate::offerings::Offerings;
 use crate::text::named;
-use crate::workloads::{self, WORKLOADS};
+use crate::workloads::{self, WORKLOADS, has_ended};
 
 /// What is to be different.
 #[derive(Clone, Debug, Default)]
@@ -176,9 +176,10 @@ fn lose(objects: &mut Objects, zone: &Zone) -> Vec<String> {
     for key in gone(objects, "NodeClaim").iter().chain(&nodes) {
         objects.remove(key);
     }
+    // Pods that have ended stay as they are: they ask for no node, and a Job counts them.
     let on_them = objects.of_kind("Pod").filter(|(_, pod)| {
         let node = text(pod, "/spec/nodeName");
-        nodes.iter().any(|key| key.name == node)
+        !has_ended(pod) && nodes.iter().any(|key| key.name == node)
     });
     let on_them: Vec<ObjectKey> = on_them.map(|(key, _)| key.clone()).collect();
     let mut lost = Vec::new();
@@ -203,10 +204,18 @@ fn lose(objects: &mut Objects, zone: &Zone) -> Vec<String> {
     }
     // Their status is that of new pods.
     workloads::expand(objects, &[], Timestamp::UNIX_EPOCH);
-    if lost.is_empty() {
-        return Vec::new();
+    let mut notes = Vec::new();
+    if !nodes.is_empty() {
+        let count = nodes.len();
+        let (s, them) = if count == 1 { ("", "it") } else { ("s", "them") };
+        notes.push(format!(
+            "zone `{zone}` is taken away with {count} node{s}; the price now and the picture are without {them}"
+        ));
     }
-    vec![format!("pods without a controller are lost with zone `{zone}`: {}", lost.join(", "))]
+    if !lost.is_empty() {
+        notes.push(format!("pods without a controller are lost with zone `{zone}`: {}", lost.join(", ")));
+    }
+    notes
 }
 
 /// Marks what a what-if cannot know, and manifests that change nothing in a plan.
@@ -219,7 +228,8 @@ pub(crate) fn notes_on(what_if: &WhatIf) -> Vec<String> {
     changes_class.then(|| note.to_owned()).into_iter().chain(without_effect(&what_if.manifests)).collect()
 }
 
-fn without_effect(manifests: &[Value]) -> Option<String> {
+/// Names manifests that change nothing in a plan.
+pub(crate) fn without_effect(manifests: &[Value]) -> Option<String> {
     let is_read = |manifest: &Value| {
         let kind = text(manifest, "/kind");
         let reads = WORKLOADS.contains(&kind) || kind == "PodTemplate" || export::reads(kind);
@@ -240,6 +250,8 @@ fn without_effect(manifests: &[Value]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use serde_json::json;
 
     use super::*;
@@ -247,12 +259,13 @@ mod tests {
     #[test]
     fn a_lost_zone_takes_its_machines_and_frees_their_pods() {
         let node = |name: &str, zone: &str| json!({"kind": "Node", "metadata": {"name": name, "labels": {label::ZONE: zone}}});
-        let pod = |name: &str, node: &str, owner: Option<&str>| {
+        let pod_in = |phase: &str, name: &str, node: &str, owner: Option<&str>| {
             let owners: Vec<Value> =
                 owner.iter().map(|kind| json!({"kind": kind, "controller": true})).collect();
             json!({"kind": "Pod", "metadata": {"name": name, "uid": name, "ownerReferences": owners},
-                "spec": {"nodeName": node}, "status": {"phase": "Running"}})
+                "spec": {"nodeName": node}, "status": {"phase": phase}})
         };
+        let pod = |name: &str, node: &str, owner: Option<&str>| pod_in("Running", name, node, owner);
         let mut objects: Objects = [
             node("a", "zone-a"),
             node("b", "zone-b"),
@@ -260,16 +273,29 @@ mod tests {
             pod("cni", "a", Some("DaemonSet")),
             pod("bare", "a", None),
             pod("other", "b", Some("ReplicaSet")),
+            pod_in("Succeeded", "done", "a", Some("Job")),
+            pod_in("Failed", "evicted", "a", Some("ReplicaSet")),
         ]
         .into_iter()
         .collect();
         let lost = WhatIf { lost_zones: vec!["zone-a".into()], ..WhatIf::default() };
         let notes = lost.change(&mut objects, Timestamp::UNIX_EPOCH);
-        assert_eq!(notes, ["pods without a controller are lost with zone `zone-a`: default/bare"]);
-        let left: Vec<&str> = objects.all().map(|(key, _)| key.name.as_str()).collect();
-        assert_eq!(left, ["b", "api", "other"]);
-        let (_, api) = objects.of_kind("Pod").next().unwrap();
-        assert_eq!(text(api, "/status/phase"), "Pending");
+        assert_eq!(
+            notes,
+            [
+                "zone `zone-a` is taken away with 1 node; the price now and the picture are without it",
+                "pods without a controller are lost with zone `zone-a`: default/bare",
+            ]
+        );
+        let pods: BTreeMap<&str, &str> = objects
+            .of_kind("Pod")
+            .map(|(key, pod)| (key.name.as_str(), text(pod, "/status/phase")))
+            .collect();
+        let expected =
+            [("api", "Pending"), ("done", "Succeeded"), ("evicted", "Failed"), ("other", "Running")];
+        assert_eq!(pods, BTreeMap::from(expected), "pods that have ended are not started again");
+        let nodes: Vec<&str> = objects.of_kind("Node").map(|(key, _)| key.name.as_str()).collect();
+        assert_eq!(nodes, ["b"]);
     }
 
     #[test]

@@ -23,6 +23,9 @@ pub(crate) const WORKLOADS: [&str; 4] = ["Deployment", "ReplicaSet", "StatefulSe
 
 const JOB: &str = "Job";
 
+/// How the uid of an object begins that is in manifests alone.
+const PLANNED: &str = "planned-";
+
 /// How many pods of a Job may fail unless it says: the default of Kubernetes.
 const BACKOFF_LIMIT: u64 = 6;
 
@@ -48,6 +51,15 @@ pub fn too_many(object: &Value) -> Option<(&'static str, TooMany)> {
     let parallel = number("parallelism").map(|pods| pods.min(number("completions").unwrap_or(pods)));
     let asked = [("replicas", number("replicas")), ("parallelism", parallel)];
     asked.into_iter().find_map(|(field, asked)| Some((field, TooMany::of(asked?)?)))
+}
+
+/// The field with which a workload says how many pods it is to have, and what is written there, if that is no number.
+pub(crate) fn no_number(object: &Value) -> Option<(&'static str, &Value)> {
+    if !WORKLOADS.contains(&text(object, "/kind")) {
+        return None;
+    }
+    let written = ["replicas", "parallelism", "completions"].map(|field| (field, &object["spec"][field]));
+    written.into_iter().find(|(_, written)| !written.is_null() && !written.is_u64())
 }
 
 /// Gives the manifest of a workload that leaves `replicas` out the number of pods there are, because `kubectl apply` leaves
@@ -97,6 +109,11 @@ pub(crate) fn container_defaults(objects: &Objects, namespace: &str) -> Vec<Cont
     let of_namespace = objects.of_kind("LimitRange").filter(|(key, _)| key.namespace == namespace);
     let read = of_namespace.filter_map(|(_, object)| LimitRange::deserialize(object).ok());
     read.filter_map(|object| convert::limit_range(&object).ok()).flatten().collect()
+}
+
+/// Whether `pod` runs no more and never will.
+pub(crate) fn has_ended(pod: &Value) -> bool {
+    ["Succeeded", "Failed"].contains(&text(pod, "/status/phase"))
 }
 
 /// Whether another workload makes it, whose template counts instead.
@@ -242,7 +259,12 @@ fn owner_of(key: &ObjectKey, workload: &Value) -> Value {
 }
 
 fn planned_uid(key: &ObjectKey) -> String {
-    format!("planned-{}-{}-{}", key.kind.to_lowercase(), key.namespace, key.name)
+    format!("{PLANNED}{}-{}-{}", key.kind.to_lowercase(), key.namespace, key.name)
+}
+
+/// Whether no API server has admitted `object`.
+pub(crate) fn is_planned(object: &Value) -> bool {
+    text(object, "/metadata/uid").starts_with(PLANNED)
 }
 
 fn pod(key: &ObjectKey, name: &str, workload: &Value, owner: &Value, at: Timestamp) -> Value {

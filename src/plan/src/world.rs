@@ -69,6 +69,26 @@ pub enum WorldError {
         /// What it says.
         asked: TooMany,
     },
+    /// A workload whose number of pods is no number.
+    #[error(
+        "cannot plan {object}: `spec.{field}` is {written}; write a whole number that is not negative, such as 3"
+    )]
+    NoNumber {
+        /// Kind, namespace and name.
+        object: String,
+        /// The field that says so.
+        field: &'static str,
+        /// What it says, as JSON.
+        written: Value,
+    },
+    /// A pod that a manifest asks for and that an API server would refuse. Left out, it would pass for one that has a place.
+    #[error("cannot plan pod `{pod}`, which a manifest asks for: {problem}")]
+    Unreadable {
+        /// Namespace and name.
+        pod: String,
+        /// The field, what is wrong with it, and what to do.
+        problem: String,
+    },
 }
 
 impl World {
@@ -76,7 +96,8 @@ impl World {
     /// counts.
     ///
     /// # Errors
-    /// The objects are an export of another version, or one of them asks for [too many](TooMany).
+    /// The objects are an export of another version, one of them asks for [too many](TooMany) or for no number, or a manifest
+    /// for a pod that cannot be read.
     pub fn new(
         objects: impl IntoIterator<Item = Value>,
         at: Timestamp,
@@ -85,7 +106,8 @@ impl World {
     ) -> Result<Self, WorldError> {
         let objects: Vec<Value> = objects.into_iter().collect();
         let mut read = objects.iter().chain(&what_if.manifests).filter(|object| !is_foreign(object));
-        read.try_for_each(few_enough)?;
+        read.try_for_each(countable)?;
+        let unread = what_if::without_effect(&objects);
         let mut objects: Objects = objects.into_iter().collect();
         let failed = |what| move |source| WorldError::Export { what, source };
         let header = Header::take(&mut objects).map_err(failed("its time"))?;
@@ -102,12 +124,18 @@ impl World {
             }
             None => None,
         };
-        let (at, mut notes) = header.map_or((at, Vec::new()), |header| (header.taken_at, header.notes));
+        let (at, mut notes) = match header {
+            Some(header) => (header.taken_at, header.notes),
+            None => (at, Vec::from_iter(unread)),
+        };
         workloads::expand(&mut objects, &[], at);
         // A change counts against what was true before it: machines of manifests carry the hash of the pool as it was.
         let _unready = settle::pools(&mut objects, &ground.registry, at);
         let zones = what_if::zones_of(&objects);
+        let pools = pools_of(&objects, &ground);
         notes.extend(what_if.change(&mut objects, at));
+        readable(&objects)?;
+        let exported = exported.map(|exported| exported.of_classes(&pools, &pools_of(&objects, &ground)));
         notes.extend(what_if::notes_on(&what_if));
         notes.extend(settle::pools(&mut objects, &ground.registry, at));
         notes.extend(closed_gates(&objects, &ground.settings));
@@ -121,11 +149,7 @@ impl World {
 
     /// The pools whose instance types are needed, by name.
     pub fn pools(&self) -> Vec<Pool> {
-        let read = |object: &Value| NodePool::deserialize(object).ok();
-        let pools = self.objects.of_kind("NodePool").filter_map(|(_, object)| read(object));
-        let pools = pools.filter_map(|pool| convert::pool(&pool, &self.ground.registry).ok());
-        let ours = |pool: &Pool| self.ground.classes.iter().any(|kind| kind.owns(&pool.template.node_class));
-        pools.filter(ours).collect()
+        pools_of(&self.objects, &self.ground)
     }
 
     /// Node classes as they are in the objects.
@@ -190,9 +214,40 @@ impl World {
     }
 }
 
-fn few_enough(object: &Value) -> Result<(), WorldError> {
-    let Some((field, asked)) = too_many(object) else { return Ok(()) };
-    Err(WorldError::TooMany { object: ObjectKey::of(object).to_string(), field, asked })
+/// Pools of node classes that the provider has.
+fn pools_of(objects: &Objects, ground: &Ground) -> Vec<Pool> {
+    let read = |object: &Value| NodePool::deserialize(object).ok();
+    let pools = objects.of_kind("NodePool").filter_map(|(_, object)| read(object));
+    let pools = pools.filter_map(|pool| convert::pool(&pool, &ground.registry).ok());
+    let ours = |pool: &Pool| ground.classes.iter().any(|kind| kind.owns(&pool.template.node_class));
+    pools.filter(ours).collect()
+}
+
+/// Refuses an object of which it cannot be said how many pods or nodes it is to have, or that has more than there can be.
+fn countable(object: &Value) -> Result<(), WorldError> {
+    let name = || ObjectKey::of(object).to_string();
+    if let Some((field, asked)) = too_many(object) {
+        return Err(WorldError::TooMany { object: name(), field, asked });
+    }
+    match workloads::no_number(object) {
+        Some((field, written)) => {
+            Err(WorldError::NoNumber { object: name(), field, written: written.clone() })
+        }
+        None => Ok(()),
+    }
+}
+
+/// Refuses pods of manifests that an API server would refuse.
+fn readable(objects: &Objects) -> Result<(), WorldError> {
+    for (key, pod) in objects.of_kind("Pod").filter(|(_, pod)| workloads::is_planned(pod)) {
+        let read = serde_path_to_error::deserialize(pod);
+        let read = read.map_err(|error| format!("{error}; correct the manifest"));
+        let read = read.and_then(|pod: Pod| convert::pod(&pod).map_err(|error| error.to_string()));
+        if let Err(problem) = read {
+            return Err(WorldError::Unreadable { pod: format!("{}/{}", key.namespace, key.name), problem });
+        }
+    }
+    Ok(())
 }
 
 /// Objects that the controller does not look at with these settings.

@@ -80,7 +80,7 @@ pub async fn follow(client: Client, prices: PriceBook, printer: Printer) -> Resu
             }
             Some(event) = pod_events.next() => pods.observe(&event),
             () = tokio::time::sleep(QUIET), if pods.has_news() => {
-                if let Some(line) = pods.tell() {
+                if let Some(line) = pods.take_line() {
                     printer.print(&line)?;
                 }
             }

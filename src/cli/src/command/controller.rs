@@ -20,6 +20,7 @@ use karpenter_telemetry::metrics::Metrics;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
+use crate::api_server;
 use crate::flags::controller::{ControllerFlags, provider_settings};
 
 /// Where a pod finds the authority of its API server.
@@ -73,7 +74,7 @@ async fn control(
         stop.cancel();
     });
 
-    let mut config = kube::Config::infer().await.context("cannot find out how to reach the API server")?;
+    let mut config = api_server::config().await?;
     let agent = concat!("karpenter/", env!("CARGO_PKG_VERSION"));
     config.headers.push((http::header::USER_AGENT, http::HeaderValue::from_static(agent)));
     let authority = config.root_cert.clone();

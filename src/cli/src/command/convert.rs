@@ -13,6 +13,7 @@ use clap::Args;
 use karpenter_convert::{Conversion, Input, Options, convert, convert_values, read};
 use karpenter_telemetry::stdout::print;
 
+use crate::api_server;
 use crate::output::Output;
 
 /// Arguments of `karpenter convert`.
@@ -87,9 +88,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 fn of_cluster(workloads: bool, options: &Options) -> Result<Vec<Input>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let client = kube::Client::try_default()
-            .await
-            .context("cannot find out how to reach the API server; set KUBECONFIG")?;
+        let client = api_server::client().await?;
         live::read(&client, workloads, options).await
     })
 }

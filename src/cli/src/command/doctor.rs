@@ -21,6 +21,7 @@ use karpenter_doctor::{Facts, Severity, gather, show};
 use karpenter_model::Clock;
 use karpenter_telemetry::stdout::print;
 
+use crate::api_server;
 use crate::output::Output;
 
 /// How long the first question may take before no further one is asked.
@@ -191,7 +192,7 @@ async fn in_time<T>(question: impl Future<Output = Result<T>>) -> Result<T> {
 }
 
 async fn reach_cluster() -> Result<(kube::Client, kube::Config)> {
-    let config = kube::Config::infer().await?;
+    let config = api_server::config().await?;
     let client = kube::Client::try_from(config.clone())?;
     client.apiserver_version().await?;
     Ok((client, config))

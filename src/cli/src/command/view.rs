@@ -21,6 +21,7 @@ use kube::config::Kubeconfig;
 use tokio::sync::watch;
 
 use super::explain;
+use crate::api_server;
 use crate::leader::{Controller, Place};
 use crate::output::{self, Output};
 
@@ -110,7 +111,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 
 /// Tells the timeline until Ctrl-C.
 async fn follow(arguments: &Arguments) -> Result<ExitCode> {
-    let client = client().await?;
+    let client = api_server::client().await?;
     let prices = if arguments.prices {
         let (market, missing) = market().await?;
         output::note(missing.as_slice())?;
@@ -151,16 +152,12 @@ fn plain_width() -> u16 {
     terminal.unwrap_or(PLAIN_WIDTH)
 }
 
-async fn client() -> Result<kube::Client> {
-    kube::Client::try_default().await.context("cannot find out how to reach the API server")
-}
-
 async fn sources(arguments: &Arguments) -> Result<Sources> {
     let (sender, prices) = watch::channel(if arguments.no_prices { Prices::Off } else { Prices::Loading });
     if !arguments.no_prices {
         tokio::spawn(keep_prices(sender));
     }
-    let client = client().await?;
+    let client = api_server::client().await?;
     Ok(Sources {
         explainer: explainer(arguments.place.controller(Some(&client)).await?),
         client,

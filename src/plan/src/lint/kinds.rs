@@ -20,6 +20,9 @@ use crate::stream::{Manifest, Origin};
 /// Kinds of versions before v1, which `karpenter convert` reads.
 const OLD: [&str; 3] = ["AWSNodeTemplate", "Machine", "Provisioner"];
 
+/// Groups of Kubernetes whose other versions are gone.
+const V1_ALONE: [&str; 4] = ["", "apps", "batch", "policy"];
+
 /// What is wrong with objects as such, and notes on those of kinds that are not known here.
 pub(super) fn check(manifests: &[Manifest], found: &mut Vec<LintFinding>) -> Vec<String> {
     let defined = Defined::read();
@@ -105,7 +108,20 @@ impl Defined {
             };
         }
         if kinds_of(group).is_some_and(|kinds| has(kinds, kind)) {
-            return Judged::Known;
+            return if V1_ALONE.contains(&group) && !["", "v1"].contains(&version) {
+                Judged::Wrong {
+                    field: "apiVersion",
+                    rule: "wrong-api-version",
+                    severity: LintSeverity::Error,
+                    problem: format!(
+                        "{} has no version `{version}` any more, so an API server refuses the object",
+                        of(group)
+                    ),
+                    remedy: format!("write `{}`", example(group)),
+                }
+            } else {
+                Judged::Known
+            };
         }
         if kinds_of(group).is_none() && !is_ours && !self.is_meant(group) {
             return Judged::Foreign;

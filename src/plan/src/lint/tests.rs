@@ -276,6 +276,18 @@ fn of_stream(stream: &str) -> (Vec<String>, Vec<String>) {
 }
 
 #[test]
+fn a_pool_that_cannot_be_read_names_the_field() {
+    for (spec, field) in [
+        (json!({"disruption.consolidateAfter": 30}), "spec.disruption.consolidateAfter"),
+        (json!({"disruption": {"budgets": [{"nodes": 10}]}}), "spec.disruption.budgets[0].nodes"),
+        (json!({"weight": "10"}), "spec.weight"),
+    ] {
+        let found = of_pool(&spec);
+        assert!(found.contains(&format!("{field} unreadable")), "{spec}: {found:?}");
+    }
+}
+
+#[test]
 fn objects_of_kinds_that_are_not_known_are_named_with_their_place() {
     for (head, expected, hint) in [
         ("{apiVersion: karpenter.sh/v1, kind: NodePol}", "unknown-kind NodePol/a", "write `NodePool`"),
@@ -301,6 +313,11 @@ fn objects_of_kinds_that_are_not_known_are_named_with_their_place() {
             "{apiVersion: v1, kind: Deployment}",
             "wrong-api-version Deployment/default/a",
             "write the version of group `apps`, as in `apps/v1`",
+        ),
+        (
+            "{apiVersion: apps/v1beta1, kind: Deployment}",
+            "wrong-api-version Deployment/default/a",
+            "write `apps/v1`",
         ),
         ("{apiVersion: v1, kind: NodePol}", "unknown-kind NodePol/a", "write `NodePool`"),
     ] {

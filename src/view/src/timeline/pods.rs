@@ -12,7 +12,7 @@ use super::{Change, Line};
 #[derive(Default)]
 pub(crate) struct Pods {
     states: BTreeMap<String, State>,
-    told: Option<Counts>,
+    printed: Option<Counts>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -47,18 +47,18 @@ impl Pods {
         }
     }
 
-    /// Whether the counts differ from what was last told.
+    /// Whether the counts differ from what was last printed.
     pub(crate) fn has_news(&self) -> bool {
-        self.told.unwrap_or_default() != self.counts()
+        self.printed.unwrap_or_default() != self.counts()
     }
 
-    /// The counts as a line, if they are news.
-    pub(crate) fn tell(&mut self) -> Option<Line> {
+    /// The counts as a line, if they are news; they are none afterwards.
+    pub(crate) fn take_line(&mut self) -> Option<Line> {
         if !self.has_news() {
             return None;
         }
         let counts = self.counts();
-        self.told = Some(counts);
+        self.printed = Some(counts);
         let parts: Vec<_> = [
             (counts.running, "running"),
             (counts.unschedulable, "waiting for a node"),
@@ -127,14 +127,14 @@ mod tests {
     #[test]
     fn tells_each_change_once() {
         let mut pods = Pods::default();
-        assert_eq!(pods.tell(), None);
+        assert_eq!(pods.take_line(), None);
         pods.observe(&pod("a", "Pending", "Unschedulable"));
         pods.observe(&pod("b", "Running", ""));
-        assert_eq!(pods.tell(), Some(Line::new("pods", "1 running, 1 waiting for a node")));
+        assert_eq!(pods.take_line(), Some(Line::new("pods", "1 running, 1 waiting for a node")));
         pods.observe(&pod("b", "Running", ""));
-        assert_eq!(pods.tell(), None);
+        assert_eq!(pods.take_line(), None);
         pods.observe(&Change::Gone("a".to_owned()));
         pods.observe(&Change::Gone("b".to_owned()));
-        assert_eq!(pods.tell(), Some(Line::new("pods", "none left")));
+        assert_eq!(pods.take_line(), Some(Line::new("pods", "none left")));
     }
 }

@@ -8,6 +8,8 @@ use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams};
 use serde_json::{Value, json};
 
+use crate::api_server;
+
 /// How many objects one request asks for.
 const PAGE: u32 = 500;
 
@@ -68,14 +70,12 @@ pub(super) async fn objects(client: &Client, gates: &FeatureGates) -> Result<(Ve
                     );
                 }
             }
-            Err(error) => match listed.without {
-                Some(without) => notes.push(format!("cannot list {}, so {without}: {error}", listed.kind)),
-                None => bail!(
-                    "cannot list {}: {error}; a plan needs permission to list it (get, list on {})",
-                    listed.kind,
-                    listed.version
-                ),
-            },
+            Err(error) => {
+                let rights = format!("a plan needs permission to list it (get, list on {})", listed.version);
+                let why = api_server::why(&error, &rights);
+                let Some(without) = listed.without else { bail!("cannot list {}: {why}", listed.kind) };
+                notes.push(format!("cannot list {}, so {without}: {why}", listed.kind));
+            }
         }
     }
     let (templates, unread) = workloads(client, &objects).await;

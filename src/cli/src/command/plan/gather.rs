@@ -12,20 +12,19 @@ use karpenter_aws_sdk as sdk;
 use karpenter_compose::WallClock;
 use karpenter_compose::offered::OfferingsReader;
 use karpenter_model::Clock;
-#[cfg(feature = "demo")]
-use karpenter_plan::region_of;
 use karpenter_plan::{
-    Ground, Manifest, Offerings, WhatIf, World, is_export, manifests_of, resolve, settings_of, zones_of_nodes,
+    Ground, Manifest, Offerings, WhatIf, World, is_export, manifests_of, region_of, resolve, settings_of,
+    zones_of_nodes,
 };
 use serde_json::Value;
 
 use super::{cluster, settings};
+use crate::api_server;
 
 /// The region of the account in memory when no object names one.
 #[cfg(feature = "demo")]
 const REGION: &str = "us-west-2";
 /// Zones that node classes of manifests are taken to have subnets in.
-#[cfg(feature = "demo")]
 const ZONES: [char; 3] = ['a', 'b', 'c'];
 
 /// Where everything comes from.
@@ -85,8 +84,7 @@ impl Sources {
     /// Reads everything.
     pub(crate) async fn gather(&self, what_if: WhatIf) -> Result<Gathered> {
         if self.filename.is_empty() {
-            let client =
-                kube::Client::try_default().await.context("cannot find out how to reach the API server")?;
+            let client = api_server::client().await?;
             let (ground, _) = settings::resolve(&self.set, &self.cluster_name)?;
             let (objects, notes) = cluster::objects(&client, &ground.settings.gates).await?;
             return self.gathered(objects, what_if, OfferedBy::Aws, notes).await;
@@ -117,13 +115,17 @@ impl Sources {
             return exported(objects, at, ground, what_if, given, notes);
         }
         let from = self.offerings.unwrap_or(usual);
+        let is_live = usual == OfferedBy::Aws;
         let clients = match from {
-            OfferedBy::Memory => self.in_memory(&mut objects, &mut what_if, &mut notes)?,
-            OfferedBy::Aws => {
-                notes.extend(stand_in(&objects, &mut what_if));
-                self.aws().await?
-            }
+            OfferedBy::Memory => self.in_memory(&objects, &mut notes)?,
+            OfferedBy::Aws => self.aws(region_of(&objects).filter(|_| !is_live)).await?,
         };
+        // A class of a cluster that has no status is not ready there; of manifests that says nothing.
+        notes.extend(if is_live && from == OfferedBy::Aws {
+            stand_in(&objects, &mut what_if)
+        } else {
+            take_for_ready(&mut objects, &mut what_if, &clients.region)
+        });
         let world = World::new(objects.iter().cloned(), at, ground, what_if)?;
         let mut reader = OfferingsReader::new(clients, of_provider, Arc::new(WallClock)).await?;
         let mut offerings = reader.offerings(&world.pools(), &world.node_classes()).await;
@@ -134,9 +136,10 @@ impl Sources {
         Ok(Gathered { manifests, world, offerings, settings: given, notes })
     }
 
-    async fn aws(&self) -> Result<Clients> {
+    /// The account of the environment, in the region that was given or else in `named`.
+    async fn aws(&self, named: Option<String>) -> Result<Clients> {
         let config = sdk::Config {
-            region: self.region.clone(),
+            region: self.region.clone().or(named),
             endpoint_url: self.endpoint_url.clone(),
             ..sdk::Config::default()
         };
@@ -145,34 +148,20 @@ impl Sources {
         )
     }
 
-    /// The account in memory, with node classes of manifests taken for resolved in it.
+    /// The account in memory.
     #[cfg(feature = "demo")]
     #[expect(clippy::unnecessary_wraps, reason = "the other build has no such account")]
-    fn in_memory(
-        &self,
-        objects: &mut [Value],
-        what_if: &mut WhatIf,
-        notes: &mut Vec<String>,
-    ) -> Result<Clients> {
+    fn in_memory(&self, objects: &[Value], notes: &mut Vec<String>) -> Result<Clients> {
         let region = self.region.clone().or_else(|| region_of(objects)).unwrap_or_else(|| REGION.to_owned());
-        let zones: Vec<String> = ZONES.iter().map(|zone| format!("{region}{zone}")).collect();
-        let mut resolved = resolve(objects, &zones);
-        resolved.extend(resolve(&mut what_if.manifests, &zones));
         notes.push(format!(
             "instance types and prices are those of an account in memory in {region}, not of yours; --offerings aws asks AWS"
         ));
-        if !resolved.is_empty() {
-            let (classes, zones) = (resolved.join("`, `"), zones.join(", "));
-            notes.push(format!(
-                "node class `{classes}` has no status and is taken for ready, with subnets in {zones}"
-            ));
-        }
         Ok(karpenter_compose::offered::in_memory(&region, Arc::new(WallClock)))
     }
 
     #[cfg(not(feature = "demo"))]
     #[expect(clippy::unused_self, reason = "the other build reads the region")]
-    fn in_memory(&self, _: &mut [Value], _: &mut WhatIf, _: &mut Vec<String>) -> Result<Clients> {
+    fn in_memory(&self, _: &[Value], _: &mut Vec<String>) -> Result<Clients> {
         anyhow::bail!(
             "cannot plan without AWS: this build has no account in memory; give --offerings aws or an export"
         )
@@ -195,6 +184,17 @@ fn exported(
     world.check_what_if(&offerings)?;
     let manifests = objects.into_iter().map(Manifest::from).collect();
     Ok(Gathered { manifests, world, offerings, settings: given, notes })
+}
+
+/// Takes node classes of files, which no controller has resolved, for ready in the first zones of `region`.
+fn take_for_ready(objects: &mut [Value], what_if: &mut WhatIf, region: &str) -> Option<String> {
+    let zones: Vec<String> = ZONES.iter().map(|zone| format!("{region}{zone}")).collect();
+    let mut resolved = resolve(objects, &zones);
+    resolved.extend(resolve(&mut what_if.manifests, &zones));
+    let (classes, zones) = (resolved.join("`, `"), zones.join(", "));
+    (!resolved.is_empty()).then(|| {
+        format!("node class `{classes}` has no status and is taken for ready, with subnets in {zones}")
+    })
 }
 
 /// Takes node classes of manifests, which no controller has resolved, for ready in the zones of the cluster's nodes.
