@@ -4,6 +4,8 @@
 use std::error::Error as _;
 
 use anyhow::{Context, Result, ensure};
+use http::Uri;
+use hyper_util::client::proxy::matcher::Matcher;
 use kube::{Client, Config};
 
 /// How to reach the API server: as a pod, or by the current context of the kubeconfig.
@@ -11,9 +13,13 @@ use kube::{Client, Config};
 /// # Errors
 /// There is neither, or the kubeconfig cannot be used.
 pub(crate) async fn config() -> Result<Config> {
-    let config = Config::infer()
+    let mut config = Config::infer()
         .await
         .context("cannot find out how to reach the API server; set KUBECONFIG to the path of a kubeconfig")?;
+    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let [proxy, exempt] = [["HTTPS_PROXY", "https_proxy"], ["NO_PROXY", "no_proxy"]]
+        .map(|names| names.into_iter().find_map(variable).unwrap_or_default());
+    config.proxy_url = config.proxy_url.filter(|used| applies(used, &proxy, &exempt, &config.cluster_url));
     let server = &config.cluster_url;
     // kubectl takes an address without a scheme; the client ends the process over it.
     ensure!(
@@ -22,6 +28,13 @@ pub(crate) async fn config() -> Result<Config> {
          `https://{server}`"
     );
     Ok(config)
+}
+
+/// Whether the way to `server` is through the proxy that the library `used`: always if the kubeconfig names it; one of the
+/// environment only where `NO_PROXY` does not name the server. The library compares that with the address of the proxy.
+fn applies(used: &Uri, proxy: &str, exempt: &str, server: &Uri) -> bool {
+    let of_environment = proxy.parse::<Uri>().is_ok_and(|proxy| proxy == *used);
+    !of_environment || Matcher::builder().all(proxy).no(exempt).build().intercept(server).is_some()
 }
 
 /// A client of that server.
@@ -64,6 +77,22 @@ mod tests {
     use kube::core::Status;
 
     use super::*;
+
+    #[test]
+    fn a_proxy_of_the_environment_is_for_servers_that_are_not_exempt() {
+        let proxy: Uri = "http://proxy.example.com:3128".parse().unwrap();
+        let server: Uri = "https://abc.gr7.eu-west-1.eks.amazonaws.com".parse().unwrap();
+        for (environment, exempt, expected) in [
+            ("http://proxy.example.com:3128", "", true),
+            ("http://proxy.example.com:3128", "127.0.0.1,10.0.0.0/8", true),
+            ("http://proxy.example.com:3128", "127.0.0.1,.eks.amazonaws.com", false),
+            ("http://proxy.example.com:3128", "proxy.example.com", true),
+            ("http://other.example.com:3128", ".eks.amazonaws.com", true),
+            ("", ".eks.amazonaws.com", true),
+        ] {
+            assert_eq!(applies(&proxy, environment, exempt, &server), expected, "{environment} {exempt}");
+        }
+    }
 
     #[test]
     fn what_to_do_depends_on_how_the_request_failed() {
