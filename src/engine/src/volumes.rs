@@ -10,7 +10,8 @@
 //! the type says in its capacity (`attachable-volumes-csi-<driver>`). Where neither is known there is no limit,
 //! as in the reference: what nodes of other types attach says nothing about this one. Too low a limit leaves pods
 //! pending for as long as no such node exists; a first node that is overfilled costs one pass, and then its type
-//! is known.
+//! is known. Pods that run are another matter: what is overfilled by those costs their eviction, so where they are
+//! moved the most restricted node there is stands for types of which nothing is known.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -60,15 +61,17 @@ pub(crate) struct Volumes<'a> {
     limits: BTreeMap<&'a DriverName, Limits>,
 }
 
-/// How many volumes of one driver nodes can attach: the least any existing node of the instance type can.
+/// How many volumes of one driver nodes can attach: the least any existing node of the instance type can, and the least any
+/// node can where that counts.
 #[derive(Debug, Default)]
 struct Limits {
     by_type: BTreeMap<InstanceTypeName, u32>,
+    least: Option<u32>,
 }
 
 impl<'a> Volumes<'a> {
-    /// The volumes of `batch` and of the pods that stay where they are.
-    pub(crate) fn new(snapshot: &'a Snapshot, batch: &[&'a Pod]) -> Self {
+    /// The volumes of `batch` and of the pods that stay where they are; `moves` says that those of the batch run.
+    pub(crate) fn new(snapshot: &'a Snapshot, batch: &[&'a Pod], moves: bool) -> Self {
         let nothing = Need {
             problems: Vec::new(),
             taken: Vec::new(),
@@ -104,7 +107,7 @@ impl<'a> Volumes<'a> {
             let bound = node.pods.iter().flat_map(|pod| attached(pod, snapshot)).map(|(key, _)| key);
             volumes.shared.extend(bound.filter(|key| mounted.contains(key)));
             for (driver, limits) in &mut volumes.limits {
-                limits.learn(node, driver);
+                limits.learn(node, driver, moves);
             }
         }
         volumes
@@ -205,9 +208,12 @@ impl<'a> Volumes<'a> {
 }
 
 impl Limits {
-    /// Remembers what `node` can attach.
-    fn learn(&mut self, node: &Node, driver: &DriverName) {
+    /// Remembers what `node` can attach, also for types of which nothing else is known if it stands `for_all`.
+    fn learn(&mut self, node: &Node, driver: &DriverName, for_all: bool) {
         let Some(limit) = node.attach_limits.get(driver).copied() else { return };
+        if for_all {
+            self.least = Some(self.least.map_or(limit, |least| least.min(limit)));
+        }
         if let Some(name) = node.instance_type() {
             let known = self.by_type.entry(name).or_insert(limit);
             *known = limit.min(*known);
@@ -216,9 +222,9 @@ impl Limits {
 
     /// What a node of type `name` will be able to attach, whose capacity says `said`.
     fn of_new(&self, name: Option<&InstanceTypeName>, said: Option<Quantity>) -> Quantity {
-        let of_type = name.and_then(|name| self.by_type.get(name));
-        let of_type = of_type.map(|limit| Quantity::from_units(i64::from(*limit)));
-        of_type.or(said).unwrap_or(UNLIMITED)
+        let seen = |limit: &u32| Quantity::from_units(i64::from(*limit));
+        let of_type = name.and_then(|name| self.by_type.get(name)).map(seen);
+        of_type.or(said).or(self.least.as_ref().map(seen)).unwrap_or(UNLIMITED)
     }
 }
 

@@ -57,6 +57,10 @@ impl Looks {
         })
         .await;
         for (one, answer) in round.into_iter().zip(answers) {
+            // Before the next round begins: what is promised now must not go in it.
+            if let Ok(fresh) = &answer {
+                underway.changed(one.number, fresh);
+            }
             // No task waits any more when the process is about to end.
             let _ended = one.answer.send(answer);
         }

@@ -220,7 +220,7 @@ impl Memory {
         self.unfinished.note(method, unfinished, now)
     }
 
-    /// The start of the process.
+    /// When the process began to lead.
     pub(crate) fn since(&self) -> Option<Timestamp> {
         self.since
     }

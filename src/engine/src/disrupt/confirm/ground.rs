@@ -5,6 +5,7 @@
 //! and only if one of them has pods to move.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use karpenter_model::{Command, Node, NodeId, PodKey, Snapshot, Target};
 
@@ -31,6 +32,8 @@ pub(super) struct Ground<'a> {
     closed: BTreeSet<NodeId>,
     /// What those commands take away, as far as they come after all that has happened.
     to_come: VecDeque<Assumed<'a>>,
+    /// Nodes that other commands have promised to pods of theirs, which are not there yet.
+    promised: BTreeSet<NodeId>,
     /// Nodes that are gone on this ground though the snapshot shows them, command by command.
     gone: Vec<Vec<&'a Node>>,
     /// Nodes that are gone or may go in this round, each once.
@@ -50,7 +53,7 @@ impl<'a> Ground<'a> {
         let to_come = VecDeque::from(assumed(snapshot, standing, |id| !round.contains(id)));
         let own = nodes().filter(|node: &&Node| round.contains(&node.id));
         let placed = |(place, command): (usize, &'a Command)| command.nodes().map(move |id| (id, place));
-        Self {
+        let mut ground = Self {
             snapshot,
             budgets: Budgets::new(snapshot, &taken),
             totals: Totals::new(&lookup),
@@ -60,9 +63,17 @@ impl<'a> Ground<'a> {
             movable: own.chain(to_come.iter().flat_map(|one| one.nodes.iter().copied())).collect(),
             closed: taken.into_iter().chain(closed).collect(),
             to_come,
+            promised: BTreeSet::new(),
             gone: Vec::new(),
             compiled: BTreeMap::new(),
-        }
+        };
+        standing.proposed.iter().for_each(|command| ground.promise(command));
+        ground
+    }
+
+    /// Whether another command has promised the node `id` to pods of its own.
+    pub(super) fn is_promised(&self, id: &NodeId) -> bool {
+        self.promised.contains(id)
     }
 
     /// The node `id` as it is now, or why it may not go at all.
@@ -98,12 +109,21 @@ impl<'a> Ground<'a> {
         let answer = look(self);
         match &answer {
             Ok(command) => {
+                self.promise(command);
                 let nodes = command.nodes().filter_map(|id| self.by_id.get(id).copied()).collect();
                 self.happened(nodes);
             }
             Err(_) => self.budgets = budgets,
         }
         answer
+    }
+
+    /// Pods of `command` are on their way to nodes that exist.
+    fn promise(&mut self, command: &Command) {
+        let targets: BTreeSet<&Target> = command.nominations.iter().map(|one| &one.target).collect();
+        let is_target = |node: &&Arc<Node>| names(node).any(|name| targets.contains(&name));
+        let nodes = self.snapshot.nodes.iter().filter(|_| !targets.is_empty()).filter(is_target);
+        self.promised.extend(nodes.map(|node| node.id.clone()));
     }
 
     /// `nodes` are gone from now on.
@@ -113,6 +133,12 @@ impl<'a> Ground<'a> {
         }
         self.gone.push(nodes);
     }
+}
+
+/// The names by which pods are promised places on `node`.
+fn names(node: &Node) -> impl Iterator<Item = Target> {
+    let claim = node.claim.as_ref().map(|claim| Target::Claim(claim.name.clone()));
+    claim.into_iter().chain(node.name.clone().map(Target::Node))
 }
 
 /// Nodes that come up for pods of nodes that go, or for which pods is not known yet: what commands launch that were proposed
@@ -132,9 +158,8 @@ fn replacements<'a>(
         *promised.entry(target).or_default() |= going.contains(pod);
     }
     let is_replacement = move |node: &Node| {
-        let claim = node.claim.as_ref().map(|claim| Target::Claim(claim.name.clone()));
-        let names = claim.into_iter().chain(node.name.clone().map(Target::Node));
-        let known = names.filter_map(|name| promised.get(&name).copied()).reduce(|one, other| one || other);
+        let known =
+            names(node).filter_map(|name| promised.get(&name).copied()).reduce(|one, other| one || other);
         // The watch may show a claim before the answer to its creation does, and with it what it is for.
         known.unwrap_or_else(|| node.unlaunched().is_some())
     };

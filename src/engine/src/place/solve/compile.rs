@@ -59,7 +59,7 @@ impl<'a> Solver<'a> {
         let mut rules = Rules::new(&snapshot.registry);
         let mut resources = ResourceIndex::default();
         let pods: Vec<&Pod> = batch.pods.iter().map(|(pod, _)| *pod).collect();
-        let volumes = Volumes::new(snapshot, &pods);
+        let volumes = Volumes::new(snapshot, &pods, batch.reversible);
         let Gathered { pools, mut catalogues, limits } =
             Gathered::new(snapshot, &volumes, &mut rules, &mut resources);
         let devices = Holdings::new(snapshot, batch.pods.iter().copied());

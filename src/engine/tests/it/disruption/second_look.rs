@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use karpenter_audit::audit;
-use karpenter_engine::disrupt::{RejectionKind, Standing, confirm};
+use karpenter_engine::disrupt::{Rejection, RejectionKind, Standing, confirm};
 use karpenter_model::{Command, Method, NodeId, Plan, Snapshot};
 use karpenter_testkit::snapshot;
 
@@ -119,6 +119,22 @@ pod   p cpu=1 on=a
     // Until its quiet time is over it is not, and nothing holds that against drift.
     let confirmed = looked(text, drift).unwrap();
     assert_eq!((confirmed.replacements.len(), confirmed.nominations.len()), (0, 1));
+    // And from then on it is for the pod, whether both are looked at together or one after the other.
+    let running = BTreeSet::new();
+    let kind = |answer: Result<Command, Rejection>| answer.map_err(|rejection| rejection.kind);
+    let together = confirm(
+        &world(text),
+        &[drift.clone(), empty.clone()],
+        &Standing { proposed: &[], running: &running },
+    );
+    assert_eq!(kind(together.last().unwrap().clone()), Err(RejectionKind::Budget));
+    let standing = [empty.clone(), confirmed];
+    let later = confirm(
+        &world(text),
+        std::slice::from_ref(empty),
+        &Standing { proposed: &standing, running: &running },
+    );
+    assert_eq!(kind(later[0].clone()), Err(RejectionKind::Budget));
 }
 
 const DELETE: &str = "
