@@ -112,13 +112,7 @@ pub(crate) fn is_quota(error: &FleetError) -> bool {
 
 /// Quotas are there again from the moment they are raised or machines have gone.
 fn cause_of(error: &FleetError) -> Cause {
-    if is_not_tried(error) {
-        Cause::Unnamed
-    } else if is_quota(error) {
-        Cause::Wanted
-    } else {
-        Cause::Lacking
-    }
+    if is_quota(error) { Cause::Wanted } else { Cause::Lacking }
 }
 
 /// Whether something that was asked for is not among what is taken out.

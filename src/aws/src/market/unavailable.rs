@@ -46,7 +46,7 @@ pub enum Cause {
     Lacking,
     /// Nothing else would do, or an operator has to fix it: the same time each time.
     Wanted,
-    /// It may be this one or another, or it was not tried: briefly.
+    /// It may be this one or another, or it was not tried beside others that lack capacity: briefly.
     Unnamed,
 }
 

@@ -119,7 +119,7 @@ fn trying_three() -> Options {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_ec2_did_not_try_is_tried_by_the_next_launch() {
+async fn what_ec2_did_not_try_has_its_turn_after_a_moment() {
     let world = World::with(trying_three(), |_| {}).await;
     for (instance_type, zone) in
         [("c5.large", "us-west-2a"), ("c5.large", "us-west-2b"), (DEARER, "us-west-2a")]
@@ -129,7 +129,10 @@ async fn what_ec2_did_not_try_is_tried_by_the_next_launch() {
     let failed = world.provider.launch(&on_demand("web-1")).await.expect_err("the three are dry");
     assert_eq!(failed.kind, Kind::NoCapacity, "{failed}");
     assert!(!failed.to_string().contains("UnfulfillableCapacity"), "{failed}");
-    let launched = world.provider.launch(&on_demand("web-2")).await.expect("tries the fourth");
+    world.provider.launch(&on_demand("web-2")).await.expect_err("other pools have their turn");
+    assert_eq!(world.account.calls().count("CreateFleet"), 1);
+    world.clock.advance(Duration::from_secs(31));
+    let launched = world.provider.launch(&on_demand("web-3")).await.expect("tries the fourth");
     assert_eq!((launched.instance_type.as_str(), launched.zone.as_str()), (DEARER, "us-west-2b"));
 }
 
@@ -151,11 +154,12 @@ async fn spot_that_ec2_did_not_try_is_passed_over_for_a_moment_where_on_demand_w
 async fn a_used_up_quota_fails_one_launch_and_not_one_per_three_offerings() {
     let world = World::with(trying_three(), |_| {}).await;
     world.account.set_quotas(Quotas { on_demand_vcpus: Some(0), ..Quotas::default() });
-    for claim in ["web-1", "web-2"] {
+    for (claim, fleets) in [("web-1", 1), ("web-2", 1), ("web-3", 1), ("web-4", 2)] {
         let failed = world.provider.launch(&on_demand(claim)).await.expect_err("no vCPUs");
         assert_eq!(failed.kind, Kind::NoCapacity, "{failed}");
+        assert_eq!(world.account.calls().count("CreateFleet"), fleets, "{claim}");
+        world.clock.advance(Duration::from_secs(61));
     }
-    assert_eq!(world.account.calls().count("CreateFleet"), 1);
 }
 
 /// <https://github.com/aws/karpenter-provider-aws/issues/6483>

@@ -87,7 +87,7 @@ fn capacity_errors_take_out_exactly_their_offering() {
         ("MaxSpotInstanceCountExceeded", Cause::Wanted),
         ("VcpuLimitExceeded", Cause::Wanted),
         ("SpotMaxPriceTooLow", Cause::Lacking),
-        ("UnfulfillableCapacity", Cause::Unnamed),
+        ("UnfulfillableCapacity", Cause::Lacking),
     ] {
         assert_eq!(out(error(code, Some("a"), None)), offering("a", cause), "{code}");
     }
@@ -126,7 +126,7 @@ fn what_was_not_tried_says_nothing_beside_what_was() {
     let tried = |code| of(code, "m5.large", "b");
     let ice = "InsufficientInstanceCapacity";
     let lacking = || vec![(of_type("m5.large", "b"), Cause::Lacking)];
-    let untouched = vec![(of_type("c5.large", "c"), Cause::Unnamed)];
+    let untouched = vec![(of_type("c5.large", "c"), Cause::Lacking)];
     let request = wide_request();
     let attempt = attempt(&request, CapacityType::OnDemand, None);
     for (errors, out, throttled, kind) in [
