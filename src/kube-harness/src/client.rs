@@ -69,7 +69,8 @@ pub struct Connected {
 }
 
 /// Connects so that all clients together keep to `limits`. Nothing below the limit asks again by itself, as the library
-/// would: what is asked again, and when, depends on the answer.
+/// would: what is asked again, and when, depends on the answer. Events are the exception, because who writes them has
+/// gone on.
 ///
 /// # Errors
 /// The configuration cannot be used: certificates, credentials or a proxy.

@@ -9,11 +9,14 @@ use std::time::Duration;
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
+use kube::client::retry::RetryPolicy;
 use kube::client::{Body, ClientBuilder, ConfigExt};
 use kube::{Client, Config};
+use tower::retry::RetryLayer;
 use tower::{BoxError, ServiceBuilder};
 
 use super::Gate;
+use super::bucket::Rank;
 
 /// How long a connection may be quiet before the other end is asked.
 const QUIET: Duration = Duration::from_secs(30);
@@ -22,7 +25,12 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// How often it is asked before the connection counts as dead: after 45 s in all.
 const QUESTIONS: u32 = 3;
 
-/// A client whose requests pass `gate` and are made once.
+/// How often an event is written again that the API server is too busy for (429, 503, 504).
+const REPEATS: u32 = 10;
+/// The first pause before that, each of the others twice as long, and the longest.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_secs(5));
+
+/// A client whose requests pass `gate` and are made once, unless they are events.
 pub(super) fn client(config: &Config, gate: &Gate) -> Result<Client, kube::Error> {
     let mut config = config.clone();
     // The library would ask up to fifteen times, whatever the request, and an eviction that a budget refuses would end with
@@ -39,9 +47,15 @@ pub(super) fn client(config: &Config, gate: &Gate) -> Result<Client, kube::Error
     connector.set_keepalive_interval(Some(PATIENCE));
     connector.set_keepalive_retries(Some(QUESTIONS));
     let connector = config.rustls_https_connector_with_connector(connector)?;
+    let repeats = (gate.rank == Rank::Last).then(|| {
+        let (shortest, longest) = PAUSES;
+        let policy = RetryPolicy::new(shortest, longest, REPEATS, true);
+        RetryLayer::new(policy.expect("invariant: the pauses grow"))
+    });
     let connections = legacy::Client::builder(TokioExecutor::new()).build::<_, Body>(connector);
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
+        .option_layer(repeats)
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)
         .map_err(BoxError::from)
