@@ -6,6 +6,7 @@ use std::error::Error as _;
 use anyhow::{Context, Result, ensure};
 use http::Uri;
 use hyper_util::client::proxy::matcher::Matcher;
+use kube::config::Kubeconfig;
 use kube::{Client, Config};
 
 /// How to reach the API server: as a pod, or by the current context of the kubeconfig.
@@ -16,10 +17,12 @@ pub(crate) async fn config() -> Result<Config> {
     let mut config = Config::infer()
         .await
         .context("cannot find out how to reach the API server; set KUBECONFIG to the path of a kubeconfig")?;
-    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let [proxy, exempt] = [["HTTPS_PROXY", "https_proxy"], ["NO_PROXY", "no_proxy"]]
-        .map(|names| names.into_iter().find_map(variable).unwrap_or_default());
-    config.proxy_url = config.proxy_url.filter(|used| applies(used, &proxy, &exempt, &config.cluster_url));
+    if let Ok(kubeconfig) = Kubeconfig::read() {
+        let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let [environment, exempt] = [["HTTPS_PROXY", "https_proxy"], ["NO_PROXY", "no_proxy"]]
+            .map(|names| names.into_iter().find_map(variable).unwrap_or_default());
+        config.proxy_url = proxy(&kubeconfig, &environment, &exempt, &config.cluster_url);
+    }
     let server = &config.cluster_url;
     // kubectl takes an address without a scheme; the client ends the process over it.
     ensure!(
@@ -30,11 +33,18 @@ pub(crate) async fn config() -> Result<Config> {
     Ok(config)
 }
 
-/// Whether the way to `server` is through the proxy that the library `used`: always if the kubeconfig names it; one of the
-/// environment only where `NO_PROXY` does not name the server. The library compares that with the address of the proxy.
-fn applies(used: &Uri, proxy: &str, exempt: &str, server: &Uri) -> bool {
-    let of_environment = proxy.parse::<Uri>().is_ok_and(|proxy| proxy == *used);
-    !of_environment || Matcher::builder().all(proxy).no(exempt).build().intercept(server).is_some()
+/// The proxy on the way to `server`, as kubectl has it: that of the current context's cluster; else that of the environment,
+/// unless the server is of this machine, or `NO_PROXY` names it. The library compares `NO_PROXY` with the proxy instead.
+fn proxy(kubeconfig: &Kubeconfig, environment: &str, exempt: &str, server: &Uri) -> Option<Uri> {
+    let current = kubeconfig.current_context.as_deref().unwrap_or_default();
+    let context = kubeconfig.contexts.iter().find(|one| one.name == current)?.context.as_ref()?;
+    let cluster = kubeconfig.clusters.iter().find(|one| one.name == context.cluster)?.cluster.as_ref()?;
+    if let Some(own) = cluster.proxy_url.as_ref().filter(|url| !url.is_empty()) {
+        return own.parse().ok();
+    }
+    let exempt = format!("localhost,127.0.0.0/8,::1,{exempt}");
+    let through = Matcher::builder().https(environment).no(exempt).build().intercept(server).is_some();
+    environment.parse().ok().filter(|_| through)
 }
 
 /// A client of that server.
@@ -80,17 +90,28 @@ mod tests {
 
     #[test]
     fn a_proxy_of_the_environment_is_for_servers_that_are_not_exempt() {
-        let proxy: Uri = "http://proxy.example.com:3128".parse().unwrap();
-        let server: Uri = "https://abc.gr7.eu-west-1.eks.amazonaws.com".parse().unwrap();
-        for (environment, exempt, expected) in [
-            ("http://proxy.example.com:3128", "", true),
-            ("http://proxy.example.com:3128", "127.0.0.1,10.0.0.0/8", true),
-            ("http://proxy.example.com:3128", "127.0.0.1,.eks.amazonaws.com", false),
-            ("http://proxy.example.com:3128", "proxy.example.com", true),
-            ("http://other.example.com:3128", ".eks.amazonaws.com", true),
-            ("", ".eks.amazonaws.com", true),
+        let kubeconfig = |own: &str| {
+            let text = format!(
+                "current-context: a\ncontexts: [{{name: a, context: {{cluster: a, user: a}}}}]\n\
+                 clusters: [{{name: a, cluster: {{server: https://a, proxy-url: \"{own}\"}}}}]\n"
+            );
+            Kubeconfig::from_yaml(&text).unwrap()
+        };
+        let (of_environment, own) = ("http://proxy.example.com:3128", "http://localhost:8888");
+        let eks = "https://abc.gr7.eu-west-1.eks.amazonaws.com";
+        for (named, environment, exempt, server, expected) in [
+            ("", of_environment, "", eks, of_environment),
+            ("", of_environment, "127.0.0.1,10.0.0.0/8", eks, of_environment),
+            ("", of_environment, "proxy.example.com", eks, of_environment),
+            ("", of_environment, "127.0.0.1,.eks.amazonaws.com", eks, ""),
+            ("", of_environment, "", "https://127.0.0.1:6443", ""),
+            ("", of_environment, "", "http://abc.example.com", ""),
+            ("", "", "", eks, ""),
+            (own, of_environment, "localhost,.eks.amazonaws.com", eks, own),
         ] {
-            assert_eq!(applies(&proxy, environment, exempt, &server), expected, "{environment} {exempt}");
+            let used = proxy(&kubeconfig(named), environment, exempt, &server.parse().unwrap());
+            let used = used.map(|uri| uri.to_string()).unwrap_or_default();
+            assert_eq!(used.trim_end_matches('/'), expected, "{named} {environment} {exempt} {server}");
         }
     }
 

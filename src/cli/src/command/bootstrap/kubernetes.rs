@@ -8,12 +8,14 @@ use karpenter_aws_api::eks;
 use kube::Client;
 use kube::config::Config;
 
+use crate::api_server;
+
 /// A server that does not answer counts as missing.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 
 /// A client for `cluster`, or why there is none, as the end of a sentence.
 pub(super) async fn connect(cluster: &eks::Cluster) -> Result<Client, String> {
-    let mut config = Config::infer().await.map_err(|error| format!("no kubeconfig: {error}"))?;
+    let mut config = api_server::config().await.map_err(|error| format!("no kubeconfig: {error:#}"))?;
     config.connect_timeout = Some(CONNECT_WITHIN);
     if !is_of(&config, cluster) {
         return Err(format!(
