@@ -52,8 +52,10 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
     }
     let runtime = tokio::runtime::Runtime::new().context("cannot start the async runtime")?;
     let differing = arguments.flags.differing();
-    runtime.block_on(control(arguments.system_namespace, settings, aws, &differing))?;
-    Ok(ExitCode::SUCCESS)
+    let outcome = runtime.block_on(control(arguments.system_namespace, settings, aws, &differing));
+    // A plan that is still computed is of no use any more, and would hold up the end.
+    runtime.shutdown_background();
+    outcome.map(|()| ExitCode::SUCCESS)
 }
 
 async fn control(

@@ -36,11 +36,9 @@ pub(crate) async fn note(context: &Context, claim: &Claim, outcome: &Registratio
     match write::merge_status(&context.all::<NodePool>(), name, &patch).await {
         Ok(Some(pool)) => context.view.put_pool(pool),
         Ok(None) => {}
+        Err(error) if error.is_conflict() => {}
         Err(error) => {
-            if !error.is_conflict() {
-                tracing::warn!(nodepool = name, error = %Chain(&error), "cannot write how registrations went");
-            }
-            context.view.forget_registrations(&pool.model.uid);
+            tracing::warn!(nodepool = name, error = %Chain(&error), "cannot write how registrations went");
         }
     }
 }
