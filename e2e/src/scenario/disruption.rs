@@ -94,6 +94,10 @@ const BEHAVIOURS: &[Behaviour] = &[
         proof: |world| deletion::of_a_node(world).boxed_local(),
     },
     Behaviour {
+        name: "a drain that a budget holds says so, and goes on without it",
+        proof: |world| deletion::held_by_a_budget(world).boxed_local(),
+    },
+    Behaviour {
         name: "the nodes of a deleted pool move to another one",
         proof: |world| deletion::of_a_pool(world).boxed_local(),
     },

@@ -337,6 +337,7 @@ async fn try_it(account: &MotoAccount, cluster: &LocalCluster) -> Result<()> {
         ("karpenter plan --cluster-name prod --what-if", -1, "x pool `general`"),
         ("karpenter export", 0, "note:"),
         ("karpenter plan --cluster-name prod", -1, "does not know NodePools"),
+        ("karpenter plan -f pool.yaml -f pods.yaml", 2, "x pool `general`"),
         ("karpenter plan -f", -1, "No pools."),
     ];
     desk.follow_and_expect(&commands, special).await?;

@@ -2,13 +2,15 @@
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use karpenter_api::NodePool;
 use karpenter_model::names::label;
 use kube::ResourceExt;
 use kube::api::{Api, DeleteParams};
 use serde_json::json;
 
-use crate::scenario::corner::{Corner, by_label};
+use crate::manifests;
+use crate::scenario::corner::{Corner, by_label, told};
 use crate::scenario::facts;
 use crate::wait;
 use crate::world::World;
@@ -36,6 +38,40 @@ pub(super) async fn of_a_node(world: &World) -> Result<()> {
     let now = corner.running("worker", 2).await?;
     ensure!(now.iter().all(|other| other.uid() != node.uid()), "a pod runs on the deleted node");
     Ok(())
+}
+
+/// `kubectl delete node` while a budget lets no pod go: the API server's refusals show as an event, and the drain goes on
+/// soon after the budget is gone.
+pub(super) async fn held_by_a_budget(world: &World) -> Result<()> {
+    let corner = Corner::open(world, "held-drain").await?;
+    corner.ready_pool("held-drain", json!({})).await?;
+    corner.pods("worker", 1, json!({})).await?;
+    let node = corner.running("worker", 1).await?.remove(0);
+    let name = node.name_any();
+    let budget = json!({
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "never", "namespace": "held-drain"},
+        "spec": {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "worker"}}},
+    });
+    manifests::apply_json(&world.client, budget).await?;
+    let nodes: Api<Node> = Api::all(world.client.clone());
+    nodes.delete(&name, &DeleteParams::default()).await.with_context(|| format!("delete node `{name}`"))?;
+    told(world, "default", &name, "FailedDraining", "evicting pod held-drain/worker").await?;
+    // By uid: the next node may get the address, and so the name, of the one before.
+    let is_there = || async {
+        let there = nodes.get_opt(&name).await.context("read the node")?;
+        anyhow::Ok(there.is_some_and(|there| there.uid() == node.uid()))
+    };
+    ensure!(is_there().await?, "the node went before its pod");
+
+    let budgets: Api<PodDisruptionBudget> = Api::namespaced(world.client.clone(), "held-drain");
+    budgets.delete("never", &DeleteParams::default()).await.context("delete the budget")?;
+    wait::until("the node to be gone", || async {
+        Ok(if is_there().await? { Err("it is there".to_owned()) } else { Ok(()) })
+    })
+    .await?;
+    corner.running("worker", 1).await.map(drop)
 }
 
 /// `kubectl delete nodepool`: its nodes go, and the pods move to the pool that is left.

@@ -67,7 +67,7 @@ fn every_variable_and_output_of_the_well_known_submodule_has_an_equal_or_a_reaso
 }
 
 /// The module's node groups do not have the cluster security group unless that is asked for, and theirs admits DNS from
-/// itself only: a node with the cluster's alone would not reach CoreDNS.
+/// itself only: a node with the cluster's alone would not reach `CoreDNS`.
 #[test]
 fn no_page_gives_nodes_a_security_group_that_does_not_reach_coredns() {
     const ATTACHED: &str = "attach_cluster_primary_security_group = true";
