@@ -129,6 +129,13 @@ impl Offerings {
             }
             if let Some(types) = by_class.get(&pool.template.node_class) {
                 self.types.insert(pool.name.clone(), types.clone());
+            } else if let Some(problem) = exported
+                .iter()
+                .filter(|one| class(one) == class(pool))
+                .find_map(|one| self.problems.get(&one.name).cloned())
+            {
+                self.types.remove(&pool.name);
+                self.problems.insert(pool.name.clone(), problem);
             } else {
                 self.types.remove(&pool.name);
                 let name = &pool.template.node_class.name;
