@@ -1,11 +1,10 @@
 //! The API server that the environment names, for every command that asks it: how to reach it, and what to do when it
 //! does not answer as it should.
 
-use std::error::Error as _;
-
 use anyhow::{Context, Result, ensure};
 use http::Uri;
 use hyper_util::client::proxy::matcher::Matcher;
+use karpenter_telemetry::observe::Chain;
 use kube::config::Kubeconfig;
 use kube::{Client, Config};
 
@@ -54,7 +53,7 @@ pub(crate) async fn client() -> Result<Client> {
 
 /// Why a request failed, with all that is known, and what to do about it: `rights` if the server forbids it.
 pub(crate) fn why(error: &kube::Error, rights: &str) -> String {
-    let said = whole(error);
+    let said = Chain(error).to_string();
     let next = match error {
         kube::Error::Api(status) => match status.code {
             401 => "log in again: the API server does not know these credentials",
@@ -65,21 +64,6 @@ pub(crate) fn why(error: &kube::Error, rights: &str) -> String {
         _ => "look whether the server of the current context of the kubeconfig can be reached from here",
     };
     format!("{said}; {next}")
-}
-
-/// An error with its causes, none of them twice.
-fn whole(error: &kube::Error) -> String {
-    let mut said = error.to_string();
-    let mut cause = error.source();
-    while let Some(one) = cause {
-        let text = one.to_string();
-        if !said.contains(&text) {
-            said.push_str(": ");
-            said.push_str(&text);
-        }
-        cause = one.source();
-    }
-    said
 }
 
 #[cfg(test)]
