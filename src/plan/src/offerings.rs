@@ -129,20 +129,16 @@ impl Offerings {
             }
             if let Some(types) = by_class.get(&pool.template.node_class) {
                 self.types.insert(pool.name.clone(), types.clone());
-            } else if let Some(problem) = exported
-                .iter()
-                .filter(|one| class(one) == class(pool))
-                .find_map(|one| self.problems.get(&one.name).cloned())
-            {
-                self.types.remove(&pool.name);
-                self.problems.insert(pool.name.clone(), problem);
-            } else {
-                self.types.remove(&pool.name);
-                let name = &pool.template.node_class.name;
-                let problem =
-                    format!("no pool of the export has node class `{name}`; plan against the cluster");
-                self.problems.insert(pool.name.clone(), problem);
+                continue;
             }
+            self.types.remove(&pool.name);
+            let mut alike = exported.iter().filter(|one| class(one) == class(pool));
+            let known = alike.find_map(|one| self.problems.get(&one.name).cloned());
+            let problem = known.unwrap_or_else(|| {
+                let name = &pool.template.node_class.name;
+                format!("no pool of the export has node class `{name}`; plan against the cluster")
+            });
+            self.problems.insert(pool.name.clone(), problem);
         }
         self
     }

@@ -132,10 +132,11 @@ impl World {
         // A change counts against what was true before it: machines of manifests carry the hash of the pool as it was.
         let _unready = settle::pools(&mut objects, &ground.registry, at);
         let zones = what_if::zones_of(&objects);
-        let pools = pools_of(&objects, &ground);
+        let exported = exported.map(|exported| (exported, pools_of(&objects, &ground)));
         notes.extend(what_if.change(&mut objects, at));
         readable(&objects)?;
-        let exported = exported.map(|exported| exported.of_classes(&pools, &pools_of(&objects, &ground)));
+        let exported =
+            exported.map(|(exported, pools)| exported.of_classes(&pools, &pools_of(&objects, &ground)));
         notes.extend(what_if::notes_on(&what_if));
         notes.extend(settle::pools(&mut objects, &ground.registry, at));
         notes.extend(closed_gates(&objects, &ground.settings));

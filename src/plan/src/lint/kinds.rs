@@ -108,19 +108,16 @@ impl Defined {
             };
         }
         if kinds_of(group).is_some_and(|kinds| has(kinds, kind)) {
-            return if V1_ALONE.contains(&group) && !["", "v1"].contains(&version) {
-                Judged::Wrong {
-                    field: "apiVersion",
-                    rule: "wrong-api-version",
-                    severity: LintSeverity::Error,
-                    problem: format!(
-                        "{} has no version `{version}` any more, so an API server refuses the object",
-                        of(group)
-                    ),
-                    remedy: format!("write `{}`", example(group)),
-                }
-            } else {
-                Judged::Known
+            if !V1_ALONE.contains(&group) || ["", "v1"].contains(&version) {
+                return Judged::Known;
+            }
+            let gone = format!("{} has no version `{version}` any more", of(group));
+            return Judged::Wrong {
+                field: "apiVersion",
+                rule: "wrong-api-version",
+                severity: LintSeverity::Error,
+                problem: format!("{gone}, so an API server refuses the object"),
+                remedy: format!("write `{}`", example(group)),
             };
         }
         if kinds_of(group).is_none() && !is_ours && !self.is_meant(group) {
