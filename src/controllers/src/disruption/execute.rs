@@ -147,6 +147,7 @@ impl Execution {
         let command = self.running.command();
         let failed = mark::mark(&self.context, &command.candidates, command.reason).await;
         let dropped = self.running.marked(failed);
+        self.underway.changed(self.number, self.running.command());
         self.release(&dropped).await;
     }
 
@@ -174,7 +175,6 @@ impl Execution {
         if dropped.is_empty() {
             return;
         }
-        self.underway.changed(self.number, self.running.command());
         if let Err(error) = mark::take_back(&self.context, dropped).await {
             tracing::warn!("command-id" = %self.id, error = %Chain(&error), "cannot take back candidates yet");
         }

@@ -94,7 +94,7 @@ impl<'g, 'a> Look<'g, 'a> {
     fn at_empty(mut self) -> Result<Command, Rejection> {
         self.still.retain(|candidate| empty::ready(candidate, self.ground.snapshot).is_ok());
         // Nothing is simulated here, so a place that another command has just promised is not seen otherwise.
-        let promised = self.still.extract_if(.., |candidate| self.ground.is_promised(&candidate.node.id));
+        let promised = self.still.extract_if(.., |candidate| self.ground.is_promised(candidate.node));
         self.gone.extend(promised.map(|candidate| (candidate.node.id.clone(), Blocker::Nominated)));
         if self.still.is_empty() {
             let nominated = self.gone.iter().any(|(_, blocker)| *blocker == Blocker::Nominated);

@@ -5,7 +5,6 @@
 //! and only if one of them has pods to move.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::Arc;
 
 use karpenter_model::{Command, Node, NodeId, PodKey, Snapshot, Target};
 
@@ -32,8 +31,8 @@ pub(super) struct Ground<'a> {
     closed: BTreeSet<NodeId>,
     /// What those commands take away, as far as they come after all that has happened.
     to_come: VecDeque<Assumed<'a>>,
-    /// Nodes that other commands have promised to pods of theirs, which are not there yet.
-    promised: BTreeSet<NodeId>,
+    /// Where pods of other commands are to go, which are not there yet.
+    promised: BTreeSet<Target>,
     /// Nodes that are gone on this ground though the snapshot shows them, command by command.
     gone: Vec<Vec<&'a Node>>,
     /// Nodes that are gone or may go in this round, each once.
@@ -53,7 +52,8 @@ impl<'a> Ground<'a> {
         let to_come = VecDeque::from(assumed(snapshot, standing, |id| !round.contains(id)));
         let own = nodes().filter(|node: &&Node| round.contains(&node.id));
         let placed = |(place, command): (usize, &'a Command)| command.nodes().map(move |id| (id, place));
-        let mut ground = Self {
+        let nominations = standing.proposed.iter().flat_map(|command| &command.nominations);
+        Self {
             snapshot,
             budgets: Budgets::new(snapshot, &taken),
             totals: Totals::new(&lookup),
@@ -63,17 +63,15 @@ impl<'a> Ground<'a> {
             movable: own.chain(to_come.iter().flat_map(|one| one.nodes.iter().copied())).collect(),
             closed: taken.into_iter().chain(closed).collect(),
             to_come,
-            promised: BTreeSet::new(),
+            promised: nominations.map(|one| one.target.clone()).collect(),
             gone: Vec::new(),
             compiled: BTreeMap::new(),
-        };
-        standing.proposed.iter().for_each(|command| ground.promise(command));
-        ground
+        }
     }
 
-    /// Whether another command has promised the node `id` to pods of its own.
-    pub(super) fn is_promised(&self, id: &NodeId) -> bool {
-        self.promised.contains(id)
+    /// Whether another command has promised `node` to pods of its own.
+    pub(super) fn is_promised(&self, node: &Node) -> bool {
+        names(node).any(|name| self.promised.contains(&name))
     }
 
     /// The node `id` as it is now, or why it may not go at all.
@@ -109,21 +107,13 @@ impl<'a> Ground<'a> {
         let answer = look(self);
         match &answer {
             Ok(command) => {
-                self.promise(command);
+                self.promised.extend(command.nominations.iter().map(|one| one.target.clone()));
                 let nodes = command.nodes().filter_map(|id| self.by_id.get(id).copied()).collect();
                 self.happened(nodes);
             }
             Err(_) => self.budgets = budgets,
         }
         answer
-    }
-
-    /// Pods of `command` are on their way to nodes that exist.
-    fn promise(&mut self, command: &Command) {
-        let targets: BTreeSet<&Target> = command.nominations.iter().map(|one| &one.target).collect();
-        let is_target = |node: &&Arc<Node>| names(node).any(|name| targets.contains(&name));
-        let nodes = self.snapshot.nodes.iter().filter(|_| !targets.is_empty()).filter(is_target);
-        self.promised.extend(nodes.map(|node| node.id.clone()));
     }
 
     /// `nodes` are gone from now on.

@@ -13,7 +13,7 @@ use super::judge::{Proposal, all_pods_have_a_place, leaving};
 use super::multi::{Found, Search};
 use super::refusal::Refusal;
 use crate::disrupt::candidate::Candidate;
-use crate::disrupt::command::{least, price};
+use crate::disrupt::command::least;
 use crate::place::what_if::{Patience, Simulated};
 
 /// Sizes of groups that are tried from each node on, small ones first: they disturb least.
@@ -50,13 +50,14 @@ pub(crate) fn judge<'a>(
 ) -> Result<Proposal<'a>, Refusal> {
     all_pods_have_a_place(&simulated)?;
     let Simulated { launches, nominations, used_nodes, .. } = simulated;
-    let affordable = affordable(price(candidates), &snapshot.settings.disruption.many_to_many);
+    let leaving = leaving(candidates);
+    let affordable = affordable(leaving.price, &snapshot.settings.disruption.many_to_many);
     let spot_to_spot = snapshot.settings.gates.spot_to_spot_consolidation;
     let mut narrowed: Vec<Narrowing<'_>> =
         launches.into_iter().map(|quoted| Narrowing::new(quoted, snapshot)).collect();
     for one in &mut narrowed {
         one.comparable(candidates)?;
-        one.spot_for_spot(leaving(candidates), spot_to_spot)?;
+        one.spot_for_spot(leaving, spot_to_spot)?;
         // No launch may cost more than all of them; what it may be bought as is settled before worst cases are added.
         one.below_without_fallback(affordable)?;
     }
