@@ -54,24 +54,31 @@ impl Launcher {
             }
         }
         if result.instances.is_empty() && errors.len() < result.errors.len() {
-            self.pass_over(&result.errors, attempt);
+            self.pass_over(
+                result.errors.iter().filter(|error| outcome::is_not_tried(error)),
+                &errors,
+                attempt,
+            );
         }
     }
 
     /// Leaves alone for a moment what was not tried, where what was tried lacks capacity: with three offerings a try, a pool
     /// that has none would be tried again and again before another one, or another capacity type, has its turn. A quota
     /// that is used up is so for all.
-    fn pass_over(&self, errors: &[FleetError], attempt: outcome::Attempt<'_>) {
-        let (not_tried, tried): (Vec<_>, Vec<_>) =
-            errors.iter().partition(|error| outcome::is_not_tried(error));
+    fn pass_over<'a>(
+        &self,
+        not_tried: impl Iterator<Item = &'a FleetError>,
+        tried: &[&FleetError],
+        attempt: outcome::Attempt<'_>,
+    ) {
         let quota = tried.iter().any(|error| outcome::is_quota(error));
         // What is reserved is counted: a reservation that was not tried may have room.
         let may_be_there = attempt.capacity_type == CapacityType::Reserved && !quota;
-        if may_be_there || !outcome::for_capacity(&tried, attempt.placed) {
+        if may_be_there || !outcome::for_capacity(tried, attempt.placed) {
             return;
         }
         let cause = if quota { Cause::Wanted } else { Cause::Unnamed };
-        for (subject, _) in not_tried.into_iter().flat_map(|error| outcome::takes_out(error, attempt)) {
+        for (subject, _) in not_tried.flat_map(|error| outcome::takes_out(error, attempt)) {
             self.unavailable.mark(subject, cause);
         }
     }
