@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, anyhow, bail};
+use karpenter_aws_api::ec2::Instance;
+use karpenter_aws_sim::Account;
 use karpenter_kube_sim::apiserver::object;
 use karpenter_kube_sim::kubelet::Behaviour;
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParams};
 use serde_json::json;
 
 use super::follow::Met;
-use super::format::{Object, Scale};
+use super::format::{Machines, Object, Scale};
 use super::machines::meant;
 use super::observe::Observer;
 use super::read::{Action, Manifest};
@@ -24,37 +26,32 @@ pub(crate) async fn act(world: &Arc<World>, observer: &mut Observer, action: &Ac
         Action::Apply(manifests) => apply(world, manifests).await?,
         Action::Delete(object) => delete(world, object).await?,
         Action::Interrupt(which) => {
-            let meant = meant(&which.on_spot(), account.live_instances());
-            for instance in &meant {
+            return each(&which.on_spot(), account, |instance| {
                 observer.taken([instance.id.to_string()]);
                 world.truth.struck(&instance.id);
-                account.interrupt_spot(&instance.id)?;
-            }
-            return Ok(Met::machines(meant.len()));
+                Ok(account.interrupt_spot(&instance.id)?)
+            });
         }
         Action::Rebalance(which) => {
-            let meant = meant(&which.on_spot(), account.live_instances());
-            for instance in &meant {
-                account.recommend_rebalance(&instance.id)?;
-            }
-            return Ok(Met::machines(meant.len()));
+            return each(
+                &which.on_spot(),
+                account,
+                |instance| Ok(account.recommend_rebalance(&instance.id)?),
+            );
         }
         Action::Terminate(which) => {
-            let meant = meant(which, account.live_instances());
-            for instance in &meant {
+            return each(which, account, |instance| {
                 observer.taken([instance.id.to_string()]);
                 world.truth.struck(&instance.id);
-                account.terminate_behind_our_back(&instance.id)?;
-            }
-            return Ok(Met::machines(meant.len()));
+                Ok(account.terminate_behind_our_back(&instance.id)?)
+            });
         }
         Action::Silence(which) => {
-            let meant = meant(which, account.live_instances());
-            for instance in &meant {
+            return each(which, account, |instance| {
                 world.truth.struck(&instance.id);
                 world.agent.behave(instance.id.as_str(), Behaviour::Silent);
-            }
-            return Ok(Met::machines(meant.len()));
+                Ok(())
+            });
         }
         Action::LoseCapacity(loss) => {
             world.begin(Lasting::CapacityLoss(loss.offerings()), loss.r#for.map(|lasts| lasts.0));
@@ -74,6 +71,13 @@ pub(crate) async fn act(world: &Arc<World>, observer: &mut Observer, action: &Ac
         Action::Disconnect(lasts) => world.cut_off(0, lasts.r#for.0),
     }
     Ok(Met::Something)
+}
+
+/// Does something to each of the live machines that are meant.
+fn each(which: &Machines, account: &Account, strike: impl FnMut(&Instance) -> Result<()>) -> Result<Met> {
+    let meant = meant(which, account.live_instances());
+    meant.iter().try_for_each(strike)?;
+    Ok(Met::machines(meant.len()))
 }
 
 /// Applies objects as `kubectl apply --server-side` does.
