@@ -6,10 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Event, Node, Pod};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use karpenter_api::{Condition, EC2NodeClass, NodeClaim, NodePool};
 use karpenter_model::names::{self, condition};
 use kube::ResourceExt;
-use kube::api::{Api, ListParams, Patch, PatchParams};
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::manifests::{self, merged};
@@ -32,6 +33,23 @@ impl<'a> Corner<'a> {
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {CORNER: name}}});
         manifests::apply_json(&world.client, namespace).await?;
         Ok(Self { world, name })
+    }
+
+    /// No pod of `worker` may be evicted any more, by a budget named `never`.
+    pub(super) async fn forbid_evictions(&self) -> Result<()> {
+        let budget = json!({
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": {"name": "never", "namespace": self.name},
+            "spec": {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "worker"}}},
+        });
+        manifests::apply_json(&self.world.client, budget).await
+    }
+
+    /// Deletes that budget.
+    pub(super) async fn allow_evictions(&self) -> Result<()> {
+        let budgets: Api<PodDisruptionBudget> = Api::namespaced(self.world.client.clone(), self.name);
+        budgets.delete("never", &DeleteParams::default()).await.context("delete the budget").map(drop)
     }
 
     /// Applies a pool and waits until it is ready: pods are then told about the pool and not about its absence.

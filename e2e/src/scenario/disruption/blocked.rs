@@ -1,11 +1,9 @@
 //! Nodes that would be replaced by cheaper ones stay as long as a pod must not go; the event on the node names the
 //! pod, or the budget, and so does `karpenter explain`. As soon as nothing is in the way the node goes.
 
-use anyhow::{Context, Result, ensure};
-use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use anyhow::{Result, ensure};
 use karpenter_model::names::label;
 use kube::ResourceExt;
-use kube::api::{Api, DeleteParams};
 use serde_json::{Value, json};
 
 use super::consolidating;
@@ -32,21 +30,11 @@ pub(super) async fn by_annotation(world: &World) -> Result<()> {
 /// By a `PodDisruptionBudget` that allows nothing.
 pub(super) async fn by_pod_budget(world: &World) -> Result<()> {
     let corner = too_large(world, "budgeted").await?;
-    manifests::apply_json(
-        &world.client,
-        json!({
-            "apiVersion": "policy/v1",
-            "kind": "PodDisruptionBudget",
-            "metadata": {"name": "never", "namespace": "budgeted"},
-            "spec": {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "worker"}}},
-        }),
-    )
-    .await?;
+    corner.forbid_evictions().await?;
     let why = ["stays", "budgeted/never", "(PodDisruptionBudget)"];
     stays(&corner, "budgeted", "budgeted/never", &why).await?;
 
-    let budgets: Api<PodDisruptionBudget> = Api::namespaced(world.client.clone(), "budgeted");
-    budgets.delete("never", &DeleteParams::default()).await.context("delete the budget")?;
+    corner.allow_evictions().await?;
     corner.settled_on("worker", 1, &["m5.large"]).await
 }
 

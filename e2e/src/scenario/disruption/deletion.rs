@@ -2,14 +2,12 @@
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Node;
-use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use karpenter_api::NodePool;
 use karpenter_model::names::label;
 use kube::ResourceExt;
 use kube::api::{Api, DeleteParams};
 use serde_json::json;
 
-use crate::manifests;
 use crate::scenario::corner::{Corner, by_label, told};
 use crate::scenario::facts;
 use crate::wait;
@@ -27,9 +25,7 @@ pub(super) async fn of_a_node(world: &World) -> Result<()> {
     nodes.delete(&name, &DeleteParams::default()).await.with_context(|| format!("delete node `{name}`"))?;
 
     wait::until("node and instance to be gone", || async {
-        let there = nodes.get_opt(&name).await.context("read the node")?;
-        // By uid: the next node may get the address, and so the name, of the one before.
-        let node = there.is_some_and(|there| there.uid() == node.uid());
+        let node = is_there(&nodes, &node).await?;
         let instances = facts::instances(world).await?;
         let instance = instances.iter().any(|instance| id.ends_with(instance.id.as_str()));
         Ok(if node || instance { Err(format!("node there: {node}, instance: {instance}")) } else { Ok(()) })
@@ -48,30 +44,24 @@ pub(super) async fn held_by_a_budget(world: &World) -> Result<()> {
     corner.pods("worker", 1, json!({})).await?;
     let node = corner.running("worker", 1).await?.remove(0);
     let name = node.name_any();
-    let budget = json!({
-        "apiVersion": "policy/v1",
-        "kind": "PodDisruptionBudget",
-        "metadata": {"name": "never", "namespace": "held-drain"},
-        "spec": {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "worker"}}},
-    });
-    manifests::apply_json(&world.client, budget).await?;
+    corner.forbid_evictions().await?;
     let nodes: Api<Node> = Api::all(world.client.clone());
     nodes.delete(&name, &DeleteParams::default()).await.with_context(|| format!("delete node `{name}`"))?;
     told(world, "default", &name, "FailedDraining", "evicting pod held-drain/worker").await?;
-    // By uid: the next node may get the address, and so the name, of the one before.
-    let is_there = || async {
-        let there = nodes.get_opt(&name).await.context("read the node")?;
-        anyhow::Ok(there.is_some_and(|there| there.uid() == node.uid()))
-    };
-    ensure!(is_there().await?, "the node went before its pod");
+    ensure!(is_there(&nodes, &node).await?, "the node went before its pod");
 
-    let budgets: Api<PodDisruptionBudget> = Api::namespaced(world.client.clone(), "held-drain");
-    budgets.delete("never", &DeleteParams::default()).await.context("delete the budget")?;
+    corner.allow_evictions().await?;
     wait::until("the node to be gone", || async {
-        Ok(if is_there().await? { Err("it is there".to_owned()) } else { Ok(()) })
+        Ok(if is_there(&nodes, &node).await? { Err("it is there".to_owned()) } else { Ok(()) })
     })
     .await?;
     corner.running("worker", 1).await.map(drop)
+}
+
+/// Whether a node is still there, by uid: the next one may get the address, and so the name, of the one before.
+async fn is_there(nodes: &Api<Node>, node: &Node) -> Result<bool> {
+    let there = nodes.get_opt(&node.name_any()).await.context("read the node")?;
+    Ok(there.is_some_and(|there| there.uid() == node.uid()))
 }
 
 /// `kubectl delete nodepool`: its nodes go, and the pods move to the pool that is left.
