@@ -42,7 +42,7 @@ pub(crate) fn check(world: &World<'_>, launch: &Launch, findings: &mut Vec<Findi
     for detail in price_order(launch, &prices) {
         find(Rule::PriceOrder, detail);
     }
-    for (key, wanted, achieved) in min_values(launch, &types) {
+    for (key, wanted, achieved) in min_values(world, launch, &types) {
         find(Rule::MinValues, format!("`{key}` has {achieved} of {wanted} values"));
     }
 }
@@ -65,16 +65,33 @@ fn price_order(launch: &Launch, prices: &[Ranked<'_>]) -> Vec<String> {
     wrong
 }
 
-/// Keys that offer fewer distinct values than asked for.
-fn min_values<'l>(launch: &'l Launch, types: &[&InstanceType]) -> Vec<(&'l str, u32, usize)> {
+/// Keys with fewer distinct values than asked for: a machine of the claim may have a value that its requirement allows and
+/// that its type has, or an offering of it that can be had. Where values are listed, the API server counts the list.
+fn min_values<'l>(
+    world: &World<'_>,
+    launch: &'l Launch,
+    types: &[&InstanceType],
+) -> Vec<(&'l str, u32, usize)> {
     let mut short = Vec::new();
     for requirement in launch.requirements.iter() {
         let Some(wanted) = requirement.min_values() else { continue };
         let key = requirement.key().as_str();
-        let values = types.iter().filter_map(|candidate| candidate.requirements.get(key)?.concrete());
-        let distinct: BTreeSet<_> = values.flatten().collect();
-        if distinct.len() < usize::try_from(wanted).unwrap_or(usize::MAX) {
-            short.push((key, wanted, distinct.len()));
+        let mut distinct: BTreeSet<&LabelValue> = BTreeSet::new();
+        for known in types {
+            let offerings: Vec<_> =
+                known.compatible_offerings(&launch.requirements, world.registry()).collect();
+            let sources = if offerings.iter().any(|sold| sold.requirements.contains(key)) {
+                offerings.iter().map(|sold| &sold.requirements).collect()
+            } else {
+                vec![&known.requirements]
+            };
+            distinct.extend(sources.into_iter().filter_map(|all| all.get(key)?.concrete()).flatten());
+        }
+        let possible = distinct.iter().filter(|value| requirement.allows(value.as_str())).count();
+        let listed = requirement.concrete().map_or(possible, BTreeSet::len);
+        let achieved = possible.min(listed);
+        if achieved < usize::try_from(wanted).unwrap_or(usize::MAX) {
+            short.push((key, wanted, achieved));
         }
     }
     short

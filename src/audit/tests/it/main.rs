@@ -17,8 +17,8 @@ use karpenter_audit::audit;
 use karpenter_engine::disrupt::{Memory, Standing, decide};
 use karpenter_model::names::{annotation, label};
 use karpenter_model::{
-    ClaimName, Command, Launch, NodeId, Nomination, Plan, PodKey, Price, RemovalTarget, Snapshot, Taint,
-    Target,
+    ClaimName, Command, Launch, NodeId, Nomination, Plan, PodKey, Price, RemovalTarget, Requirement,
+    Snapshot, Taint, Target,
 };
 
 const WORLD: &str = "
@@ -171,6 +171,21 @@ fn min_values_hold() {
         launch.requirements.replace(asked);
     };
     assert_eq!(broken_launch(more), [Rule::MinValues]);
+}
+
+// core#2999
+#[test]
+fn values_that_a_claim_rules_out_do_not_count_for_min_values() {
+    let [zones, both] = [label::ZONE, label::CAPACITY_TYPE].map(|key| {
+        move |launch: &mut Launch| {
+            let asked = launch.requirements.value_of(&key.into());
+            let first = asked.any().filter(|_| key == label::CAPACITY_TYPE).unwrap_or_else(|| "a".into());
+            let one = Requirement::one_of(key.into(), [first]).with_min_values(Some(2));
+            launch.requirements.replace(one);
+        }
+    });
+    assert!(broken_launch(zones).contains(&Rule::MinValues));
+    assert!(broken_launch(both).contains(&Rule::MinValues));
 }
 
 #[test]

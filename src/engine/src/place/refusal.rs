@@ -43,7 +43,7 @@ pub(crate) struct Circumstances<'s, 'a> {
 /// The reason why `space` refuses `demand`.
 pub(crate) fn explain<'a>(
     demand: &Demand,
-    circumstances: Circumstances<'_, '_>,
+    circumstances: Circumstances<'_, 'a>,
     space: &PoolSpace<'a>,
     catalogue: &mut Catalogue<'a>,
     rules: &mut Rules<'a>,
@@ -83,7 +83,7 @@ pub(crate) fn explain<'a>(
         {
             return reason;
         }
-        return beyond_types(circumstances, set, &left, catalogue, rules);
+        return beyond_types(circumstances, set, &left, space, catalogue, rules);
     }
     let mut detail = format!("{}, requirements={requirements}, {}", criteria.verdict(), needs(demand, space));
     let mut refused =
@@ -118,24 +118,36 @@ fn without_devices<'a>(
 }
 
 /// The reason where the types `left` would do if nothing but they mattered.
-fn beyond_types(
-    Circumstances { limits, others, .. }: Circumstances<'_, '_>,
+fn beyond_types<'a>(
+    Circumstances { limits, others, .. }: Circumstances<'_, 'a>,
     set: RuleSetId,
     left: &Bits<VariantIx>,
-    catalogue: &Catalogue<'_>,
-    rules: &Rules<'_>,
+    space: &PoolSpace<'a>,
+    catalogue: &mut Catalogue<'a>,
+    rules: &mut Rules<'a>,
 ) -> Reason {
     let allowed = match limits.admit(catalogue, left) {
         Ok(allowed) => allowed,
         Err(reason) => return reason,
     };
     let short = min_values::shortfalls(set, allowed.iter(), catalogue, rules);
-    match others {
-        Some((topology, profile)) if short.is_empty() => {
-            Reason::new(ReasonCode::Topology, topology.explain(profile))
+    let Some((topology, profile)) = others.filter(|_| short.is_empty()) else {
+        return min_values::reason(&short);
+    };
+    // A domain that other pods leave may be too narrow for the pool.
+    if rules.has_min_values(set) {
+        let whole = rules.whole(set);
+        let choices = topology.choices(profile, &whole, space, rules.registry(), &mut |_, _| None);
+        for choice in choices.sets(rules) {
+            let Some(set) = rules.meet(set, choice) else { continue };
+            let allowed = allowed.and(&catalogue.mask(set, rules).both);
+            let short = min_values::shortfalls(set, allowed.iter(), catalogue, rules);
+            if !short.is_empty() {
+                return min_values::reason(&short);
+            }
         }
-        _ => min_values::reason(&short),
     }
+    Reason::new(ReasonCode::Topology, topology.explain(profile))
 }
 
 fn volumes_clash(demand: &Demand, set: RuleSetId, rules: &Rules<'_>) -> Reason {

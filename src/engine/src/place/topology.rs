@@ -35,6 +35,7 @@ use crate::interning::{Interned, InternedMap};
 use crate::place::node_labels::value_of;
 use crate::place::pool::PoolSpace;
 use crate::place::relax::Relaxed;
+use crate::rules::{RuleSetId, Rules};
 use census::Census;
 pub(crate) use group::Domain;
 use group::{Alternatives, Group, GroupKey, Incoming, Kind};
@@ -69,6 +70,16 @@ pub(crate) enum Choices<'t> {
     Values(&'t LabelKey, Vec<&'t LabelValue>),
     /// Any one of these; none when no domain is fine for now.
     Any(Vec<Requirements>),
+}
+
+impl Choices<'_> {
+    /// What each of them asks of a node, best first.
+    pub(crate) fn sets(self, rules: &mut Rules<'_>) -> Vec<RuleSetId> {
+        match self {
+            Self::Values(key, values) => values.into_iter().map(|value| rules.exactly(key, value)).collect(),
+            Self::Any(choices) => choices.iter().map(|choice| rules.set(choice)).collect(),
+        }
+    }
 }
 
 /// What a pod at one relaxation step is to the groups.

@@ -16,6 +16,7 @@ use crate::place::solve::simulation::Base;
 
 pub(crate) use crate::place::claim::note_overlays;
 pub(crate) use crate::place::claim::{Quote, Quoted};
+pub(crate) use crate::place::constraint::min_values;
 pub(crate) use crate::place::solve::simulation::{Patience, Simulated};
 
 /// Which nodes may take the pods that would have to move.

@@ -4,7 +4,7 @@
 //! offering the launch may end up with costs less than the nodes that go: equal is not cheaper. `minValues` must
 //! still hold for what is left, whatever the policy for new nodes is.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use karpenter_model::names::label;
@@ -16,7 +16,7 @@ use karpenter_model::{
 
 use super::refusal::Refusal;
 use crate::disrupt::candidate::{Basis, Candidate};
-use crate::place::what_if::{Quote, Quoted, note_overlays};
+use crate::place::what_if::{Quote, Quoted, min_values, note_overlays};
 
 /// Fewest cheaper types a spot node needs to be replaced by a spot node, and how many are kept: fewer would
 /// be taken back by the cloud soon, more would be replaced again and again, each time one step down.
@@ -180,14 +180,19 @@ impl<'a> Narrowing<'a> {
         if !self.launch.requirements.has_min_values() {
             return None;
         }
-        let names: BTreeSet<_> = self.names().take(count).collect();
-        let left: Vec<&InstanceType> =
-            self.types.iter().map(AsRef::as_ref).filter(|known| names.contains(&known.name)).collect();
+        let left: BTreeMap<_, _> =
+            self.options.iter().take(count).map(|(name, quote)| (name, quote)).collect();
+        let left = self.types.iter().filter_map(|known| Some((known.as_ref(), *left.get(&known.name)?)));
+        let left: Vec<(&InstanceType, &Quote)> = left.collect();
         self.launch.requirements.iter().find_map(|requirement| {
             let wanted = requirement.min_values()?;
             let key = requirement.key();
-            let values = left.iter().filter_map(|known| known.requirements.get(key.as_str())?.concrete());
-            let distinct: BTreeSet<&LabelValue> = values.flatten().collect();
+            let sold = left.iter().map(|(known, quote)| {
+                let offerings = known.compatible_offerings(&self.launch.requirements, self.registry);
+                let offerings = offerings.filter(|sold| quote.sells(sold.capacity_type));
+                min_values::values(requirement, known, offerings)
+            });
+            let distinct: BTreeSet<&LabelValue> = sold.flatten().collect();
             let short = distinct.len() < usize::try_from(wanted).unwrap_or(usize::MAX);
             short.then(|| (key.clone(), wanted, distinct.len()))
         })

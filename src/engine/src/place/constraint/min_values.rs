@@ -1,9 +1,13 @@
 //! `minValues`: enough distinct values among the instance types that are left (spec scheduling 14).
+//!
+//! A value counts while the claim may still have it: the requirement allows it, and where offerings decide about the key,
+//! as about zone and capacity type, one that can be had has it. The API server refuses a claim that lists fewer values
+//! than it asks for (core#2999).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use karpenter_model::report::ReasonCode;
-use karpenter_model::{LabelKey, Reason};
+use karpenter_model::{InstanceType, LabelKey, LabelValue, Offering, Reason, Requirement, Requirements};
 
 use crate::catalogue::Catalogue;
 use crate::index::VariantIx;
@@ -13,28 +17,46 @@ use crate::rules::{RuleSetId, Rules};
 pub(crate) fn shortfalls(
     set: RuleSetId,
     variants: impl Iterator<Item = VariantIx>,
-    catalogue: &Catalogue<'_>,
+    catalogue: &mut Catalogue<'_>,
     rules: &Rules<'_>,
 ) -> BTreeMap<LabelKey, (u32, u32)> {
     if !rules.has_min_values(set) {
         return BTreeMap::new();
     }
+    let mask = catalogue.mask(set, rules);
     let variants: Vec<VariantIx> = variants.collect();
     let mut short = BTreeMap::new();
     for rule in rules.rules_of(set) {
         let requirement = rules.requirement(*rule);
         let Some(wanted) = requirement.min_values() else { continue };
-        let key = requirement.key();
-        let own = variants.iter().filter_map(|variant| {
-            catalogue.variant(*variant).instance_type.requirements.get(key.as_str())?.concrete()
-        });
-        let distinct: BTreeSet<_> = own.flatten().collect();
+        let mut distinct: BTreeSet<&LabelValue> = BTreeSet::new();
+        for variant in &variants {
+            let offerings = catalogue.offerings_of(*variant, &mask);
+            distinct.extend(values(requirement, catalogue.variant(*variant).instance_type, offerings));
+        }
         let achieved = u32::try_from(distinct.len()).unwrap_or(u32::MAX);
         if achieved < wanted {
-            short.insert(key.clone(), (wanted, achieved));
+            short.insert(requirement.key().clone(), (wanted, achieved));
         }
     }
     short
+}
+
+/// The values that `requirement` leaves of its key for machines of `instance_type` bought through one of `offerings`.
+pub(crate) fn values<'o>(
+    requirement: &Requirement,
+    instance_type: &'o InstanceType,
+    offerings: impl Iterator<Item = &'o Offering>,
+) -> BTreeSet<&'o LabelValue> {
+    let key = requirement.key().as_str();
+    let of = |all: &'o Requirements| all.get(key).and_then(Requirement::concrete);
+    let mut values: BTreeSet<&LabelValue> =
+        offerings.filter_map(|offering| of(&offering.requirements)).flatten().collect();
+    if values.is_empty() {
+        values.extend(of(&instance_type.requirements).into_iter().flatten());
+    }
+    values.retain(|value| requirement.allows(value.as_str()));
+    values
 }
 
 /// `set` with each short key asking only for what there is.

@@ -15,7 +15,7 @@ use crate::place::learnt::Prices;
 use crate::place::level::Demand;
 use crate::place::pool::PoolSpace;
 use crate::place::reservations::{Reservations, UsedUp};
-use crate::place::topology::{Admission, Choices, Domain, Prospect, Topology};
+use crate::place::topology::{Admission, Domain, Prospect, Topology};
 use crate::rules::{RuleSetId, Rules};
 use serve::Server;
 
@@ -207,22 +207,8 @@ impl<'s, 'a> Joiner<'s, 'a> {
             let price = if lasting { *prices.entry(set).or_insert_with(least) } else { least() };
             Some(Prospect { price: price?, nodes: topology.nodes(&space.pool.name, key, value) })
         };
-        match topology.choices(bound, &whole, space, registry, &mut prospects) {
-            Choices::Values(key, values) => {
-                let narrowed = values.into_iter().filter_map(|value| {
-                    let choice = rules.exactly(key, value);
-                    rules.meet(set, choice)
-                });
-                narrowed.collect()
-            }
-            Choices::Any(choices) => {
-                let narrowed = choices.iter().filter_map(|choice| {
-                    let choice = rules.set(choice);
-                    rules.meet(set, choice)
-                });
-                narrowed.collect()
-            }
-        }
+        let choices = topology.choices(bound, &whole, space, registry, &mut prospects).sets(rules);
+        choices.into_iter().filter_map(|choice| rules.meet(set, choice)).collect()
     }
 }
 
