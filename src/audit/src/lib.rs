@@ -37,6 +37,7 @@ fn audit_in(world: &world::World<'_>, plan: &Plan) -> Vec<Finding> {
         rules::commands::check(world, plan, &mut findings);
         rules::candidates::check(world, plan, &mut findings);
         rules::budgets::check(world, plan, &mut findings);
+        rules::evictions::check(world, plan, &mut findings);
         rules::savings::check(world, plan, &mut findings);
         rules::scores::check(world, plan, &mut findings);
         let after = afterwards::Afterwards::of(world.snapshot, plan);

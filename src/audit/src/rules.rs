@@ -5,6 +5,7 @@ pub(crate) mod candidates;
 pub(crate) mod capacity;
 pub(crate) mod commands;
 pub(crate) mod devices;
+pub(crate) mod evictions;
 pub(crate) mod existing;
 pub(crate) mod homes;
 pub(crate) mod instance_types;

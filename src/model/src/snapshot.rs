@@ -84,8 +84,12 @@ pub struct PodDisruptionBudget {
     pub max_unavailable: Option<BudgetNodes>,
     /// `minAvailable`.
     pub min_available: Option<BudgetNodes>,
-    /// `status.disruptionsAllowed`.
+    /// `status.disruptionsAllowed`; 0 while the status is about an older spec, as the eviction API takes it.
     pub disruptions_allowed: i32,
+    /// `status.currentHealthy`: the pods it covers that are ready.
+    pub current_healthy: i32,
+    /// `status.desiredHealthy`: how many of them have to stay ready.
+    pub desired_healthy: i32,
     /// `unhealthyPodEvictionPolicy: AlwaysAllow`.
     pub always_allow_unhealthy: bool,
 }
@@ -95,6 +99,13 @@ impl PodDisruptionBudget {
     pub fn covers(&self, pod: &Pod) -> bool {
         self.namespace == pod.key.namespace
             && self.selector.as_ref().is_some_and(|selector| selector.matches(&pod.labels))
+    }
+
+    /// Whether an eviction of `pod`, which it covers, uses up one of the disruptions it allows. A pod that is not ready
+    /// goes without one while enough others are healthy, or always where the policy says so.
+    pub fn guards(&self, pod: &Pod) -> bool {
+        let enough_healthy = self.current_healthy >= self.desired_healthy && self.desired_healthy > 0;
+        pod.ready == Some(true) || !(self.always_allow_unhealthy || enough_healthy)
     }
 
     /// Whether no eviction can ever pass: nothing may be unavailable, or everything must be available.
@@ -159,19 +170,16 @@ impl Snapshot {
     }
 
     /// Whether no eviction of `pod` can pass its budgets: more than one covers it, or the one that does
-    /// blocks fully (spec scheduling 11.3). Pods that are not evictable are never blocked.
+    /// blocks fully (spec scheduling 11.3). Pods whose eviction asks no budget are never blocked.
     pub(crate) fn fully_blocked(&self, pod: &Pod) -> bool {
-        if !pod.is_evictable(self.now) {
+        if !pod.asks_budgets(self.now) {
             return false;
         }
         let mut covering = self.budgets.covering(pod);
         match (covering.next(), covering.next()) {
             (None, _) => false,
             (Some(_), Some(_)) => true,
-            (Some(budget), None) => {
-                let unhealthy = budget.always_allow_unhealthy && pod.ready == Some(false);
-                budget.fully_blocks() && !unhealthy
-            }
+            (Some(budget), None) => budget.fully_blocks() && budget.guards(pod),
         }
     }
 

@@ -6,16 +6,21 @@ use karpenter_model::{BudgetNodes, PodDisruptionBudget};
 
 use super::selector;
 
-/// Reads a budget; one that the disruption controller has not looked at yet allows nothing.
+/// Reads a budget; one whose spec the disruption controller has not looked at yet allows nothing.
 pub fn budget(written: &ApiBudget) -> PodDisruptionBudget {
     let spec = written.spec.clone().unwrap_or_default();
+    let status = written.status.clone().unwrap_or_default();
+    let is_current =
+        status.observed_generation.unwrap_or_default() >= written.metadata.generation.unwrap_or_default();
     PodDisruptionBudget {
         namespace: written.metadata.namespace.as_deref().unwrap_or_default().into(),
         name: written.metadata.name.clone().unwrap_or_default(),
         selector: selector(spec.selector.as_ref()),
         max_unavailable: spec.max_unavailable.as_ref().map(amount),
         min_available: spec.min_available.as_ref().map(amount),
-        disruptions_allowed: written.status.as_ref().map_or(0, |status| status.disruptions_allowed),
+        disruptions_allowed: if is_current { status.disruptions_allowed } else { 0 },
+        current_healthy: status.current_healthy,
+        desired_healthy: status.desired_healthy,
         always_allow_unhealthy: spec.unhealthy_pod_eviction_policy.as_deref() == Some("AlwaysAllow"),
     }
 }

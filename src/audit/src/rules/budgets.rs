@@ -15,13 +15,23 @@ pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Vec<Finding>)
         let pools: BTreeSet<&PoolName> = command.candidates.iter().map(|candidate| &candidate.pool).collect();
         for name in pools {
             let Some(pool) = world.pool(name) else { continue };
-            let own = command.candidates.iter().filter(|candidate| candidate.pool == *name).count();
-            let (total, disrupted) = counts(world, name, &gone);
-            let allowed = allowed(world, &pool.disruption.budgets, command.reason, total);
-            if u32::try_from(own).unwrap_or(u32::MAX).saturating_add(disrupted) > allowed {
+            let own = command.candidates.iter().filter(|candidate| candidate.pool == *name);
+            let own: BTreeSet<&NodeId> = own.map(|candidate| &candidate.target.id).collect();
+            let counts = counts(world, name, &gone, &own);
+            let allowed = allowed(world, &pool.disruption.budgets, command.reason, counts.total);
+            // A machine that is not ready and has nothing to lose is disrupted whether it goes or not: it counts against
+            // what goes by decision, and against nothing else.
+            let dead = if command.reason == DisruptionReason::Empty { counts.own_silent } else { 0 };
+            let living = counts.own - dead;
+            let exceeds = counts.own + counts.going > allowed
+                || living > 0 && living + counts.going + counts.silent > allowed;
+            if exceeds {
                 let detail = format!(
-                    "{own} are to go for being {}, {disrupted} are disrupted, {allowed} of {total} allowed",
-                    command.reason
+                    "{} are to go for being {}, {} are disrupted, {allowed} of {} allowed",
+                    counts.own,
+                    command.reason,
+                    counts.going + counts.silent,
+                    counts.total
                 );
                 findings.push(Finding::new(Rule::Budget, name, detail));
             }
@@ -46,15 +56,34 @@ fn allowed(world: &World<'_>, budgets: &[Budget], reason: DisruptionReason, tota
     least
 }
 
-/// Machines of a pool that count, and those that are disrupted already or `gone` by then.
-fn counts(world: &World<'_>, pool: &PoolName, gone: &BTreeSet<&NodeId>) -> (u32, u32) {
-    let own = world.snapshot.nodes.iter().filter(|node| {
+/// Machines of a pool that count.
+#[derive(Default)]
+struct Counts {
+    total: u32,
+    /// Those that are leaving, or gone by then.
+    going: u32,
+    /// Others that are not ready.
+    silent: u32,
+    /// Those of the command.
+    own: u32,
+    /// Those of the command that are not ready.
+    own_silent: u32,
+}
+
+fn counts(world: &World<'_>, pool: &PoolName, gone: &BTreeSet<&NodeId>, own: &BTreeSet<&NodeId>) -> Counts {
+    let mut counts = Counts::default();
+    for node in &world.snapshot.nodes {
         let terminating =
             node.claim.as_ref().is_none_or(|claim| claim.is_true(ConditionType::InstanceTerminating));
-        node.pool().as_ref() == Some(pool) && node.initialized() && !terminating
-    });
-    own.fold((0, 0), |(total, disrupted), node| {
-        let is_disrupted = !node.ready || node.is_leaving() || gone.contains(&node.id);
-        (total + 1, disrupted + u32::from(is_disrupted))
-    })
+        if node.pool().as_ref() != Some(pool) || !node.initialized() || terminating {
+            continue;
+        }
+        let (going, is_own) = (node.is_leaving() || gone.contains(&node.id), own.contains(&node.id));
+        counts.total += 1;
+        counts.going += u32::from(going);
+        counts.silent += u32::from(!going && !node.ready);
+        counts.own += u32::from(is_own);
+        counts.own_silent += u32::from(is_own && !going && !node.ready);
+    }
+    counts
 }

@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use karpenter_model::names::{annotation, label};
 use karpenter_model::plan::command::Candidate;
-use karpenter_model::{
-    ConditionType, ConsolidationPolicy, DisruptionReason, Method, Node, Plan, Pod, PodDisruptionBudget, Pool,
-};
+use karpenter_model::{ConditionType, ConsolidationPolicy, DisruptionReason, Method, Node, Plan, Pod, Pool};
 
+use super::evictions;
 use crate::finding::{Finding, Rule};
 use crate::world::World;
 
@@ -82,12 +81,11 @@ fn objections(world: &World<'_>, node: &Node, stated: &Candidate, method: Method
 
 /// Whether the eviction API would refuse to evict `pod` now.
 fn refused(world: &World<'_>, pod: &Pod) -> bool {
-    let refuses = |budget: &PodDisruptionBudget| {
-        budget.disruptions_allowed <= 0 && !(budget.always_allow_unhealthy && pod.ready == Some(false))
-    };
-    let mut covering = world.snapshot.budgets.covering(pod);
-    let (first, second) = (covering.next(), covering.next());
-    pod.is_evictable(world.snapshot.now) && (first.is_some_and(refuses) || second.is_some())
+    match evictions::asked(world, pod)[..] {
+        [] => false,
+        [budget] => budget.disruptions_allowed <= 0 && evictions::uses_up(budget, pod),
+        [_, _, ..] => true,
+    }
 }
 
 /// What blocks the removal of `node` by `method`.

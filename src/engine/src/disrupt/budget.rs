@@ -9,6 +9,7 @@ use karpenter_model::{
 };
 
 use crate::disrupt::budget::cron::Schedule;
+use crate::disrupt::candidate::Candidate;
 
 /// A budget that cannot be evaluated; nothing may be disrupted then.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,8 +90,24 @@ struct Counts {
     total: u32,
     /// Those of them that are disrupted already.
     consuming: u32,
+    /// Those of these that are so only because they are not ready.
+    silent: u32,
     /// Those this pass has taken.
     taken: u32,
+    /// Those of these that were not ready, and so disrupted before.
+    taken_silent: u32,
+}
+
+impl Counts {
+    /// Nodes that are disrupted when one more is to go. A node that is not ready is so whether it goes or not, so only
+    /// those that go by decision count against one.
+    fn disrupted(&self, silent: bool) -> u32 {
+        if silent {
+            (self.consuming - self.silent).saturating_add(self.taken)
+        } else {
+            self.consuming.saturating_add(self.taken - self.taken_silent)
+        }
+    }
 }
 
 impl<'a> Budgets<'a> {
@@ -101,8 +118,9 @@ impl<'a> Budgets<'a> {
         for node in snapshot.nodes.iter().filter(|node| counts(node)) {
             let Some(counts) = node.pool().and_then(|pool| pools.get_mut(&pool)) else { continue };
             counts.total += 1;
-            let consuming = !node.ready || node.is_leaving() || taken.contains(&node.id);
-            counts.consuming += u32::from(consuming);
+            let leaving = node.is_leaving() || taken.contains(&node.id);
+            counts.consuming += u32::from(leaving || !node.ready);
+            counts.silent += u32::from(!leaving && !node.ready);
         }
         let mut all = BTreeMap::new();
         for pool in &snapshot.pools {
@@ -114,10 +132,11 @@ impl<'a> Budgets<'a> {
         Self { pools, allowed: all }
     }
 
-    /// Whether a node of `pool` may go for `reason` now.
-    pub(crate) fn check(&self, pool: &PoolName, reason: DisruptionReason) -> Result<(), Exhausted> {
+    /// Whether the candidate may go for `reason` now.
+    pub(crate) fn check(&self, candidate: &Candidate<'_>, reason: DisruptionReason) -> Result<(), Exhausted> {
+        let pool = &candidate.pool.name;
         let counts = self.pools.get(pool).copied().unwrap_or_default();
-        let disrupted = counts.consuming.saturating_add(counts.taken);
+        let disrupted = counts.disrupted(is_dead(candidate, reason));
         match self.allowed.get(&(pool, reason)) {
             Some(Ok(allowed)) if allowed.nodes > disrupted => Ok(()),
             Some(Err(invalid)) => Err(Exhausted::Invalid(invalid.0.clone())),
@@ -134,13 +153,27 @@ impl<'a> Budgets<'a> {
         }
     }
 
-    /// Takes one node of `pool` out of its budget for `reason`, and of what the other reasons have left.
-    pub(crate) fn take(&mut self, pool: &PoolName, reason: DisruptionReason) -> Result<(), Exhausted> {
-        self.check(pool, reason)?;
-        if let Some(counts) = self.pools.get_mut(pool) {
+    /// Takes the candidate out of the budget of its pool for `reason`, and out of what the other reasons have left.
+    pub(crate) fn take(
+        &mut self,
+        candidate: &Candidate<'_>,
+        reason: DisruptionReason,
+    ) -> Result<(), Exhausted> {
+        self.check(candidate, reason)?;
+        if let Some(counts) = self.pools.get_mut(&candidate.pool.name) {
             counts.taken += 1;
+            counts.taken_silent += u32::from(is_dead(candidate, reason));
         }
         Ok(())
+    }
+
+    /// Whether nodes that are not ready use up all that `pool` allows for `reason`.
+    pub(crate) fn used_up_by_silent(&self, pool: &PoolName, reason: DisruptionReason) -> bool {
+        let counts = self.pools.get(pool).copied().unwrap_or_default();
+        let allowed = self.allowed.get(&(pool, reason)).and_then(|allowed| allowed.as_ref().ok());
+        allowed.is_some_and(|allowed| {
+            counts.consuming >= allowed.nodes && counts.consuming - counts.silent < allowed.nodes
+        })
     }
 
     /// Pools with nodes none of which may go for `reason`, whatever is disrupted already.
@@ -169,6 +202,13 @@ impl<'a> Budgets<'a> {
 fn counts(node: &Node) -> bool {
     let going = |claim: &Claim| claim.is_true(ConditionType::InstanceTerminating);
     node.initialized() && node.claim.as_deref().is_some_and(|claim| !going(claim))
+}
+
+/// Whether the candidate is gone in all but name: nothing runs on it and its kubelet is silent. It may go although it
+/// uses up the budget itself, so that it does not keep itself and all others for ever
+/// (<https://github.com/kubernetes-sigs/karpenter/issues/2967>).
+fn is_dead(candidate: &Candidate<'_>, reason: DisruptionReason) -> bool {
+    reason == DisruptionReason::Empty && !candidate.node.ready
 }
 
 /// The strictest active budget of `pool` for `reason`; no budget is no limit. One budget that cannot be

@@ -1,6 +1,7 @@
 //! Which nodes may be disrupted at all (spec disruption 3.2), in the order of the checks.
 
 mod blocker;
+mod evictions;
 
 use std::collections::BTreeSet;
 
@@ -12,6 +13,7 @@ use karpenter_model::{
 };
 
 pub(crate) use blocker::Blocker;
+pub(crate) use evictions::Evictions;
 
 use crate::disrupt::cost::Cost;
 use crate::disrupt::lookup::Lookup;
@@ -102,6 +104,11 @@ impl<'a> Candidate<'a> {
         let eventual = method.reason() == DisruptionReason::Drifted;
         let waived = eventual && self.claim.termination_grace_period.is_some();
         self.pods.as_ref().filter(|_| !waived)
+    }
+
+    /// Whether a drain would run into pods that cannot leave now, and last until its deadline.
+    pub(crate) fn cannot_drain(&self) -> bool {
+        self.pods.is_some()
     }
 
     /// Whether nothing on it would be missed.

@@ -79,13 +79,16 @@ impl<'g, 'a> Look<'g, 'a> {
         Err(Rejection { kind, nodes, detail: first.to_string() })
     }
 
-    /// Takes every node out of its budget.
+    /// Takes every node out of its budget; those of its pods must have room for it, too.
     fn all_within_budget(&mut self) -> Result<(), Rejection> {
         for candidate in &self.still {
-            if let Err(exhausted) = self.ground.budgets.take(&candidate.pool.name, self.command.reason) {
+            let taken = self.ground.budgets.take(candidate, self.command.reason);
+            let refused = taken.map_err(|exhausted| exhausted.reason()).and_then(|()| {
+                self.ground.evictions.check(candidate.node).map_err(|blocker| blocker.reason())
+            });
+            if let Err(reason) = refused {
                 let nodes = vec![candidate.node.id.clone()];
-                let detail = exhausted.reason().to_string();
-                return Err(Rejection { kind: RejectionKind::Budget, nodes, detail });
+                return Err(Rejection { kind: RejectionKind::Budget, nodes, detail: reason.to_string() });
             }
         }
         Ok(())
@@ -101,8 +104,11 @@ impl<'g, 'a> Look<'g, 'a> {
             let kind = if nominated { RejectionKind::Budget } else { RejectionKind::Churn };
             return Err(self.rejected(kind, "no node of the command is empty and free to go any more"));
         }
-        let (budgets, reason) = (&mut self.ground.budgets, self.command.reason);
-        self.still.retain(|candidate| budgets.take(&candidate.pool.name, reason).is_ok());
+        let (budgets, evictions, reason) =
+            (&mut self.ground.budgets, &self.ground.evictions, self.command.reason);
+        self.still.retain(|candidate| {
+            evictions.check(candidate.node).is_ok() && budgets.take(candidate, reason).is_ok()
+        });
         if self.still.is_empty() {
             return Err(self.rejected(RejectionKind::Budget, "disruption budgets are used up"));
         }

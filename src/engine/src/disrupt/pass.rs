@@ -20,7 +20,7 @@ use crate::disrupt::allowance::Allowance;
 use crate::disrupt::balanced::{Judgement, Totals};
 use crate::disrupt::brake::{self, Held};
 use crate::disrupt::budget::{Budgets, Exhausted};
-use crate::disrupt::candidate::Candidate;
+use crate::disrupt::candidate::{Candidate, Evictions};
 use crate::disrupt::decision::{Brake, Decision, MethodStats};
 use crate::disrupt::lookup::Lookup;
 use crate::disrupt::memory::{Memory, Scope};
@@ -35,6 +35,8 @@ pub(crate) struct Pass<'a> {
     pub(crate) memory: &'a mut Memory,
     /// What each pool may still lose.
     pub(crate) budgets: Budgets<'a>,
+    /// What pod disruption budgets still let go.
+    pub(crate) evictions: Evictions<'a>,
     /// What each pool costs, for `Balanced`.
     pub(crate) totals: Totals,
     /// Nodes that no general check blocks, by key.
@@ -69,6 +71,7 @@ impl<'a> Pass<'a> {
         let mut pass = Self {
             snapshot,
             budgets: Budgets::new(snapshot, &taken),
+            evictions: Evictions::new(snapshot, |_| true),
             totals: Totals::new(&lookup),
             candidates: Vec::new(),
             assumed: assumed(snapshot, standing, |_| true).into_iter().map(|one| one.nodes).collect(),
@@ -84,6 +87,9 @@ impl<'a> Pass<'a> {
             decision: Decision::default(),
             memory,
         };
+        for node in pass.assumed.iter().flatten() {
+            pass.evictions.spend(node);
+        }
         for command in standing.proposed {
             pass.promise(command);
             for launch in &command.replacements {
@@ -157,6 +163,20 @@ impl<'a> Pass<'a> {
                 let note = Note::pool(&pool, NoteKind::DisruptionBlocked, text);
                 self.note(note.distinguished_by(reason.to_string()));
             }
+            // Seen from outside such a pool has a budget and nodes that should go, and nothing happens
+            // (https://github.com/kubernetes-sigs/karpenter/issues/2967).
+            let ready = eligible.iter().filter(|candidate| candidate.node.ready);
+            let pools: BTreeSet<&PoolName> = ready.map(|candidate| &candidate.pool.name).collect();
+            for pool in pools {
+                if !self.budgets.used_up_by_silent(pool, reason) {
+                    continue;
+                }
+                let text = format!(
+                    "No allowed disruptions for disruption reason {reason}: nodes that are not ready count as disrupted"
+                );
+                let note = Note::pool(pool, NoteKind::DisruptionBlocked, text);
+                self.note(note.distinguished_by(format!("{reason} not ready")));
+            }
         }
         eligible
     }
@@ -183,14 +203,18 @@ impl<'a> Pass<'a> {
         self.candidates.iter().filter(|candidate| !self.taken.contains(&candidate.node.id))
     }
 
-    /// Whether the budget of the candidate's pool has room for one more node.
+    /// Whether the budget of the candidate's pool has room for one more node, and the budgets of its pods have it once the
+    /// nodes that go have drained.
     pub(crate) fn check_budget(&self, method: Method, candidate: &Candidate<'_>) -> Result<(), Reason> {
-        self.budgets.check(&candidate.pool.name, method.reason()).map_err(|exhausted| exhausted.reason())
+        self.budgets.check(candidate, method.reason()).map_err(|exhausted| exhausted.reason())?;
+        self.evictions.check(candidate.node).map_err(|blocker| blocker.reason())
     }
 
-    /// Takes one node of the candidate's pool out of its budget for `method`.
+    /// The same, and takes one node of the candidate's pool out of its budget for `method`. The budgets of pods are spent
+    /// by the command as a whole.
     pub(crate) fn take_budget(&mut self, method: Method, candidate: &Candidate<'_>) -> Result<(), Reason> {
-        self.budgets.take(&candidate.pool.name, method.reason()).map_err(|exhausted| exhausted.reason())
+        self.evictions.check(candidate.node).map_err(|blocker| blocker.reason())?;
+        self.budgets.take(candidate, method.reason()).map_err(|exhausted| exhausted.reason())
     }
 
     /// Whether one more command may be proposed.
@@ -245,7 +269,11 @@ impl<'a> Pass<'a> {
     pub(crate) fn propose(&mut self, command: Command) {
         let position = |id: &NodeId| self.candidates.binary_search_by(|known| known.node.id.cmp(id)).ok();
         let nodes = command.nodes().filter_map(position).map(|position| self.candidates[position].node);
-        self.assumed.push(nodes.collect());
+        let nodes: Vec<_> = nodes.collect();
+        for node in &nodes {
+            self.evictions.spend(node);
+        }
+        self.assumed.push(nodes);
         for node in command.nodes() {
             self.taken.insert(node.clone());
             self.decision.nodes.insert(node.clone(), NodeOutcome::Removed(command.method));

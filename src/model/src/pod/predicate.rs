@@ -96,6 +96,12 @@ impl Pod {
         self.is_active() && !self.tolerates_disruption() && !self.is_mirror() && !self.blocks_disruption(now)
     }
 
+    /// Its eviction asks the pod disruption budgets that cover it. The eviction API deletes a pod that has not begun to run
+    /// without asking any.
+    pub fn asks_budgets(&self, now: Timestamp) -> bool {
+        self.is_evictable(now) && self.phase != PodPhase::Pending
+    }
+
     /// Terminating for more than a minute longer than it should.
     pub(crate) fn is_stuck_terminating(&self, now: Timestamp) -> bool {
         self.deletion.is_some_and(|deletion| now.duration_since(deletion) > STUCK_AFTER)

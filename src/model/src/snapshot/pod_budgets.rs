@@ -62,6 +62,8 @@ mod tests {
             max_unavailable: None,
             min_available: None,
             disruptions_allowed: 1,
+            current_healthy: 0,
+            desired_healthy: 0,
             always_allow_unhealthy: false,
         })
     }

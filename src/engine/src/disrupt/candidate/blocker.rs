@@ -36,6 +36,8 @@ pub(crate) enum Blocker {
     PodDoNotDisrupt(PodKey),
     /// A pod disruption budget allows no eviction now.
     Budget { pod: PodKey, budget: String },
+    /// What a pod disruption budget allows is taken by nodes that go already.
+    BudgetSpent { pod: PodKey, budget: String },
     /// More than one pod disruption budget covers a pod, which the eviction API refuses.
     SeveralBudgets { pod: PodKey, budgets: Vec<String> },
 }
@@ -57,11 +59,20 @@ impl Blocker {
             Self::Budget { pod, budget } => {
                 Reason::new(ReasonCode::PodDisruptionBudget, format_args!("{budget} protects {pod}"))
             }
+            Self::BudgetSpent { pod, budget } => Reason::new(
+                ReasonCode::PodDisruptionBudget,
+                format_args!("{budget} protects {pod} until other nodes have drained"),
+            ),
             Self::SeveralBudgets { pod, budgets } => Reason::new(
                 ReasonCode::PodDisruptionBudget,
                 format_args!("{} protect {pod}", budgets.join(", ")),
             ),
         }
+    }
+
+    /// Nodes that go have spent what `budget`, which guards `pod`, allows.
+    pub(crate) fn budget_spent(pod: &Pod, budget: &PodDisruptionBudget) -> Self {
+        Self::BudgetSpent { pod: pod.key.clone(), budget: name(budget) }
     }
 
     /// The event on the node `id`.
@@ -82,7 +93,7 @@ impl Blocker {
             Self::ZoneAway(zone) => zone.to_string(),
             Self::PoolMissing(pool) | Self::NoInstanceTypes(pool) => pool.to_string(),
             Self::PodDoNotDisrupt(pod) => pod.to_string(),
-            Self::Budget { budget, .. } => budget.clone(),
+            Self::Budget { budget, .. } | Self::BudgetSpent { budget, .. } => budget.clone(),
             Self::SeveralBudgets { budgets, .. } => budgets.join(","),
         }
     }
@@ -114,7 +125,7 @@ impl fmt::Display for Blocker {
             Self::PodDoNotDisrupt(pod) => {
                 write!(f, "Pod has {:?} annotation (Pod={pod})", annotation::DO_NOT_DISRUPT)
             }
-            Self::Budget { budget, .. } => {
+            Self::Budget { budget, .. } | Self::BudgetSpent { budget, .. } => {
                 write!(f, "Pdb prevents pod evictions (PodDisruptionBudget={budget})")
             }
             Self::SeveralBudgets { budgets, .. } => {
@@ -135,25 +146,27 @@ pub(super) fn of_pods(node: &Node, lookup: &Lookup<'_>) -> Option<Blocker> {
     if let Some(pod) = node.pods.iter().find(|pod| !pod.is_disruptable(now)) {
         return Some(Blocker::PodDoNotDisrupt(pod.key.clone()));
     }
-    let mut evictable = node.pods.iter().filter(|pod| pod.is_evictable(now));
-    evictable.find_map(|pod| refused(pod, lookup))
+    node.pods.iter().filter(|pod| pod.asks_budgets(now)).find_map(|pod| refused(pod, lookup))
 }
 
 /// Whether the eviction API would refuse to evict `pod` now: more than one budget covers it, or the one that does
-/// allows no disruption.
+/// guards it and allows no disruption.
 fn refused(pod: &Pod, lookup: &Lookup<'_>) -> Option<Blocker> {
     let covering: Vec<_> = lookup.snapshot().budgets.covering(pod).collect();
-    let key = |budget: &PodDisruptionBudget| format!("{}/{}", budget.namespace, budget.name);
     match covering[..] {
         [] => None,
         [budget] => {
-            let unhealthy = budget.always_allow_unhealthy && pod.ready == Some(false);
-            let blocked = budget.disruptions_allowed <= 0 && !unhealthy;
-            blocked.then(|| Blocker::Budget { pod: pod.key.clone(), budget: key(budget) })
+            let blocked = budget.disruptions_allowed <= 0 && budget.guards(pod);
+            blocked.then(|| Blocker::Budget { pod: pod.key.clone(), budget: name(budget) })
         }
         _ => {
-            let budgets = covering.iter().map(|budget| key(budget)).collect();
+            let budgets = covering.iter().map(|budget| name(budget)).collect();
             Some(Blocker::SeveralBudgets { pod: pod.key.clone(), budgets })
         }
     }
+}
+
+/// How reasons and events call a pod disruption budget.
+fn name(budget: &PodDisruptionBudget) -> String {
+    format!("{}/{}", budget.namespace, budget.name)
 }

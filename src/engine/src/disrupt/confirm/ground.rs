@@ -12,7 +12,7 @@ use super::Rejection;
 use crate::disrupt::Standing;
 use crate::disrupt::balanced::Totals;
 use crate::disrupt::budget::Budgets;
-use crate::disrupt::candidate::{Blocker, Candidate};
+use crate::disrupt::candidate::{Blocker, Candidate, Evictions};
 use crate::disrupt::lookup::Lookup;
 use crate::disrupt::pass::{Assumed, assumed};
 use crate::place::what_if::{Destinations, WhatIf};
@@ -22,6 +22,8 @@ pub(super) struct Ground<'a> {
     pub(super) snapshot: &'a Snapshot,
     /// What each pool may still lose.
     pub(super) budgets: Budgets<'a>,
+    /// What pod disruption budgets still let go.
+    pub(super) evictions: Evictions<'a>,
     pub(super) totals: Totals,
     lookup: Lookup<'a>,
     by_id: BTreeMap<&'a NodeId, &'a Node>,
@@ -56,6 +58,7 @@ impl<'a> Ground<'a> {
         Self {
             snapshot,
             budgets: Budgets::new(snapshot, &taken),
+            evictions: Evictions::new(snapshot, |node| !round.contains(&node.id)),
             totals: Totals::new(&lookup),
             lookup,
             by_id: nodes().map(|node: &Node| (&node.id, node)).collect(),
@@ -118,6 +121,9 @@ impl<'a> Ground<'a> {
 
     /// `nodes` are gone from now on.
     fn happened(&mut self, nodes: Vec<&'a Node>) {
+        for node in &nodes {
+            self.evictions.spend(node);
+        }
         for what_if in self.compiled.values_mut() {
             what_if.commit(&nodes);
         }

@@ -239,8 +239,10 @@ impl<'p, 'a> Session<'p, 'a> {
             let id = &candidate.node.id;
             self.movable.contains(id) && !self.out.contains(id) && !stays(candidate)
         });
-        let allowed =
-            reachable.filter(|candidate| budgets.take(&candidate.pool.name, method.reason()).is_ok());
+        let allowed = reachable.filter(|candidate| {
+            self.pass.evictions.check(candidate.node).is_ok()
+                && budgets.take(candidate, method.reason()).is_ok()
+        });
         allowed.take(multi::MAX_BATCH).cloned().collect()
     }
 

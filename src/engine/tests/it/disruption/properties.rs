@@ -105,6 +105,11 @@ fn budgets_hold_at_the_start_of_every_command() {
         let mut gone: BTreeMap<PoolName, u32> = BTreeMap::new();
         for command in &decision.commands {
             for candidate in &command.candidates {
+                let node = snapshot.nodes.iter().find(|node| node.id == candidate.target.id);
+                // It counted before, and goes on counting.
+                if command.method == Method::Emptiness && node.is_some_and(|node| !node.ready) {
+                    continue;
+                }
                 *gone.entry(candidate.pool.clone()).or_default() += 1;
                 let state = decision.budgets[&(candidate.pool.clone(), command.reason)];
                 let disrupted = state.consuming + gone[&candidate.pool];
