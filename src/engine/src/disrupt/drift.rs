@@ -26,11 +26,18 @@ pub(crate) fn propose(pass: &mut Pass<'_>) {
     }
     let Some(input) = pass.unsettled(METHOD, &drifted) else { return };
     pass.memory.drift_sweep.go_on(input, drifted.iter().map(|candidate| &candidate.node.id));
-    // Those that were not reached last time come first, so that every node has its turn.
+    // Those that were not reached last time come first, so that every node has its turn; then those that can drain:
+    // one that cannot holds the budget of its pool until its deadline (kubernetes-sigs/karpenter#2466).
     drifted.sort_by_cached_key(|candidate| {
         let since = candidate.claim.true_since(ConditionType::Drifted);
         let seen = pass.memory.drift_sweep.has_seen(&candidate.node.id);
-        (seen, candidate.moving().next().is_some(), since, candidate.node.id.clone())
+        (
+            seen,
+            candidate.cannot_drain(),
+            candidate.moving().next().is_some(),
+            since,
+            candidate.node.id.clone(),
+        )
     });
     let share = pass.share(consolidation::methods_to_come(pass));
     let nodes: Vec<_> = drifted.iter().map(|candidate| candidate.node).collect();

@@ -11,6 +11,7 @@ use super::{Stays, believed};
 use crate::disrupt::brake;
 use crate::disrupt::candidate::Candidate;
 use crate::disrupt::command::command;
+use crate::disrupt::note::{Note, NoteKind};
 use crate::disrupt::pass::Pass;
 
 const METHOD: Method = Method::StaticDrift;
@@ -25,7 +26,9 @@ pub(crate) fn propose(pass: &mut Pass<'_>) {
     for candidate in drifted {
         by_pool.entry(&candidate.pool.name).or_default().push(candidate);
     }
-    for candidates in by_pool.values() {
+    for candidates in by_pool.values_mut() {
+        // One that cannot drain holds the budget until its deadline.
+        candidates.sort_by_key(Candidate::cannot_drain);
         replace(pass, candidates);
     }
 }
@@ -54,6 +57,12 @@ fn one<'a>(pass: &mut Pass<'a>, room: &mut Room, candidate: &Candidate<'a>) -> R
     }
     pass.check_budget(METHOD, candidate).map_err(Stays::Because)?;
     if room.left == Some(0) {
+        if let Some(limit) = room.always_full {
+            let text = format!(
+                "Drifted nodes stay: the limit of {limit} nodes leaves no room for a replacement, which comes before a node goes"
+            );
+            pass.note(Note::pool(&pool.name, NoteKind::DisruptionBlocked, text).distinguished_by("limit"));
+        }
         return Err(because(ReasonCode::NoHeadroom));
     }
     let brakes = &snapshot.settings.disruption.brakes;
@@ -76,6 +85,9 @@ fn one<'a>(pass: &mut Pass<'a>, room: &mut Room, candidate: &Candidate<'a>) -> R
 struct Room {
     /// How many nodes more; `None` without a limit.
     left: Option<usize>,
+    /// The limit, where it is so low that a replacement never has room beside the nodes that the pool wants
+    /// (<https://github.com/aws/karpenter-provider-aws/issues/8873>).
+    always_full: Option<usize>,
     /// It has more than it wants already.
     has_surplus: bool,
 }
@@ -92,5 +104,9 @@ fn room(pool: &Pool, pass: &Pass<'_>) -> Room {
     let limit = pool.limits.as_ref().and_then(|limits| limits.get(resources::NODES));
     let limit = limit.map(|limit| usize::try_from(limit.as_units_ceil()).unwrap_or(0));
     let there = own().count() + pass.coming(&pool.name);
-    Room { left: limit.map(|limit| limit.saturating_sub(there)), has_surplus: staying > wanted }
+    Room {
+        left: limit.map(|limit| limit.saturating_sub(there)),
+        always_full: limit.filter(|limit| *limit <= wanted),
+        has_surplus: staying > wanted,
+    }
 }
