@@ -1,7 +1,9 @@
 //! Pools beside each other: weights without effect, pools that want the same pods, spot without a way out.
 
+use std::time::Duration;
+
 use karpenter_model::names::label;
-use karpenter_model::{CapacityType, Pool, Requirements, Undefined};
+use karpenter_model::{CapacityType, Pool, Requirements, Undefined, resources};
 
 use super::{LintFinding, Linted, PoolRead};
 
@@ -16,10 +18,42 @@ pub(super) fn check(linted: &Linted<'_>, found: &mut Vec<LintFinding>) {
         }
         spot(linted, read, others(), found);
     }
-    // A static pool launches for no pod, but what it launches has a class as well.
+    // A static pool launches for no pod, but what it launches has a class and an end as well.
     for read in linted.pools {
         class(linted, read, found);
+        expiry(read, found);
+        fixed_number(read, found);
     }
+}
+
+/// About the longest that a machine takes until it is ready for pods, most of which take one minute.
+const BOOT: Duration = Duration::from_mins(5);
+
+/// Nodes that expire while they come.
+fn expiry(read: &PoolRead, found: &mut Vec<LintFinding>) {
+    if let Some(life) = read.pool.template.expire_after.filter(|life| *life < BOOT) {
+        let problem = format!("a node may live {}s, which is not more than it takes to boot", life.as_secs());
+        let remedy = "give nodes at least some hours, or write Never";
+        found.push(read.error("expires-while-booting", "spec.template.spec.expireAfter", problem, remedy));
+    }
+}
+
+/// A fixed number of nodes that the limit cuts off, or that leaves no room for a replacement
+/// (<https://github.com/aws/karpenter-provider-aws/issues/8873>).
+fn fixed_number(read: &PoolRead, found: &mut Vec<LintFinding>) {
+    let limit = read.pool.limits.as_ref().and_then(|limits| limits.get(resources::NODES));
+    let (Some(wanted), Some(limit)) = (read.pool.replicas, limit) else { return };
+    let limit = limit.as_units_ceil();
+    let problem = if limit < wanted {
+        format!("no more than {limit} of {wanted} nodes are ever launched, and none that drifts is replaced")
+    } else if limit == wanted && wanted > 0 {
+        "a replacement comes before a node goes, and there is no room for it: nodes that drift stay for ever"
+            .to_owned()
+    } else {
+        return;
+    };
+    let remedy = "raise the limit above spec.replicas";
+    found.push(read.warning("static-limit", "spec.limits.nodes", problem, remedy));
 }
 
 fn weight<'a>(
