@@ -14,7 +14,7 @@ use karpenter_model::Quantity;
 use serde_json::Value;
 
 use super::pods::{covers, is_protected};
-use super::{Found, OUTDATED, Scene, is_disrupted};
+use super::{Found, OUTDATED, Scene, is_disrupted, pool_of};
 use crate::target::Target;
 
 /// What is remembered of nodes and pods, in seconds.
@@ -102,6 +102,12 @@ impl Candidates {
         let Some((key, node)) = scene.node_of_claim(claim) else { return none };
         let Some(since) = self.tainted.get(key) else { return none };
         let unrest = self.waiting.is_some_and(|at| at >= *since);
+        // What takes the place of a machine of a fixed number comes from the template, whatever runs on it (spec disruption
+        // 3.7): its pods are planned for as it drains. That the number is kept is a rule of its own.
+        let pool = scene.pools.get(&Key::new("", pool_of(node)));
+        if pool.is_some_and(|pool| pool.pointer("/spec/replicas").is_some()) {
+            return none;
+        }
         let expires = text(claim, "/spec/expireAfter") != "Never";
         let others_do = self.struck.contains(instance) || object::is_deleting(node) || !is_ready(node);
         if unrest || expires || others_do {
