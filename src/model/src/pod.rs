@@ -154,19 +154,22 @@ impl Default for PodTemplate {
     }
 }
 
+/// The field of a node that `matchFields` may ask for.
+pub const NODE_NAME: &str = "metadata.name";
+
 /// A conjunction of expressions about a node's labels.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct NodeTerm {
     /// `matchExpressions`.
     pub expressions: Vec<Expression>,
-    /// The term has `matchFields`, which cannot be planned for.
-    pub match_fields: bool,
+    /// `matchFields`: expressions about [`NODE_NAME`]. Only those of daemon sets can be planned for.
+    pub fields: Vec<Expression>,
 }
 
 impl NodeTerm {
     /// Whether it says nothing; a required term that does matches no node.
     pub fn is_empty(&self) -> bool {
-        self.expressions.is_empty() && !self.match_fields
+        self.expressions.is_empty() && self.fields.is_empty()
     }
 }
 

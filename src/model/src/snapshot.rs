@@ -67,8 +67,15 @@ pub struct Daemon {
     /// Its name.
     pub name: DaemonSetName,
     /// The newest pod, or one built from the template; its required node affinity is the template's
-    /// (spec scheduling 16).
+    /// (spec scheduling 16), its owner the daemon set, and it tolerates what daemon pods tolerate without saying so.
     pub pod: Pod,
+}
+
+impl Daemon {
+    /// Whether `pod` is one of the daemon set's.
+    pub fn owns(&self, pod: &Pod) -> bool {
+        pod.is_daemon() && pod.owner_uid.is_some() && pod.owner_uid == self.pod.owner_uid
+    }
 }
 
 /// A `PodDisruptionBudget`.

@@ -53,6 +53,16 @@ pub const EPHEMERAL: [(&str, Effect); 5] = [
     (taint::UNREGISTERED, Effect::NoExecute),
 ];
 
+/// Taints that every pod of a daemon set tolerates, because its controller makes it so, by exact key and effect.
+pub const OF_DAEMONS: [(&str, Effect); 6] = [
+    (taint::NOT_READY, Effect::NoExecute),
+    (taint::UNREACHABLE, Effect::NoExecute),
+    (taint::DISK_PRESSURE, Effect::NoSchedule),
+    (taint::MEMORY_PRESSURE, Effect::NoSchedule),
+    (taint::PID_PRESSURE, Effect::NoSchedule),
+    (taint::UNSCHEDULABLE, Effect::NoSchedule),
+];
+
 impl Taint {
     /// A taint from its parts.
     pub fn new(key: &str, value: &str, effect: Effect) -> Self {

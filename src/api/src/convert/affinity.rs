@@ -1,8 +1,8 @@
 //! Node affinity, pod affinity and topology spread of pods.
 
 use k8s_openapi::api::core::v1::{
-    NodeAffinity, NodeSelectorTerm, PodAffinityTerm, PodSpec, TopologySpreadConstraint,
-    WeightedPodAffinityTerm,
+    NodeAffinity, NodeSelectorRequirement, NodeSelectorTerm, PodAffinityTerm, PodSpec,
+    TopologySpreadConstraint, WeightedPodAffinityTerm,
 };
 use karpenter_model::{
     AffinityTerm, Expression, NodeInclusion, NodeTerm, Operator, PodAffinity, SpreadConstraint,
@@ -49,20 +49,25 @@ fn node_affinity(spec: &PodSpec) -> Option<&NodeAffinity> {
 }
 
 fn node_term(field: &str, written: &NodeSelectorTerm) -> Result<NodeTerm, FieldError> {
-    let expressions = written.match_expressions.iter().flatten().enumerate().map(|(index, expression)| {
-        let operator = Operator::parse(&expression.operator).ok_or_else(|| {
-            FieldError::unknown(&format!("{field}.matchExpressions[{index}].operator"), &expression.operator)
-        })?;
-        Ok(Expression {
-            key: expression.key.as_str().into(),
-            operator,
-            values: expression.values.iter().flatten().map(|value| value.as_str().into()).collect(),
-            min_values: None,
-        })
-    });
+    let all = |list: &str, written: Option<&Vec<NodeSelectorRequirement>>| {
+        let written = written.into_iter().flatten().enumerate();
+        let read = written.map(|(index, one)| expression(&format!("{field}.{list}[{index}]"), one));
+        read.collect::<Result<Vec<_>, _>>()
+    };
     Ok(NodeTerm {
-        expressions: expressions.collect::<Result<_, _>>()?,
-        match_fields: written.match_fields.as_ref().is_some_and(|fields| !fields.is_empty()),
+        expressions: all("matchExpressions", written.match_expressions.as_ref())?,
+        fields: all("matchFields", written.match_fields.as_ref())?,
+    })
+}
+
+fn expression(field: &str, written: &NodeSelectorRequirement) -> Result<Expression, FieldError> {
+    let operator = Operator::parse(&written.operator)
+        .ok_or_else(|| FieldError::unknown(&format!("{field}.operator"), &written.operator))?;
+    Ok(Expression {
+        key: written.key.as_str().into(),
+        operator,
+        values: written.values.iter().flatten().map(|value| value.as_str().into()).collect(),
+        min_values: None,
     })
 }
 

@@ -2,8 +2,10 @@
 
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1;
+use karpenter_model::names::taint;
 use karpenter_model::resources::limit_range::ContainerDefaults;
-use karpenter_model::{Daemon, NodeTerm, Pod, PodKey, PodOwner};
+use karpenter_model::taint::OF_DAEMONS;
+use karpenter_model::{Daemon, Effect, NodeTerm, Pod, PodKey, PodOwner, Toleration};
 
 use super::affinity;
 use super::pod;
@@ -52,22 +54,37 @@ fn read(
     } else {
         of_template
     };
+    let on_host_network = template.and_then(|template| template.spec.as_ref()?.host_network) == Some(true);
+    daemon.tolerations.extend(of_controller(on_host_network));
     daemon.owner = PodOwner::DaemonSet;
+    daemon.owner_uid = object.metadata.uid.as_deref().map(Into::into);
     daemon.node_name = None;
     Ok(daemon)
+}
+
+/// What the daemon set controller makes its pods tolerate on top of what the template says: a node that is cordoned, short
+/// of something or out of reach keeps its daemons.
+fn of_controller(on_host_network: bool) -> impl Iterator<Item = Toleration> {
+    let network = on_host_network.then_some((taint::NETWORK_UNAVAILABLE, Effect::NoSchedule));
+    OF_DAEMONS.into_iter().chain(network).map(|(key, effect)| Toleration {
+        key: key.to_owned(),
+        effect: Some(effect),
+        ..Toleration::everything()
+    })
 }
 
 /// Drops what the daemon set controller adds to bind a pod to one node. A term with nothing else allows
 /// every node.
 fn without_pin(mut terms: Vec<NodeTerm>) -> Vec<NodeTerm> {
     for term in &mut terms {
-        term.match_fields = false;
+        term.fields.clear();
     }
     if terms.iter().any(|term| term.expressions.is_empty()) { Vec::new() } else { terms }
 }
 
 #[cfg(test)]
 mod tests {
+    use karpenter_model::Taint;
     use serde_json::{Value, json};
 
     use super::*;
@@ -136,6 +153,43 @@ mod tests {
         );
     }
 
+    // https://github.com/kubernetes-sigs/karpenter/issues/2838
+    #[test]
+    fn daemons_tolerate_what_their_controller_makes_them_tolerate() {
+        let tolerated = |set: &DaemonSet, key: &str, effect| {
+            let pod = daemon(set, None, &[]).unwrap().pod;
+            let taint = Taint::new(key, "", effect);
+            pod.tolerations.iter().any(|toleration| toleration.tolerates(&taint))
+        };
+        let mut set = daemon_set(&json!(null));
+        for (key, effect) in OF_DAEMONS {
+            assert!(tolerated(&set, key, effect), "{key}");
+        }
+        assert!(!tolerated(&set, "node.kubernetes.io/not-ready", Effect::NoSchedule));
+        assert!(!tolerated(&set, taint::NETWORK_UNAVAILABLE, Effect::NoSchedule));
+        set.spec.as_mut().unwrap().template.spec.as_mut().unwrap().host_network = Some(true);
+        assert!(tolerated(&set, taint::NETWORK_UNAVAILABLE, Effect::NoSchedule));
+    }
+
+    #[test]
+    fn a_daemon_set_owns_the_pods_that_name_its_uid() {
+        let mut set = daemon_set(&json!(null));
+        set.metadata.uid = Some("set".to_owned());
+        let daemon = daemon(&set, Some(&running(&pin())), &[]).unwrap();
+        let of = |uid: &str| {
+            running(&pin()).with(|pod| (pod.owner, pod.owner_uid) = (PodOwner::DaemonSet, Some(uid.into())))
+        };
+        assert!(daemon.owns(&of("set")));
+        assert!(!daemon.owns(&of("other")));
+    }
+
+    #[test]
+    fn nodes_that_the_template_names_are_kept() {
+        let daemon = daemon(&daemon_set(&required(&pin())), None, &[]).unwrap();
+        let term = &daemon.pod.required_terms[0];
+        assert_eq!((term.fields[0].key.as_str(), term.fields[0].values[0].as_str()), ("metadata.name", "n"));
+    }
+
     #[test]
     fn newest_pod_wins_without_its_node() {
         let daemon = daemon(&daemon_set(&json!(null)), Some(&running(&pin())), &[]).unwrap();
@@ -157,7 +211,7 @@ mod tests {
         term["matchExpressions"] = json!([{"key": "b", "operator": "Exists"}]);
         let daemon = daemon(&daemon_set(&json!(null)), Some(&running(&term)), &[]).unwrap();
         assert_eq!(daemon.pod.required_terms[0].expressions[0].key, "b");
-        assert!(!daemon.pod.required_terms[0].match_fields);
+        assert!(daemon.pod.required_terms[0].fields.is_empty());
     }
 
     #[test]

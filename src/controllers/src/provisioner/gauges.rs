@@ -143,7 +143,7 @@ mod tests {
     }
 
     fn selecting(values: &[&str]) -> Pod {
-        let term = NodeTerm { expressions: vec![zones(values)], match_fields: false };
+        let term = NodeTerm { expressions: vec![zones(values)], ..NodeTerm::default() };
         pod().with(|pod| pod.required_terms = vec![term])
     }
 
@@ -163,7 +163,7 @@ mod tests {
         let mounting =
             |name: &str, pod: Pod| pod.with(|pod| pod.volumes = vec![VolumeClaim { name: name.into() }]);
         let avoiding = Expression::new(label::ZONE, Operator::NotIn, &["a"]);
-        let not_in = NodeTerm { expressions: vec![avoiding], match_fields: false };
+        let not_in = NodeTerm { expressions: vec![avoiding], ..NodeTerm::default() };
         for (case, pod, want) in [
             ("nothing asked for", pod(), "flexible"),
             (

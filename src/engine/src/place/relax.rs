@@ -146,7 +146,7 @@ mod tests {
 
     fn term(zone: &str) -> NodeTerm {
         let expressions = vec![Expression::new("zone", Operator::In, &[zone])];
-        NodeTerm { expressions, match_fields: false }
+        NodeTerm { expressions, ..NodeTerm::default() }
     }
 
     fn spread(when_unsatisfiable: WhenUnsatisfiable) -> SpreadConstraint {

@@ -10,6 +10,14 @@ pub const NOT_READY: &str = "node.kubernetes.io/not-ready";
 pub const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 /// The node is cordoned.
 pub const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
+/// The node runs out of disk space.
+pub(crate) const DISK_PRESSURE: &str = "node.kubernetes.io/disk-pressure";
+/// The node runs out of memory.
+pub(crate) const MEMORY_PRESSURE: &str = "node.kubernetes.io/memory-pressure";
+/// The node runs out of process ids.
+pub(crate) const PID_PRESSURE: &str = "node.kubernetes.io/pid-pressure";
+/// The network of the node is not set up.
+pub const NETWORK_UNAVAILABLE: &str = "node.kubernetes.io/network-unavailable";
 /// The cloud controller manager has not seen the node yet.
 pub(crate) const CLOUD_UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 /// How the keys of the node readiness controller begin.

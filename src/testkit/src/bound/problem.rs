@@ -267,7 +267,7 @@ fn resource_names(pods: &[&Pod]) -> Vec<String> {
 fn wants_of(pod: &Pod, snapshot: &Snapshot) -> Wants {
     let volumes = pod.volumes.iter().filter_map(|claim| {
         let volume = snapshot.volumes.get(&(pod.key.namespace.clone(), claim.name.clone()))?;
-        let term = |at: &Vec<_>| NodeTerm { expressions: at.clone(), match_fields: false };
+        let term = |at: &Vec<_>| NodeTerm { expressions: at.clone(), ..NodeTerm::default() };
         (!volume.alternatives.is_empty()).then(|| volume.alternatives.iter().map(term).collect())
     });
     let selector = pod.node_selector.iter();

@@ -121,7 +121,7 @@ fn diversify(pod: &mut Pod, index: usize, rng: &mut Rng) {
 fn prefer(pod: &mut Pod, app: &Labels, rng: &mut Rng) {
     let node = |key: &str, values: &[&str]| {
         let expressions = vec![Expression::new(key, Operator::In, values)];
-        NodeTerm { expressions, match_fields: false }
+        NodeTerm { expressions, ..NodeTerm::default() }
     };
     let zone = ["a", "b", "c", "nowhere"][rng.usize(0..4)];
     pod.preferred_terms = vec![(10, node(label::ZONE, &[zone])), (5, node(label::ARCH, &["arm64"]))];
@@ -137,7 +137,7 @@ fn prefer(pod: &mut Pod, app: &Labels, rng: &mut Rng) {
 fn select(pod: &mut Pod, rng: &mut Rng) {
     let mut require = |key, operator, values: &[&str]| {
         let expressions = vec![Expression::new(key, operator, values)];
-        pod.required_terms = vec![NodeTerm { expressions, match_fields: false }];
+        pod.required_terms = vec![NodeTerm { expressions, ..NodeTerm::default() }];
     };
     match rng.u8(0..5) {
         0 => require(label::ZONE, Operator::In, &[["a", "b", "c"][rng.usize(0..3)]]),

@@ -187,7 +187,7 @@ fn affinities_and_spread() {
     }}))
     .unwrap();
     assert_eq!(pod.required_terms[0].expressions[0].operator, Operator::Gt);
-    assert!(pod.required_terms[1].match_fields && pod.required_terms[1].expressions.is_empty());
+    assert!(!pod.required_terms[1].fields.is_empty() && pod.required_terms[1].expressions.is_empty());
     assert_eq!(pod.preferred_terms[0].0, 5);
     assert!(pod.pod_affinity.required[0].namespaces.contains("x"));
     let anti = &pod.pod_anti_affinity.preferred[0];

@@ -45,7 +45,7 @@ fn ignored(pod: &Pod, need: &Need, snapshot: &Snapshot) -> Vec<Reason> {
             reasons.push(Reason::new(ReasonCode::InvalidRequirement, error));
         }
     }
-    if pod.required_terms.iter().any(|term| term.match_fields) {
+    if pod.required_terms.iter().any(|term| !term.fields.is_empty()) {
         reasons.push(Reason::bare(ReasonCode::MatchFields));
     }
     if pod.required_terms.iter().any(NodeTerm::is_empty) {
