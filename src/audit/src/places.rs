@@ -6,11 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use karpenter_model::names::label;
 use karpenter_model::{
-    AffinityTerm, LabelKey, LabelRegistry, LabelSelector, LabelValue, Labels, Launch, Namespace, Node,
-    NodeId, Plan, Pod, Requirement,
+    AffinityTerm, Daemon, LabelKey, LabelRegistry, LabelSelector, LabelValue, Labels, Launch, Namespace,
+    Node, NodeId, Plan, Pod, Requirement,
 };
 
-use crate::world::{World, value_of};
+use crate::world::{Expected, World, value_of};
 pub(crate) use crowd::Crowd;
 
 /// The machine of a pod.
@@ -28,25 +28,41 @@ pub(crate) struct Placed<'a> {
     pub(crate) place: Place<'a>,
     /// Number of the machine: pods with the same one are on the same machine.
     pub(crate) machine: usize,
-    /// The plan puts it there.
-    pub(crate) new: bool,
+    /// How it got there.
+    pub(crate) origin: Origin,
 }
 
-/// All pods that count: those the plan places and active ones that stay where they are.
+/// How a pod gets to its machine.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// The plan puts it there.
+    Plan,
+    /// It is there and stays.
+    Stays,
+    /// A daemon set puts it there, for certain or perhaps.
+    Daemon { certain: bool },
+}
+
+/// All pods that count: those the plan places, active ones that stay where they are, and those of daemons that come with a
+/// machine. A daemon that needs other pods near it may not come, so it counts where it is.
 pub(crate) struct Places<'a> {
     all: Vec<Placed<'a>>,
     /// Who they are to the rules of others: by namespace and labels, where they are in the list.
     kinds: BTreeMap<(&'a Namespace, &'a Labels), Vec<usize>>,
+    /// By machine: daemons that keep others off it and may come to it.
+    keeping_off: BTreeMap<usize, Vec<&'a Pod>>,
 }
 
 impl<'a> Places<'a> {
     pub(crate) fn new(world: &'a World<'_>, plan: &'a Plan) -> Self {
+        let social = social_daemons(world, plan);
         let mut all: Vec<Placed<'a>> = Vec::new();
         let mut machines: BTreeMap<&'a NodeId, usize> = BTreeMap::new();
         for (machine, launch) in plan.launches.iter().enumerate() {
             let place = Place::Launch(launch);
             let pods = world.pods_of(launch).into_iter();
-            all.extend(pods.map(|pod| Placed { pod, place, machine, new: true }));
+            all.extend(pods.map(|pod| Placed { pod, place, machine, origin: Origin::Plan }));
+            all.extend(daemons(world.daemons_with(launch, &social), place, machine));
         }
         let mut number = |node: &'a Node| {
             let next = plan.launches.len() + machines.len();
@@ -54,24 +70,49 @@ impl<'a> Places<'a> {
         };
         for nomination in &plan.nominations {
             if let (Some(pod), Some(node)) = (world.pod(&nomination.pod), world.node(&nomination.target)) {
-                all.push(Placed { pod, place: Place::Node(node), machine: number(node), new: true });
+                all.push(Placed {
+                    pod,
+                    place: Place::Node(node),
+                    machine: number(node),
+                    origin: Origin::Plan,
+                });
             }
         }
         for node in &world.snapshot.nodes {
             let machine = number(node);
             let staying = node.pods.iter().filter(|pod| pod.is_active() && world.pod(&pod.key).is_none());
-            all.extend(staying.map(|pod| Placed { pod, place: Place::Node(node), machine, new: false }));
+            all.extend(staying.map(|pod| Placed {
+                pod,
+                place: Place::Node(node),
+                machine,
+                origin: Origin::Stays,
+            }));
+            if !social.is_empty() && !node.is_leaving() {
+                let coming = world.daemons_to_come(node, social.iter().copied()).into_iter();
+                let coming = coming.filter(|one| !is_kept_off(world, &one.daemon.pod, node));
+                all.extend(daemons(coming.collect(), Place::Node(node), machine));
+            }
         }
         let mut kinds: BTreeMap<_, Vec<usize>> = BTreeMap::new();
+        let mut keeping_off: BTreeMap<usize, Vec<&Pod>> = BTreeMap::new();
         for (index, placed) in all.iter().enumerate() {
+            let Placed { pod, machine, origin, .. } = placed;
+            if matches!(origin, Origin::Daemon { .. }) && !pod.pod_anti_affinity.required.is_empty() {
+                keeping_off.entry(*machine).or_default().push(*pod);
+            }
             kinds.entry((&placed.pod.key.namespace, &placed.pod.labels)).or_default().push(index);
         }
-        Self { all, kinds }
+        Self { all, kinds, keeping_off }
     }
 
     /// Pods the plan places.
     pub(crate) fn new_ones(&self) -> impl Iterator<Item = &Placed<'a>> {
-        self.all.iter().filter(|placed| placed.new)
+        self.all.iter().filter(|placed| placed.origin == Origin::Plan)
+    }
+
+    /// Daemons that keep others off the machine of `one` and may come to it.
+    pub(crate) fn daemons_beside(&self, one: &Placed<'_>) -> impl Iterator<Item = &'a Pod> {
+        self.keeping_off.get(&one.machine).into_iter().flatten().copied()
     }
 
     /// Those `is_meant` says yes to, in order. It is asked once per namespace and labels, and must look at nothing
@@ -83,6 +124,55 @@ impl<'a> Places<'a> {
         meant.sort_unstable();
         meant.into_iter().map(|index| &self.all[index])
     }
+}
+
+/// Daemon sets that have rules about others or that rules of pods the plan places are about, and whose pods come without
+/// others near them.
+fn social_daemons<'a>(world: &'a World<'_>, plan: &Plan) -> Vec<&'a Daemon> {
+    let launched = plan.launches.iter().flat_map(|launch| world.pods_of(launch));
+    let sent = plan.nominations.iter().filter_map(|nomination| world.pod(&nomination.pod));
+    // Pods of one deployment say the same.
+    let rules: BTreeSet<_> = launched
+        .chain(sent)
+        .map(|pod| {
+            (&pod.key.namespace, &pod.pod_affinity.required, &pod.pod_anti_affinity.required, &pod.spread)
+        })
+        .filter(|(_, with, from, spread)| !(with.is_empty() && from.is_empty() && spread.is_empty()))
+        .collect();
+    let is_named = |daemon: &Pod| {
+        rules.iter().any(|(own, with, from, spread)| {
+            with.iter().chain(*from).any(|term| selects(world, term, own, daemon))
+                || spread.iter().any(|spread| matches(spread.selector.as_ref(), daemon))
+        })
+    };
+    let alone = world.daemons().filter(|daemon| daemon.pod.pod_affinity.required.is_empty());
+    alone
+        .filter(|daemon| !daemon.pod.pod_anti_affinity.required.is_empty() || is_named(&daemon.pod))
+        .collect()
+}
+
+/// `expected` daemons on a machine.
+fn daemons<'a>(
+    expected: Vec<Expected<'a>>,
+    place: Place<'a>,
+    machine: usize,
+) -> impl Iterator<Item = Placed<'a>> {
+    expected.into_iter().map(move |Expected { daemon, certain }| Placed {
+        pod: &daemon.pod,
+        place,
+        machine,
+        origin: Origin::Daemon { certain },
+    })
+}
+
+/// Whether `daemon` and a pod on `node` keep off each other.
+fn is_kept_off(world: &World<'_>, daemon: &Pod, node: &Node) -> bool {
+    let keeps_off = |owner: &Pod, other: &Pod| {
+        let mut terms = owner.pod_anti_affinity.required.iter();
+        terms.any(|term| selects(world, term, &owner.key.namespace, other))
+    };
+    let mut active = node.pods.iter().filter(|pod| pod.is_active());
+    active.any(|pod| keeps_off(daemon, pod) || keeps_off(pod, daemon))
 }
 
 impl Place<'_> {

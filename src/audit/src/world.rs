@@ -1,17 +1,19 @@
-//! Look-ups over a snapshot, and what daemons take of a machine.
+//! Look-ups over a snapshot.
 
 mod catalogue;
+mod daemons;
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
 use karpenter_model::names::label;
 use karpenter_model::{
-    Daemon, Effect, InstanceType, LabelKey, LabelRegistry, LabelValue, Launch, Node, NodeId, Operator, Pod,
-    PodKey, Pool, PoolName, Requirement, Requirements, Resources, Snapshot, Taint, Target, Undefined,
+    Effect, InstanceType, LabelKey, LabelRegistry, LabelValue, Launch, Node, NodeId, Operator, Pod, PodKey,
+    Pool, PoolName, Requirement, Requirements, Snapshot, Taint, Target,
 };
 
 pub(crate) use catalogue::{Catalogue, Daemons};
+pub(crate) use daemons::Expected;
 
 /// A snapshot with its names resolved.
 pub(crate) struct World<'a> {
@@ -93,12 +95,6 @@ impl<'a> World<'a> {
         launch.instance_types.iter().filter_map(|name| catalogue.with_daemons(name)).collect()
     }
 
-    fn daemons(&self) -> impl Iterator<Item = &'a Daemon> {
-        let ignored = self.snapshot.settings.ignore_dra_requests;
-        let daemons = self.snapshot.daemons.iter().map(AsRef::as_ref);
-        daemons.filter(move |daemon| !(ignored && daemon.pod.has_resource_claims))
-    }
-
     /// What claims of `pool` start with: its requirements and labels.
     pub(crate) fn template_of(&self, pool: &Pool) -> Requirements {
         let mut template = pool.template.requirements.clone();
@@ -107,37 +103,6 @@ impl<'a> World<'a> {
         own(label::NODE_POOL, pool.name.as_str());
         own(pool.template.node_class.label_key().as_str(), pool.template.node_class.name.as_str());
         template
-    }
-
-    /// Daemons that new machines of `pool` do not keep out, whatever their instance type, with what they ask for: any
-    /// one of the sets (spec scheduling 16).
-    fn daemons_of(&self, pool: &Pool) -> Vec<(&'a Pod, Vec<Requirements>)> {
-        let registry = self.registry();
-        let mut template = self.template_of(pool);
-        for key in [label::REGISTERED, label::INITIALIZED] {
-            template.add(Requirement::one_of(key.into(), ["true".into()]));
-        }
-        let agreeing = |pod: &'a Pod| {
-            let sets = stated(pod, registry).into_iter().map(|wanted| wanted.into_iter().collect());
-            let agrees =
-                |set: &Requirements| template.compatible(set, Undefined::WellKnown(registry)).is_ok();
-            (pod, sets.filter(agrees).collect())
-        };
-        let tolerant = self
-            .daemons()
-            .map(|daemon| &daemon.pod)
-            .filter(|pod| hard_taint(&pool.template.taints, pod).is_none());
-        tolerant.map(agreeing).collect()
-    }
-
-    /// What daemons will request on existing machine `node`, those that run already included.
-    pub(crate) fn daemons_on_existing(&self, node: &Node) -> Resources {
-        let taints = node.effective_taints();
-        let runs = |pod: &&Pod| {
-            let satisfied = |all: &Vec<Requirement>| satisfies(node, all, self.registry());
-            hard_taint(&taints, pod).is_none() && stated(pod, self.registry()).iter().any(satisfied)
-        };
-        self.daemons().map(|daemon| &daemon.pod).filter(runs).map(|pod| &pod.requests).sum()
     }
 }
 

@@ -94,6 +94,8 @@ positions! {
     IdentityIx;
     /// A label key that topology groups look at.
     TopologyKeyIx;
+    /// A daemon set that is planned for.
+    DaemonIx;
     /// A node, in the order of the snapshot.
     SnapshotNodeIx;
     /// Pods that move together while machines are filled.

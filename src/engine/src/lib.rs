@@ -17,6 +17,7 @@ mod daemons;
 pub mod disrupt;
 mod index;
 mod interning;
+mod node_labels;
 mod place;
 mod rules;
 mod volumes;

@@ -10,7 +10,6 @@ mod existing;
 mod in_flight;
 mod learnt;
 mod level;
-mod node_labels;
 mod open_nodes;
 mod pool;
 mod queue;

@@ -170,6 +170,17 @@ impl<'a> Volumes<'a> {
         &self.needs[id.get()]
     }
 
+    /// Attachments of the volumes of `daemon`, as far as they are of drivers that waiting pods use.
+    pub(crate) fn attachments(&self, daemon: &Pod) -> Resources {
+        let mut attachments = Resources::new();
+        for volume in attached(daemon, self.snapshot).into_values() {
+            if let Some(driver) = volume.driver.as_ref().filter(|driver| self.limits.contains_key(driver)) {
+                attachments.add(&Resources::new().with(resource(driver).as_str(), Quantity::ONE));
+            }
+        }
+        attachments
+    }
+
     /// `allocatable` of a new node of type `name`, with what it will probably be able to attach.
     pub(crate) fn estimate(&self, name: &InstanceTypeName, allocatable: &Resources) -> Resources {
         let mut complete = allocatable.clone();

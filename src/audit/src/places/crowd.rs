@@ -4,15 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use karpenter_model::{LabelKey, LabelRegistry, LabelValue, Pod, PodKey};
 
-use super::{Place, Placed};
+use super::{Origin, Place, Placed};
 use crate::world::World;
 
 /// Some pods, and the domains of one key they may be in.
 pub(crate) struct Crowd<'p> {
     registry: &'p LabelRegistry,
     key: &'p LabelKey,
-    /// By machine: those on it.
+    /// By machine: those that may be on it.
     by_machine: BTreeMap<usize, (Place<'p>, Few<'p>)>,
+    /// By machine: those that are on it for certain.
+    sure: BTreeMap<usize, (Place<'p>, Few<'p>)>,
     /// By domain: those that may be in it.
     by_domain: BTreeMap<LabelValue, Few<'p>>,
     /// Machines that do not name the domains they may be in.
@@ -59,10 +61,16 @@ impl<'p> Crowd<'p> {
         key: &'p LabelKey,
         pods: impl Iterator<Item = &'p Placed<'a>>,
     ) -> Self {
-        let mut by_machine: BTreeMap<usize, (Place<'p>, Few<'p>)> = BTreeMap::new();
+        let (mut by_machine, mut sure) = <(BTreeMap<usize, (Place<'p>, Few<'p>)>, BTreeMap<_, _>)>::default();
         for (order, one) in pods.enumerate() {
-            let (_, few) = by_machine.entry(one.machine).or_insert((one.place, Few::default()));
-            few.add(order, one.pod);
+            let add = |machines: &mut BTreeMap<usize, (Place<'p>, Few<'p>)>| {
+                let (_, few) = machines.entry(one.machine).or_insert((one.place, Few::default()));
+                few.add(order, one.pod);
+            };
+            add(&mut by_machine);
+            if one.origin != (Origin::Daemon { certain: false }) {
+                add(&mut sure);
+            }
         }
         let (mut by_domain, mut undecided) = (BTreeMap::<_, Few<'p>>::new(), Vec::new());
         for (machine, (place, few)) in &by_machine {
@@ -75,7 +83,7 @@ impl<'p> Crowd<'p> {
             }
         }
         let (certain, sharing, joined) = Default::default();
-        Self { registry, key, by_machine, by_domain, undecided, certain, sharing, joined }
+        Self { registry, key, by_machine, sure, by_domain, undecided, certain, sharing, joined }
     }
 
     /// Those that may be in a domain the machine of `one` may be in.
@@ -113,6 +121,11 @@ impl<'p> Crowd<'p> {
             if one.place.domains(self.registry, self.key).is_some_and(|domains| domains.len() > 1) {
                 found.add_all(self.sharing(one));
             }
+            // Whichever domain its machine will be in, what comes with it is in the same.
+            let has_domain = one.place.domains(self.registry, self.key).is_none_or(|own| !own.is_empty());
+            if let Some((_, few)) = self.sure.get(&one.machine).filter(|_| has_domain) {
+                found.add_all(few);
+            }
             let own = one.place.only_domain(world, self.key);
             if let Some(few) = own.and_then(|domain| self.certain(world).get(&domain)) {
                 found.add_all(few);
@@ -123,10 +136,10 @@ impl<'p> Crowd<'p> {
     }
 
     fn certain(&mut self, world: &World<'_>) -> &BTreeMap<LabelValue, Few<'p>> {
-        let Self { key, by_machine, certain, .. } = self;
+        let Self { key, sure, certain, .. } = self;
         certain.get_or_insert_with(|| {
             let mut certain = BTreeMap::<_, Few<'p>>::new();
-            for (place, few) in by_machine.values() {
+            for (place, few) in sure.values() {
                 if let Some(domain) = place.only_domain(world, key) {
                     certain.entry(domain).or_default().add_all(few);
                 }

@@ -20,9 +20,11 @@ pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Vec<Finding>)
             findings.push(Finding::new(Rule::Unusable, target, "does not exist or is terminating"));
             continue;
         };
+        let coming = world.daemons_to_come(node, world.daemons());
         for pod in &pods {
             findings.extend(labels_and_taints(world, node, pod));
-            let neighbours = node.pods.iter().map(AsRef::as_ref).chain(pods.iter().copied());
+            let daemons = coming.iter().map(|one| &one.daemon.pod);
+            let neighbours = node.pods.iter().map(AsRef::as_ref).chain(pods.iter().copied()).chain(daemons);
             if neighbours.into_iter().any(|other| ports::conflict(pod, other)) {
                 let detail = format!("wants a host port in use on {}", node.display_name());
                 findings.push(Finding::new(Rule::HostPort, &pod.key, detail));
@@ -48,7 +50,7 @@ fn labels_and_taints(world: &World<'_>, node: &Node, pod: &Pod) -> Vec<Finding> 
 
 /// All pods, bound and sent, and all daemons must fit into what the machine has.
 fn capacity(world: &World<'_>, (target, node): (&Target, &Node), sent: &[&Pod]) -> Option<Finding> {
-    let missing = world.daemons_on_existing(node).subtract(&node.daemon_requested()).floor_zero();
+    let missing = world.daemons_missing(node);
     let sent: Resources = sent.iter().map(|pod| &pod.requests).sum();
     let total = node.requested().merge(&missing).merge(&sent);
     // Nothing but what the pods ask for can be overcommitted by sending them.

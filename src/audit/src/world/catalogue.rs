@@ -6,14 +6,14 @@ use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use karpenter_model::{InstanceType, InstanceTypeName, Pod, Requirements, Resources};
+use karpenter_model::{Daemon, InstanceType, InstanceTypeName, Pod, Requirements, Resources};
 
 /// The instance types of a pool.
 pub(crate) struct Catalogue<'a> {
     /// By name, with the daemons on a new machine from the first time they are asked for.
     types: BTreeMap<&'a InstanceTypeName, (&'a InstanceType, OnceCell<Daemons<'a>>)>,
     /// Daemons that new machines of the pool do not keep out, with what they ask for: any one of the sets.
-    daemons: Vec<(&'a Pod, Vec<Requirements>)>,
+    daemons: Vec<(&'a Daemon, Vec<Requirements>)>,
 }
 
 /// The daemons that will run on a new machine.
@@ -24,7 +24,7 @@ pub(crate) struct Daemons<'a> {
 }
 
 impl<'a> Catalogue<'a> {
-    pub(super) fn new(types: &'a [Arc<InstanceType>], daemons: Vec<(&'a Pod, Vec<Requirements>)>) -> Self {
+    pub(super) fn new(types: &'a [Arc<InstanceType>], daemons: Vec<(&'a Daemon, Vec<Requirements>)>) -> Self {
         let types = types.iter().map(|known| (&known.name, (known.as_ref(), OnceCell::new())));
         Self { types: types.collect(), daemons }
     }
@@ -42,7 +42,7 @@ impl<'a> Catalogue<'a> {
     fn daemons_on(&self, known: &InstanceType) -> Daemons<'a> {
         let agrees = |wanted: &Requirements| known.requirements.intersects(wanted).is_ok();
         let running = self.daemons.iter().filter(|(_, wanted)| wanted.iter().any(agrees));
-        let pods: Vec<&Pod> = running.map(|(pod, _)| *pod).collect();
+        let pods: Vec<&Pod> = running.map(|(daemon, _)| &daemon.pod).collect();
         let requests = pods.iter().map(|pod| &pod.requests).sum();
         Daemons { pods, requests }
     }

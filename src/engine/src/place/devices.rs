@@ -14,7 +14,7 @@ use karpenter_model::{
 };
 
 use crate::index::{InFlightIx, Ix};
-use crate::place::node_labels;
+use crate::node_labels;
 
 /// The devices of a pass and who has them.
 #[derive(Debug, Clone)]

@@ -11,19 +11,19 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use karpenter_model::taint::first_untolerated;
 use karpenter_model::{
-    HostPorts, LabelKey, LabelValue, Node, NodeId, Pod, PodKey, Requirement, Requirements, Resources,
-    Snapshot, Taint, Target,
+    HostPorts, LabelKey, LabelValue, Node, NodeId, Pod, PodKey, Requirement, Resources, Snapshot, Taint,
+    Target,
 };
 
 use crate::amounts::{Amounts, ResourceIndex};
 use crate::bits::Bits;
-use crate::daemons;
-use crate::index::{Ix, IxVec, KindIx, NodeIx, PodIx, ProfileIx, VolumeIx};
+use crate::daemons::{Coming, Daemons};
+use crate::index::{Ix, IxVec, KindIx, NodeIx, PodIx, ProfileIx, SnapshotNodeIx, VolumeIx};
 use crate::interning::InternedMap;
+use crate::node_labels::{Fact, fact, value_of};
 use crate::place::devices::Holdings;
 use crate::place::learnt::Known;
 use crate::place::level::Demand;
-use crate::place::node_labels::{Fact, fact, value_of};
 use crate::place::topology::{Admission, Domain, Topology};
 use crate::rules::{RuleSetId, Rules};
 use crate::volumes::Volumes;
@@ -117,42 +117,37 @@ impl<'a> Existing<'a> {
         mut keys: Vec<LabelKey>,
         topology_keys: &[LabelKey],
         volumes: &Volumes<'_>,
+        (daemons, coming): (&Daemons<'_>, &IxVec<SnapshotNodeIx, Coming>),
         resources: &mut ResourceIndex,
     ) -> Self {
         let registry = &snapshot.registry;
-        let daemons = daemons::planned(snapshot.daemons.iter().map(AsRef::as_ref), &snapshot.settings);
-        let daemons: Vec<(&Pod, Vec<Requirements>)> = daemons
-            .iter()
-            .map(|daemon| (&daemon.pod, daemons::alternatives(&daemon.pod, registry)))
-            .collect();
-        let asked = daemons.iter().flat_map(|(_, alternatives)| alternatives).flat_map(Requirements::iter);
-        keys.extend(asked.map(|requirement| requirement.key().clone()));
         keys.sort_unstable();
         keys.dedup();
 
-        let mut nodes: Vec<&Node> =
-            snapshot.nodes.iter().map(AsRef::as_ref).filter(|node| !node.is_leaving()).collect();
-        nodes.sort_by_cached_key(|node| {
+        let mut nodes: Vec<(&Node, &Coming)> =
+            snapshot.nodes.iter().map(AsRef::as_ref).zip(coming.iter()).collect();
+        nodes.retain(|(node, _)| !node.is_leaving());
+        nodes.sort_by_cached_key(|(node, _)| {
             (!node.initialized(), node.display_name().to_owned(), node.id.clone())
         });
 
         let mut kinds: InternedMap<Kind, Bits<NodeIx>> = InternedMap::default();
-        let mut overheads: IxVec<KindIx, Resources> = IxVec::default();
         let mut slots = IxVec::default();
-        for node in nodes {
+        for (node, coming) in nodes {
             let facts = keys.iter().map(|key| fact(node, key, registry)).collect();
             let domains = topology_keys.iter().map(|key| value_of(node, key, registry)).collect();
             let unlaunched = !topology_keys.is_empty() && node.unlaunched().is_some();
             let entry = kinds.entry(Kind { facts, taints: node.effective_taints(), domains, unlaunched });
             let kind = KindIx::new(entry.index());
             entry.or_default().insert(slots.end());
-            if kind == overheads.end() {
-                overheads.push(overhead(&kinds.keys()[kind.get()], &keys, &daemons));
-            }
-            let (room, attached) = volumes.room(node, &room(node, &overheads[kind]));
-            let room = resources.amounts(&room);
+            let (room, attached) = volumes.room(node, &room(node, &coming.requests));
+            let room = resources.amounts(&room.subtract(&coming.attachments));
             let mut ports = HostPorts::default();
             node.pods.iter().for_each(|pod| ports.add(&pod.key, &pod.host_ports));
+            for (daemon, _) in &coming.daemons {
+                let daemon = &daemons.at(*daemon).daemon.pod;
+                ports.add(&daemon.key, &daemon.host_ports);
+            }
             let host = Domain::Value(node.hostname());
             let left = Left { room, ports, attached };
             slots.push(Slot { node, host, kind, busy: false, left, before: None });
@@ -239,7 +234,7 @@ impl<'a> Existing<'a> {
                     self.add_kind(*kind, &mut not_now);
                     continue;
                 }
-                match topology.admits_host(id, host) {
+                match topology.admits_host(id, host, None) {
                     Admission::Yes => {}
                     // Not remembered: a matching pod may come to this host later in the pass.
                     Admission::NotNow => continue,
@@ -343,19 +338,9 @@ pub(crate) fn target(node: &Node) -> (Target, NodeId) {
     (target, node.id.clone())
 }
 
-/// What daemons will request on nodes of `kind`: those that would have been counted had the node been planned now.
-fn overhead(kind: &Kind, keys: &[LabelKey], daemons: &[(&Pod, Vec<Requirements>)]) -> Resources {
-    let suits = |all: &Requirements| all.iter().all(|asked| kind.satisfies(keys, asked));
-    let runs = |(pod, alternatives): &&(&Pod, Vec<Requirements>)| {
-        daemons::tolerates(pod, &kind.taints) && alternatives.iter().any(suits)
-    };
-    daemons.iter().filter(runs).map(|(pod, _)| &pod.requests).sum()
-}
-
 /// What is left of `node` once its pods and the daemons that are still to come have what they request.
-fn room(node: &Node, overhead: &Resources) -> Resources {
-    let expected = overhead.subtract(&node.daemon_requested()).floor_zero();
+fn room(node: &Node, coming: &Resources) -> Resources {
     let mut taken = node.requested();
-    taken.add(&expected);
+    taken.add(coming);
     node.effective_allocatable().subtract(&taken)
 }

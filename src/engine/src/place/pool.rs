@@ -7,13 +7,13 @@ use karpenter_model::names::label;
 use karpenter_model::report::ReasonCode;
 use karpenter_model::settings::MinValuesPolicy;
 use karpenter_model::{
-    Daemon, InstanceType, Labels, Pool, PoolName, PoolOutcome, PoolRefusal, Reason, Requirements, Snapshot,
+    InstanceType, Labels, Pool, PoolName, PoolOutcome, PoolRefusal, Reason, Requirements, Snapshot,
 };
 
 use crate::amounts::{Amounts, ResourceIndex};
 use crate::bits::Bits;
 use crate::catalogue::Catalogue;
-use crate::daemons::{self, DaemonGroup};
+use crate::daemons::{DaemonGroup, Daemons};
 use crate::index::{CatalogueIx, Ix, IxVec, PoolIx, VariantIx};
 use crate::place::constraint::limits::{Limits, usage};
 use crate::place::constraint::min_values;
@@ -64,6 +64,7 @@ impl<'a> Gathered<'a> {
     pub(crate) fn new(
         snapshot: &'a Snapshot,
         volumes: &Volumes<'_>,
+        daemons: &Daemons<'_>,
         rules: &mut Rules<'a>,
         resources: &mut ResourceIndex,
     ) -> Self {
@@ -71,7 +72,6 @@ impl<'a> Gathered<'a> {
         // Heavier first; equal weights by name, descending, as users of the reference are used to.
         pools.sort_by(|a, b| b.weight.cmp(&a.weight).then_with(|| b.name.cmp(&a.name)));
         let usage = usage(snapshot);
-        let daemons = daemons::planned(snapshot.daemons.iter().map(AsRef::as_ref), &snapshot.settings);
         let mut gathered = Self::default();
         let mut sources: Vec<&[Arc<InstanceType>]> = Vec::new();
         for pool in pools {
@@ -89,7 +89,7 @@ impl<'a> Gathered<'a> {
             };
             let catalogue = known.map_or_else(&mut add, CatalogueIx::new);
             let index = &mut gathered.catalogues[catalogue];
-            match space(pool, (catalogue, index), &daemons, snapshot, rules, resources) {
+            match space(pool, (catalogue, index), daemons, snapshot, rules, resources) {
                 Ok(space) => {
                     gathered.limits.push(Limits::new(pool, usage.get(&pool.name)));
                     gathered.pools.outcomes.insert(pool.name.clone(), PoolOutcome::Used { launches: 0 });
@@ -150,7 +150,7 @@ fn same_types(a: &[Arc<InstanceType>], b: &[Arc<InstanceType>]) -> bool {
 fn space<'a>(
     pool: &'a Pool,
     (catalogue, index): (CatalogueIx, &mut Catalogue<'a>),
-    daemons: &[&Daemon],
+    daemons: &Daemons<'_>,
     snapshot: &Snapshot,
     rules: &mut Rules<'a>,
     resources: &mut ResourceIndex,
@@ -167,7 +167,7 @@ fn space<'a>(
     if !short.is_empty() && snapshot.settings.min_values_policy == MinValuesPolicy::Strict {
         return Err(Reason::new(ReasonCode::NoCompatibleInstanceTypes, min_values::reason(&short)));
     }
-    let mut groups = daemons::groups(pool, &template, daemons, index, rules, resources);
+    let mut groups = daemons.groups(pool, &template, index, rules, resources);
     for group in &mut groups {
         group.variants.intersect(&base);
     }

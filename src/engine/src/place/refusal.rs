@@ -134,10 +134,13 @@ fn beyond_types<'a>(
     let Some((topology, profile)) = others.filter(|_| short.is_empty()) else {
         return min_values::reason(&short);
     };
+    if let Some(kept_off) = topology.kept_off_by(profile, space, &allowed) {
+        return Reason::new(ReasonCode::Topology, kept_off);
+    }
     // A domain that other pods leave may be too narrow for the pool.
     if rules.has_min_values(set) {
         let whole = rules.whole(set);
-        let choices = topology.choices(profile, &whole, space, rules.registry(), &mut |_, _| None);
+        let choices = topology.choices((profile, None), &whole, space, rules.registry(), &mut |_, _| None);
         for choice in choices.sets(rules) {
             let Some(set) = rules.meet(set, choice) else { continue };
             let allowed = allowed.and(&catalogue.mask(set, rules).both);

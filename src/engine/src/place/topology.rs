@@ -11,6 +11,7 @@
 //! those know where to go; and filters and `minDomains` are part of a group's identity.
 
 mod census;
+mod company;
 mod count;
 mod filter;
 mod group;
@@ -30,13 +31,16 @@ use karpenter_model::{
 };
 
 use crate::amounts::Amounts;
-use crate::index::{GroupIx, IdentityIx, InFlightIx, Ix, IxVec, ProfileIx};
+use crate::daemons::{Coming, Daemons};
+use crate::index::{GroupIx, IdentityIx, InFlightIx, Ix, IxVec, ProfileIx, SnapshotNodeIx};
 use crate::interning::{Interned, InternedMap};
-use crate::place::node_labels::value_of;
+use crate::node_labels::value_of;
 use crate::place::pool::PoolSpace;
 use crate::place::relax::Relaxed;
 use crate::rules::{RuleSetId, Rules};
 use census::Census;
+use company::Companies;
+pub(crate) use company::Company;
 pub(crate) use group::Domain;
 use group::{Alternatives, Group, GroupKey, Incoming, Kind};
 pub(crate) use hosts::{Tally, Turn};
@@ -172,6 +176,8 @@ pub(crate) struct Topology {
     seekers: BTreeMap<GroupIx, BTreeSet<Arc<Requirements>>>,
     /// Anti-affinity of bound pods is counted here; otherwise it is part of the requirements of pods.
     bound_owners: bool,
+    /// Daemons as far as rules are about them.
+    companies: Arc<Companies>,
     /// Undo log; `None` unless this is a simulation.
     journal: Option<Vec<Change>>,
 }
@@ -264,8 +270,14 @@ impl Topology {
         }
     }
 
-    /// Links profiles to groups and counts what is there, once every profile is known.
-    pub(crate) fn complete(&mut self, snapshot: &Snapshot, reach: &mut Reach<'_, '_>, batch: &[&Pod]) {
+    /// Links profiles to groups and counts what is there and what daemons are `coming`, once every profile is known.
+    pub(crate) fn complete(
+        &mut self,
+        snapshot: &Snapshot,
+        (daemons, coming): (&Daemons<'_>, &IxVec<SnapshotNodeIx, Coming>),
+        reach: &mut Reach<'_, '_>,
+        batch: &[&Pod],
+    ) {
         let lookup = Lookup::new(self.groups.keys());
         let groups = &self.groups;
         let key_of =
@@ -308,6 +320,7 @@ impl Topology {
             profile.owned.iter().for_each(|group| of_groups[*group].extend(requests));
         }
         count::fill(&mut self.groups, &lookup, snapshot, (reach, &of_groups), batch);
+        self.meet_daemons((daemons, coming), &lookup, snapshot, reach);
         self.census = Census::new(self.keys(), snapshot);
         if self.bound_owners {
             for (node, _, key) in bound_owners(snapshot) {
@@ -387,13 +400,18 @@ impl Topology {
         keys.into_iter().filter(|key| **key != label::HOSTNAME).cloned().collect()
     }
 
-    /// Whether rules about the host allow the profile on an existing node or an in-flight node.
-    pub(crate) fn admits_host(&self, id: ProfileIx, host: &Domain) -> Admission {
+    /// Whether rules about the host allow the profile on an existing node, or on an in-flight node with the daemons of
+    /// `company`.
+    pub(crate) fn admits_host(&self, id: ProfileIx, host: &Domain, company: Option<&Company>) -> Admission {
         let (profile, links) = self.entry(id);
         let mut admission = Admission::Yes;
         for link in links.rules.iter().filter(|link| link.host) {
             let (key, group) = self.at(link.group);
-            if !group.admits(key, host, self.incoming(profile, link)) {
+            if company.is_some_and(|company| company.meets(link.group)) {
+                continue;
+            }
+            let daemons = company.map_or(0, |company| company.there(link.group));
+            if !group.admits(key, host, daemons, self.incoming(profile, link)) {
                 // Pods are only added during a pass: spread and anti-affinity get worse, affinity may be met later.
                 if key.kind != Kind::Affinity {
                     return Admission::Never;
@@ -404,12 +422,13 @@ impl Topology {
         admission
     }
 
-    /// The counts of the hosts the profile may join, if some rule makes it join others: the fewest any rule names.
-    fn to_join(&self, id: ProfileIx) -> Option<&Group> {
+    /// The counts of the hosts the profile may join, if some rule makes it join others: the fewest any rule names. Rules
+    /// that are `beside` the point aside.
+    fn to_join(&self, id: ProfileIx, beside: impl Fn(GroupIx) -> bool) -> Option<&Group> {
         let (profile, links) = self.entry(id);
         let joining = links.rules.iter().filter_map(|link| {
             let (key, group) = self.at(link.group);
-            let joins = link.host && key.kind == Kind::Affinity;
+            let joins = link.host && key.kind == Kind::Affinity && !beside(link.group);
             (joins && !self.incoming(profile, link).first).then_some(group)
         });
         joining.min_by_key(|group| group.occupied())
@@ -417,12 +436,13 @@ impl Topology {
 
     /// The only nodes that exist the profile may join, by host name, if some rule makes it join others.
     pub(crate) fn hosts_to_join(&self, id: ProfileIx) -> Option<Vec<&LabelValue>> {
-        self.to_join(id).map(|group| group.inhabited().collect())
+        self.to_join(id, |_| false).map(|group| group.inhabited().collect())
     }
 
-    /// The same for in-flight nodes.
+    /// The same for in-flight nodes. Where daemons may be what it joins, any node may do.
     pub(crate) fn in_flight_to_join(&self, id: ProfileIx) -> Option<Vec<InFlightIx>> {
-        self.to_join(id).map(|group| group.inhabited_in_flight().collect())
+        self.to_join(id, |group| self.companies.count(group))
+            .map(|group| group.inhabited_in_flight().collect())
     }
 
     /// Whether all other rules allow the profile on an existing node; the answer is the same for nodes
@@ -432,7 +452,9 @@ impl Topology {
         links.rules.iter().filter(|link| !link.host).all(|link| {
             let (key, group) = self.at(link.group);
             match (value_of(node, &key.topology_key, registry), &key.kind) {
-                (Some(domain), _) => group.admits(key, &Domain::Value(domain), self.incoming(profile, link)),
+                (Some(domain), _) => {
+                    group.admits(key, &Domain::Value(domain), 0, self.incoming(profile, link))
+                }
                 // A node without the label is in no domain: it meets no rule of the pod to be in one, and is apart
                 // from all pods.
                 (None, Kind::Spread { .. } | Kind::Affinity) => false,
@@ -463,10 +485,10 @@ impl Topology {
     /// What would put the profile into an allowed domain, best first, for an in-flight node of `space` with these
     /// `requirements` (those of the pod included). Hosts are answered by [`Self::admits_host`]. A single rule gives
     /// every domain; of several, domains without `prospects` are left out before the combinations are cut to a
-    /// bounded number.
+    /// bounded number. What the daemons of `company` meet is met in every domain.
     pub(crate) fn choices<'t>(
         &'t self,
-        id: ProfileIx,
+        (id, company): (ProfileIx, Option<&Company>),
         requirements: &Requirements,
         space: &PoolSpace<'_>,
         registry: &LabelRegistry,
@@ -474,7 +496,8 @@ impl Topology {
     ) -> Choices<'t> {
         let (profile, links) = self.entry(id);
         let about_domains = links.rules.iter().filter(|link| !link.host);
-        let rules = about_domains.filter_map(|link| {
+        let unmet = about_domains.filter(|link| !company.is_some_and(|company| company.meets(link.group)));
+        let rules = unmet.filter_map(|link| {
             let (key, group) = self.at(link.group);
             // As a plan has it, where anti-affinity of bound pods is a `NotIn` requirement of the pods it keeps out: a
             // simulation must narrow nodes in the same way.
@@ -621,7 +644,7 @@ impl Topology {
         let (profile, _) = self.entry(id);
         let rules = profile.owned.iter().map(|index| {
             let (key, group) = self.at(*index);
-            format!("{key} with {}", group.summary())
+            format!("{key} with {}{}", group.summary(), self.daemons_named(*index))
         });
         let rules: Vec<String> = rules.collect();
         if rules.is_empty() { "anti-affinity of other pods".to_owned() } else { rules.join("; ") }

@@ -1,4 +1,5 @@
-//! Required anti-affinity of pods that run keeps others out of their domain (spec scheduling 18.4).
+//! Required anti-affinity of pods that run, and of daemons that are to, keeps others out of their domain (spec
+//! scheduling 18.4).
 //!
 //! Pods of one deployment say the same and are the same to what others say, so a term is looked at once however many pods
 //! state it, and whom it is about is asked once per namespace and labels.
@@ -8,7 +9,7 @@ use std::collections::BTreeMap;
 use karpenter_model::{AffinityTerm, LabelKey, LabelValue, Labels, Namespace, Pod};
 
 use crate::finding::{Finding, Rule};
-use crate::places::{Place, Places, selects};
+use crate::places::{Place, Placed, Places, selects};
 use crate::world::{World, value_of};
 
 /// By the namespace and the term of the pods that state it: one of them in each of their domains.
@@ -23,10 +24,19 @@ pub(crate) fn check(world: &World<'_>, places: &Places<'_>, findings: &mut Vec<F
             about.map(|((_, term), owners)| (&term.topology_key, owners)).collect()
         });
         let owners = about.iter().filter_map(|(key, owners)| owner_near(world, &one.place, key, owners));
-        findings.extend(owners.map(|owner| {
+        let daemons = places.daemons_beside(one).filter(|daemon| keeps_off(world, daemon, one));
+        findings.extend(owners.chain(daemons).map(|owner| {
             Finding::new(Rule::AntiAffinity, &one.pod.key, format!("{} keeps it out", owner.key))
         }));
     }
+}
+
+/// Whether `daemon`, which comes to the machine of `one`, keeps its pod out of any domain the machine has.
+fn keeps_off(world: &World<'_>, daemon: &Pod, one: &Placed<'_>) -> bool {
+    daemon.pod_anti_affinity.required.iter().any(|term| {
+        let domains = one.place.domains(world.registry(), &term.topology_key);
+        selects(world, term, &daemon.key.namespace, one.pod) && domains.is_none_or(|all| !all.is_empty())
+    })
 }
 
 /// Terms of the pods that stay where they are.

@@ -24,7 +24,7 @@ use karpenter_model::{
 };
 
 use crate::finding::{Finding, Rule};
-use crate::places::{Place, Placed, Places, matches};
+use crate::places::{Origin, Place, Placed, Places, matches};
 use crate::world::{World, hard_taint, satisfies, stated};
 
 pub(crate) fn check(world: &World<'_>, places: &Places<'_>, findings: &mut Vec<Finding>) {
@@ -110,7 +110,8 @@ struct Asked<'w, 'a> {
 }
 
 impl Asked<'_, '_> {
-    /// Whether every new pod the constraint counts carries it, with the same idea of which machines count.
+    /// Whether every new pod the constraint counts carries it, with the same idea of which machines count, and none comes
+    /// with its machine.
     fn is_decidable(&self, places: &Places<'_>) -> bool {
         let pod = self.pod;
         let same = |other: &Pod| {
@@ -120,8 +121,12 @@ impl Asked<'_, '_> {
                 && other.tolerations == pod.tolerations
                 && other.labels == pod.labels
         };
-        let mut counted = places.of_kind(|other| self.counts(other)).filter(|other| other.new);
-        counted.all(|other| same(other.pod))
+        let mut counted = places.of_kind(|other| self.counts(other));
+        counted.all(|other| match other.origin {
+            Origin::Plan => same(other.pod),
+            Origin::Stays => true,
+            Origin::Daemon { .. } => false,
+        })
     }
 
     /// Whether `other` counts.

@@ -10,7 +10,7 @@ use karpenter_model::{
     AffinityTerm, Expression, LabelKey, LabelSelector, LabelValue, Namespace, Operator, Pod, Snapshot,
 };
 
-use crate::place::node_labels::value_of;
+use crate::node_labels::value_of;
 use crate::place::scope::Scope;
 
 /// One rule: pods in these namespaces that match stay out of these domains.

@@ -10,6 +10,7 @@ use super::compiled::Compiled;
 use super::filling::Filling;
 use crate::amounts::ResourceIndex;
 use crate::conjunction::conjunction;
+use crate::daemons::Daemons;
 use crate::index::{
     ArrivalIx, ClassIx, ConstraintsIx, FootprintIx, Ix, IxVec, PodIx, ProfileIx, TolerationsIx,
 };
@@ -60,17 +61,20 @@ impl<'a> Solver<'a> {
         let mut resources = ResourceIndex::default();
         let pods: Vec<&Pod> = batch.pods.iter().map(|(pod, _)| *pod).collect();
         let volumes = Volumes::new(snapshot, &pods, batch.reversible);
+        let daemons = Daemons::new(snapshot, &volumes);
+        let coming = daemons.on_nodes(snapshot);
         let Gathered { pools, mut catalogues, limits } =
-            Gathered::new(snapshot, &volumes, &mut rules, &mut resources);
+            Gathered::new(snapshot, &volumes, &daemons, &mut rules, &mut resources);
         let devices = Holdings::new(snapshot, batch.pods.iter().copied());
-        let mut compiler = Compiler::new(snapshot, volumes, &pools, &batch);
+        let mut compiler = Compiler::new(snapshot, volumes, &daemons, &pools, &batch);
         let Classified { queue, requests, classes } =
             compiler.classes(&batch, &settings, devices.as_ref(), &mut rules, &mut resources);
         let Compiler { volumes, levels, mut topology, .. } = compiler;
         let staying: Vec<&Pod> = batch.pods.iter().filter(|(_, moves)| !moves).map(|(pod, _)| *pod).collect();
         let asked = levels.profiled();
         let asked = asked.map(|(demand, profile)| (profile, resources.amounts(&demand.requests))).collect();
-        topology.complete(snapshot, &mut Reach::new((&pools, &mut catalogues), &mut rules, asked), &staying);
+        let reach = &mut Reach::new((&pools, &mut catalogues), &mut rules, asked);
+        topology.complete(snapshot, (&daemons, &coming), reach, &staying);
         let reservations = if settings.gates.reserved_capacity {
             Reservations::new(&catalogues, snapshot, settings.reservation_policy)
         } else {
@@ -80,7 +84,14 @@ impl<'a> Solver<'a> {
             .demands()
             .flat_map(|demand| demand.rules.into_iter().chain(demand.places.iter().copied()))
             .flat_map(|set| rules.rules_of(set).iter().map(|rule| rules.requirement(*rule).key().clone()));
-        let existing = Existing::new(snapshot, keys.collect(), &topology.keys(), &volumes, &mut resources);
+        let existing = Existing::new(
+            snapshot,
+            keys.collect(),
+            &topology.keys(),
+            &volumes,
+            (&daemons, &coming),
+            &mut resources,
+        );
         let caches = Caches::new(rules, catalogues, &levels);
         let filling = Filling::new(existing, topology, reservations, devices, limits);
         let Batch { pods, order, arrivals, reversible } = batch;
@@ -139,8 +150,15 @@ struct LevelConstraints {
 }
 
 impl<'a> Compiler<'a> {
-    fn new(snapshot: &'a Snapshot, volumes: Volumes<'a>, pools: &Pools<'a>, batch: &Batch<'a>) -> Self {
+    fn new(
+        snapshot: &'a Snapshot,
+        volumes: Volumes<'a>,
+        daemons: &Daemons<'_>,
+        pools: &Pools<'a>,
+        batch: &Batch<'a>,
+    ) -> Self {
         let mut topology = Topology::default();
+        topology.add_daemons(daemons, snapshot);
         let mut bound = BoundAntiAffinity::default();
         if batch.reversible {
             topology.count_bound_owners(snapshot);

@@ -15,7 +15,7 @@ use crate::place::learnt::Prices;
 use crate::place::level::Demand;
 use crate::place::pool::PoolSpace;
 use crate::place::reservations::{Reservations, UsedUp};
-use crate::place::topology::{Admission, Domain, Prospect, Topology};
+use crate::place::topology::{Admission, Company, Domain, Prospect, Topology};
 use crate::rules::{RuleSetId, Rules};
 use serve::Server;
 
@@ -47,8 +47,9 @@ pub(super) struct Joiner<'s, 'a> {
     lower: MinValuesPolicy,
     /// The least prices of a node for the demand alone, once known.
     prices: &'s mut Prices,
-    /// By the requirements of in-flight nodes: what they may become. Few in-flight nodes differ in this.
-    narrowed: Vec<(RuleSetId, Narrowed)>,
+    /// By the requirements of in-flight nodes, which name the pool, and the number of the company: what they may become.
+    /// Few in-flight nodes differ in this.
+    narrowed: Vec<((RuleSetId, usize), Narrowed)>,
     /// Devices the pod would get in the in-flight node it joined last.
     pub(super) proposal: Option<Proposal>,
 }
@@ -104,7 +105,8 @@ impl<'s, 'a> Joiner<'s, 'a> {
     }
 
     /// Joins in-flight node `number`, at the first place of the volumes that is possible. Instance types of `space`
-    /// that are not in `hosting` could not even host the pod alone.
+    /// that are not in `hosting` could not even host the pod alone. Where rules are about daemons, the pod joins in the
+    /// first company that is possible.
     pub(super) fn join(
         &mut self,
         state: &State,
@@ -113,10 +115,44 @@ impl<'s, 'a> Joiner<'s, 'a> {
         space: &PoolSpace<'a>,
         catalogue: &mut Catalogue<'a>,
     ) -> Joined {
-        let known = self.narrowed.iter().position(|(of, _)| *of == state.rules);
+        let topology = self.surroundings.topology;
+        let Some(companies) = self.bound.and_then(|id| topology.companies(id, space)) else {
+            return self.join_with(None, state, number, hosting, space, catalogue);
+        };
+        // Instance types only get fewer and requirements narrower, so a company that is impossible stays so.
+        let mut outcome = Joined::KeptOut;
+        for (place, company) in companies.iter().enumerate() {
+            let variants = state.variants.and(&company.variants);
+            if variants.is_empty() {
+                continue;
+            }
+            let state = State { variants, ..state.clone() };
+            match self.join_with(Some((place, company)), &state, number, hosting, space, catalogue) {
+                joined @ (Joined::As(_) | Joined::UsedUp) => return joined,
+                // Of this company alone: others may be on other instance types.
+                Joined::NotNow | Joined::NoDomain => outcome = Joined::NotNow,
+                Joined::KeptOut | Joined::Clash | Joined::Never => {}
+            }
+        }
+        outcome
+    }
+
+    /// The same with the daemons of `company`, which has a number.
+    fn join_with(
+        &mut self,
+        company: Option<(usize, &Company)>,
+        state: &State,
+        number: InFlightIx,
+        hosting: &Bits<VariantIx>,
+        space: &PoolSpace<'a>,
+        catalogue: &mut Catalogue<'a>,
+    ) -> Joined {
+        let of = (state.rules, company.map_or(0, |(place, _)| place));
+        let company = company.map(|(_, company)| company);
+        let known = self.narrowed.iter().position(|(known, _)| *known == of);
         let known = known.unwrap_or_else(|| {
-            let narrowed = self.narrow(state.rules, hosting, space, catalogue);
-            self.narrowed.push((state.rules, narrowed));
+            let narrowed = self.narrow(state.rules, company, hosting, space, catalogue);
+            self.narrowed.push((of, narrowed));
             self.narrowed.len() - 1
         });
         let places = match &self.narrowed[known].1 {
@@ -125,7 +161,8 @@ impl<'s, 'a> Joiner<'s, 'a> {
             Narrowed::AtPlaces(places) => places,
         };
         // After the requirements, whose answer is shared by all nodes with the same ones.
-        match self.bound.map(|id| self.surroundings.topology.admits_host(id, &Domain::InFlight(number))) {
+        let topology = self.surroundings.topology;
+        match self.bound.map(|id| topology.admits_host(id, &Domain::InFlight(number), company)) {
             None | Some(Admission::Yes) => {}
             Some(Admission::NotNow) => return Joined::NotNow,
             Some(Admission::Never) => return Joined::KeptOut,
@@ -159,18 +196,24 @@ impl<'s, 'a> Joiner<'s, 'a> {
     fn narrow(
         &mut self,
         of: RuleSetId,
+        company: Option<&Company>,
         hosting: &Bits<VariantIx>,
         space: &PoolSpace<'a>,
         catalogue: &mut Catalogue<'a>,
     ) -> Narrowed {
         let demand = self.demand;
-        let Some(own) = demand.rules.and_then(|own| self.rules.meet(of, own)) else { return Narrowed::Clash };
+        let own = demand.rules.and_then(|own| self.rules.meet(of, own));
+        let own = match company {
+            Some(company) => own.and_then(|own| self.rules.meet(own, company.asked)),
+            None => own,
+        };
+        let Some(own) = own else { return Narrowed::Clash };
         let mut narrowed = Vec::with_capacity(demand.places.len());
         for place in &demand.places {
             let Some(alone) = self.rules.meet(own, *place) else { continue };
             let sets = match self.bound {
                 None => vec![alone],
-                Some(bound) => self.domains(bound, alone, hosting, space, catalogue),
+                Some(bound) => self.domains((bound, company), alone, hosting, space, catalogue),
             };
             narrowed.push(NarrowedAtPlace { alone, sets });
         }
@@ -185,7 +228,7 @@ impl<'s, 'a> Joiner<'s, 'a> {
     /// Where there are too many to try, those no instance type in `hosting` comes in are left out.
     fn domains(
         &mut self,
-        bound: ProfileIx,
+        (bound, company): (ProfileIx, Option<&Company>),
         set: RuleSetId,
         hosting: &Bits<VariantIx>,
         space: &PoolSpace<'a>,
@@ -207,7 +250,7 @@ impl<'s, 'a> Joiner<'s, 'a> {
             let price = if lasting { *prices.entry(set).or_insert_with(least) } else { least() };
             Some(Prospect { price: price?, nodes: topology.nodes(&space.pool.name, key, value) })
         };
-        let choices = topology.choices(bound, &whole, space, registry, &mut prospects).sets(rules);
+        let choices = topology.choices((bound, company), &whole, space, registry, &mut prospects).sets(rules);
         choices.into_iter().filter_map(|choice| rules.meet(set, choice)).collect()
     }
 }

@@ -8,7 +8,8 @@
 //! Repacked nodes keep the requirements of the old ones, so whatever was true of those (zones, taints, volumes, rules
 //! about domains) stays true. They are compared at their price without reservations; when all is packed, those that
 //! could use an unreserved instance of one get it. Nodes for which other instance types could be wrong are left alone:
-//! reservations, `minValues`, host ports, shared volumes, devices, and co-located pods. Pods of
+//! reservations, `minValues`, host ports, shared volumes, devices, daemons that not every instance type gets, and
+//! co-located pods. Pods of
 //! different nodes are mixed only where none has a rule about hosts. In a pool with limits, new nodes take no more of it
 //! than the old ones and what is left.
 
@@ -235,6 +236,16 @@ impl Solver<'_> {
             && !self.caches.rules.has_min_values(*rules)
             && node.ports.is_empty()
             && node.devices.is_none()
+            && !self.minds_daemons(node)
+    }
+
+    /// Whether other instance types could have daemons that do not suit the pods of `node`.
+    fn minds_daemons(&self, node: &InFlightNode) -> bool {
+        let space = &self.compiled.pools.spaces[node.pool];
+        let profiles = node.pods.iter().filter_map(|pod| self.compiled.profile(*pod));
+        let mut profiles =
+            profiles.filter(|id| self.filling.topology.minds_daemons(*id, space, &self.caches.rules));
+        profiles.next().is_some()
     }
 
     /// What the pods of `node` say about sharing a host.

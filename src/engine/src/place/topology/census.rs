@@ -9,7 +9,7 @@ use karpenter_model::{
 
 use crate::index::{InFlightIx, Ix, IxVec, TopologyKeyIx};
 use crate::interning::InternedMap;
-use crate::place::node_labels::value_of;
+use crate::node_labels::value_of;
 
 /// Pool, place of the topology key, domain.
 type InDomain = (PoolName, TopologyKeyIx, LabelValue);

@@ -12,7 +12,7 @@ use super::reach::Reach;
 use crate::amounts::Amounts;
 use crate::index::{GroupIx, Ix, IxVec, SnapshotNodeIx};
 use crate::interning::{Interned, InternedMap};
-use crate::place::node_labels::value_of;
+use crate::node_labels::value_of;
 
 /// Makes domains known to `groups` and counts the pods that stay where they are; pods of `batch` do not count. New
 /// nodes are within `reach`; `requests` are those of the pods of each group.
@@ -65,7 +65,7 @@ pub(crate) fn fill(
 }
 
 /// Counts a pod that is promised a machine which is not launched yet, in every domain it may land in where that matters.
-fn undecided(group: &mut Group, key: &GroupKey, node: &Node, registry: &LabelRegistry) {
+pub(super) fn undecided(group: &mut Group, key: &GroupKey, node: &Node, registry: &LabelRegistry) {
     if let Some(claim) = node.unlaunched().filter(|_| is_undecided(node, &key.topology_key, registry)) {
         let possible = group.possible(key, claim.requirements.get(key.topology_key.as_str()));
         for value in possible {

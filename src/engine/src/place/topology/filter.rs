@@ -4,12 +4,11 @@
 
 use karpenter_model::pod::affinity::NodeInclusion;
 use karpenter_model::{
-    Effect, LabelRegistry, Node, NodeTerm, Pod, Requirement, Requirements, SpreadConstraint, Taint,
-    Toleration, Undefined,
+    Effect, LabelRegistry, Node, Pod, Requirements, SpreadConstraint, Taint, Toleration, Undefined,
 };
 
-use crate::conjunction::conjunction;
-use crate::place::node_labels;
+use crate::conjunction::alternatives;
+use crate::node_labels;
 use crate::rules::{RuleSetId, Rules};
 
 /// The nodes that count; part of a group's identity as a whole.
@@ -77,16 +76,4 @@ impl Filter {
         let satisfied = |wanted: &Requirements| requirements.compatible(wanted, Undefined::Nothing).is_ok();
         self.alternatives.as_ref().is_none_or(|alternatives| alternatives.iter().any(satisfied))
     }
-}
-
-/// The selector of `pod` with each of its required terms, without those that contradict it.
-fn alternatives(pod: &Pod, registry: &LabelRegistry) -> Vec<Requirements> {
-    let selected = Requirements::from_labels(registry, &pod.node_selector);
-    let with = |term: &NodeTerm| {
-        let expressions = term.expressions.iter().map(|expression| Requirement::new(registry, expression));
-        conjunction(&selected.iter().cloned().chain(expressions).collect::<Vec<_>>())
-    };
-    let none = [NodeTerm::default()];
-    let terms = if pod.required_terms.is_empty() { &none[..] } else { pod.required_terms.as_slice() };
-    terms.iter().filter_map(with).collect()
 }

@@ -282,8 +282,8 @@ impl Group {
         self.within(allowed).map(|(value, _)| value)
     }
 
-    /// Whether the pod may go to `domain`.
-    pub(crate) fn admits(&self, key: &GroupKey, domain: &Domain, pod: Incoming<'_>) -> bool {
+    /// Whether the pod may go to `domain`, where so many `daemons` are that are not counted.
+    pub(crate) fn admits(&self, key: &GroupKey, domain: &Domain, daemons: u32, pod: Incoming<'_>) -> bool {
         match &key.kind {
             Kind::Spread { max_skew, .. } => {
                 let known = match domain {
@@ -291,7 +291,7 @@ impl Group {
                     Domain::InFlight(_) => true,
                 };
                 let most = i64::from(self.minimum(key, pod.strict)) + i64::from(*max_skew);
-                known && i64::from(self.count(domain)) + i64::from(pod.own) <= most
+                known && i64::from(self.count(domain)) + i64::from(daemons) + i64::from(pod.own) <= most
             }
             Kind::Affinity => self.count(domain) > 0 || pod.first,
             Kind::AntiAffinity | Kind::Inverse => self.count(domain) == 0,

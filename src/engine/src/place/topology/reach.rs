@@ -30,9 +30,9 @@ type Universe = BTreeMap<LabelKey, BTreeMap<LabelValue, Vec<PoolIx>>>;
 
 /// What decides where new nodes could be.
 pub(crate) struct Reach<'r, 'a> {
-    pools: &'r Pools<'a>,
-    catalogues: &'r mut IxVec<CatalogueIx, Catalogue<'a>>,
-    rules: &'r mut Rules<'a>,
+    pub(super) pools: &'r Pools<'a>,
+    pub(super) catalogues: &'r mut IxVec<CatalogueIx, Catalogue<'a>>,
+    pub(super) rules: &'r mut Rules<'a>,
     /// What pods of each profile request.
     requests: Interned<(ProfileIx, Amounts)>,
     /// By pool: the instance types a pool without nodes could launch.

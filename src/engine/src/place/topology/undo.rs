@@ -5,7 +5,7 @@ use karpenter_model::{LabelRegistry, Node};
 
 use super::{Change, ChangeKind, Domain, Topology};
 use crate::index::{GroupIx, Ix, ProfileIx};
-use crate::place::node_labels::value_of;
+use crate::node_labels::value_of;
 
 impl Topology {
     /// Logs changes from now on.
