@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/admission/initializer"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
+	core "k8s.io/kubernetes/pkg/apis/core"
+	podstorage "k8s.io/kubernetes/pkg/registry/core/pod"
+	"k8s.io/kubernetes/plugin/pkg/admission/limitranger"
+	"k8s.io/kubernetes/plugin/pkg/admission/priority"
+	"k8s.io/kubernetes/plugin/pkg/admission/runtimeclass"
+)
+
+// mutating are the admission plugins of the API server that change what the scheduler sees of a pod, in its order.
+func (c *cluster) mutating(client *fake.Clientset) ([]admission.MutationInterface, error) {
+	limits, err := limitranger.NewLimitRanger(nil)
+	if err != nil {
+		return nil, err
+	}
+	plugins := []admission.MutationInterface{limits, priority.NewPlugin(), runtimeclass.NewRuntimeClass()}
+	for _, plugin := range plugins {
+		if wants, ok := plugin.(initializer.WantsExternalKubeInformerFactory); ok {
+			wants.SetExternalKubeInformerFactory(c.factory)
+		}
+		if wants, ok := plugin.(initializer.WantsExternalKubeClientSet); ok {
+			wants.SetExternalKubeClientSet(client)
+		}
+		if err := plugin.(admission.InitializationValidator).ValidateInitialization(); err != nil {
+			return nil, err
+		}
+	}
+	return plugins, nil
+}
+
+// admit makes of a pod what the API server stores when it is created.
+func (c *cluster) admit(ctx context.Context, pod *v1.Pod) error {
+	legacyscheme.Scheme.Default(pod)
+	status := pod.Status
+	internal := &core.Pod{}
+	if err := legacyscheme.Scheme.Convert(pod, internal, nil); err != nil {
+		return err
+	}
+	podstorage.Strategy.PrepareForCreate(ctx, internal)
+	attributes := admission.NewAttributesRecord(internal, nil, core.Kind("Pod").WithVersion("v1"), pod.Namespace,
+		pod.Name, core.Resource("pods").WithVersion("v1"), "", admission.Create, nil, false, nil)
+	for _, plugin := range c.admission {
+		if err := plugin.Admit(ctx, attributes, nil); err != nil {
+			return fmt.Errorf("pod %s/%s: %w", pod.Namespace, pod.Name, err)
+		}
+	}
+	if errs := podstorage.Strategy.Validate(ctx, internal); len(errs) > 0 {
+		return fmt.Errorf("pod %s/%s: %w", pod.Namespace, pod.Name, errs.ToAggregate())
+	}
+	pod.Spec = v1.PodSpec{}
+	if err := legacyscheme.Scheme.Convert(internal, pod, nil); err != nil {
+		return err
+	}
+	pod.Status = status
+	return nil
+}
+
+// admitAll admits the pods that were given as their makers write them.
+func (c *cluster) admitAll(ctx context.Context) error {
+	for _, pod := range c.waiting() {
+		admitted := pod.DeepCopy()
+		if err := c.admit(ctx, admitted); err != nil {
+			return err
+		}
+		if err := c.put(runtime.Object(admitted)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

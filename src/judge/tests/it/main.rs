@@ -1,0 +1,3 @@
+//! Worlds before the judge: those that once showed a difference, and fresh ones.
+
+mod worlds;
