@@ -39,6 +39,13 @@ pub(super) fn lacking(scenario: &Scenario, longest: Duration) -> Vec<String> {
                 "disconnect",
                 "nothing stands between the controller and its servers that could hold back what it sends",
             ),
+            Action::RemoveFinalizers(_) => {
+                lacks(*line, "removeFinalizers", "the harness takes no finalizer off");
+            }
+            Action::Stop(_) => lacks(*line, "stop", "the harness stops no instance"),
+            Action::Differ(_) => {
+                lacks(*line, "differ", "the node agent joins machines as their user data says");
+            }
             Action::ReleaseImages(release) if release_date(&release.version).is_none() => lacks(
                 *line,
                 "imageRelease",

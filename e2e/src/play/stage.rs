@@ -170,6 +170,9 @@ impl Stage for RealParts<'_> {
                 }
                 return Ok(Met::machines(meant.len()));
             }
+            Action::RemoveFinalizers(_) => bail!("finalizers stay; leave `removeFinalizers` out"),
+            Action::Stop(_) => bail!("instances are not stopped; leave `stop` out"),
+            Action::Differ(_) => bail!("machines cannot differ; leave `differ` out"),
             Action::LoseCapacity(loss) => {
                 let shortage = self.shortage.clone().ok_or_else(market)?;
                 let number = shortage.begin(loss).await?;

@@ -86,7 +86,9 @@ impl Playground {
             poll: Duration::from_millis(250),
             ..kubelet::Options::default()
         };
-        let machines = Arc::new(kubelet::Ec2Machines::new(self.aws(), &self.cluster));
+        let account = self.account.clone();
+        let machines = kubelet::Ec2Machines::new(self.aws(), &self.cluster);
+        let machines = Arc::new(machines.with_volumes(move |id| account.volumes(id)));
         let agent = kubelet::Agent::new(self.client(), machines, Arc::clone(&self.clock), options);
         let stop = shutdown.clone();
         tasks.spawn(async move {

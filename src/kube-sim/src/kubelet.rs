@@ -11,6 +11,7 @@
 
 mod allocatable;
 mod cloud;
+mod difference;
 mod ec2;
 mod heartbeat;
 mod machine;
@@ -34,6 +35,7 @@ use kube::{Api, Client, ResourceExt, api::DeleteParams};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
+pub use self::difference::{Change, Difference, Flaps};
 pub use self::ec2::Ec2Machines;
 pub use self::machine::{Machine, MachineState, Machines};
 use self::schedule::Schedule;
@@ -278,6 +280,7 @@ impl Pass<'_> {
             tracing::debug!(%name, "waiting for the predecessor's Node to go");
             return;
         }
+        self.keep_labels(&node, machine).await;
         self.keep_ready(&node, machine, behaviour).await;
         self.beat(&node, memory).await;
         let running = behaviour == Behaviour::Healthy && node::is_ready(&node);

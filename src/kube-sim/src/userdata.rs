@@ -14,9 +14,25 @@ use std::collections::BTreeMap;
 
 use karpenter_model::taint::Taint;
 
+/// The image that reads the user data, by the format of it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Image {
+    /// AL2023: nodeadm merges what the user data says into its own configuration, key by key.
+    #[default]
+    Nodeadm,
+    /// AL2: flags of the bootstrap script take the place of its configuration.
+    Script,
+    /// Windows.
+    Windows,
+    /// Bottlerocket.
+    Bottlerocket,
+}
+
 /// What the user data says about the node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Bootstrap {
+    /// Who reads it.
+    pub image: Image,
     /// Cluster to join.
     pub cluster_name: String,
     /// Labels the kubelet registers with.

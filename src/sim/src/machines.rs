@@ -1,12 +1,15 @@
-//! The machines of the account in memory, for the kubelets: one that has not changed is not described again.
+//! The machines of the account in memory, for the kubelets: one that has not changed is not described again. Some of them
+//! differ from what is foreseen, all their life.
 
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use karpenter_aws_api::ec2::Instance;
+use karpenter_aws_api::id::InstanceId;
 use karpenter_aws_sim::Account;
-use karpenter_kube_sim::kubelet::{Ec2Machines, Machine, Machines};
+use karpenter_kube_sim::kubelet::{Difference, Ec2Machines, Machine, Machines};
 use karpenter_model::names::tag;
 use parking_lot::Mutex;
 
@@ -19,6 +22,26 @@ pub(crate) struct Fleet {
     /// The tag they carry.
     owner: String,
     known: Mutex<Known>,
+    differing: Mutex<Differing>,
+}
+
+/// How machines differ.
+#[derive(Default)]
+struct Differing {
+    /// The last that means a machine counts.
+    rules: Vec<Rule>,
+    /// Machines that were met, and how they differ.
+    met: BTreeMap<InstanceId, Difference>,
+}
+
+/// Machines that differ.
+pub(crate) struct Rule {
+    /// Which ones, of those that are launched from now on.
+    pub(crate) means: Box<dyn Fn(&Instance) -> bool + Send>,
+    /// So many more of them.
+    pub(crate) left: usize,
+    /// How.
+    pub(crate) difference: Difference,
 }
 
 #[derive(Default)]
@@ -32,16 +55,43 @@ struct Known {
 impl Fleet {
     /// Those of `cluster`.
     pub(crate) fn new(account: &Account, cluster: &str) -> Self {
+        let volumes = account.clone();
+        let described = Ec2Machines::new(account.clients(), cluster);
         Self {
             account: account.clone(),
-            described: Ec2Machines::new(account.clients(), cluster),
+            described: described.with_volumes(move |id| volumes.volumes(id)),
             owner: format!("{}{cluster}", tag::CLUSTER_PREFIX),
             known: Mutex::default(),
+            differing: Mutex::default(),
         }
+    }
+
+    /// From now on machines differ. Those that there are already stay as they are.
+    pub(crate) fn differ(&self, rule: Rule) {
+        let mut differing = self.differing.lock();
+        for instance in self.account.live().iter() {
+            let difference = differing.difference(instance);
+            differing.met.insert(instance.id.clone(), difference);
+        }
+        differing.rules.push(rule);
     }
 
     fn known<T>(&self, look: impl FnOnce(&mut Known) -> T) -> T {
         look(&mut self.known.lock())
+    }
+}
+
+impl Differing {
+    /// How a machine differs, which is settled when it is met first.
+    fn difference(&mut self, instance: &Instance) -> Difference {
+        if let Some(difference) = self.met.get(&instance.id) {
+            return difference.clone();
+        }
+        let rule = self.rules.iter_mut().rfind(|rule| rule.left > 0 && (rule.means)(instance));
+        let Some(rule) = rule else { return Difference::default() };
+        rule.left -= 1;
+        self.met.insert(instance.id.clone(), rule.difference.clone());
+        rule.difference.clone()
     }
 }
 
@@ -65,9 +115,13 @@ impl Machines for Fleet {
             |instance: &&Arc<Instance>| instance.tags.get(&self.owner).is_some_and(|by| by == "owned");
         for instance in instances.iter().filter(owned) {
             while before.next_if(|(known, _)| known.id < instance.id).is_some() {}
-            let machine = match before.next_if(|(known, _)| Arc::ptr_eq(known, instance)) {
-                Some((_, machine)) => Arc::clone(machine),
-                None => Arc::new(self.described.machine(instance).await?),
+            let known = before.next_if(|(known, _)| Arc::ptr_eq(known, instance));
+            let machine = if let Some((_, machine)) = known {
+                Arc::clone(machine)
+            } else {
+                let machine = self.described.machine(instance).await?;
+                let difference = self.differing.lock().difference(instance);
+                Arc::new(Machine { difference, ..machine })
             };
             described.push((Arc::clone(instance), machine));
         }

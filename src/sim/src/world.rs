@@ -32,7 +32,7 @@ use crate::defect::SECOND_BUDGET;
 use crate::history::{Fault, History, Policy, Pool, Reservation, Workload};
 use crate::lasting::{Begun, Lasting};
 use crate::life::Life;
-use crate::machines::Fleet;
+use crate::machines::{Fleet, Rule};
 use crate::trace::Trace;
 use crate::weather::Weather;
 
@@ -70,6 +70,7 @@ pub(crate) struct World {
     pub(crate) server: ApiServer,
     pub(crate) account: Account,
     pub(crate) agent: Arc<Agent>,
+    machines: Arc<Fleet>,
     pub(crate) clock: Arc<VirtualClock>,
     pub(crate) weather: Weather,
     pub(crate) truth: Truth,
@@ -136,7 +137,7 @@ impl World {
         let heartbeat = machines.heartbeat;
         let options = kubelet::Options { cluster_name: cluster.clone(), ..machines };
         let machines = Arc::new(Fleet::new(&account, &cluster));
-        let agent = Arc::new(Agent::new(server.client(), machines, time, options));
+        let agent = Arc::new(Agent::new(server.client(), machines.clone(), time, options));
         let truth = Truth::new(server.clone(), account.clone(), trace.clone(), cores);
         let weather = Weather::of(history);
         let world = Self {
@@ -144,6 +145,7 @@ impl World {
             server,
             account,
             agent,
+            machines,
             clock,
             weather,
             truth,
@@ -235,6 +237,11 @@ impl World {
     /// Cuts a replica off for a while, whether a process of it runs at the moment or not.
     pub(crate) fn cut_off(&self, replica: usize, lasts: Duration) {
         self.lives().entry(replica).or_insert_with(Life::new).hold(Instant::now() + lasts);
+    }
+
+    /// Machines that are launched from now on differ from what is foreseen.
+    pub(crate) fn differ(&self, rule: Rule) {
+        self.machines.differ(rule);
     }
 
     /// A machine fails for good.

@@ -18,8 +18,9 @@ use crate::calls::CallLog;
 use crate::faults::Fault;
 use crate::options::Quotas;
 use karpenter_aws_api::ec2::{
-    CapacityReservation, HealthStatus, Image, Instance, InstanceState, InstanceTypeInfo, LaunchTemplate,
-    LaunchTemplateData, PlacementGroup, ScheduledEvent, SecurityGroup, Subnet, TagSpecification,
+    BlockDevice, CapacityReservation, HealthStatus, Image, Instance, InstanceState, InstanceTypeInfo,
+    LaunchTemplate, LaunchTemplateData, PlacementGroup, ScheduledEvent, SecurityGroup, Subnet,
+    TagSpecification,
 };
 
 /// Which status check fails.
@@ -353,6 +354,11 @@ impl Account {
     /// User data of an instance as the machine would read it.
     pub fn user_data(&self, id: &InstanceId) -> Option<Secret> {
         self.truth(|state, _| state.compute.vms.get(id).and_then(|vm| vm.user_data.clone()))
+    }
+
+    /// Volumes that the launch template of an instance asked for.
+    pub fn volumes(&self, id: &InstanceId) -> Vec<BlockDevice> {
+        self.truth(|state, _| state.compute.vms.get(id).map(|vm| vm.volumes.clone()).unwrap_or_default())
     }
 
     /// Every launch template with its content.

@@ -2,7 +2,12 @@
 
 use karpenter_model::{Quantity, Resources};
 
-use crate::userdata::Bootstrap;
+use super::Machine;
+use super::difference::changed;
+use crate::userdata::{Bootstrap, Image};
+
+/// The root volume of the image where no size of it was asked for.
+const ROOT_VOLUME: Quantity = Quantity::from_bytes(20 << 30);
 
 /// Most pods: what the user data says, bounded by pods per core; what the image computes otherwise.
 fn pods(hardware: &Resources, bootstrap: &Bootstrap) -> Quantity {
@@ -13,23 +18,46 @@ fn pods(hardware: &Resources, bootstrap: &Bootstrap) -> Quantity {
     by_core.map_or(most, |bound| most.min(bound))
 }
 
+/// The disk that has the kubelet's folder: the local ones if they were made into one, else the volume that the image
+/// has for it.
+fn disk(machine: &Machine, bootstrap: &Bootstrap) -> Quantity {
+    if bootstrap.local_disks && !machine.local_disks.is_zero() {
+        return machine.local_disks;
+    }
+    let devices: &[&str] = match bootstrap.image {
+        // The first one has the system, which is read only.
+        Image::Bottlerocket => &["/dev/xvdb"],
+        Image::Nodeadm | Image::Script | Image::Windows => &["/dev/xvda", "/dev/sda1"],
+    };
+    let volume = devices.iter().find_map(|device| machine.volumes.get(*device)).copied();
+    volume.or_else(|| machine.capacity.get("ephemeral-storage")).unwrap_or(ROOT_VOLUME)
+}
+
 /// What the node has.
-pub(super) fn capacity(hardware: &Resources, bootstrap: &Bootstrap) -> Resources {
-    hardware.clone().with("pods", pods(hardware, bootstrap))
+pub(super) fn capacity(machine: &Machine, bootstrap: &Bootstrap) -> Resources {
+    let hardware = machine.capacity.clone().with("ephemeral-storage", disk(machine, bootstrap));
+    let pods = pods(&hardware, bootstrap);
+    changed(hardware.with("pods", pods), &machine.difference.hardware)
 }
 
 /// What the node offers: capacity without reservations and hard eviction thresholds.
-pub(super) fn allocatable(capacity: &Resources, bootstrap: &Bootstrap) -> Resources {
+pub(super) fn allocatable(machine: &Machine, bootstrap: &Bootstrap) -> Resources {
+    let capacity = &capacity(machine, bootstrap);
+    // nodeadm and the bootstrap script compute it from the network of the instance type before they read `maxPods`.
+    let pods = match bootstrap.image {
+        Image::Nodeadm | Image::Script => machine.capacity.amount("pods"),
+        Image::Bottlerocket | Image::Windows => capacity.amount("pods"),
+    };
     let mut offered = capacity.clone();
     for name in ["cpu", "memory", "ephemeral-storage"] {
-        let kube =
-            stated(bootstrap.kube_reserved.get(name)).unwrap_or_else(|| computed_reserve(name, capacity));
+        let kube = stated(bootstrap.kube_reserved.get(name))
+            .unwrap_or_else(|| computed_reserve(name, capacity, pods));
         let system = stated(bootstrap.system_reserved.get(name)).unwrap_or_default();
         let left = capacity.amount(name).saturating_sub(kube).saturating_sub(system);
         let left = left.saturating_sub(threshold(name, capacity, bootstrap));
         offered.set(name, left.max(Quantity::ZERO));
     }
-    offered
+    changed(offered, &machine.difference.room)
 }
 
 fn stated(text: Option<&String>) -> Option<Quantity> {
@@ -37,11 +65,11 @@ fn stated(text: Option<&String>) -> Option<Quantity> {
 }
 
 /// What the EKS images reserve by themselves (spec aws-provider 3).
-fn computed_reserve(name: &str, capacity: &Resources) -> Quantity {
+fn computed_reserve(name: &str, capacity: &Resources, pods: Quantity) -> Quantity {
     match name {
         "cpu" => Quantity::from_millis(reserved_millis(capacity.amount("cpu").as_millis_ceil())),
         "memory" => {
-            let mebibytes = 11 * capacity.amount("pods").as_units_ceil() + 255;
+            let mebibytes = 11 * pods.as_units_ceil() + 255;
             Quantity::from_bytes(mebibytes << 20)
         }
         _ => Quantity::from_bytes(1 << 30),
@@ -78,13 +106,44 @@ fn threshold(name: &str, capacity: &Resources, bootstrap: &Bootstrap) -> Quantit
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::collections::BTreeMap;
 
-    fn m5_xlarge() -> Resources {
-        let quantity = |text: &str| text.parse::<Quantity>().expect("a quantity");
-        [("cpu", "4"), ("memory", "16Gi"), ("ephemeral-storage", "20Gi"), ("pods", "58")]
-            .into_iter()
-            .fold(Resources::new(), |all, (name, text)| all.with(name, quantity(text)))
+    use jiff::Timestamp;
+
+    use super::*;
+    use crate::kubelet::{Difference, MachineState};
+
+    fn quantity(text: &str) -> Quantity {
+        text.parse().expect("a quantity")
+    }
+
+    fn m5_xlarge() -> Machine {
+        let capacity = [("cpu", "4"), ("memory", "16Gi"), ("pods", "58")];
+        Machine {
+            instance_id: "i-0".to_owned(),
+            provider_id: "aws:///us-west-2a/i-0".to_owned(),
+            instance_type: "m5.xlarge".to_owned(),
+            zone: "us-west-2a".to_owned(),
+            zone_id: "usw2-az1".to_owned(),
+            region: "us-west-2".to_owned(),
+            private_dns_name: "ip-10-0-0-1".to_owned(),
+            private_ip: "10.0.0.1".to_owned(),
+            architecture: "amd64".to_owned(),
+            operating_system: "linux".to_owned(),
+            capacity: capacity
+                .into_iter()
+                .fold(Resources::new(), |all, (name, text)| all.with(name, quantity(text))),
+            volumes: BTreeMap::new(),
+            local_disks: Quantity::ZERO,
+            state: MachineState::Running,
+            launched_at: Timestamp::UNIX_EPOCH,
+            user_data: Vec::new(),
+            difference: Difference::default(),
+        }
+    }
+
+    fn text(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
     }
 
     #[test]
@@ -92,8 +151,7 @@ mod tests {
         for (cores, millis) in [(2, 70), (4, 80), (8, 90), (16, 110), (96, 310)] {
             assert_eq!(reserved_millis(cores * 1_000), millis, "{cores} cores");
         }
-        let node = capacity(&m5_xlarge(), &Bootstrap::default());
-        let offered = allocatable(&node, &Bootstrap::default());
+        let offered = allocatable(&m5_xlarge(), &Bootstrap::default());
         assert_eq!(offered.amount("cpu").to_string(), "3920m");
         // 16384 - 893 - 100
         assert_eq!(offered.amount("memory"), Quantity::from_bytes(15_391 << 20));
@@ -101,8 +159,6 @@ mod tests {
 
     #[test]
     fn the_user_data_overrules_the_image() {
-        let text =
-            |pairs: &[(&str, &str)]| pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
         let bootstrap = Bootstrap {
             max_pods: Some(110),
             pods_per_core: Some(10),
@@ -113,9 +169,53 @@ mod tests {
         };
         let node = capacity(&m5_xlarge(), &bootstrap);
         assert_eq!(node.amount("pods"), Quantity::from_units(40));
-        let offered = allocatable(&node, &bootstrap);
+        let offered = allocatable(&m5_xlarge(), &bootstrap);
         assert_eq!(offered.amount("cpu"), Quantity::from_millis(2_500));
         // 16 GiB, less 1 GiB, less 5 % of 16 GiB rounded up to a byte.
         assert_eq!(offered.amount("memory").as_units_ceil(), (15 << 30) - 858_993_460);
+    }
+
+    /// nodeadm reserves for the pods of the instance type's network, Bottlerocket for `max-pods`.
+    #[test]
+    fn a_bound_on_pods_changes_what_bottlerocket_reserves_and_not_what_nodeadm_does() {
+        for (image, mebibytes) in [
+            (Image::Nodeadm, 16_384 - 893 - 100),
+            (Image::Script, 16_384 - 893 - 100),
+            (Image::Bottlerocket, 16_384 - 365 - 100),
+        ] {
+            let bootstrap = Bootstrap { image, max_pods: Some(10), ..Bootstrap::default() };
+            let memory = allocatable(&m5_xlarge(), &bootstrap).amount("memory");
+            assert_eq!(memory, Quantity::from_bytes(mebibytes << 20), "{image:?}");
+        }
+    }
+
+    #[test]
+    fn the_disk_is_the_volume_that_the_image_uses_or_all_local_ones() {
+        let volumes = [("/dev/xvda", "200Gi"), ("/dev/xvdb", "50Gi")];
+        let volumes = volumes.map(|(device, size)| (device.to_owned(), quantity(size)));
+        let machine = Machine { volumes: volumes.into(), local_disks: quantity("900G"), ..m5_xlarge() };
+        for (image, local_disks, disk) in [
+            (Image::Nodeadm, false, "200Gi"),
+            (Image::Bottlerocket, false, "50Gi"),
+            (Image::Nodeadm, true, "900G"),
+        ] {
+            let bootstrap = Bootstrap { image, local_disks, ..Bootstrap::default() };
+            assert_eq!(capacity(&machine, &bootstrap).amount("ephemeral-storage"), quantity(disk));
+        }
+        let without = capacity(&m5_xlarge(), &Bootstrap::default());
+        assert_eq!(without.amount("ephemeral-storage"), ROOT_VOLUME);
+    }
+
+    #[test]
+    fn a_machine_may_have_less_and_offer_less_than_foreseen() {
+        let by = |name: &str, text: &str| [(name.to_owned(), text.parse().expect("a change"))].into();
+        let differing = |difference| Machine { difference, ..m5_xlarge() };
+        let bootstrap = Bootstrap::default();
+        let less = differing(Difference { hardware: by("memory", "-1Gi"), ..Difference::default() });
+        assert_eq!(capacity(&less, &bootstrap).amount("memory"), quantity("15Gi"));
+        assert_eq!(allocatable(&less, &bootstrap).amount("memory"), Quantity::from_bytes(14_367 << 20));
+        let kept_back = differing(Difference { room: by("cpu", "-50%"), ..Difference::default() });
+        assert_eq!(capacity(&kept_back, &bootstrap).amount("cpu"), quantity("4"));
+        assert_eq!(allocatable(&kept_back, &bootstrap).amount("cpu"), quantity("1960m"));
     }
 }

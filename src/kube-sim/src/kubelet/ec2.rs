@@ -7,17 +7,14 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use karpenter_aws_api::ec2::{
-    Architecture, Instance, InstanceQuery, InstanceState, InstanceTypeInfo, InstanceTypeQuery,
+    Architecture, BlockDevice, Instance, InstanceQuery, InstanceState, InstanceTypeInfo, InstanceTypeQuery,
 };
-use karpenter_aws_api::id::InstanceType;
+use karpenter_aws_api::id::{InstanceId, InstanceType};
 use karpenter_aws_api::{Clients, Filter};
 use karpenter_model::{Quantity, Resources};
 use parking_lot::Mutex;
 
-use super::{Machine, MachineState, Machines};
-
-/// The root volume of the image when no launch template says otherwise.
-const ROOT_VOLUME_BYTES: i64 = 20 << 30;
+use super::{Difference, Machine, MachineState, Machines};
 
 /// What firmware and kernel keep of the advertised memory, in thousandths; real machines lose two to four percent.
 const MEMORY_LOST_PER_MILLE: u64 = 30;
@@ -26,8 +23,12 @@ const MEMORY_LOST_PER_MILLE: u64 = 30;
 pub struct Ec2Machines {
     clients: Clients,
     cluster: String,
+    volumes: Box<Volumes>,
     known: Mutex<Known>,
 }
+
+/// The volumes an instance was launched with. EC2 lists them with the volumes of the account, which is not asked.
+type Volumes = dyn Fn(&InstanceId) -> Vec<BlockDevice> + Send + Sync;
 
 #[derive(Default)]
 struct Known {
@@ -40,7 +41,21 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 impl Ec2Machines {
     /// The machines that carry the tag of `cluster`.
     pub fn new(clients: Clients, cluster: &str) -> Self {
-        Self { clients, cluster: cluster.to_owned(), known: Mutex::default() }
+        Self {
+            clients,
+            cluster: cluster.to_owned(),
+            volumes: Box::new(|_| Vec::new()),
+            known: Mutex::default(),
+        }
+    }
+
+    /// The same with the volumes of their launch templates; without, all have those of their image.
+    #[must_use]
+    pub fn with_volumes(
+        self,
+        volumes: impl Fn(&InstanceId) -> Vec<BlockDevice> + Send + Sync + 'static,
+    ) -> Self {
+        Self { volumes: Box::new(volumes), ..self }
     }
 
     /// A machine as its node sees it.
@@ -58,9 +73,12 @@ impl Ec2Machines {
             architecture: architecture(&info).to_owned(),
             operating_system: "linux".to_owned(),
             capacity: capacity(&info),
+            volumes: (self.volumes)(&instance.id).into_iter().filter_map(size).collect(),
+            local_disks: local_disks(&info),
             state: state(instance.state),
             launched_at: instance.launched_at,
             user_data: self.user_data(instance).await?,
+            difference: Difference::default(),
         })
     }
 
@@ -124,13 +142,22 @@ fn architecture(info: &InstanceTypeInfo) -> &'static str {
     if info.architectures.contains(&Architecture::Arm64) { "arm64" } else { "amd64" }
 }
 
+/// Device and size of a volume that has one.
+fn size(volume: BlockDevice) -> Option<(String, Quantity)> {
+    Some((volume.device?, Quantity::from_bytes(i64::from(volume.ebs?.size_gib?) << 30)))
+}
+
+fn local_disks(info: &InstanceTypeInfo) -> Quantity {
+    let gigabytes = info.instance_storage.as_ref().map_or(0, |disks| disks.total_gb);
+    Quantity::from_units(i64::try_from(gigabytes).unwrap_or(i64::MAX).saturating_mul(1_000_000_000))
+}
+
 fn capacity(info: &InstanceTypeInfo) -> Resources {
     let memory = (info.memory_mib << 20) / 1000 * (1000 - MEMORY_LOST_PER_MILLE);
     let pods = info.maximum_network_interfaces * info.ipv4_addresses_per_interface.saturating_sub(1) + 2;
     let mut capacity = Resources::new()
         .with("cpu", Quantity::from_units(i64::from(info.vcpus)))
         .with("memory", Quantity::from_bytes(i64::try_from(memory).unwrap_or(i64::MAX)))
-        .with("ephemeral-storage", Quantity::from_bytes(ROOT_VOLUME_BYTES))
         .with("pods", Quantity::from_units(i64::from(pods)));
     let gpus: u32 = info.gpus.iter().filter(|gpu| gpu.manufacturer == "NVIDIA").map(|gpu| gpu.count).sum();
     if gpus > 0 {

@@ -1,10 +1,13 @@
 //! Machines, as the owner of the account describes them.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use karpenter_model::Resources;
+use karpenter_model::{Quantity, Resources};
+
+use super::Difference;
 
 /// The source of machines: an account in memory, an emulator, or a cloud.
 #[async_trait]
@@ -41,15 +44,21 @@ pub struct Machine {
     pub architecture: String,
     /// `linux` or `windows`.
     pub operating_system: String,
-    /// What the hardware has: `cpu`, `memory`, `ephemeral-storage`, `pods` (what the image computes when the user
-    /// data says nothing) and extended resources.
+    /// What the hardware has: `cpu`, `memory`, `pods` (what the image computes when the user data says nothing),
+    /// `ephemeral-storage` where the image has another disk than usual, and extended resources.
     pub capacity: Resources,
+    /// Sizes of the volumes that were asked for, by device; what is absent is as the image has it.
+    pub volumes: BTreeMap<String, Quantity>,
+    /// What the local disks have together.
+    pub local_disks: Quantity,
     /// Where it is in its life.
     pub state: MachineState,
     /// When it was launched.
     pub launched_at: Timestamp,
     /// Decoded user data.
     pub user_data: Vec<u8>,
+    /// How it differs from all this.
+    pub difference: Difference,
 }
 
 /// Where a machine is in its life.

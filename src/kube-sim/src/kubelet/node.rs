@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Node;
-use karpenter_model::clock::later;
+use karpenter_model::clock::{later, since};
 use kube::{
     ResourceExt,
     api::{Patch, PatchParams, PostParams},
@@ -22,7 +22,10 @@ impl Pass<'_> {
     /// Registers the Node of a machine that has booted.
     pub(super) async fn join(&mut self, machine: &Machine, memory: &mut Memory) {
         let options = &self.agent.options;
-        if !self.is_due(later(machine.launched_at, options.on(machine, options.boot))) {
+        if !self.is_due(later(
+            machine.launched_at,
+            options.on(machine, options.boot) + machine.difference.joins_later,
+        )) {
             return;
         }
         let bootstrap = match self.bootstrap(machine) {
@@ -56,9 +59,15 @@ impl Pass<'_> {
     /// Makes the `Ready` condition say what it should.
     pub(super) async fn keep_ready(&mut self, node: &Node, machine: &Machine, behaviour: Behaviour) {
         let registered = node.creation_timestamp().map_or(machine.launched_at, |t| t.0);
-        let options = &self.agent.options;
-        let grown = self.is_due(later(registered, options.on(machine, options.ready)));
-        let wanted = behaviour == Behaviour::Healthy && (grown || is_ready(node));
+        let (options, difference) = (&self.agent.options, &machine.difference);
+        let after = options.on(machine, options.ready) + difference.ready_later;
+        let grown = self.is_due(later(registered, after));
+        let up = difference.flaps.is_none_or(|flaps| {
+            let (up, lasts) = flaps.at(since(registered, self.now));
+            let _not_yet = self.is_due(later(self.now, lasts));
+            up
+        });
+        let wanted = behaviour == Behaviour::Healthy && up && (grown || is_ready(node));
         let says = condition(node, "Ready");
         if says == Some(if wanted { "True" } else { "False" }) {
             return;
@@ -70,6 +79,24 @@ impl Pass<'_> {
             .patch_status(&node.name_any(), &PatchParams::default(), &Patch::Strategic(patch))
             .await;
         self.report("report readiness", &node.name_any(), patched);
+    }
+}
+
+impl Pass<'_> {
+    /// Sets and takes off the labels of a Node that differ, as another controller does it.
+    pub(super) async fn keep_labels(&mut self, node: &Node, machine: &Machine) {
+        let difference = &machine.difference;
+        let has = node.labels();
+        let set = difference.labels.iter().filter(|(key, value)| has.get(*key) != Some(*value));
+        let off = difference.without_labels.iter().filter(|key| has.contains_key(*key));
+        let changes: BTreeMap<&String, Option<&String>> =
+            set.map(|(key, value)| (key, Some(value))).chain(off.map(|key| (key, None))).collect();
+        if changes.is_empty() {
+            return;
+        }
+        let patch = Patch::Merge(json!({"metadata": {"labels": changes}}));
+        let patched = self.nodes().patch(&node.name_any(), &PatchParams::default(), &patch).await;
+        self.report("change labels", &node.name_any(), patched);
     }
 }
 
@@ -86,12 +113,9 @@ fn condition<'a>(node: &'a Node, kind: &str) -> Option<&'a str> {
 /// The Node as a kubelet with this bootstrap registers it. It arrives with the taint that kube-apiserver puts on every
 /// new node; the node life cycle controller takes it off again.
 fn node(machine: &Machine, bootstrap: &Bootstrap, version: &str, now: &str) -> Value {
-    let capacity = allocatable::capacity(&machine.capacity, bootstrap);
-    let mut taints: Vec<Value> = bootstrap
-        .taints
-        .iter()
-        .map(|t| json!({"key": t.key, "value": t.value, "effect": t.effect.as_str()}))
-        .collect();
+    let taints = bootstrap.taints.iter().chain(&machine.difference.taints);
+    let mut taints: Vec<Value> =
+        taints.map(|t| json!({"key": t.key, "value": t.value, "effect": t.effect.as_str()})).collect();
     taints.push(json!({"key": NOT_READY, "effect": "NoSchedule"}));
     json!({
         "metadata": {
@@ -101,8 +125,8 @@ fn node(machine: &Machine, bootstrap: &Bootstrap, version: &str, now: &str) -> V
         },
         "spec": {"providerID": machine.provider_id, "taints": taints},
         "status": {
-            "capacity": capacity,
-            "allocatable": allocatable::allocatable(&capacity, bootstrap),
+            "capacity": allocatable::capacity(machine, bootstrap),
+            "allocatable": allocatable::allocatable(machine, bootstrap),
             "addresses": [
                 {"type": "InternalIP", "address": machine.private_ip},
                 {"type": "InternalDNS", "address": machine.private_dns_name},
@@ -139,6 +163,8 @@ fn labels(machine: &Machine, bootstrap: &Bootstrap) -> BTreeMap<String, String> 
     ];
     let known = own.into_iter().filter(|(_, value)| !value.is_empty());
     labels.extend(known.map(|(key, value)| (key.to_owned(), value.clone())));
+    labels.extend(machine.difference.labels.clone());
+    labels.retain(|key, _| !machine.difference.without_labels.contains(key));
     labels
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use karpenter_model::taint::{Effect, Taint};
 use toml::{Table, Value};
 
-use super::{Bootstrap, Error};
+use super::{Bootstrap, Error, Image};
 
 /// What the settings say.
 pub(super) fn parse(text: &str) -> Result<Bootstrap, Error> {
@@ -24,6 +24,7 @@ pub(super) fn parse(text: &str) -> Result<Bootstrap, Error> {
         None => Vec::new(),
     };
     Ok(Bootstrap {
+        image: Image::Bottlerocket,
         cluster_name: kubernetes.get("cluster-name").map(shown).unwrap_or_default(),
         labels: map("node-labels"),
         taints: kubernetes.get("node-taints").map(taints).unwrap_or_default(),

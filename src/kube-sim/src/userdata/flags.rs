@@ -47,7 +47,12 @@ pub(super) fn apply(words: &[String], bootstrap: &mut Bootstrap) {
             "register-with-taints" => bootstrap.taints.extend(value.split(',').filter_map(taint)),
             "max-pods" => bootstrap.max_pods = value.parse().ok(),
             "pods-per-core" => bootstrap.pods_per_core = value.parse().ok(),
-            "kube-reserved" => bootstrap.kube_reserved = pairs(value, '='),
+            "kube-reserved" => {
+                // A flag takes the place of the whole map of the configuration.
+                let none =
+                    ["cpu", "memory", "ephemeral-storage"].map(|name| (name.to_owned(), "0".to_owned()));
+                bootstrap.kube_reserved = none.into_iter().chain(pairs(value, '=')).collect();
+            }
             "system-reserved" => bootstrap.system_reserved = pairs(value, '='),
             "eviction-hard" => bootstrap.eviction_hard = pairs(value, '<'),
             "cluster-dns" => bootstrap.cluster_dns = value.split(',').map(str::to_owned).collect(),

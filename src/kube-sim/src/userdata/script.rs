@@ -1,6 +1,6 @@
 //! Bootstrap scripts: `/etc/eks/bootstrap.sh` of AL2 and the PowerShell call of Windows.
 
-use super::{Bootstrap, flags};
+use super::{Bootstrap, Image, flags};
 
 /// What the script's bootstrap call says; `None` when it makes none.
 pub(super) fn parse(script: &str) -> Option<Bootstrap> {
@@ -12,7 +12,8 @@ fn linux(line: &str) -> Option<Bootstrap> {
     let words = flags::words(line.trim());
     let call = words.iter().position(|word| word == "/etc/eks/bootstrap.sh")?;
     let words = &words[call + 1..];
-    let mut bootstrap = Bootstrap { cluster_name: cluster_name(words)?, ..Bootstrap::default() };
+    let mut bootstrap =
+        Bootstrap { image: Image::Script, cluster_name: cluster_name(words)?, ..Bootstrap::default() };
     for (name, value) in flags::options(words) {
         match name {
             "dns-cluster-ip" => bootstrap.cluster_dns = vec![value.to_owned()],
@@ -40,7 +41,8 @@ fn cluster_name(words: &[String]) -> Option<String> {
 fn windows(line: &str) -> Option<Bootstrap> {
     let words = flags::words(line.trim());
     let name = words.iter().position(|word| word == "-EKSClusterName")?;
-    let mut bootstrap = Bootstrap { cluster_name: words.get(name + 1)?.clone(), ..Bootstrap::default() };
+    let cluster_name = words.get(name + 1)?.clone();
+    let mut bootstrap = Bootstrap { image: Image::Windows, cluster_name, ..Bootstrap::default() };
     take_kubelet_arguments(&words, "-KubeletExtraArgs", &mut bootstrap);
     Some(bootstrap)
 }

@@ -8,6 +8,7 @@ fn expected() -> Bootstrap {
     let map =
         |pairs: &[(&str, &str)]| pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
     Bootstrap {
+        image: Image::Nodeadm,
         cluster_name: "prod".to_owned(),
         labels: map(&[("karpenter.sh/capacity-type", "spot"), ("team", "a")]),
         taints: vec![Taint::new("dedicated", "x", Effect::NoSchedule), Taint::unregistered()],
@@ -102,14 +103,23 @@ const POWERSHELL: &str = r#"<powershell>
 #[test]
 fn every_family_says_the_same() {
     let families = [
-        ("nodeadm in an archive", archive(&[("application/node.eks.aws", NODE_CONFIG)])),
-        ("bare nodeadm", NODE_CONFIG.to_owned()),
-        ("bootstrap script in an archive", archive(&[("text/x-shellscript; charset=\"us-ascii\"", SCRIPT)])),
-        ("bare bootstrap script", SCRIPT.to_owned()),
-        ("Bottlerocket", SETTINGS.to_owned()),
+        ("nodeadm in an archive", Image::Nodeadm, archive(&[("application/node.eks.aws", NODE_CONFIG)])),
+        ("bare nodeadm", Image::Nodeadm, NODE_CONFIG.to_owned()),
+        (
+            "bootstrap script in an archive",
+            Image::Script,
+            archive(&[("text/x-shellscript; charset=\"us-ascii\"", SCRIPT)]),
+        ),
+        ("bare bootstrap script", Image::Script, SCRIPT.to_owned()),
+        ("Bottlerocket", Image::Bottlerocket, SETTINGS.to_owned()),
     ];
-    for (name, text) in families {
-        assert_eq!(parse(text.as_bytes()), Ok(expected()), "{name}");
+    for (name, image, text) in families {
+        let mut expected = Bootstrap { image, ..expected() };
+        if image == Image::Script {
+            // What the flag leaves out is not reserved.
+            expected.kube_reserved.insert("ephemeral-storage".to_owned(), "0".to_owned());
+        }
+        assert_eq!(parse(text.as_bytes()), Ok(expected), "{name}");
     }
 }
 

@@ -1,6 +1,6 @@
 //! The node agent against the simulated API server.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -13,9 +13,10 @@ use karpenter_kube_sim::{
     VirtualClock,
     apiserver::ApiServer,
     kube_system,
-    kubelet::{Agent, Behaviour, Machine, MachineState, Machines, Options},
+    kubelet::{Agent, Behaviour, Difference, Flaps, Machine, MachineState, Machines, Options},
 };
 use karpenter_model::clock::Clock;
+use karpenter_model::taint::{Effect, Taint};
 use karpenter_model::{Quantity, Resources};
 use kube::{
     Api, ResourceExt,
@@ -70,6 +71,10 @@ impl World {
     }
 
     fn launch(&self, id: &str, user_data: &str) -> String {
+        self.launch_differing(id, user_data, Difference::default())
+    }
+
+    fn launch_differing(&self, id: &str, user_data: &str, difference: Difference) -> String {
         let quantity = |text: &str| text.parse::<Quantity>().expect("a quantity");
         let machine = Machine {
             instance_id: id.to_owned(),
@@ -86,9 +91,12 @@ impl World {
                 .with("cpu", quantity("2"))
                 .with("memory", quantity("8Gi"))
                 .with("pods", quantity("29")),
+            volumes: BTreeMap::new(),
+            local_disks: Quantity::ZERO,
             state: MachineState::Running,
             launched_at: self.clock.now(),
             user_data: user_data.as_bytes().to_vec(),
+            difference,
         };
         let name = machine.private_dns_name.clone();
         self.account.0.lock().push(machine);
@@ -157,6 +165,51 @@ async fn a_node_joins_after_its_boot_with_what_the_user_data_says() {
     let first = renewed().await.expect("renewed");
     seconds(15).await;
     assert!(renewed().await.expect("renewed").0 > first.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_may_differ_from_what_is_foreseen() {
+    let world = World::new(Options::default());
+    let text = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+    let difference = Difference {
+        room: [("memory".to_owned(), "-1Gi".parse().expect("a change"))].into(),
+        labels: [text("team", "b")].into(),
+        without_labels: ["topology.kubernetes.io/zone".to_owned()].into(),
+        taints: vec![Taint::new("example.com/agent", "", Effect::NoSchedule)],
+        joins_later: Duration::from_mins(1),
+        ready_later: Duration::from_mins(2),
+        flaps: Some(Flaps { every: Duration::from_mins(10), lasts: Duration::from_secs(100) }),
+        ..Difference::default()
+    };
+    let usual = world.launch("i-1", USER_DATA);
+    let name = world.launch_differing("i-2", USER_DATA, difference);
+    seconds(89).await;
+    assert!(world.nodes().get_opt(&name).await.expect("answered").is_none());
+    seconds(2).await;
+    let node = world.nodes().get(&name).await.expect("joined");
+    let taints = node.spec.clone().unwrap_or_default().taints.unwrap_or_default();
+    assert!(taints.iter().any(|taint| taint.key == "example.com/agent"));
+    let memory = async |name: &str| -> Quantity {
+        let status = world.nodes().get(name).await.expect("joined").status.unwrap_or_default();
+        status.allocatable.unwrap_or_default()["memory"].0.parse().expect("a quantity")
+    };
+    let less = memory(&usual).await.saturating_sub(memory(&name).await);
+    assert_eq!(less, Quantity::from_bytes(1 << 30));
+    let patch = json!({"metadata": {"labels": {"team": "c", "topology.kubernetes.io/zone": "us-east-1a"}}});
+    let patch = kube::api::Patch::Merge(patch);
+    world.nodes().patch(&name, &Default::default(), &patch).await.expect("patched");
+    seconds(120).await;
+    let node = world.nodes().get(&name).await.expect("joined");
+    assert_eq!(node.labels().get("team").map(String::as_str), Some("b"));
+    assert!(!node.labels().contains_key("topology.kubernetes.io/zone"));
+    assert_eq!(world.ready(&name).await, "False");
+    seconds(12).await;
+    assert_eq!(world.ready(&name).await, "True");
+    seconds(390).await;
+    // In the last of the ten minutes since its registration, and a bit before.
+    assert_eq!(world.ready(&name).await, "False");
+    seconds(100).await;
+    assert_eq!(world.ready(&name).await, "True");
 }
 
 #[tokio::test(start_paused = true)]

@@ -12,10 +12,11 @@ use serde_json::json;
 
 use super::follow::Met;
 use super::format::{Machines, Object, Scale};
-use super::machines::meant;
+use super::machines::{means, meant};
 use super::observe::Observer;
 use super::read::{Action, Manifest};
 use crate::lasting::Lasting;
+use crate::machines::Rule;
 use crate::world::World;
 
 /// Does one thing.
@@ -25,6 +26,7 @@ pub(crate) async fn act(world: &Arc<World>, observer: &mut Observer, action: &Ac
         Action::Scale(scale) => scale_to(world, scale).await?,
         Action::Apply(manifests) => apply(world, manifests).await?,
         Action::Delete(object) => delete(world, object).await?,
+        Action::RemoveFinalizers(object) => remove_finalizers(world, object).await?,
         Action::Interrupt(which) => {
             return each(&which.on_spot(), account, |instance| {
                 observer.taken([instance.id.to_string()]);
@@ -46,12 +48,25 @@ pub(crate) async fn act(world: &Arc<World>, observer: &mut Observer, action: &Ac
                 Ok(account.terminate_behind_our_back(&instance.id)?)
             });
         }
+        Action::Stop(which) => {
+            return each(which, account, |instance| {
+                observer.taken([instance.id.to_string()]);
+                world.truth.struck(&instance.id);
+                Ok(account.stop(&instance.id)?)
+            });
+        }
         Action::Silence(which) => {
             return each(which, account, |instance| {
                 world.truth.struck(&instance.id);
                 world.agent.behave(instance.id.as_str(), Behaviour::Silent);
                 Ok(())
             });
+        }
+        Action::Differ(differ) => {
+            let (which, difference) = (differ.machines(), differ.difference());
+            let left = which.count.unwrap_or(usize::MAX);
+            let means = Box::new(move |instance: &Instance| means(&which, instance));
+            world.differ(Rule { means, left, difference });
         }
         Action::LoseCapacity(loss) => {
             world.begin(Lasting::CapacityLoss(loss.offerings()), loss.r#for.map(|lasts| lasts.0));
@@ -110,6 +125,15 @@ async fn delete(world: &World, object: &Object) -> Result<()> {
     let api = api_of(world, "", kind, namespace)?;
     let deleted = api.delete(name, &DeleteParams::background()).await.map_err(refusal);
     deleted.with_context(|| format!("cannot delete {kind} `{name}`; name an object that exists")).map(drop)
+}
+
+async fn remove_finalizers(world: &World, object: &Object) -> Result<()> {
+    let Object { kind, name, namespace } = object;
+    let api = api_of(world, "", kind, namespace)?;
+    let change = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    let removed = api.patch(name, &PatchParams::default(), &change).await.map_err(refusal);
+    let hint = "name an object that exists";
+    removed.with_context(|| format!("cannot take the finalizers off {kind} `{name}`; {hint}")).map(drop)
 }
 
 /// What the API server said, without what only programs read.

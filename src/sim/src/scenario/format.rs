@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use serde_saphyr::Spanned;
 
-use super::value::{Dollars, Span};
+use super::value::{Amount, Dollars, Span};
 use crate::history::Fault;
 
 /// A scenario: a cluster with its manifests, what happens to it and when, and what has to be true of it.
@@ -79,15 +79,18 @@ enum Manifest {
 }
 
 /// What a step may do, one of them.
-const ACTIONS: [&str; 15] = [
+const ACTIONS: [&str; 18] = [
     "scale",
     "wave",
     "apply",
     "delete",
+    "removeFinalizers",
     "interrupt",
     "rebalance",
     "terminate",
+    "stop",
     "silence",
+    "differ",
     "capacityLoss",
     "price",
     "imageRelease",
@@ -129,6 +132,9 @@ pub(crate) struct Step {
     /// An object is deleted.
     #[serde(default)]
     pub(crate) delete: Option<Object>,
+    /// Another client takes every finalizer off an object.
+    #[serde(default)]
+    pub(crate) remove_finalizers: Option<Object>,
     /// EC2 takes spot instances back, with the usual two minutes of notice.
     #[serde(default)]
     pub(crate) interrupt: Option<Machines>,
@@ -138,9 +144,16 @@ pub(crate) struct Step {
     /// Instances end without notice.
     #[serde(default)]
     pub(crate) terminate: Option<Machines>,
+    /// Another client stops instances, which keep what they have and cost nothing.
+    #[serde(default)]
+    pub(crate) stop: Option<Machines>,
     /// Kubelets of instances fall silent.
     #[serde(default)]
     pub(crate) silence: Option<Machines>,
+    /// Machines launched from then on differ from what their type, image and user data promise. The last of the steps that
+    /// mean a machine counts.
+    #[serde(default)]
+    pub(crate) differ: Option<Differ>,
     /// EC2 has none of these to sell.
     #[serde(default)]
     pub(crate) capacity_loss: Option<CapacityLoss>,
@@ -251,6 +264,80 @@ pub struct Machines {
     /// How they are paid for.
     #[serde(default)]
     pub capacity_type: Option<CapacityType>,
+}
+
+/// Machines, and how they differ from what is foreseen; without the latter, they do not any more.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Differ {
+    /// At most so many, the first that come; all of them by default.
+    #[serde(default)]
+    pub(crate) count: Option<usize>,
+    /// Name of their NodePool.
+    #[serde(default)]
+    pub(crate) pool: Option<String>,
+    /// Name of their zone: us-west-2a
+    #[serde(default)]
+    pub(crate) zone: Option<String>,
+    /// A type, or a family with a star: m7i.*
+    #[serde(default)]
+    pub(crate) instance_type: Option<String>,
+    /// How they are paid for.
+    #[serde(default)]
+    pub(crate) capacity_type: Option<CapacityType>,
+    /// What the hardware has more or less, by resource: -10%, -500m, 2Gi. Reservations of the kubelet are taken off
+    /// afterwards.
+    #[serde(default)]
+    pub(crate) hardware: BTreeMap<String, Amount>,
+    /// What the node offers to pods more or less, by resource, whatever the hardware has: -10%, -500m, 2Gi
+    #[serde(default)]
+    pub(crate) room: BTreeMap<String, Amount>,
+    /// Labels that something in the cluster sets on the node, and keeps there.
+    #[serde(default)]
+    pub(crate) labels: BTreeMap<String, String>,
+    /// Labels that it takes off, and keeps off.
+    #[serde(default)]
+    pub(crate) without_labels: Vec<String>,
+    /// Taints the node has from the beginning on, until something takes them off.
+    #[serde(default)]
+    pub(crate) taints: Vec<NodeTaint>,
+    /// So much later the node is registered.
+    #[serde(default)]
+    pub(crate) joins_later: Span,
+    /// So much later, after its registration, the node is ready.
+    #[serde(default)]
+    pub(crate) ready_later: Span,
+    /// The node stops being ready from time to time.
+    #[serde(default)]
+    pub(crate) flaps: Option<Flapping>,
+}
+
+/// A taint of a node.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct NodeTaint {
+    pub(crate) key: String,
+    #[serde(default)]
+    pub(crate) value: String,
+    pub(crate) effect: TaintEffect,
+}
+
+/// What a taint does.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+pub(crate) enum TaintEffect {
+    NoSchedule,
+    PreferNoSchedule,
+    NoExecute,
+}
+
+/// How often a node stops being ready, and for how long.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Flapping {
+    /// From one time to the next.
+    pub(crate) every: Span,
+    /// How long it is not ready each time.
+    pub(crate) r#for: Span,
 }
 
 /// How capacity is paid for.

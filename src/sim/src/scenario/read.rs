@@ -20,7 +20,7 @@ use serde_saphyr::{Error, Spanned};
 
 use self::files::objects;
 use super::format::{
-    CapacityLoss, Expectation, File, For, ImageRelease, Machines, Object, PriceChange, Scale, Step,
+    CapacityLoss, Differ, Expectation, File, For, ImageRelease, Machines, Object, PriceChange, Scale, Step,
 };
 use super::value::Span;
 
@@ -125,14 +125,20 @@ pub enum Action {
     Apply(Vec<Manifest>),
     /// An object is deleted.
     Delete(Object),
+    /// Every finalizer of an object is taken off.
+    RemoveFinalizers(Object),
     /// EC2 takes spot instances back, with two minutes of notice.
     Interrupt(Machines),
     /// EC2 recommends to leave spot instances.
     Rebalance(Machines),
     /// Instances end without notice.
     Terminate(Machines),
+    /// Instances are stopped.
+    Stop(Machines),
     /// Kubelets fall silent.
     Silence(Machines),
+    /// Machines launched from now on differ from what is foreseen.
+    Differ(Box<Differ>),
     /// EC2 has none of these to sell.
     LoseCapacity(CapacityLoss),
     /// Prices change.
@@ -347,10 +353,13 @@ fn actions(step: &Step, line: u64, folder: &Path) -> Result<Vec<(Duration, Actio
     one(apply.map(Action::Apply));
     one(step.scale.clone().map(Action::Scale));
     one(step.delete.clone().map(Action::Delete));
+    one(step.remove_finalizers.clone().map(Action::RemoveFinalizers));
     one(step.interrupt.clone().map(Action::Interrupt));
     one(step.rebalance.clone().map(Action::Rebalance));
     one(step.terminate.clone().map(Action::Terminate));
+    one(step.stop.clone().map(Action::Stop));
     one(step.silence.clone().map(Action::Silence));
+    one(step.differ.clone().map(Box::new).map(Action::Differ));
     one(step.capacity_loss.clone().map(Action::LoseCapacity));
     one(step.price.clone().map(Action::ChangePrice));
     one(step.image_release.clone().map(Action::ReleaseImages));

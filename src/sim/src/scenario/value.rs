@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
+use karpenter_kube_sim::kubelet::Change;
 use karpenter_model::Price;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserialize, Deserializer, Visitor};
@@ -71,6 +72,30 @@ impl JsonSchema for Dollars {
         json_schema!({
             "type": ["number", "string"],
             "description": "Dollars as a decimal number: 0.25",
+        })
+    }
+}
+
+/// More or less of a resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Amount(pub(crate) Change);
+
+impl<'de> Deserialize<'de> for Amount {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = deserializer.deserialize_str(Text("a change such as -10%, -500m or 2Gi"))?;
+        text.parse().map(Self).map_err(de::Error::custom)
+    }
+}
+
+impl JsonSchema for Amount {
+    fn schema_name() -> Cow<'static, str> {
+        "Amount".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": ["number", "string"],
+            "description": "So much more, or less: -10%, -500m, 2Gi",
         })
     }
 }

@@ -323,6 +323,7 @@ fn assemble(
         limits: Vec::new(),
         tags: tags(&data, &template, request),
         user_data: data.user_data,
+        volumes: data.block_devices,
         launched_at: now,
         state: InstanceState::Pending,
         doomed: false,

@@ -8,8 +8,8 @@ use karpenter_model::clock::later;
 
 use crate::options::Options;
 use karpenter_aws_api::ec2::{
-    CapacityReservationPreference, HealthStatus, Instance, InstanceInterface, InstanceState, Lifecycle,
-    ScheduledEvent, Tenancy,
+    BlockDevice, CapacityReservationPreference, HealthStatus, Instance, InstanceInterface, InstanceState,
+    Lifecycle, ScheduledEvent, Tenancy,
 };
 use karpenter_aws_api::id::{
     FleetId, ImageId, InstanceId, InstanceType, PlacementGroupId, ReservationId, SecurityGroupId, SubnetId,
@@ -48,6 +48,8 @@ pub(crate) struct Vm {
     /// Capacity limits it counts against.
     pub(crate) limits: Vec<u64>,
     pub(crate) user_data: Option<Secret>,
+    /// Volumes its launch template asked for.
+    pub(crate) volumes: Vec<BlockDevice>,
     pub(crate) tags: Tags,
     pub(crate) launched_at: Timestamp,
     pub(crate) state: InstanceState,
@@ -91,6 +93,7 @@ impl Vm {
             quota_vcpus: 0,
             limits: Vec::new(),
             user_data,
+            volumes: Vec::new(),
             tags: instance.tags,
             launched_at: instance.launched_at,
             state: instance.state,

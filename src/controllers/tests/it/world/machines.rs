@@ -1,12 +1,14 @@
 //! The machines of the in-memory account, as the kubelet stand-in wants them.
 
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use karpenter_cloud::InstanceState;
 use karpenter_cloud::memory::Account;
-use karpenter_kube_sim::kubelet::{Machine, MachineState, Machines};
+use karpenter_kube_sim::kubelet::{Difference, Machine, MachineState, Machines};
+use karpenter_model::Quantity;
 
 /// Machines of an account; their user data is what a provider would have written.
 pub(crate) struct InMemory(pub(crate) Arc<Account>);
@@ -29,6 +31,8 @@ impl Machines for InMemory {
                 architecture: "amd64".to_owned(),
                 operating_system: "linux".to_owned(),
                 capacity: instance.capacity,
+                volumes: BTreeMap::new(),
+                local_disks: Quantity::ZERO,
                 state: match instance.state {
                     InstanceState::Pending => MachineState::Pending,
                     InstanceState::Running => MachineState::Running,
@@ -38,6 +42,7 @@ impl Machines for InMemory {
                 },
                 launched_at: instance.launched_at,
                 user_data: user_data(&pool).into_bytes(),
+                difference: Difference::default(),
             }
         };
         Ok(self.0.machines().into_iter().map(machine).collect())

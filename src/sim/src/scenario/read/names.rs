@@ -75,7 +75,10 @@ impl Known {
                 }
                 self.machines(machines)
             }
-            Action::Terminate(machines) | Action::Silence(machines) => self.machines(machines),
+            Action::Terminate(machines) | Action::Stop(machines) | Action::Silence(machines) => {
+                self.machines(machines)
+            }
+            Action::Differ(differ) => self.machines(&differ.machines()),
             Action::LoseCapacity(loss) => {
                 self.zone(loss.zone.as_deref())?;
                 one_type(loss.instance_type.as_deref())
