@@ -6,12 +6,13 @@
 //! of its tables changed, at most once per [`Options::tick`]; those that would look at every node or pod read from the
 //! log what has changed instead.
 //!
-//! What they leave out is said in each file. Jobs, stateful sets and preemption are not played.
+//! What they leave out is said in each file. Preemption is not played.
 
 mod cluster;
 mod daemonset;
 mod deployment;
 mod disruption;
+mod job;
 mod news;
 mod node_lifecycle;
 mod pod;
@@ -20,6 +21,7 @@ mod replicaset;
 mod requests;
 mod scheduler;
 mod service_account;
+mod statefulset;
 mod taint_eviction;
 mod template;
 mod volumes;
@@ -104,6 +106,8 @@ fn all(options: &Options) -> Vec<Box<dyn StandIn>> {
         Box::new(taint_eviction::TaintEviction::default()),
         Box::new(deployment::Deployments),
         Box::new(replicaset::ReplicaSets::default()),
+        Box::new(statefulset::StatefulSets),
+        Box::new(job::Jobs),
         Box::new(daemonset::DaemonSets),
         Box::new(scheduler::Scheduler::default()),
         Box::new(volumes::Volumes::new(options.detach)),

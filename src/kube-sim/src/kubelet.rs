@@ -289,6 +289,7 @@ impl Pass<'_> {
                 self.stop_pod(&pod).await;
             } else if running {
                 self.start_pod(&pod, machine).await;
+                self.end_pod(&pod).await;
             }
         }
     }

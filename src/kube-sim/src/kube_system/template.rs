@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::apiserver::object::{self, at, text};
 
-/// A pod of `owner`, which is of `kind` in `apps/v1`, made from the owner's template.
+/// A pod of `owner`, which is of `kind`, made from the owner's template.
 pub(super) fn pod(owner: &Value, kind: &str) -> Value {
     let template = &owner["spec"]["template"];
     let field = |name: &str| template["metadata"].get(name).cloned().unwrap_or_else(|| json!({}));
@@ -20,8 +20,9 @@ pub(super) fn pod(owner: &Value, kind: &str) -> Value {
 
 /// The reference that makes `owner` the controller.
 pub(super) fn reference(owner: &Value, kind: &str) -> Value {
+    let group = if kind == "Job" { "batch/v1" } else { "apps/v1" };
     json!({
-        "apiVersion": "apps/v1", "kind": kind, "name": object::name(owner), "uid": object::uid(owner),
+        "apiVersion": group, "kind": kind, "name": object::name(owner), "uid": object::uid(owner),
         "controller": true, "blockOwnerDeletion": true,
     })
 }

@@ -1,5 +1,7 @@
 //! Running and stopping pods.
 
+use std::time::Duration;
+
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Container, Pod};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -25,6 +27,22 @@ impl Pass<'_> {
         let started =
             pods.patch_status(&pod.name_any(), &PatchParams::default(), &Patch::Strategic(patch)).await;
         self.report("start pod", &pod.name_any(), started);
+    }
+
+    /// Lets a running pod that only sleeps, and is not started again, succeed when it has slept.
+    pub(super) async fn end_pod(&mut self, pod: &Pod) {
+        let Some((started, sleeps)) = started(pod).zip(sleeps(pod)) else { return };
+        if !self.is_due(later(started, sleeps)) {
+            return;
+        }
+        let now = rfc3339(self.now);
+        let condition = |kind: &str| json!({"type": kind, "status": "False", "reason": "PodCompleted", "lastTransitionTime": now});
+        let conditions = ["Ready", "ContainersReady"].map(condition);
+        let patch = json!({"status": {"phase": "Succeeded", "conditions": conditions}});
+        let pods: Api<Pod> = Api::namespaced(self.agent.client.clone(), &pod.namespace().unwrap_or_default());
+        let ended =
+            pods.patch_status(&pod.name_any(), &PatchParams::default(), &Patch::Strategic(patch)).await;
+        self.report("end pod", &pod.name_any(), ended);
     }
 
     /// Removes a deleted pod once its processes have stopped.
@@ -59,6 +77,26 @@ fn bound_at(pod: &Pod) -> Timestamp {
     let scheduled = conditions.iter().find(|c| c.type_ == "PodScheduled" && c.status == "True");
     let bound = scheduled.and_then(|c| c.last_transition_time.as_ref()).map(|t| t.0);
     bound.or_else(|| pod.creation_timestamp().map(|t| t.0)).unwrap_or(Timestamp::UNIX_EPOCH)
+}
+
+/// When a running pod was started.
+fn started(pod: &Pod) -> Option<Timestamp> {
+    let status = pod.status.as_ref().filter(|status| status.phase.as_deref() == Some("Running"))?;
+    status.start_time.as_ref().map(|time| time.0)
+}
+
+/// How long a pod takes whose containers run `sleep` with a number of seconds, and are not started again.
+fn sleeps(pod: &Pod) -> Option<Duration> {
+    let spec =
+        pod.spec.as_ref().filter(|spec| spec.restart_policy.as_deref().is_some_and(|it| it != "Always"))?;
+    let of = |container: &Container| {
+        let words = container.command.iter().chain(&container.args).flatten().map(String::as_str);
+        match words.collect::<Vec<_>>().as_slice() {
+            ["sleep", seconds] => seconds.parse().ok().map(Duration::from_secs),
+            _ => None,
+        }
+    };
+    spec.containers.iter().map(of).try_fold(Duration::ZERO, |longest, one| Some(longest.max(one?)))
 }
 
 fn running(pod: &Pod, machine: &Machine, now: &str) -> Value {

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use k8s_openapi::api::{
-    apps::v1::{DaemonSet, Deployment, ReplicaSet},
+    apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet},
+    batch::v1::Job,
     core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod, ServiceAccount},
     policy::v1::PodDisruptionBudget,
     storage::v1::VolumeAttachment,
@@ -401,4 +402,68 @@ async fn every_namespace_has_its_service_account() {
     settle().await;
     let accounts: Api<ServiceAccount> = Api::all(world.server.client());
     assert_eq!(accounts.list(&ListParams::default()).await.expect("listed").items.len(), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stateful_set_makes_its_pods_in_order_and_keeps_their_claims() {
+    let world = World::new();
+    world.node("a", "z1", json!([])).await;
+    let set = json!({"metadata": {"name": "db"}, "spec": {
+        "replicas": 2, "serviceName": "db", "selector": {"matchLabels": {"app": "db"}},
+        "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": {
+            "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}],
+        "template": {"metadata": {"labels": {"app": "db"}}, "spec": {"containers": [{"name": "main", "image": "x"}]}}}});
+    world.api::<StatefulSet>().create(&PostParams::default(), &typed(set)).await.expect("created");
+    let names = async || -> Vec<String> { world.pods().await.iter().map(ResourceExt::name_any).collect() };
+    settle().await;
+    assert_eq!(names().await, ["db-0"], "the next one waits until it is ready");
+    world.all_ready().await;
+    assert_eq!(names().await, ["db-0", "db-1"]);
+    world.all_ready().await;
+    let now = DeleteParams::default().grace_period(0);
+    world.api::<Pod>().delete("db-0", &now).await.expect("deleted");
+    settle().await;
+    assert_eq!(names().await, ["db-0", "db-1"], "it comes again under its name");
+    world.all_ready().await;
+    let patch = Patch::Merge(json!({"spec": {"replicas": 1}}));
+    world.api::<StatefulSet>().patch("db", &PatchParams::default(), &patch).await.expect("scaled");
+    settle().await;
+    let leaving: Vec<String> = world
+        .pods()
+        .await
+        .iter()
+        .filter(|pod| pod.metadata.deletion_timestamp.is_some())
+        .map(ResourceExt::name_any)
+        .collect();
+    assert_eq!(leaving, ["db-1"], "the last one goes first");
+    let claims =
+        world.api::<PersistentVolumeClaim>().list(&ListParams::default()).await.expect("listed").items;
+    let claims: Vec<String> = claims.iter().map(ResourceExt::name_any).collect();
+    assert_eq!(claims, ["data-db-0", "data-db-1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_runs_pods_until_enough_of_them_have_succeeded() {
+    let world = World::new();
+    world.node("a", "z1", json!([])).await;
+    let job = json!({"metadata": {"name": "sum"}, "spec": {"completions": 3, "parallelism": 2,
+        "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "x"}]}}}});
+    world.api::<Job>().create(&PostParams::default(), &typed(job)).await.expect("created");
+    for active in [2, 1, 0] {
+        settle().await;
+        let pods = world.pods().await;
+        let runs = |pod: &&Pod| pod.status.as_ref().is_none_or(|s| s.phase.as_deref() != Some("Succeeded"));
+        assert_eq!(pods.iter().filter(runs).count(), active);
+        for pod in pods.iter().filter(runs) {
+            let patch = Patch::Strategic(json!({"status": {"phase": "Succeeded"}}));
+            world
+                .api::<Pod>()
+                .patch_status(&pod.name_any(), &PatchParams::default(), &patch)
+                .await
+                .expect("patched");
+        }
+    }
+    let status = world.api::<Job>().get("sum").await.expect("found").status.unwrap_or_default();
+    assert_eq!(status.succeeded, Some(3));
+    assert_eq!(status.conditions.unwrap_or_default()[0].type_, "Complete");
 }

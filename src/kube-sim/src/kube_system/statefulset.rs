@@ -1,0 +1,105 @@
+//! Stateful sets: pods with numbers, each with claims of its own that outlive it. One that is deleted comes again under its
+//! name. Updates of the template do not roll.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use serde_json::{Value, json};
+
+use super::{
+    StandIn,
+    cluster::Cluster,
+    pod::Pod,
+    template::{self, count, number},
+};
+use crate::apiserver::object::{self, list, text};
+
+pub(super) struct StatefulSets;
+
+impl StandIn for StatefulSets {
+    fn tables(&self) -> &[(&'static str, &'static str)] {
+        &[("apps", "statefulsets"), ("", "pods")]
+    }
+
+    fn pass(&mut self, cluster: &mut Cluster<'_>) {
+        for set in cluster.list("apps", "statefulsets") {
+            let owned = cluster.pods.of_owner(object::uid(&set));
+            let pods: BTreeMap<i64, Arc<Pod>> =
+                owned.filter_map(|pod| Some((ordinal(&set, &pod.object)?, Arc::clone(pod)))).collect();
+            if !object::is_deleting(&set) {
+                scale(cluster, &set, &pods);
+            }
+            report(cluster, &set, &pods);
+        }
+    }
+}
+
+/// The number of a pod of the set.
+fn ordinal(set: &Value, pod: &Value) -> Option<i64> {
+    object::name(pod).strip_prefix(object::name(set))?.strip_prefix('-')?.parse().ok()
+}
+
+/// One step for a set that minds the order; else all that is to be done.
+fn scale(cluster: &Cluster<'_>, set: &Value, pods: &BTreeMap<i64, Arc<Pod>>) {
+    let ordered = text(set, "/spec/podManagementPolicy") != "Parallel";
+    let wanted = number(set, "/spec/replicas");
+    for number in 0..wanted {
+        match pods.get(&number) {
+            None => {
+                create(cluster, set, number);
+            }
+            Some(pod) if pod.ended && !pod.deleting => {
+                cluster.delete("", "pods", &pod.object);
+            }
+            Some(pod) if pod.ready && !pod.deleting => continue,
+            Some(_) => {}
+        }
+        if ordered {
+            return;
+        }
+    }
+    for pod in pods.range(wanted..).rev().map(|(_, pod)| pod) {
+        if !pod.deleting {
+            cluster.delete("", "pods", &pod.object);
+        }
+        if ordered {
+            return;
+        }
+    }
+}
+
+fn create(cluster: &Cluster<'_>, set: &Value, number: i64) {
+    let (name, namespace) = (format!("{}-{number}", object::name(set)), object::namespace(set));
+    let mut pod = template::pod(set, "StatefulSet");
+    let mut volumes = list(&pod, "/spec/volumes").to_vec();
+    for claim in list(set, "/spec/volumeClaimTemplates") {
+        let claimed = format!("{}-{name}", object::name(claim));
+        let object = json!({
+            "metadata": {"name": claimed, "labels": claim["metadata"]["labels"]}, "spec": claim["spec"],
+        });
+        // One of an earlier pod of this name is used again.
+        let _there_already = cluster.create("", "persistentvolumeclaims", namespace, object);
+        volumes.retain(|volume| volume["name"] != claim["metadata"]["name"]);
+        volumes.push(json!({
+            "name": object::name(claim), "persistentVolumeClaim": {"claimName": claimed},
+        }));
+    }
+    pod["spec"]["volumes"] = volumes.into();
+    pod["spec"]["hostname"] = json!(name);
+    let metadata = object::map_mut(&mut pod, "metadata");
+    metadata.remove("generateName");
+    metadata.insert("name".to_owned(), json!(name));
+    let labels = object::map_mut(&mut pod["metadata"], "labels");
+    labels.insert("statefulset.kubernetes.io/pod-name".to_owned(), json!(name));
+    labels.insert("apps.kubernetes.io/pod-index".to_owned(), json!(number.to_string()));
+    cluster.create("", "pods", namespace, pod);
+}
+
+fn report(cluster: &Cluster<'_>, set: &Value, pods: &BTreeMap<i64, Arc<Pod>>) {
+    let active = || pods.values().filter(|pod| pod.is_active());
+    let (replicas, ready) = (count(active()), count(active().filter(|pod| pod.ready)));
+    let status = json!({
+        "replicas": replicas, "readyReplicas": ready, "availableReplicas": ready, "currentReplicas": replicas,
+        "updatedReplicas": replicas, "observedGeneration": number(set, "/metadata/generation"),
+    });
+    cluster.report("apps", "statefulsets", set, &status);
+}
