@@ -16,6 +16,7 @@ mod limits;
 mod machines;
 mod pods;
 mod surplus;
+mod unserving;
 mod volumes;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -65,14 +66,16 @@ pub(crate) struct Truth {
 const OUTDATED: u64 = 180;
 
 /// Groups and plural names of what is followed.
-const TABLES: [(&str, &str); 7] = [
+const TABLES: [(&str, &str); 9] = [
     ("", "nodes"),
     ("", "pods"),
+    ("", "events"),
     ("karpenter.sh", "nodeclaims"),
     ("karpenter.sh", "nodepools"),
     ("karpenter.k8s.aws", "ec2nodeclasses"),
     ("policy", "poddisruptionbudgets"),
     ("storage.k8s.io", "volumeattachments"),
+    ("autoscaling.x-k8s.io", "capacitybuffers"),
 ];
 
 #[derive(Default)]
@@ -84,6 +87,7 @@ struct State {
     drift: drift::Drift,
     fixed: fixed::Fixed,
     surplus: surplus::Surplus,
+    unserving: unserving::Unserving,
     machines: machines::Machines,
     volumes: volumes::Volumes,
     leader: leader::Leader,
@@ -103,6 +107,8 @@ pub(crate) struct Scene {
     pub(crate) classes: BTreeMap<Key, Arc<Value>>,
     /// Disruption budgets of pods.
     pub(crate) budgets: BTreeMap<Key, Arc<Value>>,
+    /// Buffers of capacity, whose pods do not exist.
+    pub(crate) buffers: BTreeMap<Key, Arc<Value>>,
     /// Nodes that were chosen for disruption once.
     pub(crate) chosen: BTreeSet<Key>,
     /// Pods by their node.
@@ -137,9 +143,10 @@ impl Scene {
         self.nodes.of_instance(id).find(|_| !id.is_empty())
     }
 
-    /// The pods on a Node.
+    /// The pods on a Node that have not ended.
     pub(crate) fn pods_on<'a>(&'a self, node: &str) -> impl Iterator<Item = &'a Value> {
-        self.by_node.get(node).into_iter().flat_map(BTreeMap::values).map(AsRef::as_ref)
+        let pods = self.by_node.get(node).into_iter().flat_map(BTreeMap::values).map(AsRef::as_ref);
+        pods.filter(|pod| !matches!(object::text(pod, "/status/phase"), "Succeeded" | "Failed"))
     }
 
     fn put(&mut self, plural: &str, change: &Change) {
@@ -158,6 +165,7 @@ impl Scene {
             "pods" => &mut self.pods,
             "nodepools" => &mut self.pools,
             "ec2nodeclasses" => &mut self.classes,
+            "capacitybuffers" => &mut self.buffers,
             _ => &mut self.budgets,
         };
         let before = match there {
@@ -225,7 +233,7 @@ impl Truth {
         let still = Arc::ptr_eq(&state.scene.instances, &instances);
         state.scene.instances = instances;
         let (mut found, now) = (Vec::new(), self.seconds());
-        let quiet = changes.is_empty();
+        let quiet = changes.iter().all(|(plural, _)| *plural == "events");
         for (plural, change) in changes {
             match plural {
                 "nodes" => {
@@ -238,26 +246,36 @@ impl Truth {
                     state.drift.claim(&change, now, &mut found);
                     state.fixed.claim(&state.scene, &change, now, &mut found);
                     state.surplus.claim(&state.scene, &change, now, &mut found);
+                    state.unserving.claim(&state.scene, &change);
                 }
                 "pods" => {
                     state.candidates.pod(&change, now);
                     state.surplus.pod(&change, now);
+                    state.unserving.pod(&change);
                 }
                 "nodepools" => {
                     state.drift.pool(&change, now);
                     state.fixed.pool(&change, now);
                 }
                 "ec2nodeclasses" => state.drift.class(&change, now),
+                "events" => {
+                    state.unserving.event(&state.scene, &change.object);
+                    continue;
+                }
                 "volumeattachments" => {
                     state.volumes.attachment(&change, now);
                     continue;
                 }
-                _ => state.candidates.budget(&change, now),
+                "poddisruptionbudgets" => state.candidates.budget(&change, now),
+                _ => {}
             }
             state.scene.put(plural, &change);
         }
         if !quiet {
             state.surplus.look(&state.scene, now);
+        }
+        if state.unserving.any_open() {
+            state.unserving.look(&state.scene, now, &mut found);
         }
         // What has not changed is as it was found before, but for machines that are without claim for ever longer.
         if !quiet || !still {

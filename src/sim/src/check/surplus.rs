@@ -1,10 +1,11 @@
 //! Machines are for pods: there are never more machines on their way than pods that have needed a place since the first of
-//! them was asked for.
+//! them was asked for. The pods of a buffer of capacity always need one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use karpenter_kube_sim::apiserver::object::{self, Key, text};
 use karpenter_kube_sim::apiserver::store::{Change, ChangeKind};
+use serde_json::Value;
 
 use super::candidates::is_ready;
 use super::{Found, OUTDATED, Scene, is_disrupted, pool_of};
@@ -69,6 +70,7 @@ impl Surplus {
         self.homeless_need(now);
         let first = self.coming.values().min().copied().unwrap_or(now);
         let pods = self.needed.values().filter(|at| **at + OUTDATED >= first).count();
+        let pods = scene.buffers.values().map(|buffer| buffered(buffer)).fold(pods, usize::saturating_add);
         if self.coming.len() > pods {
             let names: Vec<&str> = self.coming.keys().map(|key| key.name.as_str()).collect();
             found.push(("machines for pods", format!("{pods} pods need a place, for them come {names:?}")));
@@ -117,6 +119,12 @@ impl Surplus {
         let first = self.coming.values().min().copied().unwrap_or(now);
         self.needed.retain(|_, at| *at + OUTDATED >= first);
     }
+}
+
+/// How many pods a buffer keeps room for; any number if that depends on other objects.
+fn buffered(buffer: &Value) -> usize {
+    let replicas = buffer.pointer("/spec/replicas").and_then(Value::as_u64);
+    replicas.and_then(|replicas| usize::try_from(replicas).ok()).unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]
