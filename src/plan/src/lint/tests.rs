@@ -142,19 +142,16 @@ fn what_is_written_of_one_pool() {
         ),
         (json!({"replicas": 3, "disruption.consolidateAfter": "1m"}), &["spec.replicas consolidation-never"]),
         // aws#8873
-        (
-            json!({"replicas": 3, "limits": {"nodes": "3"}, "disruption": {"consolidateAfter": "0s"}}),
-            &["spec.limits.nodes static-limit"],
-        ),
-        (
-            json!({"replicas": 5, "limits": {"nodes": "3"}, "disruption": {"consolidateAfter": "0s"}}),
-            &["spec.limits.nodes static-limit"],
-        ),
-        (json!({"replicas": 3, "limits": {"nodes": "4"}, "disruption": {"consolidateAfter": "0s"}}), &[]),
+        (json!({"replicas": 3, "limits": {"nodes": "3"}}), &["spec.limits.nodes static-limit"]),
+        (json!({"replicas": 5, "limits": {"nodes": "3"}}), &["spec.limits.nodes static-limit"]),
+        (json!({"replicas": 3, "limits": {"nodes": "4"}}), &[]),
         (json!({"limits": {"nodes": "3"}}), &[]),
         (
             json!({"template.spec.expireAfter": "0s"}),
-            &["spec.template.spec.expireAfter expires-while-booting"],
+            &[
+                "spec.disruption.consolidateAfter consolidation-never",
+                "spec.template.spec.expireAfter expires-while-booting",
+            ],
         ),
         (
             json!({"template.spec.expireAfter": "90s"}),
