@@ -9,6 +9,7 @@ pub mod al2023;
 pub mod bottlerocket;
 pub mod kubelet;
 pub mod mime;
+pub mod reserved;
 pub mod windows;
 
 use std::collections::BTreeMap;

@@ -43,7 +43,7 @@ pub fn build(
     let mut capacity = capacity::capacity(info, view, settings);
     let pods = u32::try_from(capacity.amount(resources::PODS).as_units_ceil()).unwrap_or_default();
     let overhead = overhead::overhead(overhead::Inputs {
-        kubelet: view.class.spec.kubelet.as_ref(),
+        kubelet: Some(&view.kubelet),
         vcpus: info.vcpus,
         pods: density::pods_reserved_for(view.family, capacity::interfaces(info, view), pods),
         memory: capacity.amount(resources::MEMORY),

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use karpenter_api::EC2NodeClass;
-use karpenter_api::ec2nodeclass::{AmiFamily, CapacityReservation, Ec2NodeClassStatus};
+use karpenter_api::ec2nodeclass::{AmiFamily, CapacityReservation, Ec2NodeClassStatus, KubeletConfiguration};
 use karpenter_aws_api::id::SubnetId;
 
 use crate::image::family::family_of;
 use crate::network::placement_groups::Group;
+use crate::userdata::reserved;
 
 /// One zone the `NodeClass` has subnets in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,6 +26,8 @@ pub struct ClassView<'a> {
     pub class: &'a EC2NodeClass,
     /// The family in effect.
     pub family: AmiFamily,
+    /// The kubelet block in effect, what the user data reserves included.
+    pub kubelet: KubeletConfiguration,
     /// Zones by name.
     pub zones: BTreeMap<&'a str, ZoneView>,
     /// The placement group it launches into, when it selects one.
@@ -45,7 +48,9 @@ impl<'a> ClassView<'a> {
             }
         }
         let family = family_of(&class.spec);
-        Self { class, family, zones, placement: None, reserved_capacity: true }
+        let spec = &class.spec;
+        let kubelet = reserved::kubelet(family, spec.user_data.as_deref(), spec.kubelet.as_ref());
+        Self { class, family, kubelet, zones, placement: None, reserved_capacity: true }
     }
 
     /// The same with the placement group its selector means at the moment.
