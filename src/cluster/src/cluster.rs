@@ -21,13 +21,14 @@ use karpenter_model::device::DeviceClass;
 use karpenter_model::pod::volume::resolve::{ClaimFacts, ClassFacts, VolumeFacts};
 use karpenter_model::{
     Claim, ClaimName, ConditionType, Daemon, DaemonSetName, DeviceClassName, LabelRegistry, Labels,
-    Namespace, Node, NodeId, NodeName, NodeObject, Pod, PodDisruptionBudget, PodKey, Pool, PoolName,
-    ProviderId, ResourceClaimKey, ResourceSlice, Resources, Settings, Snapshot, Target,
+    Namespace, Node, NodeClassRef, NodeId, NodeName, NodeObject, Pod, PodDisruptionBudget, PodKey, Pool,
+    PoolName, ProviderId, ResourceClaimKey, ResourceSlice, Resources, Settings, Snapshot, Target,
 };
 
 pub use self::kind::{AttachLimits, Kind, Shown, UsedClaim, VolumeClaimKey};
 use crate::machine::{self, Members, Parts};
 use crate::promise::{Promises, Types, Unlaunched};
+use crate::room::Room;
 use crate::store::{Epoch, Known, Store};
 use crate::usage::Usage;
 
@@ -39,6 +40,9 @@ pub struct Cluster<O: Shown = ()> {
     facts: Facts<O>,
     derived: Derived,
     own: Own,
+    /// The types of each pool as its provider describes them.
+    offered: BTreeMap<PoolName, Types>,
+    /// The same as nodes turned out to be.
     instance_types: BTreeMap<PoolName, Types>,
     /// What a pool can launch whose types are not known.
     no_types: Types,
@@ -112,6 +116,10 @@ struct Own {
     /// Since when a waiting pod has been expected on a machine that could have taken it.
     expected: BTreeMap<PodKey, nominate::Expected>,
     promises: Promises,
+    /// Machines that have gone although pods were promised a place there, as they were last.
+    departed: Vec<Arc<Node>>,
+    /// What nodes turned out to have.
+    seen: Room,
     /// What capacity buffers hold.
     room: buffer::Room,
 }
@@ -125,6 +133,7 @@ impl<O: Shown> Cluster<O> {
             facts: Facts::default(),
             derived: Derived::default(),
             own: Own::default(),
+            offered: BTreeMap::new(),
             instance_types: BTreeMap::new(),
             no_types: Arc::default(),
             frozen: None,
@@ -157,6 +166,11 @@ impl<O: Shown> Cluster<O> {
         pods.filter_map(|key| self.facts.pods.model(key)).cloned().collect()
     }
 
+    /// The machines that have gone since the last call although pods were promised a place there, as they were last.
+    pub fn take_departed(&mut self) -> Vec<Arc<Node>> {
+        std::mem::take(&mut self.own.departed)
+    }
+
     /// Promises pods a place on a machine that is known by this name, in later passes too.
     fn promise_on(&mut self, place: &Target, pods: impl IntoIterator<Item = PodKey>) {
         for loser in self.own.promises.make(place, pods) {
@@ -170,7 +184,7 @@ impl<O: Shown> Cluster<O> {
     /// go with the pool, and an answer that comes after it has gone is not kept.
     pub fn set_instance_types(&mut self, pool: &PoolName, types: Option<Types>) {
         let types = types.filter(|_| self.facts.pools.model(pool).is_some());
-        let same = match (self.instance_types.get(pool), &types) {
+        let same = match (self.offered.get(pool), &types) {
             (Some(old), Some(new)) => Arc::ptr_eq(old, new) || old == new,
             (old, new) => old.is_none() && new.is_none(),
         };
@@ -178,9 +192,35 @@ impl<O: Shown> Cluster<O> {
             return;
         }
         match types {
-            Some(types) => self.instance_types.insert(pool.clone(), types),
-            None => self.instance_types.remove(pool),
+            Some(types) => self.offered.insert(pool.clone(), types),
+            None => self.offered.remove(pool),
         };
+        self.count_on_seen_room(pool);
+    }
+
+    /// Forgets what nodes of a class turned out to have, because the class has changed.
+    pub fn class_changed(&mut self, kind: &str, name: &str) {
+        let of_class = |class: &NodeClassRef| class.kind == kind && class.name == name;
+        let claims = self.facts.claims.models().filter(|claim| of_class(&claim.node_class));
+        let mut youngest: BTreeMap<NodeClassRef, Timestamp> = BTreeMap::new();
+        for claim in claims {
+            let age = youngest.entry(claim.node_class.clone()).or_insert(claim.created_at);
+            *age = claim.created_at.max(*age);
+        }
+        for (class, youngest) in youngest {
+            self.own.seen.forget(&class, youngest);
+        }
+    }
+
+    /// Plans with the types of a pool as nodes of its class turned out to be.
+    fn count_on_seen_room(&mut self, pool: &PoolName) {
+        let class = self.facts.pools.model(pool).map(|pool| &pool.template.node_class);
+        match self.offered.get(pool).zip(class) {
+            Some((types, class)) => {
+                self.instance_types.insert(pool.clone(), self.own.seen.seen(class, types));
+            }
+            None => drop(self.instance_types.remove(pool)),
+        }
         let claims = self.derived.unlaunched.iter().filter_map(|name| self.facts.claims.model(name));
         let of_pool = claims.filter(|claim| claim.pool.as_ref() == Some(pool));
         self.derived.dirty.extend(of_pool.map(|claim| machine::id_of_claim(claim)));
@@ -316,8 +356,26 @@ impl<O: Shown> Cluster<O> {
         }
     }
 
-    /// Builds the touched machines again.
+    /// Builds the touched machines again, and those for which another node has shown what they will have.
     fn refresh(&mut self) {
+        self.rebuild();
+        for class in self.own.seen.take_news() {
+            let of_class = self.facts.pools.models().filter(|pool| pool.template.node_class == class);
+            let pools: Vec<PoolName> = of_class.map(|pool| pool.name.clone()).collect();
+            for pool in &pools {
+                self.count_on_seen_room(pool);
+            }
+            let coming = self
+                .facts
+                .claims
+                .models()
+                .filter(|claim| claim.node_class == class && !claim.is_true(ConditionType::Registered));
+            self.derived.dirty.extend(coming.map(|claim| machine::id_of_claim(claim)));
+        }
+        self.rebuild();
+    }
+
+    fn rebuild(&mut self) {
         for id in std::mem::take(&mut self.derived.dirty) {
             let new = self.build(&id);
             let old = self.derived.machines.get(&id);
@@ -343,7 +401,10 @@ impl<O: Shown> Cluster<O> {
         let node = members.nodes.first().and_then(|name| self.facts.nodes.model(name));
         let mut pods: Vec<Arc<Pod>> =
             members.nodes.iter().flat_map(|name| self.pods_on(name)).cloned().collect();
-        let mut claim = claim.cloned();
+        if let Some((claim, node)) = claim.zip(node) {
+            self.own.seen.look(claim, node);
+        }
+        let mut claim = claim.map(|claim| self.own.seen.expected(claim));
         if let Some(unlaunched) = claim.as_ref().filter(|claim| claim.provider_id.is_none()) {
             let promised = self.own.promises.pods_of(&unlaunched.name);
             pods.extend(promised.filter_map(|key| self.waiting(key)).cloned());

@@ -18,6 +18,7 @@ mod cluster;
 mod machine;
 mod promise;
 mod reservation;
+mod room;
 mod store;
 mod usage;
 

@@ -123,9 +123,11 @@ impl<O: Shown> Cluster<O> {
         toggle(&mut self.derived.unlaunched, name, unlaunched);
         let replaced = old.is_some_and(|old| new.is_none_or(|new| old.uid != new.uid));
         if replaced {
+            let machine = old.and_then(|old| self.derived.machines.get(&machine::id_of_claim(old)));
+            if self.own.promises.pods_of(name).next().is_some() {
+                self.own.departed.extend(machine.cloned());
+            }
             self.own.marked.remove(name);
-        }
-        if replaced {
             self.own.promises.end_all(&Target::Claim(name.clone()));
         }
     }

@@ -46,7 +46,12 @@ impl View {
             Seen::Listing => {}
             Seen::Listed(object) | Seen::Applied(object) => {
                 let (key, class) = ((kind.to_owned(), object.name_any()), read(&object));
-                let before = self.lock().node_classes.known.insert(key, class.clone());
+                let mut inner = self.lock();
+                let before = inner.node_classes.known.insert(key, class.clone());
+                if before.as_ref().is_some_and(|before| before.generation != class.generation) {
+                    inner.cluster.class_changed(kind, &object.name_any());
+                }
+                drop(inner);
                 if before.as_ref() != Some(&class) {
                     self.wake_pools_of_class(kind, &object.name_any());
                 }

@@ -1,0 +1,270 @@
+//! The room that nodes turned out to have, where it is less than their claims announced.
+//!
+//! The provider forecasts what a type leaves to pods; the kubelet decides. User data, an image or a daemon of the host may
+//! keep more back than can be foreseen, and a plan that goes on with the forecast buys the same node for the same pods
+//! again (aws#8367). So the room of the youngest node of each node class and instance type is remembered, and plans
+//! count on the smaller of the two.
+//!
+//! Amounts that are absent, zero or negative are never believed over the cloud: device plugins report zero while they
+//! start, and a kubelet that reports nonsense says nothing about the next machine. What was seen of a class is forgotten
+//! when the class changes, and with a node that has drifted. It is in memory only: after a restart it is read off the
+//! nodes that are there.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use karpenter_model::{
+    Claim, ClaimName, ConditionType, InstanceType, InstanceTypeName, NodeClassRef, NodeObject, Quantity,
+    Resources, resources,
+};
+
+use crate::promise::Types;
+
+/// What nodes have, by node class.
+#[derive(Debug, Default)]
+pub(crate) struct Room {
+    classes: BTreeMap<NodeClassRef, OfClass>,
+    /// Classes whose nodes have shown something new since [`take_news`](Self::take_news).
+    news: BTreeSet<NodeClassRef>,
+}
+
+#[derive(Debug, Default)]
+struct OfClass {
+    types: BTreeMap<InstanceTypeName, Seen>,
+    /// Claims up to this age are of an older version of the class.
+    older_until: Option<Timestamp>,
+}
+
+#[derive(Debug)]
+struct Seen {
+    claim: ClaimName,
+    created_at: Timestamp,
+    allocatable: Resources,
+}
+
+impl Room {
+    /// Looks at the Node of a claim.
+    pub(crate) fn look(&mut self, claim: &Claim, node: &NodeObject) {
+        let Some(name) = claim.instance_type() else { return };
+        let of_class = self.classes.entry(claim.node_class.clone()).or_default();
+        if claim.is_true(ConditionType::Drifted) {
+            if of_class.types.get(&name).is_some_and(|seen| seen.claim == claim.name) {
+                of_class.types.remove(&name);
+                self.news.insert(claim.node_class.clone());
+            }
+            return;
+        }
+        let is_older = of_class.older_until.is_some_and(|until| claim.created_at <= until)
+            || of_class.types.get(&name).is_some_and(|seen| seen.created_at > claim.created_at);
+        if is_older || !claim.is_true(ConditionType::Registered) {
+            return;
+        }
+        let allocatable = credible(claim, node);
+        let known = of_class.types.get(&name);
+        if known.is_some_and(|seen| seen.claim == claim.name && seen.allocatable == allocatable) {
+            return;
+        }
+        of_class
+            .types
+            .insert(name, Seen { claim: claim.name.clone(), created_at: claim.created_at, allocatable });
+        self.news.insert(claim.node_class.clone());
+    }
+
+    /// Forgets what was seen of a class, because it has changed. `youngest` is the creation of its youngest claim.
+    pub(crate) fn forget(&mut self, class: &NodeClassRef, youngest: Timestamp) {
+        self.classes.insert(class.clone(), OfClass { types: BTreeMap::new(), older_until: Some(youngest) });
+        self.news.insert(class.clone());
+    }
+
+    /// The classes of which something else is known than the last time.
+    pub(crate) fn take_news(&mut self) -> BTreeSet<NodeClassRef> {
+        std::mem::take(&mut self.news)
+    }
+
+    /// The types as nodes of this class turned out to be.
+    pub(crate) fn seen(&self, class: &NodeClassRef, types: &Types) -> Types {
+        let Some(of_class) = self.classes.get(class).filter(|of_class| !of_class.types.is_empty()) else {
+            return Arc::clone(types);
+        };
+        let mut changed = false;
+        let adjusted: Vec<Arc<InstanceType>> = types
+            .iter()
+            .map(|one| {
+                let less = of_class.types.get(&one.name).and_then(|seen| missing(&one.allocatable(), seen));
+                changed |= less.is_some();
+                less.map_or_else(|| Arc::clone(one), |less| Arc::new(reduced(one, &less)))
+            })
+            .collect();
+        if changed { adjusted.into() } else { Arc::clone(types) }
+    }
+
+    /// The claim of a machine that has not joined, with no more room than the last one of its type had.
+    pub(crate) fn expected(&self, claim: &Arc<Claim>) -> Arc<Claim> {
+        let seen = || {
+            let of_class = self.classes.get(&claim.node_class)?;
+            missing(&claim.allocatable, of_class.types.get(&claim.instance_type()?)?)
+        };
+        if claim.is_true(ConditionType::Registered) {
+            return Arc::clone(claim);
+        }
+        let Some(less) = seen() else { return Arc::clone(claim) };
+        Arc::new(Claim { allocatable: claim.allocatable.subtract(&less), ..(**claim).clone() })
+    }
+}
+
+/// The room of a node as far as it can be believed. Device plugins report only after the node has joined.
+fn credible(claim: &Claim, node: &NodeObject) -> Resources {
+    let at_once = [resources::CPU, resources::MEMORY, resources::EPHEMERAL_STORAGE, resources::PODS];
+    let initialized = claim.is_true(ConditionType::Initialized);
+    let known = node.allocatable.iter().filter(|(name, amount)| {
+        **amount > Quantity::ZERO && (initialized || at_once.contains(&name.as_str()))
+    });
+    known.map(|(name, amount)| (name.clone(), *amount)).collect()
+}
+
+/// By how much `announced` is more than what was seen; `None` if it is nowhere.
+fn missing(announced: &Resources, seen: &Seen) -> Option<Resources> {
+    let less: Resources = announced
+        .iter()
+        .filter_map(|(name, amount)| {
+            let found = seen.allocatable.get(name.as_str())?;
+            (found < *amount).then(|| (name.clone(), amount.saturating_sub(found)))
+        })
+        .collect();
+    (!less.is_empty()).then_some(less)
+}
+
+/// The type with `less` taken off what pods may have, however it is bought.
+fn reduced(one: &InstanceType, less: &Resources) -> InstanceType {
+    let mut one = one.clone();
+    one.overhead.system_reserved.add(less);
+    for offering in &mut one.offerings {
+        let replaced: Vec<_> =
+            offering.overhead_override.iter().map(|(name, amount)| (name.clone(), *amount)).collect();
+        for (name, amount) in replaced {
+            let more = amount.saturating_add(less.amount(name.as_str()));
+            offering.overhead_override.set(name.as_str(), more);
+        }
+    }
+    one
+}
+
+#[cfg(test)]
+mod tests {
+    use karpenter_model::{Condition, ConditionStatus, Overhead, Overlaid, Requirements, names::label};
+
+    use super::*;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_second(1_800_000_000 + seconds).expect("in range")
+    }
+
+    fn gib(amount: i64) -> Resources {
+        Resources::new().with("memory", Quantity::from_bytes(amount << 30))
+    }
+
+    /// A claim of `m5.large` with 8 GiB announced, with these conditions.
+    fn claim(name: &str, created: i64, conditions: &[ConditionType]) -> Arc<Claim> {
+        let mut claim = Claim { allocatable: gib(8), ..Claim::bare(name, at(created)) };
+        claim.labels.insert(label::INSTANCE_TYPE.into(), "m5.large".into());
+        for kind in conditions {
+            let condition = Condition {
+                status: ConditionStatus::True,
+                reason: String::new(),
+                message: String::new(),
+                last_transition: at(created),
+                observed_generation: 1,
+            };
+            claim.conditions.insert(*kind, condition);
+        }
+        Arc::new(claim)
+    }
+
+    fn joined(name: &str, created: i64) -> Arc<Claim> {
+        claim(name, created, &[ConditionType::Registered])
+    }
+
+    fn node(allocatable: Resources) -> NodeObject {
+        NodeObject { allocatable, ..NodeObject::bare("n", at(0)) }
+    }
+
+    fn types() -> Types {
+        let one = |name: &str| {
+            Arc::new(InstanceType {
+                name: name.into(),
+                requirements: Requirements::new(),
+                capacity: gib(9).with("cpu", Quantity::from_units(2)),
+                overhead: Overhead { kube_reserved: gib(1), ..Overhead::default() },
+                offerings: Vec::new(),
+                overlaid: Overlaid::default(),
+            })
+        };
+        [one("m5.large"), one("m5.xlarge")].into()
+    }
+
+    /// The memory of both types as planned with, in GiB.
+    fn planned(room: &Room) -> [i64; 2] {
+        let types = room.seen(&NodeClassRef::default(), &types());
+        [0, 1].map(|index| types[index].allocatable().amount("memory").as_units_ceil() >> 30)
+    }
+
+    #[test]
+    fn plans_count_on_what_the_youngest_node_of_a_type_has() {
+        let mut room = Room::default();
+        assert_eq!(planned(&room), [8, 8]);
+        room.look(&joined("one", 0), &node(gib(2)));
+        assert_eq!(planned(&room), [2, 8], "aws#8367");
+        assert_eq!(room.take_news().len(), 1);
+        room.look(&joined("one", 0), &node(gib(2)));
+        assert!(room.take_news().is_empty(), "it is known");
+        room.look(&joined("two", 10), &node(gib(6)));
+        room.look(&joined("one", 0), &node(gib(2)));
+        assert_eq!(planned(&room), [6, 8]);
+        room.look(&joined("three", 20), &node(gib(12)));
+        assert_eq!(planned(&room), [8, 8], "more than announced is not counted on");
+        assert!(
+            Arc::ptr_eq(&room.seen(&NodeClassRef::default(), &types()), &types()) || planned(&room) == [8, 8]
+        );
+    }
+
+    #[test]
+    fn a_machine_that_has_not_joined_is_expected_to_have_no_more() {
+        let mut room = Room::default();
+        room.look(&joined("one", 0), &node(gib(2)));
+        let coming = claim("two", 10, &[ConditionType::Launched]);
+        assert_eq!(room.expected(&coming).allocatable, gib(2));
+        assert_eq!(room.expected(&joined("three", 10)).allocatable, gib(8), "its Node says what it has");
+    }
+
+    #[test]
+    fn nonsense_is_not_believed_and_devices_only_once_they_are_up() {
+        let mut room = Room::default();
+        let zero = gib(0).with("cpu", Quantity::from_units(-2));
+        for allocatable in [Resources::new(), zero] {
+            room.look(&joined("one", 0), &node(allocatable));
+            assert_eq!(planned(&room), [8, 8]);
+        }
+        let gpu = |amount| Resources::new().with("nvidia.com/gpu", Quantity::from_units(amount));
+        let initialized = claim("two", 1, &[ConditionType::Registered, ConditionType::Initialized]);
+        for (claim, expected) in [(joined("two", 1), None), (initialized, Some(gpu(1)))] {
+            room.look(&claim, &node(gpu(1)));
+            let seen = &room.classes[&NodeClassRef::default()].types["m5.large"];
+            assert_eq!(missing(&gpu(2), seen), expected);
+        }
+    }
+
+    #[test]
+    fn another_version_of_the_class_is_another_matter() {
+        let mut room = Room::default();
+        room.look(&joined("one", 0), &node(gib(2)));
+        room.forget(&NodeClassRef::default(), at(0));
+        assert_eq!(planned(&room), [8, 8]);
+        room.look(&joined("one", 0), &node(gib(2)));
+        assert_eq!(planned(&room), [8, 8], "it is of the version before");
+        room.look(&joined("two", 1), &node(gib(3)));
+        assert_eq!(planned(&room), [3, 8]);
+        room.look(&claim("two", 1, &[ConditionType::Registered, ConditionType::Drifted]), &node(gib(3)));
+        assert_eq!(planned(&room), [8, 8], "it has drifted");
+    }
+}
