@@ -6,8 +6,8 @@
 
 mod apply;
 mod gauges;
-mod lessons;
 mod log;
+mod promises;
 mod publish;
 mod refusals;
 
@@ -31,7 +31,7 @@ use crate::pool::instance_types;
 use crate::triggers::Trigger;
 use crate::{Context, Error};
 use gauges::{Running, Zones};
-use lessons::Lessons;
+use promises::Promises;
 use refusals::Refusals;
 
 const NAME: &str = "provisioner";
@@ -43,7 +43,7 @@ const RETRY_PERIOD: Duration = Duration::from_secs(10);
 #[derive(Clone, Default)]
 pub(crate) struct Memory {
     pub(crate) waiting: Waiting,
-    pub(crate) lessons: Lessons,
+    pub(crate) promises: Promises,
     log: Arc<Mutex<log::Log>>,
     refusals: Refusals,
     slices: Arc<Mutex<Slices>>,
@@ -152,7 +152,7 @@ async fn pass(
     let (virtual_pods, waiting): (Vec<_>, _) =
         snapshot.pending.into_iter().partition(|pod: &Arc<Pod>| pod.is_virtual());
     snapshot.pending = waiting;
-    held.extend(memory.lessons.hold(context, &mut snapshot));
+    held.extend(memory.promises.hold(context, &mut snapshot));
     context.metrics.scheduler.held_pods_count.set_count([], held.len());
     zones.publish(&snapshot);
     let left_out = memory.admit(&mut snapshot);
@@ -185,7 +185,7 @@ async fn pass(
     memory.record(&snapshot, &report, left_out);
     let buffer_room = buffers::enabled(context).then(|| buffers::counted(context, &snapshot, &report));
     context.explanations.planned(snapshot.now, report);
-    let outcome = apply::apply(context, &memory.lessons, &snapshot, &plan, times).await;
+    let outcome = apply::apply(context, &memory.promises, &snapshot, &plan, times).await;
     if let Some(room) = buffer_room {
         buffers::provisioned(context, &room).await;
     }

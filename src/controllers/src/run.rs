@@ -220,7 +220,7 @@ fn spawn_provisioner(
         let (memory, context) = (memory.clone(), context.clone());
         subscribers.pods(move |seen| {
             memory.waiting.note(&context.metrics, seen, context.now());
-            memory.lessons.note(seen);
+            memory.promises.note(seen);
         });
     }
     let (triggers, triggered) = Triggers::new();

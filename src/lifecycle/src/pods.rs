@@ -2,8 +2,9 @@
 //! which were refused theirs.
 
 pub mod batch;
-pub mod contradiction;
+
 pub mod events;
 pub mod nomination;
+pub mod promise;
 pub mod protection;
 pub mod refusal;

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use futures::StreamExt;
 use futures::stream;
 use jiff::Timestamp;
-use karpenter_lifecycle::pods::contradiction::patience;
 use karpenter_lifecycle::pods::nomination::nominated;
+use karpenter_lifecycle::pods::promise::patience;
+use karpenter_model::names::annotation;
 use karpenter_model::{ClaimName, Launch, Plan, Pod, PodKey, Snapshot, Target};
 use karpenter_telemetry::observe::{Chain, Outcome};
 use kube::ResourceExt;
 
-use super::lessons::Lessons;
+use super::promises::{Promises, launched_for_text};
 use crate::Context;
 use crate::claim::create::create;
 use crate::explain::Step;
@@ -41,10 +42,10 @@ impl Times {
 }
 
 /// Creates the claims of `plan` and promises pods their places. A claim that cannot be created concerns no
-/// other claim; one for pods whose machines have just come up is not created yet.
+/// other claim; those that the record of promises refuses are not created.
 pub(super) async fn apply(
     context: &Context,
-    lessons: &Lessons,
+    promises: &Promises,
     snapshot: &Snapshot,
     plan: &Plan,
     times: Times,
@@ -61,13 +62,10 @@ pub(super) async fn apply(
             publish_event(context, &nominated(pod, &nomination.target));
         }
     }
-    lessons.nominated(context, snapshot, plan);
-    let wanted = plan.launches.iter().filter(|launch| {
-        let of: Vec<&Pod> = launch.pods.iter().filter_map(|key| pods.get(key).copied()).collect();
-        !lessons.are_expected(snapshot, &of)
-    });
+    let refused = promises.plan(context, snapshot, plan).await;
+    let wanted = plan.launches.iter().enumerate().filter(|(place, _)| !refused.contains(place));
     let creations: Vec<_> =
-        wanted.map(|launch| launched(context, lessons, snapshot, launch, &pods, times)).collect();
+        wanted.map(|(_, launch)| launched(context, promises, snapshot, launch, &pods, times)).collect();
     let created = stream::iter(creations)
         .buffer_unordered(CREATES)
         .filter(|created| std::future::ready(*created))
@@ -79,19 +77,24 @@ pub(super) async fn apply(
 
 async fn launched(
     context: &Context,
-    lessons: &Lessons,
+    promises: &Promises,
     snapshot: &Snapshot,
     launch: &Launch,
     pods: &BTreeMap<&PodKey, &Pod>,
     times: Times,
 ) -> bool {
-    match create(context, launch, "provisioned").await {
+    let promised = launch.pods.iter().filter_map(|key| pods.get(key).copied());
+    let promised: Vec<&Pod> = promised.filter(|pod| !pod.is_virtual()).collect();
+    let mut launch = launch.clone();
+    let launched_for = launched_for_text(promised.iter().copied().filter(|pod| pod.node_name.is_none()));
+    if !launched_for.is_empty() {
+        launch.annotations.insert(annotation::LAUNCHED_FOR.to_owned(), launched_for);
+    }
+    match create(context, &launch, "provisioned").await {
         Ok(claim) => {
             let name = ClaimName::from(claim.name_any().as_str());
             times.record(context, &name);
-            let promised = launch.pods.iter().filter_map(|key| pods.get(key).copied());
-            let promised: Vec<&Pod> = promised.filter(|pod| !pod.is_virtual()).collect();
-            lessons.launched(&name, promised.iter().copied(), snapshot);
+            promises.launched(&name, promised.iter().copied(), snapshot);
             for pod in promised {
                 publish_event(context, &nominated(pod, &Target::Claim(name.clone())));
             }

@@ -9,7 +9,6 @@
 
 mod buffers;
 mod coldstart;
-mod contradiction;
 mod crash;
 mod daemons;
 mod deletion;
@@ -26,6 +25,7 @@ mod logging;
 mod overlays;
 mod permissions;
 mod pools;
+mod promises;
 mod registration;
 mod repair;
 mod scale;

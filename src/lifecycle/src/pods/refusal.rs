@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use karpenter_model::{Pod, PodUid};
 
-use crate::pods::contradiction::{HOLD_MAX, HOLD_MIN};
+use crate::pods::promise::{HOLD_MAX, HOLD_MIN};
 
 /// Pods whose places were refused.
 #[derive(Debug, Default)]

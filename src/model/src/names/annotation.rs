@@ -21,6 +21,10 @@ pub const CAPACITY_OVERLAY_APPLIED: &str = "karpenter.sh/capacity-overlay-applie
 /// Claims: RFC 3339 instant at which the cloud recommended to move off the machine, written where the controller is set to
 /// act on that.
 pub const REBALANCE_RECOMMENDED: &str = "karpenter.sh/rebalance-recommended";
+/// Claims: sorted, comma-separated keys of the workloads that the claim was launched for.
+pub const LAUNCHED_FOR: &str = "karpenter.sh/launched-for";
+/// Pools: the workloads that nodes of the pool have not served, as JSON. Taking it away ends their holds.
+pub const UNSERVED_WORKLOADS: &str = "karpenter.sh/unserved-workloads";
 /// Pods: how much deleting this pod of a ReplicaSet costs compared with its siblings, an integer.
 pub const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 /// Volume claims: set once claim and volume are bound to each other.

@@ -238,7 +238,7 @@ reasons! {
     /// Nodes came up for pods like this one and the scheduler did not use them; not in the reference.
     PROMISED_NODE_NOT_USED = Reason::warning(reason::PROMISED_NODE_NOT_USED)
         .every(Duration::from_mins(5))
-        .about(&["Pod"])
+        .about(&["Pod", "NodeClaim", "NodePool"])
         .distinguished_by(&["until"]);
     /// A plan broke a rule and was not applied; not in the reference.
     PLAN_REFUSED = Reason::warning(reason::PLAN_REFUSED).every(Duration::from_mins(5)).about(&["NodePool"]);
