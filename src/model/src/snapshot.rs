@@ -72,9 +72,15 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Whether `pod` is one of the daemon set's.
+    /// Whether `pod` is one of the daemon set's. One that is read from a manifest has no uid, and its pods are known by its
+    /// name.
     pub fn owns(&self, pod: &Pod) -> bool {
-        pod.is_daemon() && pod.owner_uid.is_some() && pod.owner_uid == self.pod.owner_uid
+        let named = || {
+            pod.key.namespace == self.namespace
+                && pod.owner_path.ends_with(&format!("/daemonsets/{}", self.name))
+        };
+        pod.is_daemon()
+            && self.pod.owner_uid.as_ref().map_or_else(named, |uid| pod.owner_uid.as_ref() == Some(uid))
     }
 }
 

@@ -181,6 +181,14 @@ mod tests {
         };
         assert!(daemon.owns(&of("set")));
         assert!(!daemon.owns(&of("other")));
+        set.metadata.uid = None;
+        let daemon = super::daemon(&set, None, &[]).unwrap();
+        let at = |name: &str| {
+            let path = format!("/apis/apps/v1/namespaces/kube-system/daemonsets/{name}");
+            of("set").with(|pod| pod.owner_path = path)
+        };
+        assert!(daemon.owns(&at("cni")), "a manifest has no uid");
+        assert!(!daemon.owns(&at("kube-cni")));
     }
 
     #[test]
