@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::LazyLock;
 
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
@@ -47,7 +48,10 @@ impl Scheduler {
     /// # Errors
     /// Go is missing, or the program does not build.
     pub fn start() -> Result<Self> {
-        let mut process = Command::new(build()?)
+        // Tests of one process start together, and a program that runs cannot be written.
+        static PROGRAM: LazyLock<Result<PathBuf>> = LazyLock::new(build);
+        let program = PROGRAM.as_ref().map_err(|error| anyhow::anyhow!("{error:#}"))?;
+        let mut process = Command::new(program)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

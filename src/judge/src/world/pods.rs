@@ -82,9 +82,6 @@ fn spec(app: usize, apps: usize, rng: &mut Rng) -> Value {
         }
         spec["initContainers"] = json!([init]);
     }
-    if happens(rng, 5) {
-        spec["overhead"] = json!({"cpu": "250m", "memory": "120Mi"});
-    }
     if happens(rng, 15) {
         spec["priorityClassName"] = json!(one(rng, &PRIORITIES).0);
     }
