@@ -13,7 +13,7 @@ use crate::world::World;
 pub(super) async fn run(world: &World) -> Result<()> {
     let corner = Corner::open(world, "expiry").await?;
     let short_lived =
-        json!({"spec": {"template": {"spec": {"expireAfter": "45s", "terminationGracePeriod": "10s"}}}});
+        json!({"spec": {"template": {"spec": {"expireAfter": "2m", "terminationGracePeriod": "10s"}}}});
     corner.ready_pool("expiry", short_lived).await?;
     let stubborn = json!({"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": "true"}}});
     corner.pods("worker", 1, stubborn).await?;

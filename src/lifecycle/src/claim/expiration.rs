@@ -2,19 +2,33 @@
 //!
 //! The value is the claim's, not the pool's present one. No budget, no simulation, no replacement first; the drain
 //! still respects disruption budgets of pods and `do-not-disrupt`.
+//!
+//! A pool whose machines take about as long to come as they may live would do nothing but launch. So a machine is given
+//! time to come, and one that could not run for at least as long as it took to come does not expire: what takes its place
+//! would be no better. Both follow from the claim alone, whichever process leads. The reference launches and deletes such
+//! claims without end.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
-use karpenter_model::Claim;
 use karpenter_model::clock::since;
+use karpenter_model::names::reason;
+use karpenter_model::{Claim, ConditionType};
 
-use crate::step::{DeletionCause, Effect, Step, Wake};
+use crate::step::{About, DeletionCause, Effect, Event, Step, Wake};
+
+/// How long a machine may take to come before it expires: what a launch and a registration have by default.
+const COMING: Duration = Duration::from_mins(15);
+/// How often it is published that a claim does not expire.
+const REMINDER: Duration = Duration::from_mins(30);
 
 /// Deletes the claim at its expiry, and asks to be woken exactly then.
 pub fn step(claim: &Claim, now: Timestamp) -> Step {
     if claim.deletion.is_some() {
         return Step::idle();
+    }
+    if let Some((life, boot)) = held(claim) {
+        return Step::of(events(claim, life, boot)).and_wake(Wake::After(REMINDER));
     }
     match left(claim, now) {
         None => Step::idle(),
@@ -25,21 +39,96 @@ pub fn step(claim: &Claim, now: Timestamp) -> Step {
 
 /// How long it is until the claim expires, zero from then on; `None` for one that never does.
 pub(super) fn left(claim: &Claim, now: Timestamp) -> Option<Duration> {
-    Some(claim.expire_after?.saturating_sub(since(claim.created_at, now)))
+    let life = claim.expire_after.filter(|_| held(claim).is_none())?;
+    let coming = !claim.is_true(ConditionType::Initialized);
+    let life = if coming { life.max(COMING) } else { life };
+    Some(life.saturating_sub(since(claim.created_at, now)))
+}
+
+/// How long the claim may live and how long it took to come, where it could run for less than that.
+fn held(claim: &Claim) -> Option<(Duration, Duration)> {
+    let life = claim.expire_after?;
+    let boot = since(claim.created_at, claim.true_since(ConditionType::Initialized)?);
+    (life < boot.saturating_mul(2)).then_some((life, boot))
+}
+
+fn events(claim: &Claim, life: Duration, boot: Duration) -> impl Iterator<Item = Effect> {
+    let objects = [Some(About::Claim(claim.name.clone())), claim.pool.clone().map(About::Pool)];
+    let message = format!(
+        "Nodes do not expire: expireAfter is {}s and a node took {}s to come; raise spec.template.spec.expireAfter and delete the \
+         node",
+        life.as_secs(),
+        boot.as_secs()
+    );
+    objects
+        .into_iter()
+        .flatten()
+        .map(move |about| Effect::Event(Event::new(about, reason::EXPIRY_HELD, message.clone())))
 }
 
 #[cfg(test)]
 mod tests {
+    use karpenter_model::ConditionStatus;
+
     use super::*;
-    use crate::fixture::{at, claim};
+    use crate::fixture::{at, claim, with_condition};
 
     #[test]
     fn deletes_at_expiry_exactly_and_wakes_then() {
-        let expiring = Claim { expire_after: Some(Duration::from_mins(1)), ..claim() };
-        assert_eq!(step(&expiring, at(20)), Step::idle().and_wake(Wake::After(Duration::from_secs(40))));
+        let expiring = living(600, Some(60));
+        assert_eq!(step(&expiring, at(200)), Step::idle().and_wake(Wake::After(Duration::from_secs(400))));
         let expired = Step::of([Effect::DeleteClaim(DeletionCause::Expired)]);
-        assert_eq!(step(&expiring, at(60)), expired);
+        assert_eq!(step(&expiring, at(600)), expired);
         assert_eq!(step(&expiring, at(6000)), expired);
+    }
+
+    /// A claim that may live so many seconds, initialized after so many.
+    fn living(life: u64, initialized: Option<i64>) -> Claim {
+        let claim = Claim { expire_after: Some(Duration::from_secs(life)), ..claim() };
+        match initialized {
+            Some(after) => with_condition(claim, ConditionType::Initialized, ConditionStatus::True, after),
+            None => claim,
+        }
+    }
+
+    #[test]
+    fn a_machine_has_time_to_come_and_none_expires_that_could_not_run_as_long_as_that_took() {
+        let deleted = |claim: &Claim, now| {
+            step(claim, at(now)).effects.contains(&Effect::DeleteClaim(DeletionCause::Expired))
+        };
+        let table = [
+            // It is coming.
+            (living(0, None), 1, false),
+            (living(0, None), 899, false),
+            (living(0, None), 900, true),
+            (living(60, None), 120, false),
+            (living(3_600, None), 3_599, false),
+            (living(3_600, None), 3_600, true),
+            // It has come.
+            (living(0, Some(45)), 100_000, false),
+            (living(30, Some(45)), 100_000, false),
+            (living(60, Some(45)), 100_000, false),
+            (living(89, Some(45)), 100_000, false),
+            (living(90, Some(45)), 90, true),
+            (living(3_600, Some(600)), 3_600, true),
+        ];
+        for (claim, now, expected) in table {
+            assert_eq!(deleted(&claim, now), expected, "{:?} at {now}", claim.expire_after);
+        }
+    }
+
+    #[test]
+    fn claim_and_pool_are_told_that_nothing_expires() {
+        let claim = Claim { pool: Some("web".into()), ..living(0, Some(45)) };
+        let Step { effects, wake, .. } = step(&claim, at(50));
+        let about = effects.iter().map(|effect| match effect {
+            Effect::Event(event) => (event.about.clone(), event.reason),
+            other => panic!("{other:?}"),
+        });
+        let about: Vec<_> = about.collect();
+        let expected = [About::Claim(claim.name.clone()), About::Pool("web".into())];
+        assert_eq!(about, expected.map(|about| (about, reason::EXPIRY_HELD)));
+        assert_eq!(wake, Wake::After(REMINDER));
     }
 
     #[test]

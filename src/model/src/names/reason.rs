@@ -132,6 +132,10 @@ pub const FAILED_CONSISTENCY_CHECK: &str = "FailedConsistencyCheck";
 pub const INSUFFICIENT_CAPACITY: &str = "InsufficientCapacityError";
 /// The node joined without the taint that keeps pods away until it is registered.
 pub const UNREGISTERED_TAINT_MISSING: &str = "UnregisteredTaintMissing";
+/// The node has registered and is not initialized for a long time.
+pub const NODE_NOT_INITIALIZED: &str = "NodeNotInitialized";
+/// The node would have to expire before it can be of use.
+pub const EXPIRY_HELD: &str = "ExpiryHeld";
 /// The do-not-disrupt annotation of the pod cannot be read.
 pub const INVALID_DO_NOT_DISRUPT: &str = "InvalidDoNotDisruptAnnotation";
 /// The pod is protected for some time.

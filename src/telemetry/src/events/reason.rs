@@ -225,6 +225,14 @@ reasons! {
     INSUFFICIENT_CAPACITY = Reason::warning(reason::INSUFFICIENT_CAPACITY).about(&["NodeClaim"]);
     /// The node joined without the taint that keeps pods away until it is registered.
     UNREGISTERED_TAINT_MISSING = Reason::warning(reason::UNREGISTERED_TAINT_MISSING).about(&["NodeClaim"]);
+    /// The node has registered long ago and is not initialized; not in the reference.
+    NODE_NOT_INITIALIZED = Reason::warning(reason::NODE_NOT_INITIALIZED)
+        .every(Duration::from_mins(15))
+        .about(&["Node", "NodeClaim", "Pod"]);
+    /// The node does not expire, because it took as long to come as it may live; not in the reference.
+    EXPIRY_HELD = Reason::warning(reason::EXPIRY_HELD)
+        .every(Duration::from_mins(15))
+        .about(&["NodeClaim", "NodePool"]);
     /// The do-not-disrupt annotation of the pod is neither `true` nor a positive duration.
     INVALID_DO_NOT_DISRUPT = Reason::warning(reason::INVALID_DO_NOT_DISRUPT)
         .about(&["Pod"])
