@@ -41,6 +41,7 @@ compares them with the settings of the code and with the values.
 {{- include "karpenter.env" (list "SCHEDULING_DEFAULT_SPREAD" $settings.schedulingDefaultSpread) }}
 {{- include "karpenter.env" (list "SCHEDULING_PODS_PER_PASS" $settings.schedulingPodsPerPass) }}
 {{- include "karpenter.env" (list "REGISTRATION_TIMEOUT" $settings.registrationTimeout) }}
+{{- include "karpenter.env" (list "INITIALIZATION_TIMEOUT" $settings.initializationTimeout) }}
 {{- include "karpenter.env" (list "DISRUPTION_SIMULATIONS_PER_PASS" $settings.disruptionSimulationsPerPass) }}
 {{- include "karpenter.env" (list "DISRUPTION_COMMANDS_PER_MINUTE" $settings.disruptionCommandsPerMinute) }}
 {{- include "karpenter.env" (list "DISRUPTION_EXPIRY_LEAD" $settings.disruptionExpiryLead) }}

@@ -106,6 +106,8 @@ impl Settings {
                 pods_per_pass: reader.count("scheduling-pods-per-pass"),
                 default_spread: reader.spread("scheduling-default-spread"),
                 registration_timeout: reader.duration_from_one_minute("registration-timeout"),
+                initialization_timeout: Some(reader.span("initialization-timeout"))
+                    .filter(|timeout| !timeout.is_zero()),
                 disruption: disruption(&mut reader),
                 ..karpenter_model::Settings::default()
             }),

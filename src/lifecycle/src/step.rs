@@ -191,8 +191,10 @@ pub enum DeletionCause {
     NodeClassNotReady,
     /// Not launched in time.
     LaunchTimeout,
-    /// Launched, but no Node registered in time.
+    /// Launched, but no Node registered in time, or it has been gone for as long.
     RegistrationTimeout,
+    /// Registered, but not initialized in time, or not wanted any more by then.
+    InitializationTimeout,
     /// Older than its `expireAfter`.
     Expired,
     /// Its machine is gone.
@@ -213,6 +215,7 @@ impl DeletionCause {
             Self::NodeClassNotReady => Some("nodeclass_not_ready"),
             Self::LaunchTimeout => Some("launch_timeout"),
             Self::RegistrationTimeout => Some("registration_timeout"),
+            Self::InitializationTimeout => Some("initialization_timeout"),
             Self::Expired => Some("expired"),
             Self::GarbageCollected => Some("garbage_collected"),
             Self::Unhealthy => Some("unhealthy"),

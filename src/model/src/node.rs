@@ -98,6 +98,12 @@ impl Node {
         !self.is_managed() || self.has_true_label(label::INITIALIZED)
     }
 
+    /// Whether its Node had registered and is gone: no pod can go there, whatever the claim says.
+    pub fn has_lost_node(&self) -> bool {
+        let registered = |claim: &Claim| claim.is_true(ConditionType::Registered);
+        self.name.is_none() && self.claim.as_deref().is_some_and(registered)
+    }
+
     fn has_true_label(&self, key: &str) -> bool {
         self.name.is_some() && self.labels.get(key).is_some_and(|value| *value == "true")
     }

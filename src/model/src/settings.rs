@@ -105,6 +105,8 @@ pub struct Settings {
     pub gates: FeatureGates,
     /// Longest time until the Node of a claim has registered, before its machine is ended and its pods are planned for again.
     pub registration_timeout: Duration,
+    /// Longest time from there until it is initialized, before its machine is ended; `None` waits as long as pods want it.
+    pub initialization_timeout: Option<Duration>,
     /// Termination grace period of claims whose pool has none.
     pub default_termination_grace_period: Option<Duration>,
     /// Disruption.
@@ -125,6 +127,7 @@ impl Default for Settings {
             ignore_dra_requests: true,
             gates: FeatureGates::default(),
             registration_timeout: Duration::from_mins(15),
+            initialization_timeout: None,
             default_termination_grace_period: None,
             disruption: DisruptionSettings::default(),
         }

@@ -498,6 +498,17 @@ fn leaving_node_is_paid_for_now_and_not_after() {
     assert_replaced(&forecast);
 }
 
+/// <https://github.com/kubernetes-sigs/karpenter/issues/1392>
+#[test]
+fn registered_claim_without_its_node_has_no_room() {
+    let mut machine = machine("one");
+    machine.truncate(1);
+    let mut objects = vec![pool("a", &json!({})), class(), deployment("api", 1, "3", &json!({}))];
+    objects.extend(machine);
+    let forecast = planned(objects, WhatIf::default());
+    assert_eq!(forecast.launches.len(), 1, "{}", forecast.text());
+}
+
 #[test]
 fn buffers_hold_room_if_their_gate_is_open() {
     let buffer = |spec: Value| {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use karpenter_model::{Node, Plan, Pod, Resources, Target};
+use karpenter_model::{ConditionType, Node, Plan, Pod, Resources, Target};
 
 use crate::finding::{Finding, Rule};
 use crate::rules::ports;
@@ -16,8 +16,9 @@ pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Vec<Finding>)
         }
     }
     for (target, pods) in sent {
-        let Some(node) = world.node(target).filter(|node| !node.is_leaving()) else {
-            findings.push(Finding::new(Rule::Unusable, target, "does not exist or is terminating"));
+        let Some(node) = world.node(target).filter(|node| !node.is_leaving() && !is_lost(node)) else {
+            let detail = "does not exist, is terminating or has lost its Node";
+            findings.push(Finding::new(Rule::Unusable, target, detail));
             continue;
         };
         let coming = world.daemons_to_come(node, world.daemons());
@@ -32,6 +33,12 @@ pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Vec<Finding>)
         }
         findings.extend(capacity(world, (target, node), &pods));
     }
+}
+
+/// A claim says that its Node has joined, and there is none.
+fn is_lost(node: &Node) -> bool {
+    let joined = node.claim.as_ref().is_some_and(|claim| claim.is_true(ConditionType::Registered));
+    joined && node.name.is_none()
 }
 
 fn labels_and_taints(world: &World<'_>, node: &Node, pod: &Pod) -> Vec<Finding> {

@@ -5,13 +5,16 @@
 
 use std::sync::Arc;
 
+use k8s_openapi::api::core::v1::Node;
 use karpenter_cloud::RegistrationHook;
 use karpenter_kube_harness::queue::{Done, Spec};
+use karpenter_kube_harness::write;
 use karpenter_lifecycle::claim::entry::{self, Way};
+use karpenter_lifecycle::claim::liveness::Demand;
 use karpenter_lifecycle::claim::registration::{self, Hook, HookState};
 use karpenter_lifecycle::claim::{finalize, hydration, initialization, launch, liveness};
 use karpenter_lifecycle::step::Step;
-use karpenter_model::{Claim, ClaimName, NodeObject};
+use karpenter_model::{Claim, ClaimName, ConditionType, NodeObject, ProviderId};
 use karpenter_telemetry::observe::step;
 
 use crate::pass::Pass;
@@ -72,7 +75,12 @@ async fn stages(context: &Context, pass: &mut Pass<'_>) -> Vec<Error> {
         let nodes = nodes_of(context, &claim);
         let nodes = borrowed(&nodes);
         let hooks = if stage.asks_hooks { hooks(context, &claim, &nodes).await } else { Vec::new() };
-        let wanted = (stage.step)(Facts { context, claim: &claim, nodes: &nodes, hooks: &hooks });
+        let lost = if stage.asks_node { has_lost_node(context, &claim, &nodes).await } else { Ok(false) };
+        let lost = lost.unwrap_or_else(|error| {
+            errors.push(error);
+            false
+        });
+        let wanted = (stage.step)(Facts { context, claim: &claim, nodes: &nodes, hooks: &hooks, lost });
         if let Err(error) = step(stage.name, pass.carry_out(wanted)).await {
             errors.push(error);
         }
@@ -90,6 +98,8 @@ struct Stage {
     name: &'static str,
     /// The stage wants to know what the hooks of the provider say.
     asks_hooks: bool,
+    /// The stage wants to know whether the Node of a registered claim is gone.
+    asks_node: bool,
     step: fn(Facts<'_>) -> Step,
 }
 
@@ -100,19 +110,27 @@ struct Facts<'a> {
     claim: &'a Claim,
     nodes: &'a [&'a NodeObject],
     hooks: &'a [Hook],
+    lost: bool,
 }
 
 const STAGES: [Stage; 5] = [
-    Stage { name: "hydration", asks_hooks: false, step: |facts| hydration::claim(facts.claim) },
-    Stage { name: "launch", asks_hooks: false, step: |facts| launch::step(facts.claim) },
+    Stage {
+        name: "hydration",
+        asks_hooks: false,
+        asks_node: false,
+        step: |facts| hydration::claim(facts.claim),
+    },
+    Stage { name: "launch", asks_hooks: false, asks_node: false, step: |facts| launch::step(facts.claim) },
     Stage {
         name: "registration",
         asks_hooks: true,
+        asks_node: false,
         step: |facts| registration::step(facts.claim, facts.nodes, facts.hooks),
     },
     Stage {
         name: "initialization",
         asks_hooks: false,
+        asks_node: false,
         step: |facts| {
             let names: Vec<_> = facts.nodes.iter().map(|node| &node.name).collect();
             let slices = facts.context.view.slices_of(&names);
@@ -123,12 +141,36 @@ const STAGES: [Stage; 5] = [
     Stage {
         name: "liveness",
         asks_hooks: false,
+        asks_node: true,
         step: |facts| {
-            let registration = facts.context.settings.decisions.registration_timeout;
-            liveness::step(facts.claim, registration, facts.context.now())
+            let (decisions, now) = (&facts.context.settings.decisions, facts.context.now());
+            let overdue = liveness::is_overdue(facts.claim, decisions.registration_timeout, now);
+            let snapshot = if overdue { facts.context.snapshot() } else { None };
+            let demand = snapshot.map(|snapshot| Demand::of(facts.claim, &snapshot)).unwrap_or_default();
+            let facts_of_end = liveness::Facts {
+                registration: decisions.registration_timeout,
+                initialization: decisions.initialization_timeout,
+                nodes: facts.nodes,
+                lost: facts.lost,
+                demand: &demand,
+            };
+            liveness::step(facts.claim, facts_of_end, now)
         },
     },
 ];
+
+/// Whether the Node of a registered claim is gone, by a consistent read: no watch that is behind ends a machine.
+async fn has_lost_node(context: &Context, claim: &Claim, nodes: &[&NodeObject]) -> Result<bool, Error> {
+    let joined = claim.is_true(ConditionType::Registered);
+    if !joined || !nodes.is_empty() || !context.view.unlisted().is_empty() {
+        return Ok(false);
+    }
+    let Some(name) = &claim.node_name else { return Ok(true) };
+    let node: Option<Node> = write::read(&context.all(), name.as_str()).await?;
+    // Another machine may have got its name.
+    let id = node.and_then(|node| node.spec?.provider_id);
+    Ok(id.as_deref() != claim.provider_id.as_ref().map(ProviderId::as_str))
+}
 
 /// What the hooks of the provider say, if the claim is at the point where it matters.
 async fn hooks(context: &Context, claim: &Claim, nodes: &[&NodeObject]) -> Vec<Hook> {

@@ -171,6 +171,13 @@ pub const OWN: &[Flag] = &[
          again; at least 1m",
     ),
     Flag::new(
+        "initialization-timeout",
+        "INITIALIZATION_TIMEOUT",
+        "0s",
+        "Longest time from the registration of a node until it is initialized; its instance is ended then, whatever pods \
+         wait for it; 0s waits",
+    ),
+    Flag::new(
         "disruption-simulations-per-pass",
         "DISRUPTION_SIMULATIONS_PER_PASS",
         "2000",

@@ -22,6 +22,7 @@ mod incidents;
 mod launch;
 mod loads;
 mod logging;
+mod lost_nodes;
 mod overlays;
 mod permissions;
 mod pools;

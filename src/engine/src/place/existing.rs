@@ -126,7 +126,7 @@ impl<'a> Existing<'a> {
 
         let mut nodes: Vec<(&Node, &Coming)> =
             snapshot.nodes.iter().map(AsRef::as_ref).zip(coming.iter()).collect();
-        nodes.retain(|(node, _)| !node.is_leaving());
+        nodes.retain(|(node, _)| !node.is_leaving() && !node.has_lost_node());
         nodes.sort_by_cached_key(|(node, _)| {
             (!node.initialized(), node.display_name().to_owned(), node.id.clone())
         });

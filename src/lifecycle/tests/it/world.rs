@@ -307,7 +307,14 @@ impl World {
         let nodes: Vec<&NodeObject> = nodes.iter().collect();
         let step = initialization::step(&draft.claim, initialization::Facts { nodes: &nodes, slices: None });
         self.carry_out(number, draft, step).await?;
-        let step = liveness::step(&draft.claim, Duration::from_mins(15), at(self.now()));
+        let facts = liveness::Facts {
+            registration: Duration::from_mins(15),
+            initialization: None,
+            nodes: &nodes,
+            lost: nodes.is_empty() && draft.claim.is_true(ConditionType::Registered),
+            demand: &liveness::Demand::default(),
+        };
+        let step = liveness::step(&draft.claim, facts, at(self.now()));
         self.carry_out(number, draft, step).await
     }
 

@@ -29,13 +29,15 @@ pub enum ConditionType {
     InstanceTerminating,
     /// The node looks like what was asked for.
     ConsistentStateFound,
+    /// The Node had registered and is gone.
+    NodeMissing,
     /// Chosen for disruption.
     DisruptionReason,
 }
 
 impl ConditionType {
     /// All types.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Ready,
         Self::Launched,
         Self::Registered,
@@ -46,6 +48,7 @@ impl ConditionType {
         Self::VolumesDetached,
         Self::InstanceTerminating,
         Self::ConsistentStateFound,
+        Self::NodeMissing,
         Self::DisruptionReason,
     ];
 
@@ -62,6 +65,7 @@ impl ConditionType {
             Self::VolumesDetached => condition::VOLUMES_DETACHED,
             Self::InstanceTerminating => condition::INSTANCE_TERMINATING,
             Self::ConsistentStateFound => condition::CONSISTENT_STATE_FOUND,
+            Self::NodeMissing => condition::NODE_MISSING,
             Self::DisruptionReason => condition::DISRUPTION_REASON,
         }
     }
