@@ -52,6 +52,12 @@ impl<'a> World<'a> {
         self.waiting.get(key).copied()
     }
 
+    /// Whether an earlier plan has promised `pod` a place on `node`.
+    pub(crate) fn is_promised(&self, pod: &Pod, node: &Node) -> bool {
+        let promise = self.snapshot.promises.get(&pod.key);
+        promise.and_then(|target| self.node(target)).is_some_and(|promised| promised.id == node.id)
+    }
+
     /// Every waiting pod.
     pub(crate) fn waiting(&self) -> impl Iterator<Item = &'a Pod> {
         self.waiting.values().copied()

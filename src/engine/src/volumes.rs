@@ -13,17 +13,22 @@
 //! is known. Pods that run are another matter: what is overfilled by those costs their eviction, so where they are
 //! moved the most restricted node there is stands for types of which nothing is known.
 
+mod ties;
+
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use karpenter_model::pod::volume::ATTACHABLE_PREFIX;
 use karpenter_model::{
-    Access, DriverName, InstanceTypeName, LabelRegistry, LabelValue, Namespace, Node, Pod, PodKey, Quantity,
-    Requirement, Requirements, ResourceName, Resources, Snapshot, Volume, VolumeClaimName,
+    Access, DriverName, Expression, InstanceTypeName, LabelRegistry, LabelValue, Namespace, Node, Pod,
+    PodKey, Quantity, Requirement, Requirements, ResourceName, Resources, Snapshot, Tie, Volume,
+    VolumeClaimName,
 };
 
 use crate::conjunction::conjunction;
 use crate::index::{Ix, NeedIx, VolumeIx};
 use crate::interning::Interned;
+use ties::{Tied, Ties};
 
 /// Most combinations of alternatives that are kept for one pod.
 const MAX_PLACES: usize = 64;
@@ -41,7 +46,9 @@ pub(crate) struct Need {
     /// Volumes that one pod at a time may use and another pod uses: no node is of any use to the pod.
     pub(crate) taken: Vec<String>,
     /// Any one of these must hold of the node; none when they exclude each other.
-    pub(crate) places: Vec<Requirements>,
+    pub(crate) places: Arc<[Requirements]>,
+    /// What ties it to nodes that exist.
+    pub(crate) tied: Vec<String>,
     /// Attachments of volumes no other pod mounts.
     pub(crate) own: Resources,
     /// Volumes other pods mount too, with the resource each takes one of.
@@ -59,6 +66,7 @@ pub(crate) struct Volumes<'a> {
     users: BTreeMap<ClaimKey<'a>, Vec<&'a PodKey>>,
     /// What nodes can attach, per driver that waiting pods use.
     limits: BTreeMap<&'a DriverName, Limits>,
+    ties: Ties<'a>,
 }
 
 /// How many volumes of one driver nodes can attach: the least any existing node of the instance type can, and the least any
@@ -75,7 +83,8 @@ impl<'a> Volumes<'a> {
         let nothing = Need {
             problems: Vec::new(),
             taken: Vec::new(),
-            places: vec![Requirements::new()],
+            places: [Requirements::new()].into(),
+            tied: Vec::new(),
             own: Resources::new(),
             shared: BTreeMap::new(),
         };
@@ -85,6 +94,7 @@ impl<'a> Volumes<'a> {
             shared: Interned::default(),
             users: BTreeMap::new(),
             limits: BTreeMap::new(),
+            ties: Ties::default(),
         };
         if snapshot.volumes.is_empty() {
             return volumes;
@@ -100,6 +110,7 @@ impl<'a> Volumes<'a> {
             }
         }
         volumes.learn_users();
+        volumes.ties = Ties::new(snapshot, batch);
         if volumes.limits.is_empty() {
             return volumes;
         }
@@ -127,8 +138,8 @@ impl<'a> Volumes<'a> {
         }
     }
 
-    /// What the volumes of `pod` ask for.
-    pub(crate) fn need(&mut self, pod: &'a Pod) -> NeedIx {
+    /// What the volumes of `pod` ask for, which has a node and would have to leave it if it `moves`.
+    pub(crate) fn need(&mut self, pod: &'a Pod, moves: bool) -> NeedIx {
         if pod.volumes.is_empty() {
             return NeedIx::new(0);
         }
@@ -143,16 +154,32 @@ impl<'a> Volumes<'a> {
         let problems = problems.collect();
         let taken = self.taken(pod);
         let mut need = Need { problems, taken, ..self.needs[0].clone() };
+        let mut places = need.places.to_vec();
         for (key, volume) in attached(pod, self.snapshot) {
-            need.places = product(&need.places, volume, &self.snapshot.registry);
-            let Some(driver) = &volume.driver else { continue };
-            match self.shared.get_index_of(&key) {
-                Some(number) => {
-                    need.shared.insert(VolumeIx::new(number), resource(driver));
+            let registry = &self.snapshot.registry;
+            // The alternatives of a disk name its host, which may be gone.
+            if volume.tie != Tie::Disk {
+                places = product(&places, &volume.alternatives, registry);
+            }
+            match self.ties.of(key.1, volume, moves, self.snapshot) {
+                Tied::Free => {}
+                Tied::To(alternatives, why) => {
+                    places = product(&places, &alternatives, registry);
+                    need.tied.extend(why);
                 }
-                None => need.own.add(&Resources::new().with(resource(driver).as_str(), Quantity::ONE)),
+                Tied::Nowhere(why) => {
+                    places.clear();
+                    need.tied.push(why);
+                }
+            }
+            let attaches = volume.driver.as_ref().map(resource);
+            let Some(resource) = self.ties.resource(volume).or(attaches) else { continue };
+            match self.shared.get_index_of(&key) {
+                Some(number) => drop(need.shared.insert(VolumeIx::new(number), resource)),
+                None => need.own.add(&Resources::new().with(resource.as_str(), Quantity::ONE)),
             }
         }
+        need.places = places.into();
         NeedIx::new(self.needs.insert_full(need).0)
     }
 
@@ -189,14 +216,20 @@ impl<'a> Volumes<'a> {
             let said = allocatable.get(resource.as_str());
             complete.set(resource.as_str(), limits.of_new(Some(name), said));
         }
+        for (resource, disks) in self.ties.new_node() {
+            complete.set(resource.as_str(), disks);
+        }
         complete
     }
 
     /// `room` of an existing node, with what it can still attach; and the shared volumes it has.
     pub(crate) fn room(&self, node: &Node, room: &Resources) -> (Resources, BTreeSet<VolumeIx>) {
         let mut complete = room.clone();
-        if self.limits.is_empty() {
+        if self.limits.is_empty() && self.ties.has_no_free() {
             return (complete, BTreeSet::new());
+        }
+        for (resource, disks) in self.ties.room(node, self.snapshot) {
+            complete.set(resource.as_str(), disks);
         }
         let volumes: BTreeMap<ClaimKey<'_>, &Volume> =
             node.pods.iter().flat_map(|pod| attached(pod, self.snapshot)).collect();
@@ -253,14 +286,18 @@ fn attached<'a>(pod: &'a Pod, snapshot: &'a Snapshot) -> BTreeMap<ClaimKey<'a>, 
     known.collect()
 }
 
-/// Every way to satisfy one of `places` and one alternative of `volume`; none when all exclude each other.
-fn product(places: &[Requirements], volume: &Volume, registry: &LabelRegistry) -> Vec<Requirements> {
-    if volume.alternatives.is_empty() {
+/// Every way to satisfy one of `places` and one of `alternatives`, if there are any; none when all exclude each other.
+fn product(
+    places: &[Requirements],
+    alternatives: &[Vec<Expression>],
+    registry: &LabelRegistry,
+) -> Vec<Requirements> {
+    if alternatives.is_empty() {
         return places.to_vec();
     }
     let mut combined = Vec::new();
     for place in places {
-        for alternative in &volume.alternatives {
+        for alternative in alternatives {
             let stated: Vec<Requirement> = place
                 .iter()
                 .cloned()
@@ -309,7 +346,7 @@ fn joined(a: &Requirements, b: &Requirements) -> Option<Requirements> {
 
 #[cfg(test)]
 mod tests {
-    use karpenter_model::{Expression, Operator};
+    use karpenter_model::Operator;
 
     use super::*;
 
@@ -322,9 +359,9 @@ mod tests {
 
     fn places(volumes: &[Volume]) -> Vec<String> {
         let registry = LabelRegistry::core();
-        let all = volumes
-            .iter()
-            .fold(vec![Requirements::new()], |places, volume| product(&places, volume, &registry));
+        let all = volumes.iter().fold(vec![Requirements::new()], |places, volume| {
+            product(&places, &volume.alternatives, &registry)
+        });
         all.iter().map(ToString::to_string).collect()
     }
 

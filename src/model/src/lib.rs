@@ -54,7 +54,7 @@ pub use pod::affinity::{
     AffinityTerm, NodeInclusion, PodAffinity, SpreadConstraint, WeightedAffinityTerm, WhenUnsatisfiable,
 };
 pub use pod::host_port::{HostPort, HostPorts, Protocol};
-pub use pod::volume::{Access, Volume, VolumeClaim};
+pub use pod::volume::{Access, FreeVolume, Tie, Volume, VolumeClaim};
 pub use pod::{DoNotDisrupt, NodeTerm, Pod, PodOwner, PodPhase, PodTemplate};
 pub use pool::{Budget, BudgetNodes, ConsolidationPolicy, Disruption, DisruptionReason, Pool, Template};
 pub use report::{NodeOutcome, PodOutcome, PoolOutcome, PoolRefusal, Reason, Report};

@@ -7,9 +7,10 @@ use k8s_openapi::api::core::v1::{
     NodeSelectorRequirement, NodeSelectorTerm, PersistentVolume, PersistentVolumeClaim, TopologySelectorTerm,
 };
 use k8s_openapi::api::storage::v1::{CSINode, StorageClass};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
 use karpenter_model::names::annotation;
-use karpenter_model::pod::volume::resolve::{ClaimFacts, ClassFacts, Source, VolumeFacts};
-use karpenter_model::{Access, DriverName, Expression, Operator};
+use karpenter_model::pod::volume::resolve::{ClaimFacts, ClassFacts, Form, Source, VolumeFacts};
+use karpenter_model::{Access, DriverName, Expression, Operator, Quantity};
 
 use super::present;
 use super::{Error, FieldError};
@@ -18,16 +19,35 @@ use super::{Error, FieldError};
 pub fn volume_claim(object: &PersistentVolumeClaim) -> ClaimFacts {
     let (metadata, spec) = (&object.metadata, object.spec.as_ref());
     let phase = object.status.as_ref().and_then(|status| status.phase.as_deref());
+    let annotation = |name: &str| metadata.annotations.as_ref().and_then(|all| all.get(name));
+    let requests = spec.and_then(|spec| spec.resources.as_ref()?.requests.as_ref());
     ClaimFacts {
         deleting: metadata.deletion_timestamp.is_some(),
         lost: phase == Some("Lost"),
         volume: spec.and_then(|spec| present(spec.volume_name.as_ref())).map(ToOwned::to_owned),
-        bind_completed: metadata
-            .annotations
-            .as_ref()
-            .is_some_and(|all| all.contains_key(annotation::BIND_COMPLETED)),
+        bind_completed: annotation(annotation::BIND_COMPLETED).is_some(),
         class: spec.and_then(|spec| present(spec.storage_class_name.as_ref())).map(ToOwned::to_owned),
         access: access(spec.and_then(|spec| spec.access_modes.as_deref()).unwrap_or_default()),
+        selected_node: present(annotation(annotation::SELECTED_NODE)).map(Into::into),
+        form: form(
+            requests,
+            spec.and_then(|spec| spec.access_modes.as_deref()),
+            spec.and_then(|spec| spec.volume_mode.as_deref()),
+        ),
+    }
+}
+
+/// What decides which volumes serve which claims. A size that cannot be read counts as none.
+fn form(
+    sizes: Option<&BTreeMap<String, ApiQuantity>>,
+    modes: Option<&[String]>,
+    volume_mode: Option<&str>,
+) -> Form {
+    let storage = sizes.and_then(|sizes| sizes.get("storage")).and_then(|size| size.0.parse().ok());
+    Form {
+        storage: storage.unwrap_or(Quantity::ZERO),
+        modes: modes.unwrap_or_default().iter().cloned().collect(),
+        block: volume_mode == Some("Block"),
     }
 }
 
@@ -55,7 +75,20 @@ pub fn volume(object: &PersistentVolume) -> Result<VolumeFacts, Error> {
         let name = object.metadata.name.as_deref().unwrap_or_default();
         error.below("spec.nodeAffinity.required").of("PersistentVolume", name)
     })?;
-    Ok(VolumeFacts { deleting: object.metadata.deletion_timestamp.is_some(), source: source(object), terms })
+    let claim = spec.and_then(|spec| spec.claim_ref.as_ref());
+    let claim = claim.and_then(|claim| Some((claim.namespace.as_deref()?, claim.name.as_deref()?)));
+    Ok(VolumeFacts {
+        deleting: object.metadata.deletion_timestamp.is_some(),
+        source: source(object),
+        terms,
+        class: spec.and_then(|spec| present(spec.storage_class_name.as_ref())).map(ToOwned::to_owned),
+        claim: claim.map(|(namespace, name)| (namespace.into(), name.into())),
+        form: form(
+            spec.and_then(|spec| spec.capacity.as_ref()),
+            spec.and_then(|spec| spec.access_modes.as_deref()),
+            spec.and_then(|spec| spec.volume_mode.as_deref()),
+        ),
+    })
 }
 
 fn source(object: &PersistentVolume) -> Source {
@@ -130,9 +163,19 @@ mod tests {
             "status": {"phase": "Lost"},
         }));
         let class = Some("gp3".into());
-        let facts =
-            ClaimFacts { deleting: true, lost: true, class, access: Access::OnePod, ..ClaimFacts::default() };
+        let form = Form { modes: ["ReadWriteOncePod".to_owned()].into(), ..Form::default() };
+        let access = Access::OnePod;
+        let facts = ClaimFacts { deleting: true, lost: true, class, access, form, ..ClaimFacts::default() };
         assert_eq!(lost, facts);
+        let waiting = read(json!({
+            "metadata": {"annotations": {"volume.kubernetes.io/selected-node": "n1"}},
+            "spec": {"storageClassName": "gp3", "volumeMode": "Block", "resources": {"requests": {"storage": "1Ki"}}},
+        }));
+        assert_eq!(waiting.selected_node, Some("n1".into()));
+        assert_eq!(
+            waiting.form,
+            Form { storage: Quantity::from_units(1024), block: true, ..Form::default() }
+        );
     }
 
     #[test]
@@ -152,11 +195,19 @@ mod tests {
         assert_eq!(
             csi.unwrap(),
             VolumeFacts {
-                deleting: false,
                 source: Source::Csi("ebs.csi.aws.com".into()),
-                terms: vec![vec![zone_a]]
+                terms: vec![vec![zone_a]],
+                ..VolumeFacts::default()
             }
         );
+        let disk = read(json!({
+            "local": {"path": "/mnt"}, "storageClassName": "disks", "capacity": {"storage": "1Ki"},
+            "accessModes": ["ReadWriteOnce"], "claimRef": {"namespace": "ns", "name": "data"},
+        }))
+        .unwrap();
+        assert_eq!((disk.class.as_deref(), disk.claim), (Some("disks"), Some(("ns".into(), "data".into()))));
+        let modes = ["ReadWriteOnce".to_owned()].into();
+        assert_eq!(disk.form, Form { storage: Quantity::from_units(1024), modes, block: false });
         let sources = [
             (json!({"awsElasticBlockStore": {"volumeID": "v"}}), Source::AwsElasticBlockStore),
             (json!({"local": {"path": "/mnt"}}), Source::Host),

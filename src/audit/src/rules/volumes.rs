@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use karpenter_model::names::label;
 use karpenter_model::{
-    DriverName, LabelKey, LabelValue, Launch, Node, Plan, Pod, Requirement, Requirements, Target, Volume,
-    VolumeClaimName,
+    DriverName, Expression, FreeVolume, LabelKey, LabelValue, Launch, Node, Plan, Pod, Requirement,
+    Requirements, Target, Tie, Volume, VolumeClaimName,
 };
 
 use crate::finding::{Finding, Rule};
@@ -17,7 +18,9 @@ pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Vec<Finding>)
     let mut sent: BTreeMap<_, (&Target, &Node, Vec<&Pod>)> = BTreeMap::new();
     for launch in &plan.launches {
         for pod in world.pods_of(launch) {
-            let reaches = |volume: &Volume| everywhere(world, launch, volume);
+            // A new machine is never the one that a volume is being provisioned for.
+            let reaches =
+                |volume: &Volume| !matches!(volume.tie, Tie::Node(_)) && everywhere(world, launch, volume);
             findings.extend(out_of_reach(world, pod, &reaches));
         }
         findings.extend(too_many_on_new(world, launch));
@@ -25,8 +28,12 @@ pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Vec<Finding>)
     for nomination in &plan.nominations {
         if let (Some(pod), Some(node)) = (world.pod(&nomination.pod), world.node(&nomination.target)) {
             let reaches = |volume: &Volume| {
-                volume.alternatives.is_empty()
-                    || stated(world, volume).iter().any(|wanted| satisfies(node, wanted, world.registry()))
+                let is_meant = match &volume.tie {
+                    Tie::Node(name) => node.name.as_ref() == Some(name),
+                    Tie::None | Tie::Disk | Tie::Free(_) => true,
+                };
+                let holds = |wanted: &Vec<Requirement>| satisfies(node, wanted, world.registry());
+                is_meant && (volume.alternatives.is_empty() || stated(world, volume).iter().any(holds))
             };
             findings.extend(out_of_reach(world, pod, &reaches));
             let (_, _, pods) = sent.entry(&node.id).or_insert((&nomination.target, node, Vec::new()));
@@ -35,6 +42,7 @@ pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Vec<Finding>)
     }
     for (target, node, pods) in sent.into_values() {
         findings.extend(too_many(world, (target, node), &pods));
+        findings.extend(without_disk(world, node, &pods));
     }
 }
 
@@ -60,10 +68,47 @@ fn out_of_reach(world: &World<'_>, pod: &Pod, reaches: &impl Fn(&Volume) -> bool
     findings
 }
 
-/// The alternatives of `volume`.
+/// The alternatives of `volume`. That it is on a disk of a host counts while that is there and stays.
 fn stated(world: &World<'_>, volume: &Volume) -> Vec<Vec<Requirement>> {
-    let requirement = |expression| Requirement::new(world.registry(), expression);
-    volume.alternatives.iter().map(|terms| terms.iter().map(requirement).collect()).collect()
+    let stays = |asked: &Requirement| {
+        let mut nodes = world.snapshot.nodes.iter().filter(|node| !node.is_leaving());
+        nodes.any(|node| asked.allows(node.hostname().as_str()))
+    };
+    let counts =
+        |asked: &Requirement| volume.tie != Tie::Disk || *asked.key() != label::HOSTNAME || stays(asked);
+    let alternative = |terms: &Vec<Expression>| {
+        let asked = terms.iter().map(|one| Requirement::new(world.registry(), one));
+        asked.filter(counts).collect()
+    };
+    volume.alternatives.iter().map(alternative).collect()
+}
+
+/// A pod of `pods` that waits for a disk of `node`, which has too few that are free. A machine that comes up may bring more,
+/// and so may one that the pod was promised.
+fn without_disk(world: &World<'_>, node: &Node, pods: &[&Pod]) -> Option<Finding> {
+    let mut claims: BTreeMap<&[FreeVolume], BTreeSet<_>> = BTreeMap::new();
+    for pod in pods.iter().filter(|pod| node.initialized() && !world.is_promised(pod, node)) {
+        for (name, volume) in volumes(world, pod) {
+            if let Some(Volume { tie: Tie::Free(disks), .. }) = volume {
+                claims.entry(disks).or_default().insert((&pod.key, name));
+            }
+        }
+    }
+    claims.into_iter().find_map(|(disks, claims)| {
+        let reaches = |disk: &&FreeVolume| {
+            let mut terms = disk.alternatives.iter();
+            disk.alternatives.is_empty()
+                || terms.any(|terms| {
+                    let terms: Vec<_> =
+                        terms.iter().map(|one| Requirement::new(world.registry(), one)).collect();
+                    satisfies(node, &terms, world.registry())
+                })
+        };
+        let free = disks.iter().filter(reaches).count();
+        let (pod, name) = claims.iter().nth(free)?;
+        let detail = format!("volume `{name}` has no free disk on {}", node.display_name());
+        Some(Finding::new(Rule::Volume, *pod, detail))
+    })
 }
 
 /// Whether every machine `launch` may become is in reach of `volume`: for every combination of values of the
@@ -73,6 +118,9 @@ fn everywhere(world: &World<'_>, launch: &Launch, volume: &Volume) -> bool {
         return true;
     }
     let alternatives = stated(world, volume);
+    if alternatives.iter().any(Vec::is_empty) {
+        return true;
+    }
     let keys: BTreeSet<&LabelKey> = alternatives.iter().flatten().map(Requirement::key).collect();
     let mut kinds = vec![Requirements::new()];
     for key in keys {

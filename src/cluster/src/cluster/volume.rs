@@ -5,10 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use karpenter_model::Volume;
-use karpenter_model::pod::volume::resolve::{ClaimFacts, ClassFacts, Unsupported, VolumeFacts, resolve};
+use karpenter_model::pod::volume::resolve::{
+    ClaimFacts, ClassFacts, NO_PROVISIONER, Objects, Unsupported, VolumeFacts, resolve,
+};
 
-use super::Cluster;
 use super::kind::{Shown, VolumeClaimKey};
+use super::{Cluster, Facts};
 
 /// Claims, resolved.
 #[derive(Debug, Default)]
@@ -47,9 +49,23 @@ impl<O: Shown> Cluster<O> {
         self.resolve_volume(key);
     }
 
-    pub(crate) fn volume_changed(&mut self, name: &String, _: Option<&VolumeFacts>, _: Option<&VolumeFacts>) {
+    pub(crate) fn volume_changed(
+        &mut self,
+        name: &String,
+        old: Option<&VolumeFacts>,
+        new: Option<&VolumeFacts>,
+    ) {
         for key in self.derived.volumes.claims_of.get(name).cloned().unwrap_or_default() {
             self.resolve_volume(&key);
+        }
+        // Where nothing is provisioned a claim that waits may be bound to any volume of its class.
+        let classes: BTreeSet<&String> =
+            [old, new].into_iter().flatten().filter_map(|volume| volume.class.as_ref()).collect();
+        for class in classes {
+            let known = self.facts.storage_classes.model(class);
+            if known.is_some_and(|known| known.provisioner == NO_PROVISIONER) {
+                self.resolve_volumes_of(class);
+            }
         }
     }
 
@@ -59,8 +75,12 @@ impl<O: Shown> Cluster<O> {
         _: Option<&ClassFacts>,
         _: Option<&ClassFacts>,
     ) {
+        self.resolve_volumes_of(name);
+    }
+
+    fn resolve_volumes_of(&mut self, class: &String) {
         let claims = self.facts.volume_claims.iter();
-        let of_class = claims.filter(|(_, claim)| claim.model.class.as_ref() == Some(name));
+        let of_class = claims.filter(|(_, claim)| claim.model.class.as_ref() == Some(class));
         for key in of_class.map(|(key, _)| key.clone()).collect::<Vec<_>>() {
             self.resolve_volume(&key);
         }
@@ -72,11 +92,24 @@ impl<O: Shown> Cluster<O> {
             resolved.remove(key);
             return;
         };
-        let volume = |name: &str| self.facts.volumes.model(name).map(Arc::as_ref);
-        let class = |name: &str| self.facts.storage_classes.model(name).map(Arc::as_ref);
-        let meaning = resolve(Some(claim), volume, class, &Unsupported::default());
+        let meaning = resolve(key, Some(claim), &self.facts, &Unsupported::default());
         if resolved.get(key).map(Arc::as_ref) != Some(&meaning) {
             resolved.insert(key.clone(), Arc::new(meaning));
         }
+    }
+}
+
+impl<O: Shown> Objects for Facts<O> {
+    fn volume(&self, name: &str) -> Option<&VolumeFacts> {
+        self.volumes.model(name).map(Arc::as_ref)
+    }
+
+    fn class(&self, name: &str) -> Option<&ClassFacts> {
+        self.storage_classes.model(name).map(Arc::as_ref)
+    }
+
+    fn of_class(&self, name: &str) -> Vec<(&str, &VolumeFacts)> {
+        let all = self.volumes.iter().map(|(known, volume)| (known.as_str(), volume.model.as_ref()));
+        all.filter(|(_, volume)| volume.class.as_deref() == Some(name)).collect()
     }
 }

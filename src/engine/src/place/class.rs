@@ -3,9 +3,11 @@
 //! A class is found by its [`Footprint`] and its [`Constraints`], which only exist while a snapshot is compiled; what
 //! is left is a list of [levels](crate::place::level).
 
+use std::sync::Arc;
+
 use karpenter_model::{
-    HostPort, Labels, Namespace, NodeTerm, Pod, PodAffinity, PodOutcome, PodTemplate, ResourceClaimName,
-    Resources, Settings, SpreadConstraint, Toleration,
+    HostPort, Labels, Namespace, NodeTerm, Pod, PodAffinity, PodOutcome, PodTemplate, Requirements,
+    ResourceClaimName, Resources, Settings, SpreadConstraint, Toleration,
 };
 
 use crate::index::{LevelIx, NeedIx};
@@ -39,6 +41,8 @@ pub(crate) struct Constraints<'a> {
     spread_by_default: bool,
     /// What rules of other pods select it by; `None` when no pod has any, so that names do not split classes.
     identity: Option<(&'a Namespace, &'a Labels)>,
+    /// Where its volumes can be attached; `None` for all that mount none, and when no pod has rules about others.
+    places: Option<Arc<[Requirements]>>,
 }
 
 impl<'a> Footprint<'a> {
@@ -63,8 +67,8 @@ impl<'a> Footprint<'a> {
 }
 
 impl<'a> Constraints<'a> {
-    /// The constraints of `pod`; `social` when labels and namespace matter.
-    pub(crate) fn of(pod: &'a Pod, settings: &Settings, social: bool) -> Self {
+    /// The constraints of `pod`, whose volumes can be attached at `places`; `social` when labels and namespace matter.
+    pub(crate) fn of(pod: &'a Pod, places: &Arc<[Requirements]>, settings: &Settings, social: bool) -> Self {
         Self {
             node_selector: &pod.node_selector,
             required_terms: &pod.required_terms,
@@ -75,7 +79,13 @@ impl<'a> Constraints<'a> {
             anti_affinity: &pod.pod_anti_affinity,
             spread_by_default: default_spread::concerns(pod, settings),
             identity: social.then_some((&pod.key.namespace, &pod.labels)),
+            places: (social && !pod.volumes.is_empty()).then(|| Arc::clone(places)),
         }
+    }
+
+    /// Where its volumes can be attached, if that limits where rules about other pods put it.
+    pub(crate) fn places(&self) -> Option<Arc<[Requirements]>> {
+        self.places.clone()
     }
 }
 

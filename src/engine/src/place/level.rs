@@ -30,6 +30,8 @@ pub(crate) struct Demand {
     pub(crate) host_ports: Vec<HostPort>,
     /// Where its volumes can be attached: any one of these; none when they exclude each other.
     pub(crate) places: Vec<RuleSetId>,
+    /// What ties its volumes to nodes that exist.
+    pub(crate) tied: Vec<String>,
     /// Volumes other pods mount too: their number, and the resource each takes one of.
     pub(crate) shared: Vec<(VolumeIx, ResourceIx)>,
     /// Claims for devices it uses.

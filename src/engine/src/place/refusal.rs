@@ -154,6 +154,9 @@ fn beyond_types<'a>(
 }
 
 fn volumes_clash(demand: &Demand, set: RuleSetId, rules: &Rules<'_>) -> Reason {
+    if !demand.tied.is_empty() {
+        return Reason::new(ReasonCode::VolumeTopology, demand.tied.join(", "));
+    }
     // Host names too, which the text of a set leaves out: a volume may be on one host only.
     let text = |place: &RuleSetId| {
         let requirements = rules.requirements(*place);

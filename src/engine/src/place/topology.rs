@@ -10,6 +10,7 @@
 //! as many pods as there are domains; so does the first of the pods that others want to share a domain with, so that
 //! those know where to go; and filters and `minDomains` are part of a group's identity.
 
+mod bounds;
 mod census;
 mod company;
 mod count;
@@ -22,7 +23,6 @@ mod reach;
 mod undo;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use karpenter_model::names::label;
 use karpenter_model::{
@@ -30,7 +30,6 @@ use karpenter_model::{
     Requirements, Snapshot,
 };
 
-use crate::amounts::Amounts;
 use crate::daemons::{Coming, Daemons};
 use crate::index::{GroupIx, IdentityIx, InFlightIx, Ix, IxVec, ProfileIx, SnapshotNodeIx};
 use crate::interning::{Interned, InternedMap};
@@ -38,6 +37,7 @@ use crate::node_labels::value_of;
 use crate::place::pool::PoolSpace;
 use crate::place::relax::Relaxed;
 use crate::rules::{RuleSetId, Rules};
+pub(crate) use bounds::Bounds;
 use census::Census;
 use company::Companies;
 pub(crate) use company::Company;
@@ -47,7 +47,7 @@ pub(crate) use hosts::{Tally, Turn};
 use lookup::Lookup;
 pub(crate) use pod_rules::PodRules;
 use pod_rules::term_key;
-pub(crate) use reach::Reach;
+pub(crate) use reach::{Reach, Request};
 
 /// Most combinations of domains that are tried for one pod on one in-flight node.
 const MAX_CHOICES: usize = 64;
@@ -95,8 +95,8 @@ struct ProfileKey {
     owned_inverse: Vec<GroupIx>,
     /// Who the pod is, by number.
     identity: IdentityIx,
-    /// What it asks of its node, preferences aside.
-    strict: Arc<Requirements>,
+    /// Where it may go.
+    bounds: Bounds,
 }
 
 /// What a pod is known by to the rules of others.
@@ -172,8 +172,8 @@ pub(crate) struct Topology {
     identities: Interned<Identity>,
     /// What breaks ties between domains.
     census: Census,
-    /// Groups of required affinity over domains, with what the pods that have it ask of their nodes.
-    seekers: BTreeMap<GroupIx, BTreeSet<Arc<Requirements>>>,
+    /// Groups of required affinity, with where the pods may go that have it.
+    seekers: BTreeMap<GroupIx, BTreeSet<Bounds>>,
     /// Anti-affinity of bound pods is counted here; otherwise it is part of the requirements of pods.
     bound_owners: bool,
     /// Daemons as far as rules are about them.
@@ -217,12 +217,12 @@ impl Topology {
         PodRules::new(pod, IdentityIx::new(identity), snapshot, self)
     }
 
-    /// The profile of a pod at the level `relaxed`; `strict` are its hard node requirements.
+    /// The profile of a pod at the level `relaxed`, which may go where `bounds` say.
     pub(crate) fn profile<'p>(
         &mut self,
         pod_rules: &mut PodRules<'p>,
         relaxed: &Relaxed<'p>,
-        strict: Arc<Requirements>,
+        bounds: Bounds,
     ) -> ProfileIx {
         let mut owned = Vec::new();
         for spread in &relaxed.spread {
@@ -236,7 +236,7 @@ impl Topology {
         let (owned_inverse, identity) = (pod_rules.inverse.clone(), pod_rules.identity);
         let required_affinity = pod_rules.required_affinity.clone();
         let entry =
-            self.profiles.entry(ProfileKey { owned, required_affinity, owned_inverse, identity, strict });
+            self.profiles.entry(ProfileKey { owned, required_affinity, owned_inverse, identity, bounds });
         let id = ProfileIx::new(entry.index());
         entry.or_default();
         id
@@ -291,7 +291,7 @@ impl Topology {
         for profile in self.profiles.keys() {
             for group in &profile.owned {
                 if let Some(seekers) = self.seekers.get_mut(group) {
-                    seekers.insert(Arc::clone(&profile.strict));
+                    seekers.insert(profile.bounds.clone());
                 }
             }
         }
@@ -307,7 +307,11 @@ impl Topology {
             links.rules = profile.owned.iter().chain(keeping_out).map(link).collect();
             links.counted = selecting.iter().filter(|group| !inverse(group)).copied().collect();
             let seekers = &self.seekers;
-            let sought = |group: &&GroupIx| seekers.contains_key(*group) && !profile.owned.contains(*group);
+            let sought = |group: &&GroupIx| {
+                seekers.contains_key(*group)
+                    && !profile.owned.contains(*group)
+                    && key_of(**group).topology_key != label::HOSTNAME
+            };
             links.sought = selecting.iter().filter(sought).copied().collect();
             links.domains = links.rules.iter().any(|link| !link.host) || !links.sought.is_empty();
             let about_hosts = links.rules.iter().filter(|link| link.host);
@@ -315,7 +319,7 @@ impl Topology {
             links.hosts = said.max().unwrap_or_default();
         }
         let requests = reach.requests(self.profiles.len());
-        let mut of_groups: IxVec<GroupIx, Vec<&Amounts>> = IxVec::filled(Vec::new(), self.groups.len());
+        let mut of_groups: IxVec<GroupIx, Vec<&Request>> = IxVec::filled(Vec::new(), self.groups.len());
         for (profile, requests) in self.profiles.keys().zip(requests.iter()) {
             profile.owned.iter().for_each(|group| of_groups[*group].extend(requests));
         }
@@ -388,10 +392,10 @@ impl Topology {
                 required.iter().all(|group| self.at(*group).1.occupied() == 0)
             } else {
                 // A preference is no reason to give up others: company where the pod must not go is none.
-                group.is_empty_for(key, &profile.strict)
+                group.is_empty_for(key, &profile.bounds)
             }
         };
-        Incoming { own: link.own, first: link.own && first(), strict: &profile.strict }
+        Incoming { own: link.own, first: link.own && first(), bounds: &profile.bounds }
     }
 
     /// Label keys that rules look at, the host name aside.
@@ -411,7 +415,10 @@ impl Topology {
                 continue;
             }
             let daemons = company.map_or(0, |company| company.there(link.group));
-            if !group.admits(key, host, daemons, self.incoming(profile, link)) {
+            let incoming = self.incoming(profile, link);
+            if !group.admits(key, host, daemons, incoming)
+                || incoming.first && !self.may_lead(link.group, host)
+            {
                 // Pods are only added during a pass: spread and anti-affinity get worse, affinity may be met later.
                 if key.kind != Kind::Affinity {
                     return Admission::Never;
@@ -449,11 +456,17 @@ impl Topology {
     /// with the same values of [`Self::keys`] that are launched, or are not.
     pub(crate) fn admits_domains(&self, id: ProfileIx, node: &Node, registry: &LabelRegistry) -> bool {
         let (profile, links) = self.entry(id);
-        links.rules.iter().filter(|link| !link.host).all(|link| {
+        let leads = |group: &GroupIx| {
+            let domain = value_of(node, &self.at(*group).0.topology_key, registry);
+            domain.is_none_or(|domain| self.may_lead(*group, &Domain::Value(domain)))
+        };
+        let admitted = links.rules.iter().filter(|link| !link.host).all(|link| {
             let (key, group) = self.at(link.group);
             match (value_of(node, &key.topology_key, registry), &key.kind) {
                 (Some(domain), _) => {
-                    group.admits(key, &Domain::Value(domain), 0, self.incoming(profile, link))
+                    let (domain, incoming) = (Domain::Value(domain), self.incoming(profile, link));
+                    group.admits(key, &domain, 0, incoming)
+                        && (!incoming.first || self.may_lead(link.group, &domain))
                 }
                 // A node without the label is in no domain: it meets no rule of the pod to be in one, and is apart
                 // from all pods.
@@ -463,7 +476,8 @@ impl Topology {
                     group.knows_no_domain() || !is_undecided(node, &key.topology_key, registry)
                 }
             }
-        })
+        });
+        admitted && links.sought.iter().all(leads)
     }
 
     /// Whether rules of the profile look at anything but hosts.
@@ -510,7 +524,17 @@ impl Topology {
                 None
             } else {
                 let allowed = requirements.get(key.topology_key.as_str());
-                group.alternatives(key, allowed, self.incoming(profile, link))
+                let mut alternatives = group.alternatives(key, allowed, self.incoming(profile, link));
+                if let Some(Alternatives::Each(values)) = &mut alternatives
+                    && key.kind == Kind::Affinity
+                {
+                    // Only the first of a group has a choice: it goes where the others may follow.
+                    for (kept_out, value) in values.iter_mut() {
+                        *kept_out = self.kept_out(link.group, value);
+                    }
+                    values.sort_unstable();
+                }
+                alternatives
             };
             Some((&key.topology_key, alternatives?))
         });
@@ -570,9 +594,7 @@ impl Topology {
             }
             let domains = unsettled.entry(key).or_default();
             for value in group.known(requirements.get(key.as_str())) {
-                let seekers = self.seekers.get(index).into_iter().flatten();
-                let kept_out = seekers.filter(|strict| !strict.value_of(key).allows(value.as_str())).count();
-                *domains.entry(value).or_default() += u32::try_from(kept_out).unwrap_or(u32::MAX);
+                *domains.entry(value).or_default() += self.kept_out(*index, value);
             }
         }
         let sorted = unsettled.into_iter().map(|(key, domains)| {
@@ -582,6 +604,40 @@ impl Topology {
             (key, domains)
         });
         sorted.collect()
+    }
+
+    /// How many different pods that must be with one of `group` could not be in the domain `value`.
+    fn kept_out(&self, group: GroupIx, value: &LabelValue) -> u32 {
+        let key = &self.at(group).0.topology_key;
+        let seekers = self.seekers.get(&group).into_iter().flatten();
+        let kept_out = seekers.filter(|bounds| !bounds.allow(key, value)).count();
+        u32::try_from(kept_out).unwrap_or(u32::MAX)
+    }
+
+    /// Whether a pod that the others of `group` follow may be the first of them in `domain`: not where fewer of them would
+    /// be kept out of another one. Once a pod of theirs has a place there is no choice left.
+    fn may_lead(&self, index: GroupIx, domain: &Domain) -> bool {
+        let (GroupKey { topology_key: key, .. }, group) = self.at(index);
+        let Some(seekers) = self.seekers.get(&index) else { return true };
+        if group.occupied() > 0 {
+            return true;
+        }
+        let new_host = || {
+            let kept_out = seekers.iter().filter(|bounds| !bounds.allow_new_host(key)).count();
+            u32::try_from(kept_out).unwrap_or(u32::MAX)
+        };
+        let own = match domain {
+            Domain::Value(value) => self.kept_out(index, value),
+            Domain::InFlight(_) => new_host(),
+        };
+        if own == 0 {
+            return true;
+        }
+        // Of domains that no pod names, one is as good as another.
+        let named = seekers.iter().flat_map(|bounds| bounds.named(key));
+        let least = named.chain(group.known(None)).map(|value| self.kept_out(index, value)).min();
+        let least = least.into_iter().chain((*key == label::HOSTNAME).then(new_host)).min();
+        least.is_none_or(|least| own <= least)
     }
 
     /// Counts the profile on an existing node.

@@ -29,6 +29,9 @@ pub const UNSERVED_WORKLOADS: &str = "karpenter.sh/unserved-workloads";
 pub const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 /// Volume claims: set once claim and volume are bound to each other.
 pub const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
+/// Volume claims: the Node the scheduler has chosen for the pod. The volume is provisioned for it, and the scheduler sends
+/// the pod to no other one.
+pub const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 
 /// Names of versions before v1 and present names. Nothing reads the old ones any more.
 pub const RENAMED: [(&str, &str); 2] =

@@ -2,7 +2,7 @@
 
 pub mod resolve;
 
-use crate::id::{DriverName, VolumeClaimName};
+use crate::id::{DriverName, NodeName, VolumeClaimName};
 use crate::requirement::Expression;
 
 /// Prefix of the capacity entry with which an instance type says how many volumes of a CSI driver it can
@@ -25,8 +25,33 @@ pub struct Volume {
     pub driver: Option<DriverName>,
     /// Where the volume can be attached: any one of the alternatives; none means everywhere.
     pub alternatives: Vec<Vec<Expression>>,
+    /// How it is tied to single nodes.
+    pub tie: Tie,
     /// How many pods may use it.
     pub access: Access,
+}
+
+/// How a volume is tied to single nodes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Tie {
+    /// Not at all.
+    #[default]
+    None,
+    /// It is being provisioned for this Node, and the scheduler sends its pod to no other one.
+    Node(NodeName),
+    /// It is on a disk of the hosts that its alternatives name. With such a host it is gone: then the names do not count.
+    Disk,
+    /// It will be one of these volumes on disks of hosts, and no other is provisioned. Nodes that come up may bring more.
+    Free(Vec<FreeVolume>),
+}
+
+/// A volume that is bound to no claim.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FreeVolume {
+    /// Its name.
+    pub name: String,
+    /// Where it can be attached: any one of the alternatives; none means everywhere.
+    pub alternatives: Vec<Vec<Expression>>,
 }
 
 /// How many pods may use a volume at a time.

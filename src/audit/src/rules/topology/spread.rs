@@ -5,7 +5,7 @@
 //! `maxSkew`.
 //!
 //! Domains are those the scheduler would count: of nodes, and of machines that could be launched for the pod. Where
-//! none could, for lack of room beside the daemons, of an offering, of a pool the constraint counts or of a type that the
+//! none could, for lack of room beside the daemons, because of the volumes of the pod, for lack of an offering, of a pool the constraint counts or of a type that the
 //! whole limits of the pool would allow, there will be no node to count. A node counts by any of the required terms of the
 //! pod, and whatever they say where the constraint ignores node affinity: the scheduler does not ask whether the pod could
 //! use its domain.
@@ -19,8 +19,8 @@ use karpenter_model::names::label;
 use karpenter_model::pod::affinity::NodeInclusion;
 use karpenter_model::resources;
 use karpenter_model::{
-    InstanceType, LabelKey, LabelValue, Labels, Namespace, NodeTerm, Pod, Pool, Quantity, Requirement,
-    Requirements, Resources, SpreadConstraint, Toleration, Undefined, WhenUnsatisfiable,
+    Expression, InstanceType, LabelKey, LabelValue, Labels, Namespace, NodeTerm, Pod, Pool, Quantity,
+    Requirement, Requirements, Resources, SpreadConstraint, Toleration, Undefined, WhenUnsatisfiable,
 };
 
 use crate::finding::{Finding, Rule};
@@ -35,11 +35,12 @@ pub(crate) fn check(world: &World<'_>, places: &Places<'_>, findings: &mut Vec<F
             if spread.when_unsatisfiable != WhenUnsatisfiable::DoNotSchedule || spread.selector.is_none() {
                 continue;
             }
-            let tally = known.entry(Question::of(one.pod, spread)).or_insert_with(|| {
+            let tally = known.entry(Question::of(world, one.pod, spread)).or_insert_with(|| {
                 let registry = world.registry();
                 let key = registry.normalize_key(&spread.topology_key);
                 let offers = offers.entry(key.clone()).or_insert_with(|| offered(world, &key));
-                let asked = Asked { world, pod: one.pod, stated: stated(one.pod, registry), spread, key };
+                let (stated, volumes) = (stated(one.pod, registry), volumes(world, one.pod));
+                let asked = Asked { world, pod: one.pod, stated, volumes, spread, key };
                 asked.is_decidable(places).then(|| asked.tally(places, offers))
             });
             if let Some(tally) = tally {
@@ -59,11 +60,13 @@ struct Question<'p> {
     required_terms: &'p [NodeTerm],
     tolerations: &'p [Toleration],
     requests: &'p Resources,
+    volumes: Vec<&'p [Vec<Expression>]>,
 }
 
 impl<'p> Question<'p> {
-    fn of(pod: &'p Pod, spread: &'p SpreadConstraint) -> Self {
+    fn of(world: &'p World<'_>, pod: &'p Pod, spread: &'p SpreadConstraint) -> Self {
         Self {
+            volumes: volumes(world, pod),
             spread,
             namespace: &pod.key.namespace,
             labels: &pod.labels,
@@ -73,6 +76,17 @@ impl<'p> Question<'p> {
             requests: &pod.requests,
         }
     }
+}
+
+/// Where each volume of `pod` that cannot be attached everywhere can be: any one of the alternatives.
+fn volumes<'w>(world: &'w World<'_>, pod: &Pod) -> Vec<&'w [Vec<Expression>]> {
+    let known = pod.volumes.iter().filter_map(|claim| {
+        let volume = world.snapshot.volumes.get(&(pod.key.namespace.clone(), claim.name.clone()))?;
+        Some(volume.alternatives.as_slice()).filter(|alternatives| !alternatives.is_empty())
+    });
+    let mut known: Vec<_> = known.collect();
+    known.sort_unstable();
+    known
 }
 
 /// Pods a constraint counts.
@@ -104,6 +118,7 @@ struct Asked<'w, 'a> {
     world: &'w World<'a>,
     pod: &'w Pod,
     stated: Vec<Vec<Requirement>>,
+    volumes: Vec<&'w [Vec<Expression>]>,
     spread: &'w SpreadConstraint,
     /// The present name of its topology key.
     key: LabelKey,
@@ -198,11 +213,24 @@ impl Asked<'_, '_> {
             let mut offers = offers.iter().filter(|offer| offer.domains.contains(domain)).filter(tolerated);
             offers.any(|offer| self.could_get(offer, domain, wanted))
         };
+        if !self.can_attach(domain) {
+            return false;
+        }
         match spread.node_affinity_policy {
             NodeInclusion::Honor => self.stated.iter().any(|wanted| offered(wanted)),
             // Where the pod does not go no machine comes for its sake.
             NodeInclusion::Ignore => self.allows(domain) && offered(&[]),
         }
+    }
+
+    /// Whether each volume of the pod can be attached in `domain`.
+    fn can_attach(&self, domain: &LabelValue) -> bool {
+        let registry = self.world.registry();
+        let there = |expression: &Expression| {
+            let asked = Requirement::new(registry, expression);
+            *asked.key() != self.key || asked.allows(domain.as_str())
+        };
+        self.volumes.iter().all(|alternatives| alternatives.iter().any(|one| one.iter().all(there)))
     }
 
     /// Whether the pod may be in `domain` whichever of its terms it goes by, which is not known here.

@@ -25,7 +25,7 @@ use crate::place::pool::{Gathered, PoolSpace, Pools};
 use crate::place::queue::{self, reject};
 use crate::place::relax::{self, Relaxed};
 use crate::place::reservations::Reservations;
-use crate::place::topology::{Reach, Topology};
+use crate::place::topology::{Bounds, Reach, Request, Topology};
 use crate::rules::{RuleSetId, Rules};
 use crate::volumes::{Need, Volumes};
 
@@ -72,7 +72,11 @@ impl<'a> Solver<'a> {
         let Compiler { volumes, levels, mut topology, .. } = compiler;
         let staying: Vec<&Pod> = batch.pods.iter().filter(|(_, moves)| !moves).map(|(pod, _)| *pod).collect();
         let asked = levels.profiled();
-        let asked = asked.map(|(demand, profile)| (profile, resources.amounts(&demand.requests))).collect();
+        let asked = asked.map(|(demand, profile)| {
+            let amounts = resources.amounts(&demand.requests);
+            (profile, Request { amounts, places: demand.places.clone() })
+        });
+        let asked = asked.collect();
         let reach = &mut Reach::new((&pools, &mut catalogues), &mut rules, asked);
         topology.complete(snapshot, (&daemons, &coming), reach, &staying);
         let reservations = if settings.gates.reserved_capacity {
@@ -197,9 +201,12 @@ impl<'a> Compiler<'a> {
         let mut class_of: IxVec<ArrivalIx, (FootprintIx, ClassIx)> = IxVec::default();
         let identity_matters = self.social || !self.bound.is_empty();
         for (pod, moves) in batch.pods.iter() {
-            let need = self.volumes.need(pod);
+            let need = self.volumes.need(pod, *moves);
             let footprint = by_footprint.entry(Footprint::of(pod, need, *moves));
-            let constraints = by_constraints.entry(Constraints::of(pod, settings, identity_matters));
+            let places = &self.volumes.get(need).places;
+            let constraints = Constraints::of(pod, places, settings, identity_matters);
+            let places = constraints.places();
+            let constraints = by_constraints.entry(constraints);
             let numbers = (FootprintIx::new(footprint.index()), ConstraintsIx::new(constraints.index()));
             let (footprint, constraints) = (footprint.or_default(), constraints.or_default());
             let entry = classes.entry(numbers);
@@ -219,7 +226,7 @@ impl<'a> Compiler<'a> {
             };
             let bare = || Demand { claims, ..bare(pod, *moves, need, rules, resources) };
             let bare = &*footprint.get_or_insert_with(bare);
-            let relaxed = constraints.get_or_insert_with(|| self.relaxed(pod, rules));
+            let relaxed = constraints.get_or_insert_with(|| self.relaxed(pod, places.as_ref(), rules));
             vacant.insert(self.class(numbers.0, bare, relaxed));
         }
         let queue = batch.order.iter().map(|place| (batch.pods[*place].0, class_of[*place].1));
@@ -243,8 +250,13 @@ impl<'a> Compiler<'a> {
         Class::Levels(relaxed.iter().map(level).collect())
     }
 
-    /// The constraints of `pod` at each relaxation level.
-    fn relaxed(&mut self, pod: &Pod, rules: &mut Rules<'a>) -> Vec<LevelConstraints> {
+    /// The constraints of `pod`, whose volumes can be attached at `places` or anywhere, at each relaxation level.
+    fn relaxed(
+        &mut self,
+        pod: &Pod,
+        places: Option<&Arc<[Requirements]>>,
+        rules: &mut Rules<'a>,
+    ) -> Vec<LevelConstraints> {
         let pod: &Pod = &default_spread::applied(pod, &self.snapshot.settings);
         let mut pod_rules = self.social.then(|| self.topology.pod_rules(pod, self.snapshot));
         let relaxations = relax::levels(pod, self.snapshot.settings.preference_policy, self.soft_taints);
@@ -259,7 +271,7 @@ impl<'a> Compiler<'a> {
             let tolerations = TolerationsIx::new(self.tolerations.insert_full(tolerations).0);
             let profile = pod_rules.as_mut().map(|pod_rules| {
                 let strict = self.strict(pod, &relaxed, set, rules);
-                self.topology.profile(pod_rules, &relaxed, strict)
+                self.topology.profile(pod_rules, &relaxed, Bounds { strict, places: places.cloned() })
             });
             levels.push(LevelConstraints { rules: set, tolerations, profile });
         }
@@ -293,6 +305,7 @@ fn bare(pod: &Pod, moves: bool, need: &Need, rules: &mut Rules<'_>, resources: &
         tolerations: Vec::new(),
         host_ports: pod.host_ports.clone(),
         places: need.places.iter().map(|place| rules.set(place)).collect(),
+        tied: need.tied.clone(),
         shared: need.shared.iter().map(|(volume, name)| (*volume, resources.id(name))).collect(),
         claims: Vec::new(),
         moves,

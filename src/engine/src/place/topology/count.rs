@@ -8,8 +8,7 @@ use karpenter_model::{LabelKey, LabelRegistry, LabelValue, Labels, Namespace, No
 use super::group::{Domain, Group, GroupKey, Kind};
 use super::is_undecided;
 use super::lookup::Lookup;
-use super::reach::Reach;
-use crate::amounts::Amounts;
+use super::reach::{Reach, Request};
 use crate::index::{GroupIx, Ix, IxVec, SnapshotNodeIx};
 use crate::interning::{Interned, InternedMap};
 use crate::node_labels::value_of;
@@ -20,7 +19,7 @@ pub(crate) fn fill(
     groups: &mut InternedMap<GroupKey, Group>,
     lookup: &Lookup,
     snapshot: &Snapshot,
-    (reach, requests): (&mut Reach<'_, '_>, &IxVec<GroupIx, Vec<&Amounts>>),
+    (reach, requests): (&mut Reach<'_, '_>, &IxVec<GroupIx, Vec<&Request>>),
     batch: &[&Pod],
 ) {
     let keys: BTreeSet<LabelKey> = groups.keys().map(|key| key.topology_key.clone()).collect();

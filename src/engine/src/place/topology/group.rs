@@ -10,6 +10,7 @@ use karpenter_model::{
     Requirement, Requirements, Snapshot, Taint,
 };
 
+use super::bounds::Bounds;
 use super::filter::Filter;
 use crate::index::{InFlightIx, Ix, IxVec, SnapshotNodeIx};
 use crate::place::scope::Scope;
@@ -60,8 +61,8 @@ pub(crate) struct Incoming<'p> {
     pub(crate) own: bool,
     /// It needs no other pod to be with: it matches its own affinity, and there is no matching pod it could be with.
     pub(crate) first: bool,
-    /// Its node requirements, preferences aside.
-    pub(crate) strict: &'p Requirements,
+    /// Where it may go.
+    pub(crate) bounds: &'p Bounds,
 }
 
 /// A value of the topology key; new nodes have no host name yet and go by their in-flight node.
@@ -290,7 +291,7 @@ impl Group {
                     Domain::Value(value) => key.is_host() || self.values.contains_key(value),
                     Domain::InFlight(_) => true,
                 };
-                let most = i64::from(self.minimum(key, pod.strict)) + i64::from(*max_skew);
+                let most = i64::from(self.minimum(key, &pod.bounds.strict)) + i64::from(*max_skew);
                 known && i64::from(self.count(domain)) + i64::from(daemons) + i64::from(pod.own) <= most
             }
             Kind::Affinity => self.count(domain) > 0 || pod.first,
@@ -341,13 +342,11 @@ impl Group {
         self.values.is_empty()
     }
 
-    /// Whether no matching pod is anywhere the pod may go, whose node requirements are `strict`.
-    pub(crate) fn is_empty_for(&self, key: &GroupKey, strict: &Requirements) -> bool {
-        let Some(allowed) = strict.get(key.topology_key.as_str()).filter(|_| self.occupied > 0) else {
-            return self.occupied == 0;
-        };
+    /// Whether no matching pod is anywhere a pod may go within `bounds`.
+    pub(crate) fn is_empty_for(&self, key: &GroupKey, bounds: &Bounds) -> bool {
         // In-flight nodes have no host name yet, so none with a matching pod can be ruled out.
-        self.in_flight.is_empty() && self.within(Some(allowed)).all(|(_, pods)| pods == 0)
+        let within = |value: &&LabelValue| bounds.allow(&key.topology_key, value);
+        self.in_flight.is_empty() && self.inhabited().find(within).is_none()
     }
 
     /// Ways to narrow `allowed` so that the rule holds, best first; `None` when it holds anyway. Hosts are
@@ -374,8 +373,8 @@ impl Group {
         let free = || self.within(allowed).filter(|(_, pods)| *pods == 0).map(|(value, _)| value);
         match &key.kind {
             Kind::Spread { max_skew, .. } => {
-                let most =
-                    i64::from(self.minimum(key, pod.strict)) + i64::from(*max_skew) - i64::from(pod.own);
+                let most = i64::from(self.minimum(key, &pod.bounds.strict)) + i64::from(*max_skew)
+                    - i64::from(pod.own);
                 let within = self.within(allowed).filter(|(_, pods)| i64::from(*pods) <= most);
                 let mut fine: Vec<(u32, &LabelValue)> = within.map(|(value, pods)| (pods, value)).collect();
                 fine.sort_unstable();

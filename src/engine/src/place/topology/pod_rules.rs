@@ -1,6 +1,5 @@
 //! The rules of one pod about others, turned into groups once and used by each of its levels.
 
-use karpenter_model::names::label;
 use karpenter_model::{
     AffinityTerm, LabelRegistry, Namespace, Pod, Snapshot, SpreadConstraint, WhenUnsatisfiable,
 };
@@ -39,12 +38,9 @@ impl<'p> PodRules<'p> {
         let required = pod.pod_anti_affinity.required.iter();
         pod_rules.inverse = required.map(|rule| pod_rules.term(rule, &Kind::Inverse, topology)).collect();
         for key in required_affinity_keys(pod, snapshot) {
-            let over_hosts = key.topology_key == label::HOSTNAME;
             let group = topology.group(key);
             pod_rules.required_affinity.push(group);
-            if !over_hosts {
-                topology.seekers.entry(group).or_default();
-            }
+            topology.seekers.entry(group).or_default();
         }
         pod_rules
     }

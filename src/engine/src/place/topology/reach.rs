@@ -2,7 +2,7 @@
 //!
 //! A domain no pod of a group will ever use must not hold the others back: the scheduler counts nodes, and there will
 //! be none that it counts. So a domain counts for a topology spread when some instance type that can be had there now
-//! has room for a pod of the group beside the daemons of the node, and the pool and the type are such that the constraint
+//! has room for a pod of the group beside the daemons of the node, the volumes of that pod can be attached there, and the pool and the type are such that the constraint
 //! counts their nodes: whatever the pods select where it ignores node affinity, whatever they tolerate where it ignores
 //! taints. A domain with a node that counts is known through that node.
 //!
@@ -28,13 +28,21 @@ use crate::rules::{RuleSetId, Rules};
 /// By key and domain: the pools that reach it.
 type Universe = BTreeMap<LabelKey, BTreeMap<LabelValue, Vec<PoolIx>>>;
 
+/// What a pod asks of a new node besides what it selects.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Request {
+    pub(crate) amounts: Amounts,
+    /// Where its volumes can be attached: any one of these.
+    pub(crate) places: Vec<RuleSetId>,
+}
+
 /// What decides where new nodes could be.
 pub(crate) struct Reach<'r, 'a> {
     pub(super) pools: &'r Pools<'a>,
     pub(super) catalogues: &'r mut IxVec<CatalogueIx, Catalogue<'a>>,
     pub(super) rules: &'r mut Rules<'a>,
     /// What pods of each profile request.
-    requests: Interned<(ProfileIx, Amounts)>,
+    requests: Interned<(ProfileIx, Request)>,
     /// By pool: the instance types a pool without nodes could launch.
     within_limits: IxVec<PoolIx, Bits<VariantIx>>,
     universe: Universe,
@@ -45,7 +53,7 @@ impl<'r, 'a> Reach<'r, 'a> {
     pub(crate) fn new(
         (pools, catalogues): (&'r Pools<'a>, &'r mut IxVec<CatalogueIx, Catalogue<'a>>),
         rules: &'r mut Rules<'a>,
-        requests: Interned<(ProfileIx, Amounts)>,
+        requests: Interned<(ProfileIx, Request)>,
     ) -> Self {
         let within_limits = |space: &PoolSpace<'_>| {
             let limits = Limits::new(space.pool, None);
@@ -76,16 +84,16 @@ impl<'r, 'a> Reach<'r, 'a> {
     }
 
     /// What the pods of each profile request, by the number of the profile.
-    pub(super) fn requests(&self, profiles: usize) -> IxVec<ProfileIx, Vec<Amounts>> {
+    pub(super) fn requests(&self, profiles: usize) -> IxVec<ProfileIx, Vec<Request>> {
         let mut requests = IxVec::filled(Vec::new(), profiles);
-        for (profile, amounts) in &self.requests {
-            requests[*profile].push(amounts.clone());
+        for (profile, request) in &self.requests {
+            requests[*profile].push(request.clone());
         }
         requests
     }
 
     /// The domains that count for the group of `key`, some of whose pods ask for `requests`.
-    pub(super) fn domains(&mut self, key: &GroupKey, requests: &[&Amounts]) -> Vec<LabelValue> {
+    pub(super) fn domains(&mut self, key: &GroupKey, requests: &[&Request]) -> Vec<LabelValue> {
         let Some(domains) = self.universe.get(&key.topology_key) else { return Vec::new() };
         let Kind::Spread { filter, .. } = &key.kind else { return domains.keys().cloned().collect() };
         let Self { pools, catalogues, rules, within_limits, .. } = self;
@@ -115,13 +123,16 @@ fn hosts<'a>(
     rules: &mut Rules<'a>,
     asked: RuleSetId,
     (key, value): (&LabelKey, &LabelValue),
-    requests: &[&Amounts],
+    requests: &[&Request],
 ) -> bool {
     let domain = rules.exactly(key, value);
     let Some(set) = rules.meet(space.rules, asked).and_then(|set| rules.meet(set, domain)) else {
         return false;
     };
-    let offered = allowed.and(&catalogue.mask(set, rules).both);
-    let holds = |amounts: &&Amounts| !in_flight::fitting(amounts, &offered, &[], space, catalogue).is_empty();
-    !offered.is_empty() && requests.iter().any(holds)
+    let mut holds = |amounts: &Amounts, place: RuleSetId| {
+        let Some(set) = rules.meet(set, place) else { return false };
+        let offered = allowed.and(&catalogue.mask(set, rules).both);
+        !offered.is_empty() && !in_flight::fitting(amounts, &offered, &[], space, catalogue).is_empty()
+    };
+    requests.iter().any(|request| request.places.iter().any(|place| holds(&request.amounts, *place)))
 }

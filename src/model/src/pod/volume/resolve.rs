@@ -6,10 +6,14 @@
 
 use std::collections::BTreeSet;
 
-use crate::id::{DriverName, LabelKey};
+use crate::id::{DriverName, LabelKey, Namespace, NodeName, VolumeClaimName};
 use crate::names::label;
-use crate::pod::volume::{Access, Volume};
+use crate::pod::volume::{Access, FreeVolume, Tie, Volume};
 use crate::requirement::Expression;
+use crate::resources::quantity::Quantity;
+
+/// The provisioner of classes whose volumes people or daemons create.
+pub const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 
 /// A `PersistentVolumeClaim`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -26,10 +30,32 @@ pub struct ClaimFacts {
     pub class: Option<String>,
     /// By `spec.accessModes`.
     pub access: Access,
+    /// The annotation [`SELECTED_NODE`](crate::names::annotation::SELECTED_NODE).
+    pub selected_node: Option<NodeName>,
+    /// What the volume must be.
+    pub form: Form,
+}
+
+/// What a volume is, and what a claim asks of one.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Form {
+    /// `spec.capacity.storage`, or what is requested of it.
+    pub storage: Quantity,
+    /// `spec.accessModes`.
+    pub modes: BTreeSet<String>,
+    /// `spec.volumeMode` is `Block`.
+    pub block: bool,
+}
+
+impl Form {
+    /// Whether a claim that asks for `asked` may be bound to it.
+    fn serves(&self, asked: &Self) -> bool {
+        self.storage >= asked.storage && self.modes.is_superset(&asked.modes) && self.block == asked.block
+    }
 }
 
 /// Where a `PersistentVolume` comes from.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Source {
     /// A CSI driver.
     Csi(DriverName),
@@ -38,11 +64,12 @@ pub enum Source {
     /// A disk or directory of one host.
     Host,
     /// Anything else; it is not attached by a driver we count.
+    #[default]
     Other,
 }
 
 /// A `PersistentVolume`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct VolumeFacts {
     /// It has a deletion timestamp.
     pub deleting: bool,
@@ -50,6 +77,12 @@ pub struct VolumeFacts {
     pub source: Source,
     /// `spec.nodeAffinity.required`: the expressions of each term.
     pub terms: Vec<Vec<Expression>>,
+    /// `spec.storageClassName`; an empty name counts as none.
+    pub class: Option<String>,
+    /// `spec.claimRef`: the claim it is kept for.
+    pub claim: Option<(Namespace, VolumeClaimName)>,
+    /// What it is.
+    pub form: Form,
 }
 
 /// A `StorageClass`.
@@ -72,12 +105,21 @@ pub struct Unsupported {
     pub drivers: BTreeSet<DriverName>,
 }
 
-/// What `claim` means for placement. `volume` and `class` look objects up by name; a claim that is `None` does
-/// not exist.
-pub fn resolve<'o>(
+/// The objects that say what claims mean.
+pub trait Objects {
+    /// The volume `name`.
+    fn volume(&self, name: &str) -> Option<&VolumeFacts>;
+    /// The storage class `name`.
+    fn class(&self, name: &str) -> Option<&ClassFacts>;
+    /// All volumes of the class `name`, by name.
+    fn of_class(&self, name: &str) -> Vec<(&str, &VolumeFacts)>;
+}
+
+/// What the claim `key`, which is `claim`, means for placement; a claim that is `None` does not exist.
+pub fn resolve(
+    key: &(Namespace, VolumeClaimName),
     claim: Option<&ClaimFacts>,
-    volume: impl Fn(&str) -> Option<&'o VolumeFacts>,
-    class: impl Fn(&str) -> Option<&'o ClassFacts>,
+    objects: &impl Objects,
     unsupported: &Unsupported,
 ) -> Volume {
     let named = |name: &'_ Option<String>| name.clone().filter(|name| !name.is_empty());
@@ -90,19 +132,23 @@ pub fn resolve<'o>(
         return problem("its volume is lost");
     }
     let resolved = match (named(&claim.volume), named(&claim.class)) {
-        (Some(name), _) => match volume(&name) {
+        (Some(name), _) => match objects.volume(&name) {
             None => Err(format!("its volume `{name}` does not exist")),
             Some(volume) if volume.deleting => Err(format!("its volume `{name}` is being deleted")),
             Some(_) if !claim.bind_completed => Err(format!("binding to volume `{name}` is not complete")),
             Some(volume) => Ok(bound(volume)),
         },
         (None, None) => Err("it is not bound and has no storage class".to_owned()),
-        (None, Some(name)) => match class(&name) {
+        (None, Some(name)) => match objects.class(&name) {
             None => Err(format!("its storage class `{name}` does not exist")),
             Some(class) if !class.waits_for_consumer => {
                 Err("it is not bound and is bound without waiting for a pod".to_owned())
             }
-            Some(class) => unbound(&name, class, unsupported),
+            Some(class) => match &claim.selected_node {
+                None if class.provisioner == NO_PROVISIONER => free(key, claim, &name, objects),
+                node => unbound(&name, class, unsupported)
+                    .map(|volume| Volume { tie: node.clone().map_or(Tie::None, Tie::Node), ..volume }),
+            },
         },
     };
     let served = resolved.and_then(|volume| match &volume.driver {
@@ -114,17 +160,46 @@ pub fn resolve<'o>(
     served.unwrap_or_else(|text| problem(&text))
 }
 
-/// A bound volume goes where its node affinity says. That of local volumes names one host, which cannot be
-/// launched again, so host names are dropped from them.
+/// A bound volume goes where its node affinity says. That of local volumes names one host.
 fn bound(volume: &VolumeFacts) -> Volume {
-    let kept = |expression: &&Expression| volume.source != Source::Host || expression.key != label::HOSTNAME;
-    let terms = volume.terms.iter().map(|term| term.iter().filter(kept).cloned().collect());
+    let names_host = volume.terms.iter().flatten().any(|expression| expression.key == label::HOSTNAME);
+    let tie = if volume.source == Source::Host && names_host { Tie::Disk } else { Tie::None };
     let driver = match &volume.source {
         Source::Csi(driver) => Some(driver.clone()),
         Source::AwsElasticBlockStore => Some("ebs.csi.aws.com".into()),
         Source::Host | Source::Other => None,
     };
-    Volume { driver, alternatives: terms.collect(), ..Volume::default() }
+    Volume { driver, alternatives: volume.terms.clone(), tie, ..Volume::default() }
+}
+
+/// A claim of a class that provisions nothing is bound to a volume that is there. On disks of hosts new ones may come with
+/// new nodes; so they may where no volume of the class is known at all.
+fn free(
+    key: &(Namespace, VolumeClaimName),
+    claim: &ClaimFacts,
+    class: &str,
+    objects: &impl Objects,
+) -> Result<Volume, String> {
+    let all = objects.of_class(class);
+    let is_free = |volume: &VolumeFacts| {
+        !volume.deleting
+            && volume.claim.as_ref().is_none_or(|kept_for| kept_for == key)
+            && volume.form.serves(&claim.form)
+    };
+    let free: Vec<_> = all.iter().filter(|(_, volume)| is_free(volume)).collect();
+    if all.is_empty() || all.iter().any(|(_, volume)| volume.source == Source::Host) {
+        let named = |(name, volume): &&(&str, &VolumeFacts)| FreeVolume {
+            name: (*name).to_owned(),
+            alternatives: volume.terms.clone(),
+        };
+        return Ok(Volume { tie: Tie::Free(free.iter().map(named).collect()), ..Volume::default() });
+    }
+    if free.is_empty() {
+        return Err(format!("no volume of its storage class `{class}` is free, and nothing provisions one"));
+    }
+    let everywhere = free.iter().any(|(_, volume)| volume.terms.is_empty());
+    let terms = free.iter().filter(|_| !everywhere).flat_map(|(_, volume)| volume.terms.iter().cloned());
+    Ok(Volume { alternatives: terms.collect(), ..Volume::default() })
 }
 
 fn unbound(name: &str, class: &ClassFacts, unsupported: &Unsupported) -> Result<Volume, String> {

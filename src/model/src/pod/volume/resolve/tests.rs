@@ -1,5 +1,7 @@
 //! Every row of spec scheduling 19: which claims bind, where their volumes may be, what is refused.
 
+use std::collections::BTreeMap;
+
 use super::*;
 use crate::requirement::Operator;
 
@@ -16,7 +18,7 @@ fn host_and_zone() -> Vec<Expression> {
 }
 
 fn volume_of(source: Source, terms: Vec<Vec<Expression>>) -> VolumeFacts {
-    VolumeFacts { deleting: false, source, terms }
+    VolumeFacts { source, terms, ..VolumeFacts::default() }
 }
 
 fn csi() -> Source {
@@ -40,7 +42,35 @@ fn resolved(claim: &ClaimFacts, volume: Option<&VolumeFacts>, class: Option<&Cla
         topology_keys: ["topology.example.com/rack".into()].into(),
         drivers: ["nope.csi.example.com".into()].into(),
     };
-    resolve(Some(claim), |_| volume, |_| class, &unsupported)
+    let volumes = volume.map(|volume| ("pv".to_owned(), volume.clone())).into_iter().collect();
+    let classes = class.map(|class| ("gp3".to_owned(), class.clone())).into_iter().collect();
+    resolve(&key(), Some(claim), &World { volumes, classes }, &unsupported)
+}
+
+fn key() -> (Namespace, VolumeClaimName) {
+    ("default".into(), "data".into())
+}
+
+/// What there is.
+#[derive(Default)]
+struct World {
+    volumes: BTreeMap<String, VolumeFacts>,
+    classes: BTreeMap<String, ClassFacts>,
+}
+
+impl Objects for World {
+    fn volume(&self, name: &str) -> Option<&VolumeFacts> {
+        self.volumes.get(name)
+    }
+
+    fn class(&self, name: &str) -> Option<&ClassFacts> {
+        self.classes.get(name)
+    }
+
+    fn of_class(&self, name: &str) -> Vec<(&str, &VolumeFacts)> {
+        let all = self.volumes.iter().map(|(known, volume)| (known.as_str(), volume));
+        all.filter(|(_, volume)| volume.class.as_deref() == Some(name)).collect()
+    }
 }
 
 #[test]
@@ -49,19 +79,78 @@ fn bound_volumes_go_where_their_node_affinity_says() {
     let of_one_pod = ClaimFacts { access: Access::OnePod, ..bound_claim() };
     let volume = resolved(&of_one_pod, Some(&both), None);
     let (driver, alternatives) = (Some("ebs.csi.aws.com".into()), both.terms);
-    let expected = Volume { problem: None, driver, alternatives, access: Access::OnePod };
+    let expected = Volume { driver, alternatives, access: Access::OnePod, ..Volume::default() };
     assert_eq!(volume, expected, "every term is an alternative, and no class is needed");
 }
 
 #[test]
-fn only_volumes_of_a_host_lose_their_host_name() {
-    let kept = resolved(&bound_claim(), Some(&volume_of(csi(), vec![host_and_zone()])), None);
-    assert_eq!(kept.alternatives, [host_and_zone()]);
-    let dropped = resolved(&bound_claim(), Some(&volume_of(Source::Host, vec![host_and_zone()])), None);
-    assert_eq!(dropped.alternatives, [zone(&["a"])]);
-    let host = vec![Expression::new(label::HOSTNAME, Operator::In, &["n1"])];
-    let anywhere = resolved(&bound_claim(), Some(&volume_of(Source::Host, vec![host])), None);
-    assert_eq!(anywhere.alternatives, [vec![]], "one alternative without a constraint");
+fn only_volumes_of_a_host_are_tied_to_it() {
+    let of_host = |source, terms| resolved(&bound_claim(), Some(&volume_of(source, terms)), None);
+    let attached = of_host(csi(), vec![host_and_zone()]);
+    assert_eq!((attached.alternatives, attached.tie), (vec![host_and_zone()], Tie::None));
+    let disk = of_host(Source::Host, vec![host_and_zone()]);
+    assert_eq!((disk.alternatives, disk.tie), (vec![host_and_zone()], Tie::Disk));
+    assert_eq!(of_host(Source::Host, vec![zone(&["a"])]).tie, Tie::None, "it names no host");
+}
+
+// kubernetes#100485, ca#4923
+#[test]
+fn a_claim_that_is_being_provisioned_is_tied_to_its_node() {
+    let class = class_of("ebs.csi.aws.com", vec![zone(&["a", "b"])]);
+    let claim = ClaimFacts { selected_node: Some("n1".into()), ..unbound_claim() };
+    let volume = resolved(&claim, None, Some(&class));
+    assert_eq!((volume.tie, volume.alternatives), (Tie::Node("n1".into()), class.topologies.clone()));
+    let bound = ClaimFacts { selected_node: Some("n1".into()), ..bound_claim() };
+    assert_eq!(resolved(&bound, Some(&volume_of(csi(), vec![])), None).tie, Tie::None, "it is provisioned");
+}
+
+// aws#2244
+#[test]
+fn without_provisioner_a_claim_gets_a_volume_that_is_free_and_serves_it() {
+    let form = |units: i64, modes: &[&str], block| Form {
+        storage: Quantity::from_units(units),
+        modes: modes.iter().map(|mode| (*mode).to_owned()).collect(),
+        block,
+    };
+    let disk = VolumeFacts {
+        source: Source::Host,
+        terms: vec![host_and_zone()],
+        class: Some("gp3".into()),
+        form: form(100, &["ReadWriteOnce"], false),
+        ..VolumeFacts::default()
+    };
+    let claim = ClaimFacts { form: form(50, &["ReadWriteOnce"], false), ..unbound_claim() };
+    let tie = |claim: &ClaimFacts, disks: &[VolumeFacts]| {
+        let volumes = disks.iter().enumerate().map(|(index, disk)| (format!("pv-{index}"), disk.clone()));
+        let classes = [("gp3".to_owned(), class_of(NO_PROVISIONER, vec![]))].into();
+        let world = World { volumes: volumes.collect(), classes };
+        let volume = resolve(&key(), Some(claim), &world, &Unsupported::default());
+        assert_eq!(volume.driver, None, "nothing attaches it");
+        match (volume.tie, volume.problem) {
+            (Tie::Free(free), None) => Ok(free.into_iter().map(|one| one.name).collect::<Vec<_>>()),
+            (_, problem) => Err((volume.alternatives, problem)),
+        }
+    };
+    let of = |claim: (&str, &str)| Some((claim.0.into(), claim.1.into()));
+    let kept_for = |claim| VolumeFacts { claim: of(claim), ..disk.clone() };
+    let disks = [
+        kept_for(("default", "other")),
+        kept_for(("default", "data")),
+        disk.clone(),
+        VolumeFacts { form: form(10, &["ReadWriteOnce"], false), ..disk.clone() },
+        VolumeFacts { form: form(100, &["ReadWriteOnce"], true), ..disk.clone() },
+        VolumeFacts { form: form(100, &["ReadWriteMany"], false), ..disk.clone() },
+        VolumeFacts { deleting: true, ..disk.clone() },
+        VolumeFacts { class: Some("other".into()), ..disk.clone() },
+    ];
+    assert_eq!(tie(&claim, &disks), Ok(vec!["pv-1".to_owned(), "pv-2".to_owned()]));
+    assert_eq!(tie(&claim, &disks[..1]), Ok(vec![]), "new nodes may bring one");
+    assert_eq!(tie(&claim, &[]), Ok(vec![]), "so may the first one");
+    let shared = VolumeFacts { source: csi(), terms: vec![zone(&["b"])], ..disk.clone() };
+    assert_eq!(tie(&claim, std::slice::from_ref(&shared)), Err((vec![zone(&["b"])], None)));
+    let taken = VolumeFacts { claim: of(("default", "other")), ..shared };
+    let (_, problem) = tie(&claim, &[taken]).unwrap_err();
+    assert!(problem.is_some_and(|text| text.contains("no volume of its storage class `gp3` is free")));
 }
 
 #[test]
@@ -122,6 +211,6 @@ fn claims_that_cannot_be_used_say_why() {
             }
         }
     }
-    let missing = resolve(None, |_| None, |_| None, &Unsupported::default());
+    let missing = resolve(&key(), None, &World::default(), &Unsupported::default());
     assert_eq!(missing.problem.as_deref(), Some("it does not exist"));
 }
