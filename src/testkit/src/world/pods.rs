@@ -85,20 +85,28 @@ fn term(labels: &Labels, key: &str) -> AffinityTerm {
 
 /// Rules about pods of the same app for half of the pods.
 fn relate(pod: &mut Pod, rng: &mut Rng) {
-    let app = pod.labels.clone();
     match rng.u8(0..60) {
-        0..20 => pod.spread = vec![spread(&app, label::ZONE, 1)],
-        20..30 => pod.spread = vec![spread(&app, label::HOSTNAME, 5)],
-        30..33 => pod.pod_affinity.required = vec![term(&app, label::ZONE)],
-        33..36 => pod.pod_anti_affinity.required = vec![term(&app, label::HOSTNAME)],
+        0..20 => pod.spread = vec![spread(&app_of(pod, "zones"), label::ZONE, 1)],
+        20..30 => pod.spread = vec![spread(&app_of(pod, "hosts"), label::HOSTNAME, 5)],
+        30..33 => pod.pod_affinity.required = vec![term(&app_of(pod, "together"), label::ZONE)],
+        33..36 => pod.pod_anti_affinity.required = vec![term(&app_of(pod, "apart"), label::HOSTNAME)],
         _ => {}
     }
+}
+
+/// Makes `pod` one of the app of `kind` with its number: pods of one app ask the same, as those of one deployment do, so that
+/// none has a rule about pods that do not have it.
+fn app_of(pod: &mut Pod, kind: &str) -> Labels {
+    for app in pod.labels.values_mut() {
+        *app = format!("{app}-{kind}").into();
+    }
+    pod.labels.clone()
 }
 
 /// One of seven kinds of pods. Twenty at a time stay together on a host; those that keep apart are all of one
 /// app, so that each needs a machine of its own.
 fn diversify(pod: &mut Pod, index: usize, rng: &mut Rng) {
-    let app = pod.labels.clone();
+    let app = app_of(pod, &(index % 7).to_string());
     match index % 7 {
         0 => {}
         1 => pod.spread = vec![spread(&app, label::ZONE, 1)],
