@@ -47,6 +47,8 @@ pub(crate) enum Origin {
 /// machine. A daemon that needs other pods near it may not come, so it counts where it is.
 pub(crate) struct Places<'a> {
     all: Vec<Placed<'a>>,
+    /// Machines the plan launches.
+    pub(crate) launches: &'a [Launch],
     /// Who they are to the rules of others: by namespace and labels, where they are in the list.
     kinds: BTreeMap<(&'a Namespace, &'a Labels), Vec<usize>>,
     /// By machine: daemons that keep others off it and may come to it.
@@ -102,7 +104,7 @@ impl<'a> Places<'a> {
             }
             kinds.entry((&placed.pod.key.namespace, &placed.pod.labels)).or_default().push(index);
         }
-        Self { all, kinds, keeping_off }
+        Self { all, launches: &plan.launches, kinds, keeping_off }
     }
 
     /// Pods the plan places.

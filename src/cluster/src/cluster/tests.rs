@@ -9,8 +9,9 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use karpenter_model::names::label;
+use karpenter_model::pod::volume::resolve::{NO_PROVISIONER, Source};
 use karpenter_model::{
-    Condition, ConditionStatus, ConditionType, Labels, PodPhase, Quantity, Requirements, Target,
+    Condition, ConditionStatus, ConditionType, Labels, PodPhase, Quantity, Requirements, Target, Tie,
 };
 
 use super::*;
@@ -478,4 +479,31 @@ fn two_nodes_of_one_machine_are_one_machine_with_all_pods() {
     assert_eq!(pods_on(&snapshot, "cloud:///c1"), ["a", "b"]);
     let id = "cloud:///c1".into();
     assert_eq!((cluster.claims_of(&id).count(), cluster.nodes_of(&id).count()), (0, 2));
+}
+
+// aws#2244
+#[test]
+fn a_claim_without_provisioner_follows_the_volumes_of_its_class() {
+    let mut cluster = cluster();
+    let facts = ClaimFacts { class: Some("disks".into()), ..ClaimFacts::default() };
+    let class =
+        ClassFacts { provisioner: NO_PROVISIONER.into(), waits_for_consumer: true, ..ClassFacts::default() };
+    tell(
+        &mut cluster,
+        [
+            Event::there(("ns".into(), "data".into()), Version(1), facts),
+            Event::there("disks".to_owned(), Version(2), class),
+        ],
+    );
+    let free = |cluster: &mut Cluster| match &cluster.freeze(at(0)).volumes.values().next().unwrap().tie {
+        Tie::Free(disks) => disks.iter().map(|disk| disk.name.clone()).collect::<Vec<_>>(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(free(&mut cluster), [""; 0]);
+    let disk = VolumeFacts { source: Source::Host, class: Some("disks".into()), ..VolumeFacts::default() };
+    cluster.apply(Event::there("pv".to_owned(), Version(3), disk.clone()));
+    assert_eq!(free(&mut cluster), ["pv"]);
+    let taken = VolumeFacts { claim: Some(("ns".into(), "other".into())), ..disk };
+    cluster.apply(Event::there("pv".to_owned(), Version(4), taken));
+    assert_eq!(free(&mut cluster), [""; 0]);
 }

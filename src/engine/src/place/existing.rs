@@ -229,12 +229,13 @@ impl<'a> Existing<'a> {
             }
             if let Some((topology, id)) = others {
                 // Nodes of one kind are in the same domains, so one answer does for all of them.
-                if !*domains[*kind].get_or_insert_with(|| topology.admits_domains(id, node, rules.registry()))
+                if !*domains[*kind]
+                    .get_or_insert_with(|| topology.admits_domains(id, node, rules.registry(), on.is_some()))
                 {
                     self.add_kind(*kind, &mut not_now);
                     continue;
                 }
-                match topology.admits_host(id, host, None) {
+                match topology.admits_host(id, host, None, on.is_some()) {
                     Admission::Yes => {}
                     // Not remembered: a matching pod may come to this host later in the pass.
                     Admission::NotNow => continue,

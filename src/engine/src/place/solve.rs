@@ -28,10 +28,11 @@ use karpenter_model::names::annotation;
 use karpenter_model::report::ReasonCode;
 use karpenter_model::settings::MinValuesPolicy;
 use karpenter_model::{
-    BinId, HostPorts, NodeId, Nomination, PodOutcome, PoolOutcome, PoolRefusal, Reason, Snapshot, Target,
+    BinId, HostPorts, LabelValue, NodeId, Nomination, PodOutcome, PoolOutcome, PoolRefusal, Reason, Snapshot,
+    Target,
 };
 
-use crate::index::{InFlightIx, LevelIx, NodeIx, PodIx, PoolIx, ProfileIx};
+use crate::index::{GroupIx, InFlightIx, LevelIx, NodeIx, PodIx, PoolIx, ProfileIx};
 use crate::place::claim::{Quoted, Terms};
 use crate::place::class::Class;
 use crate::place::devices::Holdings;
@@ -45,6 +46,9 @@ use caches::Caches;
 use compiled::Compiled;
 use filling::Filling;
 use join::{Joined, Joiner, Surroundings};
+
+/// With so many domains that count because of new nodes of other pods no plan is made again.
+const MOST_EXPECTED: usize = 100;
 
 /// Everything a pass works on.
 #[derive(Debug, Clone)]
@@ -64,14 +68,22 @@ struct Query<'s, 'a> {
 impl<'a> Solver<'a> {
     /// Places every pod of `snapshot`.
     pub(crate) fn run(snapshot: &'a Snapshot) -> Placement {
-        let mut solver = Self::new(snapshot);
-        // Other plans begin where this one does. Where none can follow, nothing is copied.
-        let may_repeat = solver.may_keep_apart() || solver.may_rearrange();
-        let empty = may_repeat.then(|| solver.filling.clone());
-        let waiting = solver.keep_promises(solver.compiled.queue.positions().collect());
-        solver.place_all(waiting);
+        let mut expected = Vec::new();
+        let (mut solver, empty) = loop {
+            let mut solver = Self::expecting(snapshot, &expected);
+            // Other plans begin where this one does. Where none can follow, nothing is copied.
+            let may_repeat = solver.may_keep_apart() || solver.may_rearrange();
+            let empty = may_repeat.then(|| solver.filling.clone());
+            let waiting = solver.keep_promises(solver.compiled.queue.positions().collect());
+            solver.place_all(waiting);
+            let broken = solver.filling.topology.broken();
+            if broken.is_empty() || expected.len() >= MOST_EXPECTED {
+                break (solver, empty);
+            }
+            expected.extend(broken);
+        };
         // Before repacking, which keeps every pod placed and so cannot help those left behind.
-        let mut solver = solver.co_located(snapshot);
+        solver = solver.co_located(snapshot, &expected);
         solver.repack();
         if let Some(empty) = &empty {
             solver.keep_apart(empty);
@@ -83,6 +95,13 @@ impl<'a> Solver<'a> {
         }
         solver.reserve_left();
         solver.finish()
+    }
+
+    /// A solver for which new nodes are `expected` in domains that count for a spread then.
+    fn expecting(snapshot: &'a Snapshot, expected: &[(GroupIx, LabelValue)]) -> Self {
+        let mut solver = Self::new(snapshot);
+        solver.filling.topology.presume(expected);
+        solver
     }
 
     fn query(&mut self) -> Query<'_, 'a> {

@@ -17,17 +17,21 @@ mod count;
 mod filter;
 mod group;
 mod hosts;
+mod late;
+mod lead;
 mod lookup;
 mod pod_rules;
 mod reach;
+mod record;
 mod undo;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use karpenter_model::names::label;
 use karpenter_model::{
     LabelKey, LabelRegistry, LabelValue, Labels, Namespace, Node, Pod, PoolName, Price, Requirement,
-    Requirements, Snapshot,
+    Requirements, Snapshot, WhenUnsatisfiable,
 };
 
 use crate::daemons::{Coming, Daemons};
@@ -92,6 +96,8 @@ struct ProfileKey {
     owned: Vec<GroupIx>,
     /// Those of them that are its required affinity.
     required_affinity: Vec<GroupIx>,
+    /// Those of them that are spread constraints the scheduler insists on.
+    hard_spread: Vec<GroupIx>,
     owned_inverse: Vec<GroupIx>,
     /// Who the pod is, by number.
     identity: IdentityIx,
@@ -162,6 +168,8 @@ struct Link {
     own: bool,
     /// The rule is about hosts.
     host: bool,
+    /// It is a spread constraint of others, which the pod must not break where it has put them.
+    guard: bool,
 }
 
 /// All groups and profiles of a pass.
@@ -178,6 +186,12 @@ pub(crate) struct Topology {
     bound_owners: bool,
     /// Daemons as far as rules are about them.
     companies: Arc<Companies>,
+    /// By in-flight node: groups that will count a pod on it once it is certain in which domain it is.
+    undecided: BTreeMap<InFlightIx, Vec<GroupIx>>,
+    /// Spread constraints that do not count every domain a new node may be in.
+    partial: Vec<GroupIx>,
+    /// Domains that such a constraint counts because new nodes of other pods are there.
+    late: Vec<(GroupIx, LabelValue)>,
     /// Undo log; `None` unless this is a simulation.
     journal: Option<Vec<Change>>,
 }
@@ -198,6 +212,10 @@ enum ChangeKind {
     Removed,
     /// A node of the domain went.
     Unknown,
+    /// A pod whose spread constraint the group is has got a place.
+    Bound,
+    /// A node will be in the domain.
+    Known,
 }
 
 impl Topology {
@@ -225,8 +243,12 @@ impl Topology {
         bounds: Bounds,
     ) -> ProfileIx {
         let mut owned = Vec::new();
+        let mut hard_spread = Vec::new();
         for spread in &relaxed.spread {
-            owned.extend(pod_rules.spread(spread, self));
+            let group = pod_rules.spread(spread, self);
+            owned.extend(group);
+            hard_spread
+                .extend(group.filter(|_| spread.when_unsatisfiable == WhenUnsatisfiable::DoNotSchedule));
         }
         owned.extend(&pod_rules.required_affinity);
         let preferred = relaxed.preferred_affinity.iter();
@@ -235,8 +257,8 @@ impl Topology {
             .extend(relaxed.anti_affinity.iter().map(|rule| pod_rules.term(rule, &Kind::AntiAffinity, self)));
         let (owned_inverse, identity) = (pod_rules.inverse.clone(), pod_rules.identity);
         let required_affinity = pod_rules.required_affinity.clone();
-        let entry =
-            self.profiles.entry(ProfileKey { owned, required_affinity, owned_inverse, identity, bounds });
+        let key = ProfileKey { owned, required_affinity, hard_spread, owned_inverse, identity, bounds };
+        let entry = self.profiles.entry(key);
         let id = ProfileIx::new(entry.index());
         entry.or_default();
         id
@@ -295,16 +317,21 @@ impl Topology {
                 }
             }
         }
+        let insisted: BTreeSet<GroupIx> =
+            self.profiles.keys().flat_map(|profile| &profile.hard_spread).copied().collect();
         for (profile, links) in &mut self.profiles {
             let selecting = &selecting[profile.identity];
             let link = |group: &GroupIx| {
                 let key = key_of(*group);
                 let own = selecting.binary_search(group).is_ok();
-                Link { group: *group, own, host: key.topology_key == label::HOSTNAME }
+                Link { group: *group, own, host: key.topology_key == label::HOSTNAME, guard: false }
             };
             let inverse = |group: &&GroupIx| key_of(**group).kind == Kind::Inverse;
             let keeping_out = selecting.iter().filter(inverse);
-            links.rules = profile.owned.iter().chain(keeping_out).map(link).collect();
+            let guarding =
+                selecting.iter().filter(|group| insisted.contains(group) && !profile.owned.contains(group));
+            let guarding = guarding.map(|group| Link { guard: true, ..link(group) });
+            links.rules = profile.owned.iter().chain(keeping_out).map(link).chain(guarding).collect();
             links.counted = selecting.iter().filter(|group| !inverse(group)).copied().collect();
             let seekers = &self.seekers;
             let sought = |group: &&GroupIx| {
@@ -323,7 +350,16 @@ impl Topology {
         for (profile, requests) in self.profiles.keys().zip(requests.iter()) {
             profile.owned.iter().for_each(|group| of_groups[*group].extend(requests));
         }
-        count::fill(&mut self.groups, &lookup, snapshot, (reach, &of_groups), batch);
+        let mut partial: BTreeSet<GroupIx> = BTreeSet::new();
+        for profile in self.profiles.keys() {
+            let counts_less = |group: &&GroupIx| {
+                let key = key_of(**group);
+                key.looks_past_affinity() && profile.bounds.strict.contains(key.topology_key.as_str())
+            };
+            partial.extend(profile.hard_spread.iter().filter(counts_less));
+        }
+        let narrow = count::fill(&mut self.groups, &lookup, snapshot, (reach, &of_groups), batch);
+        self.partial = partial.into_iter().chain(narrow).collect::<BTreeSet<_>>().into_iter().collect();
         self.meet_daemons((daemons, coming), &lookup, snapshot, reach);
         self.census = Census::new(self.keys(), snapshot);
         if self.bound_owners {
@@ -395,7 +431,8 @@ impl Topology {
                 group.is_empty_for(key, &profile.bounds)
             }
         };
-        Incoming { own: link.own, first: link.own && first(), bounds: &profile.bounds }
+        let guard = link.guard;
+        Incoming { own: link.own, first: link.own && first(), guard, bounds: &profile.bounds }
     }
 
     /// Label keys that rules look at, the host name aside.
@@ -405,11 +442,18 @@ impl Topology {
     }
 
     /// Whether rules about the host allow the profile on an existing node, or on an in-flight node with the daemons of
-    /// `company`.
-    pub(crate) fn admits_host(&self, id: ProfileIx, host: &Domain, company: Option<&Company>) -> Admission {
+    /// `company`. Where it was `promised` a place, it will come in any case, so that what it would break for others is no
+    /// reason to send it elsewhere.
+    pub(crate) fn admits_host(
+        &self,
+        id: ProfileIx,
+        host: &Domain,
+        company: Option<&Company>,
+        promised: bool,
+    ) -> Admission {
         let (profile, links) = self.entry(id);
         let mut admission = Admission::Yes;
-        for link in links.rules.iter().filter(|link| link.host) {
+        for link in links.rules.iter().filter(|link| link.host && !(promised && link.guard)) {
             let (key, group) = self.at(link.group);
             if company.is_some_and(|company| company.meets(link.group)) {
                 continue;
@@ -452,9 +496,15 @@ impl Topology {
             .map(|group| group.inhabited_in_flight().collect())
     }
 
-    /// Whether all other rules allow the profile on an existing node; the answer is the same for nodes
-    /// with the same values of [`Self::keys`] that are launched, or are not.
-    pub(crate) fn admits_domains(&self, id: ProfileIx, node: &Node, registry: &LabelRegistry) -> bool {
+    /// Whether all other rules allow the profile on an existing node, where it may have been `promised` a place; the answer
+    /// is the same for nodes with the same values of [`Self::keys`] that are launched, or are not.
+    pub(crate) fn admits_domains(
+        &self,
+        id: ProfileIx,
+        node: &Node,
+        registry: &LabelRegistry,
+        promised: bool,
+    ) -> bool {
         let (profile, links) = self.entry(id);
         let leads = |group: &GroupIx| {
             let domain = value_of(node, &self.at(*group).0.topology_key, registry);
@@ -462,6 +512,9 @@ impl Topology {
         };
         let admitted = links.rules.iter().filter(|link| !link.host).all(|link| {
             let (key, group) = self.at(link.group);
+            if link.guard && (promised || !key.counts_node(node, registry)) {
+                return true;
+            }
             match (value_of(node, &key.topology_key, registry), &key.kind) {
                 (Some(domain), _) => {
                     let (domain, incoming) = (Domain::Value(domain), self.incoming(profile, link));
@@ -470,7 +523,8 @@ impl Topology {
                 }
                 // A node without the label is in no domain: it meets no rule of the pod to be in one, and is apart
                 // from all pods.
-                (None, Kind::Spread { .. } | Kind::Affinity) => false,
+                (None, Kind::Spread { .. }) => link.guard,
+                (None, Kind::Affinity) => false,
                 (None, Kind::Inverse) => true,
                 (None, Kind::AntiAffinity) => {
                     group.knows_no_domain() || !is_undecided(node, &key.topology_key, registry)
@@ -517,6 +571,11 @@ impl Topology {
             // simulation must narrow nodes in the same way.
             let alternatives = if key.kind == Kind::Inverse && self.bound_owners {
                 group.exclusion(key, registry).map(Alternatives::Among)
+            } else if link.guard {
+                // A node in no domain breaks no spread.
+                let counts = key.may_count(&space.pool.template.taints)
+                    && !lacks(space, requirements, &key.topology_key, registry);
+                counts.then(|| group.guarded(key, registry)).flatten().map(Alternatives::Among)
             } else if matches!(key.kind, Kind::AntiAffinity | Kind::Inverse)
                 && lacks(space, requirements, &key.topology_key, registry)
             {
@@ -539,7 +598,7 @@ impl Topology {
             Some((&key.topology_key, alternatives?))
         });
         let rules: Vec<_> = rules.collect();
-        let unsettled = self.unsettled(links, requirements, &rules);
+        let unsettled = self.unsettled(links, requirements, space, registry, &rules);
         let mut rules = rules.into_iter();
         let first = match (rules.next(), rules.next()) {
             // The common case, without building a requirement per domain.
@@ -579,22 +638,34 @@ impl Topology {
         &'t self,
         links: &Links,
         requirements: &Requirements,
+        space: &PoolSpace<'_>,
+        registry: &LabelRegistry,
         rules: &[(&LabelKey, Alternatives<'_>)],
     ) -> Vec<(&'t LabelKey, Vec<(u32, &'t LabelValue)>)> {
         // By key and domain: how many different followers cannot be there.
         let mut unsettled: BTreeMap<&LabelKey, BTreeMap<&LabelValue, u32>> = BTreeMap::new();
-        for index in &links.sought {
-            let (GroupKey { topology_key: key, .. }, group) = self.at(*index);
+        let guards = links.rules.iter().filter(|link| link.guard && !link.host);
+        let guards = guards.map(|link| (link.group, true));
+        for (index, guard) in links.sought.iter().map(|group| (*group, false)).chain(guards) {
+            let (GroupKey { topology_key: key, .. }, group) = self.at(index);
             let settles = |(of, how): &(&LabelKey, Alternatives<'_>)| {
                 *of == key && matches!(how, Alternatives::Each(_))
             };
-            if group.occupied() > 0 || census::only(requirements, key).is_some() || rules.iter().any(settles)
+            if (group.occupied() > 0 && !guard)
+                || census::only(requirements, key).is_some()
+                || rules.iter().any(settles)
+                || lacks(space, requirements, key, registry)
+                || guard && !self.at(index).0.may_count(&space.pool.template.taints)
             {
                 continue;
             }
             let domains = unsettled.entry(key).or_default();
             for value in group.known(requirements.get(key.as_str())) {
-                *domains.entry(value).or_default() += self.kept_out(*index, value);
+                *domains.entry(value).or_default() += if guard {
+                    group.count(&Domain::Value(value.clone()))
+                } else {
+                    self.kept_out(index, value)
+                };
             }
         }
         let sorted = unsettled.into_iter().map(|(key, domains)| {
@@ -606,95 +677,6 @@ impl Topology {
         sorted.collect()
     }
 
-    /// How many different pods that must be with one of `group` could not be in the domain `value`.
-    fn kept_out(&self, group: GroupIx, value: &LabelValue) -> u32 {
-        let key = &self.at(group).0.topology_key;
-        let seekers = self.seekers.get(&group).into_iter().flatten();
-        let kept_out = seekers.filter(|bounds| !bounds.allow(key, value)).count();
-        u32::try_from(kept_out).unwrap_or(u32::MAX)
-    }
-
-    /// Whether a pod that the others of `group` follow may be the first of them in `domain`: not where fewer of them would
-    /// be kept out of another one. Once a pod of theirs has a place there is no choice left.
-    fn may_lead(&self, index: GroupIx, domain: &Domain) -> bool {
-        let (GroupKey { topology_key: key, .. }, group) = self.at(index);
-        let Some(seekers) = self.seekers.get(&index) else { return true };
-        if group.occupied() > 0 {
-            return true;
-        }
-        let new_host = || {
-            let kept_out = seekers.iter().filter(|bounds| !bounds.allow_new_host(key)).count();
-            u32::try_from(kept_out).unwrap_or(u32::MAX)
-        };
-        let own = match domain {
-            Domain::Value(value) => self.kept_out(index, value),
-            Domain::InFlight(_) => new_host(),
-        };
-        if own == 0 {
-            return true;
-        }
-        // Of domains that no pod names, one is as good as another.
-        let named = seekers.iter().flat_map(|bounds| bounds.named(key));
-        let least = named.chain(group.known(None)).map(|value| self.kept_out(index, value)).min();
-        let least = least.into_iter().chain((*key == label::HOSTNAME).then(new_host)).min();
-        least.is_none_or(|least| own <= least)
-    }
-
-    /// Counts the profile on an existing node.
-    pub(crate) fn record_node(&mut self, id: ProfileIx, node: &Node, registry: &LabelRegistry) {
-        let Self { groups, profiles, journal, .. } = self;
-        for index in counting(profiles, id) {
-            let (key, group) =
-                groups.get_index_mut(index.get()).expect("invariant: groups are never removed");
-            if let (Some(domain), true) =
-                (value_of(node, &key.topology_key, registry), key.counts_node(node, registry))
-            {
-                let domain = Domain::Value(domain);
-                if let Some(journal) = journal {
-                    journal.push(Change { group: index, domain: domain.clone(), kind: ChangeKind::Added });
-                }
-                group.add(domain);
-            }
-        }
-    }
-
-    /// Counts the profile on in-flight node `number` of `space`, whose requirements are now `requirements`.
-    pub(crate) fn record_in_flight(
-        &mut self,
-        id: ProfileIx,
-        number: InFlightIx,
-        requirements: &Requirements,
-        space: &PoolSpace<'_>,
-        registry: &LabelRegistry,
-    ) {
-        let Self { groups, profiles, journal, census, .. } = self;
-        census.narrowed(number, &space.pool.name, requirements);
-        for index in counting(profiles, id) {
-            let (key, group) =
-                groups.get_index_mut(index.get()).expect("invariant: groups are never removed");
-            if !key.counts_in_flight(requirements, &space.pool.template.taints) {
-                continue;
-            }
-            let mut add = |group: &mut Group, domain: Domain| {
-                if let Some(journal) = journal {
-                    journal.push(Change { group: index, domain: domain.clone(), kind: ChangeKind::Added });
-                }
-                group.add(domain);
-            };
-            if key.topology_key == label::HOSTNAME {
-                add(group, Domain::InFlight(number));
-                continue;
-            }
-            // It will be in no domain, so the pod counts in none.
-            if lacks(space, requirements, &key.topology_key, registry) {
-                continue;
-            }
-            for value in group.possible(key, requirements.get(key.topology_key.as_str())) {
-                add(group, Domain::Value(value));
-            }
-        }
-    }
-
     /// Why the rules of a profile cannot be met, for people.
     pub(crate) fn explain(&self, id: ProfileIx) -> String {
         let (profile, _) = self.entry(id);
@@ -702,7 +684,11 @@ impl Topology {
             let (key, group) = self.at(*index);
             format!("{key} with {}{}", group.summary(), self.daemons_named(*index))
         });
-        let rules: Vec<String> = rules.collect();
+        let guards = self.entry(id).1.rules.iter().filter(|link| link.guard).map(|link| {
+            let (key, group) = self.at(link.group);
+            format!("{key} of other pods with {}", group.summary())
+        });
+        let rules: Vec<String> = rules.chain(guards).collect();
         if rules.is_empty() { "anti-affinity of other pods".to_owned() } else { rules.join("; ") }
     }
 }
@@ -718,12 +704,6 @@ fn bound_owners(snapshot: &Snapshot) -> impl Iterator<Item = (&Node, &Pod, Group
         let terms = pod.pod_anti_affinity.required.iter().filter(|term| term.selector.is_some());
         terms.map(move |term| (node, pod, term_key(term, Kind::Inverse, &pod.key.namespace, snapshot)))
     })
-}
-
-/// The groups that count profile `id`: those that select it, and those of its own anti-affinity.
-fn counting(profiles: &InternedMap<ProfileKey, Links>, id: ProfileIx) -> impl Iterator<Item = GroupIx> + '_ {
-    let (profile, links) = profiles.get_index(id.get()).expect("invariant: profiles are never removed");
-    links.counted.iter().chain(&profile.owned_inverse).copied()
 }
 
 /// Whether `node`, which has no label `key`, may still come up with it: the instance decides about well-known labels, and

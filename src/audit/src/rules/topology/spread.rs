@@ -1,8 +1,9 @@
 //! Hard topology spread constraints of the pods the plan places (spec scheduling 18.4).
 //!
-//! The order of placement is not known here, so only what must hold in the end is checked: where all new pods
-//! a constraint counts carry that very constraint, no domain that got one is above the emptiest by more than
-//! `maxSkew`.
+//! The scheduler may bind the pods of a plan in any order, so what must hold is what holds in the end: no domain that got a
+//! pod with the constraint is above the emptiest by more than `maxSkew`, whichever pods it counts. Of domains other than
+//! hosts that is checked where all new pods a constraint counts carry that very constraint: which of the others count where
+//! is not always certain.
 //!
 //! Domains are those the scheduler would count: of nodes, and of machines that could be launched for the pod. Where
 //! none could, for lack of room beside the daemons, because of the volumes of the pod, for lack of an offering, of a pool the constraint counts or of a type that the
@@ -125,9 +126,12 @@ struct Asked<'w, 'a> {
 }
 
 impl Asked<'_, '_> {
-    /// Whether every new pod the constraint counts carries it, with the same idea of which machines count, and none comes
-    /// with its machine.
+    /// Whether it is certain what the constraint counts: it is about hosts, or every new pod it counts carries it, with the
+    /// same idea of which machines count, and none comes with its machine.
     fn is_decidable(&self, places: &Places<'_>) -> bool {
+        if self.key == label::HOSTNAME {
+            return true;
+        }
         let pod = self.pod;
         let same = |other: &Pod| {
             other.spread.contains(self.spread)
@@ -172,6 +176,15 @@ impl Asked<'_, '_> {
                     }
                     *by_domain.entry(domain).or_default() += pods;
                 }
+            }
+        }
+        // Once it is there the scheduler counts it, whichever pods it was launched for.
+        for place in places.launches.iter().map(Place::Launch).filter(|_| *key != label::HOSTNAME) {
+            let certain = place.domains(self.world.registry(), key).filter(|domains| domains.len() == 1);
+            let Some(domain) = certain.and_then(|domains| domains.into_iter().next()) else { continue };
+            if self.includes(&place) {
+                by_domain.entry(domain.clone()).or_default();
+                known.insert(domain);
             }
         }
         let few = spread

@@ -9,7 +9,7 @@
 //! once more with every group first. The new plan is taken only if it places more pods, every pod outside the groups
 //! that had a place still has one, and no group has fewer pods placed: nothing gets worse.
 
-use karpenter_model::Snapshot;
+use karpenter_model::{LabelValue, Snapshot};
 
 use super::{Query, Solver, Tried};
 use crate::bits::Bits;
@@ -26,8 +26,8 @@ const MOST_PLACES: usize = 64;
 type CoLocated = Vec<PodIx>;
 
 impl<'a> Solver<'a> {
-    /// The solver, or one that has made a better plan of the same `snapshot`.
-    pub(super) fn co_located(mut self, snapshot: &'a Snapshot) -> Self {
+    /// The solver, or one that has made a better plan of the same `snapshot`, where new nodes are `expected` in these domains.
+    pub(super) fn co_located(mut self, snapshot: &'a Snapshot, expected: &[(GroupIx, LabelValue)]) -> Self {
         let pods = self.compiled.queue.len();
         if self.filling.placed == pods || self.filling.topology.is_empty() {
             return self;
@@ -44,7 +44,7 @@ impl<'a> Solver<'a> {
         }
         // The split groups alone first: moving others as well changes more of the plan than is needed.
         for first in [&split, &groups] {
-            let mut again = Self::new(snapshot);
+            let mut again = Self::expecting(snapshot, expected);
             let waiting = again.keep_promises(again.compiled.queue.positions().collect());
             let (kept, _) = again.filling.whereabouts(pods);
             // Where some of a group are where they were promised a place, the rest must join them.
@@ -54,7 +54,10 @@ impl<'a> Solver<'a> {
             let (first, _) = again.filling.whereabouts(pods);
             again.place_all(waiting.into_iter().filter(|pod| !first.contains(*pod)).collect());
             let (placed_again, _) = again.filling.whereabouts(pods);
-            if again.filling.placed > self.filling.placed && keeps_all(&placed, &placed_again, &groups) {
+            if again.filling.placed > self.filling.placed
+                && keeps_all(&placed, &placed_again, &groups)
+                && again.filling.topology.broken().is_empty()
+            {
                 return again;
             }
         }

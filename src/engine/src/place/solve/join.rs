@@ -162,7 +162,7 @@ impl<'s, 'a> Joiner<'s, 'a> {
         };
         // After the requirements, whose answer is shared by all nodes with the same ones.
         let topology = self.surroundings.topology;
-        match self.bound.map(|id| topology.admits_host(id, &Domain::InFlight(number), company)) {
+        match self.bound.map(|id| topology.admits_host(id, &Domain::InFlight(number), company, false)) {
             None | Some(Admission::Yes) => {}
             Some(Admission::NotNow) => return Joined::NotNow,
             Some(Admission::Never) => return Joined::KeptOut,

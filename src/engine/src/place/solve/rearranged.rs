@@ -123,7 +123,7 @@ impl<'a> Solver<'a> {
         let price = self.price();
         let made = std::mem::replace(&mut self.filling, before);
         self.caches.next_filling();
-        made.keeps(&self.filling, &self.compiled).then_some(())?;
+        (made.keeps(&self.filling, &self.compiled) && made.topology.broken().is_empty()).then_some(())?;
         Some((price?, made))
     }
 

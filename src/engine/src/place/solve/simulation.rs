@@ -255,6 +255,16 @@ impl<'a> Solver<'a> {
                 simulated.unplaced.push((compiled.pod(*index).key.clone(), why));
             }
         }
+        let topology = &query.filling.topology;
+        if !topology.broken().is_empty() {
+            let is_broken =
+                |index: &&PodIx| query.compiled.profile(**index).is_some_and(|id| topology.is_broken_for(id));
+            let why = "a new node of other pods would break its spread";
+            let broken = displaced.iter().filter(is_broken);
+            simulated
+                .unplaced
+                .extend(broken.map(|index| (query.compiled.pod(*index).key.clone(), why.to_owned())));
+        }
         for index in displaced {
             simulated.unplaced.extend(query.refused(*index));
         }

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use karpenter_model::{Node, Pod, Snapshot, Target};
+use karpenter_model::{Node, Pod, Quantity, Snapshot, Target};
 use karpenter_testkit::world::{self, Mix};
 use karpenter_testkit::{crowd, small};
 
@@ -29,6 +29,11 @@ fn settled(snapshot: &Snapshot) -> Snapshot {
                 node.pods.push(Arc::new(Pod { node_name: name, unschedulable: false, ..(**pod).clone() }));
             }
         }
+    }
+    // The others stay as they are: next to pods that run there may be a place that is none next to pods that the scheduler
+    // may bind last.
+    for pod in world.pending.iter_mut().map(Arc::make_mut) {
+        pod.requests.set("cpu", Quantity::from_units(1 << 20));
     }
     world
 }

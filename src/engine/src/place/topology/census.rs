@@ -48,8 +48,14 @@ impl Census {
         [&self.existing, &self.planned].iter().filter_map(|nodes| nodes.get(&domain)).sum()
     }
 
-    /// In-flight node `number`, of `pool`, has these `requirements` now.
-    pub(super) fn narrowed(&mut self, number: InFlightIx, pool: &PoolName, requirements: &Requirements) {
+    /// In-flight node `number`, of `pool`, has these `requirements` now; returns the keys whose domain is certain since.
+    pub(super) fn narrowed(
+        &mut self,
+        number: InFlightIx,
+        pool: &PoolName,
+        requirements: &Requirements,
+    ) -> Vec<TopologyKeyIx> {
+        let mut decided = Vec::new();
         let Self { keys, planned, in_flight, .. } = self;
         let known = in_flight.entry(number).or_insert_with(|| IxVec::filled(None, keys.len()));
         for (place, key) in keys.enumerate() {
@@ -57,10 +63,12 @@ impl Census {
             if known[place].is_none() {
                 known[place] = only(requirements, key).cloned();
                 if let Some(value) = &known[place] {
+                    decided.push(place);
                     *planned.entry((pool.clone(), place, value.clone())).or_default() += 1;
                 }
             }
         }
+        decided
     }
 
     /// `node` is taken away.

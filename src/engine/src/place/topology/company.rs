@@ -328,12 +328,12 @@ impl Builder<'_, '_> {
         group: &DaemonGroup,
     ) -> Found {
         let mut found = Found::default();
-        for link in &links.rules {
+        for link in links.rules.iter().filter(|link| !link.guard) {
             let here = self.of_groups[link.group].iter().copied();
             let here: Vec<DaemonIx> = here.filter(|daemon| group.daemons.contains(daemon)).collect();
             let (key, _) = self.topology.at(link.group);
             if here.is_empty()
-                || !link.host && lacks(space, &profile.strict, &key.topology_key, self.registry)
+                || !link.host && lacks(space, &profile.bounds.strict, &key.topology_key, self.registry)
             {
                 continue;
             }

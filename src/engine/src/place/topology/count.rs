@@ -14,14 +14,16 @@ use crate::interning::{Interned, InternedMap};
 use crate::node_labels::value_of;
 
 /// Makes domains known to `groups` and counts the pods that stay where they are; pods of `batch` do not count. New
-/// nodes are within `reach`; `requests` are those of the pods of each group.
+/// nodes are within `reach`; `requests` are those of the pods of each group. Returns the spread constraints that do not count
+/// every domain a new node may be in.
 pub(crate) fn fill(
     groups: &mut InternedMap<GroupKey, Group>,
     lookup: &Lookup,
     snapshot: &Snapshot,
     (reach, requests): (&mut Reach<'_, '_>, &IxVec<GroupIx, Vec<&Request>>),
     batch: &[&Pod],
-) {
+) -> Vec<GroupIx> {
+    let mut partial = Vec::new();
     let keys: BTreeSet<LabelKey> = groups.keys().map(|key| key.topology_key.clone()).collect();
     reach.survey(&keys, snapshot);
     // Looked at only where pods are on nodes.
@@ -36,8 +38,16 @@ pub(crate) fn fill(
         let matched = candidates.filter(|group| groups.keys()[group.get()].selects(namespace, labels));
         matched.for_each(|group| matching[group].push(index));
     }
-    for (((key, group), matching), requests) in groups.iter_mut().zip(matching).zip(requests.iter()) {
-        reach.domains(key, requests).into_iter().for_each(|value| group.reach(value));
+    let numbers = matching.positions();
+    let each = groups.iter_mut().zip(numbers).zip(matching).zip(requests.iter());
+    for ((((key, group), number), matching), requests) in each {
+        let reached = reach.domains(key, requests);
+        if matches!(key.kind, Kind::Spread { .. }) && reached.len() < reach.known(&key.topology_key) {
+            partial.push(number);
+        }
+        for value in reached {
+            group.reach(value);
+        }
         let domains =
             domains.entry(&key.topology_key).or_insert_with(|| Domains::new(&key.topology_key, snapshot));
         let counts = key.counting_nodes(snapshot);
@@ -61,6 +71,7 @@ pub(crate) fn fill(
             }
         }
     }
+    partial
 }
 
 /// Counts a pod that is promised a machine which is not launched yet, in every domain it may land in where that matters.

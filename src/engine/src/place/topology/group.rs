@@ -61,6 +61,8 @@ pub(crate) struct Incoming<'p> {
     pub(crate) own: bool,
     /// It needs no other pod to be with: it matches its own affinity, and there is no matching pod it could be with.
     pub(crate) first: bool,
+    /// The rule is a spread constraint of others: it keeps out only where it would be broken for one that has a place.
+    pub(crate) guard: bool,
     /// Where it may go.
     pub(crate) bounds: &'p Bounds,
 }
@@ -82,6 +84,9 @@ pub(crate) struct Group {
     /// By in-flight node, ascending: those with at least one pod. A list, because a rule about hosts is asked about
     /// many in-flight nodes in turn.
     in_flight: Vec<(InFlightIx, u32)>,
+    /// Pods that have got a place in this pass and have the rule themselves, by domain. The scheduler may bind them last, so
+    /// what comes to their domain later counts.
+    bound: BTreeMap<Domain, u32>,
     /// Domains with at least one pod.
     occupied: usize,
     /// Pods added so far; as long as it stays the same, so do the answers.
@@ -142,6 +147,17 @@ impl GroupKey {
             }
             _ => None,
         }
+    }
+
+    /// Whether it is a spread constraint that counts nodes whatever the pod selects: of domains without a node it counts those
+    /// that the pod may use.
+    pub(crate) fn looks_past_affinity(&self) -> bool {
+        matches!(&self.kind, Kind::Spread { filter, .. } if !filter.asks_for_labels())
+    }
+
+    /// Whether pods on a new node with these taints may count, whatever else it turns out to be.
+    pub(crate) fn may_count(&self, taints: &[Taint]) -> bool {
+        !matches!(&self.kind, Kind::Spread { filter, .. } if !filter.tolerates(taints))
     }
 
     /// Whether pods on a new node with these requirements and taints count.
@@ -235,6 +251,21 @@ impl Group {
         }
     }
 
+    /// A pod with the rule has got a place in `domain`.
+    pub(crate) fn bind(&mut self, domain: Domain) {
+        *self.bound.entry(domain).or_default() += 1;
+    }
+
+    /// Undoes [`Self::bind`].
+    pub(crate) fn unbind(&mut self, domain: &Domain) {
+        if let Some(pods) = self.bound.get_mut(domain) {
+            *pods -= 1;
+            if *pods == 0 {
+                self.bound.remove(domain);
+            }
+        }
+    }
+
     /// Grows whenever the answers may change.
     pub(crate) fn version(&self) -> u64 {
         self.version
@@ -291,12 +322,23 @@ impl Group {
                     Domain::Value(value) => key.is_host() || self.values.contains_key(value),
                     Domain::InFlight(_) => true,
                 };
-                let most = i64::from(self.minimum(key, &pod.bounds.strict)) + i64::from(*max_skew);
+                if pod.guard && !self.bound.contains_key(domain) {
+                    return true;
+                }
+                let most = i64::from(self.minimum_for(key, pod)) + i64::from(*max_skew);
                 known && i64::from(self.count(domain)) + i64::from(daemons) + i64::from(pod.own) <= most
             }
             Kind::Affinity => self.count(domain) > 0 || pod.first,
             Kind::AntiAffinity | Kind::Inverse => self.count(domain) == 0,
         }
+    }
+
+    /// The least of what counts for `pod`; for the pods of others, of all that may count for those.
+    fn minimum_for(&self, key: &GroupKey, pod: Incoming<'_>) -> u32 {
+        if pod.guard {
+            return self.minimum(key, &Requirements::default());
+        }
+        self.minimum(key, &pod.bounds.strict)
     }
 
     /// Pods in the emptiest domain of a spread constraint that counts for a pod with the node requirements `strict`. A new
@@ -373,8 +415,7 @@ impl Group {
         let free = || self.within(allowed).filter(|(_, pods)| *pods == 0).map(|(value, _)| value);
         match &key.kind {
             Kind::Spread { max_skew, .. } => {
-                let most = i64::from(self.minimum(key, &pod.bounds.strict)) + i64::from(*max_skew)
-                    - i64::from(pod.own);
+                let most = i64::from(self.minimum_for(key, pod)) + i64::from(*max_skew) - i64::from(pod.own);
                 let within = self.within(allowed).filter(|(_, pods)| i64::from(*pods) <= most);
                 let mut fine: Vec<(u32, &LabelValue)> = within.map(|(value, pods)| (pods, value)).collect();
                 fine.sort_unstable();
@@ -397,12 +438,38 @@ impl Group {
         }
     }
 
+    /// Whether a node counts in the domain `value`, or will.
+    pub(crate) fn has_node(&self, value: &LabelValue) -> bool {
+        self.values.get(value).is_some_and(Tally::has_node)
+    }
+
+    /// Whether a pod with the spread constraint would find more pods in its domain than it allows, were it bound last: in the
+    /// end the scheduler counts the domains that have nodes then.
+    pub(crate) fn is_broken(&self, key: &GroupKey) -> bool {
+        let Kind::Spread { max_skew, min_domains, .. } = &key.kind else { return false };
+        let there = || self.values.values().filter(|tally| tally.has_node());
+        let few =
+            min_domains.is_some_and(|wanted| u32::try_from(there().count()).unwrap_or(u32::MAX) < wanted);
+        let least = if few { 0 } else { there().map(|tally| tally.pods).min().unwrap_or(0) };
+        self.bound.keys().any(|domain| self.count(domain) > least.saturating_add(*max_skew))
+    }
+
     /// Stays out of every domain that has a pod; `None` when there is none.
     pub(crate) fn exclusion(&self, key: &GroupKey, registry: &LabelRegistry) -> Option<Requirement> {
-        let values = self.inhabited().cloned().collect();
-        let key = key.topology_key.clone();
-        let expression = Expression { key, operator: Operator::NotIn, values, min_values: None };
-        (!expression.values.is_empty()).then(|| Requirement::new(registry, &expression))
+        none_of(key, self.inhabited().cloned().collect(), registry)
+    }
+
+    /// Stays out of every domain where one more pod would break the spread constraint of a pod that has a place there;
+    /// `None` when there is none.
+    pub(crate) fn guarded(&self, key: &GroupKey, registry: &LabelRegistry) -> Option<Requirement> {
+        let Kind::Spread { max_skew, .. } = &key.kind else { return None };
+        let most = i64::from(self.minimum(key, &Requirements::default())) + i64::from(*max_skew) - 1;
+        let full = self.bound.keys().filter(|domain| i64::from(self.count(domain)) > most);
+        let full = full.filter_map(|domain| match domain {
+            Domain::Value(value) => Some(value.clone()),
+            Domain::InFlight(_) => None,
+        });
+        none_of(key, full.collect(), registry)
     }
 
     /// Counts of the known domains, for messages.
@@ -417,6 +484,13 @@ impl Group {
             format!("pods per domain {}", shown.join(" "))
         }
     }
+}
+
+/// None of these `values` of the key of a rule.
+fn none_of(key: &GroupKey, values: Vec<LabelValue>, registry: &LabelRegistry) -> Option<Requirement> {
+    let key = key.topology_key.clone();
+    let expression = Expression { key, operator: Operator::NotIn, values, min_values: None };
+    (!expression.values.is_empty()).then(|| Requirement::new(registry, &expression))
 }
 
 impl fmt::Display for GroupKey {

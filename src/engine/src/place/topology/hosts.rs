@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use karpenter_model::names::label;
 
+use super::Topology;
 use super::group::Kind;
-use super::{Topology, counting};
+use super::record::counting;
 use crate::index::{GroupIx, ProfileIx};
 
 /// When pods are tried where rules about others decide the order, and not size.
@@ -66,7 +67,7 @@ impl Topology {
     pub(crate) fn most_on_host(&self, id: ProfileIx) -> Option<(GroupIx, u32)> {
         let (_, links) = self.entry(id);
         let limiting =
-            links.rules.iter().filter(|link| link.host && link.own).filter_map(|link| {
+            links.rules.iter().filter(|link| link.host && link.own && !link.guard).filter_map(|link| {
                 match &self.at(link.group).0.kind {
                     Kind::Spread { max_skew, .. } => Some((link.group, *max_skew)),
                     Kind::AntiAffinity => Some((link.group, 1)),

@@ -92,6 +92,11 @@ impl<'r, 'a> Reach<'r, 'a> {
         requests
     }
 
+    /// Number of domains of `key` that new nodes could be in, for whichever pods.
+    pub(super) fn known(&self, key: &LabelKey) -> usize {
+        self.universe.get(key).map_or(0, BTreeMap::len)
+    }
+
     /// The domains that count for the group of `key`, some of whose pods ask for `requests`.
     pub(super) fn domains(&mut self, key: &GroupKey, requests: &[&Request]) -> Vec<LabelValue> {
         let Some(domains) = self.universe.get(&key.topology_key) else { return Vec::new() };

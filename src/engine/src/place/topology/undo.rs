@@ -17,6 +17,8 @@ impl Topology {
     pub(crate) fn settle(&mut self) {
         self.journal.iter_mut().for_each(Vec::clear);
         self.census.settle();
+        self.undecided.clear();
+        self.late.clear();
     }
 
     /// Undoes every change in the log.
@@ -28,6 +30,12 @@ impl Topology {
             match kind {
                 ChangeKind::Added => group.remove(&domain),
                 ChangeKind::Removed => group.add(domain),
+                ChangeKind::Bound => group.unbind(&domain),
+                ChangeKind::Known => {
+                    if let Domain::Value(value) = domain {
+                        group.unknow(&value);
+                    }
+                }
                 ChangeKind::Unknown => {
                     if let Domain::Value(value) = domain {
                         group.know(value, 1);
@@ -37,6 +45,8 @@ impl Topology {
         }
         self.journal = Some(journal);
         self.census.revert();
+        self.undecided.clear();
+        self.late.clear();
     }
 
     /// Counts a pod of this profile no more on `node`, where it counts now: as one that others look for when

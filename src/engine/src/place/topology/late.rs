@@ -1,0 +1,60 @@
+//! Domains that a spread constraint has to count because of new nodes of other pods.
+//!
+//! Where no new node could be for the sake of its own pods, a domain does not count ([`super::reach`]). A new node that other
+//! pods get there makes it count for the scheduler all the same, and pods that have a place by then may have too many
+//! neighbours. Placement begins again in that case, with those domains counted from the start.
+
+use std::collections::BTreeSet;
+
+use karpenter_model::{LabelValue, Requirements, Taint};
+
+use super::group::Domain;
+use super::{Change, ChangeKind, Topology, census};
+use crate::index::{GroupIx, Ix, ProfileIx};
+
+impl Topology {
+    /// A new node has these `requirements` and `taints`: its domains count from now on.
+    pub(super) fn will_be(&mut self, requirements: &Requirements, taints: &[Taint]) {
+        let Self { groups, partial, late, journal, .. } = self;
+        for index in partial.iter().copied() {
+            let (key, group) =
+                groups.get_index_mut(index.get()).expect("invariant: groups are never removed");
+            let Some(value) = census::only(requirements, &key.topology_key) else { continue };
+            if group.has_node(value) || !key.counts_in_flight(requirements, taints) {
+                continue;
+            }
+            if let Some(journal) = journal {
+                let domain = Domain::Value(value.clone());
+                journal.push(Change { group: index, domain, kind: ChangeKind::Known });
+            }
+            group.know(value.clone(), 1);
+            late.push((index, value.clone()));
+        }
+    }
+
+    /// The spread constraints that new nodes of other pods have broken for pods that had a place, and those nodes' domains.
+    pub(crate) fn broken(&self) -> Vec<(GroupIx, LabelValue)> {
+        let groups: BTreeSet<GroupIx> = self.late.iter().map(|(group, _)| *group).collect();
+        let is_broken = |index: &GroupIx| {
+            let (key, group) = self.at(*index);
+            group.is_broken(key)
+        };
+        let broken: BTreeSet<GroupIx> = groups.into_iter().filter(is_broken).collect();
+        self.late.iter().filter(|(group, _)| broken.contains(group)).cloned().collect()
+    }
+
+    /// Whether `id` has a spread constraint that is broken.
+    pub(crate) fn is_broken_for(&self, id: ProfileIx) -> bool {
+        let broken: BTreeSet<GroupIx> = self.broken().into_iter().map(|(group, _)| group).collect();
+        self.entry(id).0.hard_spread.iter().any(|group| broken.contains(group))
+    }
+
+    /// Counts these domains from the start.
+    pub(crate) fn presume(&mut self, domains: &[(GroupIx, LabelValue)]) {
+        for (index, value) in domains {
+            if let Some((_, group)) = self.groups.get_index_mut(index.get()) {
+                group.know(value.clone(), 1);
+            }
+        }
+    }
+}
