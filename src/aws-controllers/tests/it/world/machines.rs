@@ -10,7 +10,7 @@ use karpenter_aws::instances::provider_id::provider_id;
 use karpenter_aws_api::ec2::{Architecture, Instance, InstanceState, InstanceTypeInfo};
 use karpenter_aws_api::id::InstanceType;
 use karpenter_aws_sim::Account;
-use karpenter_kube_sim::kubelet::{Machine, MachineState, Machines};
+use karpenter_kube_sim::kubelet::{Difference, Machine, MachineState, Machines};
 use karpenter_model::{Quantity, Resources};
 use parking_lot::Mutex;
 
@@ -66,6 +66,8 @@ impl OnAws {
             architecture: if arm { "arm64" } else { "amd64" }.to_owned(),
             operating_system: "linux".to_owned(),
             capacity: hardware(info),
+            volumes: BTreeMap::new(),
+            local_disks: Quantity::ZERO,
             state: match instance.state {
                 InstanceState::Pending => MachineState::Pending,
                 InstanceState::Running => MachineState::Running,
@@ -75,6 +77,7 @@ impl OnAws {
             },
             launched_at: instance.launched_at,
             user_data: user_data.unwrap_or_default().into_bytes(),
+            difference: Difference::default(),
         }
     }
 }
