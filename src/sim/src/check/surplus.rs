@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use karpenter_kube_sim::apiserver::object::{self, Key, text};
 use karpenter_kube_sim::apiserver::store::{Change, ChangeKind};
+use karpenter_model::{Quantity, resources};
 use serde_json::Value;
 
 use super::candidates::is_ready;
@@ -82,16 +83,18 @@ impl Surplus {
         self.needed.extend(self.homeless.iter().map(|key| (key.clone(), now)));
     }
 
-    /// Machines whose Node is ready are not on their way any more, and those that are gone are not either.
+    /// Machines whose Node is ready are not on their way any more, and those that are gone are not either. Nor are those
+    /// whose Node has joined with less room than the claim promises: the pods they were for may need another one.
     fn forget_arrived(&mut self, scene: &Scene) {
         if self.coming.is_empty() {
             return;
         }
-        let is_up = |id: &str| !id.is_empty() && scene.nodes.of_instance(id).any(|(_, node)| is_ready(node));
-        self.coming.retain(|key, _| {
-            let claim = scene.claims.get(key);
-            claim.is_some_and(|claim| !is_up(text(claim, "/status/providerID")))
-        });
+        let is_here = |claim: &Value| {
+            let id = text(claim, "/status/providerID");
+            let mut nodes = scene.nodes.of_instance(id).map(|(_, node)| node);
+            !id.is_empty() && nodes.any(|node| is_ready(node) || is_short(node, claim))
+        };
+        self.coming.retain(|key, _| scene.claims.get(key).is_some_and(|claim| !is_here(claim)));
     }
 
     /// Looks at what has changed.
@@ -119,6 +122,17 @@ impl Surplus {
         let first = self.coming.values().min().copied().unwrap_or(now);
         self.needed.retain(|_, at| *at + OUTDATED >= first);
     }
+}
+
+/// Whether a Node offers pods less than its claim promises.
+fn is_short(node: &Value, claim: &Value) -> bool {
+    let amount = |object: &Value, resource: &str| {
+        let amount = object.pointer("/status/allocatable")?.get(resource)?.as_str()?;
+        amount.parse::<Quantity>().ok()
+    };
+    let short =
+        |resource| amount(node, resource).zip(amount(claim, resource)).is_some_and(|(has, was)| has < was);
+    [resources::CPU, resources::MEMORY, resources::EPHEMERAL_STORAGE, resources::PODS].into_iter().any(short)
 }
 
 /// How many pods a buffer keeps room for; any number if that depends on other objects.
