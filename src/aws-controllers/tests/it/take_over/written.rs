@@ -6,6 +6,7 @@ use std::time::Duration;
 use karpenter_aws_api::ec2::{Instance, LaunchTemplate, LaunchTemplateData};
 use karpenter_aws_sim::{Account, OfferingSelector};
 use karpenter_kube_sim::apiserver::ApiServer;
+use karpenter_model::names::annotation;
 use serde_json::{Value, json};
 
 use super::difference::between;
@@ -109,6 +110,8 @@ async fn claims_are_those_of_the_reference() {
         paths.extend([
             // docs/differences.md, "instance profile names".
             format!("/metadata/annotations/{PROFILE}"),
+            // docs/promises.md: the reference ignores it.
+            format!("/metadata/annotations/{}", annotation::LAUNCHED_FOR),
             // This account sells four types, the recorded one a thousand.
             "/spec/requirements/node.kubernetes.io/instance-type/values".to_owned(),
             "/status/lastPodEventTime".to_owned(),
@@ -167,6 +170,8 @@ async fn nodes_are_those_of_the_reference() {
         let mut paths: Vec<String> = IDENTITY.map(str::to_owned).into();
         paths.extend([
             format!("/metadata/annotations/{PROFILE}"),
+            // docs/promises.md: the reference ignores it.
+            format!("/metadata/annotations/{}", annotation::LAUNCHED_FOR),
             // Written by kube-controller-manager, whose stand-in does not.
             "/metadata/annotations/node.alpha.kubernetes.io/ttl".to_owned(),
             "/metadata/labels/kubernetes.io/hostname".to_owned(),
