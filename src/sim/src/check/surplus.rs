@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use karpenter_kube_sim::apiserver::object::{self, Key, text};
 use karpenter_kube_sim::apiserver::store::{Change, ChangeKind};
+use karpenter_model::names::label;
 use karpenter_model::{Quantity, resources};
 use serde_json::Value;
 
@@ -84,7 +85,7 @@ impl Surplus {
     }
 
     /// Machines whose Node is ready are not on their way any more, and those that are gone are not either. Nor are those
-    /// whose Node has joined with less room than the claim promises: the pods they were for may need another one.
+    /// whose Node has joined with less than the claim promises: the pods they were for may need another one.
     fn forget_arrived(&mut self, scene: &Scene) {
         if self.coming.is_empty() {
             return;
@@ -92,7 +93,7 @@ impl Surplus {
         let is_here = |claim: &Value| {
             let id = text(claim, "/status/providerID");
             let mut nodes = scene.nodes.of_instance(id).map(|(_, node)| node);
-            !id.is_empty() && nodes.any(|node| is_ready(node) || is_short(node, claim))
+            !id.is_empty() && nodes.any(|node| is_ready(node) || lacks(node, claim))
         };
         self.coming.retain(|key, _| scene.claims.get(key).is_some_and(|claim| !is_here(claim)));
     }
@@ -124,15 +125,19 @@ impl Surplus {
     }
 }
 
-/// Whether a Node offers pods less than its claim promises.
-fn is_short(node: &Value, claim: &Value) -> bool {
+/// Whether a Node has less room than its claim promises, or has joined and lacks a label of it.
+fn lacks(node: &Value, claim: &Value) -> bool {
     let amount = |object: &Value, resource: &str| {
         let amount = object.pointer("/status/allocatable")?.get(resource)?.as_str()?;
         amount.parse::<Quantity>().ok()
     };
     let short =
         |resource| amount(node, resource).zip(amount(claim, resource)).is_some_and(|(has, was)| has < was);
+    let labels = &node["metadata"]["labels"];
+    let promised = claim.pointer("/metadata/labels").and_then(Value::as_object);
+    let unlabelled = || promised.into_iter().flatten().any(|(key, value)| labels[key] != *value);
     [resources::CPU, resources::MEMORY, resources::EPHEMERAL_STORAGE, resources::PODS].into_iter().any(short)
+        || (labels[label::REGISTERED] == "true" && unlabelled())
 }
 
 /// How many pods a buffer keeps room for; any number if that depends on other objects.
