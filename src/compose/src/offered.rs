@@ -8,6 +8,8 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use karpenter_api::EC2NodeClass;
 use karpenter_aws::calls::observer::Silent;
+use karpenter_aws::launch::filter::names_dedicated;
+use karpenter_aws::market::reservations::status::to_status;
 use karpenter_aws::{AwsProvider, Settings};
 use karpenter_aws_api::Clients;
 use karpenter_cloud::Provider;
@@ -52,11 +54,15 @@ impl OfferingsReader {
         classes: &[serde_json::Value],
     ) -> Offerings {
         let mut read = Vec::new();
-        for class in classes {
-            match <EC2NodeClass as serde::Deserialize>::deserialize(class) {
-                Ok(class) => read.push(class),
+        for written in classes {
+            match <EC2NodeClass as serde::Deserialize>::deserialize(written) {
+                Ok(mut class) => {
+                    self.count_reservations(&mut class, &written["status"]["capacityReservations"], pools)
+                        .await;
+                    read.push(class);
+                }
                 Err(error) => {
-                    let name = class["metadata"]["name"].as_str().unwrap_or_default();
+                    let name = written["metadata"]["name"].as_str().unwrap_or_default();
                     self.notes.push(format!("cannot read EC2NodeClass `{name}`: {error}; correct it"));
                 }
             }
@@ -75,6 +81,58 @@ impl OfferingsReader {
             }
         }
         offerings
+    }
+
+    /// Learns how many instances the reservations of `class` have left, without which pools of reserved capacity offer
+    /// nothing: from EC2, and for those it does not name from the status as it is `written`. A class without reservations in
+    /// its status gets those that EC2 names, as its controller would write them.
+    async fn count_reservations(
+        &mut self,
+        class: &mut EC2NodeClass,
+        written: &serde_json::Value,
+        pools: &[karpenter_model::Pool],
+    ) {
+        if class.spec.capacity_reservation_selector_terms.iter().flatten().next().is_none() {
+            return;
+        }
+        let name = class.metadata.name.clone().unwrap_or_default();
+        let found = match self.provider.reservations.select(class).await {
+            Ok(found) => found,
+            Err(error) => {
+                self.notes.push(format!(
+                    "cannot look up the capacity reservations of EC2NodeClass `{name}`: {error}"
+                ));
+                Vec::new()
+            }
+        };
+        let own = pools.iter().filter(|pool| pool.template.node_class.name.as_str() == name);
+        let dedicated = own.map(|pool| &pool.template.requirements).any(names_dedicated);
+        let entries = to_status(&found, class, dedicated, self.provider.now());
+        let Some(status) = &mut class.status else { return };
+        if status.capacity_reservations.is_empty() {
+            status.capacity_reservations = entries;
+        }
+        let stated = |id: &str| {
+            let mut all = written.as_array().into_iter().flatten();
+            let entry = all.find(|entry| entry["id"] == id)?;
+            u32::try_from(entry["availableInstanceCount"].as_u64()?).ok()
+        };
+        let unknown = status.capacity_reservations.iter().map(|entry| entry.id.as_str());
+        for id in unknown.filter(|id| found.iter().all(|one| one.id.as_str() != *id)) {
+            match stated(id) {
+                Some(left) => self.provider.reservations.availability().counted(id, left, left),
+                None => self.notes.push(format!(
+                    "how many instances capacity reservation `{id}` has left is not known, so it is taken for used up; ask \
+                     the account with --offerings aws, or write `availableInstanceCount` into the status of EC2NodeClass `{name}`"
+                )),
+            }
+        }
+        if status.capacity_reservations.is_empty() {
+            self.notes.push(format!(
+                "no capacity reservation of EC2NodeClass `{name}` is known, so none is planned with; ask the account with \
+                 --offerings aws, or write them into its status"
+            ));
+        }
     }
 }
 

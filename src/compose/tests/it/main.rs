@@ -4,4 +4,5 @@
 mod converted;
 mod crowd;
 mod film;
+mod reserved;
 mod thousand_pods;

@@ -1,0 +1,88 @@
+//! Plans from files count what capacity reservations have left (aws#8255).
+
+use std::sync::Arc;
+
+use karpenter_aws::NODE_CLASS_KIND;
+use karpenter_aws::registry::label_registry;
+use karpenter_compose::WallClock;
+use karpenter_compose::offered::{OfferingsReader, in_memory};
+use karpenter_model::CapacityType;
+use karpenter_plan::{Ground, WhatIf, World};
+use serde_json::{Value, json};
+
+/// The counts of reserved offerings of r5.12xlarge, and what the reader has to say.
+async fn reserved(status: Value) -> (Vec<u32>, Vec<String>) {
+    let class = json!({"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "reserved"});
+    let discovery = json!([{"tags": {"karpenter.sh/discovery": "demo"}}]);
+    let objects = [
+        json!({
+            "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "reserved"},
+            "spec": {"template": {"spec": {"nodeClassRef": class, "requirements": [
+                {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["reserved"]},
+            ]}}},
+        }),
+        json!({
+            "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "reserved"},
+            "spec": {
+                "role": "nodes", "amiSelectorTerms": [{"alias": "al2023@latest"}], "subnetSelectorTerms": discovery,
+                "securityGroupSelectorTerms": discovery,
+                "capacityReservationSelectorTerms": [{"id": "cr-0000000000000000a"}],
+            },
+            "status": {
+                "subnets": [{"id": "subnet-a", "zone": "us-west-2a"}],
+                "conditions": [{
+                    "type": "Ready", "status": "True", "reason": "Ready", "message": "",
+                    "lastTransitionTime": "2026-01-01T00:00:00Z",
+                }],
+                "capacityReservations": status,
+            },
+        }),
+    ];
+    let ground = Ground {
+        registry: Arc::new(label_registry()),
+        classes: vec![NODE_CLASS_KIND],
+        settings: Arc::new(karpenter_model::Settings::default()),
+    };
+    let at = "2026-01-01T00:00:00Z".parse().unwrap();
+    let world = World::new(objects, at, ground, WhatIf::default()).unwrap();
+    let (clients, clock) = (in_memory("us-west-2", Arc::new(WallClock)), Arc::new(WallClock));
+    let settings = karpenter_aws::Settings::new("demo", "https://demo.invalid");
+    let mut reader = OfferingsReader::new(clients, settings, clock).await.unwrap();
+    let offerings = reader.offerings(&world.pools(), &world.node_classes()).await;
+    let types = offerings.types.values().flat_map(|types| types.iter());
+    let sold = types.filter(|known| known.name.as_str() == "r5.12xlarge").flat_map(|known| &known.offerings);
+    let sold = sold.filter(|one| one.capacity_type == CapacityType::Reserved);
+    (sold.filter_map(|one| Some(one.reservation.as_ref()?.count)).collect(), reader.notes)
+}
+
+fn entry(more: Value) -> Value {
+    let mut entry = json!({
+        "id": "cr-0000000000000000a", "availabilityZone": "us-west-2a", "instanceType": "r5.12xlarge",
+        "instanceMatchCriteria": "targeted", "ownerID": "000000000000", "reservationType": "default", "state": "active",
+    });
+    let (Value::Object(entry_fields), Value::Object(more)) = (&mut entry, more) else { return entry };
+    entry_fields.extend(more);
+    entry
+}
+
+#[tokio::test]
+async fn what_a_reservation_has_left_is_read_from_the_status() {
+    let (counts, notes) = reserved(json!([entry(json!({"availableInstanceCount": 2}))])).await;
+    assert_eq!((counts, notes), (vec![2], vec![]));
+}
+
+#[tokio::test]
+async fn a_reservation_of_which_no_count_is_known_is_named() {
+    let (counts, notes) = reserved(json!([entry(json!({}))])).await;
+    assert_eq!(counts, [0]);
+    assert!(
+        notes.iter().any(|note| note.contains("`cr-0000000000000000a` has left is not known")),
+        "{notes:?}"
+    );
+    let (counts, notes) = reserved(json!([])).await;
+    assert_eq!(counts, [0; 0]);
+    assert!(
+        notes.iter().any(|note| note.contains("no capacity reservation of EC2NodeClass `reserved`")),
+        "{notes:?}"
+    );
+}
