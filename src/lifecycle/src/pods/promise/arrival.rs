@@ -39,7 +39,7 @@ pub(super) struct Arrival {
 
 impl Arrival {
     pub(super) fn of(claim: &Claim, node: &Node) -> Self {
-        let stage = stage(claim, node);
+        let stage = stage(claim);
         let came = stage >= Stage::Registered;
         Self {
             name: display(&claim.name, node),
@@ -79,7 +79,7 @@ pub(super) fn unannounced(claim: &Claim, node: &Node) -> Vec<Taint> {
     taints
 }
 
-fn stage(claim: &Claim, node: &Node) -> Stage {
+fn stage(claim: &Claim) -> Stage {
     if claim.is_true(ConditionType::Initialized) {
         Stage::Initialized
     } else if claim.is_true(ConditionType::Registered) {
@@ -87,7 +87,6 @@ fn stage(claim: &Claim, node: &Node) -> Stage {
     } else if claim.provider_id.is_some() {
         Stage::Launched
     } else {
-        debug_assert!(node.claim.is_some());
         Stage::Created
     }
 }
