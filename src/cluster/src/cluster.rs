@@ -200,16 +200,9 @@ impl<O: Shown> Cluster<O> {
 
     /// Forgets what nodes of a class turned out to have, because the class has changed.
     pub fn class_changed(&mut self, kind: &str, name: &str) {
-        let of_class = |class: &NodeClassRef| class.kind == kind && class.name == name;
-        let claims = self.facts.claims.models().filter(|claim| of_class(&claim.node_class));
-        let mut youngest: BTreeMap<NodeClassRef, Timestamp> = BTreeMap::new();
-        for claim in claims {
-            let age = youngest.entry(claim.node_class.clone()).or_insert(claim.created_at);
-            *age = claim.created_at.max(*age);
-        }
-        for (class, youngest) in youngest {
-            self.own.seen.forget(&class, youngest);
-        }
+        let is_of_class = |class: &NodeClassRef| class.kind == kind && class.name == name;
+        let claims = self.facts.claims.models().filter(|claim| is_of_class(&claim.node_class));
+        self.own.seen.forget(is_of_class, claims);
     }
 
     /// Plans with the types of a pool as nodes of its class turned out to be.

@@ -5,6 +5,10 @@
 //! again (aws#8367). So the room of the youngest node of each node class and instance type is remembered, and plans
 //! count on the smaller of the two.
 //!
+//! Where all types of a class that have been seen fall short, and they are two or more, it is the class and not a type
+//! that keeps more back: types not seen yet are then expected to lack the same, in proportion where that is less.
+//! Otherwise each type would be tried in turn.
+//!
 //! Amounts that are absent, zero or negative are never believed over the cloud: device plugins report zero while they
 //! start, and a kubelet that reports nonsense says nothing about the next machine. What was seen of a class is forgotten
 //! when the class changes, and with a node that has drifted. It is in memory only: after a restart it is read off the
@@ -40,7 +44,43 @@ struct OfClass {
 struct Seen {
     claim: ClaimName,
     created_at: Timestamp,
+    /// What its claim announced.
+    announced: Resources,
     allocatable: Resources,
+}
+
+/// Types that must fall short before the others are expected to.
+const ENOUGH_TYPES: usize = 2;
+
+impl OfClass {
+    /// By how much a machine of this type that is to have `announced` will have less; `None` if by nothing.
+    fn missing(&self, name: &InstanceTypeName, announced: &Resources) -> Option<Resources> {
+        match self.types.get(name) {
+            Some(seen) => missing(announced, &seen.allocatable),
+            None => self.missing_of_unseen(announced),
+        }
+    }
+
+    fn missing_of_unseen(&self, announced: &Resources) -> Option<Resources> {
+        if self.types.len() < ENOUGH_TYPES {
+            return None;
+        }
+        let less: Resources = announced
+            .iter()
+            .map(|(name, amount)| {
+                let of_type = |seen: &Seen| {
+                    let had = seen.announced.amount(name.as_str());
+                    let found = seen.allocatable.get(name.as_str()).unwrap_or(had);
+                    let less = had.saturating_sub(found).max(Quantity::ZERO);
+                    less.min(in_proportion(*amount, less, had))
+                };
+                let least = self.types.values().map(of_type).min();
+                (name.clone(), least.unwrap_or(Quantity::ZERO))
+            })
+            .filter(|(_, less)| *less > Quantity::ZERO)
+            .collect();
+        (!less.is_empty()).then_some(less)
+    }
 }
 
 impl Room {
@@ -65,16 +105,32 @@ impl Room {
         if known.is_some_and(|seen| seen.claim == claim.name && seen.allocatable == allocatable) {
             return;
         }
-        of_class
-            .types
-            .insert(name, Seen { claim: claim.name.clone(), created_at: claim.created_at, allocatable });
+        let seen = Seen {
+            claim: claim.name.clone(),
+            created_at: claim.created_at,
+            announced: claim.allocatable.clone(),
+            allocatable,
+        };
+        of_class.types.insert(name, seen);
         self.news.insert(claim.node_class.clone());
     }
 
-    /// Forgets what was seen of a class, because it has changed. `youngest` is the creation of its youngest claim.
-    pub(crate) fn forget(&mut self, class: &NodeClassRef, youngest: Timestamp) {
-        self.classes.insert(class.clone(), OfClass { types: BTreeMap::new(), older_until: Some(youngest) });
-        self.news.insert(class.clone());
+    /// Forgets what was seen of a class, because it has changed; `claims` are those of it, all of the version before.
+    pub(crate) fn forget<'a>(
+        &mut self,
+        is_of_class: impl Fn(&NodeClassRef) -> bool,
+        claims: impl Iterator<Item = &'a Arc<Claim>>,
+    ) {
+        for (class, of_class) in &mut self.classes {
+            if is_of_class(class) {
+                of_class.types.clear();
+                self.news.insert(class.clone());
+            }
+        }
+        for claim in claims {
+            let of_class = self.classes.entry(claim.node_class.clone()).or_default();
+            of_class.older_until = of_class.older_until.max(Some(claim.created_at));
+        }
     }
 
     /// The classes of which something else is known than the last time.
@@ -91,7 +147,7 @@ impl Room {
         let adjusted: Vec<Arc<InstanceType>> = types
             .iter()
             .map(|one| {
-                let less = of_class.types.get(&one.name).and_then(|seen| missing(&one.allocatable(), seen));
+                let less = of_class.missing(&one.name, &one.allocatable());
                 changed |= less.is_some();
                 less.map_or_else(|| Arc::clone(one), |less| Arc::new(reduced(one, &less)))
             })
@@ -101,16 +157,23 @@ impl Room {
 
     /// The claim of a machine that has not joined, with no more room than the last one of its type had.
     pub(crate) fn expected(&self, claim: &Arc<Claim>) -> Arc<Claim> {
-        let seen = || {
-            let of_class = self.classes.get(&claim.node_class)?;
-            missing(&claim.allocatable, of_class.types.get(&claim.instance_type()?)?)
-        };
         if claim.is_true(ConditionType::Registered) {
             return Arc::clone(claim);
         }
-        let Some(less) = seen() else { return Arc::clone(claim) };
+        let less = || {
+            let of_class = self.classes.get(&claim.node_class)?;
+            of_class.missing(&claim.instance_type()?, &claim.allocatable)
+        };
+        let Some(less) = less() else { return Arc::clone(claim) };
         Arc::new(Claim { allocatable: claim.allocatable.subtract(&less), ..(**claim).clone() })
     }
+}
+
+/// `less` of `had`, taken of `amount`; zero where nothing was had.
+fn in_proportion(amount: Quantity, less: Quantity, had: Quantity) -> Quantity {
+    let [amount, less, had] = [amount, less, had].map(|quantity| i128::from(quantity.as_millis_ceil()));
+    let millis = (amount * less).checked_div(had).unwrap_or_default();
+    Quantity::from_nanos(millis * 1_000_000)
 }
 
 /// The room of a node as far as it can be believed. Device plugins report only after the node has joined.
@@ -124,11 +187,11 @@ fn credible(claim: &Claim, node: &NodeObject) -> Resources {
 }
 
 /// By how much `announced` is more than what was seen; `None` if it is nowhere.
-fn missing(announced: &Resources, seen: &Seen) -> Option<Resources> {
+fn missing(announced: &Resources, allocatable: &Resources) -> Option<Resources> {
     let less: Resources = announced
         .iter()
         .filter_map(|(name, amount)| {
-            let found = seen.allocatable.get(name.as_str())?;
+            let found = allocatable.get(name.as_str())?;
             (found < *amount).then(|| (name.clone(), amount.saturating_sub(found)))
         })
         .collect();
@@ -229,6 +292,35 @@ mod tests {
     }
 
     #[test]
+    fn types_not_seen_yet_are_to_lack_what_all_others_of_the_class_lack() {
+        let of_type = |name: &str, instance_type: &str, announced| {
+            let mut claim = (*joined(name, 0)).clone();
+            claim.labels.insert(label::INSTANCE_TYPE.into(), instance_type.into());
+            Arc::new(Claim { allocatable: gib(announced), ..claim })
+        };
+        // Memory announced and had by a first and a second type, and planned with for types of 8 GiB.
+        let table = [
+            ((16, 15), None, 8),           // One type may be odd by itself.
+            ((16, 15), Some((32, 31)), 7), // 1 GiB of each is less than a 32nd of each.
+            ((16, 12), Some((32, 30)), 7), // The smaller share, rounded up here: 7.5 GiB.
+            ((16, 15), Some((32, 32)), 8), // One of them has what was announced.
+            ((2, 1), Some((4, 3)), 7),     // Small types lose much of their room to what is the same for all.
+        ];
+        for (first, second, expected) in table {
+            let mut room = Room::default();
+            for (index, (announced, had)) in [Some(first), second].into_iter().flatten().enumerate() {
+                room.look(
+                    &of_type(&index.to_string(), &format!("c{index}.large"), announced),
+                    &node(gib(had)),
+                );
+            }
+            assert_eq!(planned(&room), [expected, expected], "{first:?} {second:?}");
+            let coming = claim("coming", 9, &[ConditionType::Launched]);
+            assert_eq!(room.expected(&coming).allocatable.amount("memory").as_units_ceil() >> 30, expected);
+        }
+    }
+
+    #[test]
     fn a_machine_that_has_not_joined_is_expected_to_have_no_more() {
         let mut room = Room::default();
         room.look(&joined("one", 0), &node(gib(2)));
@@ -250,7 +342,7 @@ mod tests {
         for (claim, expected) in [(joined("two", 1), None), (initialized, Some(gpu(1)))] {
             room.look(&claim, &node(gpu(1)));
             let seen = &room.classes[&NodeClassRef::default()].types["m5.large"];
-            assert_eq!(missing(&gpu(2), seen), expected);
+            assert_eq!(missing(&gpu(2), &seen.allocatable), expected);
         }
     }
 
@@ -258,7 +350,7 @@ mod tests {
     fn another_version_of_the_class_is_another_matter() {
         let mut room = Room::default();
         room.look(&joined("one", 0), &node(gib(2)));
-        room.forget(&NodeClassRef::default(), at(0));
+        room.forget(|_| true, [joined("one", 0)].iter());
         assert_eq!(planned(&room), [8, 8]);
         room.look(&joined("one", 0), &node(gib(2)));
         assert_eq!(planned(&room), [8, 8], "it is of the version before");
@@ -266,5 +358,15 @@ mod tests {
         assert_eq!(planned(&room), [3, 8]);
         room.look(&claim("two", 1, &[ConditionType::Registered, ConditionType::Drifted]), &node(gib(3)));
         assert_eq!(planned(&room), [8, 8], "it has drifted");
+    }
+
+    #[test]
+    fn what_a_class_showed_is_forgotten_although_none_of_its_nodes_is_left() {
+        let mut room = Room::default();
+        room.look(&joined("one", 0), &node(gib(2)));
+        room.take_news();
+        room.forget(|_| true, [].iter());
+        assert_eq!(planned(&room), [8, 8]);
+        assert_eq!(room.take_news().len(), 1, "plans of the class are made anew");
     }
 }
