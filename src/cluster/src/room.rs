@@ -367,6 +367,6 @@ mod tests {
         room.take_news();
         room.forget(|_| true, [].iter());
         assert_eq!(planned(&room), [8, 8]);
-        assert_eq!(room.take_news().len(), 1, "plans of the class are made anew");
+        assert_eq!(room.take_news().len(), 1, "the class is planned with again");
     }
 }
