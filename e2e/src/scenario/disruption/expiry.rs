@@ -12,10 +12,10 @@ use crate::world::World;
 
 pub(super) async fn run(world: &World) -> Result<()> {
     let corner = Corner::open(world, "expiry").await?;
-    // Longer than a node takes to come while the controller is killed again and again: one that takes longer than it may
-    // live does not expire.
+    // Twice what a node takes to come while the controller is killed again and again: one that could run for less than it
+    // took to come does not expire.
     let short_lived =
-        json!({"spec": {"template": {"spec": {"expireAfter": "3m", "terminationGracePeriod": "10s"}}}});
+        json!({"spec": {"template": {"spec": {"expireAfter": "4m", "terminationGracePeriod": "10s"}}}});
     corner.ready_pool("expiry", short_lived).await?;
     let stubborn = json!({"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": "true"}}});
     corner.pods("worker", 1, stubborn).await?;

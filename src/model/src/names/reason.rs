@@ -134,7 +134,7 @@ pub const INSUFFICIENT_CAPACITY: &str = "InsufficientCapacityError";
 pub const UNREGISTERED_TAINT_MISSING: &str = "UnregisteredTaintMissing";
 /// The node has registered and is not initialized for a long time.
 pub const NODE_NOT_INITIALIZED: &str = "NodeNotInitialized";
-/// The node took longer to come than it may live.
+/// The node would have to expire before it can be of use.
 pub const EXPIRY_HELD: &str = "ExpiryHeld";
 /// The do-not-disrupt annotation of the pod cannot be read.
 pub const INVALID_DO_NOT_DISRUPT: &str = "InvalidDoNotDisruptAnnotation";

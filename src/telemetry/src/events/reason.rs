@@ -229,7 +229,7 @@ reasons! {
     NODE_NOT_INITIALIZED = Reason::warning(reason::NODE_NOT_INITIALIZED)
         .every(Duration::from_mins(15))
         .about(&["Node", "NodeClaim", "Pod"]);
-    /// The node does not expire, because it took longer to come than it may live; not in the reference.
+    /// The node does not expire, because it took as long to come as it may live; not in the reference.
     EXPIRY_HELD = Reason::warning(reason::EXPIRY_HELD)
         .every(Duration::from_mins(15))
         .about(&["NodeClaim", "NodePool"]);
