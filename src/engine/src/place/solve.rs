@@ -110,6 +110,47 @@ impl<'a> Solver<'a> {
 
     /// Tries the pods in `waiting` as long as any of them gets a place.
     fn place_all(&mut self, mut waiting: Vec<PodIx>) {
+        self.or_without_empty_domains(&mut waiting, Self::place_while_it_helps);
+    }
+
+    /// Lets `place` take pods out of `waiting`, and again with domains without a node ignored for those that are left, if that
+    /// helps.
+    fn or_without_empty_domains(
+        &mut self,
+        waiting: &mut Vec<PodIx>,
+        mut place: impl FnMut(&mut Self, &mut Vec<PodIx>),
+    ) {
+        place(self, waiting);
+        let ignored = self.ignore_empty_domains(waiting);
+        if !ignored.is_empty() {
+            let before = self.filling.placed;
+            place(self, waiting);
+            if self.filling.placed == before {
+                self.filling.topology.count_empty_domains(&ignored);
+            }
+        }
+    }
+
+    /// Ignores domains without a node for the spread constraints of `waiting`, and returns those that this concerns.
+    fn ignore_empty_domains(&mut self, waiting: &[PodIx]) -> BTreeSet<GroupIx> {
+        let Self { compiled, caches, filling } = self;
+        // The last level: what it has given up is no reason.
+        let last = waiting.iter().filter_map(|index| compiled.levels(*index).last());
+        let profiles: BTreeSet<ProfileIx> =
+            last.filter_map(|level| compiled.levels.profile(*level)).collect();
+        let groups = filling.topology.ignore_empty_domains(profiles.into_iter());
+        if !groups.is_empty() {
+            for node in filling.in_flight.iter() {
+                let requirements = caches.rules.whole(node.state.rules);
+                let taints = &compiled.pools.spaces[node.pool].pool.template.taints;
+                filling.topology.will_be(&requirements, taints);
+            }
+        }
+        groups
+    }
+
+    /// Tries the pods in `waiting` as long as any of them gets a place.
+    fn place_while_it_helps(&mut self, waiting: &mut Vec<PodIx>) {
         // A pod may wait for a later one (affinity, spread, a reservation given back), so a round in which anything
         // was placed is worth another; one in which nothing was would repeat itself.
         loop {

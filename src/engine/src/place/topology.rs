@@ -192,6 +192,8 @@ pub(crate) struct Topology {
     partial: Vec<GroupIx>,
     /// Domains that such a constraint counts because new nodes of other pods are there.
     late: Vec<(GroupIx, LabelValue)>,
+    /// Spread constraints for which domains without a node are ignored, in a simulation since it began.
+    ignoring: BTreeSet<GroupIx>,
     /// Undo log; `None` unless this is a simulation.
     journal: Option<Vec<Change>>,
 }

@@ -6,10 +6,11 @@
 //! is not always certain.
 //!
 //! Domains are those the scheduler would count: of nodes, and of machines that could be launched for the pod. Where
-//! none could, for lack of room beside the daemons, because of the volumes of the pod, for lack of an offering, of a pool the constraint counts or of a type that the
-//! whole limits of the pool would allow, there will be no node to count. A node counts by any of the required terms of the
-//! pod, and whatever they say where the constraint ignores node affinity: the scheduler does not ask whether the pod could
-//! use its domain.
+//! none could, for lack of room beside the daemons, because of the volumes of the pod, for lack of an offering, of a pool that
+//! the pod tolerates or of a type that the whole limits of the pool would allow, there will be no node to count. Whether a
+//! pod with other rules about pods could have a machine of its own there, or one of a pool with limits, is not worked out: then
+//! domains without a machine are left out. A node counts by any of the required terms of the pod, and whatever they say where
+//! the constraint ignores node affinity: the scheduler does not ask whether the pod could use its domain.
 //!
 //! Pods of one deployment ask the same, so the counts are taken once for all of them.
 
@@ -25,7 +26,7 @@ use karpenter_model::{
 };
 
 use crate::finding::{Finding, Rule};
-use crate::places::{Origin, Place, Placed, Places, matches};
+use crate::places::{Origin, Place, Placed, Places, matches, selects};
 use crate::world::{World, hard_taint, satisfies, stated};
 
 pub(crate) fn check(world: &World<'_>, places: &Places<'_>, findings: &mut Vec<Finding>) {
@@ -160,7 +161,7 @@ impl Asked<'_, '_> {
 
     fn tally(&self, places: &Places<'_>, offers: &[Offer<'_>]) -> Tally {
         let (spread, key) = (self.spread, &self.key);
-        let mut known = self.eligible(offers);
+        let mut known = self.eligible(places, offers);
         let mut by_domain: BTreeMap<LabelValue, u32> =
             known.iter().map(|domain| (domain.clone(), 0)).collect();
         let mut by_machine: BTreeMap<usize, (&Place<'_>, u32)> = BTreeMap::new();
@@ -196,12 +197,13 @@ impl Asked<'_, '_> {
     }
 
     /// Domains a new machine could be in for this pod's sake, and those of machines that count.
-    fn eligible(&self, offers: &[Offer<'_>]) -> BTreeSet<LabelValue> {
+    fn eligible(&self, places: &Places<'_>, offers: &[Offer<'_>]) -> BTreeSet<LabelValue> {
         let mut domains = BTreeSet::new();
         if self.key == label::HOSTNAME {
             return domains;
         }
-        for domain in offers.iter().flat_map(|offer| &offer.domains) {
+        let free = self.has_no_other_rules(places);
+        for domain in offers.iter().filter(|_| free).flat_map(|offer| &offer.domains) {
             if !domains.contains(domain) && self.is_in_reach(offers, domain) {
                 domains.insert(domain.clone());
             }
@@ -215,25 +217,32 @@ impl Asked<'_, '_> {
         domains
     }
 
+    /// Whether nothing but the constraint ties the pod to others.
+    fn has_no_other_rules(&self, places: &Places<'_>) -> bool {
+        let pod = self.pod;
+        let kept_out = |other: &Pod| {
+            let terms = &other.pod_anti_affinity.required;
+            terms.iter().any(|term| selects(self.world, term, &other.key.namespace, pod))
+        };
+        pod.spread.len() == 1
+            && pod.pod_affinity.required.is_empty()
+            && pod.pod_anti_affinity.required.is_empty()
+            && pod.resource_claims.is_empty()
+            && places.of_kind(kept_out).next().is_none()
+    }
+
     /// Whether a machine the constraint counts could be launched in `domain` for this pod's sake.
     fn is_in_reach(&self, offers: &[Offer<'_>], domain: &LabelValue) -> bool {
-        let spread = self.spread;
         let tolerated = |offer: &&Offer<'_>| {
-            spread.node_taints_policy == NodeInclusion::Ignore
-                || hard_taint(&offer.pool.template.taints, self.pod).is_none()
+            offer.pool.limits.is_none() && hard_taint(&offer.pool.template.taints, self.pod).is_none()
         };
         let offered = |wanted: &[Requirement]| {
             let mut offers = offers.iter().filter(|offer| offer.domains.contains(domain)).filter(tolerated);
             offers.any(|offer| self.could_get(offer, domain, wanted))
         };
-        if !self.can_attach(domain) {
-            return false;
-        }
-        match spread.node_affinity_policy {
-            NodeInclusion::Honor => self.stated.iter().any(|wanted| offered(wanted)),
-            // Where the pod does not go no machine comes for its sake.
-            NodeInclusion::Ignore => self.allows(domain) && offered(&[]),
-        }
+        // Where the pod does not go no machine comes for its sake, even if the constraint would count it.
+        let goes = self.spread.node_affinity_policy == NodeInclusion::Honor || self.allows(domain);
+        goes && self.can_attach(domain) && self.stated.iter().any(|wanted| offered(wanted))
     }
 
     /// Whether each volume of the pod can be attached in `domain`.

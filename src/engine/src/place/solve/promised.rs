@@ -33,6 +33,7 @@ impl Solver<'_> {
             left.extend(turn);
             self.keep_while_it_helps(&mut left, &mut kept);
         }
+        self.or_without_empty_domains(&mut left, |solver, left| solver.keep_while_it_helps(left, &mut kept));
         queue.retain(|index| !kept.contains(*index));
         queue
     }

@@ -220,7 +220,9 @@ impl<'a> Solver<'a> {
                     again.push(index);
                 }
             }
-            if self.filling.placed == before {
+            if self.filling.placed == before
+                && (again.is_empty() || self.ignore_empty_domains(&again).is_empty())
+            {
                 return again.is_empty();
             }
             waiting = again;
@@ -265,7 +267,9 @@ impl<'a> Solver<'a> {
                 .unplaced
                 .extend(broken.map(|index| (query.compiled.pod(*index).key.clone(), why.to_owned())));
         }
-        for index in displaced {
+        // Some were refused before they got a place on a new node.
+        let (_, launched) = filling.whereabouts(query.compiled.queue.len());
+        for index in displaced.iter().filter(|index| !launched.contains(**index)) {
             simulated.unplaced.extend(query.refused(*index));
         }
         simulated.unplaced.sort();

@@ -89,6 +89,8 @@ pub(crate) struct Group {
     bound: BTreeMap<Domain, u32>,
     /// Domains with at least one pod.
     occupied: usize,
+    /// Domains without a node do not count, although new nodes could be there.
+    ignores_empty: bool,
     /// Pods added so far; as long as it stays the same, so do the answers.
     version: u64,
 }
@@ -186,6 +188,17 @@ impl Group {
     /// Makes the domain `value` known, in which so many more nodes are.
     pub(crate) fn know(&mut self, value: LabelValue, nodes: u32) {
         self.values.entry(value).or_default().nodes += nodes;
+        self.version += 1;
+    }
+
+    /// Whether a domain that no node is in counts.
+    pub(crate) fn counts_empty(&self) -> bool {
+        !self.ignores_empty && self.values.values().any(|tally| !tally.has_node())
+    }
+
+    /// Whether domains without a node are to be ignored from now on.
+    pub(crate) fn ignore_empty(&mut self, ignore: bool) {
+        self.ignores_empty = ignore;
         self.version += 1;
     }
 
@@ -354,9 +367,9 @@ impl Group {
         // a constraint with a label filter meet it already. Of the others one that the pod must not use counts once a
         // node is there: no node would be launched in it for the sake of the pod.
         let counts = |value: &LabelValue, tally: &Tally| {
-            filter.asks_for_labels()
-                || tally.has_node()
-                || own.is_none_or(|allowed| allowed.allows(value.as_str()))
+            tally.has_node()
+                || !self.ignores_empty
+                    && (filter.asks_for_labels() || own.is_none_or(|allowed| allowed.allows(value.as_str())))
         };
         let eligible = || self.values.iter().filter(|(value, tally)| counts(value, tally));
         let few =

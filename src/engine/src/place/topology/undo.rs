@@ -19,6 +19,7 @@ impl Topology {
         self.census.settle();
         self.undecided.clear();
         self.late.clear();
+        self.ignoring.clear();
     }
 
     /// Undoes every change in the log.
@@ -44,6 +45,7 @@ impl Topology {
             }
         }
         self.journal = Some(journal);
+        self.count_empty_domains(&self.ignoring.clone());
         self.census.revert();
         self.undecided.clear();
         self.late.clear();
