@@ -9,6 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/events"
@@ -96,6 +97,10 @@ func (c *cluster) load(objects []json.RawMessage) error {
 			return fmt.Errorf("read %s: %w", raw, err)
 		}
 		legacyscheme.Scheme.Default(object)
+		// The scheduler knows pods by their uid alone.
+		if pod, ok := object.(*v1.Pod); ok && pod.UID == "" {
+			pod.UID = types.UID(pod.Namespace + "-" + pod.Name)
+		}
 		if err := c.put(object); err != nil {
 			return err
 		}

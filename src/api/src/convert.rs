@@ -14,13 +14,13 @@ use karpenter_model::{Annotations, Effect, Labels, Quantity, Resources, Taint};
 
 use crate::quantity::RawQuantity;
 
+mod admission;
 mod affinity;
 mod budget;
 mod buffer;
 mod claim;
 mod daemon;
 mod device;
-mod limit_range;
 mod node;
 mod overlay;
 mod pod;
@@ -31,17 +31,16 @@ mod selector;
 mod taint;
 mod volume;
 
+pub use admission::{Admission, Limits, Refused, SYSTEM_PRIORITIES, limit_range};
 pub use budget::budget;
 pub use buffer::{buffer, template_pod};
 pub use claim::{claim, claim_in_part};
 pub use daemon::daemon;
 pub use device::{device_class, resource_claim, resource_slice};
-pub use limit_range::limit_range;
 pub use node::{node, node_in_part};
 pub use overlay::overlay;
 pub use pod::{pod, pod_without_rules};
 pub use pool::pool;
-pub use requests::Defaults;
 pub use requirement::{expressions, requirements};
 pub use selector::selector;
 pub use taint::{taint_to_api, taints};

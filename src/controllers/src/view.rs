@@ -30,6 +30,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
+use karpenter_api::convert::Admission;
 use karpenter_api::{NodeClaim, NodePool};
 use karpenter_cloud::NodeClassKind;
 use karpenter_cluster::{Cluster, Known, Shown};
@@ -109,7 +110,8 @@ struct Inner {
     attachments: volume::Attachments,
     daemons: daemon::Daemons,
     templates: templates::Templates,
-    limit_ranges: limit_range::LimitRanges,
+    /// What pods of templates are admitted by.
+    admission: Admission,
     /// `None` with the gate closed.
     overlays: Option<overlay::Known>,
     buffers: buffer::Buffers,
@@ -146,7 +148,7 @@ impl View {
             attachments: volume::Attachments::new(),
             daemons: daemon::Daemons::default(),
             templates: templates::Templates::default(),
-            limit_ranges: limit_range::LimitRanges::default(),
+            admission: Admission::default(),
             overlays,
             buffers: buffer::Buffers::default(),
             types_problems: BTreeMap::new(),

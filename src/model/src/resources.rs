@@ -3,7 +3,6 @@
 //! A list in name order: a pod has three entries and a node ten, so a list is read in one go where a tree would be
 //! three jumps. Common names are shared, because there is one list or more for every pod of a cluster.
 
-pub mod limit_range;
 pub mod quantity;
 
 use std::collections::BTreeMap;

@@ -6,16 +6,15 @@
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::PodTemplateSpec;
-use karpenter_api::{CapacityBuffer, convert};
+use karpenter_api::CapacityBuffer;
+use karpenter_api::convert::{self, Admission};
 use karpenter_lifecycle::buffer::{self, Pattern, Source, Unresolved};
-use karpenter_model::resources::limit_range::ContainerDefaults;
 use karpenter_model::{Buffer, Pod};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::objects::{ObjectKey, Objects, text};
 use crate::offerings::API_VERSION;
-use crate::workloads::container_defaults;
 
 /// Kind of what a buffer takes from a workload, in an export.
 pub(crate) const TEMPLATE: &str = "BufferTemplate";
@@ -23,11 +22,12 @@ pub(crate) const TEMPLATE: &str = "BufferTemplate";
 /// The virtual pods of every buffer in the order of their names, and why those of others are not known.
 pub(crate) fn pods(objects: &Objects, at: Timestamp) -> (Vec<Pod>, Vec<String>) {
     let (mut pods, mut notes) = (Vec::new(), Vec::new());
+    let admission = objects.admission();
     for (key, object) in objects.of_kind("CapacityBuffer") {
         if object["metadata"].get("deletionTimestamp").is_some() {
             continue;
         }
-        match resolved(objects, object, &container_defaults(objects, &key.namespace)) {
+        match resolved(objects, object, &admission) {
             Ok((buffer, pattern)) => {
                 let count = buffer::replicas(&buffer, &pattern);
                 pods.extend(buffer::pods(&buffer, &pattern.pod, count, at));
@@ -43,7 +43,7 @@ pub(crate) fn pods(objects: &Objects, at: Timestamp) -> (Vec<Pod>, Vec<String>) 
 fn resolved(
     objects: &Objects,
     object: &Value,
-    defaults: &[ContainerDefaults],
+    admission: &Admission,
 ) -> Result<(Buffer, Pattern), Unresolved> {
     let unreadable = |problem: String| Unresolved::Unreadable(problem);
     let object = CapacityBuffer::deserialize(object).map_err(|error| unreadable(error.to_string()))?;
@@ -53,7 +53,7 @@ fn resolved(
     let namespace = buffer.key.namespace.as_str().to_owned();
     let (template, replicas) = found(objects, kind, &namespace, name).ok_or_else(|| source.missing())?;
     let template = PodTemplateSpec::deserialize(&template).map_err(|error| unreadable(error.to_string()))?;
-    let pod = convert::template_pod(kind, (&namespace, name), Some(&template), defaults)
+    let pod = convert::template_pod(kind, (&namespace, name), Some(&template), admission)
         .map_err(|error| unreadable(error.to_string()))?;
     Ok((buffer, Pattern { pod, replicas }))
 }

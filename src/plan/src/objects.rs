@@ -7,6 +7,7 @@ pub(crate) mod kinds;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use karpenter_api::convert::Admission;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -65,6 +66,12 @@ pub struct Objects {
 }
 
 impl Objects {
+    /// What pods and claims of manifests are admitted by.
+    pub(crate) fn admission(&self) -> Admission {
+        let kinds = ["LimitRange", "RuntimeClass", "PriorityClass", "StorageClass"].into_iter();
+        Admission::of(kinds.flat_map(|kind| self.of_kind(kind)).map(|(_, object)| object))
+    }
+
     /// Puts an object in, instead of an earlier one of its name. Objects without a name are left out, and
     /// [foreign](is_foreign) ones.
     pub(crate) fn put(&mut self, mut object: Value) {

@@ -12,7 +12,7 @@ use crate::lint::near;
 use crate::objects::{ObjectKey, Objects, is_foreign, text};
 use crate::offerings::Offerings;
 use crate::text::named;
-use crate::workloads::{self, WORKLOADS, has_ended};
+use crate::workloads::{self, Refusals, WORKLOADS, has_ended};
 
 /// What is to be different.
 #[derive(Clone, Debug, Default)]
@@ -87,7 +87,7 @@ impl PriceChange {
 
 impl WhatIf {
     /// Changes the objects; says what that means for pods that nothing brings back.
-    pub(crate) fn change(&self, objects: &mut Objects, at: Timestamp) -> Vec<String> {
+    pub(crate) fn change(&self, objects: &mut Objects, at: Timestamp) -> (Vec<String>, Refusals) {
         let mut scaled = Vec::new();
         for manifest in self.manifests.iter().filter(|manifest| !is_foreign(manifest)) {
             let key = ObjectKey::of(manifest);
@@ -98,8 +98,8 @@ impl WhatIf {
             }
             objects.apply(manifest);
         }
-        workloads::expand(objects, &scaled, at);
-        self.lost_zones.iter().flat_map(|zone| lose(objects, zone)).collect()
+        let refused = workloads::expand(objects, &scaled, at);
+        (self.lost_zones.iter().flat_map(|zone| lose(objects, zone)).collect(), refused)
     }
 
     /// Refuses a change of which nothing is that it names: the plan would be the same, and say so of another zone or price
@@ -202,8 +202,8 @@ fn lose(objects: &mut Objects, zone: &Zone) -> Vec<String> {
             None => lost.push(format!("{}/{}", key.namespace, key.name)),
         }
     }
-    // Their status is that of new pods.
-    workloads::expand(objects, &[], Timestamp::UNIX_EPOCH);
+    // Their status is that of new pods, which were admitted once.
+    let _refused = workloads::expand(objects, &[], Timestamp::UNIX_EPOCH);
     let mut notes = Vec::new();
     if !nodes.is_empty() {
         let count = nodes.len();
@@ -279,7 +279,7 @@ mod tests {
         .into_iter()
         .collect();
         let lost = WhatIf { lost_zones: vec!["zone-a".into()], ..WhatIf::default() };
-        let notes = lost.change(&mut objects, Timestamp::UNIX_EPOCH);
+        let (notes, _) = lost.change(&mut objects, Timestamp::UNIX_EPOCH);
         assert_eq!(
             notes,
             [

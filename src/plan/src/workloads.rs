@@ -2,17 +2,15 @@
 //!
 //! Pods of a workload that exist already count, so a cluster with its workloads is not planned for twice, and a
 //! Deployment with more replicas adds the difference; pods of a Job count after they have ended too. Pods are as the API
-//! server would admit them, as far as plans depend on it: limits stand in for missing requests, then what limit ranges of
-//! the namespace give containers.
+//! server would admit them ([`Admission`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::LimitRange;
-use karpenter_api::convert;
+use k8s_openapi::api::core::v1::Pod;
+use karpenter_api::convert::{self, Admission, Refused};
 use karpenter_model::names::{condition, reason};
-use karpenter_model::resources::limit_range::ContainerDefaults;
-use karpenter_model::{LabelSelector, Labels, Resources};
+use karpenter_model::{LabelSelector, Labels};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -78,9 +76,13 @@ pub(crate) fn keep_replicas(objects: &Objects, key: &ObjectKey, manifest: &mut V
     }
 }
 
+/// Why an API server would refuse pods, with one of them each.
+pub(crate) type Refusals = BTreeMap<Refused, ObjectKey>;
+
 /// Adds the pods that workloads lack, and gives pods of manifests what an API server would have given them. `scaled` are
-/// the workloads whose number of pods is to be as they say, so that surplus pods go as well.
-pub(crate) fn expand(objects: &mut Objects, scaled: &[ObjectKey], at: Timestamp) {
+/// the workloads whose number of pods is to be as they say, so that surplus pods go as well. Returns why an API server would
+/// refuse pods of manifests.
+pub(crate) fn expand(objects: &mut Objects, scaled: &[ObjectKey], at: Timestamp) -> Refusals {
     for kind in WORKLOADS {
         let workloads: Vec<(ObjectKey, Value)> =
             objects.of_kind(kind).map(|(key, object)| (key.clone(), object.clone())).collect();
@@ -90,25 +92,27 @@ pub(crate) fn expand(objects: &mut Objects, scaled: &[ObjectKey], at: Timestamp)
             }
         }
     }
-    let namespaces: BTreeSet<String> =
-        objects.of_kind("LimitRange").map(|(key, _)| key.namespace.clone()).collect();
-    let defaults: BTreeMap<String, Vec<ContainerDefaults>> = namespaces
-        .into_iter()
-        .map(|namespace| {
-            let given = container_defaults(objects, &namespace);
-            (namespace, given)
-        })
-        .collect();
+    let admission = objects.admission();
+    let mut refused = Refusals::new();
     for (key, pod) in objects.of_kind_mut("Pod") {
-        admit(key, pod, defaults.get(&key.namespace).map(Vec::as_slice).unwrap_or_default(), at);
+        let why = admit(key, pod, &admission, at);
+        refused.extend(why.into_iter().map(|why| (why, key.clone())));
     }
-}
-
-/// What limit ranges of a namespace give containers, in the order of their names.
-pub(crate) fn container_defaults(objects: &Objects, namespace: &str) -> Vec<ContainerDefaults> {
-    let of_namespace = objects.of_kind("LimitRange").filter(|(key, _)| key.namespace == namespace);
-    let read = of_namespace.filter_map(|(_, object)| LimitRange::deserialize(object).ok());
-    read.filter_map(|object| convert::limit_range(&object).ok()).flatten().collect()
+    let of_pods: Vec<Value> = objects.of_kind("Pod").flat_map(|(_, pod)| ephemeral_claims(pod)).collect();
+    for claim in of_pods {
+        if objects.get(&ObjectKey::of(&claim)).is_none() {
+            objects.put(claim);
+        }
+    }
+    if let Some(class) = admission.default_storage_class() {
+        for (_, claim) in objects.of_kind_mut("PersistentVolumeClaim") {
+            // An empty name asks for a volume without a class.
+            if claim["spec"]["storageClassName"].is_null() {
+                claim["spec"]["storageClassName"] = json!(class);
+            }
+        }
+    }
+    refused
 }
 
 /// Whether `pod` runs no more and never will.
@@ -290,66 +294,68 @@ fn volume_claims(pod: &mut Value, key: &ObjectKey, name: &str, workload: &Value)
     let mut claims = Vec::new();
     for template in templates.into_iter().flatten() {
         let volume = text(template, "/metadata/name");
-        let claim = format!("{volume}-{name}");
-        let mount = json!({"name": volume, "persistentVolumeClaim": {"claimName": claim}});
+        let claim_name = format!("{volume}-{name}");
+        let mount = json!({"name": volume, "persistentVolumeClaim": {"claimName": claim_name}});
         match pod["spec"]["volumes"].as_array_mut() {
             Some(volumes) => volumes.push(mount),
             None => pod["spec"]["volumes"] = json!([mount]),
         }
-        claims.push(json!({
-            "apiVersion": "v1",
-            "kind": "PersistentVolumeClaim",
-            "metadata": {"name": claim, "namespace": key.namespace},
-            "spec": template["spec"],
-        }));
+        claims.push(claim(&claim_name, &key.namespace, template));
     }
     claims
 }
 
-/// What an API server and the scheduler would add to a pod: an identity, requests, and that it found no node.
-fn admit(key: &ObjectKey, pod: &mut Value, defaults: &[ContainerDefaults], at: Timestamp) {
+/// The claims that a controller makes for generic ephemeral volumes of a pod of a manifest.
+fn ephemeral_claims(pod: &Value) -> Vec<Value> {
+    if !is_planned(pod) {
+        return Vec::new();
+    }
+    let volumes = pod.pointer("/spec/volumes").and_then(Value::as_array).into_iter().flatten();
+    let claims = volumes.filter_map(|volume| {
+        let template = volume.pointer("/ephemeral/volumeClaimTemplate")?;
+        let name = format!("{}-{}", text(pod, "/metadata/name"), text(volume, "/name"));
+        Some(claim(&name, text(pod, "/metadata/namespace"), template))
+    });
+    claims.collect()
+}
+
+fn claim(name: &str, namespace: &str, template: &Value) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": template["spec"],
+    })
+}
+
+/// What an API server and the scheduler would add to a pod: what admission makes of it, an identity, and that it found no
+/// node. One that cannot be read stays as it is. Returns why it would be refused.
+fn admit(key: &ObjectKey, pod: &mut Value, admission: &Admission, at: Timestamp) -> Vec<Refused> {
+    let mut refused = Vec::new();
     // What an API server has admitted says it all.
-    let defaults = if text(pod, "/metadata/uid").is_empty() { defaults } else { &[] };
     if text(pod, "/metadata/uid").is_empty() {
+        if let Ok(mut read) = Pod::deserialize(&*pod) {
+            refused = admission.admit(&mut read);
+            *pod = json!(read);
+        }
         pod["metadata"]["uid"] = json!(planned_uid(key));
     }
     if pod.pointer("/metadata/creationTimestamp").is_none_or(Value::is_null) {
         pod["metadata"]["creationTimestamp"] = json!(at);
     }
-    for list in ["/spec/containers", "/spec/initContainers"] {
-        for container in pod.pointer_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
-            let limits = container.pointer("/resources/limits").and_then(Value::as_object).cloned();
-            fill(container, limits.into_iter().flatten());
-            for given in defaults {
-                fill(container, amounts(&given.requests));
-                fill(container, amounts(&given.limits));
-            }
-        }
-    }
     if !text(pod, "/status/phase").is_empty() || pod.pointer("/status/conditions").is_some() {
-        return;
+        return refused;
     }
     pod["status"] = if text(pod, "/spec/nodeName").is_empty() {
-        let unschedulable =
-            json!({"type": condition::POD_SCHEDULED, "status": "False", "reason": reason::UNSCHEDULABLE});
-        json!({"phase": "Pending", "conditions": [unschedulable]})
+        let gates = pod.pointer("/spec/schedulingGates").and_then(Value::as_array);
+        let is_gated = gates.is_some_and(|gates| !gates.is_empty());
+        let why = if is_gated { reason::SCHEDULING_GATED } else { reason::UNSCHEDULABLE };
+        let waits = json!({"type": condition::POD_SCHEDULED, "status": "False", "reason": why});
+        json!({"phase": "Pending", "conditions": [waits]})
     } else {
         json!({"phase": "Running"})
     };
-}
-
-/// Requests of a container where it has none.
-fn fill(container: &mut Value, amounts: impl IntoIterator<Item = (String, Value)>) {
-    for (resource, amount) in amounts {
-        let requests = &mut container["resources"]["requests"];
-        if requests.get(&resource).is_none_or(Value::is_null) {
-            requests[&resource] = amount;
-        }
-    }
-}
-
-fn amounts(resources: &Resources) -> impl Iterator<Item = (String, Value)> {
-    resources.iter().map(|(name, amount)| (name.to_string(), json!(amount.to_string())))
+    refused
 }
 
 #[cfg(test)]
@@ -428,6 +434,24 @@ mod tests {
         assert_eq!((key.name.as_str(), text(claim, "/spec/storageClassName")), ("data-db-0", "gp3"));
         let (_, pod) = objects.of_kind("Pod").next().unwrap();
         assert_eq!(text(pod, "/spec/volumes/0/persistentVolumeClaim/claimName"), "data-db-0");
+    }
+
+    #[test]
+    fn pods_of_manifests_bring_the_claims_of_their_ephemeral_volumes() {
+        let gp3 = json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {
+            "name": "gp3", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}}});
+        let mut of_cluster = running("api-x", "api", "n");
+        let template = json!({"spec": {"accessModes": ["ReadWriteOnce"]}});
+        let volumes = json!([{"name": "tmp", "ephemeral": {"volumeClaimTemplate": template}}]);
+        of_cluster["spec"]["volumes"] = volumes.clone();
+        let mut of_manifest = deployment(2);
+        of_manifest["spec"]["template"]["spec"]["volumes"] = volumes;
+        let objects = expanded(vec![gp3, of_manifest, of_cluster], &[]);
+        let claims: Vec<(&str, &str)> = objects
+            .of_kind("PersistentVolumeClaim")
+            .map(|(key, claim)| (key.name.as_str(), text(claim, "/spec/storageClassName")))
+            .collect();
+        assert_eq!(claims, [("api-0-tmp", "gp3")], "claims of pods of a cluster are made by the cluster");
     }
 
     #[test]

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
-use karpenter_api::{NodePool, convert};
+use karpenter_api::NodePool;
+use karpenter_api::convert::{self, Refused};
 use karpenter_cloud::NodeClassKind;
 use karpenter_controllers::View;
 use karpenter_model::{LabelRegistry, Pool, Settings, Snapshot, Zone};
@@ -19,7 +20,7 @@ use crate::export::{self, About, Header};
 use crate::objects::{ObjectKey, Objects, is_foreign};
 use crate::offerings::{INSTANCE_TYPE, Offerings};
 use crate::what_if::{self, NoMatch, WhatIf};
-use crate::workloads::{TooMany, too_many};
+use crate::workloads::{Refusals, TooMany, too_many};
 use crate::{buffers, overlays, settle, workloads};
 
 /// How the provider names things, and what decisions are made by.
@@ -128,13 +129,16 @@ impl World {
             Some(header) => (header.taken_at, header.notes),
             None => (at, Vec::from_iter(unread)),
         };
-        workloads::expand(&mut objects, &[], at);
+        let mut refused = workloads::expand(&mut objects, &[], at);
         // A change counts against what was true before it: machines of manifests carry the hash of the pool as it was.
         let _unready = settle::pools(&mut objects, &ground.registry, at);
         let zones = what_if::zones_of(&objects);
         let exported = exported.map(|exported| (exported, pools_of(&objects, &ground)));
-        notes.extend(what_if.change(&mut objects, at));
+        let (changes, refused_more) = what_if.change(&mut objects, at);
+        notes.extend(changes);
+        refused.extend(refused_more);
         readable(&objects)?;
+        notes.extend(admitted(refused)?);
         let exported =
             exported.map(|(exported, pools)| exported.of_classes(&pools, &pools_of(&objects, &ground)));
         notes.extend(what_if::notes_on(&what_if));
@@ -249,6 +253,25 @@ fn readable(objects: &Objects) -> Result<(), WorldError> {
         }
     }
     Ok(())
+}
+
+/// Refuses pods of manifests that an API server would not store. Of a class that is not among the objects it is not known
+/// whether the cluster has it; says what is missing without it.
+fn admitted(refused: Refusals) -> Result<Vec<String>, WorldError> {
+    let read = refused.into_iter().map(|(why, key)| {
+        let pod = format!("{}/{}", key.namespace, key.name);
+        match why {
+            Refused::NoPriorityClass(name) => Ok(format!(
+                "PriorityClass `{name}` of pod `{pod}` is not among the objects: it is planned without a priority"
+            )),
+            Refused::NoRuntimeClass(name) => Ok(format!(
+                "RuntimeClass `{name}` of pod `{pod}` is not among the objects: its overhead, node selector and \
+                 tolerations do not count"
+            )),
+            Refused::Forbidden(why) => Err(WorldError::Unreadable { pod, problem: why }),
+        }
+    });
+    read.collect()
 }
 
 /// Objects that the controller does not look at with these settings.

@@ -42,7 +42,7 @@ const LOOK: Duration = Duration::from_secs(10);
 const CHANGE: Duration = Duration::from_secs(10);
 
 /// Kinds a plan reads.
-const KINDS: [&str; 16] = [
+const KINDS: [&str; 18] = [
     "NodePool",
     "NodeClaim",
     "EC2NodeClass",
@@ -53,6 +53,8 @@ const KINDS: [&str; 16] = [
     "PodDisruptionBudget",
     "Namespace",
     "LimitRange",
+    "RuntimeClass",
+    "PriorityClass",
     "PersistentVolumeClaim",
     "PersistentVolume",
     "StorageClass",

@@ -107,7 +107,7 @@ fn both(
     }
 }
 
-/// The API server folds `matchLabelKeys` and `mismatchLabelKeys` into the selector.
+/// `matchLabelKeys` and `mismatchLabelKeys` are part of the selector once a pod is admitted.
 fn pod_term(written: &PodAffinityTerm) -> AffinityTerm {
     AffinityTerm {
         topology_key: written.topology_key.as_str().into(),

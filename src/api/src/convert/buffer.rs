@@ -1,12 +1,11 @@
 //! `CapacityBuffer` to the model, and the pods of what it names (spec scheduling 6 and 23).
 
-use k8s_openapi::api::core::v1::{self, PodTemplateSpec};
-use karpenter_model::resources::limit_range::ContainerDefaults;
+use k8s_openapi::api::core::v1::PodTemplateSpec;
 use karpenter_model::{Buffer, BufferKey, Like, Pod, PodKey};
 
 use super::Error;
+use super::admission::Admission;
 use super::pod;
-use super::requests::Defaults;
 use super::resources;
 use crate::CapacityBuffer;
 
@@ -40,26 +39,17 @@ pub fn buffer(object: &CapacityBuffer) -> Result<Buffer, Error> {
     })
 }
 
-/// A pod as `template` of an object of this kind, namespace and name would make one, read as admission would change
-/// it: limits stand in for missing requests, then what the limit ranges of the namespace give containers. Annotations
-/// are not taken over.
+/// A pod as `template` of an object of this kind, namespace and name would make one, admitted. Annotations are not taken
+/// over.
 pub fn template_pod(
     kind: &str,
     (namespace, name): (&str, &str),
     template: Option<&PodTemplateSpec>,
-    of_namespace: &[ContainerDefaults],
+    admission: &Admission,
 ) -> Result<Pod, Error> {
-    let metadata = template.and_then(|template| template.metadata.clone()).unwrap_or_default();
-    let from_template = v1::Pod {
-        metadata: k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta {
-            labels: metadata.labels,
-            ..Default::default()
-        },
-        spec: template.and_then(|template| template.spec.clone()),
-        status: None,
-    };
-    let key = PodKey::new(namespace, name);
-    pod::read(&from_template, key, Defaults::Template(of_namespace))
+    let mut admitted = admission.of_template(template, namespace);
+    admitted.metadata.annotations = None;
+    pod::read(&admitted, PodKey::new(namespace, name))
         .map_err(|error| error.below("template").of(kind, &format!("{namespace}/{name}")))
 }
 
@@ -121,8 +111,10 @@ mod tests {
                 container("b", json!({"limits": {"cpu": "500m"}})),
             ],
         });
-        let read =
-            |spec: &Value| template_pod("PodTemplate", ("shop", "web"), Some(&template(spec)), &[]).unwrap();
+        let read = |spec: &Value| {
+            template_pod("PodTemplate", ("shop", "web"), Some(&template(spec)), &Admission::default())
+                .unwrap()
+        };
         let pod = read(&spec);
         // The init container next to the sidecar takes more than the containers next to it.
         assert_eq!(pod.requests.amount("cpu").to_string(), "3250m");
@@ -136,19 +128,21 @@ mod tests {
 
     #[test]
     fn limit_ranges_fill_in_what_the_template_does_not_say() {
-        let given = ContainerDefaults {
-            requests: [("memory".into(), "1Gi".parse().unwrap())].into_iter().collect(),
-            ..ContainerDefaults::default()
-        };
+        let given = Admission::of(&[json!({
+            "apiVersion": "v1", "kind": "LimitRange", "metadata": {"namespace": "shop", "name": "usual"},
+            "spec": {"limits": [{"type": "Container", "defaultRequest": {"memory": "1Gi"}}]},
+        })]);
         let spec = json!({"containers": [{"name": "a", "resources": {"requests": {"cpu": "1"}}}]});
-        let pod = template_pod("Deployment", ("shop", "web"), Some(&template(&spec)), &[given]).unwrap();
+        let pod = template_pod("Deployment", ("shop", "web"), Some(&template(&spec)), &given).unwrap();
         assert_eq!(pod.requests.amount("memory").to_string(), "1Gi");
     }
 
     #[test]
     fn an_odd_template_is_named() {
         let spec = json!({"containers": [], "tolerations": [{"effect": "Sometimes"}]});
-        let error = template_pod("PodTemplate", ("shop", "web"), Some(&template(&spec)), &[]).unwrap_err();
+        let error =
+            template_pod("PodTemplate", ("shop", "web"), Some(&template(&spec)), &Admission::default())
+                .unwrap_err();
         assert_eq!(error.object, "PodTemplate `shop/web`");
         assert_eq!(error.field, "template.spec.tolerations[0].effect");
     }

@@ -1,28 +1,21 @@
 //! `DaemonSet` to the pod it puts on a new node (spec scheduling 16).
 
 use k8s_openapi::api::apps::v1::DaemonSet;
-use k8s_openapi::api::core::v1;
 use karpenter_model::names::taint;
-use karpenter_model::resources::limit_range::ContainerDefaults;
 use karpenter_model::taint::OF_DAEMONS;
 use karpenter_model::{Daemon, Effect, NodeTerm, Pod, PodKey, PodOwner, Toleration};
 
+use super::admission::Admission;
 use super::affinity;
 use super::pod;
-use super::requests::Defaults;
 use super::{Error, FieldError};
 
 /// Reads a daemon set. `newest` is its newest pod, which carries what admission changed; without one the
-/// template is read as admission would change it: limits stand in for missing requests, then what the limit ranges
-/// of the namespace give containers.
-pub fn daemon(
-    object: &DaemonSet,
-    newest: Option<&Pod>,
-    of_namespace: &[ContainerDefaults],
-) -> Result<Daemon, Error> {
+/// template is admitted.
+pub fn daemon(object: &DaemonSet, newest: Option<&Pod>, admission: &Admission) -> Result<Daemon, Error> {
     let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
     let name = object.metadata.name.as_deref().unwrap_or_default();
-    let pod = read(object, newest, PodKey::new(namespace, name), of_namespace)
+    let pod = read(object, newest, PodKey::new(namespace, name), admission)
         .map_err(|error| error.of("DaemonSet", &format!("{namespace}/{name}")))?;
     Ok(Daemon { namespace: namespace.into(), name: name.into(), pod })
 }
@@ -31,19 +24,14 @@ fn read(
     object: &DaemonSet,
     newest: Option<&Pod>,
     key: PodKey,
-    of_namespace: &[ContainerDefaults],
+    admission: &Admission,
 ) -> Result<Pod, FieldError> {
     let template = object.spec.as_ref().map(|spec| &spec.template);
     let mut daemon = if let Some(newest) = newest {
         Pod { key, ..newest.clone() }
     } else {
-        let from_template = v1::Pod {
-            metadata: template.and_then(|template| template.metadata.clone()).unwrap_or_default(),
-            spec: template.and_then(|template| template.spec.clone()),
-            status: None,
-        };
-        let defaults = Defaults::Template(of_namespace);
-        pod::read(&from_template, key, defaults).map_err(|error| error.below("spec.template"))?
+        let admitted = admission.of_template(template, key.namespace.as_str());
+        pod::read(&admitted, key).map_err(|error| error.below("spec.template"))?
     };
     let of_template = match template.and_then(|template| template.spec.as_ref()) {
         Some(spec) => affinity::required_terms(spec).map_err(|error| error.below("spec.template"))?,
@@ -84,6 +72,7 @@ fn without_pin(mut terms: Vec<NodeTerm>) -> Vec<NodeTerm> {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::api::core::v1;
     use karpenter_model::Taint;
     use serde_json::{Value, json};
 
@@ -126,7 +115,7 @@ mod tests {
 
     #[test]
     fn template_stands_in_with_limits_as_requests() {
-        let daemon = daemon(&daemon_set(&json!(null)), None, &[]).unwrap();
+        let daemon = daemon(&daemon_set(&json!(null)), None, &Admission::default()).unwrap();
         assert_eq!(daemon.pod.requests.amount("cpu").to_string(), "2");
         assert_eq!(daemon.pod.key.to_string(), "kube-system/cni");
         assert_eq!(daemon.pod.owner, PodOwner::DaemonSet);
@@ -135,13 +124,10 @@ mod tests {
 
     #[test]
     fn limit_ranges_fill_in_what_a_template_does_not_say_and_nothing_else() {
-        let given = ContainerDefaults {
-            requests: [("cpu".into(), "9".parse().unwrap()), ("memory".into(), "1Gi".parse().unwrap())]
-                .into_iter()
-                .collect(),
-            ..ContainerDefaults::default()
-        };
-        let given = [given];
+        let given = Admission::of(&[json!({
+            "apiVersion": "v1", "kind": "LimitRange", "metadata": {"namespace": "kube-system", "name": "usual"},
+            "spec": {"limits": [{"type": "Container", "defaultRequest": {"cpu": "9", "memory": "1Gi"}}]},
+        })]);
         let of_template = daemon(&daemon_set(&json!(null)), None, &given).unwrap().pod;
         let of_template = &of_template.requests;
         assert_eq!(of_template.amount("cpu").to_string(), "2", "its own limit comes first");
@@ -157,7 +143,7 @@ mod tests {
     #[test]
     fn daemons_tolerate_what_their_controller_makes_them_tolerate() {
         let tolerated = |set: &DaemonSet, key: &str, effect| {
-            let pod = daemon(set, None, &[]).unwrap().pod;
+            let pod = daemon(set, None, &Admission::default()).unwrap().pod;
             let taint = Taint::new(key, "", effect);
             pod.tolerations.iter().any(|toleration| toleration.tolerates(&taint))
         };
@@ -175,14 +161,14 @@ mod tests {
     fn a_daemon_set_owns_the_pods_that_name_its_uid() {
         let mut set = daemon_set(&json!(null));
         set.metadata.uid = Some("set".to_owned());
-        let daemon = daemon(&set, Some(&running(&pin())), &[]).unwrap();
+        let daemon = daemon(&set, Some(&running(&pin())), &Admission::default()).unwrap();
         let of = |uid: &str| {
             running(&pin()).with(|pod| (pod.owner, pod.owner_uid) = (PodOwner::DaemonSet, Some(uid.into())))
         };
         assert!(daemon.owns(&of("set")));
         assert!(!daemon.owns(&of("other")));
         set.metadata.uid = None;
-        let daemon = super::daemon(&set, None, &[]).unwrap();
+        let daemon = super::daemon(&set, None, &Admission::default()).unwrap();
         let at = |name: &str| {
             let path = format!("/apis/apps/v1/namespaces/kube-system/daemonsets/{name}");
             of("set").with(|pod| pod.owner_path = path)
@@ -193,14 +179,15 @@ mod tests {
 
     #[test]
     fn nodes_that_the_template_names_are_kept() {
-        let daemon = daemon(&daemon_set(&required(&pin())), None, &[]).unwrap();
+        let daemon = daemon(&daemon_set(&required(&pin())), None, &Admission::default()).unwrap();
         let term = &daemon.pod.required_terms[0];
         assert_eq!((term.fields[0].key.as_str(), term.fields[0].values[0].as_str()), ("metadata.name", "n"));
     }
 
     #[test]
     fn newest_pod_wins_without_its_node() {
-        let daemon = daemon(&daemon_set(&json!(null)), Some(&running(&pin())), &[]).unwrap();
+        let daemon =
+            daemon(&daemon_set(&json!(null)), Some(&running(&pin())), &Admission::default()).unwrap();
         assert_eq!(daemon.pod.requests.amount("cpu").to_string(), "3");
         assert_eq!((&daemon.pod.node_name, &daemon.pod.required_terms), (&None, &Vec::new()));
     }
@@ -208,7 +195,8 @@ mod tests {
     #[test]
     fn required_affinity_of_the_template_replaces_that_of_the_pod() {
         let term = json!({"matchExpressions": [{"key": "a", "operator": "Exists"}]});
-        let daemon = daemon(&daemon_set(&required(&term)), Some(&running(&pin())), &[]).unwrap();
+        let daemon =
+            daemon(&daemon_set(&required(&term)), Some(&running(&pin())), &Admission::default()).unwrap();
         assert_eq!(daemon.pod.required_terms.len(), 1);
         assert_eq!(daemon.pod.required_terms[0].expressions[0].key, "a");
     }
@@ -217,7 +205,7 @@ mod tests {
     fn what_admission_added_next_to_the_pin_is_kept() {
         let mut term = pin();
         term["matchExpressions"] = json!([{"key": "b", "operator": "Exists"}]);
-        let daemon = daemon(&daemon_set(&json!(null)), Some(&running(&term)), &[]).unwrap();
+        let daemon = daemon(&daemon_set(&json!(null)), Some(&running(&term)), &Admission::default()).unwrap();
         assert_eq!(daemon.pod.required_terms[0].expressions[0].key, "b");
         assert!(daemon.pod.required_terms[0].fields.is_empty());
     }
@@ -225,7 +213,7 @@ mod tests {
     #[test]
     fn errors_name_the_daemon_set() {
         let term = json!({"matchExpressions": [{"key": "a", "operator": "Near"}]});
-        let error = daemon(&daemon_set(&required(&term)), None, &[]).unwrap_err();
+        let error = daemon(&daemon_set(&required(&term)), None, &Admission::default()).unwrap_err();
         assert_eq!(error.object, "DaemonSet `kube-system/cni`");
         assert!(error.field.starts_with("spec.template.spec.affinity.nodeAffinity"), "{error}");
     }

@@ -15,7 +15,7 @@ use karpenter_model::{
 use super::affinity;
 use super::labels;
 use super::present;
-use super::requests::{Defaults, effective_limits, effective_requests, is_sidecar};
+use super::requests::{effective_limits, effective_requests, is_sidecar};
 use super::{Error, FieldError};
 use crate::duration::parse_go_duration;
 
@@ -32,7 +32,7 @@ pub fn pod(object: &v1::Pod) -> Result<Pod, Error> {
         metadata.name.as_deref().unwrap_or_default(),
     );
     let shown = key.to_string();
-    read(object, key, Defaults::Done).map_err(|error| error.of("Pod", &shown))
+    read(object, key).map_err(|error| error.of("Pod", &shown))
 }
 
 /// Reads what a pod is and takes up, and none of its rules about where it may be: for those that have a place already,
@@ -50,8 +50,8 @@ pub fn pod_without_rules(object: &v1::Pod) -> Result<Pod, Error> {
     pod(&object)
 }
 
-/// Reads a pod under another key, with or without the defaults an API server would have set.
-pub(super) fn read(object: &v1::Pod, key: PodKey, defaults: Defaults<'_>) -> Result<Pod, FieldError> {
+/// Reads a pod under another key.
+pub(super) fn read(object: &v1::Pod, key: PodKey) -> Result<Pod, FieldError> {
     let metadata = &object.metadata;
     let (no_spec, no_status) = (PodSpec::default(), PodStatus::default());
     let spec = object.spec.as_ref().unwrap_or(&no_spec);
@@ -60,7 +60,7 @@ pub(super) fn read(object: &v1::Pod, key: PodKey, defaults: Defaults<'_>) -> Res
     let owners = metadata.owner_references.as_deref().unwrap_or_default();
     let template = PodTemplate {
         labels: labels(metadata.labels.as_ref()),
-        requests: effective_requests(spec, Some(status), defaults)?,
+        requests: effective_requests(spec, Some(status))?,
         limits: effective_limits(spec)?,
         node_selector: labels(spec.node_selector.as_ref()),
         required_terms: affinity::required_terms(spec)?,

@@ -6,62 +6,43 @@
 //!   when the kubelet has called the resize infeasible, only the latter.
 //! - Requests at pod level replace the sum for the resources they name; overhead comes on top.
 
-use std::collections::BTreeMap;
-
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, PodSpec, PodStatus, ResourceRequirements};
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
 use karpenter_model::resources;
-use karpenter_model::resources::limit_range::{ContainerDefaults, admitted_requests};
 use karpenter_model::{Quantity, Resources};
 
 use super::FieldError;
-
-/// Where requests come from that are missing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Defaults<'a> {
-    /// The API server has filled them in already.
-    Done,
-    /// A template that has not been admitted yet: from limits, then from what the limit ranges of its
-    /// namespace give containers.
-    Template(&'a [ContainerDefaults]),
-}
-
-impl Defaults<'_> {
-    /// Limit ranges have nothing for pods as a whole.
-    const fn of_whole_pods(self) -> Self {
-        match self {
-            Self::Done => Self::Done,
-            Self::Template(_) => Self::Template(&[]),
-        }
-    }
-}
 
 /// The requests the scheduler counts, including one pod slot.
 pub(super) fn effective_requests(
     spec: &PodSpec,
     status: Option<&PodStatus>,
-    defaults: Defaults<'_>,
 ) -> Result<Resources, FieldError> {
-    let held = Held { status, defaults };
+    let held = Held(status);
     let mut total = over_time(spec, |part| match part {
         Part::Runs(container) => held.by_container(container),
-        Part::Starts(container) => held.as_written(container),
-        Part::Whole(requirements) => written(requirements, defaults.of_whole_pods()),
+        Part::Starts(container) => requested(container.resources.as_ref()),
+        Part::Whole(requirements) => requested(requirements),
     })?;
     total.add(&super::resources("spec.overhead", spec.overhead.as_ref())?);
     Ok(total.with(resources::PODS, Quantity::ONE))
 }
 
+/// What is requested by the containers, and by the pod as a whole; without overhead.
+pub(super) fn written_requests(spec: &PodSpec) -> Result<Resources, FieldError> {
+    over_time(spec, |part| requested(part.requirements()))
+}
+
+/// What the containers, and the pod as a whole, may take at most, as far as they say; without overhead.
+pub(super) fn written_limits(spec: &PodSpec) -> Result<Resources, FieldError> {
+    over_time(spec, |part| {
+        let limits = part.requirements().and_then(|requirements| requirements.limits.as_ref());
+        super::resources("resources.limits", limits)
+    })
+}
+
 /// What the containers of a pod may take at most, as far as they say; overhead comes on top of what has a limit.
 pub(super) fn effective_limits(spec: &PodSpec) -> Result<Resources, FieldError> {
-    let limits = |requirements: Option<&ResourceRequirements>| {
-        let limits = requirements.and_then(|requirements| requirements.limits.as_ref());
-        super::resources("resources.limits", limits)
-    };
-    let mut total = over_time(spec, |part| match part {
-        Part::Runs(container) | Part::Starts(container) => limits(container.resources.as_ref()),
-        Part::Whole(requirements) => limits(requirements),
-    })?;
+    let mut total = written_limits(spec)?;
     let overhead = super::resources("spec.overhead", spec.overhead.as_ref())?;
     for (name, quantity) in
         overhead.iter().filter(|(name, _)| !total.amount(name.as_str()).is_zero()).collect::<Vec<_>>()
@@ -79,6 +60,15 @@ enum Part<'a> {
     Starts(&'a Container),
     /// The pod as a whole.
     Whole(Option<&'a ResourceRequirements>),
+}
+
+impl<'a> Part<'a> {
+    fn requirements(&self) -> Option<&'a ResourceRequirements> {
+        match *self {
+            Self::Runs(container) | Self::Starts(container) => container.resources.as_ref(),
+            Self::Whole(requirements) => requirements,
+        }
+    }
 }
 
 /// Whether an init container runs beside the containers until the pod ends.
@@ -121,23 +111,16 @@ fn at(list: &str, index: usize, error: FieldError) -> FieldError {
 }
 
 /// Resources that may be asked for by the pod as a whole.
-fn pod_level(name: &str) -> bool {
+pub(super) fn pod_level(name: &str) -> bool {
     name == resources::CPU || name == resources::MEMORY || name.starts_with(resources::HUGE_PAGES_PREFIX)
 }
 
-/// What the containers of one pod hold.
-struct Held<'a> {
-    status: Option<&'a PodStatus>,
-    defaults: Defaults<'a>,
-}
+/// What the containers of one pod hold, by what its status says of them.
+struct Held<'a>(Option<&'a PodStatus>);
 
 impl Held<'_> {
-    fn as_written(&self, container: &Container) -> Result<Resources, FieldError> {
-        written(container.resources.as_ref(), self.defaults)
-    }
-
     fn by_container(&self, container: &Container) -> Result<Resources, FieldError> {
-        let asked = self.as_written(container)?;
+        let asked = requested(container.resources.as_ref())?;
         let Some((status, actual)) = self.report(&container.name) else { return Ok(asked) };
         let actual = super::resources("status.resources.requests", actual.requests.as_ref())?;
         let allocated = super::resources("status.allocatedResources", status.allocated_resources.as_ref())?;
@@ -150,7 +133,7 @@ impl Held<'_> {
 
     /// The kubelet's word on the container, if it says anything about resources.
     fn report(&self, container: &str) -> Option<(&ContainerStatus, &ResourceRequirements)> {
-        let status = self.status?;
+        let status = self.0?;
         let mut all =
             status.container_statuses.iter().flatten().chain(status.init_container_statuses.iter().flatten());
         let found = all.find(|status| status.name == container)?;
@@ -158,27 +141,16 @@ impl Held<'_> {
     }
 
     fn resize_is_infeasible(&self) -> bool {
-        let conditions = self.status.and_then(|status| status.conditions.as_ref());
+        let conditions = self.0.and_then(|status| status.conditions.as_ref());
         conditions.into_iter().flatten().any(|condition| {
             condition.type_ == "PodResizePending" && condition.reason.as_deref() == Some("Infeasible")
         })
     }
 }
 
-fn written(
-    requirements: Option<&ResourceRequirements>,
-    defaults: Defaults<'_>,
-) -> Result<Resources, FieldError> {
-    let read = |field: &str, list: Option<&BTreeMap<String, ApiQuantity>>| super::resources(field, list);
+fn requested(requirements: Option<&ResourceRequirements>) -> Result<Resources, FieldError> {
     let requests = requirements.and_then(|requirements| requirements.requests.as_ref());
-    let requests = read("resources.requests", requests)?;
-    match defaults {
-        Defaults::Done => Ok(requests),
-        Defaults::Template(of_namespace) => {
-            let limits = requirements.and_then(|requirements| requirements.limits.as_ref());
-            Ok(admitted_requests(&requests, &read("resources.limits", limits)?, of_namespace))
-        }
-    }
+    super::resources("resources.requests", requests)
 }
 
 #[cfg(test)]

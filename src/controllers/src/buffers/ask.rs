@@ -93,8 +93,8 @@ fn found(
         Source::ReplicaSet(name) => ("ReplicaSet", name),
     };
     let namespace = buffer.key.namespace.as_str();
-    let defaults = context.view.container_defaults(namespace);
-    let pod = convert::template_pod(kind, (namespace, name), referent.template.as_ref(), &defaults)
+    let admission = context.view.admission();
+    let pod = convert::template_pod(kind, (namespace, name), referent.template.as_ref(), &admission)
         .map_err(|error| Unresolved::Unreadable(error.to_string()))?;
     let replicas = referent.replicas.map(|replicas| u32::try_from(replicas).unwrap_or_default());
     let pattern = Pattern { pod, replicas };

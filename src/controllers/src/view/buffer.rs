@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::PodTemplate;
-use karpenter_api::{CapacityBuffer, convert};
+use karpenter_api::CapacityBuffer;
+use karpenter_api::convert::{self, Admission};
 use karpenter_cluster::{Epoch, Known, Stamp, Store};
 use karpenter_kube_harness::watch::{self, Key};
-use karpenter_model::resources::limit_range::ContainerDefaults;
 use karpenter_model::{Buffer, BufferKey, Like, Pod, Target};
 use kube::Resource;
 
@@ -156,9 +156,9 @@ impl View {
         inner.buffers.counted || (inner.buffers_are_asked() && !inner.cluster.has_buffer_pods())
     }
 
-    /// What limit ranges give containers of a namespace.
-    pub(crate) fn container_defaults(&self, namespace: &str) -> Vec<ContainerDefaults> {
-        self.lock().limit_ranges.of(namespace)
+    /// What templates are admitted by.
+    pub(crate) fn admission(&self) -> Admission {
+        self.lock().admission.clone()
     }
 }
 

@@ -96,8 +96,7 @@ impl Inner {
         let Some(set) = self.daemons.keys.get(uid).and_then(|key| self.daemons.sets.get(key)) else { return };
         let newest = self.daemons.pods.get(uid).and_then(BTreeSet::last);
         let newest = newest.and_then(|(_, key)| self.cluster.get::<model::Pod>(key));
-        let of_namespace = self.limit_ranges.of(&set.namespace().unwrap_or_default());
-        if let Some(daemon) = read::daemon(set, newest.map(|known| known.model.as_ref()), &of_namespace) {
+        if let Some(daemon) = read::daemon(set, newest.map(|known| known.model.as_ref()), &self.admission) {
             let key = (daemon.namespace.clone(), daemon.name.clone());
             self.cluster.set_daemon(&key, Some(daemon));
         }

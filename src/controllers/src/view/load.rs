@@ -11,6 +11,7 @@ use k8s_openapi::api::core::v1::{LimitRange, Namespace, Node, PersistentVolume, 
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim, ResourceSlice};
 use k8s_openapi::api::storage::v1::{CSINode, StorageClass, VolumeAttachment};
+use karpenter_api::convert::Admission;
 use karpenter_api::{NodeClaim, NodePool};
 use karpenter_kube_harness::watch::{Key, Seen, key};
 use karpenter_model::{InstanceType, PoolName};
@@ -37,6 +38,8 @@ impl View {
     /// Takes `objects` for everything there is of the kinds that decisions read; others are left out. Returns what could
     /// not be read.
     pub fn load(&self, objects: &[Value]) -> Vec<Unread> {
+        // Which kinds are watched does not matter here: templates are admitted by all there is.
+        self.lock().admission = Admission::of(objects);
         let mut loading = Loading { view: self, objects, unread: Vec::new() };
         loading.all::<Namespace>();
         loading.all::<LimitRange>();

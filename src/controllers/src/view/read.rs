@@ -6,9 +6,9 @@ use std::cell::RefCell;
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{LimitRange, Node, PersistentVolume, Pod};
 use k8s_openapi::api::resource::v1;
-use karpenter_api::{NodeClaim, NodePool, convert};
+use karpenter_api::convert::{self, Admission, Limits};
+use karpenter_api::{NodeClaim, NodePool};
 use karpenter_model::pod::volume::resolve::VolumeFacts;
-use karpenter_model::resources::limit_range::ContainerDefaults;
 use karpenter_model::{
     Claim, Daemon, LabelRegistry, NodeObject, PodKey, PodUid, Pool, ResourceClaim, ResourceSlice,
 };
@@ -45,17 +45,17 @@ pub(crate) fn volume(object: &PersistentVolume) -> Option<VolumeFacts> {
     reported(convert::volume(object))
 }
 
-/// A daemon set, from its newest pod, or from its template and what its namespace gives containers.
+/// A daemon set, from its newest pod, or from its template as it would be admitted.
 pub(crate) fn daemon(
     object: &DaemonSet,
     newest: Option<&karpenter_model::Pod>,
-    of_namespace: &[ContainerDefaults],
+    admission: &Admission,
 ) -> Option<Daemon> {
-    reported(convert::daemon(object, newest, of_namespace))
+    reported(convert::daemon(object, newest, admission))
 }
 
-/// What a limit range gives containers.
-pub(crate) fn limit_range(object: &LimitRange) -> Option<Vec<ContainerDefaults>> {
+/// The items of a limit range.
+pub(crate) fn limit_range(object: &LimitRange) -> Option<Vec<Limits>> {
     reported(convert::limit_range(object))
 }
 

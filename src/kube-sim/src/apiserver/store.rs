@@ -28,6 +28,7 @@ use std::{
     sync::Arc,
 };
 
+use karpenter_api::convert::SYSTEM_PRIORITIES;
 use karpenter_model::Clock;
 use serde_json::{Value, json};
 
@@ -105,7 +106,7 @@ impl Store {
             let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
             self.create_initial("", "namespaces", namespace);
         }
-        for (name, value) in admission::SYSTEM_PRIORITIES {
+        for (name, value) in SYSTEM_PRIORITIES {
             let class = json!({
                 "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
                 "metadata": {"name": name}, "value": value,

@@ -32,6 +32,8 @@ pub const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 /// Volume claims: the Node the scheduler has chosen for the pod. The volume is provisioned for it, and the scheduler sends
 /// the pod to no other one.
 pub const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
+/// Storage classes: claims that name none get this one.
+pub const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
 
 /// Names of versions before v1 and present names. Nothing reads the old ones any more.
 pub const RENAMED: [(&str, &str); 2] =

@@ -70,6 +70,8 @@ pub const CONFLICT: &str = "Conflict";
 
 /// The scheduler found no node.
 pub const UNSCHEDULABLE: &str = "Unschedulable";
+/// Condition `PodScheduled` of a pod that waits for its scheduling gates to go.
+pub const SCHEDULING_GATED: &str = "SchedulingGated";
 
 // Conditions of buffers (spec scheduling 23).
 

@@ -101,6 +101,8 @@ pub(super) fn kept(kind: &str, object: &Value) -> Option<Value> {
         ],
         "StorageClass" => &["provisioner", "volumeBindingMode", "allowedTopologies"],
         "DeviceClass" => &["spec.selectors"],
+        "PriorityClass" => &["value", "globalDefault", "preemptionPolicy"],
+        "RuntimeClass" => &["overhead", "scheduling"],
         _ => return None,
     };
     let mut kept = pick(object, fields);

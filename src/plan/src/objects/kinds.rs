@@ -106,7 +106,7 @@ pub(crate) const KUBERNETES: &[Group] = &[
             known("ServiceCIDR", Cluster),
         ],
     ),
-    ("node.k8s.io", &[known("RuntimeClass", Cluster)]),
+    ("node.k8s.io", &[read("RuntimeClass", Cluster)]),
     ("policy", &[read("PodDisruptionBudget", Namespace)]),
     (
         "rbac.authorization.k8s.io",
@@ -127,7 +127,7 @@ pub(crate) const KUBERNETES: &[Group] = &[
             read("ResourceSlice", Cluster),
         ],
     ),
-    ("scheduling.k8s.io", &[known("PriorityClass", Cluster), known("Workload", Namespace)]),
+    ("scheduling.k8s.io", &[read("PriorityClass", Cluster), known("Workload", Namespace)]),
     (
         "storage.k8s.io",
         &[

@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 
 use super::*;
 
-fn requests(spec: &Value, status: &Value, defaults: Defaults<'_>) -> String {
+fn requests(spec: &Value, status: &Value) -> String {
     let pod: Pod = serde_json::from_value(json!({"spec": spec, "status": status})).unwrap();
-    let total = effective_requests(&pod.spec.unwrap(), pod.status.as_ref(), defaults).unwrap();
+    let total = effective_requests(&pod.spec.unwrap(), pod.status.as_ref()).unwrap();
     let entries: Vec<String> = total.iter().map(|(name, quantity)| format!("{name}={quantity}")).collect();
     entries.join(" ")
 }
@@ -71,15 +71,8 @@ fn adds_up_containers_and_takes_the_largest_start_up() {
         ),
     ];
     for (name, spec, expected) in cases {
-        assert_eq!(requests(&spec, &json!({}), Defaults::Done), expected, "{name}");
+        assert_eq!(requests(&spec, &json!({})), expected, "{name}");
     }
-}
-
-#[test]
-fn limits_stand_in_for_missing_requests_of_templates() {
-    let resources = json!({"limits": {"cpu": "2", "memory": "1Gi"}, "requests": {"cpu": "1"}});
-    let spec = json!({"containers": [{"name": "a", "resources": resources}]});
-    assert_eq!(requests(&spec, &json!({}), Defaults::Template(&[])), "cpu=1 memory=1Gi pods=1");
 }
 
 #[test]
@@ -94,17 +87,17 @@ fn a_resize_counts_the_larger_side_until_it_is_infeasible() {
             }],
         })
     };
-    assert_eq!(requests(&spec, &status("Deferred"), Defaults::Done), "cpu=4 pods=1");
-    assert_eq!(requests(&spec, &status("Infeasible"), Defaults::Done), "cpu=2 pods=1");
+    assert_eq!(requests(&spec, &status("Deferred")), "cpu=4 pods=1");
+    assert_eq!(requests(&spec, &status("Infeasible")), "cpu=2 pods=1");
     let shrinking = json!({"containers": [cpu("a", "500m")]});
-    assert_eq!(requests(&shrinking, &status("Deferred"), Defaults::Done), "cpu=2 pods=1");
+    assert_eq!(requests(&shrinking, &status("Deferred")), "cpu=2 pods=1");
 }
 
 #[test]
 fn errors_name_the_container() {
     let spec: PodSpec =
         serde_json::from_value(json!({"containers": [cpu("a", "1"), cpu("b", "lots")]})).unwrap();
-    let error = effective_requests(&spec, None, Defaults::Done).unwrap_err();
+    let error = effective_requests(&spec, None).unwrap_err();
     assert_eq!(error.field, "spec.containers[1].resources.requests.cpu");
 }
 

@@ -29,7 +29,7 @@ const fn useful(version: &'static str, kind: &'static str, without: &'static str
     Listed { version, kind, without: Some(without) }
 }
 
-const KINDS: [Listed; 16] = [
+const KINDS: [Listed; 18] = [
     needed("karpenter.sh/v1", "NodePool"),
     needed("karpenter.sh/v1", "NodeClaim"),
     needed("karpenter.k8s.aws/v1", "EC2NodeClass"),
@@ -38,7 +38,13 @@ const KINDS: [Listed; 16] = [
     needed("apps/v1", "DaemonSet"),
     needed("policy/v1", "PodDisruptionBudget"),
     useful("v1", "Namespace", "affinity that selects namespaces by labels matches none"),
-    useful("v1", "LimitRange", "daemon sets without pods are taken at what their templates say"),
+    useful("v1", "LimitRange", "daemon sets without pods and pods of manifests are taken at what they say"),
+    useful(
+        "node.k8s.io/v1",
+        "RuntimeClass",
+        "pods of manifests are taken without their overhead and node selectors",
+    ),
+    useful("scheduling.k8s.io/v1", "PriorityClass", "pods of manifests are taken without their priority"),
     useful("v1", "PersistentVolumeClaim", "pods with volumes are refused"),
     useful("v1", "PersistentVolume", "zones of bound volumes are not known"),
     useful("storage.k8s.io/v1", "StorageClass", "zones of volumes that are not bound are not known"),

@@ -1,29 +1,30 @@
 //! What admission plugins and per-kind strategies do to built-in objects before they are stored.
 
+use k8s_openapi::api::core::v1::Pod;
+use karpenter_api::convert::Admission;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Part, Store};
 use crate::apiserver::{
     cause::Cause,
     crd,
-    object::{self, Key, text},
+    object::{self, text},
     refusal::Refusal,
     resource::Resource,
 };
-
-/// Priority classes that every cluster has.
-pub(super) const SYSTEM_PRIORITIES: [(&str, i64); 2] =
-    [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
-
-/// Seconds a pod stays on a node that is not ready or not reachable, unless it says otherwise.
-const DEFAULT_TOLERATION_SECONDS: i64 = 300;
 
 /// Completes and checks a new object.
 pub(super) fn on_create(store: &Store, resource: &Resource, object: &mut Value) -> Result<(), Refusal> {
     if resource.is_core("pods") {
         require_containers(resource, object)?;
-        resolve_priority(store, resource, object)?;
-        tolerate_node_problems(object);
+        admit(store, resource, object)?;
+    }
+    if resource.is_core("persistentvolumeclaims") && object["spec"]["storageClassName"].is_null() {
+        let classes = admission(store, [("storage.k8s.io", "storageclasses")]);
+        if let Some(class) = classes.default_storage_class() {
+            object["spec"]["storageClassName"] = json!(class);
+        }
     }
     if crd::is_crd_table(&resource.table()) {
         object["status"] = crd::established_status(object, &object::rfc3339(store.now()));
@@ -85,56 +86,29 @@ fn require_containers(resource: &Resource, pod: &Value) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn resolve_priority(store: &Store, resource: &Resource, pod: &mut Value) -> Result<(), Refusal> {
-    let class = text(pod, "/spec/priorityClassName").to_owned();
-    let classes = store.registry.get("scheduling.k8s.io", "v1", "priorityclasses");
-    let classes = classes.expect("invariant: the kind is built in");
-    let found = if class.is_empty() {
-        let default = |(_, c): &(&Key, &std::sync::Arc<Value>)| c["globalDefault"] == true;
-        store.table(&classes.table()).find(default).map(|(_, c)| c.clone())
-    } else {
-        let missing = |_| {
-            Refusal::forbidden(
-                resource,
-                object::name(pod),
-                &format!("no PriorityClass with name {class} was found"),
-            )
-        };
-        Some(store.find(&classes, &Key::new("", &class)).map_err(missing)?)
-    };
-    if let Some(found) = &found {
-        pod["spec"]["priorityClassName"] = json!(object::name(found));
-    }
-    let fields = found.as_ref().map(|c| (c["value"].clone(), c["preemptionPolicy"].clone()));
-    let (value, preemption) = fields.unwrap_or((json!(0), Value::Null));
-    let spec = object::map_mut(pod, "spec");
-    spec.insert("priority".to_owned(), value);
-    object::default_to(
-        spec,
-        "preemptionPolicy",
-        if preemption.is_null() { json!("PreemptLowerPriority") } else { preemption },
-    );
-    Ok(())
+/// What the objects of these kinds admit others by.
+fn admission<const N: usize>(store: &Store, kinds: [(&str, &str); N]) -> Admission {
+    let tables = kinds.map(|(group, plural)| {
+        store.registry.get(group, "v1", plural).expect("invariant: the kind is built in").table()
+    });
+    Admission::of(tables.iter().flat_map(|table| store.table(table)).map(|(_, object)| &**object))
 }
 
-fn tolerate_node_problems(pod: &mut Value) {
+/// A pod as the admission plugins of the API server leave it.
+fn admit(store: &Store, resource: &Resource, pod: &mut Value) -> Result<(), Refusal> {
+    let kinds =
+        [("", "limitranges"), ("node.k8s.io", "runtimeclasses"), ("scheduling.k8s.io", "priorityclasses")];
+    let mut read = Pod::deserialize(&*pod).map_err(|error| Refusal::bad_request(error.to_string()))?;
+    if let Some(why) = admission(store, kinds).admit(&mut read).first() {
+        return Err(Refusal::forbidden(resource, object::name(pod), &why.to_string()));
+    }
     let spec = object::map_mut(pod, "spec");
+    if let Value::Object(admitted) = json!(read.spec) {
+        spec.extend(admitted);
+    }
     object::default_to(spec, "serviceAccountName", "default");
     object::default_to(spec, "enableServiceLinks", true);
-    object::default_to(spec, "tolerations", json!([]));
-    let Some(tolerations) = spec.get_mut("tolerations").and_then(Value::as_array_mut) else { return };
-    for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
-        let tolerates = |t: &Value| {
-            let about_key = t["key"] == key || text(t, "/key").is_empty();
-            about_key && matches!(text(t, "/effect"), "" | "NoExecute")
-        };
-        if !tolerations.iter().any(tolerates) {
-            tolerations.push(json!({
-                "key": key, "operator": "Exists", "effect": "NoExecute",
-                "tolerationSeconds": DEFAULT_TOLERATION_SECONDS,
-            }));
-        }
-    }
+    Ok(())
 }
 
 /// Fields of a pod spec that may change in some direction. Selectors may only while the pod is gated; a client
