@@ -17,6 +17,11 @@ pub trait Binds {
     /// # Errors
     /// Objects that no API server would take.
     fn bind(&mut self, objects: &[Value]) -> Result<Verdict>;
+
+    /// Whether it can be asked a hundred times for one world, so that every node a pool could add is tried.
+    fn is_quick(&self) -> bool {
+        true
+    }
 }
 
 /// The scheduler's code, in a process of its own.

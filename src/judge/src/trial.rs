@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::{Context, Result};
 use fastrand::Rng;
 use jiff::Timestamp;
-use karpenter_model::{Plan, PodOutcome, Report, Snapshot};
+use karpenter_model::{Plan, PodOutcome, Pool, Report, Snapshot};
 use karpenter_plan::{WhatIf, World};
 use serde_json::{Value, json};
 
@@ -121,6 +121,9 @@ pub fn hold(
         }
         if plan.launches.is_empty() {
             outcome.pending = self::waiting(&objects).count();
+            if !scheduler.is_quick() {
+                return Ok(outcome);
+            }
             outcome.differences = forsaken(&objects, &snapshot, &report, catalogue, scheduler)?;
             return Ok(outcome);
         }
@@ -173,7 +176,7 @@ fn is_daemon(pod: &Value) -> bool {
 }
 
 /// Pods that are left pending although one more node of some pool would take one of their class. Pools at their limits may
-/// add none.
+/// add none, and a pool with `minValues` none of a single type.
 fn forsaken(
     objects: &[Value],
     snapshot: &Snapshot,
@@ -193,7 +196,9 @@ fn forsaken(
     if why.is_empty() {
         return Ok(Vec::new());
     }
-    let unlimited = snapshot.pools.iter().filter(|pool| pool.limits.is_none());
+    let asks_for_choice =
+        |pool: &Pool| pool.template.requirements.iter().any(|one| one.min_values().is_some());
+    let unlimited = snapshot.pools.iter().filter(|pool| pool.limits.is_none() && !asks_for_choice(pool));
     let mut found = BTreeMap::new();
     for node in unlimited.flat_map(|pool| promise::possible(pool, snapshot, catalogue)) {
         let mut with = objects.to_vec();

@@ -3,6 +3,7 @@
 //! Worlds are small, so that constraints meet: a handful of apps, each some pods of one class, that select each other by
 //! labels that they share.
 
+mod admission;
 mod affinity;
 mod daemons;
 mod nodes;
@@ -31,6 +32,7 @@ pub fn draw(seed: u64) -> Vec<Value> {
     objects.push(labelled("kube-system", "grey"));
     objects.extend(volumes::classes());
     objects.extend(pods::priorities());
+    objects.extend(admission::draw(rng));
     objects.extend(pools::draw(rng));
     objects.extend(nodes::draw(rng));
     objects.extend(daemons::draw(rng));

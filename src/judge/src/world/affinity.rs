@@ -7,6 +7,9 @@ use serde_json::{Value, json};
 use super::{NAMESPACES, happens, one};
 use crate::catalogue::ZONES;
 
+/// A label that pods of one app may differ in; selectors name it by label keys alone.
+pub(super) const REVISION: &str = "revision";
+
 const HOST: &str = label::HOSTNAME;
 const ZONE: &str = label::ZONE;
 const CAPACITY_TYPE: &str = label::CAPACITY_TYPE;
@@ -45,6 +48,9 @@ pub(super) fn spreads(app: usize, apps: usize, rng: &mut Rng) -> Vec<Value> {
         }
         if happens(rng, 15) {
             spread["nodeTaintsPolicy"] = json!(one(rng, &["Ignore", "Honor"]));
+        }
+        if happens(rng, 15) {
+            spread["matchLabelKeys"] = json!([REVISION]);
         }
         spread
     });
@@ -89,6 +95,8 @@ fn pod_term(app: usize, apps: usize, rng: &mut Rng) -> Value {
         0 => term["namespaces"] = json!(NAMESPACES.map(|(name, _)| name)),
         1 => term["namespaceSelector"] = json!({}),
         2 => term["namespaceSelector"] = json!({"matchLabels": {"color": "blue"}}),
+        3 => term["matchLabelKeys"] = json!([REVISION]),
+        4 => term["mismatchLabelKeys"] = json!([REVISION]),
         _ => {}
     }
     term

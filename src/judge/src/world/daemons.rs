@@ -4,6 +4,7 @@ use fastrand::Rng;
 use karpenter_model::names::label;
 use serde_json::{Value, json};
 
+use super::admission::RUNTIMES;
 use super::{happens, one};
 
 pub(super) fn draw(rng: &mut Rng) -> Vec<Value> {
@@ -19,8 +20,15 @@ fn daemon_set(number: usize, rng: &mut Rng) -> Value {
     if happens(rng, 20) {
         container["ports"] = json!([{"containerPort": 80, "hostPort": 9090}]);
     }
+    if happens(rng, 8) {
+        container["resources"] = json!({});
+    }
     let mut spec = json!({"containers": [container]});
-    match rng.u32(0..4) {
+    if happens(rng, 10) {
+        spec["hostNetwork"] = json!(true);
+        spec["containers"][0]["ports"] = json!([{"containerPort": 9091}]);
+    }
+    match rng.u32(0..6) {
         0 => spec["nodeSelector"] = json!({(label::ARCH): "amd64"}),
         1 => {
             let in_zone = json!({"matchExpressions": [{"key": label::CAPACITY_TYPE, "operator": "In",
@@ -28,7 +36,11 @@ fn daemon_set(number: usize, rng: &mut Rng) -> Value {
             spec["affinity"] = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution":
                 {"nodeSelectorTerms": [in_zone]}}});
         }
+        2 => spec["nodeSelector"] = json!({"tier": one(rng, &["general", "team"])}),
         _ => {}
+    }
+    if happens(rng, 10) {
+        spec["runtimeClassName"] = json!(RUNTIMES[0]);
     }
     if happens(rng, 60) {
         spec["tolerations"] = json!([{"operator": "Exists"}]);

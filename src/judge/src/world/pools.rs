@@ -1,4 +1,4 @@
-//! Pools: one that takes all pods, and perhaps a narrower one beside it.
+//! Pools: one that takes all pods, and perhaps others beside it that are narrower, tainted or preferred.
 
 use fastrand::Rng;
 use karpenter_model::names::label;
@@ -34,6 +34,16 @@ pub(super) fn draw(rng: &mut Rng) -> Vec<Value> {
         }
         pools.push(second);
     }
+    if happens(rng, 20) {
+        let mut third = pool("first-choice", &json!({"requirements": requirements(rng)}));
+        third["spec"]["template"]["metadata"]["labels"] = json!({"tier": one(rng, &["general", "team"])});
+        third["spec"]["weight"] = json!(rng.u32(1..=100));
+        if happens(rng, 50) {
+            third["spec"]["template"]["spec"]["taints"] =
+                json!([{"key": "first-choice", "effect": "PreferNoSchedule"}]);
+        }
+        pools.push(third);
+    }
     pools
 }
 
@@ -60,6 +70,11 @@ fn requirements(rng: &mut Rng) -> Value {
     }
     if happens(rng, 20) {
         ask("example.com/rack", "In", vec!["r1", "r2"]);
+    }
+    if happens(rng, 10) {
+        let family = json!({"key": label::aws::INSTANCE_FAMILY, "operator": "In", "values": ["m5", "c5", "r5"],
+            "minValues": rng.u32(1..=3)});
+        return json!(requirements.into_iter().chain([family]).collect::<Vec<_>>());
     }
     json!(requirements)
 }

@@ -18,7 +18,9 @@ pub(super) fn classes() -> Vec<Value> {
     let mut zonal = class("zonal", "WaitForFirstConsumer");
     zonal["allowedTopologies"] =
         json!([{"matchLabelExpressions": [{"key": label::ZONE, "values": ZONES[1..]}]}]);
-    vec![class("gp3", "WaitForFirstConsumer"), zonal, class("now", "Immediate")]
+    let mut default = class("gp3", "WaitForFirstConsumer");
+    default["metadata"]["annotations"] = json!({(annotation::DEFAULT_CLASS): "true"});
+    vec![default, zonal, class("now", "Immediate")]
 }
 
 /// How the volumes of an app are.
@@ -28,6 +30,8 @@ pub(super) struct Kind {
     class: &'static str,
     /// All pods mount one claim.
     shared: bool,
+    /// Pods bring their claim.
+    ephemeral: bool,
     mode: &'static str,
 }
 
@@ -47,13 +51,34 @@ pub(super) fn kind(rng: &mut Rng) -> Option<Kind> {
             (false, _) => Vec::new(),
         };
         let class = *one(rng, &["gp3", "gp3", "gp3", "zonal"]);
-        Kind { zones, class, shared, mode }
+        Kind { zones, class, shared, ephemeral: happens(rng, 15), mode }
     })
+}
+
+/// The volume of a pod, what distinguishes pods of one app by it, and objects that are not there yet.
+pub(super) fn volume(
+    kind: &Kind,
+    app: usize,
+    number: usize,
+    namespace: &str,
+    rng: &mut Rng,
+) -> (Value, String, Vec<Value>) {
+    if kind.ephemeral {
+        let mut spec =
+            json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}});
+        if kind.class != "gp3" {
+            spec["storageClassName"] = json!(kind.class);
+        }
+        let volume = json!({"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": spec}}});
+        return (volume, kind.class.to_owned(), Vec::new());
+    }
+    let (claim, distinction, made) = claim(kind, app, number, namespace, rng);
+    (json!({"name": "v", "persistentVolumeClaim": {"claimName": claim}}), distinction, made)
 }
 
 /// The claim of a pod, with its volume if it is bound: its name, what distinguishes pods of one app by it, and objects that
 /// are not there yet.
-pub(super) fn claim(
+fn claim(
     kind: &Kind,
     app: usize,
     number: usize,
