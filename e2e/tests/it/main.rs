@@ -15,6 +15,7 @@ mod containers;
 mod control_plane;
 mod crds;
 mod failures;
+mod judged;
 mod kubelet;
 mod newcomer;
 mod objects;
