@@ -62,7 +62,7 @@ pub(crate) struct Volumes<'a> {
     needs: Interned<Need>,
     /// Volumes that more than one pod mounts.
     shared: Interned<ClaimKey<'a>>,
-    /// Of volumes of the batch that one pod at a time may use: who uses them.
+    /// Of volumes of the batch that one pod at a time may use: which pods on nodes do.
     users: BTreeMap<ClaimKey<'a>, Vec<&'a PodKey>>,
     /// What nodes can attach, per driver that waiting pods use.
     limits: BTreeMap<&'a DriverName, Limits>,
@@ -190,6 +190,17 @@ impl<'a> Volumes<'a> {
             Some(format!("`{name}` is ReadWriteOncePod and {user} uses it"))
         });
         taken.collect()
+    }
+
+    /// The volumes of `pod` that one pod at a time may use, where other pods mount them too.
+    pub(crate) fn exclusive(&self, pod: &'a Pod) -> Vec<(VolumeIx, &'a VolumeClaimName)> {
+        let claims = pod.volumes.iter().filter(|_| !self.users.is_empty()).map(|claim| &claim.name);
+        let exclusive = claims.filter_map(|name| {
+            let key = (&pod.key.namespace, name);
+            let shared = self.shared.get_index_of(&key).filter(|_| self.users.contains_key(&key))?;
+            Some((VolumeIx::new(shared), name))
+        });
+        exclusive.collect()
     }
 
     /// The need behind `id`.

@@ -40,6 +40,7 @@ use crate::place::in_flight::{InFlightNode, State};
 use crate::place::learnt::{DemandMemo, Known};
 use crate::place::level::Demand;
 use crate::place::open_nodes::Walk;
+use crate::place::queue::reject;
 use crate::place::refusal::{self, Circumstances};
 use crate::place::{Placement, existing};
 use caches::Caches;
@@ -110,35 +111,31 @@ impl<'a> Solver<'a> {
 
     /// Tries the pods in `waiting` as long as any of them gets a place.
     fn place_all(&mut self, mut waiting: Vec<PodIx>) {
-        self.or_without_empty_domains(&mut waiting, Self::place_while_it_helps);
+        self.conceding(&mut waiting, Self::place_while_it_helps);
     }
 
-    /// Lets `place` take pods out of `waiting`, and again with domains without a node ignored for those that are left, if that
+    /// Lets `place` take pods out of `waiting`, and again with the rules of those that are left read with less caution, if that
     /// helps.
-    fn or_without_empty_domains(
-        &mut self,
-        waiting: &mut Vec<PodIx>,
-        mut place: impl FnMut(&mut Self, &mut Vec<PodIx>),
-    ) {
+    fn conceding(&mut self, waiting: &mut Vec<PodIx>, mut place: impl FnMut(&mut Self, &mut Vec<PodIx>)) {
         place(self, waiting);
-        let ignored = self.ignore_empty_domains(waiting);
-        if !ignored.is_empty() {
+        let conceded = self.concede(waiting);
+        if !conceded.is_empty() {
             let before = self.filling.placed;
             place(self, waiting);
             if self.filling.placed == before {
-                self.filling.topology.count_empty_domains(&ignored);
+                self.filling.topology.withdraw(&conceded);
             }
         }
     }
 
-    /// Ignores domains without a node for the spread constraints of `waiting`, and returns those that this concerns.
-    fn ignore_empty_domains(&mut self, waiting: &[PodIx]) -> BTreeSet<GroupIx> {
+    /// Reads the rules of `waiting` about others with less caution, and returns those that this concerns.
+    fn concede(&mut self, waiting: &[PodIx]) -> BTreeSet<GroupIx> {
         let Self { compiled, caches, filling } = self;
         // The last level: what it has given up is no reason.
         let last = waiting.iter().filter_map(|index| compiled.levels(*index).last());
         let profiles: BTreeSet<ProfileIx> =
             last.filter_map(|level| compiled.levels.profile(*level)).collect();
-        let groups = filling.topology.ignore_empty_domains(profiles.into_iter());
+        let groups = filling.topology.concede(profiles.into_iter());
         if !groups.is_empty() {
             for node in filling.in_flight.iter() {
                 let requirements = caches.rules.whole(node.state.rules);
@@ -168,6 +165,10 @@ impl<'a> Solver<'a> {
             self.filling.outcomes.insert(index, outcome.clone());
             return true;
         }
+        if let Some(outcome) = self.used_by_another(index) {
+            self.filling.outcomes.insert(index, outcome);
+            return true;
+        }
         if self.compiled.pod(index).is_virtual() && self.keep_promise(index) {
             return true;
         }
@@ -175,7 +176,7 @@ impl<'a> Solver<'a> {
             let Some(level) = self.compiled.levels(index).get(step).copied() else { break };
             match self.try_level(index, level) {
                 Tried::Placed => {
-                    self.filling.placed += 1;
+                    self.filling.has_placed(index, &self.compiled);
                     return true;
                 }
                 Tried::Refused => {}
@@ -193,6 +194,17 @@ impl<'a> Solver<'a> {
         let refusals = if self.compiled.explains { self.query().refusal(index) } else { Vec::new() };
         self.filling.outcomes.insert(index, PodOutcome::Unschedulable(refusals));
         self.compiled.levels(index).iter().all(|level| self.caches.learnt.is_exhausted(*level))
+    }
+
+    /// The outcome of a pod with a volume that one pod at a time may use, once another one that waited has a place.
+    fn used_by_another(&self, index: PodIx) -> Option<PodOutcome> {
+        let volumes = self.compiled.exclusive.get(&index)?;
+        let used = volumes.iter().find_map(|(volume, name)| {
+            let user = self.filling.users.get(volume).filter(|user| **user != index)?;
+            let user = &self.compiled.pod(*user).key;
+            Some(format!("`{name}` is ReadWriteOncePod and {user} uses it"))
+        });
+        Some(reject::unserved_claim(Reason::new(ReasonCode::InvalidVolume, used?)))
     }
 
     /// Places the pod at `index` as `level` says, if anything takes it.

@@ -13,6 +13,7 @@
 mod bounds;
 mod census;
 mod company;
+mod concession;
 mod count;
 mod filter;
 mod group;
@@ -192,8 +193,10 @@ pub(crate) struct Topology {
     partial: Vec<GroupIx>,
     /// Domains that such a constraint counts because new nodes of other pods are there.
     late: Vec<(GroupIx, LabelValue)>,
-    /// Spread constraints for which domains without a node are ignored, in a simulation since it began.
-    ignoring: BTreeSet<GroupIx>,
+    /// Rules of required affinity that select pods which do not have it.
+    mixed: BTreeSet<GroupIx>,
+    /// Rules that are read with less caution, in a simulation since it began.
+    conceded: BTreeSet<GroupIx>,
     /// Undo log; `None` unless this is a simulation.
     journal: Option<Vec<Change>>,
 }
@@ -319,8 +322,7 @@ impl Topology {
                 }
             }
         }
-        let insisted: BTreeSet<GroupIx> =
-            self.profiles.keys().flat_map(|profile| &profile.hard_spread).copied().collect();
+        let insisted = self.insisted();
         for (profile, links) in &mut self.profiles {
             let selecting = &selecting[profile.identity];
             let link = |group: &GroupIx| {
@@ -347,6 +349,7 @@ impl Topology {
             let said = about_hosts.map(|link| HostRules::of(&key_of(link.group).kind));
             links.hosts = said.max().unwrap_or_default();
         }
+        self.mixed = concession::mixed(&self.profiles, |group| self.seekers.contains_key(&group));
         let requests = reach.requests(self.profiles.len());
         let mut of_groups: IxVec<GroupIx, Vec<&Request>> = IxVec::filled(Vec::new(), self.groups.len());
         for (profile, requests) in self.profiles.keys().zip(requests.iter()) {
@@ -372,6 +375,11 @@ impl Topology {
                 }
             }
         }
+    }
+
+    /// The spread constraints that the scheduler insists on for some pod.
+    fn insisted(&self) -> BTreeSet<GroupIx> {
+        self.profiles.keys().flat_map(|profile| &profile.hard_spread).copied().collect()
     }
 
     /// Whether the outcome for this profile can change while others are placed, other than for the worse.
@@ -427,7 +435,10 @@ impl Topology {
             } else if required.contains(&link.group) {
                 // As the scheduler has it, a pod is the first of all its required terms or of none, and only where no
                 // matching pod is in any domain of any of them, wherever the pod may go (differences.md, Scheduling).
-                required.iter().all(|group| self.at(*group).1.occupied() == 0)
+                required.iter().all(|index| {
+                    let group = self.at(*index).1;
+                    group.occupied() == 0 && (group.conceded() || !self.mixed.contains(index))
+                })
             } else {
                 // A preference is no reason to give up others: company where the pod must not go is none.
                 group.is_empty_for(key, &profile.bounds)

@@ -86,7 +86,7 @@ impl<'a> Solver<'a> {
             let Some(level) = self.compiled.levels(*first).get(step).copied() else { break };
             let bound = self.compiled.levels.profile(level);
             if let Tried::Placed = self.open_node(*first, level, bound, combined.as_ref()) {
-                self.filling.placed += 1;
+                self.filling.has_placed(*first, &self.compiled);
                 return self.place_all(others.to_vec());
             }
         }

@@ -70,6 +70,11 @@ impl<'a> Solver<'a> {
         let Classified { queue, requests, classes } =
             compiler.classes(&batch, &settings, devices.as_ref(), &mut rules, &mut resources);
         let Compiler { volumes, levels, mut topology, .. } = compiler;
+        let exclusive = |(index, (pod, _)): (PodIx, &(&'a Pod, ClassIx))| {
+            let volumes = volumes.exclusive(pod);
+            (!volumes.is_empty()).then_some((index, volumes))
+        };
+        let exclusive = queue.enumerate().filter_map(exclusive).collect();
         let staying: Vec<&Pod> = batch.pods.iter().filter(|(_, moves)| !moves).map(|(pod, _)| *pod).collect();
         let asked = levels.profiled();
         let asked = asked.map(|(demand, profile)| {
@@ -114,6 +119,7 @@ impl<'a> Solver<'a> {
             requests,
             arrivals,
             promised,
+            exclusive,
             explains,
         };
         Self { compiled: Arc::new(compiled), caches, filling }

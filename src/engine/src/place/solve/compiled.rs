@@ -3,10 +3,12 @@
 //! Simulations on several cores share one [`Compiled`]; each has its own [`Filling`](super::filling::Filling) and
 //! [`Caches`](super::caches::Caches).
 
-use karpenter_model::{Pod, Resources, Settings};
+use std::collections::BTreeMap;
+
+use karpenter_model::{Pod, Resources, Settings, VolumeClaimName};
 
 use crate::amounts::ResourceIndex;
-use crate::index::{ArrivalIx, ClassIx, IxVec, LevelIx, NodeIx, PodIx, ProfileIx};
+use crate::index::{ArrivalIx, ClassIx, IxVec, LevelIx, NodeIx, PodIx, ProfileIx, VolumeIx};
 use crate::interning::InternedMap;
 use crate::place::class::Class;
 use crate::place::level::Levels;
@@ -28,6 +30,8 @@ pub(super) struct Compiled<'a> {
     pub(super) arrivals: IxVec<ArrivalIx, PodIx>,
     /// Nodes that earlier passes promised pods a place on.
     pub(super) promised: InternedMap<PodIx, NodeIx>,
+    /// Of pods with volumes that one pod at a time may use, and that others mount too: those volumes.
+    pub(super) exclusive: BTreeMap<PodIx, Vec<(VolumeIx, &'a VolumeClaimName)>>,
     /// Whether every refusal is explained at once; a what-if simulation explains only those it reports.
     pub(super) explains: bool,
 }

@@ -1,6 +1,6 @@
 //! What placing pods changes: room on existing nodes, in-flight nodes and what they hold, counts, and who is where.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use karpenter_devices::Proposal;
 use karpenter_model::{NodeId, Nomination, PodOutcome};
@@ -8,7 +8,7 @@ use karpenter_model::{NodeId, Nomination, PodOutcome};
 use super::caches::Caches;
 use super::compiled::Compiled;
 use crate::bits::Bits;
-use crate::index::{InFlightIx, Ix, IxVec, LevelIx, PodIx, PoolIx};
+use crate::index::{InFlightIx, Ix, IxVec, LevelIx, PodIx, PoolIx, VolumeIx};
 use crate::interning::InternedMap;
 use crate::place::constraint::limits::Limits;
 use crate::place::devices::Holdings;
@@ -37,6 +37,8 @@ pub(super) struct Filling<'a> {
     pub(super) outcomes: InternedMap<PodIx, PodOutcome>,
     /// Pods that have a place.
     pub(super) placed: usize,
+    /// Who uses volumes that one pod at a time may use, of the pods that have a place.
+    pub(super) users: BTreeMap<VolumeIx, PodIx>,
     /// Those of them that are on an existing node, in the order they got there.
     pub(super) joined: Vec<(PodIx, NodeId)>,
     /// The same as a plan says it.
@@ -66,7 +68,7 @@ impl<'a> Filling<'a> {
         limits: IxVec<PoolIx, Limits>,
     ) -> Self {
         let closed = InFlightIx::new(0);
-        let (in_flight, open, outcomes, placed, joined, nominations) = Default::default();
+        let (in_flight, open, outcomes, placed, users, joined, nominations) = Default::default();
         Self {
             existing,
             topology,
@@ -78,10 +80,18 @@ impl<'a> Filling<'a> {
             limits,
             outcomes,
             placed,
+            users,
             joined,
             nominations,
             apart: false,
         }
+    }
+
+    /// The pod at `index` has got a place.
+    pub(super) fn has_placed(&mut self, index: PodIx, compiled: &Compiled<'_>) {
+        self.placed += 1;
+        let volumes = compiled.exclusive.get(&index).into_iter().flatten();
+        self.users.extend(volumes.map(|(volume, _)| (*volume, index)));
     }
 
     /// Number of in-flight nodes of this pass.

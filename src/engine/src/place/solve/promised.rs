@@ -33,7 +33,7 @@ impl Solver<'_> {
             left.extend(turn);
             self.keep_while_it_helps(&mut left, &mut kept);
         }
-        self.or_without_empty_domains(&mut left, |solver, left| solver.keep_while_it_helps(left, &mut kept));
+        self.conceding(&mut left, |solver, left| solver.keep_while_it_helps(left, &mut kept));
         queue.retain(|index| !kept.contains(*index));
         queue
     }
@@ -60,11 +60,14 @@ impl Solver<'_> {
     /// it is there.
     pub(super) fn keep_promise(&mut self, index: PodIx) -> bool {
         let Some(node) = self.compiled.promised.get(&index).copied() else { return false };
+        if self.used_by_another(index).is_some() {
+            return false;
+        }
         for step in 0.. {
             let Some(level) = self.compiled.levels(index).get(step).copied() else { break };
             let bound = self.filling.topology.bound(self.compiled.levels.profile(level));
             if self.join_node(index, Some(node), level, bound) {
-                self.filling.placed += 1;
+                self.filling.has_placed(index, &self.compiled);
                 return true;
             }
         }

@@ -235,7 +235,7 @@ impl<'a> Solver<'a> {
                 target.node.is_some()
             };
             if joined {
-                self.filling.placed += 1;
+                self.filling.has_placed(index, &self.compiled);
                 return true;
             }
         }

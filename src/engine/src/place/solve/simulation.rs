@@ -220,9 +220,7 @@ impl<'a> Solver<'a> {
                     again.push(index);
                 }
             }
-            if self.filling.placed == before
-                && (again.is_empty() || self.ignore_empty_domains(&again).is_empty())
-            {
+            if self.filling.placed == before && (again.is_empty() || self.concede(&again).is_empty()) {
                 return again.is_empty();
             }
             waiting = again;

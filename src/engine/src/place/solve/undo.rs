@@ -3,8 +3,10 @@
 //! Existing nodes and topology log single changes; the rest is small enough to be copied before a simulation, and only
 //! where it can change.
 
+use std::collections::BTreeMap;
+
 use super::filling::Filling;
-use crate::index::{InFlightIx, NodeIx, PoolIx};
+use crate::index::{InFlightIx, NodeIx, PodIx, PoolIx, VolumeIx};
 use crate::place::constraint::limits::Limits;
 use crate::place::devices::{HeldBefore, Holdings};
 use crate::place::reservations::Reservations;
@@ -19,6 +21,7 @@ pub(crate) struct Before {
     devices: Option<HeldBefore>,
     in_flight: InFlightIx,
     placed: usize,
+    users: BTreeMap<VolumeIx, PodIx>,
 }
 
 impl Filling<'_> {
@@ -32,6 +35,7 @@ impl Filling<'_> {
             devices: self.devices.as_ref().map(Holdings::before),
             in_flight: self.in_flight.end(),
             placed: self.placed,
+            users: self.users.clone(),
         }
     }
 
@@ -41,6 +45,7 @@ impl Filling<'_> {
         self.topology.revert();
         self.in_flight.truncate(before.in_flight);
         self.placed = before.placed;
+        self.users = before.users;
         for (pool, limits) in before.limits {
             self.limits[pool] = limits;
         }

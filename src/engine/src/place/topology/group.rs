@@ -89,8 +89,8 @@ pub(crate) struct Group {
     bound: BTreeMap<Domain, u32>,
     /// Domains with at least one pod.
     occupied: usize,
-    /// Domains without a node do not count, although new nodes could be there.
-    ignores_empty: bool,
+    /// It is read with less caution; see [`concession`](super::concession).
+    conceded: bool,
     /// Pods added so far; as long as it stays the same, so do the answers.
     version: u64,
 }
@@ -191,14 +191,19 @@ impl Group {
         self.version += 1;
     }
 
-    /// Whether a domain that no node is in counts.
-    pub(crate) fn counts_empty(&self) -> bool {
-        !self.ignores_empty && self.values.values().any(|tally| !tally.has_node())
+    /// Whether a domain is known that no node is in.
+    pub(crate) fn has_empty(&self) -> bool {
+        self.values.values().any(|tally| !tally.has_node())
     }
 
-    /// Whether domains without a node are to be ignored from now on.
-    pub(crate) fn ignore_empty(&mut self, ignore: bool) {
-        self.ignores_empty = ignore;
+    /// Whether it is read with less caution.
+    pub(crate) fn conceded(&self) -> bool {
+        self.conceded
+    }
+
+    /// Whether it is to be read with less caution from now on.
+    pub(crate) fn concede(&mut self, conceded: bool) {
+        self.conceded = conceded;
         self.version += 1;
     }
 
@@ -368,7 +373,7 @@ impl Group {
         // node is there: no node would be launched in it for the sake of the pod.
         let counts = |value: &LabelValue, tally: &Tally| {
             tally.has_node()
-                || !self.ignores_empty
+                || !self.conceded
                     && (filter.asks_for_labels() || own.is_none_or(|allowed| allowed.allows(value.as_str())))
         };
         let eligible = || self.values.iter().filter(|(value, tally)| counts(value, tally));

@@ -1,16 +1,11 @@
-//! Domains that a spread constraint has to count because of new nodes of other pods, or must not count because no node comes.
+//! Domains that a spread constraint has to count because of new nodes of other pods.
 //!
 //! Where no new node could be for the sake of its own pods, a domain does not count ([`super::reach`]). A new node that other
 //! pods get there makes it count for the scheduler all the same, and pods that have a place by then may have too many
 //! neighbours. Placement begins again in that case, with those domains counted from the start.
-//!
-//! The other way round a domain may count in which new nodes could be, and none comes: the pods that could be there must be
-//! elsewhere for the sake of others, or do not tolerate the pool. The scheduler counts nodes, and would bind such a pod next to
-//! the others. So once nothing else helps, domains without a node are ignored for the pods that are left.
 
 use std::collections::BTreeSet;
 
-use karpenter_model::names::label;
 use karpenter_model::{LabelValue, Requirements, Taint};
 
 use super::group::Domain;
@@ -18,39 +13,6 @@ use super::{Change, ChangeKind, Topology, census};
 use crate::index::{GroupIx, Ix, ProfileIx};
 
 impl Topology {
-    /// Ignores domains without a node for the spread constraints of `profiles`, and returns those that this concerns. Nodes that
-    /// are planned already must be named with [`will_be`](Self::will_be).
-    pub(crate) fn ignore_empty_domains(
-        &mut self,
-        profiles: impl Iterator<Item = ProfileIx>,
-    ) -> BTreeSet<GroupIx> {
-        let owned = profiles.flat_map(|id| self.entry(id).0.hard_spread.iter().copied());
-        // A new host is always possible.
-        let counts_empty = |index: &GroupIx| {
-            let (key, group) = self.at(*index);
-            key.topology_key != label::HOSTNAME && group.counts_empty()
-        };
-        let groups: BTreeSet<GroupIx> = owned.filter(counts_empty).collect();
-        self.set_ignoring(&groups, true);
-        self.ignoring.extend(&groups);
-        self.partial.extend(groups.iter().filter(|index| !self.partial.contains(index)).collect::<Vec<_>>());
-        groups
-    }
-
-    /// Counts domains without a node for these `groups` after all.
-    pub(crate) fn count_empty_domains(&mut self, groups: &BTreeSet<GroupIx>) {
-        self.set_ignoring(groups, false);
-        self.ignoring.retain(|index| !groups.contains(index));
-    }
-
-    fn set_ignoring(&mut self, groups: &BTreeSet<GroupIx>, ignore: bool) {
-        for index in groups {
-            if let Some((_, group)) = self.groups.get_index_mut(index.get()) {
-                group.ignore_empty(ignore);
-            }
-        }
-    }
-
     /// A new node has these `requirements` and `taints`: its domains count from now on.
     pub(crate) fn will_be(&mut self, requirements: &Requirements, taints: &[Taint]) {
         let Self { groups, partial, late, journal, .. } = self;

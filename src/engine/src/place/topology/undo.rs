@@ -19,7 +19,7 @@ impl Topology {
         self.census.settle();
         self.undecided.clear();
         self.late.clear();
-        self.ignoring.clear();
+        self.conceded.clear();
     }
 
     /// Undoes every change in the log.
@@ -45,7 +45,7 @@ impl Topology {
             }
         }
         self.journal = Some(journal);
-        self.count_empty_domains(&self.ignoring.clone());
+        self.withdraw(&self.conceded.clone());
         self.census.revert();
         self.undecided.clear();
         self.late.clear();
