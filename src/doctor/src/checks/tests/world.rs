@@ -151,7 +151,7 @@ fn daemon_pod(name: &str) -> Value {
                 {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": name, "uid": "1", "controller": true},
             ],
         },
-        "spec": {"nodeName": "ours-1", "priority": 2_000_001_000, "containers": [
+        "spec": {"nodeName": "ours-1", "priorityClassName": "system-node-critical", "priority": 2_000_001_000, "containers": [
             {"name": name, "image": name, "resources": {"requests": {"cpu": "25m"}}},
         ]},
         "status": {"phase": "Running"},
