@@ -34,9 +34,8 @@ const KINDS: [&str; 10] = [
     "DaemonSet",
 ];
 
-/// Without news for this long, the scheduler has tried all pods again that it would: it waits a second after the first refusal
-/// of a pod, and two after the second.
-const QUIET: Duration = Duration::from_millis(2500);
+/// Without news for this long, the scheduler has tried every pod: it waits a second before it tries one again.
+const QUIET: Duration = Duration::from_millis(500);
 
 /// Nothing takes as long.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -76,9 +75,35 @@ impl ControlPlane {
             return Ok(Verdict { changed: Vec::new(), refused: self.refused.clone() });
         }
         self.admit_nodes(objects, &fresh).await?;
-        self.release(objects).await?;
-        self.settle().await?;
+        self.bind_all(objects).await?;
         self.verdict(objects).await
+    }
+
+    /// Lets pods go until no more of them are bound. The scheduler takes the name of a node away from a pod that it refuses,
+    /// and the controller writes it again, so each round begins with every name. When it binds no pod, another one without
+    /// names has the last word.
+    async fn bind_all(&mut self, objects: &[Value]) -> Result<()> {
+        let waiting = of_kind(objects, "Pod").filter(|pod| node_of(pod).is_empty() && !is_daemon(pod));
+        let mut waiting: Vec<&Value> = waiting.collect();
+        let mut named = true;
+        while !waiting.is_empty() {
+            self.release(&waiting, named).await?;
+            self.settle().await?;
+            let pods = self.pods().await?;
+            let bound: BTreeSet<Key> = pods
+                .iter()
+                .filter(|pod| !node_of(pod).is_empty())
+                .map(|pod| key(&self.moved(pod, false)))
+                .collect();
+            let before = waiting.len();
+            waiting.retain(|pod| !bound.contains(&key(pod)));
+            let progress = waiting.len() < before;
+            if !progress && !named {
+                break;
+            }
+            named = progress;
+        }
+        Ok(())
     }
 
     /// Whether nothing is asked that was not asked before.
@@ -213,22 +238,22 @@ impl ControlPlane {
         }
     }
 
-    /// Makes the pods that wait again, and lets all of them go at once with the nodes that are named for them: none is held
+    /// Makes the pods that wait again, and lets all of them go at once, with the nodes that are named for them: none is held
     /// back for an earlier refusal.
-    async fn release(&mut self, objects: &[Value]) -> Result<()> {
-        let waiting = of_kind(objects, "Pod").filter(|pod| node_of(pod).is_empty() && !is_daemon(pod));
-        let waiting: Vec<&Value> = waiting.collect();
-        for pod in &waiting {
+    async fn release(&mut self, waiting: &[&Value], named: bool) -> Result<()> {
+        for pod in waiting {
             if self.there.contains_key(&key(pod)) {
                 self.remove(pod).await?;
             }
         }
-        for pod in &waiting {
+        for pod in waiting {
             let mut written = self.moved(pod, true);
             forget(&mut written, "", &["status"]);
             written["spec"]["schedulingGates"] = json!([{"name": "judge.karpenter.sh/all-at-once"}]);
             self.put(&written).await?;
-            if let Some(node) = pod.pointer("/status/nominatedNodeName").filter(|node| !node.is_null()) {
+            if let Some(node) =
+                pod.pointer("/status/nominatedNodeName").filter(|node| named && !node.is_null())
+            {
                 let patch = json!({"status": {"nominatedNodeName": node}});
                 let pods = self.api("v1", "Pod", written["metadata"]["namespace"].as_str());
                 pods.patch_status(name(pod), &PatchParams::default(), &Patch::Merge(patch)).await?;
@@ -236,7 +261,7 @@ impl ControlPlane {
             self.there.insert(key(pod), (*pod).clone());
         }
         self.wait_for_claims().await?;
-        for pod in &waiting {
+        for pod in waiting {
             let namespace = self.moved(pod, true)["metadata"]["namespace"].clone();
             let pods = self.api("v1", "Pod", namespace.as_str());
             let patch = json!({"spec": {"schedulingGates": null}});
@@ -259,14 +284,23 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// Waits until claims are bound to the volumes they name.
+    /// Waits until claims are bound to the volumes they name, and pods have the claims of their ephemeral volumes, which go
+    /// with the pod and are made again for the next one.
     async fn wait_for_claims(&self) -> Result<()> {
         let start = Instant::now();
         loop {
             let claims = self.of_world("v1", "PersistentVolumeClaim").await?;
-            let waits =
+            let is_unbound =
                 |claim: &Value| !claim["spec"]["volumeName"].is_null() && claim["status"]["phase"] != "Bound";
-            if !claims.iter().any(waits) {
+            let lacks = |pod: &Value| {
+                let volumes = pod.pointer("/spec/volumes").and_then(Value::as_array).into_iter().flatten();
+                let mut ephemeral = volumes.filter(|volume| volume.get("ephemeral").is_some());
+                let is_its = |claim: &Value| {
+                    claim.pointer("/metadata/ownerReferences/0/uid") == pod.pointer("/metadata/uid")
+                };
+                ephemeral.next().is_some() && !claims.iter().any(is_its)
+            };
+            if !claims.iter().any(is_unbound) && !self.pods().await?.iter().any(lacks) {
                 return Ok(());
             }
             if start.elapsed() > PATIENCE {
@@ -276,7 +310,7 @@ impl ControlPlane {
         }
     }
 
-    /// Waits until the scheduler has nothing more to bind.
+    /// Waits until every pod is bound or refused.
     async fn settle(&self) -> Result<()> {
         let (mut seen, mut since, start) = (BTreeMap::new(), Instant::now(), Instant::now());
         loop {
@@ -295,7 +329,7 @@ impl ControlPlane {
             if start.elapsed() > PATIENCE {
                 bail!("pods are neither bound nor refused: {seen:?}");
             }
-            sleep(Duration::from_millis(100)).await;
+            sleep(Duration::from_millis(50)).await;
         }
     }
 
