@@ -87,6 +87,7 @@ impl ControlPlane {
         let mut waiting: Vec<&Value> = waiting.collect();
         let mut named = true;
         while !waiting.is_empty() {
+            self.beat(objects).await?;
             self.release(&waiting, named).await?;
             self.settle().await?;
             let pods = self.pods().await?;
@@ -132,6 +133,12 @@ impl ControlPlane {
                 self.there.insert(key(object), object.clone());
             }
         }
+        self.beat(objects).await?;
+        Ok(nodes)
+    }
+
+    /// Says that nodes are ready: without it they are lost after 50 s.
+    async fn beat(&self, objects: &[Value]) -> Result<()> {
         for object in of_kind(objects, "Node") {
             let mut status = object["status"].clone();
             for condition in status["conditions"].as_array_mut().into_iter().flatten() {
@@ -141,7 +148,7 @@ impl ControlPlane {
             let patch = json!({"status": status});
             nodes.patch_status(name(object), &PatchParams::default(), &Patch::Merge(patch)).await?;
         }
-        Ok(nodes)
+        Ok(())
     }
 
     async fn put(&self, object: &Value) -> Result<()> {
