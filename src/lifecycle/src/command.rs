@@ -12,6 +12,7 @@
 //! replacements that are being launched become ordinary nodes, which the next decision counts on.
 
 mod leftover;
+mod takes_over;
 mod text;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,6 +24,7 @@ use karpenter_model::clock::since;
 use karpenter_model::plan::command::{Candidate, Command};
 
 pub use leftover::{Leftover, leftover};
+pub use takes_over::takes_over;
 use text::waiting_for_readiness;
 pub use text::{CommandId, launching, part, short, terminating, text};
 
@@ -85,7 +87,7 @@ pub enum Replacement {
     Missing,
     /// It has no machine yet.
     Launching,
-    /// Its machine was launched and is on its way.
+    /// Its machine was launched and is on its way, or has come up and cannot take the pods it is for.
     Joining,
     /// Ready to take pods.
     Initialized,

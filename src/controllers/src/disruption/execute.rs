@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{StreamExt, stream};
@@ -13,7 +14,7 @@ use karpenter_kube_harness::write;
 use karpenter_lifecycle::command::{self, CommandId, Facts, Failure, Next, Replacement, Running};
 use karpenter_lifecycle::pods::nomination::nominated;
 use karpenter_model::plan::command::Candidate;
-use karpenter_model::{ClaimName, ClaimUid, Command, ConditionType, Launch, Target};
+use karpenter_model::{Claim, ClaimName, ClaimUid, Command, ConditionType, Launch, Target};
 use karpenter_telemetry::observe::{self, Chain, Outcome};
 use kube::ResourceExt;
 use tokio::time::sleep;
@@ -137,10 +138,27 @@ impl Execution {
         match (known.model.deletion.is_some(), holds(ConditionType::Launched)) {
             (true, false) => Replacement::GivenUp,
             (true, true) => Replacement::Failed,
-            (false, _) if holds(ConditionType::Initialized) => Replacement::Initialized,
+            (false, _) if holds(ConditionType::Initialized) && self.takes_over(&known.model) => {
+                Replacement::Initialized
+            }
             (false, true) => Replacement::Joining,
             (false, false) => Replacement::Launching,
         }
+    }
+
+    /// Whether the Node of a replacement can take the pods of the candidates.
+    fn takes_over(&self, replacement: &Claim) -> bool {
+        let candidates = self.running.command().candidates.iter().map(|candidate| &candidate.target.claim);
+        let before: Vec<_> = candidates.filter_map(|name| self.context.view.claim(name)).collect();
+        self.context.view.with_cluster(|cluster| {
+            let node = |claim: &Claim| {
+                let id = claim.provider_id.as_ref()?;
+                cluster.nodes_of(id).next().map(|known| Arc::clone(&known.model))
+            };
+            let before: Vec<_> = before.iter().filter_map(|known| node(&known.model)).collect();
+            let before: Vec<_> = before.iter().map(AsRef::as_ref).collect();
+            node(replacement).is_some_and(|node| command::takes_over(replacement, &node, &before))
+        })
     }
 
     async fn mark(&mut self) {
