@@ -2,12 +2,11 @@
 //! another node could fare better.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use karpenter_model::clock::since;
-use karpenter_model::{Claim, ClaimName, ConditionType, Daemon, PoolName};
+use karpenter_model::{Claim, ClaimName, ConditionType, PoolName};
 
 use super::Saved;
 use super::arrival::{Arrival, Stage};
@@ -50,8 +49,8 @@ pub(super) struct Record {
     why: String,
     /// The pools of these nodes, each with the version of its template.
     templates: BTreeMap<PoolName, String>,
-    /// The daemon sets there were; `None` after a change of leader, until the first look.
-    daemons: Option<Vec<Arc<Daemon>>>,
+    /// What the daemon sets asked for; `None` after a change of leader, until the first look.
+    daemons: Option<BTreeSet<String>>,
 }
 
 impl Record {
@@ -105,7 +104,7 @@ impl Record {
         self.unused.retain(|name, _| world.claim(name).is_some() || latest.as_ref() == Some(name));
         let pools = self.unused.values().filter_map(|arrival| arrival.pool.as_ref());
         self.templates = pools.filter_map(|pool| Some((pool.clone(), world.template(pool)?))).collect();
-        self.daemons = Some(world.daemons().to_vec());
+        self.daemons = Some(world.daemons());
         if self.nodes < NODES && self.looks < LOOKS {
             return false;
         }
@@ -142,8 +141,9 @@ impl Record {
     fn has_changed(&mut self, world: &World<'_>) -> bool {
         let other_template =
             |(pool, template): (&PoolName, &String)| world.template(pool).is_none_or(|now| now != *template);
-        let daemons = self.daemons.get_or_insert_with(|| world.daemons().to_vec());
-        if self.templates.iter().any(other_template) || daemons.as_slice() != world.daemons() {
+        let daemons = world.daemons();
+        let others = *self.daemons.get_or_insert_with(|| daemons.clone()) != daemons;
+        if others || self.templates.iter().any(other_template) {
             return true;
         }
         self.unused.iter().any(|(name, arrival)| {

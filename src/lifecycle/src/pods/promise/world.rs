@@ -1,6 +1,6 @@
 //! The nodes, pools and daemon sets of a snapshot, by name.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use karpenter_model::{
@@ -61,7 +61,16 @@ impl<'a> World<'a> {
         self.pools.get(pool).map(|(_, template)| template.clone())
     }
 
-    pub(super) fn daemons(&self) -> &'a [Arc<Daemon>] {
-        self.daemons
+    /// What each daemon set asks of nodes. Not the pod that it is read off: that is another one with every node that joins.
+    pub(super) fn daemons(&self) -> BTreeSet<String> {
+        let asks = |daemon: &Arc<Daemon>| {
+            let Daemon { namespace, name, pod } = &**daemon;
+            let tolerations: BTreeSet<_> = pod.tolerations.iter().collect();
+            format!(
+                "{namespace}/{name} {:?}{:?}{:?}{:?}{tolerations:?}",
+                pod.requests, pod.node_selector, pod.required_terms, pod.host_ports
+            )
+        };
+        self.daemons.iter().map(asks).collect()
     }
 }
