@@ -234,7 +234,8 @@ impl Truth {
         state.scene.instances = instances;
         let (mut found, now) = (Vec::new(), self.seconds());
         let quiet = changes.iter().all(|(plural, _)| *plural == "events");
-        for (plural, change) in changes {
+        let counts = |change: &(&str, Change)| change.0 != "pods" || !is_daemon(&change.1.object);
+        for (plural, change) in changes.into_iter().filter(counts) {
             match plural {
                 "nodes" => {
                     state.budgets.node(&state.scene, &change, &mut found);
@@ -389,6 +390,11 @@ impl Truth {
 
 /// What a checker found: the rule, and how it was broken.
 type Found = Vec<(&'static str, String)>;
+
+/// Whether a pod is a daemon. They come with their nodes and go with them, so no rule is about them.
+fn is_daemon(pod: &Value) -> bool {
+    object::controller(pod).is_some_and(|owner| owner["kind"] == "DaemonSet")
+}
 
 fn changes(store: &Store, since: u64) -> Vec<(&'static str, Change)> {
     let of = |(group, plural): (&str, &'static str)| {

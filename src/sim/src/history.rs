@@ -112,6 +112,8 @@ pub(crate) struct Pool {
     pub(crate) expire_after: Option<u32>,
     /// Seconds a drain may take.
     pub(crate) grace: Option<u32>,
+    /// Each claim is to allow two zones, as far as it can.
+    pub(crate) two_zones: bool,
 }
 
 /// A capacity reservation of the world, which the class selects.
@@ -124,11 +126,43 @@ pub(crate) struct Reservation {
     pub(crate) instances: u32,
 }
 
-/// A deployment of the world.
+/// What keeps the pods of a workload up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Deployment,
+    StatefulSet,
+    /// Its pods end after a while, and no more come.
+    Job,
+}
+
+/// What the pods of a workload want of the daemons on their node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Company {
+    /// One that every node has.
+    Beside,
+    /// None of those that spot nodes have.
+    Apart,
+}
+
+/// How machines differ from what is foreseen, until the trouble is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Odd {
+    /// So many hundredths of a resource are missing.
+    Room(&'static str, i32),
+    /// They join with a taint.
+    Taint,
+    /// They join later, and are ready later, by so many seconds.
+    Late(u64, u64),
+    /// They stop being ready, so often and so long, in seconds.
+    Flaps(u64, u64),
+}
+
+/// Pods of one kind that the world keeps up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is drawn by itself, any go together")]
 pub(crate) struct Workload {
     pub(crate) name: String,
+    pub(crate) kind: Kind,
     pub(crate) replicas: u32,
     pub(crate) millicores: u32,
     /// A disruption budget of pods with `maxUnavailable: 1`.
@@ -142,6 +176,8 @@ pub(crate) struct Workload {
     pub(crate) apart: bool,
     /// Its one pod has a volume.
     pub(crate) volume: bool,
+    /// Only where there are daemons.
+    pub(crate) company: Option<Company>,
 }
 
 /// Something happens.
@@ -175,6 +211,10 @@ pub(crate) enum What {
     StopInstance(usize),
     DeleteClaim(usize),
     DeleteNode(usize),
+    /// Another client removes a Node at once, whatever finalizers it has; its instance stops or goes on.
+    LoseNode(usize, bool),
+    /// Machines differ from now on, so many of them at most.
+    Differ(Odd, usize),
     /// No capacity in a zone for a while, for spot or for the rest.
     Dry(usize, bool, Duration),
     /// So many instances end instead of booting.
@@ -213,7 +253,9 @@ impl What {
             | Self::EndInstance(_)
             | Self::StopInstance(_)
             | Self::DeleteClaim(_)
-            | Self::DeleteNode(_) => None,
+            | Self::DeleteNode(_)
+            | Self::LoseNode(..)
+            | Self::Differ(..) => None,
             Self::Dry(..) => Some(Fault::AwsCapacity),
             Self::Doom(_) => Some(Fault::AwsDoomedBoots),
             Self::NoJoin(_) | Self::Silence(_) => Some(Fault::Kubelets),
@@ -236,6 +278,8 @@ pub struct History {
     /// Machines that fail are replaced (feature gate `NodeRepair`).
     pub(crate) repairs: bool,
     pub(crate) pools: Vec<Pool>,
+    /// There are daemon sets: one for every node, one for spot nodes.
+    pub(crate) daemons: bool,
     /// The class selects reservations, and pools may use them, only if there are some at the beginning.
     pub(crate) reservations: Vec<Reservation>,
     pub(crate) workloads: Vec<Workload>,
@@ -258,6 +302,7 @@ impl History {
             faults: BTreeSet::new(),
             replicas: 1,
             repairs: false,
+            daemons: false,
             pools: Vec::new(),
             reservations: Vec::new(),
             workloads: Vec::new(),
@@ -311,6 +356,9 @@ impl fmt::Display for History {
         if self.repairs {
             writeln!(f, "machines that fail are replaced")?;
         }
+        if self.daemons {
+            writeln!(f, "nodes have daemons")?;
+        }
         for pool in &self.pools {
             writeln!(f, "{pool:?}")?;
         }
@@ -359,6 +407,6 @@ mod tests {
             .flat_map(|history| &history.events)
             .map(|event| format!("{:?}", event.what).split('(').next().unwrap_or_default().to_owned())
             .collect();
-        assert_eq!(kinds.len(), 23, "{kinds:?}");
+        assert_eq!(kinds.len(), 25, "{kinds:?}");
     }
 }

@@ -76,6 +76,12 @@ impl Fleet {
         differing.rules.push(rule);
     }
 
+    /// No machine differs any more.
+    pub(crate) fn alike(&self) {
+        *self.differing.lock() = Differing::default();
+        self.known(|known| *known = Known::default());
+    }
+
     fn known<T>(&self, look: impl FnOnce(&mut Known) -> T) -> T {
         look(&mut self.known.lock())
     }

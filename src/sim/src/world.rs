@@ -29,7 +29,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::check::Truth;
 use crate::defect::SECOND_BUDGET;
-use crate::history::{Fault, History, Policy, Pool, Reservation, Workload};
+use crate::history::{Company, Fault, History, Kind, Policy, Pool, Reservation, Workload};
 use crate::lasting::{Begun, Lasting};
 use crate::life::Life;
 use crate::machines::{Fleet, Rule};
@@ -38,6 +38,10 @@ use crate::weather::Weather;
 
 /// Name of the cluster of random histories, and of its interruption queue.
 pub(crate) const CLUSTER: &str = "sim";
+/// What every node runs, in random histories that have daemons.
+const DAEMON: &str = "agent";
+/// What spot nodes run besides.
+const SPOT_DAEMON: &str = "spot-agent";
 /// The storage class of random histories.
 const STORAGE_CLASS: &str = "gp3";
 /// When random histories begin.
@@ -93,6 +97,7 @@ impl World {
         let reserved = !history.reservations.is_empty();
         let mut objects = vec![if reserved { class_with_reservations() } else { class() }, storage_class()];
         objects.extend(history.pools.iter().map(|pool| pool_object(pool, reserved)));
+        objects.extend(history.daemons.then(daemon_sets).into_iter().flatten());
         for workload in &history.workloads {
             objects.extend(objects_of(workload));
         }
@@ -110,7 +115,7 @@ impl World {
             },
             look: Duration::from_secs(1),
             objects,
-            settings: [("feature-gates".to_owned(), gates(history))].into(),
+            settings: settings(history),
         };
         let world = Self::on(history, ground, trace).await?;
         for reservation in &history.reservations {
@@ -244,6 +249,11 @@ impl World {
         self.machines.differ(rule);
     }
 
+    /// No machine differs any more from what is foreseen.
+    pub(crate) fn alike(&self) {
+        self.machines.alike();
+    }
+
     /// A machine fails for good.
     pub(crate) fn break_machine(&self, id: &InstanceId, how: Behaviour) {
         self.agent.behave(id.as_str(), how);
@@ -285,8 +295,10 @@ impl World {
     }
 }
 
-fn gates(history: &History) -> String {
-    format!("StaticCapacity=true,NodeRepair={}", history.repairs)
+fn settings(history: &History) -> BTreeMap<String, String> {
+    let gates = format!("StaticCapacity=true,NodeRepair={}", history.repairs);
+    let differing = [("feature-gates", gates.as_str()), ("min-values-policy", "BestEffort")];
+    differing.map(|(name, value)| (name.to_owned(), value.to_owned())).into()
 }
 
 fn options_of(history: &History) -> Options {
@@ -356,6 +368,11 @@ fn pool_object(pool: &Pool, reserved: bool) -> Value {
             {"key": label::ARCH, "operator": "In", "values": ["amd64"]},
         ],
     });
+    if pool.two_zones
+        && let Some(all) = template["requirements"].as_array_mut()
+    {
+        all.push(json!({"key": label::ZONE, "operator": "Exists", "minValues": 2}));
+    }
     if let Some(seconds) = pool.grace {
         template["terminationGracePeriod"] = json!(format!("{seconds}s"));
     }
@@ -390,7 +407,28 @@ fn objects_of(workload: &Workload) -> Vec<Value> {
         (false, false) => Vec::new(),
     };
     let claim = workload.volume.then(|| claim(&workload.name));
-    std::iter::once(deployment(workload)).chain(budgets).chain(claim).collect()
+    std::iter::once(controller(workload)).chain(budgets).chain(claim).collect()
+}
+
+/// What every node runs, and what spot nodes run besides, for lack of one host port instead of it.
+fn daemon_sets() -> [Value; 2] {
+    [(DAEMON, json!({})), (SPOT_DAEMON, json!({label::CAPACITY_TYPE: "spot"}))].map(|(name, selector)| {
+        let labels = json!({"app": name});
+        json!({
+            "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": name, "namespace": "default"},
+            "spec": {
+                "selector": {"matchLabels": labels},
+                "template": {"metadata": {"labels": labels}, "spec": {
+                    "nodeSelector": selector,
+                    "tolerations": [{"operator": "Exists"}],
+                    "containers": [{
+                        "name": "c", "image": "i", "ports": [{"containerPort": 9100, "hostPort": 9100}],
+                        "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}},
+                    }],
+                }},
+            },
+        })
+    })
 }
 
 /// The claim of a workload's volume.
@@ -412,12 +450,16 @@ fn storage_class() -> Value {
     })
 }
 
-fn deployment(workload: &Workload) -> Value {
+/// A deployment, a stateful set or a job.
+fn controller(workload: &Workload) -> Value {
     let labels = json!({"app": workload.name});
-    let container = json!({
+    let mut container = json!({
         "name": "c", "image": "i",
         "resources": {"requests": {"cpu": format!("{}m", workload.millicores), "memory": "128Mi"}},
     });
+    if workload.kind == Kind::Job {
+        container["command"] = json!(["sleep", "150"]);
+    }
     let mut spec = json!({"terminationGracePeriodSeconds": 5, "containers": [container]});
     if workload.spread {
         spec["topologySpreadConstraints"] = json!([{
@@ -428,23 +470,48 @@ fn deployment(workload: &Workload) -> Value {
     if workload.volume {
         spec["volumes"] = json!([{"name": "data", "persistentVolumeClaim": {"claimName": workload.name}}]);
     }
-    if workload.apart {
-        spec["affinity"] = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
-            {"topologyKey": label::HOSTNAME, "labelSelector": {"matchLabels": labels}},
-        ]}});
+    let hosts =
+        |app: &str| json!({"topologyKey": label::HOSTNAME, "labelSelector": {"matchLabels": {"app": app}}});
+    let away = workload.company == Some(Company::Apart);
+    let apart: Vec<Value> = [(workload.apart, workload.name.as_str()), (away, SPOT_DAEMON)]
+        .into_iter()
+        .filter(|(apart, _)| *apart)
+        .map(|(_, app)| hosts(app))
+        .collect();
+    let beside: Vec<Value> =
+        (workload.company == Some(Company::Beside)).then(|| hosts(DAEMON)).into_iter().collect();
+    for (kind, terms) in [("podAntiAffinity", apart), ("podAffinity", beside)] {
+        if !terms.is_empty() {
+            spec["affinity"][kind] = json!({"requiredDuringSchedulingIgnoredDuringExecution": terms});
+        }
     }
     let mut metadata = json!({"labels": labels});
     if workload.do_not_disrupt {
         metadata["annotations"] = json!({annotation::DO_NOT_DISRUPT: "true"});
     }
-    json!({
-        "apiVersion": "apps/v1", "kind": "Deployment",
-        "metadata": {"name": workload.name, "namespace": "default"},
-        "spec": {
-            "replicas": workload.replicas, "selector": {"matchLabels": labels},
-            "template": {"metadata": metadata, "spec": spec},
-        },
-    })
+    let (version, kind, counts) = match workload.kind {
+        Kind::Deployment => ("apps/v1", "Deployment", json!({"replicas": workload.replicas})),
+        Kind::StatefulSet => {
+            ("apps/v1", "StatefulSet", json!({"replicas": workload.replicas, "serviceName": workload.name}))
+        }
+        Kind::Job => {
+            spec["restartPolicy"] = json!("OnFailure");
+            (
+                "batch/v1",
+                "Job",
+                json!({"completions": workload.replicas, "parallelism": workload.replicas, "backoffLimit": 100}),
+            )
+        }
+    };
+    let mut object = json!({
+        "apiVersion": version, "kind": kind, "metadata": {"name": workload.name, "namespace": "default"},
+        "spec": counts,
+    });
+    if workload.kind != Kind::Job {
+        object["spec"]["selector"] = json!({"matchLabels": labels});
+    }
+    object["spec"]["template"] = json!({"metadata": metadata, "spec": spec});
+    object
 }
 
 /// A disruption budget of the pods of a workload; `suffix` tells it from another one.

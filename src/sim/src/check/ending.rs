@@ -18,7 +18,7 @@ pub(crate) type Unfinished = Vec<String>;
 pub(super) fn unfinished(scene: &Scene) -> Unfinished {
     let mut missing = Unfinished::new();
     for pod in scene.pods.values() {
-        if text(pod, "/status/phase") != "Running" || object::is_deleting(pod) {
+        if !matches!(text(pod, "/status/phase"), "Running" | "Succeeded") || object::is_deleting(pod) {
             missing.push(format!("pod {} does not run{}", object::name(pod), said_of(pod)));
         }
     }

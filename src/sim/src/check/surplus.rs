@@ -85,7 +85,7 @@ impl Surplus {
     }
 
     /// Machines whose Node is ready are not on their way any more, and those that are gone are not either. Nor are those
-    /// whose Node has joined with less than the claim promises: the pods they were for may need another one.
+    /// whose Node has joined otherwise than the claim promises: the pods they were for may need another one.
     fn forget_arrived(&mut self, scene: &Scene) {
         if self.coming.is_empty() {
             return;
@@ -93,7 +93,7 @@ impl Surplus {
         let is_here = |claim: &Value| {
             let id = text(claim, "/status/providerID");
             let mut nodes = scene.nodes.of_instance(id).map(|(_, node)| node);
-            !id.is_empty() && nodes.any(|node| is_ready(node) || lacks(node, claim))
+            !id.is_empty() && nodes.any(|node| is_ready(node) || is_other(node, claim))
         };
         self.coming.retain(|key, _| scene.claims.get(key).is_some_and(|claim| !is_here(claim)));
     }
@@ -125,8 +125,9 @@ impl Surplus {
     }
 }
 
-/// Whether a Node has less room than its claim promises, or has joined and lacks a label of it.
-fn lacks(node: &Value, claim: &Value) -> bool {
+/// Whether a Node has less room than its claim promises, has joined and lacks a label of it, or has one that only another
+/// controller can have set: daemons may come for that.
+fn is_other(node: &Value, claim: &Value) -> bool {
     let amount = |object: &Value, resource: &str| {
         let amount = object.pointer("/status/allocatable")?.get(resource)?.as_str()?;
         amount.parse::<Quantity>().ok()
@@ -136,7 +137,14 @@ fn lacks(node: &Value, claim: &Value) -> bool {
     let labels = &node["metadata"]["labels"];
     let promised = claim.pointer("/metadata/labels").and_then(Value::as_object);
     let unlabelled = || promised.into_iter().flatten().any(|(key, value)| labels[key] != *value);
+    let of_cluster =
+        |key: &str| ["kubernetes.io/", "k8s.aws/", "karpenter.sh/"].iter().any(|of| key.contains(of));
+    let foreign = || {
+        let has = labels.as_object().into_iter().flatten();
+        has.filter(|(key, _)| !of_cluster(key)).any(|(key, _)| claim["metadata"]["labels"][key].is_null())
+    };
     [resources::CPU, resources::MEMORY, resources::EPHEMERAL_STORAGE, resources::PODS].into_iter().any(short)
+        || foreign()
         || (labels[label::REGISTERED] == "true" && unlabelled())
 }
 

@@ -78,7 +78,7 @@ impl Unserving {
         if change.kind != ChangeKind::Added || fixed || others {
             return;
         }
-        let pods = scene.pods.values().filter(|pod| waits(pod) && !is_daemon(pod));
+        let pods = scene.pods.values().filter(|pod| waits(pod));
         let mut by_owner: BTreeMap<String, BTreeSet<Key>> = BTreeMap::new();
         for pod in pods {
             by_owner.entry(owner(pod)).or_default().insert(Key::of(pod));
@@ -156,11 +156,7 @@ fn is_up(node: &Value) -> bool {
 
 /// Whether a pod has room that may have been meant for those that are named.
 fn is_other(pod: &Value, named: &BTreeSet<Key>) -> bool {
-    !is_daemon(pod) && !named.contains(&Key::of(pod))
-}
-
-fn is_daemon(pod: &Value) -> bool {
-    object::controller(pod).is_some_and(|owner| owner["kind"] == "DaemonSet")
+    !named.contains(&Key::of(pod))
 }
 
 fn waits(pod: &Value) -> bool {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
-use super::{Event, Fault, History, Policy, Pool, Reservation, What, Workload};
+use super::{Company, Event, Fault, History, Kind, Odd, Policy, Pool, Reservation, What, Workload};
 use crate::seed::{Seed, one_in};
 
 /// Shortest and longest time in which things happen, in minutes.
@@ -38,6 +38,14 @@ pub(super) fn history(number: u64) -> History {
     pools.extend(fixed(&mut seed.stream("fixed number"), trouble, &mut events));
     let repairs = repairs(&mut seed.stream("repairs"), trouble, &mut events);
     let reservations = reservations(&mut seed.stream("reservations"), trouble, &mut events);
+    let daemons = daemons(&mut seed.stream("daemons"), &mut workloads);
+    kinds(&mut seed.stream("kinds"), &mut workloads);
+    differences(&mut seed.stream("differences"), trouble, &mut events);
+    lost_nodes(&mut seed.stream("lost nodes"), trouble, &mut events);
+    let mut random = seed.stream("two zones");
+    for pool in &mut pools {
+        pool.two_zones = one_in(&mut random, 5) && pool.replicas.is_none();
+    }
     // A node that another client deletes never drains of pods that two budgets guard, under no controller.
     if held {
         events.retain(|event| !matches!(event.what, What::DeleteClaim(_) | What::DeleteNode(_)));
@@ -55,6 +63,7 @@ pub(super) fn history(number: u64) -> History {
         faults,
         replicas,
         repairs,
+        daemons,
         pools,
         reservations,
         workloads,
@@ -83,6 +92,7 @@ fn pools(random: &mut Rng) -> Vec<Pool> {
         replicas: None,
         expire_after: None,
         grace: None,
+        two_zones: false,
     };
     let mut pools = vec![pool("roomy", 1, None), pool("tight", 10, Some(12)), pool("spare", 20, Some(24))];
     pools.truncate(random.usize(1..4));
@@ -113,6 +123,7 @@ fn fixed(random: &mut Rng, trouble: Duration, events: &mut Vec<Event>) -> Option
         replicas: Some(random.u32(1..4)),
         expire_after: None,
         grace: None,
+        two_zones: false,
     };
     let others: Vec<Event> = (0..random.usize(..4))
         .map(|_| {
@@ -183,9 +194,64 @@ fn reservations(random: &mut Rng, trouble: Duration, events: &mut Vec<Event>) ->
     some
 }
 
+/// Sometimes there are daemons, and pods that want them on their node or do not.
+fn daemons(random: &mut Rng, workloads: &mut [Workload]) -> bool {
+    let companies: Vec<Option<Company>> = workloads
+        .iter()
+        .map(|_| [None, Some(Company::Beside), Some(Company::Apart)][random.usize(..3)])
+        .collect();
+    let daemons = one_in(random, 3);
+    for (workload, company) in workloads.iter_mut().zip(companies).filter(|_| daemons) {
+        workload.company = company;
+    }
+    daemons
+}
+
+/// Some workloads are no deployments. The disruption controller counts no budgets for pods of Jobs.
+fn kinds(random: &mut Rng, workloads: &mut [Workload]) {
+    for workload in workloads.iter_mut().filter(|workload| !workload.volume) {
+        let kind = [Kind::Deployment, Kind::Deployment, Kind::StatefulSet, Kind::Job][random.usize(..4)];
+        let guarded = workload.guarded || workload.twice_guarded;
+        if kind != Kind::Job || !guarded {
+            workload.kind = kind;
+        }
+    }
+}
+
+/// Sometimes machines are not as foreseen.
+fn differences(random: &mut Rng, trouble: Duration, events: &mut Vec<Event>) {
+    let some: Vec<Event> = (0..random.usize(1..4))
+        .map(|_| {
+            let odd = match random.u32(..6) {
+                0 | 1 => Odd::Room(["cpu", "memory", "pods"][random.usize(..3)], random.i32(1..90)),
+                2 | 3 => Odd::Taint,
+                4 => Odd::Late(random.u64(10..90), random.u64(10..90)),
+                _ => Odd::Flaps(random.u64(60..300), random.u64(5..50)),
+            };
+            // Early ones meet more machines.
+            let at = moment(random, trouble / 2);
+            Event { at, what: What::Differ(odd, random.usize(1..12)) }
+        })
+        .collect();
+    if one_in(random, 3) {
+        events.extend(some);
+    }
+}
+
+/// Sometimes a Node is gone and its claim stays.
+fn lost_nodes(random: &mut Rng, trouble: Duration, events: &mut Vec<Event>) {
+    let lost = |random: &mut Rng| What::LoseNode(random.usize(..100), random.bool());
+    let some: Vec<Event> =
+        (0..random.usize(1..3)).map(|_| Event { at: moment(random, trouble), what: lost(random) }).collect();
+    if one_in(random, 4) {
+        events.extend(some);
+    }
+}
+
 fn workload(name: &str, random: &mut Rng) -> Workload {
     Workload {
         name: name.to_owned(),
+        kind: Kind::Deployment,
         replicas: random.u32(1..6),
         millicores: [100, 400, 900, 1_500, 3_000][random.usize(..5)],
         guarded: random.u32(..3) == 0,
@@ -194,6 +260,7 @@ fn workload(name: &str, random: &mut Rng) -> Workload {
         spread: random.u32(..4) == 0,
         apart: false,
         volume: false,
+        company: None,
     }
 }
 
