@@ -20,6 +20,7 @@ use tower::BoxError;
 use crate::target::Target;
 
 mod misreading;
+mod promises;
 
 /// What the name of a workload's second disruption budget ends with.
 pub(crate) const SECOND_BUDGET: &str = "-again";
@@ -75,6 +76,20 @@ pub enum Defect {
     FailuresMissed,
     /// A machine that was launched for pods has no room for them until it has registered.
     PromisesForgotten,
+    /// What pods were promised is replaced when their node registers, and what was counted with it.
+    PromisesReplaced,
+    /// Pods of daemon sets ask for room, and are no pods that others keep off or go beside.
+    DaemonsOutOfTopology,
+    /// Volumes are in no zone.
+    VolumeZonesIgnored,
+    /// The first command of a pass leaves a disruption budget of pods as it was for the next one.
+    PodBudgetUnspent,
+    /// A claim asks for as many values as its pool does, and not for as many as it may still have.
+    MinValuesOfThePool,
+    /// What room nodes turned out to have is not known of the next one of their type.
+    RoomForgotten,
+    /// What was counted about nodes that do not serve ends with the process.
+    BrakeLost,
 }
 
 /// What a process that leads on remembers of the Lease.
@@ -90,7 +105,7 @@ pub(crate) struct LedLease {
 
 impl Defect {
     /// Every one.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 31] = [
         Self::NoClientToken,
         Self::Untagged,
         Self::SwallowedTermination,
@@ -115,6 +130,13 @@ impl Defect {
         Self::ReservationsMisread,
         Self::ReservedMisread,
         Self::FailuresMissed,
+        Self::PromisesReplaced,
+        Self::DaemonsOutOfTopology,
+        Self::VolumeZonesIgnored,
+        Self::PodBudgetUnspent,
+        Self::MinValuesOfThePool,
+        Self::RoomForgotten,
+        Self::BrakeLost,
     ];
 
     /// A launch as it is made.
@@ -210,7 +232,7 @@ impl Defect {
         }
         let of_claims =
             target.plural == "nodeclaims" && matches!(target.verb.as_str(), "POST" | "PUT" | "PATCH");
-        if !matches!(self, Self::LostFinalizer | Self::ReplacementNotAwaited) || !of_claims {
+        if !self.miswrites() || !of_claims {
             return Ok(request);
         }
         let (head, body) = request.into_parts();

@@ -23,6 +23,7 @@ pub mod value;
 
 pub(crate) use act::apply;
 pub use command::{Arguments, Print, run};
+pub use player::{failures_with, play};
 pub(crate) use read::Manifest;
 
 pub use crate::world::price;

@@ -16,16 +16,20 @@ impl Defect {
             Self::BudgetOffByOne | Self::LimitsMisread | Self::ReplicasMisread | Self::NeverConsolidates => {
                 plural == "nodepools"
             }
-            Self::ProtectionIgnored => plural == "pods",
+            Self::ProtectionIgnored | Self::PromisesReplaced => plural == "pods",
+            Self::DaemonsOutOfTopology => matches!(plural, "pods" | "daemonsets"),
+            Self::VolumeZonesIgnored => plural == "persistentvolumes",
+            Self::BrakeLost => matches!(plural, "nodeclaims" | "nodepools"),
             Self::FailuresMissed => plural == "nodes",
             Self::DriftsOnNoImages => plural == "ec2nodeclasses",
-            Self::OneBudgetSeen => plural == "poddisruptionbudgets",
+            Self::OneBudgetSeen | Self::PodBudgetUnspent => plural == "poddisruptionbudgets",
             Self::AttachmentsMissed => plural == "volumeattachments",
             Self::LostFinalizer
             | Self::LimitsWithoutInFlight
             | Self::ReplacementNotAwaited
             | Self::HashStampedFirst
             | Self::ReservedMisread
+            | Self::RoomForgotten
             | Self::PromisesForgotten => plural == "nodeclaims",
             _ => false,
         }
@@ -111,12 +115,17 @@ impl Defect {
                 }
             }
             Self::HashStampedFirst => without_annotation(object, annotation::POOL_HASH),
-            _ => {}
+            _ => self.misread_promises(object),
         }
     }
 }
 
 impl Defect {
+    /// Whether claims are written otherwise.
+    pub(super) fn miswrites(self) -> bool {
+        matches!(self, Self::LostFinalizer | Self::ReplacementNotAwaited | Self::MinValuesOfThePool)
+    }
+
     /// A claim as it is written: what was misread is not made true by that.
     pub(super) fn miswrite(self, claim: &mut Value) {
         if self == Self::LostFinalizer
@@ -131,16 +140,29 @@ impl Defect {
                 }
             }
         }
+        if self == Self::MinValuesOfThePool
+            && claim["metadata"]["annotations"][annotation::MIN_VALUES_RELAXED] == "true"
+        {
+            for one in claim.pointer_mut("/spec/requirements").into_iter().flat_map(list) {
+                let left = one["values"].as_array().map_or(0, Vec::len);
+                // It was lowered to what is left.
+                if one["minValues"].as_u64() == u64::try_from(left).ok() {
+                    one["minValues"] = json!(left + 1);
+                }
+            }
+        }
     }
 }
 
 /// Whether a claim has a machine that has not registered.
 fn is_joining(claim: &Value) -> bool {
-    let is = |kind: &str| {
-        let all = claim.pointer("/status/conditions").and_then(Value::as_array);
-        all.into_iter().flatten().any(|one| one["type"] == kind && one["status"] == "True")
-    };
-    is(condition::LAUNCHED) && !is(condition::REGISTERED)
+    is(claim, condition::LAUNCHED) && !is(claim, condition::REGISTERED)
+}
+
+/// Whether a condition of a claim is true.
+pub(super) fn is(claim: &Value, kind: &str) -> bool {
+    let all = claim.pointer("/status/conditions").and_then(Value::as_array);
+    all.into_iter().flatten().any(|one| one["type"] == kind && one["status"] == "True")
 }
 
 /// So little processing power that it amounts to none.
@@ -150,12 +172,17 @@ fn set_cpu(claim: &mut Value, of: &str) {
     }
 }
 
-fn without_annotation(object: &mut Value, name: &str) {
-    if let Some(given) = object.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
-        given.remove(name);
+pub(super) fn without_annotation(object: &mut Value, name: &str) {
+    without(object, "/metadata/annotations", name);
+}
+
+/// The object without a field of the part at `path`.
+pub(super) fn without(object: &mut Value, path: &str, field: &str) {
+    if let Some(part) = object.pointer_mut(path).and_then(Value::as_object_mut) {
+        part.remove(field);
     }
 }
 
-fn list(value: &mut Value) -> impl Iterator<Item = &mut Value> {
+pub(super) fn list(value: &mut Value) -> impl Iterator<Item = &mut Value> {
     value.as_array_mut().into_iter().flatten()
 }

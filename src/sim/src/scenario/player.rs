@@ -20,6 +20,7 @@ use super::pace;
 use super::read::{Action, Scenario};
 use super::report::Played;
 use super::value::Span;
+use crate::defect::Defect;
 use crate::history::{Fault, History};
 use crate::process;
 use crate::run::alone;
@@ -30,14 +31,24 @@ use crate::world::{Ground, World};
 const LOOK: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(15));
 
 /// Plays it. With `print`, every request and event of a watch goes to standard output.
-pub(crate) fn play(scenario: &Scenario, seed: u64, print: bool) -> Result<Played> {
-    let scenario = scenario.clone();
-    alone(seed, move || async move { played(&scenario, seed, print).await })
+pub fn play(scenario: &Scenario, seed: u64, print: bool) -> Result<Played> {
+    let history = History::quiet(seed, scenario.file.duration.0);
+    play_in(history, scenario, print)
 }
 
-async fn played(scenario: &Scenario, seed: u64, print: bool) -> Result<Played> {
+/// Plays it with a defect planted, and returns what is not as it is to be.
+pub fn failures_with(scenario: &Scenario, defect: Defect) -> Result<Vec<Failure>> {
+    let history = History::quiet(scenario.file.seed, scenario.file.duration.0);
+    Ok(play_in(history.with_defect(defect), scenario, false)?.failures)
+}
+
+fn play_in(history: History, scenario: &Scenario, print: bool) -> Result<Played> {
+    let scenario = scenario.clone();
+    alone(history.seed, move || async move { played(Arc::new(history), &scenario, print).await })
+}
+
+async fn played(history: Arc<History>, scenario: &Scenario, print: bool) -> Result<Played> {
     let trace = Trace::new(print);
-    let history = Arc::new(History::quiet(seed, scenario.file.duration.0));
     let world = Arc::new(World::on(&history, ground(scenario), trace.clone()).await?);
     let mut stage = Simulated { world: Arc::clone(&world), observer: Observer::new(Arc::clone(&world)) };
     apply(&world, &scenario.manifests).await?;

@@ -7,6 +7,8 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use karpenter_sim::scenario::failures_with;
+use karpenter_sim::scenario::read::read;
 use karpenter_sim::{Defect, History, run};
 
 use crate::each;
@@ -16,7 +18,7 @@ use crate::swarm::plays_well;
 const LOOKS: usize = 600;
 
 /// Each with a seed that finds it soon, where the search begins.
-const PLANTED: [(Defect, u64, &str); 24] = [
+const PLANTED: [(Defect, u64, &str); 27] = [
     (Defect::NoClientToken, 78, "one machine per claim"),
     (Defect::Untagged, 0, "unowned machine"),
     (Defect::SwallowedTermination, 0, "liveness"),
@@ -26,7 +28,7 @@ const PLANTED: [(Defect, u64, &str); 24] = [
     (Defect::ReplicasMisread, 0, "fixed number"),
     (Defect::ProtectionIgnored, 2, "do-not-disrupt"),
     (Defect::DeletedNotEvicted, 6, "budget of pods"),
-    (Defect::DeletionsMissed, 19, "machines for pods"),
+    (Defect::DeletionsMissed, 26, "machines for pods"),
     (Defect::NeverConsolidates, 12, "liveness"),
     (Defect::LeaseOfItsOwn, 0, "one leader"),
     (Defect::LeadsOn, 0, "one leader"),
@@ -41,11 +43,23 @@ const PLANTED: [(Defect, u64, &str); 24] = [
     (Defect::ReservationsMisread, 2, "drift without cause"),
     (Defect::ReservedMisread, 1, "liveness"),
     (Defect::FailuresMissed, 19, "liveness"),
+    (Defect::DaemonsOutOfTopology, 4, "liveness"),
+    (Defect::VolumeZonesIgnored, 11, "liveness"),
+    (Defect::MinValuesOfThePool, 13, "liveness"),
+];
+
+/// Those of which random histories have too few of the worlds that show them, each with a scenario that has one.
+const IN_SCENARIOS: [(Defect, &str, &str); 4] = [
+    (Defect::PromisesReplaced, "nodes-that-do-not-serve", "rule `nodes that do not serve`"),
+    (Defect::PodBudgetUnspent, "drift-behind-a-pod-budget", "`nodes"),
+    (Defect::RoomForgotten, "less-room-than-promised", "`pods"),
+    (Defect::BrakeLost, "nodes-that-do-not-serve-and-restarts", "rule `nodes that do not serve`"),
 ];
 
 #[test]
 fn every_planted_defect_is_found() {
-    let planted: BTreeSet<Defect> = PLANTED.iter().map(|(defect, ..)| *defect).collect();
+    let played = IN_SCENARIOS.iter().map(|(defect, ..)| *defect);
+    let planted: BTreeSet<Defect> = PLANTED.iter().map(|(defect, ..)| *defect).chain(played).collect();
     assert_eq!(planted, Defect::ALL.into_iter().collect(), "each is planted");
     let launched = AtomicUsize::new(0);
     each(&PLANTED, |&(defect, from, rule)| {
@@ -62,6 +76,17 @@ fn every_planted_defect_is_found() {
         launched > 20,
         "only {launched} instances: too little happens for broken rules to be the defects'"
     );
+}
+
+/// That each goes as it says without a defect is a test of its own (`every_scenario_of_the_repository_goes_as_it_says`).
+#[test]
+fn every_defect_that_is_planted_in_a_scenario_is_found() {
+    each(&IN_SCENARIOS, |(defect, name, subject)| {
+        let path = format!("{}/../../scenarios/{name}.yaml", env!("CARGO_MANIFEST_DIR"));
+        let failures = failures_with(&read(path.as_ref()).unwrap(), *defect).unwrap();
+        let found = failures.iter().any(|failure| failure.subject.starts_with(subject));
+        assert!(found, "{defect:?} in {name}: {failures:#?}");
+    });
 }
 
 fn finds(defect: Defect, seed: u64, rule: &str) -> bool {
