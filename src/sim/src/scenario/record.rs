@@ -26,6 +26,16 @@ pub struct Recording {
     pub(crate) took: Duration,
 }
 
+impl Recording {
+    /// How many nodes have been there, the last picture included, and how many pods do not run in it.
+    pub fn at_the_end(&self) -> (usize, u64) {
+        let last = self.pictures.last();
+        let nodes = last.map_or(0, |picture| picture.nodes.len());
+        let pods = last.into_iter().flat_map(|picture| &picture.pods);
+        (self.removals.len() + nodes, pods.filter(|(pod, _)| !pod.running).map(|(_, count)| count).sum())
+    }
+}
+
 /// Cluster and account at one time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Picture {

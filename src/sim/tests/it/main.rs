@@ -7,6 +7,7 @@ mod defects;
 mod foresight;
 mod repeat;
 mod swarm;
+mod sweep;
 mod week;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
