@@ -107,7 +107,7 @@ fn all(options: &Options) -> Vec<Box<dyn StandIn>> {
         Box::new(deployment::Deployments),
         Box::new(replicaset::ReplicaSets::default()),
         Box::new(statefulset::StatefulSets),
-        Box::new(job::Jobs),
+        Box::new(job::Jobs::default()),
         Box::new(daemonset::DaemonSets),
         Box::new(scheduler::Scheduler::default()),
         Box::new(volumes::Volumes::new(options.detach)),

@@ -1,5 +1,7 @@
-//! Jobs: pods until so many of them have succeeded. Pods end as the kubelet says; finished Jobs stay.
+//! Jobs: pods until so many of them have succeeded. Pods end as the kubelet says; finished Jobs stay. What has ended counts on
+//! when its pod is gone, with its node say.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -12,7 +14,16 @@ use super::{
 };
 use crate::apiserver::object::{self, text};
 
-pub(super) struct Jobs;
+/// The pods that have ended, by the uid of their Job.
+#[derive(Default)]
+pub(super) struct Jobs(BTreeMap<String, Ended>);
+
+/// Uids of pods, by how they ended.
+#[derive(Default)]
+struct Ended {
+    succeeded: BTreeSet<String>,
+    failed: BTreeSet<String>,
+}
 
 impl StandIn for Jobs {
     fn tables(&self) -> &[(&'static str, &'static str)] {
@@ -22,14 +33,28 @@ impl StandIn for Jobs {
     fn pass(&mut self, cluster: &mut Cluster<'_>) {
         for job in cluster.list("batch", "jobs") {
             let pods: Vec<Arc<Pod>> = cluster.pods.of_owner(object::uid(&job)).cloned().collect();
-            step(cluster, &job, &pods);
+            let ended = self.0.entry(object::uid(&job).to_owned()).or_default();
+            ended.learn(&pods);
+            step(cluster, &job, &pods, ended);
         }
     }
 }
 
-fn step(cluster: &Cluster<'_>, job: &Value, pods: &[Arc<Pod>]) {
-    let ended = |phase: &str| count(pods.iter().filter(|pod| text(&pod.object, "/status/phase") == phase));
-    let (succeeded, failed) = (ended("Succeeded"), ended("Failed"));
+impl Ended {
+    fn learn(&mut self, pods: &[Arc<Pod>]) {
+        for pod in pods {
+            let uid = || object::uid(&pod.object).to_owned();
+            match text(&pod.object, "/status/phase") {
+                "Succeeded" => drop(self.succeeded.insert(uid())),
+                "Failed" => drop(self.failed.insert(uid())),
+                _ => {}
+            }
+        }
+    }
+}
+
+fn step(cluster: &Cluster<'_>, job: &Value, pods: &[Arc<Pod>], ended: &Ended) {
+    let (succeeded, failed) = (count(ended.succeeded.iter()), count(ended.failed.iter()));
     let active: Vec<&Arc<Pod>> = pods.iter().filter(|pod| pod.is_active()).collect();
     let outcome = if succeeded >= number(job, "/spec/completions") {
         Some("Complete")

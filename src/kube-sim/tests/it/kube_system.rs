@@ -455,12 +455,12 @@ async fn a_job_runs_pods_until_enough_of_them_have_succeeded() {
         let runs = |pod: &&Pod| pod.status.as_ref().is_none_or(|s| s.phase.as_deref() != Some("Succeeded"));
         assert_eq!(pods.iter().filter(runs).count(), active);
         for pod in pods.iter().filter(runs) {
+            let (pods, name) = (world.api::<Pod>(), pod.name_any());
             let patch = Patch::Strategic(json!({"status": {"phase": "Succeeded"}}));
-            world
-                .api::<Pod>()
-                .patch_status(&pod.name_any(), &PatchParams::default(), &patch)
-                .await
-                .expect("patched");
+            pods.patch_status(&name, &PatchParams::default(), &patch).await.expect("patched");
+            settle().await;
+            // As with its node: it has succeeded all the same.
+            pods.delete(&name, &DeleteParams::default().grace_period(0)).await.expect("deleted");
         }
     }
     let status = world.api::<Job>().get("sum").await.expect("found").status.unwrap_or_default();

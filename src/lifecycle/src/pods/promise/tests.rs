@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use karpenter_model::{
     Claim, ConditionStatus, Daemon, Effect, LabelRegistry, Labels, Launch, Nomination, PodOwner, Pool,
-    Quantity, Settings, Taint, Target, VolumeClaim,
+    Quantity, Resources, Settings, Taint, Target, VolumeClaim,
 };
 
 use super::record::{HOLD_FIRM, HOLD_MAX, HOLD_MIN};
@@ -413,6 +413,19 @@ fn a_hold_ends_when_what_it_rests_on_has_changed() {
     assert!(held(&promises, &pod("web"), 200).is_some());
     promises.forget(&"web".into());
     assert!(held(&promises, &pod("web"), 200).is_none(), "a person says so");
+}
+
+/// A daemon set is read off its newest pod, so that each node that joins brings another one.
+#[test]
+fn a_daemon_set_is_the_same_whichever_pod_it_is_read_off() {
+    let asks = |pod: Pod| {
+        let daemon = Daemon { namespace: "ns".into(), name: "agent".into(), pod };
+        let snapshot = Snapshot { daemons: vec![Arc::new(daemon)], ..snapshot(vec![], &[], "1", 0) };
+        World::of(&snapshot, |_| None).daemons()
+    };
+    assert_eq!(asks(pod("agent-one")), asks(pod("agent-two")));
+    let larger = pod("agent-two").with(|pod| pod.requests = Resources::new().with("cpu", Quantity::ONE));
+    assert_ne!(asks(pod("agent-one")), asks(larger));
 }
 
 #[test]
