@@ -157,7 +157,8 @@ impl Execution {
             };
             let before: Vec<_> = before.iter().filter_map(|known| node(&known.model)).collect();
             let before: Vec<_> = before.iter().map(AsRef::as_ref).collect();
-            node(replacement).is_some_and(|node| command::takes_over(replacement, &node, &before))
+            // Without a Node there is nothing to compare: the condition decides, and a lost Node has rules of its own.
+            node(replacement).is_none_or(|node| command::takes_over(replacement, &node, &before))
         })
     }
 
