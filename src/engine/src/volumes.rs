@@ -187,7 +187,7 @@ impl<'a> Volumes<'a> {
     fn taken(&self, pod: &Pod) -> Vec<String> {
         let taken = attached(pod, self.snapshot).into_keys().filter_map(|(namespace, name)| {
             let user = self.users.get(&(namespace, name))?.iter().find(|user| ***user != pod.key)?;
-            Some(format!("`{name}` is ReadWriteOncePod and {user} uses it"))
+            Some(used_by(name, user))
         });
         taken.collect()
     }
@@ -281,6 +281,11 @@ impl Limits {
         let of_type = name.and_then(|name| self.by_type.get(name)).map(seen);
         of_type.or(said).or(self.least.as_ref().map(seen)).unwrap_or(UNLIMITED)
     }
+}
+
+/// Why a pod cannot use the volume of claim `name`, which one pod at a time may use.
+pub(crate) fn used_by(name: &VolumeClaimName, user: &PodKey) -> String {
+    format!("`{name}` is ReadWriteOncePod and {user} uses it")
 }
 
 /// The resource that counts attachments of `driver`.

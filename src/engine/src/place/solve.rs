@@ -43,6 +43,7 @@ use crate::place::open_nodes::Walk;
 use crate::place::queue::reject;
 use crate::place::refusal::{self, Circumstances};
 use crate::place::{Placement, existing};
+use crate::volumes::used_by;
 use caches::Caches;
 use compiled::Compiled;
 use filling::Filling;
@@ -161,6 +162,8 @@ impl<'a> Solver<'a> {
 
     /// Tries to place the pod at `index`; whether there is nothing more to try for it.
     fn settle(&mut self, index: PodIx) -> bool {
+        // One that was refused before may get a place on a new node, whose outcome is not known before the end.
+        self.filling.outcomes.swap_remove(&index);
         if let Class::Refused(outcome) = self.compiled.class(index) {
             self.filling.outcomes.insert(index, outcome.clone());
             return true;
@@ -201,10 +204,9 @@ impl<'a> Solver<'a> {
         let volumes = self.compiled.exclusive.get(&index)?;
         let used = volumes.iter().find_map(|(volume, name)| {
             let user = self.filling.users.get(volume).filter(|user| **user != index)?;
-            let user = &self.compiled.pod(*user).key;
-            Some(format!("`{name}` is ReadWriteOncePod and {user} uses it"))
+            Some(used_by(name, &self.compiled.pod(*user).key))
         });
-        Some(reject::unserved_claim(Reason::new(ReasonCode::InvalidVolume, used?)))
+        Some(reject::refused(Reason::new(ReasonCode::InvalidVolume, used?)))
     }
 
     /// Places the pod at `index` as `level` says, if anything takes it.

@@ -190,7 +190,7 @@ pub(crate) struct Topology {
     /// By in-flight node: groups that will count a pod on it once it is certain in which domain it is.
     undecided: BTreeMap<InFlightIx, Vec<GroupIx>>,
     /// Spread constraints that do not count every domain a new node may be in.
-    partial: Vec<GroupIx>,
+    partial: BTreeSet<GroupIx>,
     /// Domains that such a constraint counts because new nodes of other pods are there.
     late: Vec<(GroupIx, LabelValue)>,
     /// Rules of required affinity that select pods which do not have it.
@@ -364,7 +364,7 @@ impl Topology {
             partial.extend(profile.hard_spread.iter().filter(counts_less));
         }
         let narrow = count::fill(&mut self.groups, &lookup, snapshot, (reach, &of_groups), batch);
-        self.partial = partial.into_iter().chain(narrow).collect::<BTreeSet<_>>().into_iter().collect();
+        self.partial = partial.into_iter().chain(narrow).collect();
         self.meet_daemons((daemons, coming), &lookup, snapshot, reach);
         self.census = Census::new(self.keys(), snapshot);
         if self.bound_owners {

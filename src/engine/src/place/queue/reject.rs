@@ -21,8 +21,8 @@ pub(crate) fn rejection(pod: &Pod, need: &Need, snapshot: &Snapshot) -> Option<P
     (!refused.is_empty()).then(|| PodOutcome::Unschedulable(refused.into_iter().map(refusal).collect()))
 }
 
-/// The outcome of a pod with a resource claim that cannot be served, for `reason`.
-pub(crate) fn unserved_claim(reason: Reason) -> PodOutcome {
+/// The outcome of a pod that no pool can serve, for `reason`.
+pub(crate) fn refused(reason: Reason) -> PodOutcome {
     PodOutcome::Unschedulable(vec![PoolRefusal { pool: None, reason }])
 }
 

@@ -226,7 +226,7 @@ impl<'a> Compiler<'a> {
             let claims = match devices.map_or_else(|| Ok(Vec::new()), |held| held.claims_of(pod)) {
                 Ok(claims) => claims,
                 Err(reason) => {
-                    vacant.insert(Class::Refused(reject::unserved_claim(reason)));
+                    vacant.insert(Class::Refused(reject::refused(reason)));
                     continue;
                 }
             };

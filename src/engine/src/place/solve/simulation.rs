@@ -265,9 +265,7 @@ impl<'a> Solver<'a> {
                 .unplaced
                 .extend(broken.map(|index| (query.compiled.pod(*index).key.clone(), why.to_owned())));
         }
-        // Some were refused before they got a place on a new node.
-        let (_, launched) = filling.whereabouts(query.compiled.queue.len());
-        for index in displaced.iter().filter(|index| !launched.contains(**index)) {
+        for index in displaced {
             simulated.unplaced.extend(query.refused(*index));
         }
         simulated.unplaced.sort();

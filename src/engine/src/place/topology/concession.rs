@@ -33,9 +33,7 @@ impl Topology {
         let groups: BTreeSet<GroupIx> = owned.filter(may_help).collect();
         self.set_conceded(&groups, true);
         self.conceded.extend(&groups);
-        let new = groups.iter().filter(|index| !self.partial.contains(index));
-        let new: Vec<GroupIx> = new.copied().collect();
-        self.partial.extend(new);
+        self.partial.extend(&groups);
         groups
     }
 
@@ -45,7 +43,7 @@ impl Topology {
         self.conceded.retain(|index| !groups.contains(index));
     }
 
-    fn set_conceded(&mut self, groups: &BTreeSet<GroupIx>, conceded: bool) {
+    pub(super) fn set_conceded(&mut self, groups: &BTreeSet<GroupIx>, conceded: bool) {
         for index in groups {
             if let Some((_, group)) = self.groups.get_index_mut(index.get()) {
                 group.concede(conceded);

@@ -45,7 +45,8 @@ impl Topology {
             }
         }
         self.journal = Some(journal);
-        self.withdraw(&self.conceded.clone());
+        let conceded = std::mem::take(&mut self.conceded);
+        self.set_conceded(&conceded, false);
         self.census.revert();
         self.undecided.clear();
         self.late.clear();
