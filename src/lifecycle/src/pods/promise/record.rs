@@ -104,7 +104,7 @@ impl Record {
         self.unused.retain(|name, _| world.claim(name).is_some() || latest.as_ref() == Some(name));
         let pools = self.unused.values().filter_map(|arrival| arrival.pool.as_ref());
         self.templates = pools.filter_map(|pool| Some((pool.clone(), world.template(pool)?))).collect();
-        self.daemons = Some(world.daemons());
+        self.daemons = Some(world.daemons().clone());
         if self.nodes < NODES && self.looks < LOOKS {
             return false;
         }
@@ -142,7 +142,7 @@ impl Record {
         let other_template =
             |(pool, template): (&PoolName, &String)| world.template(pool).is_none_or(|now| now != *template);
         let daemons = world.daemons();
-        let others = *self.daemons.get_or_insert_with(|| daemons.clone()) != daemons;
+        let others = self.daemons.get_or_insert_with(|| daemons.clone()) != daemons;
         if others || self.templates.iter().any(other_template) {
             return true;
         }

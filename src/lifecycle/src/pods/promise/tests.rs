@@ -421,7 +421,7 @@ fn a_daemon_set_is_the_same_whichever_pod_it_is_read_off() {
     let asks = |pod: Pod| {
         let daemon = Daemon { namespace: "ns".into(), name: "agent".into(), pod };
         let snapshot = Snapshot { daemons: vec![Arc::new(daemon)], ..snapshot(vec![], &[], "1", 0) };
-        World::of(&snapshot, |_| None).daemons()
+        World::of(&snapshot, |_| None).daemons().clone()
     };
     assert_eq!(asks(pod("agent-one")), asks(pod("agent-two")));
     let larger = pod("agent-two").with(|pod| pod.requests = Resources::new().with("cpu", Quantity::ONE));

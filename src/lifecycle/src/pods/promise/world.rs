@@ -1,5 +1,6 @@
 //! The nodes, pools and daemon sets of a snapshot, by name.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -13,6 +14,8 @@ pub struct World<'a> {
     claims: BTreeMap<&'a NodeName, &'a ClaimName>,
     pools: BTreeMap<&'a PoolName, (&'a Pool, String)>,
     daemons: &'a [Arc<Daemon>],
+    /// What they ask for, once it was asked: it is the same for every workload.
+    asked_by_daemons: OnceCell<BTreeSet<String>>,
 }
 
 impl<'a> World<'a> {
@@ -28,6 +31,7 @@ impl<'a> World<'a> {
             claims: claimed.filter_map(|(claim, node)| Some((node.name.as_ref()?, &claim.name))).collect(),
             pools: pools.collect(),
             daemons: &snapshot.daemons,
+            asked_by_daemons: OnceCell::new(),
         }
     }
 
@@ -62,7 +66,7 @@ impl<'a> World<'a> {
     }
 
     /// What each daemon set asks of nodes. Not the pod that it is read off: that is another one with every node that joins.
-    pub(super) fn daemons(&self) -> BTreeSet<String> {
+    pub(super) fn daemons(&self) -> &BTreeSet<String> {
         let asks = |daemon: &Arc<Daemon>| {
             let Daemon { namespace, name, pod } = &**daemon;
             let tolerations: BTreeSet<_> = pod.tolerations.iter().collect();
@@ -71,6 +75,6 @@ impl<'a> World<'a> {
                 pod.requests, pod.node_selector, pod.required_terms, pod.host_ports
             )
         };
-        self.daemons.iter().map(asks).collect()
+        self.asked_by_daemons.get_or_init(|| self.daemons.iter().map(asks).collect())
     }
 }
