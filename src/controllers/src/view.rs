@@ -111,7 +111,7 @@ struct Inner {
     daemons: daemon::Daemons,
     templates: templates::Templates,
     /// What pods of templates are admitted by.
-    admission: Admission,
+    admission: Arc<Admission>,
     /// `None` with the gate closed.
     overlays: Option<overlay::Known>,
     buffers: buffer::Buffers,
@@ -148,7 +148,7 @@ impl View {
             attachments: volume::Attachments::new(),
             daemons: daemon::Daemons::default(),
             templates: templates::Templates::default(),
-            admission: Admission::default(),
+            admission: Arc::default(),
             overlays,
             buffers: buffer::Buffers::default(),
             types_problems: BTreeMap::new(),

@@ -157,8 +157,8 @@ impl View {
     }
 
     /// What templates are admitted by.
-    pub(crate) fn admission(&self) -> Admission {
-        self.lock().admission.clone()
+    pub(crate) fn admission(&self) -> Arc<Admission> {
+        Arc::clone(&self.lock().admission)
     }
 }
 

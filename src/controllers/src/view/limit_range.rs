@@ -4,6 +4,7 @@
 //! The reference does not read them, so its roles may not allow it: nothing waits for this list.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::LimitRange;
 use karpenter_api::convert::Limits;
@@ -16,7 +17,7 @@ use crate::view::read;
 
 impl Inner {
     fn limit_range(&mut self, key: &Key, items: Vec<Limits>) {
-        let known = &mut self.admission.limit_ranges;
+        let known = &mut Arc::make_mut(&mut self.admission).limit_ranges;
         let is_news = if items.is_empty() {
             known.remove(key).is_some()
         } else {

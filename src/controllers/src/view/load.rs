@@ -39,7 +39,7 @@ impl View {
     /// not be read.
     pub fn load(&self, objects: &[Value]) -> Vec<Unread> {
         // Which kinds are watched does not matter here: templates are admitted by all there is.
-        self.lock().admission = Admission::of(objects);
+        self.lock().admission = Arc::new(Admission::of(objects));
         let mut loading = Loading { view: self, objects, unread: Vec::new() };
         loading.all::<Namespace>();
         loading.all::<LimitRange>();
