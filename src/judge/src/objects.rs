@@ -27,8 +27,13 @@ pub(crate) fn merge(objects: &mut Vec<Value>, changed: Vec<Value>) {
     }
 }
 
+/// Whether a pod is one of a daemon set.
+pub fn is_daemon(pod: &Value) -> bool {
+    pod.pointer("/metadata/ownerReferences/0/kind").is_some_and(|kind| kind == "DaemonSet")
+}
+
 /// The node a pod is bound to.
-pub(crate) fn node_of(pod: &Value) -> Option<&str> {
+pub fn node_of(pod: &Value) -> Option<&str> {
     pod.pointer("/spec/nodeName").and_then(Value::as_str)
 }
 

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use jiff::Timestamp;
-use karpenter_judge::objects::{Key, key, of_kind};
+use karpenter_e2e::wait;
+use karpenter_judge::objects::{Key, is_daemon, key, node_of, of_kind};
 use karpenter_judge::scheduler::{Binds, Verdict};
 use karpenter_model::names::{annotation, label};
 use kube::Client;
@@ -83,7 +84,7 @@ impl ControlPlane {
     /// and the controller writes it again, so each round begins with every name. When it binds no pod, another one without
     /// names has the last word.
     async fn bind_all(&mut self, objects: &[Value]) -> Result<()> {
-        let waiting = of_kind(objects, "Pod").filter(|pod| node_of(pod).is_empty() && !is_daemon(pod));
+        let waiting = of_kind(objects, "Pod").filter(|pod| node_of(pod).is_none() && !is_daemon(pod));
         let mut waiting: Vec<&Value> = waiting.collect();
         let mut named = true;
         while !waiting.is_empty() {
@@ -93,7 +94,7 @@ impl ControlPlane {
             let pods = self.pods().await?;
             let bound: BTreeSet<Key> = pods
                 .iter()
-                .filter(|pod| !node_of(pod).is_empty())
+                .filter(|pod| node_of(pod).is_some())
                 .map(|pod| key(&self.moved(pod, false)))
                 .collect();
             let before = waiting.len();
@@ -161,17 +162,16 @@ impl ControlPlane {
         if kind.ends_with("Class") && api.get_opt(name(object)).await?.is_some() {
             return Ok(());
         }
-        let start = Instant::now();
-        loop {
+        wait::until_within(PATIENCE, "an object to be admitted", || async {
             match api.create(&PostParams::default(), &read).await {
-                Ok(_) => return Ok(()),
+                Ok(_) => Ok(Ok(())),
                 // The service account of a new namespace, and a class that admission has not heard of.
-                Err(kube::Error::Api(answer)) if answer.is_forbidden() && start.elapsed() < PATIENCE => {
-                    sleep(Duration::from_millis(50)).await;
-                }
-                Err(error) => return Err(error).with_context(|| format!("create {object}")),
+                Err(kube::Error::Api(answer)) if answer.is_forbidden() => Ok(Err(answer.message)),
+                Err(error) => Err(error.into()),
             }
-        }
+        })
+        .await
+        .with_context(|| format!("create {object}"))
     }
 
     /// Lets new nodes take pods once they are ready and have their daemons.
@@ -199,28 +199,16 @@ impl ControlPlane {
     }
 
     async fn wait_for_taints(&self, names: &[String], taint: &str, there: bool) -> Result<()> {
-        let start = Instant::now();
-        loop {
+        let has = |node: &Value| {
+            let taints = node.pointer("/spec/taints").and_then(Value::as_array);
+            taints.into_iter().flatten().any(|one| one["key"] == taint)
+        };
+        wait::until_within(PATIENCE, &format!("the taint `{taint}` of nodes to change"), || async {
             let nodes = self.list("v1", "Node", None).await?;
-            let has = |node: &Value| {
-                node.pointer("/spec/taints")
-                    .and_then(Value::as_array)
-                    .into_iter()
-                    .flatten()
-                    .any(|one| one["key"] == taint)
-            };
-            if nodes
-                .iter()
-                .filter(|node| names.iter().any(|one| one == name(node)))
-                .all(|node| has(node) == there)
-            {
-                return Ok(());
-            }
-            if start.elapsed() > PATIENCE {
-                bail!("the taint `{taint}` of nodes does not change");
-            }
-            sleep(Duration::from_millis(50)).await;
-        }
+            let mut meant = nodes.iter().filter(|node| names.iter().any(|one| one == name(node)));
+            Ok(meant.find(|node| has(node) != there).map_or(Ok(()), |node| Err(name(node).to_owned())))
+        })
+        .await
     }
 
     /// Waits until the pods of daemons are bound or refused, and no more of them come.
@@ -228,13 +216,12 @@ impl ControlPlane {
         let (mut seen, mut since, start) = (BTreeSet::new(), Instant::now(), Instant::now());
         loop {
             let pods = self.pods().await?;
-            let daemons: BTreeSet<(String, String)> = pods
+            let daemons: BTreeSet<(String, Option<String>)> = pods
                 .iter()
                 .filter(|pod| is_daemon(pod))
-                .map(|pod| (name(pod).to_owned(), node_of(pod).to_owned()))
+                .map(|pod| (name(pod).to_owned(), node_of(pod).map(str::to_owned)))
                 .collect();
-            let waits =
-                pods.iter().any(|pod| is_daemon(pod) && node_of(pod).is_empty() && why(pod).is_none());
+            let waits = pods.iter().any(|pod| is_daemon(pod) && node_of(pod).is_none() && why(pod).is_none());
             if daemons != seen {
                 (seen, since) = (daemons, Instant::now());
             }
@@ -281,21 +268,16 @@ impl ControlPlane {
         let namespace = self.moved(pod, true)["metadata"]["namespace"].clone();
         let pods = self.api("v1", "Pod", namespace.as_str());
         pods.delete(name(pod), &DeleteParams::default().grace_period(0)).await?;
-        let start = Instant::now();
-        while pods.get_opt(name(pod)).await?.is_some() {
-            if start.elapsed() > PATIENCE {
-                bail!("pod `{}` does not go", name(pod));
-            }
-            sleep(Duration::from_millis(20)).await;
-        }
-        Ok(())
+        wait::until_within(PATIENCE, &format!("pod `{}` to go", name(pod)), || async {
+            Ok(pods.get_opt(name(pod)).await?.map_or(Ok(()), |_| Err("it is there".to_owned())))
+        })
+        .await
     }
 
     /// Waits until claims are bound to the volumes they name, and pods have the claims of their ephemeral volumes, which go
     /// with the pod and are made again for the next one.
     async fn wait_for_claims(&self) -> Result<()> {
-        let start = Instant::now();
-        loop {
+        wait::until_within(PATIENCE, "claims to be bound", || async {
             let claims = self.of_world("v1", "PersistentVolumeClaim").await?;
             let is_unbound =
                 |claim: &Value| !claim["spec"]["volumeName"].is_null() && claim["status"]["phase"] != "Bound";
@@ -307,14 +289,10 @@ impl ControlPlane {
                 };
                 ephemeral.next().is_some() && !claims.iter().any(is_its)
             };
-            if !claims.iter().any(is_unbound) && !self.pods().await?.iter().any(lacks) {
-                return Ok(());
-            }
-            if start.elapsed() > PATIENCE {
-                bail!("claims are not bound: {claims:?}");
-            }
-            sleep(Duration::from_millis(50)).await;
-        }
+            let are_bound = !claims.iter().any(is_unbound) && !self.pods().await?.iter().any(lacks);
+            Ok(if are_bound { Ok(()) } else { Err(format!("{claims:?}")) })
+        })
+        .await
     }
 
     /// Waits until every pod is bound or refused.
@@ -323,10 +301,10 @@ impl ControlPlane {
         loop {
             self.provision().await?;
             let pods = self.pods().await?;
-            let now: BTreeMap<String, String> =
-                pods.iter().map(|pod| (name(pod).to_owned(), node_of(pod).to_owned())).collect();
-            let undecided = pods.iter().any(|pod| node_of(pod).is_empty() && why(pod).is_none());
-            let done = now.values().all(|node| !node.is_empty());
+            let now: BTreeMap<String, Option<String>> =
+                pods.iter().map(|pod| (name(pod).to_owned(), node_of(pod).map(str::to_owned))).collect();
+            let undecided = pods.iter().any(|pod| node_of(pod).is_none() && why(pod).is_none());
+            let done = now.values().all(Option::is_some);
             if now != seen {
                 (seen, since) = (now, Instant::now());
             }
@@ -375,11 +353,11 @@ impl ControlPlane {
     /// Pods that are bound and were not, with their claims and volumes, and why others wait.
     async fn verdict(&mut self, objects: &[Value]) -> Result<Verdict> {
         let before: BTreeSet<Key> =
-            of_kind(objects, "Pod").filter(|pod| !node_of(pod).is_empty()).map(key).collect();
+            of_kind(objects, "Pod").filter(|pod| node_of(pod).is_some()).map(key).collect();
         let mut verdict = Verdict { changed: Vec::new(), refused: BTreeMap::new() };
         for pod in self.pods().await? {
             let pod = self.moved(&pod, false);
-            if node_of(&pod).is_empty() {
+            if node_of(&pod).is_none() {
                 let text = |field: &str| pod["metadata"][field].as_str().unwrap_or_default();
                 let key = format!("{}/{}", text("namespace"), text("name"));
                 verdict.refused.insert(key, why(&pod).unwrap_or_default());
@@ -560,14 +538,6 @@ fn rename_all(value: &mut Value, suffix: &str, there: bool) {
 
 fn name(object: &Value) -> &str {
     object["metadata"]["name"].as_str().unwrap_or_default()
-}
-
-fn node_of(pod: &Value) -> &str {
-    pod.pointer("/spec/nodeName").and_then(Value::as_str).unwrap_or_default()
-}
-
-fn is_daemon(pod: &Value) -> bool {
-    pod.pointer("/metadata/ownerReferences/0/kind").is_some_and(|kind| kind == "DaemonSet")
 }
 
 /// Why the scheduler refuses a pod, if it does.
