@@ -9,16 +9,13 @@ use karpenter_judge::catalogue::Catalogue;
 use karpenter_judge::scheduler::Scheduler;
 use karpenter_judge::trial::hold;
 use karpenter_judge::world;
+use karpenter_testkit::number;
 use tokio::runtime::Handle;
 
 use control_plane::ControlPlane;
 
 /// How many worlds are tried, unless it is said how many.
 const WORLDS: u64 = 3;
-
-fn number(variable: &str) -> Option<u64> {
-    std::env::var(variable).ok().and_then(|text| text.parse().ok())
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_control_plane_binds_as_the_schedulers_code_alone_does() {

@@ -21,8 +21,14 @@ pub use fixture::snapshot;
 pub use render::render;
 
 /// How many seeds a property is tried on: `usual` of them in the edit loop, `PROPERTY_SEEDS` where the environment
-/// asks for so many. A variable that is no number is an error, so that a short run is not taken for a long one.
+/// asks for so many.
 pub fn seeds(usual: u64) -> u64 {
-    let Ok(wanted) = std::env::var("PROPERTY_SEEDS") else { return usual };
-    wanted.parse().unwrap_or_else(|error| panic!("PROPERTY_SEEDS `{wanted}`: {error}"))
+    number("PROPERTY_SEEDS").unwrap_or(usual)
+}
+
+/// The number in a variable of the environment, if it is set. One that is no number is an error, so that a short run is not
+/// taken for a long one.
+pub fn number(variable: &str) -> Option<u64> {
+    let text = std::env::var(variable).ok()?;
+    Some(text.parse().unwrap_or_else(|error| panic!("{variable} `{text}`: {error}")))
 }

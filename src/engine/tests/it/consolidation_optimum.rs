@@ -157,7 +157,7 @@ fn best(cluster: &[Machine]) -> u32 {
 
 #[test]
 fn what_can_be_saved_is_found_nearly_always() {
-    let wanted = std::env::var("OPTIMUM_WORLDS").ok().and_then(|text| text.parse().ok()).unwrap_or(CLUSTERS);
+    let wanted = karpenter_testkit::number("OPTIMUM_WORLDS").unwrap_or(CLUSTERS);
     let (mut possible, mut missed, mut share) = (0u64, Vec::new(), 0u64);
     for seed in 0..wanted {
         let cluster = cluster(seed);

@@ -166,7 +166,7 @@ fn cost(launch: &Launch) -> i64 {
 
 #[test]
 fn pods_are_placed_wherever_possible_and_close_to_the_least_price() {
-    let worlds = std::env::var("OPTIMUM_WORLDS").ok().and_then(|text| text.parse().ok()).unwrap_or(WORLDS);
+    let worlds = karpenter_testkit::number("OPTIMUM_WORLDS").unwrap_or(WORLDS);
     let (mut compared, mut optimal, mut ratios, mut bounds, mut missed) =
         (0u32, 0u32, 0i64, 0i64, Vec::new());
     let mut ingredients: BTreeMap<&str, u32> = BTreeMap::new();

@@ -8,6 +8,7 @@ use karpenter_judge::catalogue::Catalogue;
 use karpenter_judge::scheduler::Scheduler;
 use karpenter_judge::trial::{Difference, hold};
 use karpenter_judge::{corpus, shrink::shrink, world};
+use karpenter_testkit::number;
 use serde_json::Value;
 
 /// Of a thousand fresh worlds, so many may still differ: each is of a kind in `corpus/open`, as far as was looked. It goes
@@ -19,10 +20,6 @@ const DRAWS: std::ops::Range<u64> = 0..6;
 
 /// How long fresh worlds are tried, unless it is said how many.
 const WITHIN: Duration = Duration::from_mins(2);
-
-fn number(variable: &str) -> Option<u64> {
-    std::env::var(variable).ok().and_then(|text| text.parse().ok())
-}
 
 /// The first difference of each world of a folder.
 fn judged(folder: &std::path::Path) -> Vec<(String, Option<Difference>)> {

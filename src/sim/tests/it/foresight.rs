@@ -8,7 +8,7 @@ const WORLDS: u64 = 20;
 
 #[test]
 fn the_controller_does_what_was_planned() {
-    let worlds = std::env::var("FORESEEN_WORLDS").ok().and_then(|given| given.parse().ok()).unwrap_or(WORLDS);
+    let worlds = karpenter_testkit::number("FORESEEN_WORLDS").unwrap_or(WORLDS);
     let failed =
         |error: anyhow::Error| Foreseen { differences: vec![format!("{error:#}")], ..Foreseen::default() };
     let all: Vec<(u64, Foreseen)> =

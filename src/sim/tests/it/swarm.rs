@@ -34,8 +34,7 @@ fn histories_that_showed_a_mistake_show_none() {
 
 #[test]
 fn histories_that_were_never_played_break_no_rule() {
-    let named = std::env::var("FRESH_SEED").ok();
-    let first = named.map_or(ANY, |text| text.parse().expect("FRESH_SEED is a number"));
+    let first = karpenter_testkit::number("FRESH_SEED").unwrap_or(ANY);
     let seeds: Vec<u64> = (first..).take(FRESH).collect();
     each(&seeds, |seed| drop(plays_well(*seed)));
 }
