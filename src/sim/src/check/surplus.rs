@@ -125,8 +125,8 @@ impl Surplus {
     }
 }
 
-/// Whether a Node has less room than its claim promises, has joined and lacks a label of it, or has one that only another
-/// controller can have set: daemons may come for that.
+/// Whether a Node has less room than its claim promises, has joined and lacks a label of it, or has a label or a taint that
+/// only another controller can have set: daemons may come for the one, and the other may keep the pods off.
 fn is_other(node: &Value, claim: &Value) -> bool {
     let amount = |object: &Value, resource: &str| {
         let amount = object.pointer("/status/allocatable")?.get(resource)?.as_str()?;
@@ -143,8 +143,18 @@ fn is_other(node: &Value, claim: &Value) -> bool {
         let has = labels.as_object().into_iter().flatten();
         has.filter(|(key, _)| !of_cluster(key)).any(|(key, _)| claim["metadata"]["labels"][key].is_null())
     };
+    let announced = |key: &str| {
+        let mut taints =
+            ["/spec/taints", "/spec/startupTaints"].into_iter().flat_map(|of| object::list(claim, of));
+        taints.any(|taint| text(taint, "/key") == key)
+    };
+    let tainted = || {
+        let mut keys = object::list(node, "/spec/taints").iter().map(|taint| text(taint, "/key"));
+        keys.any(|key| !of_cluster(key) && !announced(key))
+    };
     [resources::CPU, resources::MEMORY, resources::EPHEMERAL_STORAGE, resources::PODS].into_iter().any(short)
         || foreign()
+        || tainted()
         || (labels[label::REGISTERED] == "true" && unlabelled())
 }
 
@@ -224,6 +234,27 @@ mod tests {
         server.load(&claim("second")).unwrap();
         truth.look();
         assert_eq!(truth.violations(), []);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_machine_that_has_joined_with_a_taint_of_another_controller_is_not_waited_for() {
+        for (key, comes_for_the_pod) in [("node.kubernetes.io/not-ready", true), ("example.com/odd", false)] {
+            let (server, truth) = watched();
+            let id = "aws:///us-west-2a/i-0123456789abcdef0";
+            let mut first = claim("first");
+            first["status"] = json!({"providerID": id, "nodeName": "n"});
+            let node = json!({
+                "apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"},
+                "spec": {"providerID": id, "taints": [{"key": key, "effect": "NoSchedule"}]},
+            });
+            server.load(&pod("web")).unwrap();
+            server.restore(&first).unwrap();
+            server.restore(&node).unwrap();
+            truth.look();
+            server.load(&claim("second")).unwrap();
+            truth.look();
+            assert_eq!(truth.violations().is_empty(), !comes_for_the_pod, "{key}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -110,17 +110,20 @@ impl Unserving {
     pub(super) fn look(&mut self, scene: &Scene, now: u64, found: &mut Found) {
         let mut unserved = Vec::new();
         self.open.retain(|claim, promise| {
-            promise.pods.retain(|_, pods| !pods.is_empty());
             let there = scene.claim(claim);
             let node = there.and_then(|claim| scene.node_of_claim(claim)).map(|(_, node)| &**node);
             let up = node.is_some_and(is_up);
             promise.up_since = up.then(|| promise.up_since.unwrap_or(now));
-            let taken = node.is_some_and(|node| {
-                scene.pods_on(object::name(node)).any(|pod| is_other(pod, &promise.named))
-            });
+            let on = node.map(|node| scene.pods_on(object::name(node)));
+            let runs: Vec<&Value> = on.into_iter().flatten().collect();
+            let taken = runs.iter().any(|pod| !promise.named.contains(&Key::of(pod)));
             if taken || there.is_none() {
                 return false;
             }
+            // A claim may be for all pods that waited: the node serves those of an owner when one of them runs there.
+            promise
+                .pods
+                .retain(|owner, pods| !pods.is_empty() && !runs.iter().any(|pod| self::owner(pod) == *owner));
             if promise.up_since.is_none_or(|since| now - since < UP) {
                 return !promise.pods.is_empty();
             }
@@ -152,11 +155,6 @@ fn is_up(node: &Value) -> bool {
         && object::label(node, label::REGISTERED) == Some("true")
         && !is_disrupted(node)
         && !object::is_deleting(node)
-}
-
-/// Whether a pod has room that may have been meant for those that are named.
-fn is_other(pod: &Value, named: &BTreeSet<Key>) -> bool {
-    !named.contains(&Key::of(pod))
 }
 
 fn waits(pod: &Value) -> bool {
