@@ -75,7 +75,7 @@ fn places_hold(world: &world::World<'_>, plan: &Plan, others: Others, findings: 
         rules::topology::spread::check(world, &places, findings);
         rules::topology::pod_affinity::check(world, &places, findings);
     }
-    rules::volumes::check(world, plan, findings);
+    rules::volumes::check(world, plan, &places, findings);
     rules::reservations::check(world, plan, findings);
     rules::limits::check(world, plan, findings);
 }

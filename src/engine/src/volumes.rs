@@ -37,6 +37,8 @@ const UNLIMITED: Quantity = Quantity::from_units(1 << 32);
 
 /// Namespace and name of a persistent volume claim.
 type ClaimKey<'a> = (&'a Namespace, &'a VolumeClaimName);
+/// A claim that more than one pod mounts.
+pub(crate) type SharedClaim = (Namespace, VolumeClaimName);
 
 /// What the volumes of a pod ask for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -53,6 +55,8 @@ pub(crate) struct Need {
     pub(crate) own: Resources,
     /// Volumes other pods mount too, with the resource each takes one of.
     pub(crate) shared: BTreeMap<VolumeIx, ResourceName>,
+    /// Those of them that are not there yet and will be in one zone.
+    pub(crate) one_zone: Vec<SharedClaim>,
 }
 
 /// The volumes of a pass.
@@ -87,6 +91,7 @@ impl<'a> Volumes<'a> {
             tied: Vec::new(),
             own: Resources::new(),
             shared: BTreeMap::new(),
+            one_zone: Vec::new(),
         };
         let mut volumes = Self {
             snapshot,
@@ -172,6 +177,9 @@ impl<'a> Volumes<'a> {
                     need.tied.push(why);
                 }
             }
+            if volume.tie == Tie::Zone && self.shared.get_index_of(&key).is_some() {
+                need.one_zone.push((key.0.clone(), key.1.clone()));
+            }
             let attaches = volume.driver.as_ref().map(resource);
             let Some(resource) = self.ties.resource(volume).or(attaches) else { continue };
             match self.shared.get_index_of(&key) {
@@ -190,6 +198,14 @@ impl<'a> Volumes<'a> {
             Some(used_by(name, user))
         });
         taken.collect()
+    }
+
+    /// Whether pods share a volume that is not there yet and will be in one zone.
+    pub(crate) fn brings_together(&self) -> bool {
+        let volumes = self.shared.iter().filter_map(|(namespace, name)| {
+            self.snapshot.volumes.get(&((*namespace).clone(), (*name).clone()))
+        });
+        volumes.into_iter().any(|volume| volume.tie == Tie::Zone)
     }
 
     /// The volumes of `pod` that one pod at a time may use, where other pods mount them too.

@@ -9,12 +9,13 @@ use karpenter_model::{
 };
 
 use crate::finding::{Finding, Rule};
-use crate::world::{World, satisfies};
+use crate::places::{Place, Places};
+use crate::world::{World, satisfies, value_of};
 
 /// Most kinds of machine a claim is taken apart into.
 const MAX_KINDS: usize = 4096;
 
-pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Vec<Finding>) {
+pub(crate) fn check(world: &World<'_>, plan: &Plan, places: &Places<'_>, findings: &mut Vec<Finding>) {
     let mut sent: BTreeMap<_, (&Target, &Node, Vec<&Pod>)> = BTreeMap::new();
     for launch in &plan.launches {
         for pod in world.pods_of(launch) {
@@ -30,7 +31,7 @@ pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Vec<Finding>)
             let reaches = |volume: &Volume| {
                 let is_meant = match &volume.tie {
                     Tie::Node(name) => node.name.as_ref() == Some(name),
-                    Tie::None | Tie::Disk | Tie::Free(_) => true,
+                    Tie::None | Tie::Zone | Tie::Disk | Tie::Free(_) => true,
                 };
                 let holds = |wanted: &Vec<Requirement>| satisfies(node, wanted, world.registry());
                 is_meant && (volume.alternatives.is_empty() || stated(world, volume).iter().any(holds))
@@ -40,10 +41,40 @@ pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Vec<Finding>)
             pods.push(pod);
         }
     }
+    findings.extend(in_several_zones(world, places));
     for (target, node, pods) in sent.into_values() {
         findings.extend(too_many(world, (target, node), &pods));
         findings.extend(without_disk(world, node, &pods));
     }
+}
+
+/// Claims whose volume is not there yet, and whose pods may come up in different zones: it will be in that of the first.
+fn in_several_zones(world: &World<'_>, places: &Places<'_>) -> Vec<Finding> {
+    let key = LabelKey::from(label::ZONE);
+    let zones = |place: Place<'_>| -> Option<BTreeSet<LabelValue>> {
+        match place {
+            Place::Launch(launch) => launch.requirements.value_of(&key).concrete().cloned(),
+            Place::Node(node) => value_of(node, &key, world.registry()).map(|zone| [zone].into()),
+        }
+    };
+    // By claim and machine.
+    let mut used: BTreeMap<_, BTreeMap<usize, _>> = BTreeMap::new();
+    for placed in places.new_ones() {
+        for (name, volume) in volumes(world, placed.pod) {
+            if volume.is_some_and(|volume| volume.tie == Tie::Zone) {
+                let used = used.entry((&placed.pod.key.namespace, name)).or_default();
+                used.insert(placed.machine, (placed.pod, zones(placed.place)));
+            }
+        }
+    }
+    let apart = used.into_iter().filter_map(|((_, name), used)| {
+        let (first, zones) = used.values().next()?;
+        let is_one = zones.as_ref().is_some_and(|zones| zones.len() == 1);
+        let together = used.len() == 1 || is_one && used.values().all(|(_, other)| other == zones);
+        let detail = || format!("volume `{name}` will be in one zone, and pods with it may be in several");
+        (!together).then(|| Finding::new(Rule::Volume, &first.key, detail()))
+    });
+    apart.collect()
 }
 
 /// The volumes of `pod` with their claims; one that is not known is `None`.

@@ -40,6 +40,18 @@ fn volumes_are_in_reach_of_every_machine_their_pod_may_get() {
 }
 
 #[test]
+fn pods_of_a_volume_that_is_not_there_yet_are_in_one_zone() {
+    let text =
+        WORLD.replace("pod   one", "pod   one volume=data").replace("pod   two", "pod   two volume=data");
+    let world = |tie: &str| karpenter_testkit::snapshot(&format!("{text}volume data {tie}\n"));
+    let (anywhere, _) = karpenter_engine::plan(&world(""));
+    assert_eq!(rules(&world(""), &anywhere), []);
+    assert_eq!(rules(&world("zonal"), &anywhere), [Rule::Volume]);
+    let (together, _) = karpenter_engine::plan(&world("zonal"));
+    assert_eq!(rules(&world("zonal"), &together), []);
+}
+
+#[test]
 fn machines_attach_no_more_volumes_than_they_can() {
     let (_, plan) = sound();
     let attached = |limit: u32, volume: &str, held: &str| {

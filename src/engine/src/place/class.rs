@@ -12,6 +12,7 @@ use karpenter_model::{
 
 use crate::index::{LevelIx, NeedIx};
 use crate::place::default_spread;
+use crate::volumes::{Need, SharedClaim};
 
 /// What a pod takes up on its node.
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -43,6 +44,8 @@ pub(crate) struct Constraints<'a> {
     identity: Option<(&'a Namespace, &'a Labels)>,
     /// Where its volumes can be attached; `None` for all that mount none, and when no pod has rules about others.
     places: Option<Arc<[Requirements]>>,
+    /// Claims without a volume that other pods use too, which puts them all into one zone.
+    one_zone: Vec<SharedClaim>,
 }
 
 impl<'a> Footprint<'a> {
@@ -67,8 +70,8 @@ impl<'a> Footprint<'a> {
 }
 
 impl<'a> Constraints<'a> {
-    /// The constraints of `pod`, whose volumes can be attached at `places`; `social` when labels and namespace matter.
-    pub(crate) fn of(pod: &'a Pod, places: &Arc<[Requirements]>, settings: &Settings, social: bool) -> Self {
+    /// The constraints of `pod`, whose volumes ask for `need`; `social` when labels and namespace matter.
+    pub(crate) fn of(pod: &'a Pod, need: &Need, settings: &Settings, social: bool) -> Self {
         Self {
             node_selector: &pod.node_selector,
             required_terms: &pod.required_terms,
@@ -79,7 +82,8 @@ impl<'a> Constraints<'a> {
             anti_affinity: &pod.pod_anti_affinity,
             spread_by_default: default_spread::concerns(pod, settings),
             identity: social.then_some((&pod.key.namespace, &pod.labels)),
-            places: (social && !pod.volumes.is_empty()).then(|| Arc::clone(places)),
+            places: (social && !pod.volumes.is_empty()).then(|| Arc::clone(&need.places)),
+            one_zone: need.one_zone.clone(),
         }
     }
 

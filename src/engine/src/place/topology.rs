@@ -42,6 +42,7 @@ use crate::node_labels::value_of;
 use crate::place::pool::PoolSpace;
 use crate::place::relax::Relaxed;
 use crate::rules::{RuleSetId, Rules};
+use crate::volumes::SharedClaim;
 pub(crate) use bounds::Bounds;
 use census::Census;
 use company::Companies;
@@ -233,11 +234,15 @@ impl Topology {
         })
     }
 
-    /// The rules of `pod` about others and of others about it, for the profiles of its levels.
-    pub(crate) fn pod_rules<'p>(&mut self, pod: &'p Pod, snapshot: &'p Snapshot) -> PodRules<'p> {
+    /// The rules of `pod`, which shares the claims `one_zone`, about others and of others about it, for the profiles of its levels.
+    pub(crate) fn pod_rules<'p>(
+        &mut self,
+        (pod, one_zone): (&'p Pod, &[SharedClaim]),
+        snapshot: &'p Snapshot,
+    ) -> PodRules<'p> {
         let identity = Identity { namespace: pod.key.namespace.clone(), labels: pod.labels.clone() };
         let (identity, _) = self.identities.insert_full(identity);
-        PodRules::new(pod, IdentityIx::new(identity), snapshot, self)
+        PodRules::new((pod, one_zone), IdentityIx::new(identity), snapshot, self)
     }
 
     /// The profile of a pod at the level `relaxed`, which may go where `bounds` say.
@@ -255,7 +260,7 @@ impl Topology {
             hard_spread
                 .extend(group.filter(|_| spread.when_unsatisfiable == WhenUnsatisfiable::DoNotSchedule));
         }
-        owned.extend(&pod_rules.required_affinity);
+        owned.extend(pod_rules.required_affinity.iter().chain(&pod_rules.one_zone));
         let preferred = relaxed.preferred_affinity.iter();
         owned.extend(preferred.map(|rule| pod_rules.term(rule, &Kind::Affinity, self)));
         owned
@@ -305,6 +310,7 @@ impl Topology {
         reach: &mut Reach<'_, '_>,
         batch: &[&Pod],
     ) {
+        self.learn_bounds();
         let lookup = Lookup::new(self.groups.keys());
         let groups = &self.groups;
         let key_of =
@@ -315,19 +321,12 @@ impl Topology {
             candidates.filter(selects).collect()
         };
         let selecting: IxVec<IdentityIx, Vec<GroupIx>> = self.identities.iter().map(selecting).collect();
-        for profile in self.profiles.keys() {
-            for group in &profile.owned {
-                if let Some(seekers) = self.seekers.get_mut(group) {
-                    seekers.insert(profile.bounds.clone());
-                }
-            }
-        }
         let insisted = self.insisted();
         for (profile, links) in &mut self.profiles {
             let selecting = &selecting[profile.identity];
             let link = |group: &GroupIx| {
                 let key = key_of(*group);
-                let own = selecting.binary_search(group).is_ok();
+                let own = key.is_shared() || selecting.binary_search(group).is_ok();
                 Link { group: *group, own, host: key.topology_key == label::HOSTNAME, guard: false }
             };
             let inverse = |group: &&GroupIx| key_of(**group).kind == Kind::Inverse;
@@ -336,7 +335,8 @@ impl Topology {
                 selecting.iter().filter(|group| insisted.contains(group) && !profile.owned.contains(group));
             let guarding = guarding.map(|group| Link { guard: true, ..link(group) });
             links.rules = profile.owned.iter().chain(keeping_out).map(link).chain(guarding).collect();
-            links.counted = selecting.iter().filter(|group| !inverse(group)).copied().collect();
+            let own = links.rules.iter().filter(|link| key_of(link.group).is_shared()).map(|link| link.group);
+            links.counted = selecting.iter().filter(|group| !inverse(group)).copied().chain(own).collect();
             let seekers = &self.seekers;
             let sought = |group: &&GroupIx| {
                 seekers.contains_key(*group)
@@ -349,7 +349,7 @@ impl Topology {
             let said = about_hosts.map(|link| HostRules::of(&key_of(link.group).kind));
             links.hosts = said.max().unwrap_or_default();
         }
-        self.mixed = concession::mixed(&self.profiles, |group| self.seekers.contains_key(&group));
+        self.mixed = concession::mixed(&self.groups, &self.profiles, &self.seekers);
         let requests = reach.requests(self.profiles.len());
         let mut of_groups: IxVec<GroupIx, Vec<&Request>> = IxVec::filled(Vec::new(), self.groups.len());
         for (profile, requests) in self.profiles.keys().zip(requests.iter()) {
@@ -432,6 +432,8 @@ impl Topology {
             let (key, group) = self.at(link.group);
             if key.kind != Kind::Affinity {
                 false
+            } else if key.is_shared() {
+                group.occupied() == 0
             } else if required.contains(&link.group) {
                 // As the scheduler has it, a pod is the first of all its required terms or of none, and only where no
                 // matching pod is in any domain of any of them, wherever the pod may go (differences.md, Scheduling).
@@ -608,9 +610,12 @@ impl Topology {
                 }
                 alternatives
             };
-            Some((&key.topology_key, alternatives?))
+            Some((key, alternatives?))
         });
-        let rules: Vec<_> = rules.collect();
+        let mut rules: Vec<_> = rules.collect();
+        // Where some of the followers cannot be everywhere, that comes before what spreads pods best.
+        rules.sort_by_key(|(key, alternatives)| key.kind != Kind::Affinity || !alternatives.differ());
+        let rules: Vec<_> = rules.into_iter().map(|(key, found)| (&key.topology_key, found)).collect();
         let unsettled = self.unsettled(links, requirements, space, registry, &rules);
         let mut rules = rules.into_iter();
         let first = match (rules.next(), rules.next()) {

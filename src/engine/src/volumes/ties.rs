@@ -46,7 +46,7 @@ impl<'a> Ties<'a> {
         for pod in batch {
             for volume in attached(pod, snapshot).into_values() {
                 match &volume.tie {
-                    Tie::None => {}
+                    Tie::None | Tie::Zone => {}
                     Tie::Node(_) | Tie::Disk => hosts = true,
                     Tie::Free(disks) => {
                         let (number, _) = ties.free.insert_full(disks);
@@ -77,7 +77,7 @@ impl<'a> Ties<'a> {
         snapshot: &Snapshot,
     ) -> Tied {
         match &volume.tie {
-            Tie::None | Tie::Free(_) => Tied::Free,
+            Tie::None | Tie::Zone | Tie::Free(_) => Tied::Free,
             Tie::Node(node) => {
                 let why = format!(
                     "`{name}` is being provisioned for node `{node}`, as its annotation `{}` says",

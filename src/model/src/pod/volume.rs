@@ -25,18 +25,20 @@ pub struct Volume {
     pub driver: Option<DriverName>,
     /// Where the volume can be attached: any one of the alternatives; none means everywhere.
     pub alternatives: Vec<Vec<Expression>>,
-    /// How it is tied to single nodes.
+    /// How it is tied to where its pods go.
     pub tie: Tie,
     /// How many pods may use it.
     pub access: Access,
 }
 
-/// How a volume is tied to single nodes.
+/// How a volume is tied to where its pods go.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Tie {
     /// Not at all.
     #[default]
     None,
+    /// It is not there yet, and will be in the zone of the first node that a pod with it goes to.
+    Zone,
     /// It is being provisioned for this Node, and the scheduler sends its pod to no other one.
     Node(NodeName),
     /// It is on a disk of the hosts that its alternatives name. With such a host it is gone: then the names do not count.

@@ -27,7 +27,7 @@ use crate::place::relax::{self, Relaxed};
 use crate::place::reservations::Reservations;
 use crate::place::topology::{Bounds, Reach, Request, Topology};
 use crate::rules::{RuleSetId, Rules};
-use crate::volumes::{Need, Volumes};
+use crate::volumes::{Need, SharedClaim, Volumes};
 
 /// The pods of a pass.
 pub(super) struct Batch<'a> {
@@ -178,12 +178,13 @@ impl<'a> Compiler<'a> {
         let soft = |space: &PoolSpace<'_>| relax::has_soft_taint(&space.pool.template.taints);
         Self {
             snapshot,
-            volumes,
             soft_taints: pools.spaces.iter().any(soft),
             bound,
             social: Topology::concerns(batch.pods.iter().map(|(pod, _)| *pod))
+                || volumes.brings_together()
                 || !topology.is_empty()
                 || !snapshot.settings.default_spread.is_empty(),
+            volumes,
             tolerations: Interned::default(),
             levels: Levels::default(),
             topology,
@@ -209,8 +210,7 @@ impl<'a> Compiler<'a> {
         for (pod, moves) in batch.pods.iter() {
             let need = self.volumes.need(pod, *moves);
             let footprint = by_footprint.entry(Footprint::of(pod, need, *moves));
-            let places = &self.volumes.get(need).places;
-            let constraints = Constraints::of(pod, places, settings, identity_matters);
+            let constraints = Constraints::of(pod, self.volumes.get(need), settings, identity_matters);
             let places = constraints.places();
             let constraints = by_constraints.entry(constraints);
             let numbers = (FootprintIx::new(footprint.index()), ConstraintsIx::new(constraints.index()));
@@ -232,7 +232,9 @@ impl<'a> Compiler<'a> {
             };
             let bare = || Demand { claims, ..bare(pod, *moves, need, rules, resources) };
             let bare = &*footprint.get_or_insert_with(bare);
-            let relaxed = constraints.get_or_insert_with(|| self.relaxed(pod, places.as_ref(), rules));
+            let one_zone = need.one_zone.clone();
+            let relaxed =
+                constraints.get_or_insert_with(|| self.relaxed(pod, (places.as_ref(), &one_zone), rules));
             vacant.insert(self.class(numbers.0, bare, relaxed));
         }
         let queue = batch.order.iter().map(|place| (batch.pods[*place].0, class_of[*place].1));
@@ -256,15 +258,16 @@ impl<'a> Compiler<'a> {
         Class::Levels(relaxed.iter().map(level).collect())
     }
 
-    /// The constraints of `pod`, whose volumes can be attached at `places` or anywhere, at each relaxation level.
+    /// The constraints of `pod` at each relaxation level. Its volumes can be attached at `places` or anywhere, and those of the
+    /// claims `one_zone` will be where the first pod with them is.
     fn relaxed(
         &mut self,
         pod: &Pod,
-        places: Option<&Arc<[Requirements]>>,
+        (places, one_zone): (Option<&Arc<[Requirements]>>, &[SharedClaim]),
         rules: &mut Rules<'a>,
     ) -> Vec<LevelConstraints> {
         let pod: &Pod = &default_spread::applied(pod, &self.snapshot.settings);
-        let mut pod_rules = self.social.then(|| self.topology.pod_rules(pod, self.snapshot));
+        let mut pod_rules = self.social.then(|| self.topology.pod_rules((pod, one_zone), self.snapshot));
         let relaxations = relax::levels(pod, self.snapshot.settings.preference_policy, self.soft_taints);
         let mut levels = Vec::with_capacity(relaxations.len());
         for relaxed in relaxations {

@@ -8,11 +8,12 @@
 //! selects and that do not have it go anywhere, and the scheduler may bind them first: the pod would be refused for good where it
 //! was planned as the first. So it waits for the others to have a place, and is the first only if none of them gets one.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use karpenter_model::names::label;
 
-use super::{Links, ProfileKey, Topology};
+use super::group::{Group, GroupKey};
+use super::{Bounds, Links, ProfileKey, Topology};
 use crate::index::{GroupIx, Ix, ProfileIx};
 use crate::interning::InternedMap;
 
@@ -54,11 +55,13 @@ impl Topology {
 
 /// The groups of required affinity that select pods which do not have it.
 pub(super) fn mixed(
+    groups: &InternedMap<GroupKey, Group>,
     profiles: &InternedMap<ProfileKey, Links>,
-    sought: impl Fn(GroupIx) -> bool,
+    seekers: &BTreeMap<GroupIx, BTreeSet<Bounds>>,
 ) -> BTreeSet<GroupIx> {
+    let selects = |group: &GroupIx| seekers.contains_key(group) && !groups.keys()[group.get()].is_shared();
     let others = profiles.iter().flat_map(|(profile, links)| {
         links.counted.iter().filter(|group| !profile.required_affinity.contains(group))
     });
-    others.copied().filter(|group| sought(*group)).collect()
+    others.copied().filter(selects).collect()
 }

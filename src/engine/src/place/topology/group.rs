@@ -14,6 +14,7 @@ use super::bounds::Bounds;
 use super::filter::Filter;
 use crate::index::{InFlightIx, Ix, IxVec, SnapshotNodeIx};
 use crate::place::scope::Scope;
+use crate::volumes::SharedClaim;
 
 /// Most domains a message lists.
 const SHOWN_DOMAINS: usize = 25;
@@ -43,8 +44,16 @@ pub(crate) enum Kind {
 pub(crate) struct GroupKey {
     pub(crate) kind: Kind,
     pub(crate) topology_key: LabelKey,
-    /// A pod matches when all of these select it. Sorted, each one once.
-    pub(crate) selectors: Vec<PodSelector>,
+    pub(crate) whom: Whom,
+}
+
+/// The pods a rule is about.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Whom {
+    /// Those that all of these select. Sorted, each one once.
+    Selected(Vec<PodSelector>),
+    /// Those that have the rule themselves, because they use this claim, whose volume will be where the first of them is.
+    Sharing(SharedClaim),
 }
 
 /// Pods by namespace and labels; without label selector none.
@@ -104,6 +113,13 @@ pub(crate) enum Alternatives<'g> {
     Among(Requirement),
 }
 
+impl Alternatives<'_> {
+    /// Whether some value is better than another.
+    pub(crate) fn differ(&self) -> bool {
+        matches!(self, Self::Each(values) if values.windows(2).any(|pair| pair[0].0 != pair[1].0))
+    }
+}
+
 /// What is known about a value.
 #[derive(Debug, Clone, Copy, Default)]
 struct Tally {
@@ -123,9 +139,17 @@ impl Tally {
 }
 
 impl GroupKey {
-    /// Whether a pod matches the rule.
+    /// Whether the rule selects a pod.
     pub(crate) fn selects(&self, namespace: &Namespace, labels: &Labels) -> bool {
-        self.selectors.iter().all(|selector| selector.selects(namespace, labels))
+        match &self.whom {
+            Whom::Selected(selectors) => selectors.iter().all(|selector| selector.selects(namespace, labels)),
+            Whom::Sharing(_) => false,
+        }
+    }
+
+    /// Whether the rule is about those that have it.
+    pub(crate) fn is_shared(&self) -> bool {
+        matches!(self.whom, Whom::Sharing(_))
     }
 
     fn is_host(&self) -> bool {
@@ -513,6 +537,9 @@ fn none_of(key: &GroupKey, values: Vec<LabelValue>, registry: &LabelRegistry) ->
 
 impl fmt::Display for GroupKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Whom::Sharing((_, claim)) = &self.whom {
+            return write!(f, "one `{}` for all pods that use the claim `{claim}`", self.topology_key);
+        }
         match &self.kind {
             Kind::Spread { max_skew, .. } => {
                 write!(f, "spread over `{}` by at most {max_skew}", self.topology_key)

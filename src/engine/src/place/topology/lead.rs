@@ -11,6 +11,17 @@ use super::group::{Domain, GroupKey};
 use crate::index::GroupIx;
 
 impl Topology {
+    /// Learns where the pods may go that must be with others, once every profile is known.
+    pub(super) fn learn_bounds(&mut self) {
+        for profile in self.profiles.keys() {
+            for group in &profile.owned {
+                if let Some(seekers) = self.seekers.get_mut(group) {
+                    seekers.insert(profile.bounds.clone());
+                }
+            }
+        }
+    }
+
     /// How many different pods that must be with one of `group` could not be in the domain `value`.
     pub(super) fn kept_out(&self, group: GroupIx, value: &LabelValue) -> u32 {
         let key = &self.at(group).0.topology_key;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use karpenter_model::label::selector::SelectorOperator;
 use karpenter_model::{LabelKey, LabelValue, Labels};
 
-use super::group::GroupKey;
+use super::group::{GroupKey, Whom};
 use crate::index::{GroupIx, Ix};
 
 /// Groups by a label they insist on.
@@ -22,7 +22,8 @@ impl Lookup {
         let mut lookup = Self::default();
         for (group, key) in keys.enumerate() {
             let group = GroupIx::new(group);
-            let labels = key.selectors.iter().map(|selector| selector.labels.as_ref());
+            let Whom::Selected(selectors) = &key.whom else { continue };
+            let labels = selectors.iter().map(|selector| selector.labels.as_ref());
             // One that selects nothing is enough for the group to select nothing.
             let Some(labels) = labels.collect::<Option<Vec<_>>>() else { continue };
             let mut expressions = labels.into_iter().flat_map(|selector| &selector.expressions);

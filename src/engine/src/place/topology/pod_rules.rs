@@ -1,14 +1,16 @@
 //! The rules of one pod about others, turned into groups once and used by each of its levels.
 
+use karpenter_model::names::label;
 use karpenter_model::{
     AffinityTerm, LabelRegistry, Namespace, Pod, Snapshot, SpreadConstraint, WhenUnsatisfiable,
 };
 
 use super::Topology;
 use super::filter::Filter;
-use super::group::{GroupKey, Kind, PodSelector};
+use super::group::{GroupKey, Kind, PodSelector, Whom};
 use crate::index::{GroupIx, IdentityIx};
 use crate::place::scope::Scope;
+use crate::volumes::SharedClaim;
 
 /// The rules of one pod and the groups they are.
 #[derive(Debug)]
@@ -21,26 +23,36 @@ pub(crate) struct PodRules<'p> {
     pub(super) inverse: Vec<GroupIx>,
     /// Groups of its required affinity, one for each topology key: all of them select the same pods.
     pub(super) required_affinity: Vec<GroupIx>,
+    /// Groups of the claims it shares with others whose volumes will be in one zone.
+    pub(super) one_zone: Vec<GroupIx>,
     spread: Vec<(&'p SpreadConstraint, Option<GroupIx>)>,
     terms: Vec<(&'p AffinityTerm, Kind, GroupIx)>,
 }
 
 impl<'p> PodRules<'p> {
-    /// The rules of `pod`, which is known by `identity`.
+    /// The rules of `pod`, which is known by `identity` and shares the claims `one_zone`.
     pub(super) fn new(
-        pod: &'p Pod,
+        (pod, one_zone): (&'p Pod, &[SharedClaim]),
         identity: IdentityIx,
         snapshot: &'p Snapshot,
         topology: &mut Topology,
     ) -> Self {
         let (inverse, required_affinity, spread, terms) = Default::default();
-        let mut pod_rules = Self { pod, snapshot, identity, inverse, required_affinity, spread, terms };
+        let zone = |claim: &SharedClaim| {
+            let (kind, topology_key) = (Kind::Affinity, label::ZONE.into());
+            topology.group(GroupKey { kind, topology_key, whom: Whom::Sharing(claim.clone()) })
+        };
+        let one_zone = one_zone.iter().map(zone).collect();
+        let mut pod_rules =
+            Self { pod, snapshot, identity, inverse, required_affinity, one_zone, spread, terms };
         let required = pod.pod_anti_affinity.required.iter();
         pod_rules.inverse = required.map(|rule| pod_rules.term(rule, &Kind::Inverse, topology)).collect();
         for key in required_affinity_keys(pod, snapshot) {
             let group = topology.group(key);
             pod_rules.required_affinity.push(group);
-            topology.seekers.entry(group).or_default();
+        }
+        for group in pod_rules.required_affinity.iter().chain(&pod_rules.one_zone) {
+            topology.seekers.entry(*group).or_default();
         }
         pod_rules
     }
@@ -75,9 +87,9 @@ impl<'p> PodRules<'p> {
 
 /// The group of one affinity term of a pod in namespace `own`.
 pub(super) fn term_key(term: &AffinityTerm, kind: Kind, own: &Namespace, snapshot: &Snapshot) -> GroupKey {
-    let selectors = vec![pod_selector(term, own, snapshot)];
+    let whom = Whom::Selected(vec![pod_selector(term, own, snapshot)]);
     let topology_key = snapshot.registry.normalize_key(&term.topology_key);
-    GroupKey { kind, topology_key, selectors }
+    GroupKey { kind, topology_key, whom }
 }
 
 /// The groups of required affinity of `pod`, one for each topology key. As the scheduler has it, a pod counts only when all
@@ -92,7 +104,8 @@ fn required_affinity_keys(pod: &Pod, snapshot: &Snapshot) -> Vec<GroupKey> {
     for term in terms {
         let topology_key = snapshot.registry.normalize_key(&term.topology_key);
         if keys.iter().all(|known| known.topology_key != topology_key) {
-            keys.push(GroupKey { kind: Kind::Affinity, topology_key, selectors: selectors.clone() });
+            let whom = Whom::Selected(selectors.clone());
+            keys.push(GroupKey { kind: Kind::Affinity, topology_key, whom });
         }
     }
     keys
@@ -118,7 +131,8 @@ fn spread_key(pod: &Pod, spread: &SpreadConstraint, registry: &LabelRegistry) ->
             .filter(|_| spread.when_unsatisfiable == WhenUnsatisfiable::DoNotSchedule),
         filter: Filter::new(pod, spread, registry),
     };
-    let selectors = vec![PodSelector { scope: Scope::only(&pod.key.namespace), labels: Some(selector) }];
+    let selector = PodSelector { scope: Scope::only(&pod.key.namespace), labels: Some(selector) };
+    let whom = Whom::Selected(vec![selector]);
     let topology_key = registry.normalize_key(&spread.topology_key);
-    Some(GroupKey { kind, topology_key, selectors })
+    Some(GroupKey { kind, topology_key, whom })
 }

@@ -15,6 +15,9 @@ use crate::resources::quantity::Quantity;
 /// The provisioner of classes whose volumes people or daemons create.
 pub const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 
+/// CSI drivers whose volumes are in one zone: that of EBS, and of EKS Auto Mode. File systems are reached from every zone.
+const ZONAL: [&str; 2] = ["ebs.csi.aws.com", "ebs.csi.eks.amazonaws.com"];
+
 /// A `PersistentVolumeClaim`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ClaimFacts {
@@ -146,8 +149,9 @@ pub fn resolve(
             }
             Some(class) => match &claim.selected_node {
                 None if class.provisioner == NO_PROVISIONER => free(key, claim, &name, objects),
-                node => unbound(&name, class, unsupported)
-                    .map(|volume| Volume { tie: node.clone().map_or(Tie::None, Tie::Node), ..volume }),
+                None => unbound(&name, class, unsupported),
+                Some(node) => unbound(&name, class, unsupported)
+                    .map(|volume| Volume { tie: Tie::Node(node.clone()), ..volume }),
             },
         },
     };
@@ -207,9 +211,12 @@ fn unbound(name: &str, class: &ClassFacts, unsupported: &Unsupported) -> Result<
     if let Some(key) = keys.into_iter().find(|key| unsupported.topology_keys.contains(*key)) {
         return Err(format!("storage class `{name}` restricts `{key}`, which is not supported"));
     }
+    let driver = Some(csi_name(&class.provisioner)).filter(|driver| !driver.as_str().is_empty());
+    let is_zonal = driver.as_ref().is_some_and(|driver| ZONAL.contains(&driver.as_str()));
     Ok(Volume {
-        driver: Some(csi_name(&class.provisioner)).filter(|driver| !driver.as_str().is_empty()),
+        driver,
         alternatives: class.topologies.clone(),
+        tie: if is_zonal { Tie::Zone } else { Tie::None },
         ..Volume::default()
     })
 }

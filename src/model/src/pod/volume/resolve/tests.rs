@@ -172,6 +172,15 @@ fn unbound_claims_go_where_their_class_allows() {
 }
 
 #[test]
+fn volumes_of_ebs_will_be_in_one_zone_and_file_systems_are_reached_from_all() {
+    let zonal = ["ebs.csi.aws.com", "ebs.csi.eks.amazonaws.com", "kubernetes.io/aws-ebs"];
+    let others = ["efs.csi.aws.com", "fsx.csi.aws.com", "driver.example.com"];
+    let tie = |provisioner| resolved(&unbound_claim(), None, Some(&class_of(provisioner, vec![]))).tie;
+    assert_eq!(zonal.map(tie), [const { Tie::Zone }; 3]);
+    assert_eq!(others.map(tie), [const { Tie::None }; 3]);
+}
+
+#[test]
 fn claims_that_cannot_be_used_say_why() {
     let good = volume_of(csi(), vec![]);
     let dying = VolumeFacts { deleting: true, ..good.clone() };
