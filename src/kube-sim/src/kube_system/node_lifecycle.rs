@@ -1,6 +1,7 @@
 //! The life cycle of nodes: taints that follow conditions, and nodes whose heartbeat stays away.
 //!
-//! Only nodes with a Lease can be silent; a Node made by hand is believed.
+//! Only nodes that have had a Lease can be silent; a Node made by hand is believed. A Lease that is collected with its Node is
+//! remembered where the Node is there again: its kubelet may end before it makes another.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -45,30 +46,34 @@ impl NodeLifecycle {
     fn listen(&mut self, cluster: &Cluster<'_>) {
         match self.leases.news(cluster.server, "coordination.k8s.io", "leases") {
             News::Changes(changes) => {
-                for change in changes {
-                    self.heard(&change.object, change.kind != ChangeKind::Deleted);
+                for change in changes.iter().filter(|change| change.kind != ChangeKind::Deleted) {
+                    self.heard(&change.object);
                 }
             }
             News::All(leases) => {
                 (self.beats, self.in_order) = (BTreeMap::new(), BTreeSet::new());
                 for lease in &leases {
-                    self.heard(lease, true);
+                    self.heard(lease);
                 }
             }
         }
     }
 
-    fn heard(&mut self, lease: &Value, there: bool) {
+    fn heard(&mut self, lease: &Value) {
         if object::namespace(lease) != "kube-node-lease" {
             return;
         }
         let name = object::name(lease);
-        if let Some(before) = self.beats.remove(name) {
-            self.in_order.remove(&(before, name.to_owned()));
-        }
-        if let Some(at) = object::time(lease, "/spec/renewTime").filter(|_| there) {
+        self.forget(name);
+        if let Some(at) = object::time(lease, "/spec/renewTime") {
             self.beats.insert(name.to_owned(), at);
             self.in_order.insert((at, name.to_owned()));
+        }
+    }
+
+    fn forget(&mut self, name: &str) {
+        if let Some(before) = self.beats.remove(name) {
+            self.in_order.remove(&(before, name.to_owned()));
         }
     }
 
@@ -96,8 +101,14 @@ impl StandIn for NodeLifecycle {
         };
         let silent = self.in_order.iter().take_while(|(at, _)| cluster.now.duration_since(*at) > self.grace);
         names.extend(silent.map(|(_, name)| name.clone()));
-        for node in names.iter().filter_map(|name| cluster.node(name)) {
-            let silent = self.is_silent(object::name(&node), cluster.now);
+        for name in names {
+            let silent = self.is_silent(&name, cluster.now);
+            let Some(node) = cluster.node(&name) else {
+                if silent {
+                    self.forget(&name);
+                }
+                continue;
+            };
             if silent && object::condition(&node, "Ready") != Some("Unknown") {
                 declare_unknown(cluster, &node);
             } else {

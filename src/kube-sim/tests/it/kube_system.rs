@@ -379,6 +379,33 @@ async fn a_silent_node_becomes_unreachable() {
     assert_eq!(node.spec.and_then(|s| s.taints).map_or(0, |t| t.len()), 2);
 }
 
+// The simulated history 7000338: its kubelet ended before it made another Lease.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_there_again_without_its_lease_is_silent_too() {
+    let world = World::new();
+    world.node("a", "z1", json!([])).await;
+    let owner = world.nodes().get("a").await.expect("found").uid();
+    let leases: Api<k8s_openapi::api::coordination::v1::Lease> =
+        Api::namespaced(world.server.client(), "kube-node-lease");
+    let lease = json!({
+        "metadata": {
+            "name": "a",
+            "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": "a", "uid": owner}],
+        },
+        "spec": {"renewTime": "2026-01-01T00:00:00.000000Z"},
+    });
+    leases.create(&PostParams::default(), &typed(lease)).await.expect("created");
+    settle().await;
+    world.nodes().delete("a", &DeleteParams::default()).await.expect("deleted");
+    world.node("a", "z1", json!([])).await;
+    settle().await;
+    assert!(leases.get_opt("a").await.expect("asked").is_none(), "it is collected with its Node");
+    tokio::time::sleep(Duration::from_secs(70)).await;
+    let node = world.nodes().get("a").await.expect("found");
+    let conditions = node.status.and_then(|s| s.conditions).unwrap_or_default();
+    assert_eq!(conditions[0].status, "Unknown");
+}
+
 #[tokio::test(start_paused = true)]
 async fn budgets_count_the_pods_their_workload_wants() {
     let world = World::new();

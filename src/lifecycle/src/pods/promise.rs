@@ -97,6 +97,9 @@ pub struct Saved {
     until: Option<Timestamp>,
     why: String,
     template: String,
+    /// The claims of these nodes, as long as they are there.
+    #[serde(default)]
+    claims: BTreeSet<ClaimName>,
 }
 
 /// What the promises say about a plan.
@@ -310,7 +313,7 @@ impl Promises {
         }
         for (pool, records) in saved {
             for (workload, saved) in records {
-                self.records.entry(workload).or_insert_with(|| Record::restored(&pool, saved));
+                self.records.entry(workload).or_insert_with(|| Record::restored(&pool, saved, snapshot));
             }
         }
         // Pods of a workload are interchangeable, so each goes to the claim that has fewest of them.
@@ -322,7 +325,8 @@ impl Promises {
                 continue;
             }
             let serves: BTreeSet<Workload> = node.pods.iter().map(|pod| Workload::of(pod)).collect();
-            unserved.retain(|workload| !serves.contains(workload));
+            let counted = |of: &Workload| self.records.get(of).is_some_and(|of| of.counted(&claim.name));
+            unserved.retain(|workload| !serves.contains(workload) && !counted(workload));
             for workload in unserved {
                 claims.entry(workload).or_default().insert(claim.name.clone(), 0);
             }

@@ -98,11 +98,13 @@ fn display(claim: &ClaimName, node: &Node) -> String {
     }
 }
 
-/// Device plugins advertise their resources some time after the node joins, so those count from the initialization on.
+/// Device plugins advertise their resources some time after the node joins, so those count from the initialization on; and where
+/// the claim asks for them, because many clusters run no plugin for what a type could have (`vpc.amazonaws.com/pod-eni`).
 fn lacks(claim: &Claim, node: &Node, stage: Stage) -> Vec<String> {
     let at_once = [resources::CPU, resources::MEMORY, resources::EPHEMERAL_STORAGE, resources::PODS];
     let room = claim.allocatable.iter().filter_map(|(resource, wanted)| {
-        let known = stage >= Stage::Initialized || at_once.contains(&resource.as_str());
+        let asked = || stage >= Stage::Initialized && claim.requests.get(resource.as_str()).is_some();
+        let known = at_once.contains(&resource.as_str()) || asked();
         let found = node.allocatable.amount(resource.as_str());
         (known && found < *wanted).then(|| format!("{resource} {found} instead of {wanted}"))
     });

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use karpenter_model::clock::since;
-use karpenter_model::{Claim, ClaimName, ConditionType, PoolName};
+use karpenter_model::{Claim, ClaimName, ConditionType, PoolName, Snapshot};
 
 use super::Saved;
 use super::arrival::{Arrival, Stage};
@@ -200,6 +200,7 @@ impl Record {
     pub(super) fn text(&self) -> String {
         match self.nodes.max(u32::try_from(self.unused.len()).unwrap_or(u32::MAX)) {
             0 | 1 => self.why.clone(),
+            2 => format!("{} (and one more node)", self.why),
             nodes => format!("{} (and {} more nodes)", self.why, nodes - 1),
         }
     }
@@ -214,16 +215,20 @@ impl Record {
                 firm: self.firm,
                 last: self.last,
                 until: self.until,
-                why: self.text(),
+                why: self.why.clone(),
                 template: template.clone(),
+                claims: self.claims(),
             };
             (pool, saved)
         })
     }
 
-    /// The record as another leader left it.
-    pub(super) fn restored(pool: &PoolName, saved: Saved) -> Self {
+    /// The record as another leader left it, with the machines it has counted as they are now.
+    pub(super) fn restored(pool: &PoolName, saved: Saved, snapshot: &Snapshot) -> Self {
+        let claimed = snapshot.nodes.iter().filter_map(|node| Some((node.claim.as_deref()?, &**node)));
+        let counted = claimed.filter(|(claim, _)| saved.claims.contains(&claim.name));
         Self {
+            unused: counted.map(|(claim, node)| (claim.name.clone(), Arrival::of(claim, node))).collect(),
             nodes: saved.nodes,
             looks: saved.looks,
             holds: saved.holds,

@@ -456,6 +456,44 @@ fn who_took_the_nodes_away_decides_about_the_next_try() {
     assert!(!late(false));
 }
 
+// The simulated history 7000259: every node lacked a device that no pod asks for, which made all that went wrong final.
+#[test]
+fn a_device_that_is_not_there_counts_where_the_claim_asks_for_it() {
+    let device = "vpc.amazonaws.com/pod-eni";
+    let broken = |asked: Resources| {
+        let announced = up("web-1", 0);
+        let allocatable = announced.allocatable.clone().with(device, Quantity::from_units(18));
+        let came = Node {
+            allocatable: announced.allocatable.clone(),
+            ..node(&Claim { allocatable, requests: asked, ..announced })
+        };
+        let mut promises = Promises::default();
+        promises.make(&"web-1".into(), &pod("web"), at(0));
+        look(&mut promises, &[came], &[pod("web")], 60);
+        promises.records.values().map(Record::text).collect::<Vec<_>>().concat()
+    };
+    let text = broken(Resources::new().with(device, Quantity::from_units(1)));
+    assert!(text.contains("vpc.amazonaws.com/pod-eni 0 instead of 18"), "{text}");
+    let text = broken(Resources::new().with("cpu", Quantity::from_units(1)));
+    assert!(text.contains("it is what was announced"), "{text}");
+}
+
+#[test]
+fn a_node_is_counted_once_over_a_change_of_leader() {
+    let web = pod("web");
+    let short = Node { allocatable: Resources::new(), ..node(&up("web-1", 0)) };
+    let mut before = Promises::default();
+    before.make(&"web-1".into(), &web, at(10));
+    launch(&mut before, std::slice::from_ref(&short), std::slice::from_ref(&web), 40);
+    assert_eq!(counted(&before, &web), Some((1, 0)));
+    let mut after = Promises::default();
+    let at_start = snapshot(vec![short.clone()], std::slice::from_ref(&web), "1", 110);
+    after.restore(before.saved(), |_| vec![Workload::of(&web)], &at_start);
+    look(&mut after, std::slice::from_ref(&short), std::slice::from_ref(&web), 300);
+    assert_eq!(counted(&after, &web), Some((1, 0)));
+    assert_eq!(after.records[&Workload::of(&web)].claims(), ["web-1".into()].into());
+}
+
 #[test]
 fn what_was_counted_and_promised_survives_a_change_of_leader() {
     let web = pod("web");
