@@ -32,6 +32,11 @@ pub fn is_daemon(pod: &Value) -> bool {
     pod.pointer("/metadata/ownerReferences/0/kind").is_some_and(|kind| kind == "DaemonSet")
 }
 
+/// Pods without a node, but for those of daemons.
+pub fn waiting(objects: &[Value]) -> impl Iterator<Item = &Value> {
+    of_kind(objects, "Pod").filter(|pod| node_of(pod).is_none() && !is_daemon(pod))
+}
+
 /// The node a pod is bound to.
 pub fn node_of(pod: &Value) -> Option<&str> {
     pod.pointer("/spec/nodeName").and_then(Value::as_str)

@@ -16,7 +16,7 @@ use karpenter_plan::{WhatIf, World};
 use serde_json::{Value, json};
 
 use crate::catalogue::{AT, Catalogue, ZONES};
-use crate::objects::{is_daemon, merge, node_of, of_kind, refuse_pods_without_node};
+use crate::objects::{merge, node_of, of_kind, refuse_pods_without_node, waiting};
 use crate::promise;
 use crate::scheduler::Binds;
 
@@ -164,11 +164,6 @@ fn join(
         }
     }
     Ok(())
-}
-
-/// Pods without a node, but for those of daemons.
-fn waiting(objects: &[Value]) -> impl Iterator<Item = &Value> {
-    of_kind(objects, "Pod").filter(|pod| node_of(pod).is_none() && !is_daemon(pod))
 }
 
 /// Pods that are left pending although one more node of some pool would take one of their class. Pools at their limits may

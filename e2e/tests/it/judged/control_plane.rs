@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use jiff::Timestamp;
 use karpenter_e2e::wait;
-use karpenter_judge::objects::{Key, is_daemon, key, node_of, of_kind};
+use karpenter_judge::objects::{Key, is_daemon, key, node_of, of_kind, waiting};
 use karpenter_judge::scheduler::{Binds, Verdict};
 use karpenter_model::names::{annotation, label};
 use kube::Client;
@@ -68,6 +68,10 @@ impl ControlPlane {
     }
 
     async fn bound(&mut self, objects: &[Value]) -> Result<Verdict> {
+        let is_new = |node: &Value| !self.there.contains_key(&key(node));
+        if of_kind(objects, "Node").any(is_new) {
+            self.withdraw(objects).await?;
+        }
         let fresh = self.create(objects).await?;
         if of_kind(objects, "Node").next().is_none() {
             return Ok(Verdict { changed: Vec::new(), refused: BTreeMap::new() });
@@ -80,12 +84,22 @@ impl ControlPlane {
         self.verdict(objects).await
     }
 
+    /// Removes the pods that wait, which are made again with the nodes they are named for: the scheduler would try them on new
+    /// nodes before that, and have volumes made there.
+    async fn withdraw(&mut self, objects: &[Value]) -> Result<()> {
+        for pod in waiting(objects) {
+            if self.there.remove(&key(pod)).is_some() {
+                self.remove(pod).await?;
+            }
+        }
+        Ok(())
+    }
+
     /// Lets pods go until no more of them are bound. The scheduler takes the name of a node away from a pod that it refuses,
     /// and the controller writes it again, so each round begins with every name. When it binds no pod, another one without
     /// names has the last word.
     async fn bind_all(&mut self, objects: &[Value]) -> Result<()> {
-        let waiting = of_kind(objects, "Pod").filter(|pod| node_of(pod).is_none() && !is_daemon(pod));
-        let mut waiting: Vec<&Value> = waiting.collect();
+        let mut waiting: Vec<&Value> = waiting(objects).collect();
         let mut named = true;
         while !waiting.is_empty() {
             self.beat(objects).await?;
