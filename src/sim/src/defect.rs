@@ -76,6 +76,8 @@ pub enum Defect {
     FailuresMissed,
     /// A machine that was launched for pods has no room for them until it has registered.
     PromisesForgotten,
+    /// A claim whose Node is gone is room still, as one is whose Node has not joined yet.
+    LostNodeIsRoom,
     /// What pods were promised is replaced when their node registers, and what was counted with it.
     PromisesReplaced,
     /// Pods of daemon sets ask for room, and are no pods that others keep off or go beside.
@@ -105,7 +107,7 @@ pub(crate) struct LedLease {
 
 impl Defect {
     /// Every one.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 32] = [
         Self::NoClientToken,
         Self::Untagged,
         Self::SwallowedTermination,
@@ -130,6 +132,7 @@ impl Defect {
         Self::ReservationsMisread,
         Self::ReservedMisread,
         Self::FailuresMissed,
+        Self::LostNodeIsRoom,
         Self::PromisesReplaced,
         Self::DaemonsOutOfTopology,
         Self::VolumeZonesIgnored,

@@ -27,7 +27,7 @@ pub const INSTANCE_TERMINATING: &str = "InstanceTerminating";
 /// Claims: the node looks like what was asked for.
 pub(crate) const CONSISTENT_STATE_FOUND: &str = "ConsistentStateFound";
 /// Claims: the Node had registered and is gone. Not a condition of the reference.
-pub(crate) const NODE_MISSING: &str = "NodeMissing";
+pub const NODE_MISSING: &str = "NodeMissing";
 /// Claims: chosen for disruption.
 pub const DISRUPTION_REASON: &str = "DisruptionReason";
 

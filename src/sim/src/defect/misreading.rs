@@ -29,6 +29,7 @@ impl Defect {
             | Self::ReplacementNotAwaited
             | Self::HashStampedFirst
             | Self::ReservedMisread
+            | Self::LostNodeIsRoom
             | Self::RoomForgotten
             | Self::PromisesForgotten => plural == "nodeclaims",
             _ => false,

@@ -29,6 +29,12 @@ impl Defect {
                     *allowed = json!(1_000);
                 }
             }
+            Self::LostNodeIsRoom if is(object, condition::NODE_MISSING) => {
+                let conditions = object.pointer_mut("/status/conditions").and_then(Value::as_array_mut);
+                if let Some(all) = conditions {
+                    all.retain(|one| one["type"] != condition::REGISTERED);
+                }
+            }
             Self::RoomForgotten if is(object, condition::REGISTERED) => {
                 without(object, "/metadata/labels", label::INSTANCE_TYPE);
             }

@@ -49,7 +49,8 @@ const PLANTED: [(Defect, u64, &str); 27] = [
 ];
 
 /// Those of which random histories have too few of the worlds that show them, each with a scenario that has one.
-const IN_SCENARIOS: [(Defect, &str, &str); 4] = [
+const IN_SCENARIOS: [(Defect, &str, &str); 5] = [
+    (Defect::LostNodeIsRoom, "a-node-is-lost", "`p"),
     (Defect::PromisesReplaced, "nodes-that-do-not-serve", "rule `nodes that do not serve`"),
     (Defect::PodBudgetUnspent, "drift-behind-a-pod-budget", "`nodes"),
     (Defect::RoomForgotten, "less-room-than-promised", "`pods"),
