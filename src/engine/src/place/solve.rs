@@ -12,6 +12,7 @@ mod compile;
 mod compiled;
 mod filling;
 mod join;
+mod open_domains;
 mod patterns;
 mod promised;
 mod rearranged;
@@ -96,6 +97,7 @@ impl<'a> Solver<'a> {
             solver.rearrange(empty);
         }
         solver.reserve_left();
+        solver.keep_out();
         solver.finish()
     }
 

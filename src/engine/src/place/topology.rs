@@ -190,6 +190,8 @@ pub(crate) struct Topology {
     companies: Arc<Companies>,
     /// By in-flight node: groups that will count a pod on it once it is certain in which domain it is.
     undecided: BTreeMap<InFlightIx, Vec<GroupIx>>,
+    /// Domains that new nodes could be in, for whichever pods, by key.
+    domains: BTreeMap<LabelKey, BTreeSet<LabelValue>>,
     /// Spread constraints that do not count every domain a new node may be in.
     partial: BTreeSet<GroupIx>,
     /// Domains that such a constraint counts because new nodes of other pods are there.
@@ -365,6 +367,7 @@ impl Topology {
         }
         let narrow = count::fill(&mut self.groups, &lookup, snapshot, (reach, &of_groups), batch);
         self.partial = partial.into_iter().chain(narrow).collect();
+        self.domains = reach.all();
         self.meet_daemons((daemons, coming), &lookup, snapshot, reach);
         self.census = Census::new(self.keys(), snapshot);
         if self.bound_owners {

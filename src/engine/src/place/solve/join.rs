@@ -167,6 +167,9 @@ impl<'s, 'a> Joiner<'s, 'a> {
             Some(Admission::NotNow) => return Joined::NotNow,
             Some(Admission::Never) => return Joined::KeptOut,
         }
+        if self.bound.is_some_and(|id| topology.crowds(id, number)) {
+            return Joined::NotNow;
+        }
         let Self { rules, demand, lower, proposal, .. } = self;
         let Surroundings { reservations, devices, .. } = self.surroundings;
         let mut outcome = Joined::Never;

@@ -496,6 +496,13 @@ impl Group {
         self.bound.keys().any(|domain| self.count(domain) > least.saturating_add(*max_skew))
     }
 
+    /// Whether a pod with the spread constraint would find more pods in its domain than it allows, were there another domain
+    /// with a node and no pod.
+    pub(crate) fn breaks_with_another(&self, key: &GroupKey) -> bool {
+        let Kind::Spread { max_skew, .. } = &key.kind else { return false };
+        !key.is_host() && self.bound.keys().any(|domain| self.count(domain) > *max_skew)
+    }
+
     /// Stays out of every domain that has a pod; `None` when there is none.
     pub(crate) fn exclusion(&self, key: &GroupKey, registry: &LabelRegistry) -> Option<Requirement> {
         none_of(key, self.inhabited().cloned().collect(), registry)

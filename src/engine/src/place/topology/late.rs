@@ -4,13 +4,13 @@
 //! pods get there makes it count for the scheduler all the same, and pods that have a place by then may have too many
 //! neighbours. Placement begins again in that case, with those domains counted from the start.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use karpenter_model::{LabelValue, Requirements, Taint};
+use karpenter_model::{LabelKey, LabelValue, Requirement, Requirements, Taint};
 
-use super::group::Domain;
+use super::group::{Domain, Kind};
 use super::{Change, ChangeKind, Topology, census};
-use crate::index::{GroupIx, Ix, ProfileIx};
+use crate::index::{GroupIx, InFlightIx, Ix, ProfileIx};
 
 impl Topology {
     /// A new node has these `requirements` and `taints`: its domains count from now on.
@@ -30,6 +30,38 @@ impl Topology {
             group.know(value.clone(), 1);
             late.push((index, value.clone()));
         }
+    }
+
+    /// What is left of the domains that a new node with these `requirements` and `taints` may come up in, by key, where some of
+    /// them have no node, and one there would break the spread constraint of a pod that has a place.
+    pub(crate) fn harmless(&self, requirements: &Requirements, taints: &[Taint]) -> Vec<Requirement> {
+        let mut left: BTreeMap<&LabelKey, BTreeSet<&LabelValue>> = BTreeMap::new();
+        for (key, group) in &self.groups {
+            if !group.breaks_with_another(key) || !key.may_count(taints) {
+                continue;
+            }
+            let Some(domains) = self.domains.get(&key.topology_key) else { continue };
+            let open = requirements.value_of(&key.topology_key);
+            let open = domains.iter().filter(|value| open.allows(value.as_str()));
+            left.entry(&key.topology_key)
+                .or_insert_with(|| open.collect())
+                .retain(|value| group.has_node(value));
+        }
+        let left = left.into_iter().filter(|(_, values)| !values.is_empty());
+        left.map(|(key, values)| Requirement::one_of(key.clone(), values.into_iter().cloned())).collect()
+    }
+
+    /// Whether a spread constraint of the profile `id` would be broken on in-flight node `number` whatever domain it takes the
+    /// node to: the node's domain is open, so pods there that the constraint counts are in none yet, and would come with it.
+    pub(crate) fn crowds(&self, id: ProfileIx, number: InFlightIx) -> bool {
+        let Some(undecided) = self.undecided.get(&number) else { return false };
+        let (profile, links) = self.entry(id);
+        let mut insisting = links.rules.iter().filter(|link| profile.hard_spread.contains(&link.group));
+        insisting.any(|link| {
+            let Kind::Spread { max_skew, .. } = self.at(link.group).0.kind else { return false };
+            let there = undecided.iter().filter(|group| **group == link.group).count();
+            there > 0 && there + usize::from(link.own) > usize::try_from(max_skew).unwrap_or(usize::MAX)
+        })
     }
 
     /// The spread constraints that new nodes of other pods have broken for pods that had a place, and those nodes' domains.

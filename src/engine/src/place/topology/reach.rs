@@ -97,6 +97,11 @@ impl<'r, 'a> Reach<'r, 'a> {
         self.universe.get(key).map_or(0, BTreeMap::len)
     }
 
+    /// The domains that new nodes could be in, for whichever pods.
+    pub(super) fn all(&self) -> BTreeMap<LabelKey, BTreeSet<LabelValue>> {
+        self.universe.iter().map(|(key, domains)| (key.clone(), domains.keys().cloned().collect())).collect()
+    }
+
     /// The domains that count for the group of `key`, some of whose pods ask for `requests`.
     pub(super) fn domains(&mut self, key: &GroupKey, requests: &[&Request]) -> Vec<LabelValue> {
         let Some(domains) = self.universe.get(&key.topology_key) else { return Vec::new() };
