@@ -11,7 +11,8 @@ impl Solver<'_> {
     /// Keeps new nodes out of domains in which they would break a spread constraint of a pod that has a place.
     pub(super) fn keep_out(&mut self) {
         let Self { compiled, caches, filling } = self;
-        for node in filling.in_flight.iter_mut() {
+        let fragile = filling.topology.fragile();
+        for node in filling.in_flight.iter_mut().filter(|_| !fragile.is_empty()) {
             // It is where its reservations are.
             if node.pods.is_empty() || !node.state.reserved.is_empty() {
                 continue;
@@ -19,7 +20,8 @@ impl Solver<'_> {
             let space = &compiled.pools.spaces[node.pool];
             let catalogue = &mut caches.catalogues[space.catalogue];
             let requirements = caches.rules.whole(node.state.rules);
-            for harmless in filling.topology.harmless(&requirements, &space.pool.template.taints) {
+            let taints = &space.pool.template.taints;
+            for harmless in filling.topology.harmless(&fragile, &requirements, taints) {
                 let asked = caches.rules.set(&[harmless].into_iter().collect());
                 let Some(set) = caches.rules.meet(node.state.rules, asked) else { continue };
                 let variants = node.state.variants.and(&catalogue.mask(set, &caches.rules).both);

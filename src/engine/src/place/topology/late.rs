@@ -8,9 +8,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use karpenter_model::{LabelKey, LabelValue, Requirement, Requirements, Taint};
 
-use super::group::{Domain, Kind};
+use super::group::{Domain, GroupKey, Kind};
 use super::{Change, ChangeKind, Topology, census};
 use crate::index::{GroupIx, InFlightIx, Ix, ProfileIx};
+
+/// A spread constraint that a node in one of the domains without any would break.
+pub(crate) struct Fragile<'t> {
+    key: &'t GroupKey,
+    empty: BTreeSet<&'t LabelValue>,
+}
 
 impl Topology {
     /// A new node has these `requirements` and `taints`: its domains count from now on.
@@ -32,20 +38,34 @@ impl Topology {
         }
     }
 
-    /// What is left of the domains that a new node with these `requirements` and `taints` may come up in, by key, where some of
-    /// them have no node, and one there would break the spread constraint of a pod that has a place.
-    pub(crate) fn harmless(&self, requirements: &Requirements, taints: &[Taint]) -> Vec<Requirement> {
+    /// The spread constraints that a node in a domain without one would break for pods that have a place, with these domains.
+    pub(crate) fn fragile(&self) -> Vec<Fragile<'_>> {
+        let breaks = self.groups.iter().filter(|(key, group)| group.breaks_with_another(key));
+        let fragile = breaks.filter_map(|(key, group)| {
+            let domains = self.domains.get(&key.topology_key)?.iter();
+            let empty: BTreeSet<_> = domains.filter(|value| !group.has_node(value)).collect();
+            (!empty.is_empty()).then_some(Fragile { key, empty })
+        });
+        fragile.collect()
+    }
+
+    /// What is left of the domains that a new node with these `requirements` and `taints` may come up in, by key, without those
+    /// that would break a constraint of `fragile`; keys of which none is left aside.
+    pub(crate) fn harmless(
+        &self,
+        fragile: &[Fragile<'_>],
+        requirements: &Requirements,
+        taints: &[Taint],
+    ) -> Vec<Requirement> {
         let mut left: BTreeMap<&LabelKey, BTreeSet<&LabelValue>> = BTreeMap::new();
-        for (key, group) in &self.groups {
-            if !group.breaks_with_another(key) || !key.may_count(taints) {
-                continue;
+        for Fragile { key, empty } in fragile.iter().filter(|fragile| fragile.key.may_count(taints)) {
+            let topology_key = &key.topology_key;
+            let open = requirements.value_of(topology_key);
+            if empty.iter().any(|value| open.allows(value.as_str())) {
+                let domains = self.domains.get(topology_key).into_iter().flatten();
+                let open = || domains.filter(|value| open.allows(value.as_str())).collect();
+                left.entry(topology_key).or_insert_with(open).retain(|value| !empty.contains(value));
             }
-            let Some(domains) = self.domains.get(&key.topology_key) else { continue };
-            let open = requirements.value_of(&key.topology_key);
-            let open = domains.iter().filter(|value| open.allows(value.as_str()));
-            left.entry(&key.topology_key)
-                .or_insert_with(|| open.collect())
-                .retain(|value| group.has_node(value));
         }
         let left = left.into_iter().filter(|(_, values)| !values.is_empty());
         left.map(|(key, values)| Requirement::one_of(key.clone(), values.into_iter().cloned())).collect()
