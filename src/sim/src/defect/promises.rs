@@ -30,9 +30,10 @@ impl Defect {
                 }
             }
             Self::LostNodeIsRoom if is(object, condition::NODE_MISSING) => {
-                let conditions = object.pointer_mut("/status/conditions").and_then(Value::as_array_mut);
-                if let Some(all) = conditions {
-                    all.retain(|one| one["type"] != condition::REGISTERED);
+                for one in object.pointer_mut("/status/conditions").into_iter().flat_map(list) {
+                    if one["type"] == condition::REGISTERED {
+                        one["status"] = json!("Unknown");
+                    }
                 }
             }
             Self::RoomForgotten if is(object, condition::REGISTERED) => {
