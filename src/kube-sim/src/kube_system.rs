@@ -6,7 +6,7 @@
 //! of its tables changed, at most once per [`Options::tick`]; those that would look at every node or pod read from the
 //! log what has changed instead.
 //!
-//! What they leave out is said in each file. Preemption is not played.
+//! What they leave out is said in each file.
 
 mod cluster;
 mod daemonset;

@@ -3,12 +3,14 @@
 //! Filters: cordons, taints, node selector and required node affinity, resources, host ports, where volumes are, required pod
 //! affinity and anti-affinity, hard topology spread. A node that the pod names in `status.nominatedNodeName` is tried first, and
 //! keeps room for it from pods that are no more important, until the pod is tried and fits nowhere; else the emptiest node
-//! wins. Preferences, preemption and resource claims are not played.
+//! wins. Less important pods are sent away for one that fits nowhere (`preemption.rs`). Preferences and resource claims are not
+//! played.
 
 mod affinity_term;
 mod candidate;
 mod node_selector;
 mod pod_affinity;
+mod preemption;
 mod refusal;
 mod spread;
 mod volumes;
@@ -110,7 +112,18 @@ impl StandIn for Scheduler {
                     if !uses_claims(object) {
                         tried.insert(uid.to_owned(), changes);
                     }
-                    say_unschedulable(cluster, object, candidates.len(), &reasons);
+                    if preemption::is_under_way(pod, candidates) {
+                        continue;
+                    }
+                    let preempted = preemption::choose(pod, candidates, &volumes);
+                    let named = preempted.as_ref().map(|(index, _)| candidates[*index].name.as_str());
+                    say_unschedulable(cluster, object, (candidates.len(), &reasons), named);
+                    if let Some((index, victims)) = preempted {
+                        for victim in &victims {
+                            preemption::send_away(cluster, victim);
+                        }
+                        candidates[index].expect(pod);
+                    }
                     refused.extend(siblings.map(|siblings| (siblings, reasons)));
                 }
             }
@@ -218,7 +231,13 @@ fn choose(pod: &Pod, candidates: &[Candidate], volumes: &Volumes) -> Result<usiz
     best.map(|(_, index)| index).ok_or_else(in_words)
 }
 
-fn say_unschedulable(cluster: &Cluster<'_>, pod: &Value, nodes: usize, reasons: &Reasons) {
+/// Says that none of so many `nodes` takes a pod, and which of them it is `named` for, where others are sent away.
+fn say_unschedulable(
+    cluster: &Cluster<'_>,
+    pod: &Value,
+    (nodes, reasons): (usize, &Reasons),
+    named: Option<&str>,
+) {
     let list: Vec<String> = reasons.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
     let message = match list.as_slice() {
         [] => "no nodes available to schedule pods".to_owned(),
@@ -228,8 +247,8 @@ fn say_unschedulable(cluster: &Cluster<'_>, pod: &Value, nodes: usize, reasons: 
     let says =
         |c: &Value| c["type"] == "PodScheduled" && c["status"] == "False" && c["message"] == message.as_str();
     // A pod that fits nowhere is expected nowhere: where nothing can be preempted for it, its name of a node goes.
-    let nominated = !text(pod, "/status/nominatedNodeName").is_empty();
-    if conditions.iter().any(says) && !nominated {
+    let is_named = text(pod, "/status/nominatedNodeName") == named.unwrap_or_default();
+    if conditions.iter().any(says) && is_named {
         return;
     }
     let mut conditions: Vec<Value> =
@@ -238,6 +257,6 @@ fn say_unschedulable(cluster: &Cluster<'_>, pod: &Value, nodes: usize, reasons: 
         "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message,
         "lastTransitionTime": cluster.timestamp(),
     }));
-    let status = json!({"conditions": conditions, "nominatedNodeName": null});
+    let status = json!({"conditions": conditions, "nominatedNodeName": named});
     cluster.patch("", "pods", pod, Part::Status, json!({"status": status}));
 }

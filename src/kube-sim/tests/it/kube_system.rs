@@ -7,6 +7,7 @@ use k8s_openapi::api::{
     batch::v1::Job,
     core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod, ServiceAccount},
     policy::v1::PodDisruptionBudget,
+    scheduling::v1::PriorityClass,
     storage::v1::VolumeAttachment,
 };
 use karpenter_kube_sim::{
@@ -377,6 +378,50 @@ async fn a_silent_node_becomes_unreachable() {
     let conditions = node.status.and_then(|s| s.conditions).unwrap_or_default();
     assert_eq!(conditions[0].status, "Unknown");
     assert_eq!(node.spec.and_then(|s| s.taints).map_or(0, |t| t.len()), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn less_important_pods_are_sent_away_for_one_that_fits_nowhere() {
+    let world = World::new();
+    world.node("a", "z1", json!([])).await;
+    let pod = |name: &str, cpu: &str, more: Value| {
+        let mut pod = json!({
+            "metadata": {"name": name},
+            "spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}]},
+        });
+        pod["spec"].as_object_mut().expect("a map").extend(more.as_object().expect("a map").clone());
+        typed::<Pod>(pod)
+    };
+    let class = |name: &str, value: i32| json!({"metadata": {"name": name}, "value": value});
+    for (name, value) in [("middling", 10), ("important", 100)] {
+        let classes: Api<PriorityClass> = Api::all(world.server.client());
+        classes.create(&PostParams::default(), &typed(class(name, value))).await.expect("created");
+    }
+    let pods = world.api::<Pod>();
+    for (name, cpu, more) in [
+        ("small", "500m", json!({})),
+        ("large", "1500m", json!({})),
+        ("middling", "1500m", json!({"priorityClassName": "middling"})),
+    ] {
+        pods.create(&PostParams::default(), &pod(name, cpu, more)).await.expect("created");
+    }
+    settle().await;
+    let gentle = json!({"priorityClassName": "important", "preemptionPolicy": "Never"});
+    pods.create(&PostParams::default(), &pod("gentle", "1500m", gentle)).await.expect("created");
+    settle().await;
+    let leaving = async || {
+        let all = world.pods().await;
+        let leaving = all.iter().filter(|pod| pod.metadata.deletion_timestamp.is_some());
+        leaving.map(ResourceExt::name_any).collect::<Vec<_>>()
+    };
+    assert!(leaving().await.is_empty(), "it waits for room");
+    let important = json!({"priorityClassName": "important"});
+    pods.create(&PostParams::default(), &pod("important", "1500m", important)).await.expect("created");
+    settle().await;
+    assert_eq!(leaving().await, ["large"], "the smaller one stays, and so does the more important one");
+    let named =
+        pods.get("important").await.expect("found").status.and_then(|status| status.nominated_node_name);
+    assert_eq!(named.as_deref(), Some("a"));
 }
 
 // The simulated history 7000338: its kubelet ended before it made another Lease.
