@@ -56,7 +56,7 @@ impl Promises {
         let ended = {
             let mut state = self.0.lock();
             let world = world(context, snapshot);
-            state.restore(context, snapshot);
+            state.restore(context, snapshot, &world);
             state.look_at_pools(context);
             let departed = context.view.with_cluster(karpenter_cluster::Cluster::take_departed);
             state.record.judge(snapshot, &world, &departed)
@@ -125,7 +125,7 @@ impl Promises {
 
 impl State {
     /// Takes over what another leader has left.
-    fn restore(&mut self, context: &Context, snapshot: &Snapshot) {
+    fn restore(&mut self, context: &Context, snapshot: &Snapshot, world: &World<'_>) {
         let mut saved = BTreeMap::new();
         for pool in context.view.pools() {
             let Some(text) = pool.object.annotations().get(annotation::UNSERVED_WORKLOADS) else { continue };
@@ -139,7 +139,7 @@ impl State {
                 }
             }
         }
-        self.record.restore(saved, launched_for, snapshot);
+        self.record.restore(saved, launched_for, snapshot, world);
     }
 
     /// Ends the holds of pools that have lost what was written to them.

@@ -307,13 +307,14 @@ impl Promises {
         saved: BTreeMap<PoolName, BTreeMap<Workload, Saved>>,
         launched_for: impl Fn(&Node) -> Vec<Workload>,
         snapshot: &Snapshot,
+        world: &World<'_>,
     ) {
         if std::mem::replace(&mut self.restored, true) {
             return;
         }
         for (pool, records) in saved {
             for (workload, saved) in records {
-                self.records.entry(workload).or_insert_with(|| Record::restored(&pool, saved, snapshot));
+                self.records.entry(workload).or_insert_with(|| Record::restored(&pool, saved, world));
             }
         }
         // Pods of a workload are interchangeable, so each goes to the claim that has fewest of them.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use karpenter_model::clock::since;
-use karpenter_model::{Claim, ClaimName, ConditionType, PoolName, Snapshot};
+use karpenter_model::{Claim, ClaimName, ConditionType, PoolName};
 
 use super::Saved;
 use super::arrival::{Arrival, Stage};
@@ -224,11 +224,13 @@ impl Record {
     }
 
     /// The record as another leader left it, with the machines it has counted as they are now.
-    pub(super) fn restored(pool: &PoolName, saved: Saved, snapshot: &Snapshot) -> Self {
-        let claimed = snapshot.nodes.iter().filter_map(|node| Some((node.claim.as_deref()?, &**node)));
-        let counted = claimed.filter(|(claim, _)| saved.claims.contains(&claim.name));
+    pub(super) fn restored(pool: &PoolName, saved: Saved, world: &World<'_>) -> Self {
+        let counted = saved.claims.into_iter().filter_map(|name| {
+            let (claim, node) = world.machine(&name)?;
+            Some((name, Arrival::of(claim, node)))
+        });
         Self {
-            unused: counted.map(|(claim, node)| (claim.name.clone(), Arrival::of(claim, node))).collect(),
+            unused: counted.collect(),
             nodes: saved.nodes,
             looks: saved.looks,
             holds: saved.holds,

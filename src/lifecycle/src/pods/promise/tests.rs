@@ -488,7 +488,7 @@ fn a_node_is_counted_once_over_a_change_of_leader() {
     assert_eq!(counted(&before, &web), Some((1, 0)));
     let mut after = Promises::default();
     let at_start = snapshot(vec![short.clone()], std::slice::from_ref(&web), "1", 110);
-    after.restore(before.saved(), |_| vec![Workload::of(&web)], &at_start);
+    after.restore(before.saved(), |_| vec![Workload::of(&web)], &at_start, &World::of(&at_start, |_| None));
     look(&mut after, std::slice::from_ref(&short), std::slice::from_ref(&web), 300);
     assert_eq!(counted(&after, &web), Some((1, 0)));
     assert_eq!(after.records[&Workload::of(&web)].claims(), ["web-1".into()].into());
@@ -510,7 +510,7 @@ fn what_was_counted_and_promised_survives_a_change_of_leader() {
     let mut after = Promises::default();
     let third = node(&reached("web-3", ConditionType::Launched, 100));
     let at_start = snapshot(vec![third], std::slice::from_ref(&web), "1", 110);
-    after.restore(before.saved(), |_| vec![Workload::of(&web)], &at_start);
+    after.restore(before.saved(), |_| vec![Workload::of(&web)], &at_start, &World::of(&at_start, |_| None));
     assert_eq!(held(&after, &web, 110), None, "its node is on its way");
     assert!(held(&after, &pod("another"), 110).is_some(), "no further node is");
     look(&mut after, &[short("web-3")], std::slice::from_ref(&web), 140);
@@ -518,7 +518,8 @@ fn what_was_counted_and_promised_survives_a_change_of_leader() {
     assert_eq!(until(&after, &web, 141), Some(at(140) + HOLD_FIRM));
     // A leader that starts while the workload is held holds it too.
     let mut third_leader = Promises::default();
-    third_leader.restore(after.saved(), |_| Vec::new(), &snapshot(vec![], &[], "1", 200));
+    let empty = snapshot(vec![], &[], "1", 200);
+    third_leader.restore(after.saved(), |_| Vec::new(), &empty, &World::of(&empty, |_| None));
     look(&mut third_leader, &[], std::slice::from_ref(&web), 200);
     assert_eq!(until(&third_leader, &web, 200), Some(at(140) + HOLD_FIRM));
     assert!(held(&third_leader, &web, 200).is_some_and(|held| held.why.contains("memory 0 instead of 8Gi")));
