@@ -149,9 +149,8 @@ pub fn resolve(
             }
             Some(class) => match &claim.selected_node {
                 None if class.provisioner == NO_PROVISIONER => free(key, claim, &name, objects),
-                None => unbound(&name, class, unsupported),
-                Some(node) => unbound(&name, class, unsupported)
-                    .map(|volume| Volume { tie: Tie::Node(node.clone()), ..volume }),
+                node => unbound(&name, class, unsupported)
+                    .map(|volume| Volume { tie: node.clone().map_or(volume.tie, Tie::Node), ..volume }),
             },
         },
     };
