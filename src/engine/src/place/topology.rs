@@ -618,18 +618,19 @@ impl Topology {
         let mut rules: Vec<_> = rules.collect();
         // Where some of the followers cannot be everywhere, that comes before what spreads pods best.
         rules.sort_by_key(|(key, alternatives)| key.kind != Kind::Affinity || !alternatives.differ());
-        let rules: Vec<_> = rules.into_iter().map(|(key, found)| (&key.topology_key, found)).collect();
         let unsettled = self.unsettled(links, requirements, space, registry, &rules);
         let mut rules = rules.into_iter();
         let first = match (rules.next(), rules.next()) {
             // The common case, without building a requirement per domain.
-            (Some((key, Alternatives::Each(values))), None) if unsettled.is_empty() => {
-                return Choices::Values(key, ordered(key, values, prospects));
+            (Some((GroupKey { topology_key, .. }, Alternatives::Each(values))), None)
+                if unsettled.is_empty() =>
+            {
+                return Choices::Values(topology_key, ordered(topology_key, values, prospects));
             }
             (first, second) => first.into_iter().chain(second),
         };
         let mut choices = vec![Requirements::new()];
-        for (key, alternatives) in first.chain(rules) {
+        for (GroupKey { topology_key: key, .. }, alternatives) in first.chain(rules) {
             let alternatives = match alternatives {
                 Alternatives::Each(mut values) => {
                     if values.len() > MAX_CHOICES {
@@ -661,7 +662,7 @@ impl Topology {
         requirements: &Requirements,
         space: &PoolSpace<'_>,
         registry: &LabelRegistry,
-        rules: &[(&LabelKey, Alternatives<'_>)],
+        rules: &[(&GroupKey, Alternatives<'_>)],
     ) -> Vec<(&'t LabelKey, Vec<(u32, &'t LabelValue)>)> {
         // By key and domain: how many different followers cannot be there.
         let mut unsettled: BTreeMap<&LabelKey, BTreeMap<&LabelValue, u32>> = BTreeMap::new();
@@ -669,8 +670,8 @@ impl Topology {
         let guards = guards.map(|link| (link.group, true));
         for (index, guard) in links.sought.iter().map(|group| (*group, false)).chain(guards) {
             let (GroupKey { topology_key: key, .. }, group) = self.at(index);
-            let settles = |(of, how): &(&LabelKey, Alternatives<'_>)| {
-                *of == key && matches!(how, Alternatives::Each(_))
+            let settles = |(of, how): &(&GroupKey, Alternatives<'_>)| {
+                of.topology_key == *key && matches!(how, Alternatives::Each(_))
             };
             if (group.occupied() > 0 && !guard)
                 || census::only(requirements, key).is_some()
