@@ -70,7 +70,7 @@ impl ControlPlane {
     async fn bound(&mut self, objects: &[Value]) -> Result<Verdict> {
         let is_new = |node: &Value| !self.there.contains_key(&key(node));
         if of_kind(objects, "Node").any(is_new) {
-            self.withdraw(objects).await?;
+            self.withdraw(&waiting(objects).collect::<Vec<_>>()).await?;
         }
         let fresh = self.create(objects).await?;
         if of_kind(objects, "Node").next().is_none() {
@@ -86,8 +86,8 @@ impl ControlPlane {
 
     /// Removes the pods that wait, which are made again with the nodes they are named for: the scheduler would try them on new
     /// nodes before that, and have volumes made there.
-    async fn withdraw(&mut self, objects: &[Value]) -> Result<()> {
-        for pod in waiting(objects) {
+    async fn withdraw(&mut self, waiting: &[&Value]) -> Result<()> {
+        for pod in waiting {
             if self.there.remove(&key(pod)).is_some() {
                 self.remove(pod).await?;
             }
@@ -249,11 +249,7 @@ impl ControlPlane {
     /// Makes the pods that wait again, and lets all of them go at once, with the nodes that are named for them: none is held
     /// back for an earlier refusal.
     async fn release(&mut self, waiting: &[&Value], named: bool) -> Result<()> {
-        for pod in waiting {
-            if self.there.contains_key(&key(pod)) {
-                self.remove(pod).await?;
-            }
-        }
+        self.withdraw(waiting).await?;
         for pod in waiting {
             let mut written = self.moved(pod, true);
             forget(&mut written, "", &["status"]);
