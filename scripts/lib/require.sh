@@ -38,3 +38,12 @@ require_space() {
     echo "missing: $1 GiB of free disk for the first build ($free GiB are free here)" >&2
     exit 1
 }
+
+# require_for_tests: stops with one line unless there is what the tests are built with.
+require_for_tests() {
+    require_space 12
+    require cargo "Rust 1.95 or newer: https://rustup.rs"
+    require_python
+    require_go
+    require_c_compiler
+}
