@@ -63,6 +63,13 @@ pub async fn run_at(kubeconfig: &Path, arguments: &[&str]) -> Result<(i32, Strin
     run_with(vec![("KUBECONFIG", kubeconfig.into())], arguments).await
 }
 
+/// The same in front of both.
+pub async fn run_in(aws: &AwsEnvironment, kubeconfig: &Path, arguments: &[&str]) -> Result<(i32, String)> {
+    let mut variables = aws.variables_as(&caller(arguments));
+    variables.push(("KUBECONFIG", kubeconfig.into()));
+    run_with(variables, arguments).await
+}
+
 async fn run_with(variables: Vec<(&str, OsString)>, arguments: &[&str]) -> Result<(i32, String)> {
     let output = tokio::process::Command::new(binary()?)
         .args(arguments)

@@ -416,6 +416,11 @@ impl World {
         command_line::run(&self.environment, arguments).await
     }
 
+    /// The same with the administrator's rights in the cluster.
+    pub async fn karpenter_in_cluster(&self, arguments: &[&str]) -> Result<(i32, String)> {
+        command_line::run_in(&self.environment, self.kubeconfig(), arguments).await
+    }
+
     /// What `karpenter explain` says. A controller in the cluster is found as users find it, by its Lease and through the
     /// API server; one on this machine has no pod, and one without an election no Lease.
     pub async fn explain(&self, question: &str) -> Result<(i32, String)> {

@@ -5,9 +5,10 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
+use karpenter_e2e::machines::Pace;
 use karpenter_e2e::scenario::end;
 use karpenter_e2e::scenario::scale::{self, Figures, Workload};
-use karpenter_e2e::world::World;
+use karpenter_e2e::world::{Options, World};
 
 use super::world::Choices;
 
@@ -48,7 +49,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
         None => None,
     };
     let workloads = if arguments.workloads.is_empty() { Workload::ALL.to_vec() } else { arguments.workloads };
-    let mut world = World::start(arguments.choices.options(&arguments.folder)?).await?;
+    let options = Options { pace: Pace::BRISK, ..arguments.choices.options(&arguments.folder)? };
+    let mut world = World::start(options).await?;
     let outcome = scale::run(&mut world, &workloads, arguments.percent).await;
     if outcome.is_err() {
         world.dump().await;

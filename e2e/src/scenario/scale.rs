@@ -5,6 +5,7 @@
 //! A figure tells more with a baseline of the same machine beside it: [`Figures::regressions`].
 
 mod figures;
+mod fresh;
 mod meter;
 mod moments;
 mod workloads;
@@ -29,6 +30,8 @@ pub use figures::{Figures, Row};
 pub enum Workload {
     /// 500 pods of 900m and 3100Mi, 500 of 3500m and 28Gi; then 700 of them, consolidated.
     Mixed,
+    /// 30 deployments of mixed shapes, spread over zones, some over hosts or apart; then two thirds of them, consolidated.
+    Wide,
     /// 5,000 pods, about ten a node.
     Many,
     /// 100 nodes of another image, a tenth of them at a time.
@@ -39,12 +42,13 @@ pub enum Workload {
 
 impl Workload {
     /// Every workload.
-    pub const ALL: [Self; 4] = [Self::Mixed, Self::Many, Self::Drift, Self::Interruptions];
+    pub const ALL: [Self; 5] = [Self::Mixed, Self::Wide, Self::Many, Self::Drift, Self::Interruptions];
 
     /// As the command line spells it; also the name of its corner of the world.
     pub fn name(self) -> &'static str {
         match self {
             Self::Mixed => "mixed",
+            Self::Wide => "wide",
             Self::Many => "many",
             Self::Drift => "drift",
             Self::Interruptions => "interruptions",
@@ -54,6 +58,7 @@ impl Workload {
     async fn play(self, run: &Run<'_>) -> Result<Row> {
         match self {
             Self::Mixed => workloads::mixed(run).await,
+            Self::Wide => workloads::wide(run).await,
             Self::Many => workloads::many(run).await,
             Self::Drift => workloads::drift(run).await,
             Self::Interruptions => workloads::interruptions(run).await,

@@ -9,6 +9,7 @@ use karpenter_model::names::label;
 use serde_json::{Value, json};
 
 use super::figures::Row;
+use super::fresh;
 use super::meter::count;
 use super::moments::percentile;
 use super::{BOUND, RUNNING, Run};
@@ -28,39 +29,110 @@ const QUIET: Duration = Duration::from_mins(1);
 
 /// A thousand pods of two sizes; then seven hundred, and everything that is too much goes.
 pub(super) async fn mixed(run: &Run<'_>) -> Result<Row> {
-    let whenever_cheaper = json!({"spec": {"disruption": {
-        "consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "5s",
-    }}});
-    let large_machines = requiring(json!([
+    run.corner.ready_pool(run.name(), whenever_cheaper("5s")).await?;
+    let each = run.sized(500);
+    let pods = [("small", requesting("900m", "3100Mi")), ("large", requesting("3500m", "28Gi"))];
+    let apps = pods.map(|(name, change)| App { name: name.to_owned(), replicas: each, change });
+    out_and_in(run, &apps).await
+}
+
+/// The CPU and memory of a pod of each application of [`wide`], in thousandths of a CPU and MiB. Neither follows the other.
+const SHAPES: ([u32; 15], [u32; 15]) = (
+    [225, 300, 400, 500, 650, 800, 1000, 1250, 1500, 2000, 2400, 2800, 3200, 3500, 3800],
+    [300, 500, 800, 1200, 2000, 3000, 4096, 6144, 8192, 12_288, 16_384, 24_576, 32_768, 49_152, 65_536],
+);
+
+/// Thirty applications of thirty pods and a few more, spread over zones; then two thirds of the pods.
+pub(super) async fn wide(run: &Run<'_>) -> Result<Row> {
+    run.corner.ready_pool(run.name(), whenever_cheaper("30s")).await?;
+    let apps: Vec<App> = (0..30).map(|number| app_of_many(number, run.sized(30 + number % 6))).collect();
+    out_and_in(run, &apps).await
+}
+
+fn app_of_many(number: usize, replicas: usize) -> App {
+    let name = format!("app-{number:02}");
+    let alike = json!({"matchLabels": {"app": name}});
+    let spread = |key: &str| json!({"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": alike});
+    let (cpu, memory) = (SHAPES.0[number * 7 % 15], SHAPES.1[(number * 4 + number / 15) % 15]);
+    let mut spreads = vec![spread(label::ZONE)];
+    let mut change = requesting(&format!("{cpu}m"), &format!("{memory}Mi"));
+    match number % 10 {
+        3 => change = merged(change, a_node_each(&name)),
+        6 => spreads.push(spread(label::HOSTNAME)),
+        _ => {}
+    }
+    let change = merged(change, json!({"spec": {"topologySpreadConstraints": spreads}}));
+    App { name, replicas, change }
+}
+
+/// A Deployment; `change` is a merge patch on its pod template.
+struct App {
+    name: String,
+    replicas: usize,
+    change: Value,
+}
+
+/// A pool of all usual machines, on demand, that is consolidated as soon as it could be cheaper.
+fn whenever_cheaper(after: &str) -> Value {
+    let machines = requiring(json!([
         needs("kubernetes.io/arch", &["amd64"]),
         needs(label::CAPACITY_TYPE, &["on-demand"]),
         needs("karpenter.k8s.aws/instance-category", &["c", "m", "r"]),
         {"key": "karpenter.k8s.aws/instance-generation", "operator": "Gt", "values": ["4"]},
     ]));
-    run.corner.ready_pool(run.name(), merged(large_machines, whenever_cheaper)).await?;
-    let (each, start) = (run.sized(500), Instant::now());
-    run.corner.pods("small", each, requesting("900m", "3100Mi")).await?;
-    run.corner.pods("large", each, requesting("3500m", "28Gi")).await?;
-    all_run(run, 2 * each).await?;
-    let mut row = pods_per_second(run, 2 * each, start);
-    settled(run, start).await?;
-    row.insert("nodes".to_owned(), count(run.claims.alive()));
+    let policy = json!({"spec": {"disruption": {
+        "consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": after,
+    }}});
+    merged(machines, policy)
+}
 
-    let (fewer, start, before) = (run.sized(350), Instant::now(), run.pods.ever());
-    run.corner.scale("small", fewer).await?;
-    run.corner.scale("large", fewer).await?;
+/// All pods of `apps` start; then seven tenths of each are left, and everything that is too much goes. Both times what is
+/// there is compared with what one plan for all pods would have bought.
+async fn out_and_in(run: &Run<'_>, apps: &[App]) -> Result<Row> {
+    let start = Instant::now();
+    for app in apps {
+        run.corner.pods(&app.name, app.replicas, app.change.clone()).await?;
+    }
+    let all = apps.iter().map(|app| app.replicas).sum();
+    all_run(run, all).await?;
+    let mut row = pods_per_second(run, all, start);
+    let launched = run.claims.ever();
+    row.insert("nodes".to_owned(), count(launched));
+    compared(run, "", &mut row).await?;
+    settled(run, start).await?;
+
+    let (start, before) = (Instant::now(), run.pods.ever());
+    let mut left = 0;
+    for app in apps {
+        let fewer = (app.replicas * 7).div_ceil(10);
+        run.corner.scale(&app.name, fewer).await?;
+        left += fewer;
+    }
     wait::until("pods to go", || async {
         let alive = run.pods.alive();
-        Ok(if alive == 2 * fewer { Ok(()) } else { Err(format!("{alive} pods")) })
+        Ok(if alive == left { Ok(()) } else { Err(format!("{alive} pods")) })
     })
     .await?;
     settled(run, Instant::now()).await?;
-    all_run(run, 2 * fewer).await?;
+    all_run(run, left).await?;
     let last = run.claims.last_change().map_or(Duration::ZERO, |last| last.saturating_duration_since(start));
     row.insert("consolidated_seconds".to_owned(), last.as_secs_f64());
-    row.insert("nodes_consolidated".to_owned(), count(run.claims.alive()));
+    row.insert("consolidated_nodes".to_owned(), count(run.claims.alive()));
+    compared(run, "consolidated_", &mut row).await?;
     row.insert("pods_moved".to_owned(), count(run.pods.ever() - before));
     Ok(row)
+}
+
+/// Adds to `row` what the nodes of the corner cost, and what one plan for all its pods would buy on its own.
+async fn compared(run: &Run<'_>, prefix: &str, row: &mut Row) -> Result<()> {
+    let planned = fresh::plan(&run.corner).await?;
+    let price = fresh::price(run.corner.world).await?;
+    row.extend([
+        (format!("{prefix}price"), price),
+        (format!("{prefix}planned_nodes"), count(planned.nodes)),
+        (format!("{prefix}planned_price"), planned.price),
+    ]);
+    Ok(())
 }
 
 /// Five thousand pods, ten to a machine of four CPUs.
