@@ -96,15 +96,19 @@ impl Room {
             return;
         }
         let is_older = of_class.older_until.is_some_and(|until| claim.created_at <= until)
-            || of_class.types.get(&name).is_some_and(|seen| seen.created_at > claim.created_at);
+            || of_class
+                .types
+                .get(&name)
+                // Those of one plan have the age of each other.
+                .is_some_and(|seen| (seen.created_at, &seen.claim) > (claim.created_at, &claim.name));
         if is_older || !claim.is_true(ConditionType::Registered) {
             return;
         }
         let allocatable = credible(claim, node);
         let known = of_class.types.get(&name);
-        if known.is_some_and(|seen| seen.claim == claim.name && seen.allocatable == allocatable) {
-            return;
-        }
+        // Every type of a pool is counted again for news: that another node is the youngest is none.
+        let is_news =
+            known.is_none_or(|seen| seen.allocatable != allocatable || seen.announced != claim.allocatable);
         let seen = Seen {
             claim: claim.name.clone(),
             created_at: claim.created_at,
@@ -112,7 +116,9 @@ impl Room {
             allocatable,
         };
         of_class.types.insert(name, seen);
-        self.news.insert(claim.node_class.clone());
+        if is_news {
+            self.news.insert(claim.node_class.clone());
+        }
     }
 
     /// Forgets what was seen of a class, because it has changed; `claims` are those of it, all of the version before.
@@ -281,6 +287,10 @@ mod tests {
         assert_eq!(room.take_news().len(), 1);
         room.look(&joined("one", 0), &node(gib(2)));
         assert!(room.take_news().is_empty(), "it is known");
+        for name in ["one and a half", "one"] {
+            room.look(&joined(name, 0), &node(gib(2)));
+            assert!(room.take_news().is_empty(), "a node like those before");
+        }
         room.look(&joined("two", 10), &node(gib(6)));
         room.look(&joined("one", 0), &node(gib(2)));
         assert_eq!(planned(&room), [6, 8]);
