@@ -4,13 +4,17 @@
 //! Pods leave in four groups, each entirely gone before the next is asked: ordinary pods, ordinary daemons,
 //! critical pods, critical daemons. A pod that may not be evicted keeps its group waiting. Only a deadline ends
 //! that: every pod is then deleted early enough to get its own grace period, budgets or not.
+//!
+//! Within a group large pods are evicted first. What takes their place is scheduled in about this order, and a large pod that
+//! comes last finds its room taken by small ones.
 
+use std::cmp::Reverse;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use karpenter_model::Pod;
 use karpenter_model::clock::since;
 use karpenter_model::names::reason;
+use karpenter_model::{Pod, resources};
 
 use crate::pods::protection;
 use crate::step::{About, Effect, Event, PodRef};
@@ -18,7 +22,7 @@ use crate::step::{About, Effect, Event, PodRef};
 /// What draining asks for now.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Drain {
-    /// Words about protections, deletions ahead of the deadline, and evictions, in pod order within each.
+    /// Words about protections, deletions ahead of the deadline, and evictions, in pod order within the first two.
     pub effects: Vec<Effect>,
     /// Pods the drain still waits for, over all groups.
     pub waiting: usize,
@@ -45,7 +49,11 @@ pub fn drain<'a>(
     }
     if let Some(first) = waiting.iter().map(|pod| group(pod)).min() {
         let members = waiting.iter().filter(|pod| group(pod) == first && !deleted.contains(&&pod.key));
-        effects.extend(members.filter(|pod| pod.is_evictable(now)).map(|pod| Effect::Evict(PodRef::of(pod))));
+        let mut leaving: Vec<&&Pod> = members.filter(|pod| pod.is_evictable(now)).collect();
+        leaving.sort_by_key(|pod| {
+            Reverse([resources::CPU, resources::MEMORY].map(|name| pod.requests.amount(name)))
+        });
+        effects.extend(leaving.into_iter().map(|pod| Effect::Evict(PodRef::of(pod))));
     }
     Drain { effects, waiting: waiting.len() }
 }

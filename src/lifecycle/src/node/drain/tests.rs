@@ -40,6 +40,25 @@ fn deleted(drain: &Drain) -> Vec<(&str, u32)> {
 }
 
 #[test]
+fn large_pods_are_evicted_first() {
+    let asking = |name: &str, cpu: &str, memory: &str| {
+        pod(name).with(|pod| {
+            for (resource, amount) in [("cpu", cpu), ("memory", memory)] {
+                pod.requests.set(resource, amount.parse().expect("a quantity"));
+            }
+        })
+    };
+    let pods = [
+        asking("a", "100m", "1Gi"),
+        asking("b", "2", "1Gi"),
+        asking("c", "2", "4Gi"),
+        asking("d", "100m", "1Gi"),
+        pod("e"),
+    ];
+    assert_eq!(evicted(&drain(&pods, None, at(10))), ["c", "b", "a", "d", "e"]);
+}
+
+#[test]
 fn four_groups_leave_one_after_the_other() {
     let daemon = |pod: Pod| pod.with(|pod| pod.owner = PodOwner::DaemonSet);
     let critical = |pod: Pod| pod.with(|pod| pod.critical = true);
