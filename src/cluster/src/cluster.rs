@@ -152,12 +152,34 @@ impl<O: Shown> Cluster<O> {
         self.touch_claim(name);
     }
 
-    /// A pod that was promised a place on a claim whose Node has registered and stays, and the Node.
-    pub fn expected_on(&self, pod: &PodKey) -> Option<(Arc<Pod>, Arc<NodeObject>)> {
+    /// The pods that were promised a place on the same claim as `pod`, this one among them, and the Node of the claim, which has
+    /// registered and stays.
+    pub fn expected_with(&self, pod: &PodKey) -> Option<(Vec<Arc<Pod>>, Arc<NodeObject>)> {
         let claim = self.facts.claims.model(self.own.promises.claim_of(pod)?)?;
         let takes_pods = claim.deletion.is_none() && claim.is_true(ConditionType::Registered);
         let node = claim.node_name.as_ref().filter(|_| takes_pods)?;
-        Some((Arc::clone(self.facts.pods.model(pod)?), Arc::clone(self.facts.nodes.model(node)?)))
+        Some((self.promised(&claim.name), Arc::clone(self.facts.nodes.model(node)?)))
+    }
+
+    /// The pods that were promised a place on the machine of this Node, as they are now.
+    pub fn promised_on(&self, node: &NodeName) -> Vec<Arc<Pod>> {
+        let id = self.facts.nodes.model(node).and_then(|node| machine::id_of_node(node));
+        let claims =
+            id.and_then(|id| self.derived.members.get(&id)).into_iter().flat_map(|known| &known.claims);
+        claims.flat_map(|claim| self.promised(claim)).collect()
+    }
+
+    /// Whether a pod still waits although the node it was promised a place on has been ready since some time between `from` and
+    /// `to`.
+    pub fn has_left_over(&self, from: Timestamp, to: Timestamp) -> bool {
+        self.own.promises.claims().any(|(name, pods)| {
+            let claim = self.facts.claims.model(name).filter(|claim| claim.deletion.is_none());
+            let up = claim.and_then(|claim| claim.true_since(ConditionType::Initialized));
+            up.is_some_and(|up| (from..to).contains(&up))
+                && pods
+                    .iter()
+                    .any(|key| self.facts.pods.model(key).is_some_and(|pod| pod.node_name.is_none()))
+        })
     }
 
     /// The pods that were promised a place on this claim, as they are now.

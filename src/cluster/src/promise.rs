@@ -76,6 +76,14 @@ impl Promises {
         self.pods.get(&Target::Claim(claim.clone())).into_iter().flatten()
     }
 
+    /// The claims that were promised to pods, with these.
+    pub(crate) fn claims(&self) -> impl Iterator<Item = (&ClaimName, &BTreeSet<PodKey>)> {
+        self.pods.iter().filter_map(|(place, pods)| match place {
+            Target::Claim(claim) => Some((claim, pods)),
+            Target::Node(_) => None,
+        })
+    }
+
     /// All of them, for a snapshot.
     pub(crate) fn places(&self) -> Arc<BTreeMap<PodKey, Target>> {
         Arc::clone(&self.places)

@@ -15,6 +15,9 @@
 //! A node that is ready may still have taints that only its agents take off. Until they do, a name that was taken away comes
 //! back at once a few times, and then after a [`PAUSE`] that grows until no name is left that could be taken away.
 //!
+//! Of pods that spread over zones or hosts only as many are named at a time as the skew allows, and the next ones when these are
+//! bound (`lifecycle/src/pods/nomination.rs`).
+//!
 //! A hint, never a condition: what cannot be written in time is left out, and the node takes pods as it would have.
 
 use std::collections::BTreeMap;
@@ -27,6 +30,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1;
 use karpenter_kube_harness::queue::{Done, Queue, Spec};
 use karpenter_kube_harness::write;
+use karpenter_lifecycle::pods::nomination::nameable;
 use karpenter_model::clock::since;
 use karpenter_model::names::condition;
 use karpenter_model::{ClaimName, NodeName, Pod, PodKey};
@@ -59,7 +63,8 @@ pub(crate) async fn pods_of(context: &Context, claim: &str, node: &NodeName) {
     }
     let claim = ClaimName::from(claim);
     let promised = context.view.with_cluster(|cluster| cluster.promised(&claim));
-    let unnamed = promised.into_iter().filter(|pod| is_unnamed(pod, node));
+    let unnamed =
+        nameable(promised.iter().map(AsRef::as_ref)).into_iter().filter(|pod| is_unnamed(pod, node));
     let writes: Vec<_> = unnamed.map(|pod| name(context, pod, node)).collect();
     let all = stream::iter(writes).buffer_unordered(WRITES).take_while(|go_on| std::future::ready(*go_on));
     if tokio::time::timeout(WITHIN, all.for_each(|_| std::future::ready(()))).await.is_err() {
@@ -81,9 +86,18 @@ impl Again {
     pub(crate) fn follow(&self, context: &Context, queue: Queue<PodKey>) {
         let subscribers = context.view.subscribers();
         let taken_away = queue.clone();
+        let view = context.clone();
         subscribers.pods(move |seen| {
             if is_taken_away(seen) {
                 taken_away.add(seen.pod().key.clone());
+            }
+            if let Some(node) = spread_onto(seen) {
+                let promised = view.view.with_cluster(|cluster| cluster.promised_on(node));
+                for pod in nameable(promised.iter().map(AsRef::as_ref)) {
+                    if is_unnamed(pod, node) {
+                        taken_away.add(pod.key.clone());
+                    }
+                }
             }
         });
         let (again, known) = (self.clone(), context.clone());
@@ -130,10 +144,11 @@ impl Reconciler for Again {
     }
 
     async fn pass(&self, context: &Context, key: &PodKey) -> Result<Done, Error> {
-        let Some((pod, node)) = context.view.with_cluster(|cluster| cluster.expected_on(key)) else {
+        let Some((promised, node)) = context.view.with_cluster(|cluster| cluster.expected_with(key)) else {
             return Ok(Done::idle());
         };
-        if node.is_ready() && is_unnamed(&pod, &node.name) {
+        let pod = nameable(promised.iter().map(AsRef::as_ref)).into_iter().find(|pod| pod.key == *key);
+        if let Some(pod) = pod.filter(|pod| node.is_ready() && is_unnamed(pod, &node.name)) {
             if let Err(pause) = self.may_name(key, context.clock.now()) {
                 return Ok(Done::idle().after(pause));
             }
@@ -147,6 +162,16 @@ impl Reconciler for Again {
 /// longer planned for.
 fn is_unnamed(pod: &Pod, node: &NodeName) -> bool {
     pod.node_name.is_none() && pod.nominated_node.as_ref() != Some(node)
+}
+
+/// The node to which a pod was bound that spreads: others may be named that node now.
+fn spread_onto(seen: &PodSeen) -> Option<&NodeName> {
+    match seen {
+        PodSeen::Updated { old, new } if old.node_name.is_none() && !new.spread.is_empty() => {
+            new.node_name.as_ref()
+        }
+        _ => None,
+    }
 }
 
 /// Whether the scheduler has taken a name away.
@@ -181,7 +206,7 @@ fn promised_on(context: &Context, id: &str) -> Vec<Arc<Pod>> {
 }
 
 /// Names `node` in the status of one pod; whether it makes sense to go on with others.
-async fn name(context: &Context, pod: Arc<Pod>, node: &NodeName) -> bool {
+async fn name(context: &Context, pod: &Pod, node: &NodeName) -> bool {
     let pods: Api<v1::Pod> = Api::namespaced(context.hints.clone(), pod.key.namespace.as_str());
     // The uid: a pod that was made again under the same name was not planned for. The API server refuses that with 422, and the
     // name of a node for a pod that has been bound meanwhile.

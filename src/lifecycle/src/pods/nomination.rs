@@ -1,8 +1,9 @@
-//! The event that says where a pod is expected to go.
+//! Where a pod is expected to go, as an event and as the name of a node.
 //!
 //! A promise of the plan, not of the scheduler: the pod may go elsewhere, or its claim may never become a Node.
 
 use karpenter_model::names::reason;
+use karpenter_model::pod::affinity::WhenUnsatisfiable;
 use karpenter_model::{Pod, Target};
 
 use crate::step::{About, Event, PodRef};
@@ -17,9 +18,37 @@ pub fn nominated(pod: &Pod, target: &Target) -> Event {
     Event::new(About::Pod(PodRef::of(pod)), reason::NOMINATED, message)
 }
 
+/// Those of `promised`, all of which wait for a place on one node, that may be named that node at the same time.
+///
+/// The scheduler tries a pod on a node as if all others that are named there, and are no less important, were on it already. Where
+/// a spread counts more of them than its skew allows, each keeps out the others, none is bound, and each try takes their names
+/// away. So of pods that count for a hard spread of each other only as many are named as its skew is; once they are bound it is
+/// the turn of the next.
+pub fn nameable<'a>(promised: impl IntoIterator<Item = &'a Pod>) -> Vec<&'a Pod> {
+    let mut named: Vec<&Pod> = Vec::new();
+    for pod in promised {
+        let crowded = named.iter().chain([&pod]).any(|one| {
+            let hard =
+                one.spread.iter().filter(|rule| rule.when_unsatisfiable == WhenUnsatisfiable::DoNotSchedule);
+            hard.filter_map(|rule| Some((rule.selector.as_ref()?, rule.max_skew))).any(|(selector, skew)| {
+                let counts = |other: &&&Pod| {
+                    other.key.namespace == one.key.namespace && selector.matches(&other.labels)
+                };
+                let of_named = named.iter().filter(counts).count();
+                counts(&&pod) && of_named >= usize::try_from(skew).unwrap_or(usize::MAX)
+            })
+        });
+        if !crowded {
+            named.push(pod);
+        }
+    }
+    named
+}
+
 #[cfg(test)]
 mod tests {
-    use karpenter_model::PodKey;
+    use karpenter_model::pod::affinity::{NodeInclusion, SpreadConstraint};
+    use karpenter_model::{LabelSelector, PodKey};
 
     use super::*;
     use crate::fixture::at;
@@ -36,5 +65,50 @@ mod tests {
                 ("Nominated", format!("Pod should schedule on: {place}"), None)
             );
         }
+    }
+
+    /// A pod of `app` that spreads over zones with this skew, if there is one.
+    fn spread(name: &str, app: &str, skew: Option<u32>) -> Pod {
+        let mut pod = Pod::pending(PodKey::new("ns", name), name, at(0));
+        pod.labels.insert("app".into(), app.into());
+        pod.spread = skew
+            .map(|max_skew| SpreadConstraint {
+                max_skew,
+                topology_key: "topology.kubernetes.io/zone".into(),
+                when_unsatisfiable: WhenUnsatisfiable::DoNotSchedule,
+                selector: Some(LabelSelector::from_labels(&pod.labels)),
+                min_domains: None,
+                node_affinity_policy: NodeInclusion::Honor,
+                node_taints_policy: NodeInclusion::Ignore,
+                match_label_keys: Vec::new(),
+            })
+            .into_iter()
+            .collect();
+        pod
+    }
+
+    #[test]
+    fn of_pods_that_spread_as_many_are_named_as_the_skew_allows() {
+        let named = |pods: &[Pod]| -> Vec<String> {
+            nameable(pods).into_iter().map(|pod| pod.key.name.to_string()).collect()
+        };
+        let free = [spread("a", "web", None), spread("b", "web", None)];
+        assert_eq!(named(&free), ["a", "b"]);
+        let strict = [
+            spread("a", "web", Some(1)),
+            spread("b", "web", Some(1)),
+            spread("c", "api", Some(1)),
+            spread("d", "db", Some(2)),
+            spread("e", "db", Some(2)),
+            spread("f", "db", Some(2)),
+        ];
+        assert_eq!(named(&strict), ["a", "c", "d", "e"]);
+        let counted = [spread("a", "web", Some(1)), spread("b", "web", None)];
+        assert_eq!(named(&counted), ["a"], "the first could not be bound beside the second");
+        let mut soft = [spread("a", "web", Some(1)), spread("b", "web", Some(1))];
+        for pod in &mut soft {
+            pod.spread[0].when_unsatisfiable = WhenUnsatisfiable::ScheduleAnyway;
+        }
+        assert_eq!(named(&soft), ["a", "b"]);
     }
 }
