@@ -38,6 +38,7 @@ compares them with the settings of the code and with the values.
 {{- include "karpenter.env" (list "MIN_VALUES_POLICY" $settings.minValuesPolicy) }}
 {{- include "karpenter.env" (list "LOG_FORMAT" $settings.logFormat) }}
 {{- include "karpenter.env" (list "NOMINATED_NODE_NAME" $settings.nominatedNodeName) }}
+{{- include "karpenter.env" (list "BATCH_EARLY_LAUNCH" $settings.batchEarlyLaunch) }}
 {{- include "karpenter.env" (list "SCHEDULING_DEFAULT_SPREAD" $settings.schedulingDefaultSpread) }}
 {{- include "karpenter.env" (list "SCHEDULING_PODS_PER_PASS" $settings.schedulingPodsPerPass) }}
 {{- include "karpenter.env" (list "REGISTRATION_TIMEOUT" $settings.registrationTimeout) }}

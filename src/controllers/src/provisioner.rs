@@ -1,10 +1,12 @@
 //! `provisioner`: makes a plan for pods that wait, has it audited, and carries it out.
 //!
-//! Triggers are collected into a batch; then everything known is frozen, planned on another thread and audited. What
+//! Triggers are collected into a batch, and nodes that later pods could hardly make cheaper are launched meanwhile
+//! (`ahead.rs`); then everything known is frozen, planned on another thread and audited. What
 //! a finding of the audit is about is not carried out, the rest is. What is left waiting is looked at again every ten
-//! seconds, and at once when a pool becomes able to take nodes; where nothing has changed since a plan that placed no pod,
+//! seconds, at once when a pool becomes able to take nodes, and within seconds of a node that others have filled; where nothing has changed since a plan that placed no pod,
 //! that plan stands.
 
+mod ahead;
 mod apply;
 mod gauges;
 mod log;
@@ -98,6 +100,7 @@ pub(crate) async fn run(
     retry.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let closes = batch.left(context.now());
+        let looks = batch.until_look(context.now()).filter(|_| settings.batch_early_launch);
         tokio::select! {
             biased;
             () = shutdown.cancelled() => return,
@@ -110,10 +113,7 @@ pub(crate) async fn run(
                     batch.trigger(trigger, context.now());
                 }
             }
-            () = async { match closes {
-                Some(left) => sleep(left).await,
-                None => std::future::pending().await,
-            } } => {
+            () = after(closes) => {
                 let batch_opened = batch.opened().unwrap_or_else(|| context.now());
                 if batch.close(context.now()).is_some() {
                     // Failures are logged and counted by the wrapper; the pods trigger again by themselves.
@@ -125,7 +125,21 @@ pub(crate) async fn run(
                     batch.pass_ended(context.now());
                 }
             }
+            () = after(looks) => {
+                let batch_opened = batch.opened().unwrap_or_else(|| context.now());
+                let work = ahead::launch(&context, &memory, batch_opened);
+                let _reported = observe::pass(&context.metrics, NAME, "", |outcome| outcome.again(), work).await;
+                batch.looked(context.now());
+            }
         }
+    }
+}
+
+/// Ends when so much time is over; never, if there is none.
+async fn after(left: Option<Duration>) {
+    match left {
+        Some(left) => sleep(left).await,
+        None => std::future::pending().await,
     }
 }
 

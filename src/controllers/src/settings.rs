@@ -93,6 +93,7 @@ impl Settings {
             decisions: Arc::new(karpenter_model::Settings {
                 batch_max: reader.duration("batch-max-duration"),
                 batch_idle: reader.duration("batch-idle-duration"),
+                batch_early_launch: reader.boolean("batch-early-launch"),
                 preference_policy: reader.choice(
                     "preference-policy",
                     &[("Respect", PreferencePolicy::Respect), ("Ignore", PreferencePolicy::Ignore)],

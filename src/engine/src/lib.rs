@@ -22,14 +22,29 @@ mod place;
 mod rules;
 mod volumes;
 
-use karpenter_model::{Plan, Report, Snapshot};
+use std::collections::{BTreeMap, BTreeSet};
+
+use karpenter_model::{BinId, Plan, Report, Snapshot};
+
+use place::Placement;
 
 /// Where the pods of `snapshot` go, and why.
 ///
 /// Pods that wait for capacity, and those of terminating nodes, get a place on existing, coming or
 /// new nodes. Which nodes go is for [`disrupt::decide`] to say; this plan has no commands.
 pub fn plan(snapshot: &Snapshot) -> (Plan, Report) {
-    let placement = place::place(snapshot);
+    of(snapshot, place::place(snapshot))
+}
+
+/// The same, and the launches that need not wait for pods which may still come: those could hardly make them cheaper.
+pub fn plan_ahead(snapshot: &Snapshot) -> (Plan, Report, BTreeSet<BinId>) {
+    let mut placement = place::place_ahead(snapshot);
+    let certain = std::mem::take(&mut placement.certain);
+    let (plan, report) = of(snapshot, placement);
+    (plan, report, certain)
+}
+
+fn of(snapshot: &Snapshot, placement: Placement) -> (Plan, Report) {
     let plan = Plan {
         revision: snapshot.revision,
         launches: placement.launches,
@@ -37,5 +52,5 @@ pub fn plan(snapshot: &Snapshot) -> (Plan, Report) {
         commands: Vec::new(),
         grants: placement.grants,
     };
-    (plan, Report { pods: placement.pods, pools: placement.pools, nodes: std::collections::BTreeMap::new() })
+    (plan, Report { pods: placement.pods, pools: placement.pools, nodes: BTreeMap::new() })
 }

@@ -21,10 +21,10 @@ mod solve;
 mod topology;
 pub(crate) mod what_if;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use karpenter_model::{
-    DeviceGrant, Launch, NodeId, Nomination, PodKey, PodOutcome, PoolName, PoolOutcome, Snapshot,
+    BinId, DeviceGrant, Launch, NodeId, Nomination, PodKey, PodOutcome, PoolName, PoolOutcome, Snapshot,
 };
 
 /// The outcome of placement.
@@ -32,6 +32,8 @@ use karpenter_model::{
 pub(crate) struct Placement {
     /// Claims to create.
     pub(crate) launches: Vec<Launch>,
+    /// Those of them that later pods could hardly make cheaper, where that was asked.
+    pub(crate) certain: BTreeSet<BinId>,
     /// Pods that existing or coming nodes take.
     pub(crate) nominations: Vec<Nomination>,
     /// The outcome of each pod.
@@ -47,4 +49,9 @@ pub(crate) struct Placement {
 /// Places the pods of `snapshot`.
 pub(crate) fn place(snapshot: &Snapshot) -> Placement {
     solve::Solver::run(snapshot)
+}
+
+/// The same, and which launches are certain.
+pub(crate) fn place_ahead(snapshot: &Snapshot) -> Placement {
+    solve::Solver::run_ahead(snapshot)
 }

@@ -89,6 +89,8 @@ pub struct Settings {
     pub batch_max: Duration,
     /// Quiet time that ends a batch.
     pub batch_idle: Duration,
+    /// Whether nodes that later pods could hardly make cheaper are launched before the batch is complete.
+    pub batch_early_launch: bool,
     /// Preferences.
     pub preference_policy: PreferencePolicy,
     /// `minValues`.
@@ -118,6 +120,7 @@ impl Default for Settings {
         Self {
             batch_max: Duration::from_secs(10),
             batch_idle: Duration::from_secs(1),
+            batch_early_launch: true,
             preference_policy: PreferencePolicy::default(),
             min_values_policy: MinValuesPolicy::default(),
             // Planning so many on ten thousand machines takes less than a second (docs/performance.md).

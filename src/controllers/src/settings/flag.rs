@@ -141,7 +141,7 @@ pub const FLAGS: &[Flag] = &[
 ];
 
 /// Settings the reference does not have. Most are off, or are limits and brakes that are not felt in normal operation;
-/// `nominated-node-name` is on.
+/// `nominated-node-name` and `batch-early-launch` are on.
 pub const OWN: &[Flag] = &[
     Flag::new("log-format", "LOG_FORMAT", "json", "How log lines look: json for collectors, text for people"),
     Flag::switch(
@@ -149,6 +149,13 @@ pub const OWN: &[Flag] = &[
         "NOMINATED_NODE_NAME",
         "true",
         "Name a new node in the status of the pods it was launched for, which the scheduler then tries first",
+    ),
+    Flag::switch(
+        "batch-early-launch",
+        "BATCH_EARLY_LAUNCH",
+        "true",
+        "Launch full nodes while pending pods are still collected, where pods that come later could hardly make them \
+         cheaper",
     ),
     Flag::new(
         "scheduling-default-spread",

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use karpenter_cloud::memory::{Fault, Operation};
 use karpenter_cloud::{Kind, OfferingKey};
 use karpenter_kube_sim::kubelet::Behaviour;
@@ -74,6 +76,30 @@ async fn the_way_of_a_launch_is_told_step_by_step_in_milliseconds() {
     assert!(told[1].value.starts_with("1000 ms later"), "{told:?}");
     assert!(told[5].value.starts_with("850 ms later"), "{told:?}");
     process.stop().await;
+}
+
+/// Pods that arrive for five seconds keep the batch open. Nodes that the first of them fill do not wait for the last.
+#[tokio::test(start_paused = true)]
+async fn full_nodes_are_launched_while_pods_still_arrive() {
+    for early in [true, false] {
+        let world = World::new().await;
+        world.pool("default", &json!({}));
+        let process = world.start_deciding(Settings { batch_early_launch: early, ..Settings::default() });
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        let began = Instant::now();
+        let mut first = None;
+        for number in 0..100 {
+            world.pod(&format!("web-{number:03}"), "1");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            if first.is_none() && !world.claims().is_empty() {
+                first = Some(began.elapsed());
+            }
+        }
+        world.all_running().await;
+        let arrived = Duration::from_secs(5);
+        assert_eq!(first.is_some_and(|first| first < arrived / 2), early, "the first node after {first:?}");
+        process.stop().await;
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -72,6 +72,18 @@ impl<'a> Solver<'a> {
     /// Places every pod of `snapshot`.
     pub(crate) fn run(snapshot: &'a Snapshot) -> Placement {
         let mut expected = Vec::new();
+        Self::solved(snapshot).finish(&BTreeSet::new())
+    }
+
+    /// The same, and which launches are [certain](patterns).
+    pub(crate) fn run_ahead(snapshot: &'a Snapshot) -> Placement {
+        let mut solver = Self::solved(snapshot);
+        let certain = solver.certain();
+        solver.finish(&certain)
+    }
+
+    /// With every pod in its place.
+    fn solved(snapshot: &'a Snapshot) -> Self {
         let (mut solver, empty) = loop {
             let mut solver = Self::expecting(snapshot, &expected);
             // Other plans begin where this one does. Where none can follow, nothing is copied.
@@ -98,7 +110,7 @@ impl<'a> Solver<'a> {
         }
         solver.reserve_left();
         solver.keep_out();
-        solver.finish()
+        solver
     }
 
     /// A solver for which new nodes are `expected` in domains that count for a spread then.
@@ -431,8 +443,8 @@ impl<'a> Solver<'a> {
         Tried::Refused
     }
 
-    /// Turns in-flight nodes into claims and completes the report.
-    fn finish(mut self) -> Placement {
+    /// Turns in-flight nodes into claims, those that are `certain` as such, and completes the report.
+    fn finish(mut self, certain: &BTreeSet<InFlightIx>) -> Placement {
         let mut placement = Placement::default();
         let mut launches_of = BTreeMap::new();
         self.filling.settle_reservations();
@@ -454,6 +466,9 @@ impl<'a> Solver<'a> {
                     *launches_of.entry(pool).or_insert(0) += 1;
                     placement.launches.push(launch);
                     PodOutcome::New(id)
+                    if certain.contains(&number) {
+                        placement.certain.insert(id);
+                    }
                 }
                 Err(reason) => PodOutcome::Unschedulable(vec![PoolRefusal { pool: Some(pool), reason }]),
             };

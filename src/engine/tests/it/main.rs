@@ -1,5 +1,6 @@
 //! The planner from outside: golden scenarios and properties over generated worlds.
 
+mod ahead;
 mod brute_force;
 mod claims;
 mod consolidation;

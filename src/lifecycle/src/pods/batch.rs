@@ -5,6 +5,9 @@
 //! one does. Triggers that arrive while a pass is running arm the next window, whose time starts when the pass
 //! ends.
 //!
+//! While a window is kept open by what arrives, the caller may look at what has come so far: every idle duration, and only if
+//! something new has come ([`Batcher::until_look`]). A look changes nothing about when the window closes.
+//!
 //! The caller sleeps for [`Batcher::left`] or until the next trigger, then asks [`Batcher::close`]. A clock that is set back
 //! does not keep a window open: one that was opened in the future is over.
 
@@ -27,8 +30,8 @@ pub struct Batcher<K> {
 enum Phase {
     /// Nothing has been triggered.
     Waiting,
-    /// A window is open.
-    Open { opened: Timestamp, last_new: Timestamp },
+    /// A window is open; what came until `looked` has been looked at.
+    Open { opened: Timestamp, last_new: Timestamp, looked: Timestamp },
     /// A window was closed and its pass has not ended.
     Passing,
 }
@@ -44,8 +47,8 @@ impl<K: Ord> Batcher<K> {
         let new = self.seen.insert(element);
         if new {
             self.phase = match self.phase {
-                Phase::Waiting => Phase::Open { opened: now, last_new: now },
-                Phase::Open { opened, .. } => Phase::Open { opened, last_new: now },
+                Phase::Waiting => Phase::Open { opened: now, last_new: now, looked: now },
+                Phase::Open { opened, looked, .. } => Phase::Open { opened, last_new: now, looked },
                 Phase::Passing => Phase::Passing,
             };
         }
@@ -61,8 +64,24 @@ impl<K: Ord> Batcher<K> {
     /// When the open window closes if nothing new arrives.
     fn deadline(&self) -> Option<Timestamp> {
         match self.phase {
-            Phase::Open { opened, last_new } => Some((last_new + self.idle).min(opened + self.max)),
+            Phase::Open { opened, last_new, .. } => Some((last_new + self.idle).min(opened + self.max)),
             Phase::Waiting | Phase::Passing => None,
+        }
+    }
+
+    /// How long until what has come so far is worth a look; `None` when no window is open, or nothing has come since the last
+    /// look.
+    pub fn until_look(&self, now: Timestamp) -> Option<Duration> {
+        match self.phase {
+            Phase::Open { last_new, looked, .. } if last_new > looked => Some(since(now, looked + self.idle)),
+            Phase::Open { .. } | Phase::Waiting | Phase::Passing => None,
+        }
+    }
+
+    /// What has come so far has been looked at.
+    pub fn looked(&mut self, now: Timestamp) {
+        if let Phase::Open { looked, .. } = &mut self.phase {
+            *looked = now;
         }
     }
 
@@ -86,8 +105,11 @@ impl<K: Ord> Batcher<K> {
 
     /// The pass is over; triggers that arrived meanwhile open the next window now.
     pub fn pass_ended(&mut self, now: Timestamp) {
-        self.phase =
-            if self.seen.is_empty() { Phase::Waiting } else { Phase::Open { opened: now, last_new: now } };
+        self.phase = if self.seen.is_empty() {
+            Phase::Waiting
+        } else {
+            Phase::Open { opened: now, last_new: now, looked: now }
+        };
     }
 }
 
@@ -160,6 +182,22 @@ mod tests {
         assert_eq!(batcher.deadline(), Some(at(6000)));
         assert!(!batcher.trigger("a", at(5500)), "already an element of this window");
         assert_eq!(batcher.close(at(6000)), Some(BTreeSet::from(["a"])));
+    }
+
+    #[test]
+    fn what_keeps_a_window_open_is_looked_at_every_idle_duration() {
+        let mut batcher = batcher();
+        batcher.trigger("a", at(0));
+        assert_eq!(batcher.until_look(at(0)), None, "the window may close before anything else comes");
+        batcher.trigger("b", at(600));
+        assert_eq!(batcher.until_look(at(600)), Some(Duration::from_millis(400)));
+        batcher.looked(at(1100));
+        assert_eq!(batcher.until_look(at(1100)), None, "nothing has come since");
+        assert_eq!(batcher.deadline(), Some(at(1600)), "a look does not keep it open");
+        batcher.trigger("c", at(1200));
+        assert_eq!(batcher.until_look(at(1200)), Some(Duration::from_millis(900)));
+        batcher.close(at(2200)).expect("window is over");
+        assert_eq!(batcher.until_look(at(2200)), None);
     }
 
     #[test]

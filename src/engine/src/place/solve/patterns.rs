@@ -13,6 +13,7 @@
 //! What cannot pay is found out before any pod is looked at: the old nodes must cost clearly more than
 //! [a bound](packing::least_price) on the price of all they hold.
 
+mod certain;
 mod fuller;
 mod kinds;
 mod packing;
@@ -29,9 +30,11 @@ use super::repack::{self, Part};
 use super::{Query, Solver};
 use crate::amounts::Amounts;
 use crate::bits::Bits;
+use crate::catalogue::Catalogue;
 use crate::index::{DemandIx, InFlightIx, PodIx, PoolIx, ResourceIx, VariantIx};
 use crate::interning::InternedMap;
 use crate::place::in_flight;
+use crate::place::pool::PoolSpace;
 use crate::place::topology::HostRules;
 use crate::rules::RuleSetId;
 
@@ -211,12 +214,7 @@ impl Query<'_, '_> {
         let allowed = in_flight::fitting(&Amounts::default(), allowed, &[], space, catalogue);
         let ranked = catalogue.ranked(rules, &caches.rules);
         for one in ranked.iter().filter(|one| allowed.contains(one.variant)) {
-            let Some(daemons) = space.daemons.iter().find(|group| group.variants.contains(one.variant))
-            else {
-                continue;
-            };
-            let mut room = catalogue.allocatable(one.variant).clone();
-            room.subtract(&daemons.overhead);
+            let Some(room) = room_of(one.variant, space, catalogue) else { continue };
             let room = units.floored(&room);
             let is_better = |known: &Machine| known.room.iter().zip(&room).all(|(known, own)| known >= own);
             if !offered.iter().any(is_better) {
@@ -225,6 +223,14 @@ impl Query<'_, '_> {
         }
         offered
     }
+}
+
+/// What an instance type has for pods beside its daemons; `None` where it does not hold these.
+fn room_of(variant: VariantIx, space: &PoolSpace<'_>, catalogue: &Catalogue<'_>) -> Option<Amounts> {
+    let daemons = space.daemons.iter().find(|group| group.variants.contains(variant))?;
+    let mut room = catalogue.allocatable(variant).clone();
+    room.subtract(&daemons.overhead);
+    Some(room)
 }
 
 /// The pods of `nodes` by what they request, in the order of the queue; `None` where there are too many sizes.

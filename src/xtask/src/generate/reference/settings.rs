@@ -57,8 +57,8 @@ authorities AWS calls trust instead of the system's; `KUBECONFIG` outside a clus
 ";
 
 const OWN_NOTE: &str = "\
-Three kinds of defaults do more than the reference: `--nominated-node-name` names nodes to the scheduler; the numbers per
-pass and per minute are limits, which only large clusters reach; the other `--disruption-` settings, but for those of
+Four kinds of defaults do more than the reference: `--nominated-node-name` names nodes to the scheduler;
+`--batch-early-launch` launches full nodes before a batch is complete; the numbers per pass and per minute are limits, which only large clusters reach; the other `--disruption-` settings, but for those of
 `many-to-many`, are [brakes](disruption.md#brakes), which hold disruption back when something looks wrong. The rest is off,
 or does what the reference does.
 

@@ -1,0 +1,51 @@
+//! Launches that do not wait for the end of a batch: nodes that are full, and that pods which come later could hardly make
+//! cheaper. Everything else is planned when the batch is complete, as the contract says.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use karpenter_kube_harness::compute;
+use karpenter_telemetry::observe::Outcome;
+
+use super::{Memory, NAME, apply};
+use crate::pool::instance_types;
+use crate::{Context, Error};
+
+/// Plans for the pods that have come since `batch_opened`, and launches what is certain of it.
+pub(super) async fn launch(
+    context: &Context,
+    memory: &Memory,
+    batch_opened: Timestamp,
+) -> Result<Outcome, Error> {
+    instance_types::refresh(context, NAME).await;
+    let Some(mut snapshot) = context.snapshot() else { return Ok(Outcome::Waiting) };
+    snapshot.pending.retain(|pod| !pod.is_virtual());
+    memory.refusals.hold(&mut snapshot);
+    memory.promises.hold(context, &mut snapshot);
+    // A backlog is planned in slices; which one is next is for the pass to say.
+    if snapshot.pending.len() > usize::try_from(snapshot.settings.pods_per_pass).unwrap_or(usize::MAX) {
+        return Ok(Outcome::Skipped);
+    }
+    let snapshot = Arc::new(snapshot);
+    let input = Arc::clone(&snapshot);
+    let (mut plan, certain, is_sound) = compute::beside(move || {
+        let (plan, _report, certain) = karpenter_engine::plan_ahead(&input);
+        let is_sound = certain.is_empty() || karpenter_audit::sound_part(&input, &plan).is_none();
+        (plan, certain, is_sound)
+    })
+    .await;
+    // The pass at the end of the batch reports what the audit finds.
+    if certain.is_empty() || !is_sound {
+        return Ok(Outcome::Skipped);
+    }
+    plan.launches.retain(|launch| certain.contains(&launch.bin));
+    let pods: usize = plan.launches.iter().map(|launch| launch.pods.len()).sum();
+    tracing::info!(
+        pods,
+        nodeclaims = plan.launches.len(),
+        "launching full node(s) while pods are still collected"
+    );
+    let now = context.now();
+    let times = apply::Times { batch_opened, batch_closed: now, planned: now };
+    Ok(apply::apply(context, &memory.promises, &snapshot, &plan, times).await)
+}
