@@ -44,6 +44,12 @@ const NAME: &str = "provisioner";
 /// How often pods that still wait, and nodes that are leaving, ask for another pass.
 const RETRY_PERIOD: Duration = Duration::from_secs(10);
 
+/// How often the provisioner looks for pods that are left over beside nodes that have come.
+const LOOK_PERIOD: Duration = Duration::from_secs(1);
+/// A pod is left over when the node it was promised has been ready for the first, and the scheduler has had time for it; after the
+/// second it waits for the same reasons as any other.
+const LEFT_OVER: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(15));
+
 /// What passes leave behind for those after them; a restart may lose it.
 #[derive(Clone, Default)]
 pub(crate) struct Memory {
@@ -98,6 +104,8 @@ pub(crate) async fn run(
     let zones = Zones::new(&context.metrics);
     let mut retry = interval(RETRY_PERIOD);
     retry.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut look = interval(LOOK_PERIOD);
+    look.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let closes = batch.left(context.now());
         let looks = batch.until_look(context.now()).filter(|_| settings.batch_early_launch);
@@ -111,6 +119,11 @@ pub(crate) async fn run(
             _ = retry.tick() => {
                 for trigger in overdue(&context) {
                     batch.trigger(trigger, context.now());
+                }
+            }
+            _ = look.tick() => {
+                if batch.opened().is_none() && has_left_over(&context, &memory) {
+                    batch.trigger(Trigger::LeftOver, context.now());
                 }
             }
             () = after(closes) => {
@@ -133,6 +146,17 @@ pub(crate) async fn run(
             }
         }
     }
+}
+
+/// Whether the scheduler has bound what it binds, and left a pod without a place beside the node that was launched for it. Before
+/// that, pods that spread wait for each other, and a plan would send them elsewhere.
+fn has_left_over(context: &Context, memory: &Memory) -> bool {
+    let (young, old) = LEFT_OVER;
+    if !memory.promises.are_quiet_for(LOOK_PERIOD) {
+        return false;
+    }
+    let ago = |span: Duration| context.now().checked_sub(span).unwrap_or(Timestamp::MIN);
+    context.view.with_cluster(|cluster| cluster.has_left_over(ago(old), ago(young)))
 }
 
 /// Ends when so much time is over; never, if there is none.

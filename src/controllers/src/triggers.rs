@@ -25,6 +25,8 @@ pub(crate) enum Trigger {
     ViewComplete,
     /// The last plan left pods out.
     Backlog,
+    /// A node has come, and a pod that it was launched for still waits.
+    LeftOver,
 }
 
 /// The triggering end.

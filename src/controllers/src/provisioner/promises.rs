@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use karpenter_api::NodePool;
 use karpenter_kube_harness::write;
@@ -18,6 +19,7 @@ use karpenter_telemetry::observe::Chain;
 use kube::ResourceExt;
 use parking_lot::Mutex;
 use serde_json::json;
+use tokio::time::Instant;
 
 use crate::Context;
 use crate::view::PodSeen;
@@ -29,6 +31,8 @@ pub(crate) struct Promises(Arc<Mutex<State>>);
 #[derive(Default)]
 struct State {
     record: promise::Promises,
+    /// When a pod was bound last.
+    bound: Option<Instant>,
     /// The annotation that each pool was given.
     written: BTreeMap<PoolName, Written>,
 }
@@ -46,8 +50,15 @@ impl Promises {
             && old.node_name.is_none()
             && new.node_name.is_some()
         {
-            self.0.lock().record.bound(new);
+            let mut state = self.0.lock();
+            state.record.bound(new);
+            state.bound = Some(Instant::now());
         }
+    }
+
+    /// Whether no pod has been bound for so long.
+    pub(super) fn are_quiet_for(&self, span: Duration) -> bool {
+        self.0.lock().bound.is_none_or(|bound| bound.elapsed() >= span)
     }
 
     /// Takes the pods out of `snapshot` that are not to be planned for, publishes why, and returns what to report of
@@ -144,7 +155,7 @@ impl State {
 
     /// Ends the holds of pools that have lost what was written to them.
     fn look_at_pools(&mut self, context: &Context) {
-        let Self { record, written } = self;
+        let Self { record, written, .. } = self;
         written.retain(|name, written| {
             let Some(pool) = context.view.pool(name) else { return false };
             match pool.object.annotations().get(annotation::UNSERVED_WORKLOADS) {

@@ -42,6 +42,9 @@ pub(crate) use record::{HOLD_MAX, HOLD_MIN};
 pub const PATIENCE: Duration = Duration::from_mins(1);
 /// The same for a pod with volumes, which are made or attached before it is bound.
 pub(crate) const PATIENCE_WITH_VOLUMES: Duration = Duration::from_mins(10);
+/// How long a pod whose room others have taken waits for the nodes that are still coming: what is left over once they are
+/// there is launched for together.
+const LAST_NODES: Duration = Duration::from_secs(10);
 
 /// Every open promise, and every workload that nodes have not served.
 #[derive(Debug, Default)]
@@ -205,7 +208,8 @@ impl Promises {
     }
 
     /// Ends the promises of pods that `plan` sends elsewhere, and names the launches that must not be carried out: those
-    /// for pods whose machines are so young that they may yet be used, and those for workloads that have had their nodes.
+    /// for pods whose machines are so young that they may yet be used, those for pods left over while other machines are
+    /// still coming, and those for workloads that have had their nodes.
     pub fn plan(&mut self, plan: &Plan, snapshot: &Snapshot, world: &World<'_>) -> Judgement {
         let waiting = snapshot.pending.iter().filter(|pod| !pod.is_virtual());
         let pods: BTreeMap<&PodKey, &Pod> = waiting.map(|pod| (&pod.key, &**pod)).collect();
@@ -223,10 +227,15 @@ impl Promises {
                 moved.push(*pod);
             }
         }
+        let are_coming = self.open.values().any(|promise| is_coming(promise, world));
+        let waits = |pod: &&Pod| {
+            self.is_expected(pod, world, snapshot.now)
+                || are_coming && self.is_left_over(pod, world, snapshot.now)
+        };
         let mut launches: Vec<(usize, Vec<&Pod>)> = Vec::new();
         for (place, launch) in plan.launches.iter().enumerate() {
             let of: Vec<&Pod> = launch.pods.iter().filter_map(|key| pods.get(key).copied()).collect();
-            if !of.is_empty() && of.iter().all(|pod| self.is_expected(pod, world, snapshot.now)) {
+            if !of.is_empty() && of.iter().all(waits) {
                 judgement.refused.insert(place);
             } else {
                 moved.extend(&of);
@@ -426,6 +435,14 @@ impl Promises {
             .saturating_sub(u32::try_from(coming.len()).unwrap_or(u32::MAX))
     }
 
+    /// Whether the node that `pod` was promised a place on has come a moment ago, and the scheduler has bound others there.
+    fn is_left_over(&self, pod: &Pod, world: &World<'_>, now: Timestamp) -> bool {
+        let promise = self.open.get(&pod.key).filter(|promise| promise.uid == pod.uid);
+        let claim = promise.and_then(|promise| world.staying(&promise.claim)?.claim.as_deref());
+        let up = claim.and_then(|claim| claim.true_since(ConditionType::Initialized));
+        up.is_some_and(|up| since(up, now) < LAST_NODES)
+    }
+
     /// Whether the scheduler may still use what `pod` was promised before: a machine that has come up so recently that
     /// an unannounced taint may yet go away. Another machine would get the same.
     fn is_expected(&self, pod: &Pod, world: &World<'_>, now: Timestamp) -> bool {
@@ -439,6 +456,12 @@ impl Promises {
         arrival::unannounced(claim, machine).iter().any(|taint| taint.key != names::taint::UNSCHEDULABLE)
             && steps.into_iter().flatten().max().is_some_and(|up| since(up, now) < promise.patience)
     }
+}
+
+/// Whether the machine of a promise is there to stay, and not ready yet.
+fn is_coming(promise: &Promise, world: &World<'_>) -> bool {
+    let claim = world.staying(&promise.claim).and_then(|machine| machine.claim.as_deref());
+    claim.is_some_and(|claim| claim.provider_id.is_some() && !claim.is_true(ConditionType::Initialized))
 }
 
 /// How it is known that a promise is broken.

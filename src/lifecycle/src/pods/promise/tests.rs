@@ -359,6 +359,31 @@ fn a_young_machine_with_an_unannounced_taint_is_still_expected_to_be_used() {
     }
 }
 
+/// Others took the room of `web`, and another node is still coming.
+#[test]
+fn what_is_left_over_waits_for_the_last_nodes_and_no_longer() {
+    let (web, other) = (pod("web"), pod("other"));
+    let launched = |mut claim: Claim| {
+        claim.provider_id = Some("i-1".into());
+        claim
+    };
+    let coming = launched(reached("b", ConditionType::Launched, 90));
+    let table = [
+        (103, coming.clone(), false),
+        (103, launched(up("b", 102)), true),
+        (109, coming.clone(), false),
+        (110, coming, true),
+    ];
+    for (second, last, expected) in table {
+        let mut promises = Promises::default();
+        promises.make(&"a".into(), &web, at(90));
+        promises.make(&"b".into(), &other, at(90));
+        let nodes = [node(&launched(up("a", 100))), node(&last)];
+        let (launches, _) = launch(&mut promises, &nodes, std::slice::from_ref(&web), second);
+        assert_eq!(launches, expected, "{second}, {:?}", last.conditions.keys());
+    }
+}
+
 #[test]
 fn pods_that_went_are_forgotten_and_volumes_take_longer() {
     let mut promises = Promises::default();
