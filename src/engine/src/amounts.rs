@@ -35,6 +35,22 @@ impl ResourceIndex {
         ResourceIx::new(known.unwrap_or_else(|| self.names.insert_full(name.clone()).0))
     }
 
+    /// The dense form of those of `resources` whose names are known; nothing asks for the others.
+    pub(crate) fn known(&self, resources: &Resources) -> Amounts {
+        let mut dense = vec![0; self.len()];
+        for (name, quantity) in resources.iter() {
+            if let Some(index) = self.position(name.as_str()) {
+                dense[index.get()] = quantity.nanos();
+            }
+        }
+        Amounts(dense)
+    }
+
+    /// The number of `name`, if it is known.
+    pub(crate) fn position(&self, name: &str) -> Option<ResourceIx> {
+        self.names.get_index_of(name).map(ResourceIx::new)
+    }
+
     /// The name of resource `index`.
     pub(crate) fn name(&self, index: ResourceIx) -> Option<&ResourceName> {
         self.names.get_index(index.get())

@@ -256,6 +256,21 @@ impl<'a> Existing<'a> {
         }
     }
 
+    /// What each node has for pods, by its place in the list.
+    pub(crate) fn allocatable(&self, resources: &ResourceIndex) -> IxVec<NodeIx, Amounts> {
+        self.slots.iter().map(|slot| resources.known(&slot.node.effective_allocatable())).collect()
+    }
+
+    /// The nodes that are up and have room for `demand`, with what is left of each.
+    pub(crate) fn taking(&self, demand: &Demand) -> impl Iterator<Item = (NodeIx, &Amounts)> {
+        let takes = |index: NodeIx, slot: &Slot<'_>| {
+            let kept_off = demand.moves && slot.busy || self.gone.contains(index);
+            !kept_off && slot.node.initialized() && slot.left.holds(demand)
+        };
+        let nodes = self.slots.enumerate().filter(move |(index, slot)| takes(*index, slot));
+        nodes.map(|(index, slot)| (index, &slot.left.room))
+    }
+
     /// The nodes at `hosts`.
     fn at(&self, hosts: &[&LabelValue]) -> Bits<NodeIx> {
         let by_host = self.by_host.get_or_init(|| {

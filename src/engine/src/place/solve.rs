@@ -17,6 +17,7 @@ mod patterns;
 mod promised;
 mod rearranged;
 mod repack;
+mod scheduled;
 pub(crate) mod simulation;
 #[cfg(test)]
 mod tests;
@@ -71,7 +72,6 @@ struct Query<'s, 'a> {
 impl<'a> Solver<'a> {
     /// Places every pod of `snapshot`.
     pub(crate) fn run(snapshot: &'a Snapshot) -> Placement {
-        let mut expected = Vec::new();
         Self::solved(snapshot).finish(&BTreeSet::new())
     }
 
@@ -84,6 +84,7 @@ impl<'a> Solver<'a> {
 
     /// With every pod in its place.
     fn solved(snapshot: &'a Snapshot) -> Self {
+        let mut expected = Vec::new();
         let (mut solver, empty) = loop {
             let mut solver = Self::expecting(snapshot, &expected);
             // Other plans begin where this one does. Where none can follow, nothing is copied.
@@ -465,10 +466,10 @@ impl<'a> Solver<'a> {
                     }
                     *launches_of.entry(pool).or_insert(0) += 1;
                     placement.launches.push(launch);
-                    PodOutcome::New(id)
                     if certain.contains(&number) {
                         placement.certain.insert(id);
                     }
+                    PodOutcome::New(id)
                 }
                 Err(reason) => PodOutcome::Unschedulable(vec![PoolRefusal { pool: Some(pool), reason }]),
             };

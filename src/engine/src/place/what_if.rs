@@ -9,7 +9,7 @@
 use std::collections::BTreeSet;
 
 use karpenter_model::clock::since;
-use karpenter_model::{ConditionType, Node, NodeId, Snapshot};
+use karpenter_model::{ConditionType, Launch, Node, NodeId, Resources, Snapshot};
 
 use crate::place::solve::Solver;
 use crate::place::solve::simulation::Base;
@@ -61,12 +61,39 @@ impl<'a> WhatIf<'a> {
         simulated
     }
 
+    /// Whether the scheduler, which places pods as they come and by its own scores, would find places for all pods of `removed`
+    /// where `replacement` takes their place.
+    pub(crate) fn survives(
+        &mut self,
+        removed: &[&Node],
+        replacement: Option<&Launch>,
+        snapshot: &Snapshot,
+    ) -> bool {
+        let room = replacement.map(|launch| least_room(launch, snapshot));
+        self.solver.survives(removed, &self.base, room.as_ref())
+    }
+
     /// `removed` are gone from now on, and their pods are where [`Self::without`] says.
     pub(crate) fn commit(&mut self, removed: &[&Node]) -> Simulated {
         let (simulated, before) = self.solver.without(removed, &self.base, Patience::Full);
         self.solver.keep(&before, &mut self.base);
         simulated
     }
+}
+
+/// The least that `launch` may have for pods, beside the daemons it was planned with.
+fn least_room(launch: &Launch, snapshot: &Snapshot) -> Resources {
+    let types = snapshot.instance_types.get(&launch.pool).map_or(&[][..], |types| types);
+    let chosen: BTreeSet<_> = launch.instance_types.iter().collect();
+    let rooms: Vec<Resources> =
+        types.iter().filter(|one| chosen.contains(&one.name)).map(|one| one.allocatable()).collect();
+    let everywhere = snapshot.nodes.iter().flat_map(|node| &node.pods).chain(&snapshot.pending);
+    let names: BTreeSet<_> = launch.pods.iter().collect();
+    let mut daemons = launch.requests.clone();
+    for pod in everywhere.filter(|pod| names.contains(&pod.key)) {
+        daemons = daemons.subtract(&pod.requests);
+    }
+    Resources::min(&rooms).subtract(&daemons)
 }
 
 /// Whether `node` is still inside the window in which pods come and go, so that more should not be sent there.

@@ -119,6 +119,9 @@ impl<'a> Search<'_, 'a> {
             self.rejected = Some(judgement);
             return None;
         }
+        if !self.simulations.survives(&proposal, self.snapshot) {
+            return None;
+        }
         if brake::health_gates(&proposal.replacements, self.memory, self.snapshot).is_err() {
             self.held = true;
             return None;

@@ -173,6 +173,12 @@ impl<'p, 'a> Session<'p, 'a> {
             self.stays(candidate, Refusal::silent(ReasonCode::Score, rejection.text()));
             return false;
         }
+        if !self.simulations.survives(&proposal, self.pass.snapshot) {
+            let detail =
+                "the scheduler, which prefers nodes with most room, would leave some of its pods over";
+            self.stays(candidate, Refusal::silent(ReasonCode::CannotReschedule, detail));
+            return false;
+        }
         let launches = &proposal.replacements;
         let held = brake::anti_flap(candidate, launches, self.pass.memory, self.pass.snapshot.now)
             .and_then(|()| brake::health_gates(launches, self.pass.memory, self.pass.snapshot));

@@ -6,8 +6,9 @@
 use std::num::NonZero;
 use std::thread;
 
-use karpenter_model::Node;
+use karpenter_model::{Node, Snapshot};
 
+use super::judge::Proposal;
 use crate::place::what_if::{Patience, Simulated, WhatIf};
 
 /// Below this many simulations the copy for another core costs more than it saves.
@@ -76,6 +77,18 @@ impl<'a> Simulations<'a> {
             let results = workers.into_iter().map(thread::ScopedJoinHandle::join);
             results.flat_map(|results| results.expect("invariant: the planner does not panic")).collect()
         })
+    }
+
+    /// Whether the scheduler would find places for all pods of `proposal`. Free of charge: it follows a simulation.
+    pub(crate) fn survives(&mut self, proposal: &Proposal<'_>, snapshot: &Snapshot) -> bool {
+        let removed: Vec<&Node> = proposal.candidates.iter().map(|candidate| candidate.node).collect();
+        // Several new nodes are not played.
+        let replacement = match &proposal.replacements[..] {
+            [] => None,
+            [launch] => Some(launch),
+            _ => return true,
+        };
+        self.what_ifs.first_mut().is_none_or(|what_if| what_if.survives(&removed, replacement, snapshot))
     }
 
     /// Makes the removal of `removed` permanent on every copy. Free of charge: the simulation that proposed it was

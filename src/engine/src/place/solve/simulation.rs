@@ -116,6 +116,18 @@ impl<'a> Solver<'a> {
         base: &Base,
         patience: Patience,
     ) -> (Simulated, Before) {
+        let (displaced, before) = self.displaced(removed, base);
+        let gave_up = !self.replace_displaced(&displaced, patience);
+        let simulated = if gave_up {
+            Simulated { gave_up, ..Simulated::default() }
+        } else {
+            self.simulated(&displaced, base)
+        };
+        (simulated, before)
+    }
+
+    /// Removes `removed`; returns their pods, and what there was before.
+    pub(super) fn displaced(&mut self, removed: &[&Node], base: &Base) -> (Vec<PodIx>, Before) {
         let mut before = self.filling.before();
         let mut displaced = Vec::new();
         for node in removed {
@@ -128,13 +140,7 @@ impl<'a> Solver<'a> {
         }
         // In the order of the queue, whatever order the nodes were named in.
         displaced.sort_unstable();
-        let gave_up = !self.replace_displaced(&displaced, patience);
-        let simulated = if gave_up {
-            Simulated { gave_up, ..Simulated::default() }
-        } else {
-            self.simulated(&displaced, base)
-        };
-        (simulated, before)
+        (displaced, before)
     }
 
     /// Undoes the last simulation.

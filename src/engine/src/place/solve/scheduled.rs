@@ -1,0 +1,138 @@
+//! How the scheduler would place displaced pods: by its own scores, and not as the plan has it.
+//!
+//! The plan of a command fills nodes closely. The scheduler knows nothing of it: it takes the pods that come in place of the
+//! evicted ones as they come, large ones first because they are evicted first (`lifecycle::node::drain`), and prefers the
+//! node that has most left. Those it leaves over would get another node, which a later command would take away again. So
+//! a command for which that is to be expected is not proposed.
+//!
+//! Scores are those of the default profile that do not depend on preferences of the pod: `NodeResourcesFit` with
+//! `LeastAllocated` and `NodeResourcesBalancedAllocation`, of CPU and memory. What a node must have is asked of the same code as in
+//! every simulation.
+
+use std::cmp::Reverse;
+
+use karpenter_model::{Node, Resources, resources};
+
+use super::simulation::Base;
+use super::{JoinedOpen, Solver, Tried};
+use crate::amounts::Amounts;
+use crate::index::{InFlightIx, IxVec, NodeIx, PodIx, ResourceIx};
+
+/// What a score may be at most.
+const FULL: i128 = 10_000;
+
+/// A new node as the scheduler will see it.
+struct Coming {
+    allocatable: Amounts,
+    left: Amounts,
+    /// Its number, once a pod is on it.
+    number: Option<InFlightIx>,
+}
+
+/// Where a pod may go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Choice {
+    Existing(NodeIx),
+    Coming,
+}
+
+/// The resources that count for scores.
+type Counted = [ResourceIx; 2];
+
+impl Solver<'_> {
+    /// Whether the scheduler would find places for all pods of `removed` on the nodes that stay and a new one with this room
+    /// for pods, if there is one.
+    pub(crate) fn survives(
+        &mut self,
+        removed: &[&Node],
+        base: &Base,
+        replacement: Option<&Resources>,
+    ) -> bool {
+        let Some(counted) = self.counted() else { return true };
+        let room = replacement.map(|room| self.compiled.resources.known(room));
+        let mut coming = room.map(|room| Coming { allocatable: room.clone(), left: room, number: None });
+        let (mut waiting, before) = self.displaced(removed, base);
+        let allocatable = self.filling.existing.allocatable(&self.compiled.resources);
+        let survives = loop {
+            let placed = self.filling.placed;
+            waiting.retain(|index| !self.bind(*index, &allocatable, &mut coming, counted));
+            if waiting.is_empty() || self.filling.placed == placed {
+                break waiting.is_empty();
+            }
+        };
+        self.take_back(before);
+        survives
+    }
+
+    fn counted(&self) -> Option<Counted> {
+        let known = |name| self.compiled.resources.position(name);
+        Some([known(resources::CPU)?, known(resources::MEMORY)?])
+    }
+
+    /// Puts the pod at `index` where the scheduler would; whether it has a place.
+    fn bind(
+        &mut self,
+        index: PodIx,
+        allocatable: &IxVec<NodeIx, Amounts>,
+        coming: &mut Option<Coming>,
+        counted: Counted,
+    ) -> bool {
+        // What is left once every preference is given up: the scheduler filters by nothing else.
+        let Some(level) = self.compiled.levels(index).last().copied() else { return false };
+        let demand = self.compiled.levels.demand(level);
+        let amounts = demand.amounts.clone();
+        let score = |left: &Amounts, allocatable: &Amounts| score(left, allocatable, &amounts, counted);
+        let existing = self
+            .filling
+            .existing
+            .taking(demand)
+            .map(|(node, left)| (score(left, &allocatable[node]), Choice::Existing(node)));
+        let new = coming.iter().filter(|new| amounts.fits(&new.left));
+        let new = new.map(|new| (score(&new.left, &new.allocatable), Choice::Coming));
+        let mut choices: Vec<(i128, Choice)> = existing.chain(new).collect();
+        let bound = self.filling.topology.bound(self.compiled.levels.profile(level));
+        // The best one mostly takes the pod, so they are not sorted.
+        while let Some(best) = index_of_best(&choices) {
+            let (_, choice) = choices.swap_remove(best);
+            let placed = match (choice, &mut *coming) {
+                (Choice::Existing(node), _) => self.join_node(index, Some(node), level, bound),
+                (Choice::Coming, Some(new)) => {
+                    let joins = if let Some(number) = new.number {
+                        matches!(self.join_open_node(index, Some(number), level, bound), JoinedOpen::Yes)
+                    } else {
+                        let number = self.filling.in_flight.end();
+                        let opened = matches!(self.open_node(index, level, bound, None), Tried::Placed);
+                        new.number = opened.then_some(number);
+                        opened
+                    };
+                    if joins {
+                        new.left.subtract(&amounts);
+                    }
+                    joins
+                }
+                (Choice::Coming, None) => false,
+            };
+            if placed {
+                self.filling.has_placed(index, &self.compiled);
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// Where the choice with the highest score is; of equal ones the first by name.
+fn index_of_best(choices: &[(i128, Choice)]) -> Option<usize> {
+    let best = choices.iter().enumerate().min_by_key(|(_, (score, choice))| (Reverse(*score), *choice));
+    best.map(|(index, _)| index)
+}
+
+/// What the scheduler makes of a node with so much `left` of `allocatable` once a pod that asks for `amounts` is there.
+fn score(left: &Amounts, allocatable: &Amounts, amounts: &Amounts, counted: Counted) -> i128 {
+    let [cpu, memory] = counted.map(|name| {
+        let free = left.at(name) - amounts.at(name);
+        (free * FULL).checked_div(allocatable.at(name)).unwrap_or_default().clamp(0, FULL)
+    });
+    let balanced = FULL - (cpu - memory).abs() / 2;
+    i128::midpoint(cpu, memory) + balanced
+}
