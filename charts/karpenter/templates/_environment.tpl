@@ -47,6 +47,7 @@ compares them with the settings of the code and with the values.
 {{- include "karpenter.env" (list "DISRUPTION_COMMANDS_PER_MINUTE" $settings.disruptionCommandsPerMinute) }}
 {{- include "karpenter.env" (list "DISRUPTION_EXPIRY_LEAD" $settings.disruptionExpiryLead) }}
 {{- include "karpenter.env" (list "DISRUPTION_ON_REBALANCE" $settings.disruptionOnRebalance) }}
+{{- include "karpenter.env" (list "DISRUPTION_MIN_SAVING_PERCENT" $settings.disruptionMinSavingPercent) }}
 {{- include "karpenter.env" (list "DISRUPTION_MANY_TO_MANY" $settings.disruptionManyToMany) }}
 {{- include "karpenter.env" (list "DISRUPTION_MANY_TO_MANY_MIN_SAVING" $settings.disruptionManyToManyMinSaving) }}
 {{- include "karpenter.env" (list "DISRUPTION_MANY_TO_MANY_MIN_SAVING_PERCENT" $settings.disruptionManyToManyMinSavingPercent) }}

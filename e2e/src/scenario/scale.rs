@@ -30,7 +30,7 @@ pub use figures::{Figures, Row};
 pub enum Workload {
     /// 500 pods of 900m and 3100Mi, 500 of 3500m and 28Gi; then 700 of them, consolidated.
     Mixed,
-    /// 30 deployments of mixed shapes, spread over zones, some over hosts or apart; then two thirds of them, consolidated.
+    /// 30 deployments of pods of many sizes, spread over zones, some over hosts or apart; then seven tenths of them, consolidated.
     Wide,
     /// 5,000 pods, about ten a node.
     Many,

@@ -156,6 +156,7 @@ fn disruption<'a, G: Fn(&Flag) -> Option<(&'a str, Source)>>(
         simulations_per_pass: reader.count("disruption-simulations-per-pass"),
         expiry_lead: reader.span("disruption-expiry-lead"),
         on_rebalance: reader.boolean("disruption-on-rebalance"),
+        min_saving_percent: reader.percent("disruption-min-saving-percent"),
         many_to_many: ManyToMany {
             enabled: reader.boolean("disruption-many-to-many"),
             min_saving: reader.price("disruption-many-to-many-min-saving"),

@@ -24,8 +24,8 @@ use crate::wait;
 
 const CPUS: &str = "karpenter.k8s.aws/instance-cpu";
 /// A cluster is settled when nothing has come or gone for so long: longer than the controller takes from looking for a
-/// saving (every 10 s) over its second look (15 s later) to the claim of a replacement.
-const QUIET: Duration = Duration::from_mins(1);
+/// saving (every 10 s) over its quiet time (30 s) and second look (15 s later) to the claim of a replacement.
+const QUIET: Duration = Duration::from_mins(2);
 
 /// A thousand pods of two sizes; then seven hundred, and everything that is too much goes.
 pub(super) async fn mixed(run: &Run<'_>) -> Result<Row> {
@@ -42,7 +42,7 @@ const SHAPES: ([u32; 15], [u32; 15]) = (
     [300, 500, 800, 1200, 2000, 3000, 4096, 6144, 8192, 12_288, 16_384, 24_576, 32_768, 49_152, 65_536],
 );
 
-/// Thirty applications of thirty pods and a few more, spread over zones; then two thirds of the pods.
+/// Thirty applications of thirty pods and a few more, spread over zones; then seven tenths of the pods.
 pub(super) async fn wide(run: &Run<'_>) -> Result<Row> {
     run.corner.ready_pool(run.name(), whenever_cheaper("30s")).await?;
     let apps: Vec<App> = (0..30).map(|number| app_of_many(number, run.sized(30 + number % 6))).collect();

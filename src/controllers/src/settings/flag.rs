@@ -209,6 +209,12 @@ pub const OWN: &[Flag] = &[
         "false",
         "Replace a spot node that EC2 recommends to rebalance like a drifted one, within budgets; false only publishes an event",
     ),
+    Flag::new(
+        "disruption-min-saving-percent",
+        "DISRUPTION_MIN_SAVING_PERCENT",
+        "5",
+        "Least saving of a replacement that consolidates, in percent of what the nodes cost; 0 takes whatever is cheaper",
+    ),
     Flag::switch(
         "disruption-many-to-many",
         "DISRUPTION_MANY_TO_MANY",

@@ -21,6 +21,9 @@ pub struct DisruptionSettings {
     /// Whether a machine counts as drifted once the cloud recommends to move off it; otherwise that is only an event, as in
     /// the reference.
     pub on_rebalance: bool,
+    /// What a replacement that consolidates must save at least, in percent of what goes, 0 to 100. Pods that move start again,
+    /// and for a while both machines are paid for: less than this is not worth it. The reference takes whatever is cheaper.
+    pub min_saving_percent: u8,
     /// Replacement of several machines by several.
     pub many_to_many: ManyToMany,
     /// What stops disruption when something goes wrong.
@@ -71,6 +74,7 @@ impl Default for DisruptionSettings {
             simulations_per_pass: 2_000,
             expiry_lead: Duration::ZERO,
             on_rebalance: false,
+            min_saving_percent: 5,
             many_to_many: ManyToMany::default(),
             brakes: Brakes::default(),
         }

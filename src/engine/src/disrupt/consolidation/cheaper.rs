@@ -136,6 +136,19 @@ impl<'a> Narrowing<'a> {
         Ok(())
     }
 
+    /// Leaves what costs less than `price` by so many `percent`.
+    pub(crate) fn worth_moving(&mut self, price: Price, percent: u8) -> Result<(), Refusal> {
+        let least = self.least_worst();
+        let most = less(price, percent);
+        self.below(Price::from_nanos(most.nanos().saturating_add(1))).map_err(|refusal| {
+            if least < price && least > most {
+                let detail = format!("cheapest replacement {least} saves less than {percent} % of {price}");
+                return not_cheaper(detail);
+            }
+            refusal
+        })
+    }
+
     /// Leaves the types even whose worst offering costs less than `price`.
     pub(crate) fn below(&mut self, price: Price) -> Result<(), Refusal> {
         let least = self.least_worst();
@@ -218,6 +231,11 @@ impl<'a> Narrowing<'a> {
         }
         launch
     }
+}
+
+/// `price` less so many percent of it.
+pub(crate) fn less(price: Price, percent: u8) -> Price {
+    price.saturating_sub(Price::from_nanos(price.nanos() / 100 * i64::from(percent.min(100))))
 }
 
 fn not_cheaper(detail: impl std::fmt::Display) -> Refusal {

@@ -1,4 +1,5 @@
-//! From the result for the pods to whether the nodes may go, and for what (spec disruption 3.9).
+//! From the result for the pods to whether the nodes may go, and for what (spec disruption 3.9). A replacement must also save
+//! enough to be worth what moving pods costs, which the reference does not ask.
 
 use std::collections::BTreeSet;
 
@@ -49,6 +50,7 @@ pub(crate) fn judge<'a>(
         let mut narrowing = Narrowing::new(quoted, snapshot);
         narrowing.comparable(candidates)?;
         narrowing.narrow(leaving(candidates), snapshot.settings.gates.spot_to_spot_consolidation)?;
+        narrowing.worth_moving(price(candidates), snapshot.settings.disruption.min_saving_percent)?;
         // A single node needs no such check: its replacement is below its own price already.
         if candidates.len() > 1 {
             not_the_same_again(&mut narrowing, candidates)?;

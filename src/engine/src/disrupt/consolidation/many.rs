@@ -8,7 +8,7 @@ use karpenter_model::report::ReasonCode;
 use karpenter_model::settings::ManyToMany;
 use karpenter_model::{Node, Price, Snapshot};
 
-use super::cheaper::Narrowing;
+use super::cheaper::{Narrowing, less};
 use super::judge::{Proposal, all_pods_have_a_place, leaving};
 use super::multi::{Found, Search};
 use super::refusal::Refusal;
@@ -84,9 +84,7 @@ pub(crate) fn judge<'a>(
 
 /// The most replacements may cost: below `price` by the amount and by the share of the settings.
 fn affordable(price: Price, settings: &ManyToMany) -> Price {
-    let percent = i64::from(100 - settings.min_saving_percent.min(100));
-    let share = Price::from_nanos(price.nanos() / 100 * percent);
-    share.min(price.saturating_sub(settings.min_saving))
+    less(price, settings.min_saving_percent).min(price.saturating_sub(settings.min_saving))
 }
 
 #[cfg(test)]
