@@ -35,7 +35,7 @@ use crate::pool::instance_types;
 use crate::triggers::Trigger;
 use crate::{Context, Error};
 use gauges::{Running, Zones};
-use promises::Promises;
+use promises::{BINDING, Promises};
 use refusals::Refusals;
 use settled::Settled;
 
@@ -152,7 +152,7 @@ pub(crate) async fn run(
 /// that, pods that spread wait for each other, and a plan would send them elsewhere.
 fn has_left_over(context: &Context, memory: &Memory) -> bool {
     let (young, old) = LEFT_OVER;
-    if !memory.promises.are_quiet_for(LOOK_PERIOD) {
+    if !memory.promises.are_quiet_for(BINDING) {
         return false;
     }
     let ago = |span: Duration| context.now().checked_sub(span).unwrap_or(Timestamp::MIN);
@@ -196,6 +196,9 @@ async fn pass(
     snapshot.pending = waiting;
     held.extend(memory.promises.hold(context, &mut snapshot));
     context.metrics.scheduler.held_pods_count.set_count([], held.len());
+    if virtual_pods.is_empty() && memory.promises.are_being_kept(context, &snapshot) {
+        return Ok(Outcome::Skipped);
+    }
     zones.publish(&snapshot);
     let left_out = memory.admit(&mut snapshot);
     snapshot.pending.extend(virtual_pods);

@@ -22,6 +22,9 @@ pub(super) async fn launch(
     snapshot.pending.retain(|pod| !pod.is_virtual());
     memory.refusals.hold(&mut snapshot);
     memory.promises.hold(context, &mut snapshot);
+    if memory.promises.are_being_kept(context, &snapshot) {
+        return Ok(Outcome::Skipped);
+    }
     // A backlog is planned in slices; which one is next is for the pass to say.
     if snapshot.pending.len() > usize::try_from(snapshot.settings.pods_per_pass).unwrap_or(usize::MAX) {
         return Ok(Outcome::Skipped);

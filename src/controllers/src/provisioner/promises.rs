@@ -24,6 +24,9 @@ use tokio::time::Instant;
 use crate::Context;
 use crate::view::PodSeen;
 
+/// The scheduler is binding pods as long as no more time is between two of them.
+pub(super) const BINDING: Duration = Duration::from_secs(1);
+
 /// The record of the provisioner; shared with the watch of pods.
 #[derive(Clone, Default)]
 pub(crate) struct Promises(Arc<Mutex<State>>);
@@ -59,6 +62,26 @@ impl Promises {
     /// Whether no pod has been bound for so long.
     pub(super) fn are_quiet_for(&self, span: Duration) -> bool {
         self.0.lock().bound.is_none_or(|bound| bound.elapsed() >= span)
+    }
+
+    /// Whether the scheduler is binding pods, and may yet bind all that wait where they were promised a place. Their nodes stay
+    /// protected then.
+    pub(super) fn are_being_kept(&self, context: &Context, snapshot: &Snapshot) -> bool {
+        let waiting: Vec<Arc<Pod>> =
+            snapshot.pending.iter().filter(|pod| !pod.is_virtual()).cloned().collect();
+        let are_kept = !self.are_quiet_for(BINDING)
+            && self.0.lock().record.may_all_be_kept(&waiting, &world(context, snapshot), snapshot.now);
+        if are_kept {
+            let now = context.now();
+            context.view.with_cluster(|cluster| {
+                for pod in &waiting {
+                    if let Some(place) = snapshot.promises.get(&pod.key) {
+                        cluster.nominate_for(&pod.key, promise::patience(pod), place, now);
+                    }
+                }
+            });
+        }
+        are_kept
     }
 
     /// Takes the pods out of `snapshot` that are not to be planned for, publishes why, and returns what to report of

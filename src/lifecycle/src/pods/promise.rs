@@ -267,6 +267,17 @@ impl Promises {
         judgement
     }
 
+    /// Whether each of `waiting` was promised a place that the scheduler may yet give it: on a machine that is coming, or that has been
+    /// ready for a moment. While pods are being bound, another plan for just these would only take their places away: pods that
+    /// spread wait for each other.
+    pub fn may_all_be_kept(&self, waiting: &[Arc<Pod>], world: &World<'_>, now: Timestamp) -> bool {
+        let expected = |pod: &Arc<Pod>| {
+            let promise = self.open.get(&pod.key).filter(|promise| promise.uid == pod.uid);
+            promise.is_some_and(|promise| is_coming(promise, world)) || self.is_left_over(pod, world, now)
+        };
+        !waiting.is_empty() && waiting.iter().all(expected)
+    }
+
     /// Pods among `waiting` that are not to be planned for at `now`, and why: those of held workloads, and of a workload in
     /// doubt as many as it has no node left for. Pods that were promised a place on a machine that is not in doubt stay in
     /// the plan.
@@ -435,7 +446,7 @@ impl Promises {
             .saturating_sub(u32::try_from(coming.len()).unwrap_or(u32::MAX))
     }
 
-    /// Whether the node that `pod` was promised a place on has come a moment ago, and the scheduler has bound others there.
+    /// Whether the node that `pod` was promised a place on has come a moment ago, and the pod still waits.
     fn is_left_over(&self, pod: &Pod, world: &World<'_>, now: Timestamp) -> bool {
         let promise = self.open.get(&pod.key).filter(|promise| promise.uid == pod.uid);
         let claim = promise.and_then(|promise| world.staying(&promise.claim)?.claim.as_deref());

@@ -384,6 +384,33 @@ fn what_is_left_over_waits_for_the_last_nodes_and_no_longer() {
     }
 }
 
+/// While the scheduler binds, no other plan is made for pods that it may yet bind where they were promised a place.
+#[test]
+fn pods_may_be_kept_beside_nodes_that_are_coming_or_have_come_a_moment_ago() {
+    let launched = |mut claim: Claim| {
+        claim.provider_id = Some("i-1".into());
+        claim
+    };
+    let (web, late, other) = (pod("web"), pod("late"), pod("other"));
+    let mut promises = Promises::default();
+    promises.make(&"a".into(), &web, at(90));
+    promises.make(&"b".into(), &late, at(90));
+    let nodes = [node(&launched(up("a", 100))), node(&launched(reached("b", ConditionType::Launched, 90)))];
+    let table: [(i64, Vec<&Pod>, bool); 5] = [
+        (103, vec![&web, &late], true),
+        (110, vec![&web, &late], false),
+        (110, vec![&late], true),
+        (103, vec![&web, &other], false),
+        (103, vec![], false),
+    ];
+    for (second, waiting, expected) in table {
+        let waiting: Vec<Pod> = waiting.into_iter().cloned().collect();
+        let snapshot = snapshot(nodes.to_vec(), &waiting, "1", second);
+        let kept = promises.may_all_be_kept(&snapshot.pending, &World::of(&snapshot, |_| None), snapshot.now);
+        assert_eq!(kept, expected, "{second}, {} pods", waiting.len());
+    }
+}
+
 #[test]
 fn pods_that_went_are_forgotten_and_volumes_take_longer() {
     let mut promises = Promises::default();
