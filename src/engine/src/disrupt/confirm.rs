@@ -70,8 +70,14 @@ impl<'g, 'a> Look<'g, 'a> {
         Rejection { kind, nodes: self.command.nodes().cloned().collect(), detail: detail.to_string() }
     }
 
-    /// Nodes that no longer qualify make the whole command invalid; because of a nomination they count as taken.
+    /// Nodes that no longer qualify make the whole command invalid; because of a nomination they count as taken. So do nodes to
+    /// which another command of the round has just sent pods: they would leave with those of the node, and the audit would
+    /// refuse both.
     fn all_qualify(&self) -> Result<(), Rejection> {
+        if let Some(promised) = self.still.iter().find(|candidate| self.ground.is_promised(candidate.node)) {
+            let (nodes, detail) = (vec![promised.node.id.clone()], Blocker::Nominated.to_string());
+            return Err(Rejection { kind: RejectionKind::Budget, nodes, detail });
+        }
         let Some((_, first)) = self.gone.first() else { return Ok(()) };
         let nominated = self.gone.iter().all(|(_, blocker)| *blocker == Blocker::Nominated);
         let kind = if nominated { RejectionKind::Budget } else { RejectionKind::Churn };

@@ -170,6 +170,10 @@ fn looking_at_commands_together_says_what_looking_at_one_after_the_other_says() 
             }
             let together = confirm(snapshot, &commands, &Standing { proposed: &[], running: &running });
             assert_eq!(together, apart, "seed {seed}");
+            let findings = audit(snapshot, &plan(snapshot, started));
+            let removed: Vec<_> =
+                findings.iter().filter(|finding| finding.rule == karpenter_audit::Rule::Removal).collect();
+            assert!(removed.is_empty(), "seed {seed}: {removed:?}");
         }
     }
 }

@@ -137,6 +137,33 @@ pod   p cpu=1 on=a
     assert_eq!(kind(later[0].clone()), Err(RejectionKind::Budget));
 }
 
+/// Two commands that were decided without each other. The first sends its pod to the node that the second would remove.
+#[test]
+fn no_command_removes_what_another_of_the_round_sends_pods_to() {
+    let text = |a: &str, b: &str| {
+        format!(
+            "
+pool  web types=* budget=100%
+pool  calm types=large consolidate=never
+node  a pool=web type=small zone=a capacity=on-demand
+node  b pool=web type=large zone=a capacity=on-demand
+node  c pool=calm type=large zone=a capacity=on-demand
+pod   p cpu=1 on=a {a}
+pod   q cpu=4 on=b {b}
+pod   r cpu=1 on=c
+"
+        )
+    };
+    let first = command(&text("", "do-not-disrupt"), Method::SingleNode);
+    let second = command(&text("do-not-disrupt", ""), Method::SingleNode);
+    let now = world(&text("", ""));
+    let running = BTreeSet::new();
+    let answers = confirm(&now, &[first, second], &Standing { proposed: &[], running: &running });
+    let started: Vec<Command> = answers.iter().filter_map(|answer| answer.clone().ok()).collect();
+    assert_eq!(started.len(), 1, "{answers:#?}");
+    assert_eq!(audit(&now, &Plan { commands: started, ..Plan::default() }), []);
+}
+
 const DELETE: &str = "
 pool  web types=* budget=1 limit=nodes=1
 pool  calm types=large consolidate=never limit=nodes=1
