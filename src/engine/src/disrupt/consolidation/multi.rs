@@ -3,6 +3,9 @@
 //! First the longest prefix of the nodes in order of savings that may go together, found by halving, as in the
 //! reference. Then what a prefix cannot find: nodes further back that may go along, or two that go well together
 //! where no prefix does; those are tried first whose pods ask for what the others leave free.
+//!
+//! What is found is placed as the scheduler would. That takes longer than a simulation, so only where it leaves pods over is
+//! every set placed so that is looked at, and none is made longer then.
 
 use karpenter_model::{Node, Snapshot};
 
@@ -32,6 +35,8 @@ pub(crate) struct Search<'s, 'a> {
     pub(crate) rejected: Option<Judgement>,
     /// Something would have gone if its replacements could be relied upon.
     pub(crate) held: bool,
+    /// Whether pods are placed as the scheduler would with every set that is looked at.
+    pub(crate) plays: bool,
 }
 
 /// Nodes that may go together and should.
@@ -46,7 +51,12 @@ impl<'a> Search<'_, 'a> {
     pub(crate) fn best(&mut self, candidates: &[Candidate<'a>]) -> Option<Found<'a>> {
         let batch = &candidates[..candidates.len().min(MAX_BATCH)];
         let found = self.prefix(batch).or_else(|| self.pair(batch))?;
-        Some(self.extended(found, batch))
+        let found = self.extended(found, batch);
+        if self.simulations.survives(&found.proposal, self.snapshot) {
+            return Some(found);
+        }
+        self.plays = true;
+        self.prefix(batch).or_else(|| self.pair(batch))
     }
 
     /// The longest prefix that halving finds.
@@ -119,7 +129,7 @@ impl<'a> Search<'_, 'a> {
             self.rejected = Some(judgement);
             return None;
         }
-        if !self.simulations.survives(&proposal, self.snapshot) {
+        if self.plays && !self.simulations.survives(&proposal, self.snapshot) {
             return None;
         }
         if brake::health_gates(&proposal.replacements, self.memory, self.snapshot).is_err() {

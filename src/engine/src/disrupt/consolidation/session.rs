@@ -88,6 +88,7 @@ impl<'p, 'a> Session<'p, 'a> {
             memory: self.pass.memory,
             rejected: None,
             held: false,
+            plays: method == MANY,
         };
         let found = if method == MANY { many::best(&mut search, &batch) } else { search.best(&batch) };
         self.held |= search.held;
