@@ -2,8 +2,8 @@
 //!
 //! Filters: cordons, taints, node selector and required node affinity, resources, host ports, where volumes are, required pod
 //! affinity and anti-affinity, hard topology spread. A node that the pod names in `status.nominatedNodeName` is tried first, and
-//! keeps room for it from pods that are no more important, until the pod is tried and fits nowhere; else the emptiest node
-//! wins. Less important pods are sent away for one that fits nowhere (`preemption.rs`). Preferences and resource claims are not
+//! keeps room for it from pods that are no more important, and counts for the spread of others, until the pod is tried and fits
+//! nowhere; else the emptiest node wins. Less important pods are sent away for one that fits nowhere (`preemption.rs`). Preferences and resource claims are not
 //! played.
 
 mod affinity_term;
@@ -83,6 +83,7 @@ impl StandIn for Scheduler {
             }
         }
         let mut refused: BTreeMap<String, Reasons> = BTreeMap::new();
+        let mut taken_away = 0;
         for pod in &pending {
             let object = &*pod.object;
             let uid = object::uid(object);
@@ -118,6 +119,7 @@ impl StandIn for Scheduler {
                     let preempted = preemption::choose(pod, candidates, &volumes);
                     let named = preempted.as_ref().map(|(index, _)| candidates[*index].name.as_str());
                     say_unschedulable(cluster, object, (candidates.len(), &reasons), named);
+                    taken_away += u64::from(named.is_none() && nominated(object, candidates).is_some());
                     if let Some((index, victims)) = preempted {
                         for victim in &victims {
                             preemption::send_away(cluster, victim);
@@ -131,6 +133,8 @@ impl StandIn for Scheduler {
         for candidate in candidates {
             candidate.expected.clear();
         }
+        // A name that is gone keeps no other pod out any more.
+        self.changes.all += taken_away;
         self.refused = tried;
     }
 }

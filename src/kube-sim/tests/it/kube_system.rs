@@ -271,6 +271,33 @@ async fn a_node_that_a_pod_names_is_tried_first_and_its_room_is_kept() {
     }
 }
 
+/// The scheduler tries a pod as if all others that name the node were there. Each try takes a name away, so that the next one
+/// succeeds.
+#[tokio::test(start_paused = true)]
+async fn pods_that_spread_and_name_one_node_keep_each_other_out() {
+    let mut waited = Vec::new();
+    for named in [1, 2] {
+        let world = World::new();
+        world.deployment(2, by_zone()).await;
+        // A zone that counts and takes no pod.
+        world.node("b", "z2", json!([{"key": "wait", "effect": "NoSchedule"}])).await;
+        settle().await;
+        let name = Patch::Merge(json!({"status": {"nominatedNodeName": "a"}}));
+        for pod in world.pods().await.iter().take(named) {
+            let pods = world.api::<Pod>();
+            pods.patch_status(&pod.name_any(), &PatchParams::default(), &name).await.expect("patched");
+        }
+        world.node("a", "z1", json!([])).await;
+        let began = tokio::time::Instant::now();
+        while world.placements().await != ["", "a"] {
+            assert!(began.elapsed() < Duration::from_secs(30), "{named}: {:?}", world.placements().await);
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        waited.push(began.elapsed());
+    }
+    assert!(waited[1] > waited[0], "{waited:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_volume_is_made_where_its_first_pod_goes_and_keeps_later_ones_in_that_zone() {
     let world = World::new();

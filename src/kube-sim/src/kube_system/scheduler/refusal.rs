@@ -55,7 +55,7 @@ impl<'a> Ask<'a> {
             selects_nodes: node_selector::restricts(object),
             ports: candidate::host_ports(object),
             reach: volumes.reach(object),
-            spread: Spread::of(object, candidates),
+            spread: Spread::of(pod, candidates),
             neighbours: Neighbours::of(object, candidates),
         }
     }

@@ -1,15 +1,19 @@
 //! Hard topology spread constraints, with the default policies: node affinity honoured, taints ignored.
 //!
-//! The counts are taken once per pod.
+//! The counts are taken once per pod. A node must do as it is, and as if the pods that name it and are no less important were
+//! there: pods that spread and name one node keep each other out.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use serde_json::Value;
 
 use super::{candidate::Candidate, node_selector};
-use crate::apiserver::{
-    label_selector_matches,
-    object::{self, list, text},
+use crate::{
+    apiserver::{
+        label_selector_matches,
+        object::{self, list, text},
+    },
+    kube_system::pod::Pod,
 };
 
 /// The hard constraints of one pod, with the pods that are there counted.
@@ -18,14 +22,18 @@ pub(super) struct Spread(Vec<Counted>);
 struct Counted {
     key: String,
     counts: BTreeMap<String, i64>,
-    least: i64,
+    /// Pods that name a node, by its name.
+    expected: BTreeMap<String, i64>,
+    /// There are as many domains as there have to be.
+    enough: bool,
     own: i64,
     max_skew: i64,
 }
 
 impl Spread {
     /// Counts the pods on `all` nodes for every hard constraint of `pod`.
-    pub(super) fn of(pod: &Value, all: &[Candidate]) -> Self {
+    pub(super) fn of(owner: &Pod, all: &[Candidate]) -> Self {
+        let pod = &*owner.object;
         let hard = |c: &&Value| text(c, "/whenUnsatisfiable") != "ScheduleAnyway";
         let constraints: Vec<&Value> =
             list(pod, "/spec/topologySpreadConstraints").iter().filter(hard).collect();
@@ -35,21 +43,30 @@ impl Spread {
         let keyed = |c: &&Candidate| constraints.iter().all(|k| c.label(text(k, "/topologyKey")).is_some());
         let eligible: Vec<&Candidate> =
             all.iter().filter(keyed).filter(|c| node_selector::admits(pod, &c.node)).collect();
-        Self(constraints.into_iter().map(|constraint| Counted::of(constraint, pod, &eligible)).collect())
+        Self(constraints.into_iter().map(|constraint| Counted::of(constraint, owner, &eligible)).collect())
     }
 
     /// Whether no constraint is violated by going to the candidate.
     pub(super) fn admits(&self, candidate: &Candidate) -> bool {
         self.0.iter().all(|counted| {
             let Some(domain) = candidate.label(&counted.key) else { return false };
-            let here = counted.counts.get(domain).copied().unwrap_or(0);
-            here + counted.own - counted.least <= counted.max_skew
+            let expected = counted.expected.get(&candidate.name).copied().unwrap_or(0);
+            counted.admits(domain, 0) && (expected == 0 || counted.admits(domain, expected))
         })
     }
 }
 
 impl Counted {
-    fn of(constraint: &Value, pod: &Value, eligible: &[&Candidate]) -> Self {
+    /// Whether the pod may go to `domain` when so many `more` are there.
+    fn admits(&self, domain: &str, more: i64) -> bool {
+        let with_more = |(name, count): (&String, &i64)| if name == domain { count + more } else { *count };
+        let least = if self.enough { self.counts.iter().map(with_more).min().unwrap_or(0) } else { 0 };
+        let here = self.counts.get(domain).copied().unwrap_or(0) + more;
+        here + self.own - least <= self.max_skew
+    }
+
+    fn of(constraint: &Value, owner: &Pod, eligible: &[&Candidate]) -> Self {
+        let pod = &*owner.object;
         let key = text(constraint, "/topologyKey").to_owned();
         let mut counts: BTreeMap<String, i64> = BTreeMap::new();
         for node in eligible {
@@ -58,12 +75,22 @@ impl Counted {
             let slot = counts.entry(node.label(&key).unwrap_or_default().to_owned()).or_default();
             *slot += i64::try_from(matching).unwrap_or(i64::MAX);
         }
+        let names = |other: &&Arc<Pod>| {
+            object::uid(&other.object) != object::uid(pod)
+                && other.priority >= owner.priority
+                && counts_for(constraint, pod, &other.object)
+        };
+        let expected = eligible.iter().filter(|node| !node.expected.is_empty()).map(|node| {
+            let naming = node.expected.iter().filter(names).count();
+            (node.name.clone(), i64::try_from(naming).unwrap_or(i64::MAX))
+        });
         let domains = i64::try_from(counts.len()).unwrap_or(i64::MAX);
         let enough = domains >= constraint["minDomains"].as_i64().unwrap_or(1);
         Self {
             key,
-            least: if enough { counts.values().min().copied().unwrap_or(0) } else { 0 },
+            expected: expected.collect(),
             counts,
+            enough,
             own: i64::from(counts_for(constraint, pod, pod)),
             max_skew: constraint["maxSkew"].as_i64().unwrap_or(1),
         }
