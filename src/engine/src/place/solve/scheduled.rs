@@ -16,7 +16,7 @@ use karpenter_model::{Node, Resources, resources};
 use super::simulation::Base;
 use super::{JoinedOpen, Solver, Tried};
 use crate::amounts::Amounts;
-use crate::index::{InFlightIx, IxVec, NodeIx, PodIx, ResourceIx};
+use crate::index::{InFlightIx, IxVec, LevelIx, NodeIx, PodIx, ResourceIx};
 
 /// What a score may be at most.
 const FULL: i128 = 10_000;
@@ -69,7 +69,8 @@ impl Solver<'_> {
         Some([known(resources::CPU)?, known(resources::MEMORY)?])
     }
 
-    /// Puts the pod at `index` where the scheduler would; whether it has a place.
+    /// Puts the pod at `index` where the scheduler would, which asks for no preference; whether it has a place. Levels with
+    /// fewer preferences come first, and all of them: each may stand for another of the terms of which one must hold.
     fn bind(
         &mut self,
         index: PodIx,
@@ -77,8 +78,19 @@ impl Solver<'_> {
         coming: &mut Option<Coming>,
         counted: Counted,
     ) -> bool {
-        // What is left once every preference is given up: the scheduler filters by nothing else.
-        let Some(level) = self.compiled.levels(index).last().copied() else { return false };
+        let levels = self.compiled.levels(index).to_vec();
+        levels.into_iter().rev().any(|level| self.bind_as(index, level, allocatable, coming, counted))
+    }
+
+    /// The same at one level.
+    fn bind_as(
+        &mut self,
+        index: PodIx,
+        level: LevelIx,
+        allocatable: &IxVec<NodeIx, Amounts>,
+        coming: &mut Option<Coming>,
+        counted: Counted,
+    ) -> bool {
         let demand = self.compiled.levels.demand(level);
         let amounts = demand.amounts.clone();
         let score = |left: &Amounts, allocatable: &Amounts| score(left, allocatable, &amounts, counted);
