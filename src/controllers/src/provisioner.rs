@@ -1,10 +1,10 @@
 //! `provisioner`: makes a plan for pods that wait, has it audited, and carries it out.
 //!
 //! Triggers are collected into a batch, and nodes that later pods could hardly make cheaper are launched meanwhile
-//! (`ahead.rs`); then everything known is frozen, planned on another thread and audited. What
-//! a finding of the audit is about is not carried out, the rest is. What is left waiting is looked at again every ten
-//! seconds, at once when a pool becomes able to take nodes, and within seconds of a node that others have filled; where nothing has changed since a plan that placed no pod,
-//! that plan stands.
+//! (`ahead.rs`); then everything known is frozen, planned on another thread and audited. What a finding of the audit is
+//! about is not carried out, the rest is. What is left waiting is looked at again every ten seconds, at once when a pool
+//! becomes able to take nodes, and within seconds of a node that others have filled; where nothing has changed since a plan
+//! that placed no pod, that plan stands. While the scheduler binds what has a place, no other plan is made for it.
 
 mod ahead;
 mod apply;

@@ -85,19 +85,16 @@ impl Again {
     /// Looks at pods whose name was taken away, and at those of a Node that comes closer to taking pods.
     pub(crate) fn follow(&self, context: &Context, queue: Queue<PodKey>) {
         let subscribers = context.view.subscribers();
-        let taken_away = queue.clone();
-        let view = context.clone();
+        let again = queue.clone();
+        let known = context.clone();
         subscribers.pods(move |seen| {
             if is_taken_away(seen) {
-                taken_away.add(seen.pod().key.clone());
+                again.add(seen.pod().key.clone());
             }
-            if let Some(node) = spread_onto(seen) {
-                let promised = view.view.with_cluster(|cluster| cluster.promised_on(node));
-                for pod in nameable(promised.iter().map(AsRef::as_ref)) {
-                    if is_unnamed(pod, node) {
-                        taken_away.add(pod.key.clone());
-                    }
-                }
+            if let Some(node) = filled_by_one_that_spreads(seen) {
+                let promised = known.view.with_cluster(|cluster| cluster.promised_on(node));
+                let next = nameable(promised.iter().map(AsRef::as_ref)).into_iter();
+                next.filter(|pod| is_unnamed(pod, node)).for_each(|pod| again.add(pod.key.clone()));
             }
         });
         let (again, known) = (self.clone(), context.clone());
@@ -165,7 +162,7 @@ fn is_unnamed(pod: &Pod, node: &NodeName) -> bool {
 }
 
 /// The node to which a pod was bound that spreads: others may be named that node now.
-fn spread_onto(seen: &PodSeen) -> Option<&NodeName> {
+fn filled_by_one_that_spreads(seen: &PodSeen) -> Option<&NodeName> {
     match seen {
         PodSeen::Updated { old, new } if old.node_name.is_none() && !new.spread.is_empty() => {
             new.node_name.as_ref()

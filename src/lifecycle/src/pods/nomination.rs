@@ -34,8 +34,9 @@ pub fn nameable<'a>(promised: impl IntoIterator<Item = &'a Pod>) -> Vec<&'a Pod>
                 let counts = |other: &&&Pod| {
                     other.key.namespace == one.key.namespace && selector.matches(&other.labels)
                 };
-                let of_named = named.iter().filter(counts).count();
-                counts(&&pod) && of_named >= usize::try_from(skew).unwrap_or(usize::MAX)
+                // Whether it counts for this rule first: most pods of a node are of other applications.
+                counts(&&pod)
+                    && named.iter().filter(counts).count() >= usize::try_from(skew).unwrap_or(usize::MAX)
             })
         });
         if !crowded {
