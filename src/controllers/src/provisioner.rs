@@ -72,8 +72,7 @@ struct Slices {
 impl Memory {
     /// Leaves as many pods to the snapshot as one pass plans for; whether there are more.
     fn admit(&self, snapshot: &mut Snapshot) -> bool {
-        let most = usize::try_from(snapshot.settings.pods_per_pass).unwrap_or(usize::MAX);
-        let admitted = self.slices.lock().backlog.admit(&snapshot.pending, most);
+        let admitted = self.slices.lock().backlog.admit(&snapshot.pending, most(snapshot));
         let left_out = admitted.len() < snapshot.pending.len();
         snapshot.pending = admitted;
         left_out
@@ -187,14 +186,8 @@ async fn pass(
     batch_opened: Timestamp,
 ) -> Result<Outcome, Error> {
     let batch_closed = context.now();
-    instance_types::refresh(context, NAME).await;
-    let Some(mut snapshot) = context.snapshot() else { return Ok(Outcome::Waiting) };
-    let mut held = memory.refusals.hold(&mut snapshot);
-    // Virtual pods are never bound, so nothing is learned from them, and they take part in every slice.
-    let (virtual_pods, waiting): (Vec<_>, _) =
-        snapshot.pending.into_iter().partition(|pod: &Arc<Pod>| pod.is_virtual());
-    snapshot.pending = waiting;
-    held.extend(memory.promises.hold(context, &mut snapshot));
+    let Some(known) = known(context, memory).await else { return Ok(Outcome::Waiting) };
+    let Known { mut snapshot, held, virtual_pods } = known;
     context.metrics.scheduler.held_pods_count.set_count([], held.len());
     if virtual_pods.is_empty() && memory.promises.are_being_kept(context, &snapshot) {
         return Ok(Outcome::Skipped);
@@ -223,6 +216,31 @@ async fn pass(
         buffers::provisioned(context, &room).await;
     }
     Ok(outcome)
+}
+
+/// Everything that is known, with the pods that are to be planned for.
+struct Known {
+    snapshot: Snapshot,
+    /// Those that are not, for now, and why.
+    held: Vec<(Arc<Pod>, PodOutcome)>,
+    /// They are never bound, so nothing is learned from them, and they take part in every slice.
+    virtual_pods: Vec<Arc<Pod>>,
+}
+
+async fn known(context: &Context, memory: &Memory) -> Option<Known> {
+    instance_types::refresh(context, NAME).await;
+    let mut snapshot = context.snapshot()?;
+    let mut held = memory.refusals.hold(&mut snapshot);
+    let pending = std::mem::take(&mut snapshot.pending).into_iter();
+    let (virtual_pods, waiting) = pending.partition(|pod| pod.is_virtual());
+    snapshot.pending = waiting;
+    held.extend(memory.promises.hold(context, &mut snapshot));
+    Some(Known { snapshot, held, virtual_pods })
+}
+
+/// How many pods one pass plans for.
+fn most(snapshot: &Snapshot) -> usize {
+    usize::try_from(snapshot.settings.pods_per_pass).unwrap_or(usize::MAX)
 }
 
 /// The plan for `snapshot` without what breaks a rule, and its report.

@@ -7,8 +7,7 @@ use jiff::Timestamp;
 use karpenter_kube_harness::compute;
 use karpenter_telemetry::observe::Outcome;
 
-use super::{Memory, NAME, apply};
-use crate::pool::instance_types;
+use super::{Known, Memory, apply, known, most};
 use crate::{Context, Error};
 
 /// Plans for the pods that have come since `batch_opened`, and launches what is certain of it.
@@ -17,16 +16,9 @@ pub(super) async fn launch(
     memory: &Memory,
     batch_opened: Timestamp,
 ) -> Result<Outcome, Error> {
-    instance_types::refresh(context, NAME).await;
-    let Some(mut snapshot) = context.snapshot() else { return Ok(Outcome::Waiting) };
-    snapshot.pending.retain(|pod| !pod.is_virtual());
-    memory.refusals.hold(&mut snapshot);
-    memory.promises.hold(context, &mut snapshot);
-    if memory.promises.are_being_kept(context, &snapshot) {
-        return Ok(Outcome::Skipped);
-    }
+    let Some(Known { snapshot, .. }) = known(context, memory).await else { return Ok(Outcome::Waiting) };
     // A backlog is planned in slices; which one is next is for the pass to say.
-    if snapshot.pending.len() > usize::try_from(snapshot.settings.pods_per_pass).unwrap_or(usize::MAX) {
+    if memory.promises.are_being_kept(context, &snapshot) || snapshot.pending.len() > most(&snapshot) {
         return Ok(Outcome::Skipped);
     }
     let snapshot = Arc::new(snapshot);

@@ -67,14 +67,13 @@ impl Promises {
     /// Whether the scheduler is binding pods, and may yet bind all that wait where they were promised a place. Their nodes stay
     /// protected then.
     pub(super) fn are_being_kept(&self, context: &Context, snapshot: &Snapshot) -> bool {
-        let waiting: Vec<Arc<Pod>> =
-            snapshot.pending.iter().filter(|pod| !pod.is_virtual()).cloned().collect();
+        let waiting = &snapshot.pending;
         let are_kept = !self.are_quiet_for(BINDING)
-            && self.0.lock().record.may_all_be_kept(&waiting, &world(context, snapshot), snapshot.now);
+            && self.0.lock().record.may_all_be_kept(waiting, &world(context, snapshot), snapshot.now);
         if are_kept {
             let now = context.now();
             context.view.with_cluster(|cluster| {
-                for pod in &waiting {
+                for pod in waiting {
                     if let Some(place) = snapshot.promises.get(&pod.key) {
                         cluster.nominate_for(&pod.key, promise::patience(pod), place, now);
                     }
