@@ -176,9 +176,7 @@ impl<O: Shown> Cluster<O> {
             let claim = self.facts.claims.model(name).filter(|claim| claim.deletion.is_none());
             let up = claim.and_then(|claim| claim.true_since(ConditionType::Initialized));
             up.is_some_and(|up| (from..to).contains(&up))
-                && pods
-                    .iter()
-                    .any(|key| self.facts.pods.model(key).is_some_and(|pod| pod.node_name.is_none()))
+                && pods.iter().any(|key| self.waiting(key).is_some())
         })
     }
 

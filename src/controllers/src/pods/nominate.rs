@@ -63,9 +63,7 @@ pub(crate) async fn pods_of(context: &Context, claim: &str, node: &NodeName) {
     }
     let claim = ClaimName::from(claim);
     let promised = context.view.with_cluster(|cluster| cluster.promised(&claim));
-    let unnamed =
-        nameable(promised.iter().map(AsRef::as_ref)).into_iter().filter(|pod| is_unnamed(pod, node));
-    let writes: Vec<_> = unnamed.map(|pod| name(context, pod, node)).collect();
+    let writes: Vec<_> = unnamed(&promised, node).map(|pod| name(context, pod, node)).collect();
     let all = stream::iter(writes).buffer_unordered(WRITES).take_while(|go_on| std::future::ready(*go_on));
     if tokio::time::timeout(WITHIN, all.for_each(|_| std::future::ready(()))).await.is_err() {
         tracing::debug!(node = %node, "not every pod of the node could be named its node in time");
@@ -85,22 +83,19 @@ impl Again {
     /// Looks at pods whose name was taken away, and at those of a Node that comes closer to taking pods.
     pub(crate) fn follow(&self, context: &Context, queue: Queue<PodKey>) {
         let subscribers = context.view.subscribers();
-        let again = queue.clone();
-        let known = context.clone();
+        let (again, known) = (queue.clone(), context.clone());
         subscribers.pods(move |seen| {
             if is_taken_away(seen) {
                 again.add(seen.pod().key.clone());
             }
             if let Some(node) = filled_by_one_that_spreads(seen) {
-                let promised = known.view.with_cluster(|cluster| cluster.promised_on(node));
-                let next = nameable(promised.iter().map(AsRef::as_ref)).into_iter();
-                next.filter(|pod| is_unnamed(pod, node)).for_each(|pod| again.add(pod.key.clone()));
+                unnamed(&promised_on(&known, node), node).for_each(|pod| again.add(pod.key.clone()));
             }
         });
         let (again, known) = (self.clone(), context.clone());
         subscribers.statuses(move |seen| {
-            let id = came_closer(seen).and_then(|node| node.spec.as_ref()?.provider_id.as_deref());
-            for pod in id.map(|id| promised_on(&known, id)).into_iter().flatten() {
+            let node = came_closer(seen).and_then(|node| Some(node.metadata.name.as_deref()?.into()));
+            for pod in node.map(|node| promised_on(&known, &node)).into_iter().flatten() {
                 again.last.lock().remove(&pod.key);
                 queue.add(pod.key.clone());
             }
@@ -144,8 +139,8 @@ impl Reconciler for Again {
         let Some((promised, node)) = context.view.with_cluster(|cluster| cluster.expected_with(key)) else {
             return Ok(Done::idle());
         };
-        let pod = nameable(promised.iter().map(AsRef::as_ref)).into_iter().find(|pod| pod.key == *key);
-        if let Some(pod) = pod.filter(|pod| node.is_ready() && is_unnamed(pod, &node.name)) {
+        let pod = unnamed(&promised, &node.name).find(|pod| pod.key == *key);
+        if let Some(pod) = pod.filter(|_| node.is_ready()) {
             if let Err(pause) = self.may_name(key, context.clock.now()) {
                 return Ok(Done::idle().after(pause));
             }
@@ -155,10 +150,11 @@ impl Reconciler for Again {
     }
 }
 
-/// Whether a pod has no node yet, and does not name this one. Another name is that of an earlier place, which the pod is no
-/// longer planned for.
-fn is_unnamed(pod: &Pod, node: &NodeName) -> bool {
-    pod.node_name.is_none() && pod.nominated_node.as_ref() != Some(node)
+/// Those of `promised`, the pods of one node, that are to name it and do not: they have no node yet. Another name is that of an
+/// earlier place, which the pod is no longer planned for.
+fn unnamed<'a>(promised: &'a [Arc<Pod>], node: &'a NodeName) -> impl Iterator<Item = &'a Pod> {
+    let nameable = nameable(promised.iter().map(AsRef::as_ref)).into_iter();
+    nameable.filter(move |pod| pod.node_name.is_none() && pod.nominated_node.as_ref() != Some(node))
 }
 
 /// The node to which a pod was bound that spreads: others may be named that node now.
@@ -195,11 +191,9 @@ fn taints(node: &v1::Node) -> usize {
     node.spec.as_ref().and_then(|spec| spec.taints.as_ref()).map_or(0, Vec::len)
 }
 
-/// The pods that were promised a place on the machine with this id.
-fn promised_on(context: &Context, id: &str) -> Vec<Arc<Pod>> {
-    context.view.with_cluster(|cluster| {
-        cluster.claims_of(&id.into()).flat_map(|claim| cluster.promised(&claim.model.name)).collect()
-    })
+/// The pods that were promised a place on the machine of this Node.
+fn promised_on(context: &Context, node: &NodeName) -> Vec<Arc<Pod>> {
+    context.view.with_cluster(|cluster| cluster.promised_on(node))
 }
 
 /// Names `node` in the status of one pod; whether it makes sense to go on with others.

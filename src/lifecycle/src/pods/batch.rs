@@ -36,6 +36,13 @@ enum Phase {
     Passing,
 }
 
+impl Phase {
+    /// A window that opens now.
+    fn opened(now: Timestamp) -> Self {
+        Self::Open { opened: now, last_new: now, looked: now }
+    }
+}
+
 impl<K: Ord> Batcher<K> {
     /// A batcher with these windows (`BATCH_IDLE_DURATION`, 1 s; `BATCH_MAX_DURATION`, 10 s).
     pub fn new(idle: Duration, max: Duration) -> Self {
@@ -47,7 +54,7 @@ impl<K: Ord> Batcher<K> {
         let new = self.seen.insert(element);
         if new {
             self.phase = match self.phase {
-                Phase::Waiting => Phase::Open { opened: now, last_new: now, looked: now },
+                Phase::Waiting => Phase::opened(now),
                 Phase::Open { opened, looked, .. } => Phase::Open { opened, last_new: now, looked },
                 Phase::Passing => Phase::Passing,
             };
@@ -105,11 +112,7 @@ impl<K: Ord> Batcher<K> {
 
     /// The pass is over; triggers that arrived meanwhile open the next window now.
     pub fn pass_ended(&mut self, now: Timestamp) {
-        self.phase = if self.seen.is_empty() {
-            Phase::Waiting
-        } else {
-            Phase::Open { opened: now, last_new: now, looked: now }
-        };
+        self.phase = if self.seen.is_empty() { Phase::Waiting } else { Phase::opened(now) };
     }
 }
 

@@ -126,7 +126,7 @@ struct Promise {
 impl Promises {
     /// Records that a plan promised `pod` a place on the machine of `claim`.
     pub fn make(&mut self, claim: &ClaimName, pod: &Pod, now: Timestamp) {
-        let present = self.open.get(&pod.key).filter(|present| present.uid == pod.uid);
+        let present = self.of(pod);
         if present.is_some_and(|present| present.claim == *claim) {
             return;
         }
@@ -272,7 +272,7 @@ impl Promises {
     /// spread wait for each other.
     pub fn may_all_be_kept(&self, waiting: &[Arc<Pod>], world: &World<'_>, now: Timestamp) -> bool {
         let expected = |pod: &Arc<Pod>| {
-            let promise = self.open.get(&pod.key).filter(|promise| promise.uid == pod.uid);
+            let promise = self.of(pod);
             promise.is_some_and(|promise| is_coming(promise, world)) || self.is_left_over(pod, world, now)
         };
         !waiting.is_empty() && waiting.iter().all(expected)
@@ -290,7 +290,7 @@ impl Promises {
         for pod in waiting {
             let workload = Workload::of(pod);
             let Some(record) = self.records.get(&workload) else { continue };
-            let promised = self.open.get(&pod.key).filter(|promise| promise.uid == pod.uid);
+            let promised = self.of(pod);
             if promised.is_some_and(|promise| !record.counted(&promise.claim)) {
                 continue;
             }
@@ -368,6 +368,11 @@ impl Promises {
     /// Forgets what rests on the nodes of `pool`, because a person says so.
     pub fn forget(&mut self, pool: &PoolName) {
         self.records.retain(|_, record| record.saved().all(|(known, _)| known != pool));
+    }
+
+    /// The open promise of this very pod, not of another one of its name.
+    fn of(&self, pod: &Pod) -> Option<&Promise> {
+        self.open.get(&pod.key).filter(|promise| promise.uid == pod.uid)
     }
 
     /// Ends the promise of a pod that is sent elsewhere.
@@ -448,7 +453,7 @@ impl Promises {
 
     /// Whether the node that `pod` was promised a place on has come a moment ago, and the pod still waits.
     fn is_left_over(&self, pod: &Pod, world: &World<'_>, now: Timestamp) -> bool {
-        let promise = self.open.get(&pod.key).filter(|promise| promise.uid == pod.uid);
+        let promise = self.of(pod);
         let claim = promise.and_then(|promise| world.staying(&promise.claim)?.claim.as_deref());
         let up = claim.and_then(|claim| claim.true_since(ConditionType::Initialized));
         up.is_some_and(|up| since(up, now) < LAST_NODES)
@@ -457,7 +462,7 @@ impl Promises {
     /// Whether the scheduler may still use what `pod` was promised before: a machine that has come up so recently that
     /// an unannounced taint may yet go away. Another machine would get the same.
     fn is_expected(&self, pod: &Pod, world: &World<'_>, now: Timestamp) -> bool {
-        let Some(promise) = self.open.get(&pod.key).filter(|promise| promise.uid == pod.uid) else {
+        let Some(promise) = self.of(pod) else {
             return false;
         };
         let Some(machine) = world.staying(&promise.claim) else { return false };
