@@ -103,6 +103,8 @@ pub(crate) struct Existing<'a> {
     slots: IxVec<NodeIx, Slot<'a>>,
     /// Nodes by host name; built when host affinity first needs it, which is rare.
     by_host: OnceCell<BTreeMap<LabelValue, Bits<NodeIx>>>,
+    /// What each node has for pods; worked out when the scheduler's choice is first asked for.
+    allocatable: OnceCell<IxVec<NodeIx, Amounts>>,
     /// Undo log: nodes that took something in this pass; `None` unless this is a simulation.
     touched: Option<Vec<NodeIx>>,
     /// Nodes that are removed, by this simulation or for good.
@@ -153,7 +155,8 @@ impl<'a> Existing<'a> {
             slots.push(Slot { node, host, kind, busy: false, left, before: None });
         }
         let gone = Bits::none(slots.len());
-        Self { keys, kinds, slots, by_host: OnceCell::new(), touched: None, gone }
+        let (by_host, allocatable) = (OnceCell::new(), OnceCell::new());
+        Self { keys, kinds, slots, by_host, allocatable, touched: None, gone }
     }
 
     /// The nodes that pods were promised places on, where they are still there, by pod.
@@ -256,19 +259,21 @@ impl<'a> Existing<'a> {
         }
     }
 
-    /// What each node has for pods, by its place in the list.
-    pub(crate) fn allocatable(&self, resources: &ResourceIndex) -> IxVec<NodeIx, Amounts> {
-        self.slots.iter().map(|slot| resources.known(&slot.node.effective_allocatable())).collect()
-    }
-
-    /// The nodes that are up and have room for `demand`, with what is left of each.
-    pub(crate) fn taking(&self, demand: &Demand) -> impl Iterator<Item = (NodeIx, &Amounts)> {
+    /// The nodes that are up and have room for `demand`, with what is left of each and what it has for pods.
+    pub(crate) fn taking(
+        &self,
+        demand: &Demand,
+        resources: &ResourceIndex,
+    ) -> impl Iterator<Item = (NodeIx, &Amounts, &Amounts)> {
+        let allocatable = self.allocatable.get_or_init(|| {
+            self.slots.iter().map(|slot| resources.known(&slot.node.effective_allocatable())).collect()
+        });
         let takes = |index: NodeIx, slot: &Slot<'_>| {
             let kept_off = demand.moves && slot.busy || self.gone.contains(index);
             !kept_off && slot.node.initialized() && slot.left.holds(demand)
         };
         let nodes = self.slots.enumerate().filter(move |(index, slot)| takes(*index, slot));
-        nodes.map(|(index, slot)| (index, &slot.left.room))
+        nodes.map(|(index, slot)| (index, &slot.left.room, &allocatable[index]))
     }
 
     /// The nodes at `hosts`.

@@ -69,8 +69,8 @@ impl<'a> WhatIf<'a> {
         replacement: Option<&Launch>,
         snapshot: &Snapshot,
     ) -> bool {
-        let room = replacement.map(|launch| least_room(launch, snapshot));
-        self.solver.survives(removed, &self.base, room.as_ref())
+        let replacement = replacement.map(|launch| (launch, least_allocatable(launch, snapshot)));
+        self.solver.survives(removed, &self.base, replacement)
     }
 
     /// `removed` are gone from now on, and their pods are where [`Self::without`] says.
@@ -81,19 +81,13 @@ impl<'a> WhatIf<'a> {
     }
 }
 
-/// The least that `launch` may have for pods, beside the daemons it was planned with.
-fn least_room(launch: &Launch, snapshot: &Snapshot) -> Resources {
+/// The least that `launch` may have allocatable.
+fn least_allocatable(launch: &Launch, snapshot: &Snapshot) -> Resources {
     let types = snapshot.instance_types.get(&launch.pool).map_or(&[][..], |types| types);
     let chosen: BTreeSet<_> = launch.instance_types.iter().collect();
-    let rooms: Vec<Resources> =
+    let all: Vec<Resources> =
         types.iter().filter(|one| chosen.contains(&one.name)).map(|one| one.allocatable()).collect();
-    let everywhere = snapshot.nodes.iter().flat_map(|node| &node.pods).chain(&snapshot.pending);
-    let names: BTreeSet<_> = launch.pods.iter().collect();
-    let mut daemons = launch.requests.clone();
-    for pod in everywhere.filter(|pod| names.contains(&pod.key)) {
-        daemons = daemons.subtract(&pod.requests);
-    }
-    Resources::min(&rooms).subtract(&daemons)
+    Resources::min(&all)
 }
 
 /// Whether `node` is still inside the window in which pods come and go, so that more should not be sent there.

@@ -33,7 +33,7 @@ use crate::bits::Bits;
 use crate::catalogue::Catalogue;
 use crate::index::{DemandIx, InFlightIx, PodIx, PoolIx, ResourceIx, VariantIx};
 use crate::interning::InternedMap;
-use crate::place::in_flight;
+use crate::place::in_flight::{self, InFlightNode};
 use crate::place::pool::PoolSpace;
 use crate::place::topology::HostRules;
 use crate::rules::RuleSetId;
@@ -78,17 +78,25 @@ impl Solver<'_> {
 
     /// Sets of at least two nodes whose pods may be mixed, the most expensive first.
     fn alike(&mut self) -> Vec<Alike> {
-        let mut sets: InternedMap<(PoolIx, RuleSetId), Vec<InFlightIx>> = InternedMap::default();
-        for (number, node) in self.filling.in_flight.enumerate() {
-            if !node.pods.is_empty() {
-                sets.entry((node.pool, node.state.rules)).or_default().push(number);
-            }
-        }
-        let sets = sets.into_values().filter(|nodes| nodes.len() > 1);
+        let sets = self.by_rules(|_| true).into_values().filter(|nodes| nodes.len() > 1);
         let sets: Vec<Alike> = sets.filter_map(|nodes| self.mixable(nodes)).collect();
         let mut sets: Vec<Alike> = sets.into_iter().filter(|set| set.nodes.len() > 1).collect();
         sets.sort_by_key(|set| std::cmp::Reverse(set.price));
         sets.truncate(MOST_SETS);
+        sets
+    }
+
+    /// Nodes with pods that `count`, in sets of one pool with the same requirements.
+    fn by_rules(
+        &self,
+        count: impl Fn(&InFlightNode) -> bool,
+    ) -> InternedMap<(PoolIx, RuleSetId), Vec<InFlightIx>> {
+        let mut sets: InternedMap<(PoolIx, RuleSetId), Vec<InFlightIx>> = InternedMap::default();
+        for (number, node) in self.filling.in_flight.enumerate() {
+            if !node.pods.is_empty() && count(node) {
+                sets.entry((node.pool, node.state.rules)).or_default().push(number);
+            }
+        }
         sets
     }
 

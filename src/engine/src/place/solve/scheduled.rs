@@ -10,13 +10,14 @@
 //! every simulation.
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 
-use karpenter_model::{Node, Resources, resources};
+use karpenter_model::{Launch, Node, PodKey, Resources, resources};
 
 use super::simulation::Base;
 use super::{JoinedOpen, Solver, Tried};
 use crate::amounts::Amounts;
-use crate::index::{InFlightIx, IxVec, LevelIx, NodeIx, PodIx, ResourceIx};
+use crate::index::{InFlightIx, LevelIx, NodeIx, PodIx, ResourceIx};
 
 /// What a score may be at most.
 const FULL: i128 = 10_000;
@@ -40,28 +41,37 @@ enum Choice {
 type Counted = [ResourceIx; 2];
 
 impl Solver<'_> {
-    /// Whether the scheduler would find places for all pods of `removed` on the nodes that stay and a new one with this room
-    /// for pods, if there is one.
+    /// Whether the scheduler would find places for all pods of `removed` on the nodes that stay and on `replacement`, if there
+    /// is one: a launch, and the least that it may have allocatable.
     pub(crate) fn survives(
         &mut self,
         removed: &[&Node],
         base: &Base,
-        replacement: Option<&Resources>,
+        replacement: Option<(&Launch, Resources)>,
     ) -> bool {
         let Some(counted) = self.counted() else { return true };
-        let room = replacement.map(|room| self.compiled.resources.known(room));
-        let mut coming = room.map(|room| Coming { allocatable: room.clone(), left: room, number: None });
         let (mut waiting, before) = self.displaced(removed, base);
-        let allocatable = self.filling.existing.allocatable(&self.compiled.resources);
+        let mut coming = replacement.map(|(launch, least)| {
+            let room = self.compiled.resources.known(&least.subtract(&self.daemons_of(launch, &waiting)));
+            Coming { allocatable: room.clone(), left: room, number: None }
+        });
         let survives = loop {
             let placed = self.filling.placed;
-            waiting.retain(|index| !self.bind(*index, &allocatable, &mut coming, counted));
+            waiting.retain(|index| !self.bind(*index, &mut coming, counted));
             if waiting.is_empty() || self.filling.placed == placed {
                 break waiting.is_empty();
             }
         };
         self.take_back(before);
         survives
+    }
+
+    /// What `launch` requests beside its pods, all of which are among `displaced`.
+    fn daemons_of(&self, launch: &Launch, displaced: &[PodIx]) -> Resources {
+        let own: BTreeSet<&PodKey> = launch.pods.iter().collect();
+        let pods = displaced.iter().map(|index| self.compiled.pod(*index));
+        pods.filter(|pod| own.contains(&pod.key))
+            .fold(launch.requests.clone(), |left, pod| left.subtract(&pod.requests))
     }
 
     fn counted(&self) -> Option<Counted> {
@@ -71,15 +81,9 @@ impl Solver<'_> {
 
     /// Puts the pod at `index` where the scheduler would, which asks for no preference; whether it has a place. Levels with
     /// fewer preferences come first, and all of them: each may stand for another of the terms of which one must hold.
-    fn bind(
-        &mut self,
-        index: PodIx,
-        allocatable: &IxVec<NodeIx, Amounts>,
-        coming: &mut Option<Coming>,
-        counted: Counted,
-    ) -> bool {
+    fn bind(&mut self, index: PodIx, coming: &mut Option<Coming>, counted: Counted) -> bool {
         let levels = self.compiled.levels(index).to_vec();
-        levels.into_iter().rev().any(|level| self.bind_as(index, level, allocatable, coming, counted))
+        levels.into_iter().rev().any(|level| self.bind_as(index, level, coming, counted))
     }
 
     /// The same at one level.
@@ -87,7 +91,6 @@ impl Solver<'_> {
         &mut self,
         index: PodIx,
         level: LevelIx,
-        allocatable: &IxVec<NodeIx, Amounts>,
         coming: &mut Option<Coming>,
         counted: Counted,
     ) -> bool {
@@ -97,8 +100,8 @@ impl Solver<'_> {
         let existing = self
             .filling
             .existing
-            .taking(demand)
-            .map(|(node, left)| (score(left, &allocatable[node]), Choice::Existing(node)));
+            .taking(demand, &self.compiled.resources)
+            .map(|(node, left, all)| (score(left, all), Choice::Existing(node)));
         let new = coming.iter().filter(|new| amounts.fits(&new.left));
         let new = new.map(|new| (score(&new.left, &new.allocatable), Choice::Coming));
         let mut choices: Vec<(i128, Choice)> = existing.chain(new).collect();

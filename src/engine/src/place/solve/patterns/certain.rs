@@ -12,10 +12,8 @@ use std::collections::BTreeSet;
 use super::packing::{self, Machine};
 use super::{Query, Solver, Units, room_of};
 use crate::amounts::Amounts;
-use crate::index::{InFlightIx, PoolIx};
-use crate::interning::InternedMap;
+use crate::index::InFlightIx;
 use crate::place::in_flight::InFlightNode;
-use crate::rules::RuleSetId;
 
 /// How far above the bound the price of a node may be, in percent.
 const ABOVE_BOUND: i64 = 2;
@@ -27,12 +25,7 @@ const MANY: usize = 32;
 impl Solver<'_> {
     /// The new nodes that are certain.
     pub(in crate::place::solve) fn certain(&mut self) -> BTreeSet<InFlightIx> {
-        let mut alike: InternedMap<(PoolIx, RuleSetId), Vec<InFlightIx>> = InternedMap::default();
-        for (number, node) in self.filling.in_flight.enumerate() {
-            if !node.pods.is_empty() && self.may_change(node) && !self.minds_others(node) {
-                alike.entry((node.pool, node.state.rules)).or_default().push(number);
-            }
-        }
+        let alike = self.by_rules(|node| self.may_change(node) && !self.minds_others(node));
         let mut certain = BTreeSet::new();
         for nodes in alike.into_values() {
             let mut total = Amounts::default();
