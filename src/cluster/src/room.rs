@@ -109,6 +109,9 @@ impl Room {
         // Every type of a pool is counted again for news: that another node is the youngest is none.
         let is_news =
             known.is_none_or(|seen| seen.allocatable != allocatable || seen.announced != claim.allocatable);
+        if !is_news && known.is_some_and(|seen| seen.claim == claim.name) {
+            return;
+        }
         let seen = Seen {
             claim: claim.name.clone(),
             created_at: claim.created_at,

@@ -3,8 +3,8 @@
 //! Filters: cordons, taints, node selector and required node affinity, resources, host ports, where volumes are, required pod
 //! affinity and anti-affinity, hard topology spread. A node that the pod names in `status.nominatedNodeName` is tried first, and
 //! keeps room for it from pods that are no more important, and counts for the spread of others, until the pod is tried and fits
-//! nowhere; else the emptiest node wins. Less important pods are sent away for one that fits nowhere (`preemption.rs`). Preferences and resource claims are not
-//! played.
+//! nowhere; else the emptiest node wins. Less important pods are sent away for one that fits nowhere (`preemption.rs`).
+//! Preferences and resource claims are not played.
 
 mod affinity_term;
 mod candidate;

@@ -22,10 +22,11 @@ pub(super) struct Spread(Vec<Counted>);
 struct Counted {
     key: String,
     counts: BTreeMap<String, i64>,
+    /// There are as many domains as there have to be; the least count is 0 otherwise.
+    enough: bool,
+    least: i64,
     /// Pods that name a node, by its name.
     expected: BTreeMap<String, i64>,
-    /// There are as many domains as there have to be.
-    enough: bool,
     own: i64,
     max_skew: i64,
 }
@@ -51,18 +52,19 @@ impl Spread {
         self.0.iter().all(|counted| {
             let Some(domain) = candidate.label(&counted.key) else { return false };
             let expected = counted.expected.get(&candidate.name).copied().unwrap_or(0);
-            counted.admits(domain, 0) && (expected == 0 || counted.admits(domain, expected))
+            let here = counted.counts.get(domain).copied().unwrap_or(0);
+            let admits = |here: i64, least: i64| here + counted.own - least <= counted.max_skew;
+            admits(here, counted.least)
+                && (expected == 0 || admits(here + expected, counted.least_with(domain, expected)))
         })
     }
 }
 
 impl Counted {
-    /// Whether the pod may go to `domain` when so many `more` are there.
-    fn admits(&self, domain: &str, more: i64) -> bool {
+    /// The least count when so many `more` are in `domain`.
+    fn least_with(&self, domain: &str, more: i64) -> i64 {
         let with_more = |(name, count): (&String, &i64)| if name == domain { count + more } else { *count };
-        let least = if self.enough { self.counts.iter().map(with_more).min().unwrap_or(0) } else { 0 };
-        let here = self.counts.get(domain).copied().unwrap_or(0) + more;
-        here + self.own - least <= self.max_skew
+        if self.enough { self.counts.iter().map(with_more).min().unwrap_or(0) } else { 0 }
     }
 
     fn of(constraint: &Value, owner: &Pod, eligible: &[&Candidate]) -> Self {
@@ -89,6 +91,7 @@ impl Counted {
         Self {
             key,
             expected: expected.collect(),
+            least: if enough { counts.values().min().copied().unwrap_or(0) } else { 0 },
             counts,
             enough,
             own: i64::from(counts_for(constraint, pod, pod)),
