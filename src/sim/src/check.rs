@@ -257,8 +257,12 @@ impl Truth {
                 "nodepools" => {
                     state.drift.pool(&change, now);
                     state.fixed.pool(&change, now);
+                    state.unserving.pool(&state.scene, &change);
                 }
-                "ec2nodeclasses" => state.drift.class(&change, now),
+                "ec2nodeclasses" => {
+                    state.drift.class(&change, now);
+                    state.unserving.class(&state.scene, &change);
+                }
                 "events" => {
                     state.unserving.event(&state.scene, &change.object);
                     continue;

@@ -5,9 +5,11 @@
 //! and no buffer wants room.
 //! Otherwise it is for those of which the controller said so in `Nominated` events, of which it writes few about one pod. A node does not serve them when it
 //! has been ready and registered for a while, no other pod has taken its room, and none of those pods that have one owner runs
-//! there while one of them still waits. Once a pod of the owner is bound anywhere, counting begins again.
+//! there while one of them still waits. Once a pod of the owner is bound anywhere, counting begins again, and so it does when
+//! the template of the pool or its node class changes: later nodes are others, and earlier ones drift.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use karpenter_kube_sim::apiserver::object::{self, Key, text};
 use karpenter_kube_sim::apiserver::store::{Change, ChangeKind};
@@ -45,7 +47,8 @@ struct Promise {
 /// Nodes that did not serve the pods of an owner.
 #[derive(Default)]
 struct Count {
-    claims: BTreeSet<String>,
+    /// Claims, and the pool of each.
+    claims: BTreeMap<String, String>,
     /// Most of its pods that waited at once.
     waiting: usize,
 }
@@ -67,6 +70,32 @@ impl Unserving {
                 pods.remove(&key);
             }
         }
+    }
+
+    /// A pool changes.
+    pub(super) fn pool(&mut self, scene: &Scene, change: &Change) {
+        let pool = &*change.object;
+        let before = scene.pools.get(&Key::of(pool));
+        if before.is_some_and(|before| before.pointer("/spec/template") != pool.pointer("/spec/template")) {
+            self.begin_again(scene, |name| name == object::name(pool));
+        }
+    }
+
+    /// A node class changes.
+    pub(super) fn class(&mut self, scene: &Scene, change: &Change) {
+        let class = &*change.object;
+        if scene.classes.get(&Key::of(class)).is_some_and(|before| before["spec"] != class["spec"]) {
+            let uses = |pool: &Arc<Value>| {
+                text(pool, "/spec/template/spec/nodeClassRef/name") == object::name(class)
+            };
+            self.begin_again(scene, |name| scene.pools.get(&Key::new("", name)).is_some_and(uses));
+        }
+    }
+
+    /// Forgets nodes of these pools, and owners that were counted on one of them.
+    fn begin_again(&mut self, scene: &Scene, is_other: impl Fn(&str) -> bool) {
+        self.counted.retain(|_, count| !count.claims.values().any(|pool| is_other(pool)));
+        self.open.retain(|claim, _| !scene.claim(claim).is_some_and(|claim| is_other(pool_of(claim))));
     }
 
     /// A claim is made.
@@ -134,10 +163,11 @@ impl Unserving {
         for (owner, claim) in unserved {
             let waiting = scene.pods.values().filter(|pod| waits(pod) && self::owner(pod) == owner).count();
             let count = self.counted.entry(owner.clone()).or_default();
-            count.claims.insert(claim);
+            let pool = scene.claim(&claim).map_or("", |claim| pool_of(claim)).to_owned();
+            count.claims.insert(claim, pool);
             count.waiting = count.waiting.max(waiting);
             if count.claims.len() > AT_MOST - 1 + count.waiting.max(1) {
-                let claims = &count.claims;
+                let claims: Vec<&String> = count.claims.keys().collect();
                 found.push(("nodes that do not serve", format!("pods of {owner} wait beside {claims:?}")));
             }
         }
