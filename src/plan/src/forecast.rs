@@ -3,6 +3,8 @@
 //! The engine decides and the audit checks, as in the controller; nothing is decided here. Commands that must be quiet
 //! first are given with the instant of their second look, at which the controller may still find a reason against them.
 
+mod difference;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -13,14 +15,18 @@ use karpenter_lifecycle::step::{DeletionCause, Effect};
 use karpenter_model::plan::command::{Candidate, Command};
 use karpenter_model::report::{Reason, ReasonCode};
 use karpenter_model::{
-    Claim, ClaimName, DisruptionReason, InstanceType, Launch, Node, NodeName, NodeOutcome, Nomination,
-    OfferingRef, Plan, PodOutcome, PoolName, PoolOutcome, Price, Report, Resources, Snapshot, Target,
+    Claim, ClaimName, ConditionType, DisruptionReason, InstanceType, Launch, Node, NodeName, NodeOutcome,
+    Nomination, OfferingRef, Plan, PodOutcome, PoolName, PoolOutcome, Price, Report, Resources, Snapshot,
+    Target,
 };
 use serde::Serialize;
 
 use crate::help::help;
 use crate::picture::{Decided, Picture, price_of};
+use crate::settle::MayDrift;
 use crate::static_pools::{StaticPools, static_pools};
+
+pub use difference::Difference;
 
 /// Everything that would happen now, and why.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -44,6 +50,10 @@ pub struct Forecast {
     pub pending: Vec<Waiting>,
     /// Pods that fit on nodes that are there or coming.
     pub nominated: Vec<Nominated>,
+    /// Nodes that have drifted and go as soon as budgets allow, by name.
+    pub later: Vec<Staying>,
+    /// Nodes of which only the account can tell whether they drift.
+    pub may_drift: Vec<MayDrift>,
     /// Why every other node stays, by name.
     pub staying: Vec<Staying>,
     /// What pools do, by name.
@@ -52,6 +62,8 @@ pub struct Forecast {
     pub findings: Vec<String>,
     /// What there is to say about how the plan was made.
     pub notes: Vec<String>,
+    /// The effect of what is assumed; `null` when nothing is.
+    pub because: Option<Difference>,
     /// What the page draws.
     #[serde(skip)]
     pub(crate) picture: Picture,
@@ -63,7 +75,9 @@ pub struct Forecast {
 pub enum Verdict {
     /// Nothing would be launched or removed, and no pod waits.
     Unchanged,
-    /// Something would be launched, replaced or removed.
+    /// Nothing is known that would be launched or removed, and nodes may drift, which only the account can tell.
+    Unknown,
+    /// Something would be launched, replaced or removed, at once or as budgets allow.
     Changes,
     /// Pods would stay pending, whatever else happens.
     PodsWait,
@@ -74,6 +88,7 @@ impl Verdict {
     pub const fn exit_code(self) -> u8 {
         match self {
             Self::Unchanged => 0,
+            Self::Unknown => 4,
             Self::Changes => 2,
             Self::PodsWait => 3,
         }
@@ -223,12 +238,6 @@ pub fn forecast(snapshot: &Snapshot, mut notes: Vec<String>) -> Forecast {
     notes.extend(without_room(snapshot, &report));
     let pending = waiting(snapshot, &report);
     let launches: Vec<Launch> = of_static_pools.into_iter().chain(plan.launches).collect();
-    let changes = !launches.is_empty() || !commands.is_empty() || !expired.is_empty() || !surplus.is_empty();
-    let verdict = match (pending.is_empty(), changes) {
-        (false, _) => Verdict::PodsWait,
-        (true, true) => Verdict::Changes,
-        (true, false) => Verdict::Unchanged,
-    };
     let gone = &expired | &surplus;
     let picture = Picture::of(&Decided {
         snapshot,
@@ -238,9 +247,10 @@ pub fn forecast(snapshot: &Snapshot, mut notes: Vec<String>) -> Forecast {
         gone: &gone,
     });
     let nominated = plan.nominations.iter().map(nominated).collect();
-    Forecast {
+    let (later, staying) = staying(snapshot, &decision, &gone);
+    let mut forecast = Forecast {
         at: snapshot.now,
-        verdict,
+        verdict: Verdict::Unchanged,
         price: prices(snapshot, &launches, &commands),
         launches: launches.iter().map(launched).collect(),
         removals: commands.iter().map(|command| removal(command, snapshot)).collect(),
@@ -248,11 +258,49 @@ pub fn forecast(snapshot: &Snapshot, mut notes: Vec<String>) -> Forecast {
         surplus: machines(snapshot, &surplus),
         pending,
         nominated,
-        staying: staying(snapshot, &decision, &gone),
+        later,
+        may_drift: Vec::new(),
+        staying,
         pools: pools(snapshot, &report, &decision),
         findings,
         notes,
+        because: None,
         picture,
+    };
+    forecast.verdict = match (forecast.pending.is_empty(), forecast.changes()) {
+        (false, _) => Verdict::PodsWait,
+        (true, true) => Verdict::Changes,
+        (true, false) => Verdict::Unchanged,
+    };
+    forecast
+}
+
+impl Forecast {
+    /// The same with nodes of which only the account can tell whether they drift.
+    #[must_use]
+    pub(crate) fn with_may_drift(mut self, may_drift: Vec<MayDrift>) -> Self {
+        if self.verdict == Verdict::Unchanged && !may_drift.is_empty() {
+            self.verdict = Verdict::Unknown;
+        }
+        self.may_drift = may_drift;
+        self
+    }
+
+    /// Number of the nodes of which only the account can tell whether they drift.
+    pub(crate) fn uncertain(&self) -> usize {
+        self.may_drift.iter().map(|class| class.claims.len()).sum()
+    }
+
+    /// Whether nodes would be launched or go, at once or as budgets allow.
+    pub(crate) fn changes(&self) -> bool {
+        !self.launches.is_empty() || !self.going().is_empty()
+    }
+
+    /// Names of the nodes that would go, at once or as budgets allow.
+    pub(crate) fn going(&self) -> BTreeSet<String> {
+        let machines = self.removals.iter().flat_map(|removal| &removal.nodes);
+        let machines = machines.chain(&self.expired).chain(&self.surplus).map(|machine| &machine.name);
+        machines.chain(self.later.iter().map(|staying| &staying.node)).cloned().collect()
     }
 }
 
@@ -438,16 +486,27 @@ fn prices(snapshot: &Snapshot, launches: &[Launch], commands: &[Command]) -> Pri
     Prices { now, after: staying.saturating_add(new).saturating_sub(saved), unknown_nodes }
 }
 
-/// Why nodes stay that are not of claims that are `gone`.
-fn staying(snapshot: &Snapshot, decision: &Decision, gone: &BTreeSet<ClaimName>) -> Vec<Staying> {
+/// Why nodes stay that are not of claims that are `gone`: those that have drifted and wait for a budget, and all others.
+fn staying(
+    snapshot: &Snapshot,
+    decision: &Decision,
+    gone: &BTreeSet<ClaimName>,
+) -> (Vec<Staying>, Vec<Staying>) {
     let stay = |node: &&Arc<Node>| node.is_managed() && !is_of(node, gone);
     let kept = snapshot.nodes.iter().filter(stay).filter_map(|node| {
         let Some(NodeOutcome::Kept(reason)) = decision.nodes.get(&node.id) else { return None };
-        Some(Staying { node: node.display_name().to_owned(), reason: why(reason, node.pool()) })
+        let later = reason.code == ReasonCode::Budget && has_drifted(node);
+        Some((later, Staying { node: node.display_name().to_owned(), reason: why(reason, node.pool()) }))
     });
-    let mut kept: Vec<Staying> = kept.collect();
-    kept.sort_by(|one, other| one.node.cmp(&other.node));
-    kept
+    let mut kept: Vec<(bool, Staying)> = kept.collect();
+    kept.sort_by(|(_, one), (_, other)| one.node.cmp(&other.node));
+    let (later, others): (Vec<_>, Vec<_>) = kept.into_iter().partition(|(later, _)| *later);
+    let nodes = |these: Vec<(bool, Staying)>| these.into_iter().map(|(_, staying)| staying).collect();
+    (nodes(later), nodes(others))
+}
+
+fn has_drifted(node: &Node) -> bool {
+    node.claim.as_ref().is_some_and(|claim| claim.is_true(ConditionType::Drifted))
 }
 
 fn pools(snapshot: &Snapshot, report: &Report, decision: &Decision) -> Vec<PoolLine> {

@@ -16,12 +16,9 @@ use std::cmp::Ordering;
 use karpenter_model::Price;
 
 use crate::forecast::{Forecast, Verdict};
-use crate::money::{self, dollars};
+use crate::money::{self, HOURS, dollars};
 use crate::text::{count, headline};
 use markup::Markup;
-
-/// Hours of a month, as AWS counts them.
-const HOURS: i64 = 730;
 
 impl Forecast {
     /// The forecast as an HTML page; `cluster` is its name, if it has one.
@@ -47,12 +44,17 @@ impl Forecast {
             self.at,
             "</time>. Nothing was changed.</p>\n",
         );
+        if let Some(because) = &self.because {
+            page.element("<p>Assumed: ", because.assumed.join("; "), "</p>\n");
+            page.element("<p>That makes ", because.effects(), ".</p>\n");
+        }
         self.facts(&mut page);
         page.raw("</header>\n<main>\n");
         changes::changes(&mut page, self);
         changes::pending(&mut page, self);
         picture::picture(&mut page, &self.picture);
-        changes::staying(&mut page, self);
+        changes::nodes(&mut page, "later", "Nodes that have drifted and are replaced later", &self.later);
+        changes::nodes(&mut page, "staying", "Nodes that stay, and why", &self.staying);
         changes::pools(&mut page, self);
         changes::notes(&mut page, self);
         page.raw("</main>\n<footer>\n<p>Prices are dollars per hour; a month is 730 hours. ");
@@ -106,6 +108,7 @@ impl Forecast {
 fn class(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Unchanged => "unchanged",
+        Verdict::Unknown => "unknown",
         Verdict::Changes => "changes",
         Verdict::PodsWait => "pods-wait",
     }

@@ -31,12 +31,14 @@ mod yaml;
 
 pub use buffers::template_of;
 pub use export::{About, is_export, settings_of};
-pub use forecast::{Forecast, Launched, Removal, Verdict, forecast};
+pub use forecast::{Difference, Forecast, Launched, Removal, Verdict, forecast};
 pub use lint::{LintFinding, LintSeverity, lint, lint_text, near};
 pub use objects::Objects;
 pub use offerings::Offerings;
+pub use settle::MayDrift;
 pub use stand_in::{region_of, resolve, zones_of_nodes};
 pub use stream::{Manifest, Origin, Unreadable, manifests_of};
+pub use text::{FailOn, NotACondition};
 pub use what_if::{NoMatch, PriceChange, WhatIf};
 pub use workloads::{TooMany, too_many};
 pub use world::{Ground, World, WorldError};

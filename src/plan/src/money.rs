@@ -5,6 +5,9 @@
 
 use karpenter_model::Price;
 
+/// Hours of a month, as AWS counts them.
+pub(crate) const HOURS: i64 = 730;
+
 /// What a removal saves per hour, as the end of a sentence: `saves $0.4000 per hour`, `costs $0.1000 more per hour`.
 pub(crate) fn saved(savings: Price) -> String {
     if savings < Price::ZERO {

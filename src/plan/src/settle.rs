@@ -5,6 +5,8 @@
 //! ready or says why not, and machines of a pool whose template a manifest changes drift. The rules are those of
 //! `karpenter_lifecycle` and `karpenter_api`.
 
+pub(crate) mod classes;
+
 use jiff::Timestamp;
 use karpenter_api::conditions::{Conditions, Dependents};
 use karpenter_api::{Condition, ConditionStatus, NodeClaim, NodePool, convert};
@@ -20,6 +22,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::objects::{Objects, text};
+
+pub use classes::MayDrift;
 
 /// Reasons of drift that follow from pool and claim; all others are the provider's, whose word stands.
 const OURS: [&str; 5] = [

@@ -1,10 +1,17 @@
 //! A forecast for people.
 
+mod fail_on;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use crate::forecast::{Forecast, Launched, Machine, Removal, Verdict, Waiting, Why};
-use crate::money::{self, hourly, saved};
+use karpenter_model::Price;
+
+use crate::forecast::{Difference, Forecast, Launched, Machine, Removal, Staying, Verdict, Waiting, Why};
+use crate::money::{self, HOURS, hourly, saved};
+use crate::settle::MayDrift;
+
+pub use fail_on::{FailOn, NotACondition};
 
 /// Most pods named in one line.
 const NAMED: usize = 5;
@@ -20,8 +27,14 @@ impl Forecast {
 
     fn write(&self, out: &mut String) -> std::fmt::Result {
         writeln!(out, "{}", headline(self))?;
+        if let Some(because) = &self.because {
+            list(out, "Assumed", &because.assumed)?;
+            writeln!(out, "    makes {}", because.effects())?;
+        }
         self.write_launches(out)?;
         self.write_removals(out)?;
+        self.write_may_drift(out)?;
+        write_nodes(out, "Replace later, because they have drifted", &self.later)?;
         self.write_pending(out)?;
         if !self.nominated.is_empty() {
             let pods = count(self.nominated.len(), "pod");
@@ -30,7 +43,7 @@ impl Forecast {
                 writeln!(out, "    {} on {}", nominated.pod, nominated.node)?;
             }
         }
-        self.write_staying(out)?;
+        write_nodes(out, "Stay as they are", &self.staying)?;
         self.write_pools(out)?;
         let change = self.price.after.saturating_sub(self.price.now);
         let (now, after) = (hourly(self.price.now), hourly(self.price.after));
@@ -108,17 +121,16 @@ impl Forecast {
         Ok(())
     }
 
-    fn write_staying(&self, out: &mut String) -> std::fmt::Result {
-        if self.staying.is_empty() {
-            return Ok(());
+    fn write_may_drift(&self, out: &mut String) -> std::fmt::Result {
+        if !self.may_drift.is_empty() {
+            writeln!(out, "\nMay drift: {}", count(self.uncertain(), "node"))?;
         }
-        writeln!(out, "\nStay as they are: {}", count(self.staying.len(), "node"))?;
-        let mut by_reason: BTreeMap<_, Vec<String>> = BTreeMap::new();
-        for staying in &self.staying {
-            by_reason.entry(staying.reason.code).or_default().push(staying.node.clone());
-        }
-        for (code, nodes) in by_reason {
-            writeln!(out, "    {} ({code}): {}", code.summary(), named(&nodes))?;
+        for MayDrift { class, claims } in &self.may_drift {
+            writeln!(
+                out,
+                "    the selectors of node class `{class}` change, and the account knows what they find: {}",
+                named(claims)
+            )?;
         }
         Ok(())
     }
@@ -140,10 +152,60 @@ impl Forecast {
     }
 }
 
+impl Difference {
+    /// Its effects in one line.
+    pub(crate) fn effects(&self) -> String {
+        let mut parts = Vec::new();
+        if self.price != Price::ZERO {
+            let month =
+                |price: Price| money::dollars(Price::from_nanos(price.nanos().saturating_mul(HOURS)), 0);
+            let (hour, month) = (money::change(self.price, money::hourly), money::change(self.price, month));
+            parts.push(format!("{hour} per hour ({month} per month)"));
+        }
+        if self.launches != 0 {
+            let more = if self.launches > 0 { "more" } else { "fewer" };
+            let number = usize::try_from(self.launches.unsigned_abs()).unwrap_or(usize::MAX);
+            parts.push(format!("{} {more} launched", count(number, "node")));
+        }
+        let lists = [
+            (&self.removed, "node", "would go"),
+            (&self.kept, "node", "would stay that would go without it"),
+            (&self.newly_pending, "pod", "more would stay pending"),
+            (&self.no_longer_pending, "pod", "would get a place that would stay pending without it"),
+        ];
+        for (names, noun, what) in lists.into_iter().filter(|(names, ..)| !names.is_empty()) {
+            parts.push(format!("{} {what}: {}", count(names.len(), noun), named(names)));
+        }
+        if parts.is_empty() { "no change of nodes, pods or cost".to_owned() } else { parts.join("; ") }
+    }
+}
+
+/// Nodes with the reason of each.
+fn write_nodes(out: &mut String, title: &str, nodes: &[Staying]) -> std::fmt::Result {
+    if nodes.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\n{title}: {}", count(nodes.len(), "node"))?;
+    let mut by_reason: BTreeMap<_, Vec<String>> = BTreeMap::new();
+    for staying in nodes {
+        by_reason.entry(staying.reason.code).or_default().push(staying.node.clone());
+    }
+    for (code, nodes) in by_reason {
+        writeln!(out, "    {} ({code}): {}", code.summary(), named(&nodes))?;
+    }
+    Ok(())
+}
+
 /// The forecast in one sentence.
 pub(crate) fn headline(forecast: &Forecast) -> String {
     match forecast.verdict {
         Verdict::Unchanged => "Nothing would change, no pod waits.".to_owned(),
+        Verdict::Unknown => {
+            format!(
+                "{} may drift, which cannot be known from here; no pod waits.",
+                count(forecast.uncertain(), "node")
+            )
+        }
         Verdict::Changes => "Nodes would change, no pod would stay pending.".to_owned(),
         Verdict::PodsWait => format!("{} would stay pending.", count(forecast.pending.len(), "pod")),
     }

@@ -85,7 +85,18 @@ impl PriceChange {
     }
 }
 
+impl std::fmt::Display for PriceChange {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} at {} %", self.of, self.percent)
+    }
+}
+
 impl WhatIf {
+    /// Whether nothing is to be different.
+    pub fn is_empty(&self) -> bool {
+        self.manifests.is_empty() && self.lost_zones.is_empty() && self.prices.is_empty()
+    }
+
     /// Changes the objects; says what that means for pods that nothing brings back.
     pub(crate) fn change(&self, objects: &mut Objects, at: Timestamp) -> (Vec<String>, Refusals) {
         let mut scaled = Vec::new();
@@ -208,24 +219,13 @@ fn lose(objects: &mut Objects, zone: &Zone) -> Vec<String> {
     if !nodes.is_empty() {
         let count = nodes.len();
         let (s, them) = if count == 1 { ("", "it") } else { ("s", "them") };
-        notes.push(format!(
-            "zone `{zone}` is taken away with {count} node{s}; the price now and the picture are without {them}"
-        ));
+        notes
+            .push(format!("zone `{zone}` is taken away with {count} node{s}; the picture is without {them}"));
     }
     if !lost.is_empty() {
         notes.push(format!("pods without a controller are lost with zone `{zone}`: {}", lost.join(", ")));
     }
     notes
-}
-
-/// Marks what a what-if cannot know, and manifests that change nothing in a plan.
-pub(crate) fn notes_on(what_if: &WhatIf) -> Vec<String> {
-    let changes_class = what_if.manifests.iter().any(|one| {
-        let version = text(one, "/apiVersion");
-        version.starts_with("karpenter.k8s.aws/") && one["kind"] == "EC2NodeClass"
-    });
-    let note = "what a node class resolves to is taken from its status: machines of a changed class are not seen to drift";
-    changes_class.then(|| note.to_owned()).into_iter().chain(without_effect(&what_if.manifests)).collect()
 }
 
 /// Names manifests that change nothing in a plan.
@@ -283,7 +283,7 @@ mod tests {
         assert_eq!(
             notes,
             [
-                "zone `zone-a` is taken away with 1 node; the price now and the picture are without it",
+                "zone `zone-a` is taken away with 1 node; the picture is without it",
                 "pods without a controller are lost with zone `zone-a`: default/bare",
             ]
         );

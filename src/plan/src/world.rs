@@ -17,8 +17,10 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::export::{self, About, Header};
+use crate::forecast::{Forecast, forecast};
 use crate::objects::{ObjectKey, Objects, is_foreign};
 use crate::offerings::{INSTANCE_TYPE, Offerings};
+use crate::settle::MayDrift;
 use crate::what_if::{self, NoMatch, WhatIf};
 use crate::workloads::{Refusals, TooMany, too_many};
 use crate::{buffers, overlays, settle, workloads};
@@ -44,6 +46,8 @@ pub struct World {
     what_if: WhatIf,
     /// Zones with nodes before anything was different.
     zones: BTreeSet<Zone>,
+    /// Nodes of classes whose selectors are different.
+    may_drift: Vec<MayDrift>,
     notes: Vec<String>,
 }
 
@@ -133,6 +137,7 @@ impl World {
         // A change counts against what was true before it: machines of manifests carry the hash of the pool as it was.
         let _unready = settle::pools(&mut objects, &ground.registry, at);
         let zones = what_if::zones_of(&objects);
+        let classes = settle::classes::digests(&objects);
         let exported = exported.map(|exported| (exported, pools_of(&objects, &ground)));
         let (changes, refused_more) = what_if.change(&mut objects, at);
         notes.extend(changes);
@@ -141,10 +146,11 @@ impl World {
         notes.extend(admitted(refused)?);
         let exported =
             exported.map(|(exported, pools)| exported.of_classes(&pools, &pools_of(&objects, &ground)));
-        notes.extend(what_if::notes_on(&what_if));
+        let may_drift = settle::classes::drift(&mut objects, &classes, at);
+        notes.extend(what_if::without_effect(&what_if.manifests));
         notes.extend(settle::pools(&mut objects, &ground.registry, at));
         notes.extend(closed_gates(&objects, &ground.settings));
-        Ok(Self { ground, objects, at, exported, what_if, zones, notes })
+        Ok(Self { ground, objects, at, exported, what_if, zones, may_drift, notes })
     }
 
     /// The instant plans are made for.
@@ -211,6 +217,13 @@ impl World {
             notes.extend(unknown);
         }
         (snapshot, notes)
+    }
+
+    /// What would happen; `notes` are those of the caller, before those of the plan.
+    pub fn forecast(&self, offerings: &Offerings, mut notes: Vec<String>) -> Forecast {
+        let (snapshot, more) = self.snapshot(offerings);
+        notes.extend(more);
+        forecast(&snapshot, notes).with_may_drift(self.may_drift.clone())
     }
 
     /// The world as one stream of documents that plans the same.

@@ -4,13 +4,14 @@ mod cluster;
 mod gather;
 mod settings;
 
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use clap::{Args, ValueEnum};
 use karpenter_model::Zone;
-use karpenter_plan::{PriceChange, WhatIf, forecast};
+use karpenter_plan::{FailOn, PriceChange, WhatIf};
 use karpenter_telemetry::stdout::print;
 
 use gather::read_files;
@@ -19,10 +20,12 @@ pub(crate) use gather::{Gathered, Sources};
 /// Arguments of `karpenter plan`.
 #[derive(Args)]
 #[command(after_help = "Exit codes: 0 nothing would change, 1 no plan could be made, 2 nodes would change, \
-                        3 pods would stay pending.\n\n\
+                        3 pods would stay pending, 4 nodes may drift, which cannot be known from here; with --fail-on: \
+                        0 no condition is true, 5 one is.\n\n\
                         To see what a change would do: karpenter plan --what-if pool.yaml\n\
                         Without a cluster: karpenter plan -f manifests/\n\
                         For a pull request: karpenter plan --what-if pool.yaml --output html > plan.html\n\
+                        As a gate: karpenter plan --what-if pool.yaml --fail-on new-pending --fail-on cost=+10%\n\
                         For a bug report: karpenter export --anonymize > export.yaml; karpenter plan -f export.yaml")]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -38,6 +41,10 @@ pub(crate) struct Arguments {
     /// (repeatable)
     #[arg(long, value_name = "OF=PERCENT")]
     price: Vec<PriceChange>,
+    /// Exit with 5 when this is true, of the effects of --what-if, --without-zone and --price alone where there are
+    /// any, and with 0 otherwise: new-pending, removals, drift, changes, cost=+10% (repeatable)
+    #[arg(long, value_name = "CONDITION")]
+    fail_on: Vec<FailOn>,
     /// How to print the plan
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     output: Output,
@@ -69,16 +76,32 @@ async fn planned(arguments: &Arguments) -> Result<(String, u8)> {
         lost_zones: arguments.without_zone.iter().map(|zone| Zone::from(zone.as_str())).collect(),
         prices: arguments.price.clone(),
     };
-    let Gathered { world, offerings, mut notes, .. } = arguments.sources.gather(what_if).await?;
-    let (snapshot, more) = world.snapshot(&offerings);
-    notes.extend(more);
-    let forecast = forecast(&snapshot, notes);
+    let Gathered { world, offerings, before, notes, .. } = arguments.sources.gather(what_if).await?;
+    let mut forecast = world.forecast(&offerings, notes);
+    if let Some((before, offerings)) = before {
+        forecast = forecast.against(&before.forecast(&offerings, Vec::new()), assumed(arguments));
+    }
     let text = match arguments.output {
         Output::Text => forecast.text(),
         Output::Json => serde_json::to_string_pretty(&forecast)? + "\n",
         Output::Html => forecast.html(arguments.sources.cluster_name()),
     };
-    Ok((text, forecast.verdict.exit_code()))
+    if arguments.fail_on.is_empty() {
+        return Ok((text, forecast.verdict.exit_code()));
+    }
+    let failures: Vec<String> =
+        arguments.fail_on.iter().filter_map(|condition| condition.failure(&forecast)).collect();
+    let lines: String = failures.iter().map(|failure| format!("fails on {failure}\n")).collect();
+    std::io::stderr().write_all(lines.as_bytes()).context("cannot write to standard error")?;
+    Ok((text, if failures.is_empty() { 0 } else { FailOn::EXIT_CODE }))
+}
+
+/// The change that is planned for, a sentence for each flag.
+fn assumed(arguments: &Arguments) -> Vec<String> {
+    let files = arguments.what_if.iter().map(|path| format!("`{}` is applied", path.display()));
+    let zones = arguments.without_zone.iter().map(|zone| format!("zone `{zone}` is gone"));
+    let prices = arguments.price.iter().map(|change| format!("{change} of its price"));
+    files.chain(zones).chain(prices).collect()
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::buffers::TEMPLATE;
 use crate::objects::text;
+use crate::settle::classes;
 
 /// Fields of every object.
 const METADATA: [&str; 10] = [
@@ -110,6 +111,7 @@ pub(super) fn kept(kind: &str, object: &Value) -> Option<Value> {
         // Its fields do not decide anything, but the schema asks for them.
         kept["spec"] =
             json!({"amiSelectorTerms": [], "subnetSelectorTerms": [], "securityGroupSelectorTerms": []});
+        classes::keep(object, &mut kept);
     }
     Some(kept)
 }

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::markup::Markup;
-use crate::forecast::{Forecast, Launched, Machine, Removal, Waiting, Why};
+use crate::forecast::{Forecast, Launched, Machine, Removal, Staying, Waiting, Why};
 use crate::money::{hourly, saved};
+use crate::settle::MayDrift;
 use crate::text::{alike, count};
 
 /// Names that are shown without unfolding.
@@ -35,6 +36,11 @@ pub(super) fn changes(page: &mut Markup, forecast: &Forecast) {
         gone(page, expired, "they are older than their expireAfter");
         gone(page, surplus, "their pool has more nodes than replicas");
         page.raw("</ul>\n");
+    }
+    for MayDrift { class, claims } in &forecast.may_drift {
+        page.element("<p>", count(claims.len(), "node"), " may drift, which cannot be known from here: ");
+        page.element("the selectors of node class <code>", class, "</code> change.</p>\n");
+        names(page, claims);
     }
     if !forecast.nominated.is_empty() {
         let pods = count(forecast.nominated.len(), "pod");
@@ -148,14 +154,15 @@ pub(super) fn pending(page: &mut Markup, forecast: &Forecast) {
     page.raw("</ul>\n</section>\n");
 }
 
-/// Nodes that stay, by why.
-pub(super) fn staying(page: &mut Markup, forecast: &Forecast) {
-    if forecast.staying.is_empty() {
+/// Nodes with the reason of each, in a section with this id and title.
+pub(super) fn nodes(page: &mut Markup, id: &'static str, title: &'static str, nodes: &[Staying]) {
+    if nodes.is_empty() {
         return;
     }
-    page.raw("<section aria-labelledby=\"staying\">\n<h2 id=\"staying\">Nodes that stay, and why</h2>\n<ul class=\"cards\">\n");
+    page.raw("<section aria-labelledby=\"").raw(id).raw("\">\n<h2 id=\"").raw(id).raw("\">");
+    page.raw(title).raw("</h2>\n<ul class=\"cards\">\n");
     let mut by_reason: BTreeMap<_, Vec<String>> = BTreeMap::new();
-    for staying in &forecast.staying {
+    for staying in nodes {
         by_reason.entry(staying.reason.code).or_default().push(staying.node.clone());
     }
     for (code, nodes) in by_reason {

@@ -13,8 +13,8 @@ use karpenter_compose::WallClock;
 use karpenter_compose::offered::OfferingsReader;
 use karpenter_model::Clock;
 use karpenter_plan::{
-    Ground, Manifest, Offerings, WhatIf, World, is_export, manifests_of, region_of, resolve, settings_of,
-    zones_of_nodes,
+    Ground, Manifest, Offerings, WhatIf, World, WorldError, is_export, manifests_of, region_of, resolve,
+    settings_of, zones_of_nodes,
 };
 use serde_json::Value;
 
@@ -70,6 +70,8 @@ pub(crate) struct Gathered {
     pub(crate) manifests: Vec<Manifest>,
     pub(crate) world: World,
     pub(crate) offerings: Offerings,
+    /// The same without what is to be different; `None` when nothing is.
+    pub(super) before: Option<(World, Offerings)>,
     /// Settings that differ, as they were given.
     pub(crate) settings: Vec<String>,
     pub(crate) notes: Vec<String>,
@@ -112,7 +114,7 @@ impl Sources {
         let (ground, of_provider) = settings::resolve(&given, &self.cluster_name)?;
         let at = self.at.unwrap_or_else(|| WallClock.now());
         if is_export(&objects) {
-            return exported(objects, at, ground, what_if, given, notes);
+            return exported(objects, at, &ground, what_if, given, notes);
         }
         let from = self.offerings.unwrap_or(usual);
         let is_live = usual == OfferedBy::Aws;
@@ -126,14 +128,21 @@ impl Sources {
         } else {
             take_for_ready(&mut objects, &mut what_if, &clients.region)
         });
-        let world = World::new(objects.iter().cloned(), at, ground, what_if)?;
+        let (before, world) = worlds(&objects, at, &ground, what_if)?;
         let mut reader = OfferingsReader::new(clients, of_provider, Arc::new(WallClock)).await?;
         let mut offerings = reader.offerings(&world.pools(), &world.node_classes()).await;
         offerings.partial = from == OfferedBy::Memory;
         notes.append(&mut reader.notes);
         world.check_what_if(&offerings)?;
+        let before = match before {
+            Some(before) => {
+                let offered = reader.offerings(&before.pools(), &before.node_classes()).await;
+                Some((before, offered))
+            }
+            None => None,
+        };
         let manifests = objects.into_iter().map(Manifest::from).collect();
-        Ok(Gathered { manifests, world, offerings, settings: given, notes })
+        Ok(Gathered { manifests, world, offerings, before, settings: given, notes })
     }
 
     /// The account of the environment, in the region that was given or else in `named`.
@@ -172,18 +181,34 @@ impl Sources {
 fn exported(
     objects: Vec<Value>,
     at: Timestamp,
-    ground: Ground,
+    ground: &Ground,
     mut what_if: WhatIf,
     given: Vec<String>,
     mut notes: Vec<String>,
 ) -> Result<Gathered> {
     notes.extend(stand_in(&objects, &mut what_if));
-    let world = World::new(objects.iter().cloned(), at, ground, what_if)?;
-    let offerings =
-        world.exported().cloned().context("cannot find instance types in the export; export again")?;
+    let (before, world) = worlds(&objects, at, ground, what_if)?;
+    let offered = |world: &World| {
+        world.exported().cloned().context("cannot find instance types in the export; export again")
+    };
+    let offerings = offered(&world)?;
     world.check_what_if(&offerings)?;
+    let before = before.map(|before| anyhow::Ok((offered(&before)?, before))).transpose()?;
+    let before = before.map(|(offerings, before)| (before, offerings));
     let manifests = objects.into_iter().map(Manifest::from).collect();
-    Ok(Gathered { manifests, world, offerings, settings: given, notes })
+    Ok(Gathered { manifests, world, offerings, before, settings: given, notes })
+}
+
+/// The cluster without what is to be different, if anything is, and with it.
+fn worlds(
+    objects: &[Value],
+    at: Timestamp,
+    ground: &Ground,
+    what_if: WhatIf,
+) -> Result<(Option<World>, World), WorldError> {
+    let world = |what_if| World::new(objects.iter().cloned(), at, ground.clone(), what_if);
+    let before = if what_if.is_empty() { None } else { Some(world(WhatIf::default())?) };
+    Ok((before, world(what_if)?))
 }
 
 /// Takes node classes of files, which no controller has resolved, for ready in the first zones of `region`.

@@ -188,9 +188,7 @@ fn about(gathered: &Gathered) -> About<'_> {
 }
 
 fn text_of(gathered: &Gathered) -> String {
-    let (snapshot, more) = gathered.world.snapshot(&gathered.offerings);
-    let notes = gathered.notes.iter().cloned().chain(more).collect();
-    forecast(&snapshot, notes).text()
+    gathered.world.forecast(&gathered.offerings, gathered.notes.clone()).text()
 }
 
 #[tokio::test]
@@ -220,8 +218,7 @@ async fn an_anonymous_export_plans_alike_under_other_names() {
     }
     let again = gathered(karpenter_plan::Objects::read("export", &stream).unwrap(), "").await;
     let shape = |gathered: &Gathered| {
-        let (snapshot, notes) = gathered.world.snapshot(&gathered.offerings);
-        let forecast = forecast(&snapshot, notes);
+        let forecast = gathered.world.forecast(&gathered.offerings, Vec::new());
         let removed: Vec<(String, usize)> =
             forecast.removals.iter().map(|one| (one.method.clone(), one.nodes.len())).collect();
         (forecast.verdict, forecast.price, forecast.launches.len(), removed)
@@ -259,6 +256,27 @@ async fn a_cluster_is_listed_as_its_files_say() {
 }
 
 #[tokio::test]
+async fn a_gate_names_what_is_assumed_and_fails_by_its_effects_alone() {
+    let (waits, inflate) =
+        (inflate(1).replace("inflate", "waits").replace("cpu: \"1\"", "cpu: \"500\""), inflate(3));
+    let files = [("a.yaml", NODEPOOL), ("w.yaml", waits.as_str()), ("i.yaml", inflate.as_str())];
+    for (flags, expected) in [
+        ("", 3),
+        ("--what-if @i.yaml", 3),
+        ("--what-if @i.yaml --fail-on new-pending --fail-on removals", 0),
+        ("--what-if @i.yaml --fail-on changes", 5),
+        ("--what-if @w.yaml --fail-on new-pending", 0),
+        ("--price on-demand=200% --fail-on new-pending", 0),
+    ] {
+        let (text, code) = plan(&files, &format!("-f @a.yaml -f @w.yaml {flags}")).await;
+        assert_eq!(code, expected, "{flags}: {text}");
+        assert_eq!(text.contains("\nAssumed\n"), !flags.is_empty(), "{flags}: {text}");
+    }
+    let (text, _) = plan(&files, "-f @a.yaml --what-if @i.yaml --price on-demand=150%").await;
+    assert!(text.contains("i.yaml` is applied\n    on-demand at 150 % of its price\n    makes +$"), "{text}");
+}
+
+#[tokio::test]
 async fn a_lost_zone_and_other_prices_are_planned_for() {
     let line = Line::parse_from("plan --at 2026-01-02T00:00:00Z".split_whitespace());
     let what_if = WhatIf { lost_zones: vec!["us-west-2a".into()], ..WhatIf::default() };
@@ -271,9 +289,7 @@ async fn a_lost_zone_and_other_prices_are_planned_for() {
     let dear =
         line.arguments.sources.gathered(cluster(), what_if, OfferedBy::Memory, Vec::new()).await.unwrap();
     let usual = gathered(cluster(), "").await;
-    let now = |gathered: &Gathered| {
-        let (snapshot, notes) = gathered.world.snapshot(&gathered.offerings);
-        forecast(&snapshot, notes).price.now.nanos()
-    };
+    let now =
+        |gathered: &Gathered| gathered.world.forecast(&gathered.offerings, Vec::new()).price.now.nanos();
     assert_eq!(now(&dear), 2 * now(&usual));
 }
