@@ -54,6 +54,11 @@ pub(super) fn lacking(scenario: &Scenario, longest: Duration) -> Vec<String> {
             _ => {}
         }
     }
+    for expectation in scenario.expectations.iter().filter(|one| one.what.is_of_one_plan()) {
+        let why =
+            "one plan for all pods is made in virtual time; `karpenter-e2e scale` makes it on real parts";
+        lacks(expectation.line, "realised", why);
+    }
     for fault in &scenario.file.faults {
         if let Some(why) = of_fault(fault.value.fault) {
             lacks(fault.referenced.line(), "fault", why);

@@ -13,20 +13,14 @@ mod observed;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, anyhow};
-use karpenter_aws::NODE_CLASS_KIND;
-use karpenter_aws::registry::label_registry;
-use karpenter_compose::offered::OfferingsReader;
-use karpenter_kube_sim::apiserver::store::ListQuery;
-use karpenter_model::Clock as _;
-use karpenter_plan::{About, Forecast, Ground, Objects, Offerings, WhatIf, forecast};
-use serde_json::Value;
+use anyhow::{Result, anyhow};
+use karpenter_plan::{About, Forecast, Objects, WhatIf};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::history::History;
-use crate::process::{self, aws_settings, settings};
+use crate::process::{self, planning};
 use crate::run::alone;
 use crate::scenario::{Manifest, apply};
 use crate::trace::Trace;
@@ -40,28 +34,6 @@ const REST: Duration = Duration::from_secs(90);
 const LOOK: Duration = Duration::from_secs(10);
 /// How long a change takes to be there: pods are made and the scheduler has tried them.
 const CHANGE: Duration = Duration::from_secs(10);
-
-/// Kinds a plan reads.
-const KINDS: [&str; 18] = [
-    "NodePool",
-    "NodeClaim",
-    "EC2NodeClass",
-    "NodeOverlay",
-    "Node",
-    "Pod",
-    "DaemonSet",
-    "PodDisruptionBudget",
-    "Namespace",
-    "LimitRange",
-    "RuntimeClass",
-    "PriorityClass",
-    "PersistentVolumeClaim",
-    "PersistentVolume",
-    "StorageClass",
-    "ResourceSlice",
-    "DeviceClass",
-    "ResourceClaim",
-];
 
 /// How a plan and the controller compare in one world.
 #[derive(Clone, Debug, Default)]
@@ -149,39 +121,15 @@ async fn settle(world: &World) {
 
 /// The plan of an export of the world; that of the world itself has to be the same.
 async fn planned(world: &World, what_if: WhatIf) -> Result<Forecast> {
-    let at = world.clock.now();
-    let ground = Ground {
-        registry: Arc::new(label_registry()),
-        classes: vec![NODE_CLASS_KIND],
-        settings: settings(&world.settings)?.decisions,
-    };
-    let look = |objects: Vec<Value>, what_if: WhatIf| {
-        karpenter_plan::World::new(objects, at, ground.clone(), what_if).context("cannot read the world")
-    };
-    let seen = look(objects(world), what_if.clone())?;
-    let mut reader =
-        OfferingsReader::new(world.account.clients(), aws_settings(world), world.clock.clone()).await?;
-    let offerings = reader.offerings(&seen.pools(), &seen.node_classes()).await;
-    let stream = look(objects(world), WhatIf::default())?.export(&offerings, About::default(), false);
-    let read = Objects::read("export", &stream)?;
-    let exported = look(read, what_if)?;
-    let told = |world: &karpenter_plan::World, offerings: &Offerings| {
-        let (snapshot, notes) = world.snapshot(offerings);
-        forecast(&snapshot, notes)
-    };
+    let seen = planning::read(world, planning::objects(world), what_if.clone())?;
+    let offerings = planning::offerings(world, &seen).await?;
+    let plain = planning::read(world, planning::objects(world), WhatIf::default())?;
+    let stream = plain.export(&offerings, About::default(), false);
+    let exported = planning::read(world, Objects::read("export", &stream)?, what_if)?;
     let of_export = exported.exported().ok_or_else(|| anyhow!("an export is not taken for one"))?;
-    let (of_world, of_export) = (told(&seen, &offerings), told(&exported, of_export));
+    let (of_world, of_export) = (planning::told(&seen, &offerings), planning::told(&exported, of_export));
     if of_world != of_export {
         return Err(anyhow!("the export plans otherwise:\n{}\n{}", of_world.text(), of_export.text()));
     }
     Ok(of_export)
-}
-
-/// Every object of the kinds a plan reads, as one look at the cluster finds them.
-fn objects(world: &World) -> Vec<Value> {
-    world.server.read(|store| {
-        let resources = store.registry().iter().filter(|one| KINDS.contains(&one.kind.as_str()));
-        let pages = resources.filter_map(|resource| store.list(resource, &ListQuery::default()).ok());
-        pages.flat_map(|page| page.items).map(|object| Value::clone(&object)).collect()
-    })
 }

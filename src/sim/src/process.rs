@@ -1,5 +1,7 @@
 //! One replica: the composition of the program, started, killed, and started again.
 
+pub(crate) mod planning;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;

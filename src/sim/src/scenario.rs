@@ -14,6 +14,7 @@ pub mod format;
 pub mod judge;
 pub mod machines;
 mod observe;
+mod one_plan;
 pub mod pace;
 mod player;
 pub mod read;

@@ -101,7 +101,7 @@ const ACTIONS: [&str; 18] = [
 ];
 
 /// What may be expected, one of them.
-const SUBJECTS: [&str; 6] = ["cost", "nodes", "pods", "pendingTime", "disruptions", "events"];
+const SUBJECTS: [&str; 7] = ["cost", "realised", "nodes", "pods", "pendingTime", "disruptions", "events"];
 
 /// Tells editors that one of some fields is meant to be there.
 fn one_of(schema: &mut Schema, fields: &[&str]) {
@@ -489,6 +489,9 @@ pub(crate) struct Expectation {
     /// What the instances of the account cost.
     #[serde(default)]
     pub(crate) cost: Option<Cost>,
+    /// What the instances cost an hour at the end, as a multiple of one plan for all pods with no node there.
+    #[serde(default)]
+    pub(crate) realised: Option<Realised>,
     /// Number of nodes.
     #[serde(default)]
     pub(crate) nodes: Option<Nodes>,
@@ -542,6 +545,15 @@ pub(crate) struct Money {
     pub(crate) at_most: Option<Dollars>,
     #[serde(default)]
     pub(crate) at_least: Option<Dollars>,
+}
+
+/// Bound of a ratio of costs: 1.01 is one in a hundred more than one plan costs.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Realised {
+    #[serde(default)]
+    #[schemars(range(min = 0))]
+    pub(crate) at_most: Option<f64>,
 }
 
 /// Number of nodes that are registered. What is left out is any.

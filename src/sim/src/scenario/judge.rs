@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use karpenter_model::Price;
 
-use super::format::{CapacityType, Disruptions, Events, Money, Nodes, PendingTime, Phase, Pods, When};
+use super::format::{
+    CapacityType, Disruptions, Events, Money, Nodes, PendingTime, Phase, Pods, Realised, When,
+};
 use super::read::{Expected, Line, Subject, Window};
 use super::record::{NodeFact, Picture, PodFact, Recording};
 use super::value::{Dollars, Span, is_of_type};
@@ -46,6 +48,7 @@ fn judge_one(one: &Line<Expected>, recording: &Recording) -> Option<Failure> {
     let wrong = match subject {
         Subject::CostPerHour(money) => of_cost_per_hour(money, window, recording),
         Subject::CostTotal(money) => of_cost_total(money, window, recording),
+        Subject::Realised(realised) => of_realised(realised, recording),
         Subject::Nodes(nodes) => of_nodes(nodes, window, recording),
         Subject::Pods(pods) => of_pods(pods, window, recording),
         Subject::PendingTime(times) => of_pending_time(times, recording),
@@ -181,6 +184,25 @@ fn of_cost_total(money: &Money, window: &Window, recording: &Recording) -> Optio
             actual: format!("{spent}{most}"),
         }
     })
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a ratio of two prices, for a bound of a few digits")]
+fn of_realised(realised: &Realised, recording: &Recording) -> Option<Wrong> {
+    let bounds = Bounds { exactly: None, at_most: realised.at_most, at_least: None };
+    let last = picture_at(recording, recording.took)?;
+    let wrong = |actual: String| {
+        Some(Wrong { subject: "`realised` at the end".to_owned(), expected: bounds.text(), actual })
+    };
+    let Some(plan) = recording.one_plan.filter(|plan| *plan > Price::ZERO) else {
+        return wrong(
+            "no plan to compare with: one for all pods launches nothing that has a price".to_owned(),
+        );
+    };
+    let ratio = last.per_hour.nanos() as f64 / plan.nanos() as f64;
+    let there = nodes_of(last);
+    (!bounds.hold(ratio))
+        .then(|| wrong(format!("{ratio:.3}: {}{there}, where one plan costs {plan}", last.per_hour)))
+        .flatten()
 }
 
 /// Dollars spent until a time.

@@ -16,6 +16,7 @@ use super::follow::{Met, Stage, follow};
 use super::format::FaultName;
 use super::judge::{Failure, judge};
 use super::observe::Observer;
+use super::one_plan;
 use super::pace;
 use super::read::{Action, Scenario};
 use super::report::Played;
@@ -57,8 +58,11 @@ async fn played(history: Arc<History>, scenario: &Scenario, print: bool) -> Resu
     let began = Instant::now();
     tasks.spawn(process::keep_running(Arc::clone(&world), 0, stop.clone()));
     let failed = follow(scenario, began, look(scenario), &mut stage).await;
-    let recording = stage.observer.finish();
+    let mut recording = stage.observer.finish();
     stop.cancel();
+    if scenario.expectations.iter().any(|one| one.what.is_of_one_plan()) {
+        recording.one_plan = Some(one_plan::price(&world).await?);
+    }
     let mut failures: Vec<Failure> = failed.into_iter().collect();
     failures.extend(world.truth.violations().into_iter().map(|violation| Failure {
         line: None,

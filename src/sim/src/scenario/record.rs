@@ -24,6 +24,8 @@ pub struct Recording {
     /// By uid.
     pub(crate) events: BTreeMap<String, Occurrence>,
     pub(crate) took: Duration,
+    /// What one plan for all pods of the end costs an hour; `None` where none was made.
+    pub(crate) one_plan: Option<Price>,
 }
 
 impl Recording {

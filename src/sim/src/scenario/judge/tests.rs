@@ -61,6 +61,7 @@ fn recording() -> Recording {
         removals: vec![removal(20, "Underutilized"), removal(25, "Drifted")],
         events: [("uid".to_owned(), events)].into(),
         took: minutes(30),
+        one_plan: Some(Price::from_nanos(1_000_000_000)),
         ..Recording::default()
     }
 }
@@ -91,6 +92,7 @@ fn what_is_met_is_silent() {
         // A sixth of an hour each of 0.60, 1.80 and 1.20.
         "cost: {total: {atMost: 0.60, atLeast: 0.60}}",
         "{cost: {total: {atMost: 0.40, atLeast: 0.40}}, at: 20m}",
+        "realised: {atMost: 1.2}",
         "disruptions: {exactly: 2}",
         "disruptions: {reason: Drifted, exactly: 1}",
         "{disruptions: {exactly: 0}, until: 15m}",
@@ -128,6 +130,10 @@ fn what_is_not_met_names_expectation_expected_and_actual() {
         (
             "cost: {total: {atMost: 0.50}}",
             "line 7: `cost.total` at the end: expected at most $0.5000, actual $0.6000; most of it an hour at 10m: $1.8000, for 2 c6a.large spot, 1 m6a.xlarge on-demand",
+        ),
+        (
+            "realised: {atMost: 1.01}",
+            "line 7: `realised` at the end: expected at most 1.01, actual 1.200: $1.2000, for 1 c6a.large spot, 1 m6a.xlarge on-demand, where one plan costs $1.0000",
         ),
         (
             "disruptions: {reason: Empty, atLeast: 1}",

@@ -1,7 +1,7 @@
 //! What a scenario expects, checked: one subject, with bounds, at times that mean something for it.
 
 use crate::scenario::format::{
-    Cost, Disruptions, Events, Expectation, Money, Nodes, PendingTime, Pods, When,
+    Cost, Disruptions, Events, Expectation, Money, Nodes, PendingTime, Pods, Realised, When,
 };
 use crate::scenario::value::Span;
 
@@ -31,6 +31,7 @@ pub(crate) struct Window {
 pub(crate) enum Subject {
     CostPerHour(Money),
     CostTotal(Money),
+    Realised(Realised),
     Nodes(Nodes),
     Pods(Pods),
     PendingTime(PendingTime),
@@ -45,8 +46,9 @@ impl Expected {
     /// Checks what serde cannot: that one thing is expected, with bounds, of times that exist.
     pub(crate) fn of(given: Expectation, duration: Span) -> Result<Self, Problem> {
         let Expectation { because, at, when, from, until, .. } = given;
-        let Expectation { cost, nodes, pods, pending_time, disruptions, events, .. } = given;
+        let Expectation { cost, realised, nodes, pods, pending_time, disruptions, events, .. } = given;
         let others = [
+            realised.map(Subject::Realised),
             nodes.map(Subject::Nodes),
             pods.map(Subject::Pods),
             pending_time.map(Subject::PendingTime),
@@ -55,8 +57,7 @@ impl Expected {
         ];
         let mut subjects = cost.map(of_cost).into_iter().chain(others.into_iter().flatten().map(Ok));
         let (Some(subject), None) = (subjects.next(), subjects.next()) else {
-            let problem =
-                "must expect one of `cost`, `nodes`, `pods`, `pendingTime`, `disruptions` and `events`";
+            let problem = "must expect one of `cost`, `realised`, `nodes`, `pods`, `pendingTime`, `disruptions` and `events`";
             return Err(("expect", problem.to_owned()));
         };
         let subject = subject?;
@@ -66,6 +67,11 @@ impl Expected {
         let window = Window { at, when, from, until };
         window.check(&subject, duration)?;
         Ok(Self { because, window, subject })
+    }
+
+    /// Whether it compares the cluster with one plan for all pods.
+    pub fn is_of_one_plan(&self) -> bool {
+        matches!(self.subject, Subject::Realised(_))
     }
 
     /// Whether it is about money, which means nothing at prices that are not known.
@@ -89,6 +95,7 @@ impl Subject {
     fn field(&self) -> &'static str {
         match self {
             Self::CostPerHour(_) | Self::CostTotal(_) => "cost",
+            Self::Realised(_) => "realised",
             Self::Nodes(_) => "nodes",
             Self::Pods(_) => "pods",
             Self::PendingTime(_) => "pendingTime",
@@ -106,6 +113,7 @@ impl Subject {
             Self::CostPerHour(it) | Self::CostTotal(it) => {
                 (it.at_most.is_some() || it.at_least.is_some(), "`atMost` or `atLeast`")
             }
+            Self::Realised(it) => (it.at_most.is_some(), "`atMost`"),
             Self::Nodes(it) => of_number([it.exactly, it.at_most, it.at_least]),
             Self::Pods(it) => of_number([it.exactly, it.at_most, it.at_least]),
             Self::PendingTime(it) => {
@@ -123,6 +131,17 @@ impl Window {
     /// Checks that these times mean something for `subject` and are within the scenario.
     fn check(&self, subject: &Subject, duration: Span) -> Result<(), Problem> {
         let field = subject.field();
+        if matches!(subject, Subject::Realised(_)) {
+            let times = [("at", self.at.is_some()), ("when", self.when.is_some())];
+            let others = [("from", self.from.is_some()), ("until", self.until.is_some())];
+            let given = times.into_iter().chain(others).find(|(_, given)| *given);
+            return match given {
+                Some((time, _)) => {
+                    Err((time, "means nothing for `realised`, which is about the end".to_owned()))
+                }
+                None => Ok(()),
+            };
+        }
         let moment = matches!(subject, Subject::Nodes(_) | Subject::Pods(_) | Subject::CostPerHour(_));
         let counted = matches!(subject, Subject::Disruptions(_) | Subject::Events(_));
         if !moment && self.when.is_some() {

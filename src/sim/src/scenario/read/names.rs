@@ -104,7 +104,7 @@ impl Known {
     fn expectation(&self, expected: &Expected) -> Result<(), Problem> {
         match &expected.subject {
             // The account as a whole.
-            Subject::CostPerHour(_) | Subject::CostTotal(_) => Ok(()),
+            Subject::CostPerHour(_) | Subject::CostTotal(_) | Subject::Realised(_) => Ok(()),
             Subject::Nodes(nodes) => {
                 arch(nodes.arch.as_deref())?;
                 self.pool(nodes.pool.as_deref())?;
