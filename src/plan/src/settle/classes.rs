@@ -42,12 +42,15 @@ pub(crate) struct Digest {
 impl Digest {
     /// The digest of a class; `None` for one that cannot be read, and for one of an export that has none.
     fn of(class: &Value) -> Option<Self> {
-        let annotations = &class["metadata"]["annotations"];
-        if let (Some(launch), Some(selectors)) =
-            (annotations[LAUNCH].as_str(), annotations[SELECTORS].as_str())
-        {
-            return Some(Self { launch: launch.to_owned(), selectors: selectors.to_owned() });
-        }
+        // A manifest that is applied to a class of an export keeps the annotations of that class.
+        Self::of_spec(class).or_else(|| {
+            let written = |key: &str| class["metadata"]["annotations"][key].as_str().map(str::to_owned);
+            Some(Self { launch: written(LAUNCH)?, selectors: written(SELECTORS)? })
+        })
+    }
+
+    /// The digest of a whole class; a class of an export has no selectors.
+    fn of_spec(class: &Value) -> Option<Self> {
         let mut class = class.clone();
         default_metadata_options(&mut class["spec"]);
         let class = EC2NodeClass::deserialize(&class).ok()?;
