@@ -64,7 +64,7 @@ fn spec() -> Schema {
 
 fn status() -> Schema {
     Schema::object()
-        .optional("conditions", condition::conditions())
+        .optional("conditions", condition::conditions().keyed_by("type"))
         .optional("podTemplateGeneration", Schema::int64())
         .optional("podTemplateRef", pod_template_ref())
         .optional("provisioningStrategy", Schema::string())

@@ -59,7 +59,7 @@ fn status() -> Schema {
     Schema::object()
         .optional("allocatable", resources().describe("What the machine offers to pods, as estimated."))
         .optional("capacity", resources().describe("What the machine has, as estimated."))
-        .optional("conditions", condition::relaxed_conditions())
+        .optional("conditions", condition::relaxed_conditions().keyed_by("type"))
         .optional("imageID", Schema::string())
         .optional(
             "lastPodEventTime",

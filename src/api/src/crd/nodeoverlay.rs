@@ -25,7 +25,7 @@ pub(super) fn definition() -> Value {
         description: "NodeOverlay changes price or capacity of instance types as the planner sees them.",
         spec_required: true,
     };
-    let status = Schema::object().optional("conditions", condition::conditions());
+    let status = Schema::object().optional("conditions", condition::conditions().keyed_by("type"));
     definition.render(spec(), status)
 }
 
