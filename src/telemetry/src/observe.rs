@@ -94,7 +94,7 @@ pub async fn pass<T, E: Error + 'static, O: Into<Ended>>(
             }
             Err(error) => {
                 report.ended = Outcome::Failed.into();
-                tracing::error!(error = %Chain(error), "pass failed");
+                tracing::error!(error = %Chain(error), "Reconciler error");
             }
         }
         drop(report);

@@ -52,7 +52,7 @@ impl Claims {
         let claims: Vec<ClaimName> = known.flatten().cloned().collect();
         let mut errors = Vec::new();
         for claim in claims.iter().filter(|claim| is_news(&context.common, kind, claim)) {
-            tracing::info!(nodeclaim = %claim, "message-kind" = %kind, "initiating action from interruption message");
+            tracing::info!(nodeclaim = %claim, "message-kind" = %kind, "initiating delete from interruption message");
             if let Some(gone) = exhausted(&context.common, kind, claim) {
                 remember(context, &gone);
             }

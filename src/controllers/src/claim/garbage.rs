@@ -112,7 +112,7 @@ async fn terminate(context: &Context, machine: &Machine) -> Result<(), Error> {
         }
     }
     cloud::call(context, NAME, "Delete", context.provider.terminate(id)).await?;
-    tracing::info!("provider-id" = %id, "terminated instance without nodeclaim");
+    tracing::info!("provider-id" = %id, "garbage collected cloudprovider instance");
     delete_nodes(context, id).await
 }
 

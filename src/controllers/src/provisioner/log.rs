@@ -1,7 +1,8 @@
 //! What the log says about plans: how many pods wait and what is done about them, and why nothing is.
 //!
 //! A plan is made again every ten seconds for as long as a pod waits, and mostly says the same. What is launched is said
-//! every time; everything else when it is new, and again after ten minutes.
+//! every time; everything else when it is new, and again after ten minutes. The texts are the reference's, which people's tools
+//! look for.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -36,6 +37,8 @@ impl Log {
             before.is_none()
         };
         if !plan.launches.is_empty() {
+            let first = found.named(|_| true);
+            tracing::info!(pods = found.waiting.len(), first, "found provisionable pod(s)");
             tracing::info!(
                 pods = found.new,
                 nodeclaims = plan.launches.len(),
@@ -44,7 +47,7 @@ impl Log {
             );
         }
         if found.coming > 0 && is_news("coming") {
-            tracing::info!(pods = found.coming, "pod(s) wait for nodes that are coming up");
+            tracing::info!(pods = found.coming, "computed unready node(s) will fit pod(s)");
         }
         let mut reasons: Vec<_> = found.nowhere.iter().collect();
         reasons.sort_by_key(|(gist, stuck)| (std::cmp::Reverse(stuck.pods), (*gist).clone()));
@@ -54,7 +57,7 @@ impl Log {
                     pods = stuck.pods,
                     first = %stuck.first,
                     reason = stuck.text,
-                    "nothing is launched for pod(s)"
+                    "could not schedule pod(s)"
                 );
             }
         }

@@ -41,7 +41,7 @@ pub(super) async fn pass(
     }
     let done = if created > 0 { Done::applied() } else { Done::idle() };
     if limited {
-        tracing::info!(nodepool = %pool.model.name, created, missing, "node limit reached");
+        tracing::info!(nodepool = %pool.model.name, created, missing, "nodepool node limit reached");
         return Ok(done.after(LIMITED_PERIOD));
     }
     Ok(done.after(PERIOD))
