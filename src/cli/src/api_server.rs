@@ -1,22 +1,76 @@
 //! The API server that the environment names, for every command that asks it: how to reach it, and what to do when it
 //! does not answer as it should.
 
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
 use anyhow::{Context, Result, ensure};
+use clap::Args;
 use http::Uri;
 use hyper_util::client::proxy::matcher::Matcher;
 use karpenter_telemetry::observe::Chain;
-use kube::config::Kubeconfig;
+use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 
-/// How to reach the API server: as a pod, or by the current context of the kubeconfig.
+/// Which cluster is meant, in the words of kubectl.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct Reach {
+    /// Path of the kubeconfig [default: `KUBECONFIG`, or ~/.kube/config, or the service account of the pod]
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Cluster")]
+    kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig [default: its current one]
+    #[arg(long, global = true, value_name = "NAME", help_heading = "Cluster")]
+    context: Option<String>,
+}
+
+/// What the command line says: one process asks one cluster.
+static REACH: OnceLock<Reach> = OnceLock::new();
+
+impl Reach {
+    /// Makes every client of this process one of this cluster. The first choice counts.
+    pub(crate) fn choose(self) {
+        let _chosen_before = REACH.set(self);
+    }
+
+    /// The kubeconfig with the context that is meant as its current one; `None` where none is named.
+    fn named(&self) -> Result<Option<Kubeconfig>> {
+        let mut kubeconfig = match &self.kubeconfig {
+            Some(path) => Kubeconfig::read_from(path)
+                .with_context(|| format!("cannot read the kubeconfig `{}`", path.display()))?,
+            None if self.context.is_none() => return Ok(None),
+            None => Kubeconfig::read().context(
+                "cannot read the kubeconfig of `--context`; name its file with --kubeconfig or KUBECONFIG",
+            )?,
+        };
+        if let Some(context) = &self.context {
+            let names: Vec<&str> = kubeconfig.contexts.iter().map(|one| one.name.as_str()).collect();
+            ensure!(
+                names.contains(&context.as_str()),
+                "cannot use context `{context}`: the kubeconfig has {}",
+                if names.is_empty() { "none".to_owned() } else { format!("`{}`", names.join("`, `")) }
+            );
+            kubeconfig.current_context = Some(context.clone());
+        }
+        Ok(Some(kubeconfig))
+    }
+}
+
+/// How to reach the API server: by the kubeconfig and context of the command line; else as a pod, or by the current context of
+/// the kubeconfig.
 ///
 /// # Errors
 /// There is neither, or the kubeconfig cannot be used.
 pub(crate) async fn config() -> Result<Config> {
-    let mut config = Config::infer()
-        .await
-        .context("cannot find out how to reach the API server; set KUBECONFIG to the path of a kubeconfig")?;
-    if let Ok(kubeconfig) = Kubeconfig::read() {
+    let named = REACH.get_or_init(Reach::default).named()?;
+    let mut config = match named.clone() {
+        Some(kubeconfig) => Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+            .await
+            .context("cannot use the kubeconfig")?,
+        None => Config::infer().await.context(
+            "cannot find out how to reach the API server; set KUBECONFIG to the path of a kubeconfig",
+        )?,
+    };
+    if let Some(kubeconfig) = named.or_else(|| Kubeconfig::read().ok()) {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let [environment, exempt] = [["HTTPS_PROXY", "https_proxy"], ["NO_PROXY", "no_proxy"]]
             .map(|names| names.into_iter().find_map(variable).unwrap_or_default());
@@ -71,6 +125,28 @@ mod tests {
     use kube::core::Status;
 
     use super::*;
+
+    #[test]
+    fn a_context_is_one_of_the_kubeconfig() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config");
+        std::fs::write(
+            &path,
+            "current-context: a\ncontexts: [{name: a, context: {cluster: a, user: a}}, {name: b, context: {cluster: b, user: b}}]\n",
+        )
+        .unwrap();
+        let reach = |file: &str, context: Option<&str>| {
+            let kubeconfig = (!file.is_empty()).then(|| folder.path().join(file));
+            let named = Reach { kubeconfig, context: context.map(str::to_owned) }.named();
+            named.map(|found| found.and_then(|one| one.current_context)).map_err(|error| format!("{error:#}"))
+        };
+        assert_eq!(reach("", None), Ok(None), "as the environment says");
+        assert_eq!(reach("config", None), Ok(Some("a".to_owned())));
+        assert_eq!(reach("config", Some("b")), Ok(Some("b".to_owned())));
+        let wrong = reach("config", Some("c")).unwrap_err();
+        assert_eq!(wrong, "cannot use context `c`: the kubeconfig has `a`, `b`");
+        assert!(reach("missing", None).unwrap_err().contains("missing`"));
+    }
 
     #[test]
     fn a_proxy_of_the_environment_is_for_servers_that_are_not_exempt() {

@@ -15,8 +15,7 @@ mod output;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
-#[cfg(feature = "demo")]
+use clap::{CommandFactory as _, Parser, Subcommand};
 use karpenter_telemetry::stdout;
 use karpenter_telemetry::stdout::{SIGPIPE, Unwritten};
 
@@ -25,6 +24,8 @@ use karpenter_telemetry::stdout::{SIGPIPE, Unwritten};
 #[derive(Parser)]
 #[command(name = "karpenter", version, arg_required_else_help = true, max_term_width = 100)]
 struct Cli {
+    #[command(flatten)]
+    reach: api_server::Reach,
     #[command(subcommand)]
     command: Command,
 }
@@ -51,6 +52,11 @@ enum Command {
     Lint(Box<command::lint::Arguments>),
     /// Show a cluster on the terminal: nodes, their cost and use, pods that wait; or a timeline of changes
     View(command::view::Arguments),
+    /// Print a script that completes commands and flags in a shell: source <(karpenter completion bash)
+    Completion {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
     /// Run scenario files in virtual time: what a change costs, how long pods wait, what is disrupted
     #[cfg(feature = "demo")]
     Test(karpenter_sim::scenario::Arguments),
@@ -64,6 +70,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return unparsed(&error),
     };
+    cli.reach.choose();
     let outcome = match cli.command {
         Command::Controller(arguments) => command::controller::run(*arguments),
         Command::Bootstrap(arguments) => command::bootstrap::run(*arguments),
@@ -75,6 +82,7 @@ fn main() -> ExitCode {
         Command::Export(arguments) => command::export::run(&arguments),
         Command::Lint(arguments) => command::lint::run(&arguments),
         Command::View(arguments) => command::view::run(&arguments),
+        Command::Completion { shell } => completion(shell),
         #[cfg(feature = "demo")]
         Command::Test(arguments) => {
             karpenter_sim::scenario::run(&arguments, &|text| Ok(stdout::print(text)?))
@@ -89,6 +97,14 @@ fn main() -> ExitCode {
         complaint::print(&error);
         ExitCode::FAILURE
     })
+}
+
+/// Prints the script that completes the program's commands and flags in `shell`.
+fn completion(shell: clap_complete::Shell) -> anyhow::Result<ExitCode> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "karpenter", &mut script);
+    stdout::print(&String::from_utf8(script)?)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Prints help, the version or what is wrong with the flags. That is no answer of a command, some of which end with 2 to
@@ -108,6 +124,23 @@ mod tests {
         for (flag, code) in [("--what-iff", ExitCode::FAILURE), ("--help", ExitCode::SUCCESS)] {
             let error = Cli::try_parse_from(["karpenter", "plan", flag]).err().unwrap();
             assert_eq!(format!("{:?}", unparsed(&error)), format!("{code:?}"), "{flag}");
+        }
+    }
+
+    #[test]
+    fn completion_knows_every_command_in_every_shell() {
+        for shell in [
+            clap_complete::Shell::Bash,
+            clap_complete::Shell::Zsh,
+            clap_complete::Shell::Fish,
+            clap_complete::Shell::PowerShell,
+        ] {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "karpenter", &mut script);
+            let script = String::from_utf8(script).unwrap();
+            for command in Cli::command().get_subcommands() {
+                assert!(script.contains(command.get_name()), "{shell}: {}", command.get_name());
+            }
         }
     }
 
