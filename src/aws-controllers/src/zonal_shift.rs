@@ -1,4 +1,4 @@
-//! `providers.zonalshift`: asks which zones the cluster is shifted away from, and publishes events on the
+//! `zonalshift`: asks which zones the cluster is shifted away from, and publishes events on the
 //! pools that could launch there (spec aws-provider 11). What follows from it is the provider's and the
 //! planner's business.
 //!
@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{AwsContext, Error};
 
-const NAME: &str = "providers.zonalshift";
+const NAME: &str = "zonalshift";
 const PERIOD: Duration = Duration::from_secs(30);
 /// How soon to look again while the shifts or the cluster are not known; doubles up to the period.
 const SOON: Duration = Duration::from_secs(1);

@@ -6,6 +6,8 @@
 
 use std::fmt;
 
+use karpenter_model::names::reason;
+
 /// A failed operation of a provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
@@ -140,7 +142,17 @@ impl Kind {
         Self::Transient,
     ];
 
-    /// The stable name, used as metric label and event reason.
+    /// The value of the label `error` of `karpenter_cloudprovider_errors_total`: the reference's name where it has one.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::NoCapacity => reason::INSUFFICIENT_CAPACITY,
+            Self::NotFound => "NodeClaimNotFoundError",
+            Self::NodeClassNotReady => "NodeClassNotReadyError",
+            Self::Throttled | Self::Denied | Self::Invalid | Self::Transient => self.as_str(),
+        }
+    }
+
+    /// The stable name, used in logs and as event reason.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::NoCapacity => "NoCapacity",

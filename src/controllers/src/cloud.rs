@@ -29,7 +29,7 @@ pub(crate) async fn call<T>(
     progress::advanced();
     metrics.duration_seconds.observe([controller, method, provider], started.elapsed());
     if let Err(error) = &result {
-        metrics.errors_total.inc([controller, method, provider, error.kind.as_str()]);
+        metrics.errors_total.inc([controller, method, provider, error.kind.label()]);
     }
     result
 }

@@ -187,7 +187,9 @@ impl Disruption {
         })
         .await;
         self.memory = memory;
-        self.publisher.publish(&self.context, snapshot, &decision, began.elapsed());
+        let took = began.elapsed();
+        self.context.metrics.scheduler.scheduling_duration_seconds.observe([NAME], took);
+        self.publisher.publish(&self.context, snapshot, &decision, took);
         decision
     }
 

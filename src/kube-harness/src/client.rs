@@ -162,6 +162,8 @@ where
         drop(bucket);
         let (metrics, method) = (Arc::clone(&self.gate.metrics), request.method().to_string());
         let about = About::of(request.uri().path());
+        let verb = about.verb(request.method());
+        let host = request.uri().host().unwrap_or_default().to_owned();
         let answer = self.inner.call(request);
         async move {
             let answer = match timeout(ANSWER, answer).await {
@@ -173,8 +175,9 @@ where
             let code =
                 answer.as_ref().map_or("<error>".to_owned(), |answer| answer.status().as_u16().to_string());
             metrics.kube.request_total.inc([&code, &method]);
-            let About { group, version, resource, subresource } = &about;
-            let labels = [&method, group, version, resource, subresource].map(String::as_str);
+            metrics.kube.rest_requests_total.inc([&code, &method, &host]);
+            let About { group, version, resource, subresource, .. } = &about;
+            let labels = [&verb, group, version, resource, subresource].map(String::as_str);
             metrics.kube.request_duration_seconds.observe(labels, started.elapsed());
             answer
         }
@@ -206,6 +209,7 @@ mod tests {
         }
         assert_eq!(waits, [0, 0, 0, 100, 200]);
         assert_eq!(metrics.kube.request_total.value(["200", "GET"]), 5);
+        assert_eq!(metrics.kube.rest_requests_total.value(["200", "GET", ""]), 5);
         assert_eq!(metrics.kube.request_duration_seconds.count(["GET", "", "v1", "pods", "eviction"]), 5);
     }
 

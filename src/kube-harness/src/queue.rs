@@ -162,7 +162,7 @@ where
                 });
                 keys.insert(task.id(), key);
             }
-            metrics.runtime.queue_depth.set_count([spec.name, spec.name], state.ready.len());
+            metrics.runtime.queue_depth.set_count([spec.name, spec.name, "0"], state.ready.len());
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => break,

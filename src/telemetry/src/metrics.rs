@@ -98,6 +98,15 @@ impl Metrics {
         metrics
     }
 
+    /// Adds the families about the process, `process_*`, which are read off `/proc` at each scrape: elsewhere there are none.
+    ///
+    /// # Panics
+    /// They are there already.
+    pub fn add_process(&self) {
+        #[cfg(target_os = "linux")]
+        self.registry.add(Box::new(prometheus::process_collector::ProcessCollector::for_self()));
+    }
+
     /// The metrics per Node. `well_known` are the names of the labels that machines have; only those of the first
     /// call count.
     pub fn node_families(&self, well_known: &[String]) -> &NodeFamilies {

@@ -81,6 +81,7 @@ async fn control(
     config.headers.push((http::header::USER_AGENT, http::HeaderValue::from_static(agent)));
     let authority = config.root_cert.clone();
     let metrics = Arc::new(Metrics::new());
+    metrics.add_process();
     // Renewals of the lease do not wait behind other requests.
     let leases = kube::Client::try_from(config.clone()).context("cannot set up the Kubernetes client")?;
     let limits = Limits { per_second: settings.kube_client_qps, burst: settings.kube_client_burst };

@@ -117,7 +117,7 @@ impl Timings {
                 Age::Unstarted => Some(clock.created),
                 Age::ProvisioningUnbound => clock.placed.filter(|_| !clock.bound),
                 Age::ProvisioningUnstarted => clock.placed,
-                Age::Undecided => clock.acknowledged.filter(|_| clock.decided.is_none()),
+                Age::Undecided => clock.acknowledged.filter(|_| !clock.bound && clock.decided.is_none()),
             };
             Some((key.clone(), since(from?, now)))
         })
@@ -236,5 +236,14 @@ mod tests {
         assert_eq!(age(&timings, Age::Unbound), None);
         assert_eq!(age(&timings, Age::Unstarted), Some(11));
         assert_eq!(age(&timings, Age::ProvisioningUnstarted), Some(6));
+    }
+
+    #[test]
+    fn a_pod_that_is_bound_before_any_plan_looks_at_it_is_not_undecided() {
+        let (mut timings, mut pod) = (Timings::default(), pod());
+        timings.seen(&pod, at(1));
+        pod.node_name = Some("n".into());
+        timings.seen(&pod, at(2));
+        assert_eq!(timings.ages(Age::Undecided, at(11)).count(), 0);
     }
 }

@@ -12,7 +12,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use karpenter_kube_harness::watch::Seen;
 use karpenter_model::clock::since;
-use karpenter_model::names::finalizer;
 use karpenter_telemetry::events::{Event, Reason, reason};
 use karpenter_telemetry::metrics::{Statuses, Watched};
 use kube::ResourceExt;
@@ -79,6 +78,8 @@ pub(crate) fn publish(context: &Context, seen: &StatusSeen) {
             for (before, after) in changed(&old.conditions, &new.conditions) {
                 transition(context, &new, before, after);
             }
+            let removed = old.finalizers.iter().filter(|name| !new.finalizers.contains(name));
+            removed.for_each(|name| finalized(context, &new, name));
         }
         StatusSeen::Gone(object) => gone(context, &Subject::of(context, object)),
     }
@@ -95,7 +96,7 @@ fn transition(context: &Context, subject: &Subject, before: Option<&State>, afte
         families.deprecated.transition(&[], change, &last, lasted);
     }
     // The controller that writes the conditions of node classes publishes their events.
-    if let Some(kind) = subject::known(&after.kind).filter(|_| subject.kind != Watched::NodeClass) {
+    if let Some(kind) = subject::interned(&after.kind).filter(|_| subject.kind != Watched::NodeClass) {
         let event = Event::new(subject.about.clone(), Reason::condition(kind), text(kind, was, after));
         context.recorder.publish(event);
     }
@@ -109,10 +110,13 @@ fn gone(context: &Context, subject: &Subject) {
     if let Some(last) = subject.deprecated() {
         families.deprecated.gone(&last, after);
     }
-    if subject.finalizers.iter().any(|name| name == finalizer::TERMINATION) {
-        let message = format!("Finalized {}", finalizer::TERMINATION);
-        context.recorder.publish(Event::new(subject.about.clone(), reason::FINALIZED, message));
-    }
+    // An object goes with its last finalizer, so no state without that one was seen.
+    subject.finalizers.iter().for_each(|name| finalized(context, subject, name));
+}
+
+fn finalized(context: &Context, subject: &Subject, finalizer: &str) {
+    let event = Event::new(subject.about.clone(), reason::FINALIZED, format!("Finalized {finalizer}"));
+    context.recorder.publish(event);
 }
 
 /// Every object of a kind.

@@ -115,7 +115,7 @@ const SPELT: &[(&str, &str, &[&str])] = &[
     ("karpenter_pods_state", "managed", &["false", "true"]),
     ("karpenter_pods_state", "capacity_type", &["", "spot"]),
     ("karpenter_pods_state", "owner", &["", "/apis/apps/v1/namespaces/default/replicasets/web"]),
-    ("karpenter_scheduler_scheduling_duration_seconds", "controller", &["provisioner"]),
+    ("karpenter_scheduler_scheduling_duration_seconds", "controller", &["disruption", "provisioner"]),
     ("karpenter_scheduler_unschedulable_pods_count", "controller", &["provisioner"]),
     ("karpenter_scheduler_pending_pods_by_effective_zone_count", "zone", &["flexible"]),
     ("karpenter_voluntary_disruption_decisions_total", "decision", &["delete"]),

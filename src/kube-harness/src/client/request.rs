@@ -1,5 +1,7 @@
 //! What a request is about, read off its path.
 
+use http::Method;
+
 /// The parts of a path that metrics are labelled with; empty where a path has none.
 #[derive(Debug, PartialEq, Eq, Default)]
 pub(super) struct About {
@@ -8,6 +10,8 @@ pub(super) struct About {
     /// Plural resource name; the reference calls the label `kind`.
     pub(super) resource: String,
     pub(super) subresource: String,
+    /// Whether the path names one object.
+    named: bool,
 }
 
 impl About {
@@ -21,26 +25,54 @@ impl About {
         };
         let version = parts.next().unwrap_or_default();
         let rest: Vec<&str> = parts.collect();
-        let (resource, subresource) = match rest.as_slice() {
+        let (resource, more) = match rest.as_slice() {
             // The namespaces themselves have names and subresources too.
             ["namespaces", _namespace, resource, more @ ..] if !["status", "finalize"].contains(resource) => {
-                (*resource, more.get(1))
+                (*resource, more)
             }
-            [resource, more @ ..] => (*resource, more.get(1)),
-            [] => ("", None),
+            [resource, more @ ..] => (*resource, more),
+            [] => ("", [].as_slice()),
         };
         Self {
             group: group.to_owned(),
             version: version.to_owned(),
             resource: resource.to_owned(),
-            subresource: subresource.copied().unwrap_or_default().to_owned(),
+            subresource: more.get(1).copied().unwrap_or_default().to_owned(),
+            named: !more.is_empty(),
         }
+    }
+
+    /// The verb as client-go calls it.
+    pub(super) fn verb(&self, method: &Method) -> String {
+        match *method {
+            Method::POST => "CREATE",
+            Method::PUT => "UPDATE",
+            Method::GET if !self.named => "LIST",
+            _ => method.as_str(),
+        }
+        .to_owned()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn verbs_are_those_of_client_go() {
+        for (method, path, want) in [
+            (Method::GET, "/api/v1/namespaces/web/pods/a", "GET"),
+            (Method::GET, "/api/v1/namespaces/web/pods", "LIST"),
+            (Method::GET, "/api/v1/nodes", "LIST"),
+            (Method::GET, "/api/v1/namespaces/web", "GET"),
+            (Method::POST, "/apis/karpenter.sh/v1/nodeclaims", "CREATE"),
+            (Method::PUT, "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/karpenter", "UPDATE"),
+            (Method::PATCH, "/api/v1/nodes/n/status", "PATCH"),
+            (Method::DELETE, "/apis/karpenter.sh/v1/nodeclaims/a", "DELETE"),
+        ] {
+            assert_eq!(About::of(path).verb(&method), want, "{method} {path}");
+        }
+    }
 
     #[test]
     fn paths_are_taken_apart() {
@@ -54,7 +86,7 @@ mod tests {
             ("/apis/karpenter.sh/v1", ["karpenter.sh", "v1", "", ""]),
             ("/version", ["", "", "", ""]),
         ] {
-            let About { group, version, resource, subresource } = About::of(path);
+            let About { group, version, resource, subresource, .. } = About::of(path);
             assert_eq!([group, version, resource, subresource], want.map(ToOwned::to_owned), "{path}");
         }
     }

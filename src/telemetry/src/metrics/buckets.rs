@@ -7,6 +7,25 @@ pub(super) const DURATION: &[f64] = &[
     50.0, 60.0, 120.0, 150.0, 300.0, 450.0, 600.0,
 ];
 
+/// The default of Prometheus clients: 5 ms to 10 s.
+pub(super) const DEFAULT: &[f64] = &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+
+/// Requests to the API server: 1 ms to 2.2 s, half as much again each.
+pub(super) const KUBE_REQUEST: &[f64] = &growing::<20>(0.001);
+
+/// Requests to AWS: 10 ms to 22 s, half as much again each.
+pub(super) const AWS_REQUEST: &[f64] = &growing::<20>(0.01);
+
+const fn growing<const N: usize>(first: f64) -> [f64; N] {
+    let mut bounds = [first; N];
+    let mut index = 1;
+    while index < N {
+        bounds[index] = bounds[index - 1] * 1.5;
+        index += 1;
+    }
+    bounds
+}
+
 /// How long a cloud takes to end an instance: 1 s to 17 min, doubling.
 pub(super) const INSTANCE_TERMINATION: &[f64] =
     &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0];

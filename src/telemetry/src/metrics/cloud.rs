@@ -7,7 +7,7 @@ area! {
     /// Calls of the provider port.
     pub struct Cloud {
         duration_seconds: Histogram = "karpenter_cloudprovider_duration_seconds" ["controller", "method", "provider"]
-            Beta, "Duration of provider calls", buckets::DURATION;
+            Beta, "Duration of provider calls", buckets::DEFAULT;
         errors_total: Counter = "karpenter_cloudprovider_errors_total" ["controller", "method", "provider", "error"]
             Beta, "Provider calls that failed";
         instance_type_offering_available: GaugeTable = "karpenter_cloudprovider_instance_type_offering_available" ["instance_type", "capacity_type", "zone"]
@@ -23,13 +23,13 @@ area! {
         instance_type_memory_bytes: GaugeTable = "karpenter_cloudprovider_instance_type_memory_bytes" ["instance_type"]
             Beta, "Memory of the instance type";
         instance_launch_failures_total: Counter = "karpenter_cloudprovider_instance_launch_failures_total" ["zone", "zone_id", "capacity_type", "reason"]
-            Alpha, "Offerings that could not be launched";
+            Beta, "Offerings that could not be launched";
         instance_termination_failures_total: Counter = "karpenter_cloudprovider_instance_termination_failures_total" ["zone", "zone_id"]
-            Alpha, "Instances that could not be terminated";
+            Beta, "Instances that could not be terminated";
         batch_time_seconds: Histogram = "karpenter_cloudprovider_batcher_batch_time_seconds" ["batcher"]
-            Alpha, "How long calls waited to be merged", buckets::DURATION;
+            Beta, "How long calls waited to be merged", buckets::DURATION;
         batch_size: Histogram = "karpenter_cloudprovider_batcher_batch_size" ["batcher"]
-            Alpha, "How many calls were merged into one", buckets::BATCH_SIZE;
+            Beta, "How many calls were merged into one", buckets::BATCH_SIZE;
     }
 }
 
@@ -41,11 +41,11 @@ area! {
         request_retry_count: Histogram = "aws_sdk_go_request_retry_count" ["action", "code", "service"]
             Stable, "How often a request was repeated", buckets::RETRIES;
         request_duration_seconds: Histogram = "aws_sdk_go_request_duration_seconds" ["action", "code", "service"]
-            Stable, "Duration of requests with all their attempts", buckets::DURATION;
+            Stable, "Duration of requests with all their attempts", buckets::AWS_REQUEST;
         request_attempt_total: Counter = "aws_sdk_go_request_attempt_total" ["action", "code", "service"]
             Stable, "Attempts by operation and HTTP status; the status is 0 when there was no answer";
         request_attempt_duration_seconds: Histogram = "aws_sdk_go_request_attempt_duration_seconds" ["action", "code", "service"]
-            Stable, "Duration of attempts", buckets::DURATION;
+            Stable, "Duration of attempts", buckets::AWS_REQUEST;
     }
 }
 
@@ -61,7 +61,7 @@ area! {
         interruption_queue_healthy: Gauge = "karpenter_interruption_queue_healthy" []
             Alpha, "1 while the interruption queue can be read, 0 when not; not in the reference";
         interruption_instance_status_unhealthy_total: Counter = "karpenter_interruption_instance_status_unhealthy_total" ["category"]
-            Alpha, "Instances found impaired, once per instance and category until it recovers";
+            Stable, "Instances found impaired, once per instance and category until it recovers";
         ec2nodeclasses_userdata_bytes: Gauge = "karpenter_ec2nodeclasses_userdata_bytes" ["nodeclass"]
             Alpha, "Size of the decoded user data";
     }

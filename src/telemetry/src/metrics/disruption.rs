@@ -25,8 +25,8 @@ area! {
         kept_nodes: Gauge = "karpenter_voluntary_disruption_kept_nodes" ["reason"]
             Undocumented, "Nodes that stay, by the first reason why";
         consolidation_score: Histogram = "karpenter_consolidation_score" ["decision", "nodepool", "policy"]
-            Undocumented, "Scores of the Balanced policy", buckets::SCORE;
+            Alpha, "Scores of the Balanced policy", buckets::SCORE;
         consolidation_moves_total: Counter = "karpenter_consolidation_moves_total" ["decision", "nodepool", "policy"]
-            Undocumented, "Moves the Balanced policy looked at";
+            Alpha, "Moves the Balanced policy looked at";
     }
 }

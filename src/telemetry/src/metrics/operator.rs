@@ -36,8 +36,8 @@ area! {
             Stable, "Passes running now";
         max_concurrent_reconciles: Gauge = "controller_runtime_max_concurrent_reconciles" ["controller"]
             Stable, "Passes that may run at once";
-        queue_depth: Gauge = "workqueue_depth" ["name", "controller"]
-            Stable, "Objects waiting for a pass";
+        queue_depth: Gauge = "workqueue_depth" ["name", "controller", "priority"]
+            Stable, "Objects waiting for a pass; the priority is always 0, there is one";
         queue_adds_total: Counter = "workqueue_adds_total" ["name", "controller"]
             Stable, "Objects queued";
         queue_duration_seconds: Histogram = "workqueue_queue_duration_seconds" ["name", "controller"]
@@ -61,6 +61,8 @@ area! {
         request_total: Counter = "client_go_request_total" ["code", "method"]
             Stable, "Requests by HTTP status";
         request_duration_seconds: Histogram = "client_go_request_duration_seconds" ["verb", "group", "version", "kind", "subresource"]
-            Stable, "Duration of requests", buckets::DURATION;
+            Stable, "Duration of requests", buckets::KUBE_REQUEST;
+        rest_requests_total: Counter = "rest_client_requests_total" ["code", "method", "host"]
+            Stable, "Requests by HTTP status and host of the API server";
     }
 }

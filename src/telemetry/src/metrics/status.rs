@@ -29,17 +29,17 @@ impl Watched {
 }
 
 macro_rules! tables {
-    ($($kind:ident $word:literal;)*) => {
+    ($($kind:ident $word:literal $buckets:ident;)*) => {
         impl Watched {
             /// The families of the kind.
             pub const fn table(self) -> &'static [Descriptor; 6] {
                 match self { $(Self::$kind => const { &[
-                    descriptor(concat!("operator_", $word, "_status_condition_count"), Kind::Gauge, OF_CONDITION, "Objects by the state of a condition"),
-                    descriptor(concat!("operator_", $word, "_status_condition_current_status_seconds"), Kind::Gauge, OF_CONDITION, "How long a condition has been as it is"),
-                    descriptor(concat!("operator_", $word, "_status_condition_transitions_total"), Kind::Counter, &["type", "status", "reason"], "Changes of a condition"),
-                    descriptor(concat!("operator_", $word, "_status_condition_transition_seconds"), Kind::Histogram, &["type", "status"], "How long a condition had been as it was before it changed"),
-                    descriptor(concat!("operator_", $word, "_termination_current_time_seconds"), Kind::Gauge, &["namespace", "name"], "Time since the deletion of an object that is still there"),
-                    descriptor(concat!("operator_", $word, "_termination_duration_seconds"), Kind::Histogram, &[], "From the deletion of an object until it was gone"),
+                    descriptor(concat!("operator_", $word, "_status_condition_count"), Kind::Gauge, OF_CONDITION, &[], "Objects by the state of a condition"),
+                    descriptor(concat!("operator_", $word, "_status_condition_current_status_seconds"), Kind::Gauge, OF_CONDITION, &[], "How long a condition has been as it is"),
+                    descriptor(concat!("operator_", $word, "_status_condition_transitions_total"), Kind::Counter, &["type", "status", "reason"], &[], "Changes of a condition"),
+                    descriptor(concat!("operator_", $word, "_status_condition_transition_seconds"), Kind::Histogram, &["type", "status"], buckets::$buckets, "How long a condition had been as it was before it changed"),
+                    descriptor(concat!("operator_", $word, "_termination_current_time_seconds"), Kind::Gauge, &["namespace", "name"], &[], "Time since the deletion of an object that is still there"),
+                    descriptor(concat!("operator_", $word, "_termination_duration_seconds"), Kind::Histogram, &[], buckets::$buckets, "From the deletion of an object until it was gone"),
                 ] },)* }
             }
         }
@@ -48,21 +48,22 @@ macro_rules! tables {
 
 const OF_CONDITION: &[&str] = &["namespace", "name", "type", "status", "reason"];
 
+// The reference's provider sets no buckets for its node classes.
 tables! {
-    NodeClaim "nodeclaim";
-    NodePool "nodepool";
-    Node "node";
-    NodeClass "ec2nodeclass";
-    CapacityBuffer "capacitybuffer";
+    NodeClaim "nodeclaim" CONDITION;
+    NodePool "nodepool" CONDITION;
+    Node "node" CONDITION;
+    NodeClass "ec2nodeclass" DEFAULT;
+    CapacityBuffer "capacitybuffer" CONDITION;
 }
 
 const fn descriptor(
     name: &'static str,
     kind: Kind,
     labels: &'static [&'static str],
+    buckets: &'static [f64],
     help: &'static str,
 ) -> Descriptor {
-    let buckets = if matches!(kind, Kind::Histogram) { buckets::CONDITION } else { &[] };
     Descriptor { name, kind, labels, stability: Stability::Beta, help, buckets }
 }
 
@@ -112,7 +113,8 @@ const fn deprecated(
     labels: &'static [&'static str],
     help: &'static str,
 ) -> Descriptor {
-    Descriptor { stability: Stability::Deprecated, ..descriptor(name, kind, labels, help) }
+    let buckets = if matches!(kind, Kind::Histogram) { buckets::DEFAULT } else { &[] };
+    Descriptor { stability: Stability::Deprecated, ..descriptor(name, kind, labels, buckets, help) }
 }
 
 /// The families of one kind, or the ones that all kinds share.

@@ -1,38 +1,41 @@
 //! Objects of all kinds, reduced to what is reported about their conditions.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use karpenter_api::Condition;
 use karpenter_cloud::NodeClassKind;
-use karpenter_model::ConditionType;
-use karpenter_model::names::{condition, label};
+use karpenter_model::names::label;
 use karpenter_telemetry::events::ObjectRef;
 use karpenter_telemetry::metrics::Watched;
 use kube::api::DynamicObject;
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::Context;
 use crate::view::Conditioned;
 
-/// Conditions that claims do not have: those of pools, of buffers and of the kubelet.
-const KNOWN: [&str; 10] = [
-    condition::READY,
-    condition::VALIDATION_SUCCEEDED,
-    condition::NODE_CLASS_READY,
-    condition::NODE_REGISTRATION_HEALTHY,
-    condition::READY_FOR_PROVISIONING,
-    condition::PROVISIONING,
-    "MemoryPressure",
-    "DiskPressure",
-    "PIDPressure",
-    "NetworkUnavailable",
-];
+/// Longest reason of an event that the API server takes, in bytes.
+const REASON_MAX: usize = 128;
+/// Most types of conditions that events are published about. All controllers of a cluster together have some dozens.
+const TYPES_MAX: usize = 500;
 
-/// The condition called `kind`, if it is one that events are published about; event reasons are fixed texts.
-pub(super) fn known(kind: &str) -> Option<&'static str> {
-    let of_claims = ConditionType::parse(kind).map(ConditionType::as_str);
-    of_claims.or_else(|| KNOWN.into_iter().find(|known| *known == kind))
+/// A condition's type, of whichever controller, as the reason of an event: reasons are fixed texts, so each type is kept for as
+/// long as the process runs. `None` for one that is too long, and for those beyond the most there may be.
+pub(super) fn interned(kind: &str) -> Option<&'static str> {
+    static TYPES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+    let mut types = TYPES.lock();
+    if let Some(known) = types.get(kind) {
+        return Some(known);
+    }
+    if kind.len() > REASON_MAX || types.len() >= TYPES_MAX {
+        return None;
+    }
+    let new: &'static str = Box::leak(kind.to_owned().into_boxed_str());
+    types.insert(new);
+    Some(new)
 }
 
 /// The labels of an object of this kind that its series carry.

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::metrics::{Descriptor, Kind, Metrics, Stability, Watched, buckets, reference};
 
 use Kind::{Counter, Gauge, Histogram, Summary};
-use Stability::{Alpha, Beta, Deprecated, Stable, Undocumented};
+use Stability::{Alpha, Beta, Deprecated, Stable};
 
 type Row = (&'static str, Kind, &'static str, Stability);
 
@@ -73,8 +73,8 @@ const CORE: &[Row] = &[
     ("voluntary_disruption_consolidation_timeouts_total", Counter, "consolidation_type", Beta),
     ("voluntary_disruption_failed_validations_total", Counter, "consolidation_type", Alpha),
     ("voluntary_disruption_queue_failures_total", Counter, "decision reason consolidation_type", Beta),
-    ("consolidation_score", Histogram, "decision nodepool policy", Undocumented),
-    ("consolidation_moves_total", Counter, "decision nodepool policy", Undocumented),
+    ("consolidation_score", Histogram, "decision nodepool policy", Alpha),
+    ("consolidation_moves_total", Counter, "decision nodepool policy", Alpha),
     ("cluster_state_node_count", Gauge, "", Stable),
     ("cluster_state_synced", Gauge, "", Stable),
     ("cluster_state_unsynced_time_seconds", Gauge, "", Stable),
@@ -90,14 +90,14 @@ const CORE: &[Row] = &[
     ("cloudprovider_instance_type_offering_price_estimate", Gauge, "instance_type capacity_type zone", Beta),
     ("cloudprovider_instance_type_cpu_cores", Gauge, "instance_type", Beta),
     ("cloudprovider_instance_type_memory_bytes", Gauge, "instance_type", Beta),
-    ("cloudprovider_instance_launch_failures_total", Counter, "zone zone_id capacity_type reason", Alpha),
-    ("cloudprovider_instance_termination_failures_total", Counter, "zone zone_id", Alpha),
-    ("cloudprovider_batcher_batch_time_seconds", Histogram, "batcher", Alpha),
-    ("cloudprovider_batcher_batch_size", Histogram, "batcher", Alpha),
+    ("cloudprovider_instance_launch_failures_total", Counter, "zone zone_id capacity_type reason", Beta),
+    ("cloudprovider_instance_termination_failures_total", Counter, "zone zone_id", Beta),
+    ("cloudprovider_batcher_batch_time_seconds", Histogram, "batcher", Beta),
+    ("cloudprovider_batcher_batch_size", Histogram, "batcher", Beta),
     ("interruption_received_messages_total", Counter, "message_type", Stable),
     ("interruption_deleted_messages_total", Counter, "", Stable),
     ("interruption_message_queue_duration_seconds", Histogram, "", Stable),
-    ("interruption_instance_status_unhealthy_total", Counter, "category", Alpha),
+    ("interruption_instance_status_unhealthy_total", Counter, "category", Stable),
     ("ec2nodeclasses_userdata_bytes", Gauge, "nodeclass", Alpha),
 ];
 
@@ -113,10 +113,11 @@ const OUTSIDE_THE_PREFIX: &[Row] = &[
     ("controller_runtime_reconcile_time_seconds", Histogram, "controller", Stable),
     ("controller_runtime_active_workers", Gauge, "controller", Stable),
     ("controller_runtime_max_concurrent_reconciles", Gauge, "controller", Stable),
-    ("workqueue_depth", Gauge, "name controller", Stable),
+    ("workqueue_depth", Gauge, "name controller priority", Stable),
     ("workqueue_adds_total", Counter, "name controller", Stable),
     ("workqueue_retries_total", Counter, "name controller", Stable),
     ("client_go_request_total", Counter, "code method", Stable),
+    ("rest_client_requests_total", Counter, "code method host", Stable),
     ("aws_sdk_go_request_total", Counter, "action code service", Stable),
     ("aws_sdk_go_request_retry_count", Histogram, "action code service", Stable),
     ("aws_sdk_go_request_duration_seconds", Histogram, "action code service", Stable),
@@ -186,25 +187,61 @@ fn what_the_reference_does_not_have_says_so() {
 
 #[test]
 fn buckets_are_those_of_the_reference() {
-    let declared = declared();
-    let of = |name: &str| declared[name].buckets;
-    for name in ["karpenter_scheduler_scheduling_duration_seconds", "karpenter_pods_bound_duration_seconds"] {
-        assert_eq!(of(name), buckets::DURATION, "{name}");
-    }
-    assert_eq!(buckets::DURATION.len(), 45);
     let hours = |hours: &[f64]| -> Vec<f64> { hours.iter().map(|hours| hours * 3600.0).collect() };
     let mut lifetime = hours(&[0.25, 0.5, 0.75, 1.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 16.0, 20.0]);
     lifetime.extend(hours(&[24.0, 48.0, 72.0, 120.0, 240.0, 360.0, 480.0, 600.0, 720.0]));
-    let doubling = |from: f64, times: i32| -> Vec<f64> { (0..times).map(|k| from * 2_f64.powi(k)).collect() };
-    for (name, want) in [
-        ("karpenter_nodeclaims_instance_termination_duration_seconds", doubling(1.0, 11)),
-        ("karpenter_nodeclaims_termination_duration_seconds", doubling(1.0, 12)),
-        ("operator_node_status_condition_transition_seconds", doubling(0.5, 15)),
+    let times = |first: f64, factor: f64, count: i32| -> Vec<f64> {
+        (0..count).map(|index| first * factor.powi(index)).collect()
+    };
+    let (duration, default) = (buckets::DURATION.to_vec(), buckets::DEFAULT.to_vec());
+    assert_eq!((duration.len(), default.len()), (45, 11));
+    let condition = times(0.5, 2.0, 15);
+    let queue = times(1e-8, 10.0, 12);
+    let rows: Vec<(&str, Vec<f64>)> = vec![
+        ("karpenter_nodeclaims_instance_termination_duration_seconds", times(1.0, 2.0, 11)),
+        ("karpenter_nodeclaims_termination_duration_seconds", times(1.0, 2.0, 12)),
         ("karpenter_nodes_lifetime_duration_seconds", lifetime),
+        ("karpenter_pods_bound_duration_seconds", duration.clone()),
+        ("karpenter_pods_provisioning_bound_duration_seconds", duration.clone()),
+        ("karpenter_pods_provisioning_startup_duration_seconds", duration.clone()),
+        ("karpenter_pods_scheduling_decision_duration_seconds", duration.clone()),
+        ("karpenter_scheduler_scheduling_duration_seconds", duration.clone()),
+        ("karpenter_voluntary_disruption_decision_evaluation_duration_seconds", duration.clone()),
+        ("karpenter_interruption_message_queue_duration_seconds", duration.clone()),
+        ("karpenter_cloudprovider_batcher_batch_time_seconds", duration),
+        ("karpenter_cloudprovider_batcher_batch_size", buckets::BATCH_SIZE.to_vec()),
+        ("karpenter_cloudprovider_duration_seconds", default.clone()),
         ("karpenter_consolidation_score", vec![0.1, 0.25, 0.33, 0.5, 1.0, 2.0, 5.0, 10.0]),
-    ] {
-        assert_eq!(of(name), want, "{name}");
+        ("controller_runtime_reconcile_time_seconds", buckets::RECONCILE.to_vec()),
+        ("workqueue_queue_duration_seconds", queue.clone()),
+        ("workqueue_work_duration_seconds", queue),
+        ("client_go_request_duration_seconds", times(0.001, 1.5, 20)),
+        ("aws_sdk_go_request_duration_seconds", times(0.01, 1.5, 20)),
+        ("aws_sdk_go_request_attempt_duration_seconds", times(0.01, 1.5, 20)),
+        ("aws_sdk_go_request_retry_count", buckets::RETRIES.to_vec()),
+        ("operator_status_condition_transition_seconds", default.clone()),
+        ("operator_termination_duration_seconds", default.clone()),
+        ("operator_ec2nodeclass_status_condition_transition_seconds", default.clone()),
+        ("operator_ec2nodeclass_termination_duration_seconds", default),
+        ("operator_nodeclaim_status_condition_transition_seconds", condition.clone()),
+        ("operator_nodeclaim_termination_duration_seconds", condition.clone()),
+        ("operator_nodepool_status_condition_transition_seconds", condition.clone()),
+        ("operator_nodepool_termination_duration_seconds", condition.clone()),
+        ("operator_node_status_condition_transition_seconds", condition.clone()),
+        ("operator_node_termination_duration_seconds", condition.clone()),
+        ("operator_capacitybuffer_status_condition_transition_seconds", condition.clone()),
+        ("operator_capacitybuffer_termination_duration_seconds", condition),
+    ];
+    let near = |one: &f64, other: &f64| (one - other).abs() <= other * 1e-9;
+    let mut declared = declared();
+    declared.retain(|_, row| row.kind == Histogram && !row.help.contains("not in the reference"));
+    for (name, want) in rows {
+        let row = declared.remove(name).unwrap_or_else(|| panic!("`{name}` is no histogram"));
+        let same = row.buckets.len() == want.len() && row.buckets.iter().zip(&want).all(|(a, b)| near(a, b));
+        assert!(same, "{name}: {:?}, expected {want:?}", row.buckets);
     }
+    let left: Vec<_> = declared.keys().collect();
+    assert!(left.is_empty(), "histograms without a row: {left:?}");
 }
 
 #[test]

@@ -52,4 +52,8 @@ The metrics of each Node carry, besides their own labels, every well-known label
 them (`nodepool`, `zone`, `region`, `instance_type`, `arch`, `os`, `capacity_type`, `windows_build`, `instance_family`,
 ...). Those about the conditions of NodeClaims and Nodes carry `karpenter_sh_nodepool` and
 `karpenter_k8s_aws_ec2nodeclass`, those of Nodes also `karpenter_sh_initialized`.
+
+Beside them, on Linux, are the families about the process that Prometheus clients have: `process_cpu_seconds_total`,
+`process_open_fds`, `process_max_fds`, `process_virtual_memory_bytes`, `process_resident_memory_bytes`,
+`process_start_time_seconds` and `process_threads`. There is no Go runtime, so there is no `go_*`.
 ";
