@@ -41,6 +41,10 @@ pub fn build(
 ) -> InstanceType {
     let Context { view, settings, region, registry } = context;
     let mut capacity = capacity::capacity(info, view, settings);
+    // Before the overhead: the kubelet takes thresholds in percent of what the node really has (aws#8367).
+    if let Some(memory) = memory {
+        capacity.set(resources::MEMORY, memory);
+    }
     let pods = u32::try_from(capacity.amount(resources::PODS).as_units_ceil()).unwrap_or_default();
     let overhead = overhead::overhead(overhead::Inputs {
         kubelet: Some(&view.kubelet),
@@ -49,9 +53,6 @@ pub fn build(
         memory: capacity.amount(resources::MEMORY),
         ephemeral_storage: capacity.amount(resources::EPHEMERAL_STORAGE),
     });
-    if let Some(memory) = memory {
-        capacity.set(resources::MEMORY, memory);
-    }
     InstanceType {
         name: info.name.as_str().into(),
         requirements: labels::requirements(info, view, region, zones, registry),

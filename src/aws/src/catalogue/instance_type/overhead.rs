@@ -20,7 +20,7 @@ pub struct Inputs<'a> {
     pub vcpus: u32,
     /// Pods that kube-reserved memory is computed for.
     pub pods: u32,
-    /// Memory before it is replaced by a discovered value.
+    /// Memory the node has: as a real node reported it, else the estimate.
     pub memory: Quantity,
     /// Ephemeral storage.
     pub ephemeral_storage: Quantity,
@@ -67,28 +67,22 @@ fn eviction(inputs: Inputs<'_>) -> Resources {
     let disk = signal("nodefs.available").and_then(|text| threshold(text, inputs.ephemeral_storage));
     Resources::new().with(resources::MEMORY, memory.unwrap_or_else(|| mib(100))).with(
         resources::EPHEMERAL_STORAGE,
-        disk.unwrap_or_else(|| percentage(inputs.ephemeral_storage, 1_000)),
+        disk.unwrap_or_else(|| percentage(inputs.ephemeral_storage, 10_000)),
     )
 }
 
 /// A threshold as a quantity; `100%` switches the signal off.
 fn threshold(text: &str, capacity: Quantity) -> Option<Quantity> {
     let Some(percent) = text.strip_suffix('%') else { return text.parse().ok() };
-    let hundredths = hundredths(percent)?;
-    Some(if hundredths >= 10_000 { Quantity::ZERO } else { percentage(capacity, hundredths) })
-}
-
-/// `12.5` is 1250.
-fn hundredths(percent: &str) -> Option<i64> {
-    let (whole, fraction) = percent.split_once('.').unwrap_or((percent, ""));
-    let fraction = format!("{fraction:0<2}");
-    Some(whole.parse::<i64>().ok()? * 100 + fraction.get(..2)?.parse::<i64>().ok()?)
+    // A user's own kubelet configuration may have more decimals than `spec.kubelet` allows: rounded up, as the share is.
+    let thousandths = percent.parse::<Quantity>().ok()?.as_millis_ceil();
+    Some(if thousandths >= 100_000 { Quantity::ZERO } else { percentage(capacity, thousandths) })
 }
 
 /// Whole bytes, rounded up.
-fn percentage(capacity: Quantity, hundredths: i64) -> Quantity {
-    let bytes = i128::from(capacity.as_units_ceil()) * i128::from(hundredths);
-    let rounded = bytes.div_euclid(10_000) + i128::from(bytes.rem_euclid(10_000) != 0);
+fn percentage(capacity: Quantity, thousandths: i64) -> Quantity {
+    let bytes = i128::from(capacity.as_units_ceil()) * i128::from(thousandths);
+    let rounded = bytes.div_euclid(100_000) + i128::from(bytes.rem_euclid(100_000) != 0);
     Quantity::from_bytes(i64::try_from(rounded).unwrap_or(i64::MAX))
 }
 
@@ -144,6 +138,8 @@ mod tests {
             ("5%", (10 * gib * 5 + 99) / 100),
             ("12.5%", 10 * gib / 8),
             ("0.01%", (10 * gib + 9_999) / 10_000),
+            ("7.1251%", (10 * gib * 7_126 + 99_999) / 100_000),
+            (".5%", 10 * gib / 200 + 1),
             ("100%", 0),
             ("100.0%", 0),
             ("0", 0),

@@ -14,11 +14,21 @@ use crate::registry::label_registry;
 use crate::testing::{class, machine};
 
 fn built_with(info: &InstanceTypeInfo, class: &EC2NodeClass, settings: &Settings) -> InstanceType {
+    built_of(info, None, class, settings)
+}
+
+/// Of a type of which a real node reported this memory.
+fn built_of(
+    info: &InstanceTypeInfo,
+    memory: Option<Quantity>,
+    class: &EC2NodeClass,
+    settings: &Settings,
+) -> InstanceType {
     let zones = ["a", "b", "c"].map(Zone::from).into();
     let registry = label_registry();
     let view = ClassView::new(class);
     let context = Context { view: &view, settings, region: "us-west-2", registry: &registry };
-    build(info, &zones, None, context)
+    build(info, &zones, memory, context)
 }
 
 fn built(info: &InstanceTypeInfo, class: &EC2NodeClass) -> InstanceType {
@@ -130,18 +140,41 @@ fn memory_is_what_the_hypervisor_leaves_rounded_down() {
     assert_eq!(memory(&arm), capacity::mib(8_128 - 610), "64 MiB of firmware, then ceil(609.6)");
 }
 
+/// aws#8367: what the kubelet keeps in percent is a share of what the node really has, more or less than the estimate.
 #[test]
-fn memory_a_real_node_reported_replaces_the_estimate_but_not_the_overhead() {
-    let class = class(AmiFamily::AL2023);
-    let registry = label_registry();
+fn thresholds_in_percent_are_of_the_memory_a_real_node_reported() {
     let settings = Settings::new("demo", "https://demo");
-    let view = ClassView::new(&class);
-    let context = Context { view: &view, settings: &settings, region: "r", registry: &registry };
-    let zones = BTreeSet::new();
-    let seen = build(&t3_large(), &zones, Some(capacity::mib(7_800)), context);
-    let guessed = build(&t3_large(), &zones, None, context);
-    assert_eq!(seen.capacity.amount("memory"), capacity::mib(7_800));
-    assert_eq!(seen.overhead, guessed.overhead);
+    let mib = capacity::mib;
+    let share = |memory: u64, percent: u64| {
+        Quantity::from_bytes(i64::try_from(((memory << 20) * percent).div_ceil(100)).unwrap())
+    };
+    let node_config = "kind: NodeConfig\nspec: {kubelet: {config: {evictionHard: {memory.available: 5%}}}}\n";
+    let toml = "[settings.kubernetes.eviction-hard]\n\"memory.available\" = \"5%\"\n";
+    for (family, user_data, hard, expected) in [
+        (AmiFamily::AL2023, None, Some("10%"), (share(7_577, 10), share(7_800, 10), share(7_000, 10))),
+        (AmiFamily::AL2023, Some(node_config), None, (share(7_577, 5), share(7_800, 5), share(7_000, 5))),
+        (AmiFamily::Bottlerocket, Some(toml), None, (share(7_577, 5), share(7_800, 5), share(7_000, 5))),
+        (AmiFamily::AL2, None, Some("100%"), (Quantity::ZERO, Quantity::ZERO, Quantity::ZERO)),
+        (AmiFamily::Windows2022, None, Some("500Mi"), (mib(500), mib(500), mib(500))),
+        (AmiFamily::AL2023, None, None, (mib(100), mib(100), mib(100))),
+    ] {
+        let mut class = class(family);
+        class.spec.user_data = user_data.map(str::to_owned);
+        class.spec.kubelet = Some(KubeletConfiguration {
+            eviction_hard: hard.map(|hard| [("memory.available".to_owned(), hard.to_owned())].into()),
+            // A soft threshold takes nothing from pods.
+            eviction_soft: Some([("memory.available".to_owned(), "50%".to_owned())].into()),
+            ..Default::default()
+        });
+        let of = |memory: Option<Quantity>| built_of(&t3_large(), memory, &class, &settings);
+        let kept = |memory| of(memory).overhead.eviction.amount("memory");
+        let all = (kept(None), kept(Some(mib(7_800))), kept(Some(mib(7_000))));
+        assert_eq!(all, expected, "{family:?} {user_data:?} {hard:?}");
+        assert_eq!(of(Some(mib(7_800))).capacity.amount("memory"), mib(7_800));
+        let (seen, guessed) = (of(Some(mib(7_800))).overhead, of(None).overhead);
+        assert_eq!(seen.kube_reserved, guessed.kube_reserved);
+        assert_eq!(seen.eviction.amount("ephemeral-storage"), guessed.eviction.amount("ephemeral-storage"));
+    }
 }
 
 #[test]
