@@ -2,7 +2,6 @@
 
 use karpenter_api::conditions::Conditions;
 use karpenter_api::{Condition, ConditionStatus, EC2NodeClass};
-use karpenter_model::names::reason;
 use karpenter_telemetry::events::{Reason, Severity};
 
 use crate::AwsContext;
@@ -15,10 +14,12 @@ pub(super) struct Part<'a, 'b> {
 }
 
 impl Part<'_, '_> {
-    /// AWS gave no answer: the condition stays what it is, an event is published, the pass is tried again.
+    /// Nothing could be decided: an event is published and the pass is tried again.
     ///
-    /// A condition that was never decided carries the text, because it is the first thing people look at. It is
-    /// written once per generation: a text that differs in every answer would wake the next pass by itself.
+    /// What was decided of this generation stays. What was decided of an older one says nothing about this one
+    /// (aws#8312), so the condition becomes Unknown and carries the text, because it is the first thing people look at.
+    /// The text is written again only for another call or code: one that differs in every answer would wake the next pass
+    /// by itself.
     pub(super) fn unanswered(
         &mut self,
         kind: &'static str,
@@ -27,11 +28,13 @@ impl Part<'_, '_> {
     ) {
         let message = without_request_id(&error.to_string());
         self.context.publish_event(self.class, Reason::unlisted(reason, Severity::Warning), message.as_str());
+        let message = format!("{LEAD}{message}");
         let generation = self.class.metadata.generation;
-        let told = |one: &Condition| one.observed_generation == generation && one.message.starts_with(LEAD);
-        let undecided = |one: &Condition| one.status == ConditionStatus::Unknown && !told(one);
-        if self.conditions.get(kind).is_none_or(undecided) {
-            self.conditions.set_unknown(kind, reason::AWAITING_RECONCILIATION, &format!("{LEAD}{message}"));
+        let says_so = |one: &Condition| one.reason == reason && same_refusal(&one.message, &message);
+        let decided = |one: &Condition| one.status != ConditionStatus::Unknown || says_so(one);
+        let stays = |one: &Condition| one.observed_generation == generation && decided(one);
+        if !self.conditions.get(kind).is_some_and(stays) {
+            self.conditions.set_unknown(kind, reason, &message);
         }
     }
 
@@ -48,7 +51,12 @@ impl Part<'_, '_> {
 }
 
 /// Begins the message of a condition that waits for an answer.
-const LEAD: &str = "no answer from AWS yet: ";
+const LEAD: &str = "not decided yet: ";
+
+/// Whether two texts are of the same call and the same code of AWS, which come before what differs in each answer.
+fn same_refusal(one: &str, other: &str) -> bool {
+    one.split(": ").take(3).eq(other.split(": ").take(3))
+}
 
 /// The text of an AWS error without the id of the request, which is another one every time.
 fn without_request_id(text: &str) -> String {
@@ -61,7 +69,16 @@ fn without_request_id(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::without_request_id;
+    use super::{same_refusal, without_request_id};
+
+    #[test]
+    fn another_call_or_code_is_another_refusal() {
+        let one = "not decided yet: cannot DescribeSubnets `a`: Throttling: slow down, 1 s";
+        assert!(same_refusal(one, "not decided yet: cannot DescribeSubnets `a`: Throttling: slow down, 2 s"));
+        assert!(!same_refusal(one, "not decided yet: cannot DescribeSubnets `a`: AccessDenied: no"));
+        assert!(!same_refusal(one, "not decided yet: cannot GetRole `a`: Throttling: slow down, 1 s"));
+        assert!(!same_refusal(one, "object is awaiting reconciliation"));
+    }
 
     #[test]
     fn equal_failures_have_equal_texts() {

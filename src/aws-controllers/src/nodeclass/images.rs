@@ -18,12 +18,15 @@ pub(super) async fn resolve(
     mut part: Part<'_, '_>,
     status: &mut Ec2NodeClassStatus,
 ) -> Result<Option<Duration>, Error> {
-    let kubernetes = if let Some(version) = part.context.aws.cluster.version() {
-        version
-    } else {
-        refresh::once(Task::Version, part.context).await?;
-        part.context.aws.cluster.version().unwrap_or_default()
-    };
+    let mut kubernetes = part.context.aws.cluster.version();
+    if kubernetes.is_none() {
+        if let Err(error) = refresh::once(Task::Version, part.context).await {
+            part.unanswered(condition::aws::AMIS_READY, reason::aws::AMI_RESOLUTION_FAILED, &error);
+            return Err(error);
+        }
+        kubernetes = part.context.aws.cluster.version();
+    }
+    let kubernetes = kubernetes.unwrap_or_default();
     let amis = match part.context.aws.images.resolve(part.class, &kubernetes).await {
         Ok(amis) => amis,
         Err(resolve::Error::Unsupported(unsupported)) => {

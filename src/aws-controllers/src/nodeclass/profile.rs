@@ -25,10 +25,16 @@ pub(super) async fn resolve(mut part: Part<'_, '_>, status: &mut Ec2NodeClassSta
             Ok(())
         }
         Err(error) => {
+            let help = match &part.class.spec.role {
+                Some(role) if error.is_not_found() => {
+                    format!("; create the role `{role}` or correct spec.role")
+                }
+                _ => String::new(),
+            };
             part.unanswered(
                 condition::aws::INSTANCE_PROFILE_READY,
                 reason::aws::INSTANCE_PROFILE_RESOLUTION_FAILED,
-                &error,
+                &format!("{error}{help}"),
             );
             Err(error.into())
         }

@@ -22,6 +22,8 @@ pub(super) async fn resolve(
 ) -> Result<Option<Duration>, Error> {
     if !part.context.aws.settings.reserved_capacity {
         status.capacity_reservations.clear();
+        // Left from a time with the gate, it would go on to speak of that time. No dependent, so it can go.
+        let _gone = part.conditions.clear(condition::aws::CAPACITY_RESERVATIONS_READY);
         return Ok(None);
     }
     match part.context.aws.reservations.select(part.class).await {

@@ -20,6 +20,8 @@ use super::conditions::Part;
 use crate::Error;
 
 const AGAIN: Duration = Duration::from_mins(10);
+/// When a value that AWS does not take is tried again.
+const SOON: Duration = Duration::from_mins(1);
 const REQUIRED: [&str; 4] = [
     condition::aws::AMIS_READY,
     condition::aws::INSTANCE_PROFILE_READY,
@@ -63,6 +65,10 @@ impl Reconciler {
             }
             DryRunOutcome::Failed { reason, message } => {
                 part.refuse(condition::VALIDATION_SUCCEEDED, reason, &message);
+            }
+            DryRunOutcome::Refused { reason, message } => {
+                part.refuse(condition::VALIDATION_SUCCEEDED, reason, &message);
+                return Ok(Some(SOON));
             }
         }
         Ok(Some(AGAIN))
@@ -110,7 +116,9 @@ impl Reconciler {
         // What lacks capacity at the moment says nothing about the `NodeClass`.
         let types = aws.types.sold(&Arc::new(class.clone()))?;
         let verdict = aws.launcher().check(class, &types, &pools).await?;
-        self.verdicts.put(key, verdict.clone());
+        if !matches!(verdict, DryRunOutcome::Refused { .. }) {
+            self.verdicts.put(key, verdict.clone());
+        }
         Ok(verdict)
     }
 

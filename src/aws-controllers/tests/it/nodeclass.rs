@@ -9,7 +9,7 @@ use karpenter_aws_api::ec2::{LaunchTemplateData, LaunchTemplateSpec, SecurityGro
 use karpenter_aws_api::iam::InstanceProfileSpec;
 use karpenter_aws_sim::Fault;
 use karpenter_model::CapacityType;
-use karpenter_model::names::{annotation, reason};
+use karpenter_model::names::annotation;
 use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
@@ -21,6 +21,13 @@ async fn edit(world: &World, class: &str, spec: Value) {
     let api = Api::<EC2NodeClass>::all(world.client.clone());
     let patch = Patch::Merge(json!({"spec": spec}));
     api.patch(class, &PatchParams::default(), &patch).await.unwrap();
+}
+
+/// What the class says about itself under a condition.
+async fn message(world: &World, kind: &str) -> String {
+    let status = world.get("default").await.unwrap().status.unwrap();
+    let found = status.conditions.into_iter().find(|condition| condition.kind == kind);
+    found.map(|condition| condition.message).unwrap_or_default()
 }
 
 #[tokio::test(start_paused = true)]
@@ -87,32 +94,116 @@ async fn a_role_that_does_not_exist_is_told_and_found_once_it_does() {
     world.class("default", &json!({}));
     world.until("the event", async || !world.told("InstanceProfileResolutionFailed").is_empty()).await;
     let shown = world.condition("default", "InstanceProfileReady").await;
-    assert_eq!(shown, Some((Unknown, "AwaitingReconciliation".to_owned())), "never False");
+    assert_eq!(shown, Some((Unknown, "InstanceProfileResolutionFailed".to_owned())), "never False");
+    let message = message(&world, "InstanceProfileReady").await;
+    assert!(message.contains("NoSuchEntity") && message.contains("correct spec.role"), "{message}");
     world.until_condition("default", "SubnetsReady", (True, "SubnetsReady")).await;
     world.until_condition("default", "AMIsReady", (True, "AMIsReady")).await;
     world.create_role("node-role").await;
     world.until_ready("default").await;
 }
 
+/// aws#8312, aws#8072, aws#8538: also as an edit of a class that has worked, whose condition was True.
 #[tokio::test(start_paused = true)]
 async fn a_profile_of_the_user_that_does_not_exist_is_told_and_found_once_it_does() {
-    let world = World::new().await;
-    world.class("default", &json!({"role": null, "instanceProfile": "theirs"}));
-    workload::pool(&world, &["on-demand"]);
-    workload::replicas(&world, 1);
-    // A profile that was made a moment ago is not known everywhere, so EC2 is asked again.
-    tokio::time::sleep(Duration::from_mins(30)).await;
-    let ready = world.condition("default", "Ready").await.map(|(status, _)| status);
-    assert_eq!(ready, Some(Unknown));
-    let told = world.told(reason::aws::VALIDATION_UNANSWERED);
-    assert!(told[0].contains("theirs") && told[0].contains("InstanceProfile"), "{told:?}");
-    assert!(workload::claims(&world).is_empty(), "nothing is launched with a class that is not ready");
-    let iam = world.account.clients().iam;
-    let profile =
-        InstanceProfileSpec { name: "theirs".to_owned(), path: "/".to_owned(), tags: Default::default() };
-    iam.create_instance_profile(&profile).await.unwrap();
-    iam.add_role_to_instance_profile("theirs", "node-role").await.unwrap();
-    world.until("the pod runs", async || workload::runs(&world)).await;
+    for edited in [false, true] {
+        for theirs in ["theirs", "arn:aws:iam::111122223333:instance-profile/nodes"] {
+            let world = World::new().await;
+            let spec = json!({"role": null, "instanceProfile": theirs});
+            if edited {
+                world.class("default", &json!({}));
+                world.until_ready("default").await;
+                edit(&world, "default", spec).await;
+            } else {
+                world.class("default", &spec);
+            }
+            workload::pool(&world, &["on-demand"]);
+            workload::replicas(&world, 1);
+            let refused = (False, "InstanceProfileNameInvalid");
+            world.until_condition("default", "ValidationSucceeded", refused).await;
+            world.until_condition("default", "Ready", (False, "UnhealthyDependents")).await;
+            tokio::time::sleep(Duration::from_mins(30)).await;
+            let message = message(&world, "ValidationSucceeded").await;
+            assert!(message.contains(&format!("spec.instanceProfile `{theirs}`")), "{message}");
+            assert!(message.contains("InvalidParameterValue"), "{message}");
+            assert!(
+                workload::claims(&world).is_empty(),
+                "nothing is launched with a class that is not ready"
+            );
+            let iam = world.account.clients().iam;
+            let (path, tags) = ("/".to_owned(), Default::default());
+            let profile = InstanceProfileSpec { name: "theirs".to_owned(), path, tags };
+            iam.create_instance_profile(&profile).await.unwrap();
+            iam.add_role_to_instance_profile("theirs", "node-role").await.unwrap();
+            edit(&world, "default", json!({"instanceProfile": "theirs"})).await;
+            world.until("the pod runs", async || workload::runs(&world)).await;
+        }
+    }
+}
+
+/// aws#8312: what was true of the class before an edit is not said of the class after it.
+#[tokio::test(start_paused = true)]
+async fn no_condition_says_true_of_a_generation_it_was_not_decided_for() {
+    for (operation, kind, reason, change) in [
+        (
+            "DescribeSubnets",
+            "SubnetsReady",
+            "SubnetResolutionFailed",
+            json!({"subnetSelectorTerms": [{"tags": {"karpenter.sh/discovery": "other"}}]}),
+        ),
+        (
+            "DescribeSecurityGroups",
+            "SecurityGroupsReady",
+            "SecurityGroupResolutionFailed",
+            json!({"securityGroupSelectorTerms": [{"tags": {"karpenter.sh/discovery": "other"}}]}),
+        ),
+        (
+            "DescribeImages",
+            "AMIsReady",
+            "AMIResolutionFailed",
+            json!({"amiFamily": "AL2023", "amiSelectorTerms": [{"name": "other"}]}),
+        ),
+        (
+            "GetInstanceProfile",
+            "InstanceProfileReady",
+            "InstanceProfileResolutionFailed",
+            json!({"role": "other"}),
+        ),
+        (
+            "DescribeCapacityReservations",
+            "CapacityReservationsReady",
+            "CapacityReservationResolutionFailed",
+            json!({"capacityReservationSelectorTerms": [{"tags": {"a": "b"}}]}),
+        ),
+        (
+            "DescribePlacementGroups",
+            "PlacementGroupReady",
+            "PlacementGroupResolutionFailed",
+            json!({"placementGroupSelector": {"name": "other"}}),
+        ),
+        ("RunInstances", "ValidationSucceeded", "ValidationUnanswered", json!({"detailedMonitoring": true})),
+    ] {
+        let world = World::settled(|settings| settings.reserved_capacity = true).await;
+        world.class("default", &json!({}));
+        world.until_ready("default").await;
+        world.account.inject(Fault::fail(operation, "InternalError"));
+        edit(&world, "default", change).await;
+        let stated = async || {
+            let class = world.get("default").await.unwrap();
+            let conditions = class.status.unwrap().conditions;
+            let all = conditions.iter().filter(|one| one.kind != "Ready");
+            let stale = all.filter(|one| one.observed_generation != class.metadata.generation).count();
+            let found = conditions.into_iter().find(|one| one.kind == kind).unwrap();
+            (stale, found)
+        };
+        world.until("the condition says so", async || stated().await.1.status != True).await;
+        tokio::time::sleep(Duration::from_mins(2)).await;
+        let (stale, found) = stated().await;
+        assert_eq!(stale, 0, "{kind}: every condition is of the class as it is");
+        assert_eq!(found.reason, reason, "{found:?}");
+        assert!(found.message.contains("InternalError"), "{found:?}");
+        world.account.heal();
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -49,6 +49,13 @@ pub enum DryRunOutcome {
         /// What is wrong and what to do.
         message: String,
     },
+    /// AWS does not take a value of the `NodeClass`. Not lasting: what the value names may be about to be known everywhere.
+    Refused {
+        /// Condition reason.
+        reason: &'static str,
+        /// The field, its value, AWS's text and what to do.
+        message: String,
+    },
 }
 
 /// Why there is no verdict; it is tried again.
@@ -92,10 +99,10 @@ impl Launcher {
             Ok(template) => template,
             Err(error) => {
                 let reason = reason::aws::CREATE_LAUNCH_TEMPLATE_AUTH;
-                return refused(error, reason, "ec2:CreateLaunchTemplate");
+                return refused(class, error, reason, "ec2:CreateLaunchTemplate");
             }
         };
-        let verdict = self.dry_runs(&spec, status, &chosen, tags).await;
+        let verdict = self.dry_runs(&spec, (class, status), &chosen, tags).await;
         if let Err(Inconclusive::Aws(error)) = &verdict
             && lost::is_gone(error)
         {
@@ -130,7 +137,7 @@ impl Launcher {
     async fn dry_runs(
         &self,
         spec: &LaunchTemplateSpec,
-        status: &Ec2NodeClassStatus,
+        (class, status): (&EC2NodeClass, &Ec2NodeClassStatus),
         chosen: &InstanceType,
         mut tags: BTreeMap<String, String>,
     ) -> Result<DryRunOutcome, Inconclusive> {
@@ -138,16 +145,16 @@ impl Launcher {
         tags.insert(tags::NODE_CLAIM.to_owned(), TRIAL_CLAIM.to_owned());
         let fleet = fleet(spec, status, chosen, &tags);
         if let Err(error) = self.clients.ec2.dry_run_create_fleet(&fleet).await {
-            return refused(error, reason::aws::CREATE_FLEET_AUTH, "ec2:CreateFleet");
+            return refused(class, error, reason::aws::CREATE_FLEET_AUTH, "ec2:CreateFleet");
         }
-        self.run_instances(spec, status, chosen, &tags).await
+        self.run_instances(spec, (class, status), chosen, &tags).await
     }
 
     /// A subnet that works is enough; if none does, the first one's answer counts.
     async fn run_instances(
         &self,
         spec: &LaunchTemplateSpec,
-        status: &Ec2NodeClassStatus,
+        (class, status): (&EC2NodeClass, &Ec2NodeClassStatus),
         chosen: &InstanceType,
         tags: &BTreeMap<String, String>,
     ) -> Result<DryRunOutcome, Inconclusive> {
@@ -174,7 +181,7 @@ impl Launcher {
             }
         }
         match first {
-            Some(error) => refused(error, reason::aws::RUN_INSTANCES_AUTH, "ec2:RunInstances"),
+            Some(error) => refused(class, error, reason::aws::RUN_INSTANCES_AUTH, "ec2:RunInstances"),
             None => Err(Inconclusive::Incomplete("the node class has no resolved subnets".to_owned())),
         }
     }
@@ -293,17 +300,75 @@ fn fleet(
 }
 
 /// A refusal that says something about the `NodeClass` is a verdict, everything else is tried again.
-fn refused(error: Error, reason: &'static str, action: &str) -> Result<DryRunOutcome, Inconclusive> {
+fn refused(
+    class: &EC2NodeClass,
+    error: Error,
+    reason: &'static str,
+    action: &str,
+) -> Result<DryRunOutcome, Inconclusive> {
     let failure = LaunchFailure::of(&error.code_and_message());
     if failure == LaunchFailure::UserDataSizeLimitExceeded {
         let reason = reason::aws::USER_DATA_SIZE;
         let message = format!("rendered user data is larger than EC2 accepts: {}", error.message);
         return Ok(DryRunOutcome::Failed { reason, message });
     }
-    if error.kind != Kind::Denied {
-        return Err(error.into());
+    if error.kind == Kind::Denied {
+        let hint = failure.hint().unwrap_or("add the missing statement to the controller role's policies");
+        let message = format!("controller is not authorized to call {action}: {}; {hint}", error.message);
+        return Ok(DryRunOutcome::Failed { reason, message });
     }
-    let hint = failure.hint().unwrap_or("add the missing statement to the controller role's policies");
-    let message = format!("controller is not authorized to call {action}: {}; {hint}", error.message);
-    Ok(DryRunOutcome::Failed { reason, message })
+    match wrong_value(class, &error, failure) {
+        Some((field, help)) => {
+            let message = format!("EC2 refuses {field} in {action}: {}; {help}", error.code_and_message());
+            Ok(DryRunOutcome::Refused { reason: failure.reason(), message })
+        }
+        None => Err(error.into()),
+    }
 }
+
+/// The field of the `NodeClass` that a refusal is about, with its value where it is one, and what to do. A profile of ours
+/// is not among them: EC2 does not know a new one for a while.
+fn wrong_value(class: &EC2NodeClass, error: &Error, failure: LaunchFailure) -> Option<(String, String)> {
+    let code = error.code.as_deref().unwrap_or_default();
+    if failure == LaunchFailure::InstanceProfileNameInvalid {
+        let profile = class.spec.instance_profile.as_deref()?;
+        let help = if profile.contains([':', '/']) {
+            "write the name of the instance profile alone, without ARN and path"
+        } else {
+            "create the instance profile or correct the name"
+        };
+        return Some((format!("spec.instanceProfile `{profile}`"), help.to_owned()));
+    }
+    if failure == LaunchFailure::SecurityGroupSubnetVpcMismatch {
+        let fields = "spec.subnetSelectorTerms with spec.securityGroupSelectorTerms".to_owned();
+        return Some((fields, failure.hint().unwrap_or_default().to_owned()));
+    }
+    let (_, field) = FIELDS.iter().find(|(codes, _)| codes.contains(&code))?;
+    let help = failure.hint().unwrap_or("correct the field, or create what it names");
+    Some(((*field).to_owned(), help.to_owned()))
+}
+
+/// Which field of a `NodeClass` the codes of EC2 are about.
+const FIELDS: [(&[&str], &str); 6] = [
+    (
+        &["InvalidAMIID.Malformed", "InvalidAMIID.NotFound", "InvalidAMIID.Unavailable"],
+        "an image of spec.amiSelectorTerms",
+    ),
+    (&["InvalidSubnetID.NotFound", "InvalidSubnet"], "a subnet of spec.subnetSelectorTerms"),
+    (
+        &["InvalidGroup.NotFound", "InvalidSecurityGroupID.NotFound", "InvalidGroupId.Malformed"],
+        "a group of spec.securityGroupSelectorTerms",
+    ),
+    (
+        &["InvalidBlockDeviceMapping", "InvalidSnapshot.NotFound", "InvalidSnapshotID.Malformed"],
+        "spec.blockDeviceMappings",
+    ),
+    (
+        &["InvalidKMSKey.InvalidState", "InvalidKmsKeyId.Malformed", "KMSKeyNotFound"],
+        "the key of spec.blockDeviceMappings",
+    ),
+    (&["InvalidPlacementGroup.Unknown", "InvalidPlacementGroupId.Malformed"], "spec.placementGroupSelector"),
+];
+
+#[cfg(test)]
+mod tests;
