@@ -10,6 +10,8 @@
 //!   count as healthy;
 //! - the list is ordered by transition time, the root last.
 
+use std::cmp::Reverse;
+
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use karpenter_model::names::{condition, reason};
@@ -207,7 +209,14 @@ impl<'a> Conditions<'a> {
             .filter_map(|kind| self.get(kind))
             .filter(|c| c.status != ConditionStatus::True || c.observed_generation != generation)
             .collect();
-        unhealthy.sort_by(|a, b| b.last_transition_time.cmp(&a.last_transition_time));
+        // Conditions refused in the same second: what follows from the others is decided after them, and so comes first.
+        let decided = |one: &Condition| {
+            let position = dependents.0.iter().position(|kind| one.kind == *kind).unwrap_or_default();
+            if one.status == ConditionStatus::False { (0, Reverse(position)) } else { (1, Reverse(0)) }
+        };
+        unhealthy.sort_by(|a, b| {
+            b.last_transition_time.cmp(&a.last_transition_time).then_with(|| decided(a).cmp(&decided(b)))
+        });
         if unhealthy.is_empty() {
             self.store(condition::READY, ConditionStatus::True, condition::READY, "");
             return;

@@ -89,6 +89,30 @@ fn one_false_dependent_makes_the_root_false_and_lists_the_newest_transition_firs
     );
 }
 
+/// The pass decides validation last, from all others: the order the reference has, and scripts match on.
+#[test]
+fn refused_in_the_same_second_what_follows_from_the_others_comes_first() {
+    let class = Dependents::ec2_node_class(false);
+    for (refused, message) in [
+        (condition::aws::AMIS_READY, "ValidationSucceeded=False, AMIsReady=False"),
+        (condition::aws::SUBNETS_READY, "ValidationSucceeded=False, SubnetsReady=False"),
+        (condition::aws::SECURITY_GROUPS_READY, "ValidationSucceeded=False, SecurityGroupsReady=False"),
+    ] {
+        let mut list = Vec::new();
+        let mut conditions = Conditions::open(class, &mut list, &metadata(1), at(100));
+        for kind in class.0 {
+            conditions.set_true(kind);
+        }
+        // Any later pass over the same refusal says the same.
+        for now in [200, 260] {
+            let mut conditions = Conditions::open(class, &mut list, &metadata(1), at(now));
+            conditions.set_false(refused, "NotFound", "none");
+            conditions.set_false(condition::VALIDATION_SUCCEEDED, "DependenciesNotReady", "");
+            assert_eq!(conditions.get(READY).map(|root| root.message.as_str()), Some(message));
+        }
+    }
+}
+
 #[test]
 fn transition_time_moves_only_with_status() {
     let mut list = launched_and_registered();
