@@ -10,6 +10,7 @@ pub mod bottlerocket;
 pub mod kubelet;
 pub mod mime;
 pub mod reserved;
+mod settings_text;
 pub mod windows;
 
 use std::collections::BTreeMap;

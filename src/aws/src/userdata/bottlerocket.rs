@@ -1,67 +1,14 @@
 //! Bottlerocket: settings in TOML, ours laid over the `NodeClass`'s (spec aws-provider 6.9).
 //!
-//! Tables other than `settings.kubernetes` are the user's and pass through untouched. Under
-//! `settings.kubernetes` only keys known to the settings API are kept, since one unknown key makes the host
-//! refuse the whole document and the node never joins.
+//! All that the user sets and we do not is passed on as it is, known to us or not: which settings there are is for the
+//! image to say, and a setting that is dropped is one that its user believes in (aws#8126, bottlerocket#4754).
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
 use toml::{Table, Value};
 
-use super::{Bootstrap, Error};
-
-/// Keys of `settings.kubernetes` a user may set; everything else there is dropped.
-const KNOWN: [&str; 48] = [
-    "allowed-unsafe-sysctls",
-    "api-server",
-    "cloud-provider",
-    "cluster-certificate",
-    "cluster-dns-ip",
-    "cluster-domain",
-    "cluster-name",
-    "container-log-max-files",
-    "container-log-max-size",
-    "container-log-max-workers",
-    "container-log-monitor-interval",
-    "cpu-cfs-quota-enforced",
-    "cpu-manager-policy",
-    "cpu-manager-policy-options",
-    "cpu-manager-reconcile-period",
-    "credential-providers",
-    "device-ownership-from-security-context",
-    "event-burst",
-    "event-qps",
-    "eviction-hard",
-    "eviction-max-pod-grace-period",
-    "eviction-soft",
-    "eviction-soft-grace-period",
-    "hostname-override-source",
-    "ids-per-pod",
-    "image-gc-high-threshold-percent",
-    "image-gc-low-threshold-percent",
-    "kube-api-burst",
-    "kube-api-qps",
-    "kube-reserved",
-    "log-level",
-    "max-pods",
-    "memory-manager-policy",
-    "node-labels",
-    "node-taints",
-    "pod-pids-limit",
-    "registry-burst",
-    "registry-qps",
-    "seccomp-default",
-    "server-tls-bootstrap",
-    "shutdown-grace-period",
-    "shutdown-grace-period-for-critical-pods",
-    "single-process-oom-kill",
-    "static-pods",
-    "system-reserved",
-    "topology-manager-policy",
-    "topology-manager-policy-options",
-    "topology-manager-scope",
-];
+use super::{Bootstrap, Error, settings_text};
 
 /// Renders the settings document.
 ///
@@ -70,22 +17,18 @@ const KNOWN: [&str; 48] = [
 pub fn render(bootstrap: &Bootstrap) -> Result<String, Error> {
     let mut document: Table = match bootstrap.custom.as_deref() {
         None | Some("") => Table::new(),
-        Some(text) => text.parse().map_err(|error: toml::de::Error| Error::Toml(error.to_string()))?,
+        Some(text) => {
+            let text = text.trim_start_matches('\u{feff}');
+            text.parse().map_err(|error: toml::de::Error| Error::Toml(error.to_string()))?
+        }
     };
     let settings = table_of(&mut document, "settings", "settings")?;
     let kubernetes = table_of(settings, "kubernetes", "settings.kubernetes")?;
-    kubernetes.retain(|key, _| {
-        let known = KNOWN.contains(&key);
-        if !known {
-            tracing::warn!(key = %format!("settings.kubernetes.{key}"), "dropped unknown bottlerocket setting");
-        }
-        known
-    });
     overlay(kubernetes, bootstrap)?;
     if bootstrap.raid0 {
         mount_instance_storage(settings, bootstrap.bottlerocket_binds_directories)?;
     }
-    toml::to_string(&document).map_err(|error| Error::Encode { format: "TOML", reason: error.to_string() })
+    Ok(settings_text::write(&document))
 }
 
 fn table_of<'a>(parent: &'a mut Table, key: &str, path: &str) -> Result<&'a mut Table, Error> {

@@ -307,25 +307,26 @@ fn bottlerocket_joins_with_settings() {
         AmiFamily::Bottlerocket,
         &bootstrap(),
         &expect![[r#"
-        [settings.kubernetes]
-        api-server = "https://demo.example"
-        cluster-certificate = "Y2EtYnVuZGxlCg=="
-        cluster-dns-ip = "10.100.0.10"
-        cluster-name = "demo"
-        max-pods = 110
+            [settings]
+            [settings.kubernetes]
+            api-server = 'https://demo.example'
+            cluster-certificate = 'Y2EtYnVuZGxlCg=='
+            cluster-dns-ip = '10.100.0.10'
+            cluster-name = 'demo'
+            max-pods = 110
 
-        [settings.kubernetes.node-labels]
-        "karpenter.sh/capacity-type" = "on-demand"
-        "karpenter.sh/nodepool" = "default"
+            [settings.kubernetes.node-labels]
+            'karpenter.sh/capacity-type' = 'on-demand'
+            'karpenter.sh/nodepool' = 'default'
 
-        [settings.kubernetes.node-taints]
-        "karpenter.sh/unregistered" = [":NoExecute"]
-    "#]],
+            [settings.kubernetes.node-taints]
+            'karpenter.sh/unregistered' = [':NoExecute']
+        "#]],
     );
 }
 
 #[test]
-fn bottlerocket_keeps_foreign_tables_drops_unknown_kubernetes_keys_and_wins_over_ours() {
+fn bottlerocket_keeps_all_that_is_not_ours_and_ours_wins() {
     let mut input = Bootstrap { kubelet: full_kubelet(), raid0: true, ..bootstrap() };
     input.bottlerocket_binds_directories = true;
     input.taints.push(NodeTaint { key: "team".into(), value: "web".into(), effect: "NoSchedule".into() });
@@ -341,56 +342,60 @@ fn bottlerocket_keeps_foreign_tables_drops_unknown_kubernetes_keys_and_wins_over
         AmiFamily::Bottlerocket,
         &input,
         &expect![[r#"
-        [settings.bootstrap-commands.000-mount-instance-storage]
-        commands = [["apiclient", "ephemeral-storage", "init"], ["apiclient", "ephemeral-storage", "bind", "--dirs", "/var/lib/containerd", "/var/lib/kubelet", "/var/log/pods"]]
-        essential = true
-        mode = "always"
+            [settings]
+            [settings.bootstrap-commands]
+            [settings.bootstrap-commands.000-mount-instance-storage]
+            commands = [['apiclient', 'ephemeral-storage', 'init'], ['apiclient', 'ephemeral-storage', 'bind', '--dirs', '/var/lib/containerd', '/var/lib/kubelet', '/var/log/pods']]
+            essential = true
+            mode = 'always'
 
-        [settings.bootstrap-commands.mine]
-        mode = "once"
+            [settings.bootstrap-commands.mine]
+            mode = 'once'
 
-        [settings.kernel.sysctl]
-        "user.max_user_namespaces" = "16384"
+            [settings.kernel]
+            [settings.kernel.sysctl]
+            'user.max_user_namespaces' = '16384'
 
-        [settings.kubernetes]
-        api-server = "https://demo.example"
-        cluster-certificate = "Y2EtYnVuZGxlCg=="
-        cluster-dns-ip = "10.100.0.10"
-        cluster-name = "demo"
-        cpu-cfs-quota-enforced = false
-        eviction-max-pod-grace-period = 60
-        image-gc-high-threshold-percent = "80"
-        image-gc-low-threshold-percent = "70"
-        log-level = 3
-        max-pods = 29
+            [settings.kubernetes]
+            api-server = 'https://demo.example'
+            cluster-certificate = 'Y2EtYnVuZGxlCg=='
+            cluster-dns-ip = '10.100.0.10'
+            cluster-name = 'demo'
+            cpu-cfs-quota-enforced = false
+            eviction-max-pod-grace-period = 60
+            image-gc-high-threshold-percent = '80'
+            image-gc-low-threshold-percent = '70'
+            log-level = 3
+            max-pods = 29
+            no-such-setting = true
 
-        [settings.kubernetes.eviction-hard]
-        "memory.available" = "5%"
-        "nodefs.available" = "10%"
+            [settings.kubernetes.eviction-hard]
+            'memory.available' = '5%'
+            'nodefs.available' = '10%'
 
-        [settings.kubernetes.eviction-soft]
-        "memory.available" = "10%"
+            [settings.kubernetes.eviction-soft]
+            'memory.available' = '10%'
 
-        [settings.kubernetes.eviction-soft-grace-period]
-        "memory.available" = "1m"
+            [settings.kubernetes.eviction-soft-grace-period]
+            'memory.available' = '1m'
 
-        [settings.kubernetes.kube-reserved]
-        cpu = "200m"
-        memory = "2Gi"
+            [settings.kubernetes.kube-reserved]
+            cpu = '200m'
+            memory = '2Gi'
 
-        [settings.kubernetes.node-labels]
-        "karpenter.sh/capacity-type" = "on-demand"
-        "karpenter.sh/nodepool" = "default"
-        mine = "kept"
+            [settings.kubernetes.node-labels]
+            'karpenter.sh/capacity-type' = 'on-demand'
+            'karpenter.sh/nodepool' = 'default'
+            mine = 'kept'
 
-        [settings.kubernetes.node-taints]
-        "karpenter.sh/unregistered" = [":NoExecute"]
-        team = ["web:NoSchedule"]
+            [settings.kubernetes.node-taints]
+            'karpenter.sh/unregistered' = [':NoExecute']
+            team = ['web:NoSchedule']
 
-        [settings.kubernetes.system-reserved]
-        cpu = "100m"
-        memory = "1Gi"
-    "#]],
+            [settings.kubernetes.system-reserved]
+            cpu = '100m'
+            memory = '1Gi'
+        "#]],
     );
 }
 
