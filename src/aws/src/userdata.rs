@@ -7,6 +7,7 @@
 pub mod al2;
 pub mod al2023;
 pub mod bottlerocket;
+mod cloud_init;
 pub mod kubelet;
 pub mod mime;
 pub mod reserved;
@@ -74,6 +75,9 @@ pub enum Error {
         "user data looks like a MIME document but cannot be split into parts: {0}; fix spec.userData of the node class"
     )]
     Mime(String),
+    /// Nothing on the node would read the `NodeClass`'s user data, or a part of it.
+    #[error("user data would not be read by its nodes: {0}; fix spec.userData of the node class")]
+    Unread(String),
     /// The `NodeClass`'s user data for Bottlerocket is not TOML.
     #[error("user data is not valid TOML: {0}; fix spec.userData of the node class")]
     Toml(String),
@@ -100,7 +104,7 @@ pub fn render(family: AmiFamily, bootstrap: &Bootstrap) -> Result<String, Error>
         AmiFamily::AL2023 => al2023::render(bootstrap),
         AmiFamily::Bottlerocket => bottlerocket::render(bootstrap),
         AmiFamily::Windows2019 | AmiFamily::Windows2022 | AmiFamily::Windows2025 => {
-            Ok(windows::render(bootstrap))
+            windows::render(bootstrap)
         }
         // Custom images own their boot: nothing is merged and nothing is checked.
         AmiFamily::Custom => Ok(bootstrap.custom.clone().unwrap_or_default()),

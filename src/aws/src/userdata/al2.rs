@@ -2,26 +2,27 @@
 
 use std::net::Ipv4Addr;
 
-use super::kubelet;
 use super::mime::{self, Part, SHELL_SCRIPT};
-use super::{Bootstrap, Error};
+use super::{Bootstrap, Error, al2023, cloud_init, kubelet};
 
 /// Renders the archive: the `NodeClass`'s parts first, so that it can prepare what the bootstrap script uses.
 ///
 /// # Errors
-/// [`Error::Mime`] when custom user data starts like MIME and cannot be split.
+/// When custom user data is malformed MIME, or nothing on the node would read it.
 pub fn render(bootstrap: &Bootstrap) -> Result<String, Error> {
-    let mut parts = custom_parts(bootstrap.custom.as_deref())?;
+    let mut parts = cloud_init::parts(bootstrap.custom.as_deref(), own)?;
     parts.push(Part::new(SHELL_SCRIPT, script(bootstrap)));
     Ok(mime::write(&parts))
 }
 
-fn custom_parts(custom: Option<&str>) -> Result<Vec<Part>, Error> {
-    match custom {
-        None | Some("") => Ok(Vec::new()),
-        Some(text) if mime::is_mime(text) => mime::parse(text),
-        Some(text) => Ok(vec![Part::new(SHELL_SCRIPT, text)]),
+/// Nothing but cloud-init reads user data here.
+fn own(text: &str) -> Result<Option<&'static str>, Error> {
+    if al2023::is_mapping(text) {
+        let why = "it is YAML without a first line that says of what kind, and AL2 has no nodeadm; begin it with \
+                   `#cloud-config`, or write a script";
+        return Err(Error::Unread(why.to_owned()));
     }
+    Ok(None)
 }
 
 fn script(bootstrap: &Bootstrap) -> String {

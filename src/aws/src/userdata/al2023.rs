@@ -7,41 +7,66 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
-use super::kubelet;
-use super::mime::{self, Part, SHELL_SCRIPT};
-use super::{Bootstrap, Error};
+use super::mime::{self, Part};
+use super::{Bootstrap, Error, cloud_init, kubelet};
 
 const NODE_CONFIG: &str = "application/node.eks.aws";
 
 /// Renders the archive.
 ///
 /// # Errors
-/// When custom user data is malformed MIME, or the CA bundle is not base64.
+/// When custom user data is malformed MIME, nothing on the node would read it, or the CA bundle is not base64.
 pub fn render(bootstrap: &Bootstrap) -> Result<String, Error> {
-    let mut parts = custom_parts(bootstrap.custom.as_deref())?;
+    let parts = cloud_init::parts(bootstrap.custom.as_deref(), own)?.into_iter();
+    let mut parts = parts.map(plain).collect::<Result<Vec<_>, _>>()?;
     parts.push(Part::new(NODE_CONFIG, node_config(bootstrap)?));
     Ok(mime::write(&parts))
 }
 
-fn custom_parts(custom: Option<&str>) -> Result<Vec<Part>, Error> {
-    let Some(text) = custom.filter(|text| !text.is_empty()) else { return Ok(Vec::new()) };
-    if mime::is_mime(text) {
-        // Only the content type of a part survives: nodeadm and cloud-init choose by it alone.
-        let parts = mime::parse(text)?;
-        return Ok(parts.into_iter().map(|part| Part::new(part.content_type(), part.body.clone())).collect());
+/// Of the headers of a part only those survive that nodeadm and cloud-init act upon.
+fn plain(part: Part) -> Result<Part, Error> {
+    if part.is_binary() && part.media_type() == NODE_CONFIG {
+        let why = "a part of type `application/node.eks.aws` is no text, and nodeadm reads text only";
+        return Err(Error::Unread(why.to_owned()));
     }
-    let content_type = if is_mapping(text) { NODE_CONFIG } else { SHELL_SCRIPT };
-    Ok(vec![Part::new(content_type, text)])
+    let mut kept = Part::new(part.content_type(), String::new());
+    let acted_upon = |(name, _): &(String, String)| {
+        ["content-transfer-encoding", "merge-type", "x-merge-type"]
+            .contains(&name.to_ascii_lowercase().as_str())
+    };
+    kept.headers.extend(part.headers.into_iter().filter(acted_upon));
+    Ok(Part { body: part.body, ..kept })
 }
 
-/// Whether a text is a YAML (or JSON) mapping: its first document counts, and keys may be given twice, as nodeadm's own
-/// reader has it. A shebang is a YAML comment, so scripts are recognised first.
-fn is_mapping(text: &str) -> bool {
+/// A `NodeConfig` is for nodeadm. Other YAML without a first line that says of what kind has no reader: sent as a
+/// `NodeConfig`, it would keep the node from joining.
+fn own(text: &str) -> Result<Option<&'static str>, Error> {
+    match first_document(text) {
+        Some(document) if is_node_config(&document) => Ok(Some(NODE_CONFIG)),
+        Some(document) if document.is_object() => {
+            let why = "it is YAML, but no NodeConfig, and has no first line that says of what kind; begin it with \
+                       `#cloud-config`, or set apiVersion `node.eks.aws/v1alpha1` and kind `NodeConfig`";
+            Err(Error::Unread(why.to_owned()))
+        }
+        _ => Ok(None),
+    }
+}
+
+fn is_node_config(document: &Value) -> bool {
+    let text = |key: &str| document[key].as_str().unwrap_or_default();
+    text("kind") == "NodeConfig" || text("apiVersion").starts_with("node.eks.aws/")
+}
+
+/// Whether a text is a YAML (or JSON) mapping.
+pub(super) fn is_mapping(text: &str) -> bool {
+    first_document(text).is_some_and(|document| document.is_object())
+}
+
+/// The first YAML document of a text; keys may be given twice, as nodeadm's own reader has it.
+fn first_document(text: &str) -> Option<Value> {
     let options = serde_saphyr::options! { duplicate_keys: serde_saphyr::DuplicateKeyPolicy::LastWins };
     let mut bytes = text.as_bytes();
-    let first = || serde_saphyr::read_with_options::<_, Value>(&mut bytes, options).next();
-    !text.trim_start().starts_with("#!")
-        && first().is_some_and(|value| value.is_ok_and(|value| value.is_object()))
+    serde_saphyr::read_with_options::<_, Value>(&mut bytes, options).next()?.ok()
 }
 
 fn node_config(bootstrap: &Bootstrap) -> Result<String, Error> {

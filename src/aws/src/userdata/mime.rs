@@ -3,6 +3,9 @@
 //! The boundary is fixed, because random boundaries would give every launch its own template. Carriage
 //! returns never appear in what we write; what we read may have them (spec aws-provider 6.7, 6.8).
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
 use super::Error;
 
 const BOUNDARY: &str = "//";
@@ -13,7 +16,8 @@ pub(crate) const SHELL_SCRIPT: &str = "text/x-shellscript; charset=\"us-ascii\""
 /// Name and value of each header, in order.
 type Headers = Vec<(String, String)>;
 
-/// One part: its header lines as written, and its body.
+/// One part: its header lines as written, and its body. What was encoded is decoded, except what is no text: that stays
+/// base64, as its headers say.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
     /// What stands before the blank line.
@@ -35,12 +39,42 @@ impl Part {
             .find(|(name, _)| name.eq_ignore_ascii_case("content-type"))
             .map_or("", |(_, value)| value.as_str())
     }
+
+    /// The content type without parameters, in lower case.
+    pub(super) fn media_type(&self) -> String {
+        self.content_type().split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+    }
+
+    pub(super) fn set_content_type(&mut self, content_type: &str) {
+        self.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("content-type"));
+        self.headers.insert(0, ("Content-Type".to_owned(), content_type.to_owned()));
+    }
+
+    /// Whether the body is no text and stands in base64.
+    pub(super) fn is_binary(&self) -> bool {
+        self.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(TRANSFER_ENCODING))
+    }
 }
 
-/// Whether a text claims to be a MIME document.
+const TRANSFER_ENCODING: &str = "Content-Transfer-Encoding";
+
+/// Whether a text claims to be a MIME document: a header before the first empty line says so, in any case and order.
 pub(crate) fn is_mime(text: &str) -> bool {
-    let text = text.trim_start();
-    text.starts_with("MIME-Version:") || text.starts_with("Content-Type:")
+    let mut head = text.trim_start().lines().take_while(|line| !line.trim().is_empty()).peekable();
+    let name = |line: &str| Some(line.split_once(':')?.0.to_ascii_lowercase());
+    let is_name = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    head.peek().is_some_and(|line| name(line).is_some_and(|name| is_name(&name)))
+        && head.any(|line| {
+            name(line).is_some_and(|name| ["mime-version", "content-type"].contains(&name.as_str()))
+        })
+}
+
+/// Whether a line of a part would be taken for the end of the part.
+pub(super) fn is_delimiter(line: &str) -> bool {
+    line.trim_end()
+        .strip_prefix("--")
+        .and_then(|line| line.strip_prefix(BOUNDARY))
+        .is_some_and(|rest| matches!(rest, "" | "--"))
 }
 
 /// Writes the archive.
@@ -68,39 +102,43 @@ pub fn write(parts: &[Part]) -> String {
     out.replace('\r', "")
 }
 
-/// Splits a multipart document into its parts.
+/// Splits a document into its parts: those of a multipart document, and of the multipart documents in it, or the one.
 ///
 /// # Errors
-/// [`Error::Mime`] when the headers, the boundary or the closing delimiter are missing.
+/// [`Error::Mime`] when the headers, the boundary or the closing delimiter are missing, or a part cannot be decoded.
 pub fn parse(text: &str) -> Result<Vec<Part>, Error> {
     let text = text.trim_start().replace("\r\n", "\n");
     let (headers, body) = split_headers(&text)?;
-    let content_type = headers
-        .iter()
-        .find(|(name, _)| name.eq_ignore_ascii_case("content-type"))
-        .map(|(_, value)| value.as_str())
-        .ok_or_else(|| Error::Mime("no Content-Type header".to_owned()))?;
-    let boundary = boundary_of(content_type)
-        .ok_or_else(|| Error::Mime("the Content-Type has no boundary".to_owned()))?;
-    parts_of(body, &boundary)
+    let whole = Part { headers, body: body.to_owned() };
+    match whole.media_type().as_str() {
+        "" => Err(Error::Mime("no Content-Type header".to_owned())),
+        media if media.starts_with("multipart/") => parts_of(&whole),
+        _ => {
+            let headers = whole.headers.into_iter();
+            let own = |(name, _): &(String, String)| !name.eq_ignore_ascii_case("mime-version");
+            Ok(vec![decoded(headers.filter(own).collect(), &whole.body)?])
+        }
+    }
 }
 
-fn parts_of(body: &str, boundary: &str) -> Result<Vec<Part>, Error> {
+fn parts_of(whole: &Part) -> Result<Vec<Part>, Error> {
+    let boundary = boundary_of(whole.content_type())
+        .ok_or_else(|| Error::Mime("the Content-Type has no boundary".to_owned()))?;
     let open = format!("--{boundary}");
     let close = format!("--{boundary}--");
     let mut parts = Vec::new();
     let mut current: Option<Vec<&str>> = None;
-    for line in body.split('\n') {
+    for line in whole.body.split('\n') {
         let mark = line.trim_end();
         if mark == close {
             if let Some(lines) = current.take() {
-                parts.push(part_of(&lines.join("\n"))?);
+                parts.extend(part_of(&lines.join("\n"))?);
             }
             return Ok(parts);
         }
         if mark == open {
             if let Some(lines) = current.take() {
-                parts.push(part_of(&lines.join("\n"))?);
+                parts.extend(part_of(&lines.join("\n"))?);
             }
             current = Some(Vec::new());
         } else if let Some(lines) = current.as_mut() {
@@ -110,22 +148,38 @@ fn parts_of(body: &str, boundary: &str) -> Result<Vec<Part>, Error> {
     Err(Error::Mime(format!("the closing line `{close}` is missing")))
 }
 
-fn part_of(text: &str) -> Result<Part, Error> {
+fn part_of(text: &str) -> Result<Vec<Part>, Error> {
     // A part may have no headers at all: then it starts with the blank line.
     if let Some(body) = text.strip_prefix('\n') {
-        return Ok(Part { headers: Vec::new(), body: body.to_owned() });
+        return Ok(vec![Part { headers: Vec::new(), body: body.to_owned() }]);
     }
-    let (mut headers, body) = split_headers(text)?;
-    let encoding = |(name, value): &(String, String)| {
-        name.eq_ignore_ascii_case("content-transfer-encoding")
-            && value.eq_ignore_ascii_case("quoted-printable")
+    let (headers, body) = split_headers(text)?;
+    let part = decoded(headers, body)?;
+    if part.media_type().starts_with("multipart/") { parts_of(&part) } else { Ok(vec![part]) }
+}
+
+/// The part read for what it says, and so without its encoding; only what is no text keeps it.
+fn decoded(mut headers: Headers, body: &str) -> Result<Part, Error> {
+    let is_encoding = |(name, _): &(String, String)| name.eq_ignore_ascii_case(TRANSFER_ENCODING);
+    let encoding =
+        headers.iter().find(|header| is_encoding(header)).map(|(_, value)| value.to_ascii_lowercase());
+    let body = match encoding.as_deref() {
+        None | Some("7bit" | "8bit" | "binary") => body.to_owned(),
+        Some("quoted-printable") => from_quoted_printable(body)?,
+        Some("base64") => {
+            let packed: String = body.split_whitespace().collect();
+            let bytes = STANDARD
+                .decode(&packed)
+                .map_err(|error| Error::Mime(format!("a part is not base64: {error}")))?;
+            match String::from_utf8(bytes) {
+                Ok(text) => text,
+                Err(_) => return Ok(Part { headers, body: packed }),
+            }
+        }
+        Some(other) => return Err(Error::Mime(format!("`{TRANSFER_ENCODING}: {other}` is not known"))),
     };
-    if !headers.iter().any(encoding) {
-        return Ok(Part { headers, body: body.to_owned() });
-    }
-    // Read for what it says: what is written again has no encoding.
-    headers.retain(|header| !encoding(header));
-    Ok(Part { headers, body: from_quoted_printable(body)? })
+    headers.retain(|header| !is_encoding(header));
+    Ok(Part { headers, body })
 }
 
 /// Undoes quoted-printable (RFC 2045): `=3D` is a byte, `=` at the end of a line says that there is no line break.
@@ -178,15 +232,13 @@ fn split_headers(text: &str) -> Result<(Headers, &str), Error> {
 }
 
 fn boundary_of(content_type: &str) -> Option<String> {
-    let mut fields = content_type.split(';');
-    if !fields.next()?.trim().to_ascii_lowercase().starts_with("multipart/") {
-        return None;
-    }
-    let value = fields.find_map(|field| {
-        let (name, value) = field.split_once('=')?;
-        name.trim().eq_ignore_ascii_case("boundary").then(|| value.trim().trim_matches('"').to_owned())
-    })?;
-    (!value.is_empty()).then_some(value)
+    let at = content_type.to_ascii_lowercase().find("boundary=")?;
+    let value = content_type.get(at + "boundary=".len()..)?;
+    let value = match value.strip_prefix('"') {
+        Some(quoted) => quoted.split('"').next(),
+        None => value.split([';', ' ', '\t']).next(),
+    }?;
+    (!value.is_empty()).then(|| value.to_owned())
 }
 
 #[cfg(test)]
@@ -223,10 +275,62 @@ mod tests {
     }
 
     #[test]
+    fn parts_in_base64_are_read_for_what_they_say_and_what_is_no_text_stays_as_it_is() {
+        let archive = |body: &str| {
+            format!(
+                "Content-Type: multipart/mixed; boundary=\"a;b\"\n\n--a;b\nContent-Type: text/x-shellscript\n\
+                 content-transfer-encoding: BASE64\nX-Kept: 1\n\n{body}\n--a;b--\n"
+            )
+        };
+        let parts = parse(&archive("IyEvYmluL3NoCmVj\naG8gw6kK\n")).unwrap();
+        assert_eq!(parts[0].body, "#!/bin/sh\necho \u{e9}\n");
+        assert_eq!(parts[0].headers.len(), 2, "the encoding is undone");
+        assert!(!parts[0].is_binary());
+        let parts = parse(&archive("H4sIAAAA\nAAAA/w==")).unwrap();
+        assert_eq!((parts[0].body.as_str(), parts[0].is_binary()), ("H4sIAAAAAAAA/w==", true));
+        assert!(matches!(parse(&archive("no base64!")), Err(Error::Mime(_))));
+        let other = archive("x").replace("BASE64", "x-uuencode");
+        assert!(matches!(parse(&other), Err(Error::Mime(text)) if text.contains("x-uuencode")));
+    }
+
+    #[test]
+    fn documents_of_one_part_and_documents_in_documents_are_understood() {
+        let one = parse("content-type: text/cloud-config\nMIME-version: 1.0\n\n#cloud-config\n").unwrap();
+        assert_eq!(
+            one,
+            [Part {
+                headers: vec![("content-type".into(), "text/cloud-config".into())],
+                body: "#cloud-config\n".into()
+            }]
+        );
+        let inner = "--I\nContent-Type: text/plain\n\ntwo\n--I--";
+        let text = format!(
+            "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=O; charset=x\n\n--O\n\none\n--O\n\
+             Content-Type: multipart/mixed; boundary=I\n\n{inner}\n--O--\n"
+        );
+        let bodies: Vec<_> = parse(&text).unwrap().into_iter().map(|part| part.body).collect();
+        assert_eq!(bodies, ["one", "two"]);
+    }
+
+    #[test]
+    fn a_document_is_told_by_its_headers_in_any_case_and_order() {
+        for (text, expected) in [
+            ("MIME-Version: 1.0\n\nx", true),
+            ("\n\ncontent-type: multipart/mixed\n\nx", true),
+            ("From: me\nmime-version: 1.0\n\nx", true),
+            ("#!/bin/sh\ncat <<EOF\nMIME-Version: 1.0\nEOF\n", false),
+            ("apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\n", false),
+            ("#cloud-config\n", false),
+            ("", false),
+        ] {
+            assert_eq!(is_mime(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
     fn documents_without_boundary_end_or_headers_are_refused() {
         for text in [
             "MIME-Version: 1.0\n\nbody",
-            "Content-Type: text/plain\n\nbody",
             "Content-Type: multipart/mixed\n\n--x\n\nbody\n--x--",
             "Content-Type: multipart/mixed; boundary=\"x\"\n\n--x\n\nbody\n",
             "Content-Type: multipart/mixed; boundary=\"x\"\n\n--x\nno header\n\nbody\n--x--",

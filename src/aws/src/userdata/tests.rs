@@ -4,6 +4,8 @@ use expect_test::expect;
 
 use super::*;
 
+mod formats;
+
 fn bootstrap() -> Bootstrap {
     Bootstrap {
         cluster_name: "demo".to_owned(),

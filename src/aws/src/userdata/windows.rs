@@ -1,10 +1,15 @@
 //! Windows: a PowerShell block that calls the EKS bootstrap script (spec aws-provider 6.10).
 
-use super::Bootstrap;
-use super::kubelet;
+use super::{Bootstrap, Error, cloud_init, kubelet, mime};
+
+const OPEN: &str = "<powershell>";
+const CLOSE: &str = "</powershell>";
 
 /// Renders the block; the `NodeClass`'s own commands run first.
-pub fn render(bootstrap: &Bootstrap) -> String {
+///
+/// # Errors
+/// [`Error::Unread`] when custom user data is for another kind of image, or has blocks that cannot be joined with ours.
+pub fn render(bootstrap: &Bootstrap) -> Result<String, Error> {
     let mut call = format!(
         "& $EKSBootstrapScriptFile -EKSClusterName '{}' -APIServerEndpoint '{}'",
         bootstrap.cluster_name, bootstrap.cluster_endpoint
@@ -19,11 +24,52 @@ pub fn render(bootstrap: &Bootstrap) -> String {
     if let Some(ip) = bootstrap.kubelet.cluster_dns.as_ref().and_then(|servers| servers.first()) {
         call.push_str(&format!(" -DNSClusterIP '{ip}'"));
     }
-    let custom = match bootstrap.custom.as_deref() {
-        None | Some("") => String::new(),
-        Some(text) => format!("{text}\n"),
+    let (commands, others) = custom(bootstrap.custom.as_deref().unwrap_or_default())?;
+    Ok(format!(
+        "{OPEN}\n{commands}[string]$EKSBootstrapScriptFile = \"$env:ProgramFiles\\Amazon\\EKS\\Start-EKSBootstrap.ps1\"\n{call}\n{CLOSE}{others}"
+    ))
+}
+
+/// The commands of the user, and what else EC2's agent reads: tags such as `<persist>`, which stand outside the block.
+fn custom(text: &str) -> Result<(String, String), Error> {
+    let unread = |why: &str| Err(Error::Unread(why.to_owned()));
+    let first = text.trim_start_matches('\u{feff}').trim_start();
+    // `#` begins a comment in PowerShell, too: only what is nothing but a first line of cloud-init is one.
+    let line = first.lines().next().unwrap_or_default().trim_end();
+    let of_linux =
+        line.starts_with("#!/") || cloud_init::first_line(line).is_some() && !line.contains(' ');
+    if of_linux && !line.contains("pwsh") || mime::is_mime(first) {
+        return unread("it is for cloud-init, which Windows does not have; write PowerShell commands");
+    }
+    let lower = text.to_ascii_lowercase();
+    if lower.contains("<script>") {
+        return unread("`<script>` and `<powershell>` blocks exclude each other; write PowerShell commands");
+    }
+    if first.starts_with("version:") && lower.contains("tasks:") {
+        return unread(
+            "tasks of EC2Launch cannot be joined with the commands of the node; write PowerShell commands",
+        );
+    }
+    let commands = |text: &str| if text.is_empty() { String::new() } else { format!("{text}\n") };
+    let (Some(open), Some(close)) = (lower.find(OPEN), lower.find(CLOSE)) else {
+        if lower.contains(OPEN) || lower.contains(CLOSE) {
+            return unread("a `<powershell>` block is not closed, or not opened");
+        }
+        return Ok((commands(text), String::new()));
     };
-    format!(
-        "<powershell>\n{custom}[string]$EKSBootstrapScriptFile = \"$env:ProgramFiles\\Amazon\\EKS\\Start-EKSBootstrap.ps1\"\n{call}\n</powershell>"
-    )
+    let (Some(before), Some(inside), Some(after)) =
+        (text.get(..open), text.get(open + OPEN.len()..close), text.get(close + CLOSE.len()..))
+    else {
+        return unread("a `<powershell>` block is closed before it is opened");
+    };
+    if lower.matches(OPEN).count() + lower.matches(CLOSE).count() > 2 {
+        return unread("it has several `<powershell>` blocks; write one");
+    }
+    let others: String = [before, after]
+        .map(str::trim)
+        .iter()
+        .filter(|other| !other.is_empty())
+        .map(|other| format!("\n{other}"))
+        .collect();
+    Ok((commands(inside.trim_matches(['\r', '\n'])), others))
 }

@@ -1,0 +1,125 @@
+//! The user's own user data as parts of an archive, each with the type that cloud-init chooses its handler by.
+//!
+//! cloud-init tells a text by its first line. A text that is sent under another type is run as what it is not, or by
+//! nothing at all, and the node joins without it, or does not join: so each text gets its own type, and one that nothing
+//! would read is refused.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use super::Error;
+use super::mime::{self, Part, SHELL_SCRIPT};
+
+/// First lines and the types they mean; a longer one comes before those it begins with.
+const KINDS: [(&str, &str); 10] = [
+    ("#cloud-config-archive", "text/cloud-config-archive"),
+    ("#cloud-config-jsonp", "text/cloud-config-jsonp"),
+    ("#cloud-config", "text/cloud-config"),
+    ("#cloud-boothook", "text/cloud-boothook"),
+    ("#include-once", "text/x-include-once-url"),
+    ("#include", "text/x-include-url"),
+    ("#part-handler", "text/part-handler"),
+    ("#upstart-job", "text/upstart-job"),
+    ("## template: jinja", "text/jinja2"),
+    ("#!", SHELL_SCRIPT),
+];
+
+/// Types of a part whose kind follows from its first line, as that of a text without a type.
+const UNTYPED: [&str; 3] = ["", "text/plain", "text/x-not-multipart"];
+
+/// Types of parts that cloud-init decompresses.
+const COMPRESSED: [&str; 8] = [
+    "application/gzip",
+    "application/gzip-compressed",
+    "application/gzipped",
+    "application/x-compress",
+    "application/x-compressed",
+    "application/x-gunzip",
+    "application/x-gzip",
+    "application/x-gzip-compressed",
+];
+
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+
+/// The parts of a text. `of_family` knows what a family's own agent reads besides: its type, or why it must not be sent.
+///
+/// # Errors
+/// [`Error::Mime`] when the text starts like MIME and cannot be split, [`Error::Unread`] when a part would be read by
+/// nothing.
+pub(super) fn parts(
+    custom: Option<&str>,
+    of_family: impl Fn(&str) -> Result<Option<&'static str>, Error>,
+) -> Result<Vec<Part>, Error> {
+    let text = custom.unwrap_or_default().trim_start_matches('\u{feff}');
+    if text.is_empty() {
+        return Ok(Vec::new());
+    }
+    if mime::is_mime(text) {
+        let parts = mime::parse(text)?.into_iter().enumerate();
+        return parts.map(|(index, part)| typed(index + 1, part, &of_family)).collect();
+    }
+    if is_encoded(text) {
+        let why = "it is base64 already; write the text itself, it is encoded for EC2 when it is sent";
+        return Err(Error::Unread(why.to_owned()));
+    }
+    let kind = match first_line(text) {
+        Some(kind) => Some(kind),
+        None => of_family(text)?,
+    };
+    // A kernel reads `#!` in the first two bytes only.
+    let body = if kind == Some(SHELL_SCRIPT) { text.trim_start() } else { text };
+    Ok(vec![Part::new(kind.unwrap_or(SHELL_SCRIPT), body)])
+}
+
+/// What the first line of a text says it is.
+pub(super) fn first_line(text: &str) -> Option<&'static str> {
+    let text = text.trim_start();
+    let begins = |with: &str| text.get(..with.len()).is_some_and(|start| start.eq_ignore_ascii_case(with));
+    KINDS.iter().find(|(with, _)| begins(with)).map(|(_, kind)| *kind)
+}
+
+/// A part of the user's archive with a type that has a reader.
+fn typed(
+    number: usize,
+    mut part: Part,
+    of_family: impl Fn(&str) -> Result<Option<&'static str>, Error>,
+) -> Result<Part, Error> {
+    let unread = |why: &str| Err(Error::Unread(format!("part {number} of the MIME document {why}")));
+    let media = part.media_type();
+    if part.is_binary() {
+        let zipped = STANDARD.decode(part.body.as_bytes()).is_ok_and(|bytes| bytes.starts_with(&GZIP));
+        return match (zipped, COMPRESSED.contains(&media.as_str())) {
+            (true, false) => unread(&format!(
+                "is compressed and has the type `{media}`, which is not decompressed; give it the type \
+                 `application/gzip`, or send it as text"
+            )),
+            (false, true) => unread("is said to be compressed and is not gzip"),
+            (true, true) | (false, false) => Ok(part),
+        };
+    }
+    if COMPRESSED.contains(&media.as_str()) {
+        return unread("is said to be compressed and is text; give it the type of the text");
+    }
+    if part.body.lines().any(mime::is_delimiter) {
+        return unread("has a line that is a delimiter of the archive it is sent in; change that line");
+    }
+    if UNTYPED.contains(&media.as_str()) && first_line(&part.body).is_none() {
+        let Some(kind) = of_family(&part.body)? else {
+            return unread(
+                "has no type of its own and begins with no first line that cloud-init knows; set its Content-Type, or \
+                 begin it with `#!` or `#cloud-config`",
+            );
+        };
+        part.set_content_type(kind);
+    }
+    Ok(part)
+}
+
+/// Whether a text is base64 of what user data looks like: EC2's encoding is added when it is sent, and once is what is
+/// undone at boot.
+fn is_encoded(text: &str) -> bool {
+    let packed: String = text.split_whitespace().collect();
+    let Ok(bytes) = STANDARD.decode(packed) else { return false };
+    let is_user_data = |text: &str| first_line(text).is_some() || mime::is_mime(text);
+    bytes.starts_with(&GZIP) || std::str::from_utf8(&bytes).is_ok_and(is_user_data)
+}
