@@ -74,7 +74,15 @@ impl Cluster {
             return Ok(cidr);
         }
         let cluster = self.eks.describe_cluster(&self.name).await?;
-        let cidr = cluster.service_ipv4_cidr.or(cluster.service_ipv6_cidr).ok_or_else(|| {
+        let ranges = [cluster.service_ipv4_cidr, cluster.service_ipv6_cidr];
+        let [first, second] = match cluster.ip_family.as_deref() {
+            Some("ipv6") => {
+                let [v4, v6] = ranges;
+                [v6, v4]
+            }
+            _ => ranges,
+        };
+        let cidr = first.or(second).ok_or_else(|| {
             Error::missing_field("DescribeCluster", self.name.as_str(), "kubernetesNetworkConfig")
         })?;
         self.set_service_cidr(&cidr);

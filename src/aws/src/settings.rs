@@ -10,8 +10,10 @@ pub struct Settings {
     pub cluster_endpoint: String,
     /// Base64 of the cluster's CA, as configured or from the kubeconfig.
     pub cluster_ca_bundle: Option<String>,
-    /// `ClusterIP` of kube-dns. An IPv6 address switches the provider to IPv6.
+    /// Address of the cluster's DNS, which user data carries.
     pub kube_dns_ip: Option<String>,
+    /// Whether nodes have IPv6 addresses, as EKS says; what it does not say follows from the address of the DNS.
+    pub ipv6_cluster: Option<bool>,
     /// No calls to the global price list and to IAM for clean-up.
     pub isolated_vpc: bool,
     /// Where people have written down what types cost.
@@ -46,6 +48,7 @@ impl Settings {
             cluster_endpoint: cluster_endpoint.to_owned(),
             cluster_ca_bundle: None,
             kube_dns_ip: None,
+            ipv6_cluster: None,
             isolated_vpc: false,
             price_file: None,
             eks_control_plane: false,
@@ -63,7 +66,9 @@ impl Settings {
 
     /// Whether nodes get IPv6 addresses.
     pub fn ipv6(&self) -> bool {
-        self.kube_dns_ip.as_deref().is_some_and(|ip| ip.parse::<std::net::Ipv6Addr>().is_ok())
+        let by_dns =
+            || self.kube_dns_ip.as_deref().is_some_and(|ip| ip.parse::<std::net::Ipv6Addr>().is_ok());
+        self.ipv6_cluster.unwrap_or_else(by_dns)
     }
 }
 
@@ -72,12 +77,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_dns_address_decides_the_ip_family() {
+    fn eks_decides_the_ip_family_and_else_the_dns_address() {
         let mut settings = Settings::new("demo", "https://demo");
         assert!(!settings.ipv6());
         settings.kube_dns_ip = Some("10.100.0.10".to_owned());
         assert!(!settings.ipv6());
         settings.kube_dns_ip = Some("fd30::a".to_owned());
         assert!(settings.ipv6());
+        settings.ipv6_cluster = Some(false);
+        assert!(!settings.ipv6());
+        settings = Settings { kube_dns_ip: None, ipv6_cluster: Some(true), ..settings };
+        assert!(settings.ipv6(), "aws#9602: the DNS Service may have another name");
     }
 }

@@ -36,8 +36,7 @@ fn custom(text: &str) -> Result<(String, String), Error> {
     let first = text.trim_start_matches('\u{feff}').trim_start();
     // `#` begins a comment in PowerShell, too: only what is nothing but a first line of cloud-init is one.
     let line = first.lines().next().unwrap_or_default().trim_end();
-    let of_linux =
-        line.starts_with("#!/") || cloud_init::first_line(line).is_some() && !line.contains(' ');
+    let of_linux = line.starts_with("#!/") || cloud_init::first_line(line).is_some() && !line.contains(' ');
     if of_linux && !line.contains("pwsh") || mime::is_mime(first) {
         return unread("it is for cloud-init, which Windows does not have; write PowerShell commands");
     }

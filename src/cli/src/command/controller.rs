@@ -93,7 +93,11 @@ async fn control(
     let aws = aws.context("cannot set up the AWS clients")?;
     introduce(&given.cluster_name, &aws.region, differing);
     aws.ec2.dry_run_describe_instance_types().await.context("EC2 does not answer as it should")?;
-    let aws_settings = aws_settings(&given, &settings, &kubernetes, &aws, authority).await?;
+    let aws_settings = tokio::select! {
+        learnt = aws_settings(&given, &settings, &kubernetes, &aws, authority) => learnt?,
+        // It may wait long for a cluster that does not answer.
+        () = shutdown.cancelled() => return Ok(()),
+    };
     let namespace = settings.leader_election.namespace.clone();
     let parts = Parts {
         kubernetes,
@@ -130,14 +134,15 @@ async fn aws_settings(
     authority: Option<Vec<Vec<u8>>>,
 ) -> Result<karpenter_aws::Settings> {
     let mut provider = provider_settings(settings, flags);
+    let cluster = cluster_dns::known_to_eks(aws.eks.as_ref(), &flags.cluster_name).await;
     if provider.cluster_endpoint.is_empty() {
-        let cluster = aws.eks.describe_cluster(&flags.cluster_name).await?;
-        provider.cluster_endpoint = cluster.endpoint.with_context(|| {
-            format!(
-                "EKS does not know the endpoint of cluster `{}` yet; set --cluster-endpoint",
-                flags.cluster_name
-            )
-        })?;
+        provider.cluster_endpoint =
+            cluster.as_ref().and_then(|cluster| cluster.endpoint.clone()).with_context(|| {
+                format!(
+                    "EKS does not say the endpoint of cluster `{}`; set --cluster-endpoint",
+                    flags.cluster_name
+                )
+            })?;
     }
     if provider.cluster_ca_bundle.is_none() {
         // In a pod the file as it is: the bundle is part of the drift hash, so it must be the same to the byte.
@@ -146,7 +151,9 @@ async fn aws_settings(
         provider.cluster_ca_bundle =
             bundle.map(|bundle| base64::engine::general_purpose::STANDARD.encode(bundle));
     }
-    provider.kube_dns_ip = cluster_dns::kube_dns_ip(kubernetes).await;
+    provider.ipv6_cluster = cluster.as_ref().and_then(cluster_dns::is_ipv6);
+    let of_range = cluster.as_ref().and_then(cluster_dns::of_range);
+    provider.kube_dns_ip = cluster_dns::kube_dns_ip(kubernetes, of_range).await;
     Ok(provider)
 }
 

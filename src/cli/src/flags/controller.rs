@@ -61,6 +61,7 @@ pub(crate) fn provider_settings(core: &Settings, aws: &AwsSettings) -> karpenter
         cluster_endpoint: aws.cluster_endpoint.clone(),
         cluster_ca_bundle: Some(aws.cluster_ca_bundle.clone()).filter(|bundle| !bundle.is_empty()),
         kube_dns_ip: None,
+        ipv6_cluster: None,
         isolated_vpc: aws.isolated_vpc,
         price_file: aws.price_file.clone(),
         eks_control_plane: aws.eks_control_plane,
