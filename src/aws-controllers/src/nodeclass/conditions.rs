@@ -59,7 +59,7 @@ fn same_refusal(one: &str, other: &str) -> bool {
 }
 
 /// The text of an AWS error without the id of the request, which is another one every time.
-fn without_request_id(text: &str) -> String {
+pub(super) fn without_request_id(text: &str) -> String {
     let Some((before, rest)) = text.split_once(" (request ") else { return text.to_owned() };
     match rest.split_once(')') {
         Some((_, after)) => format!("{before}{after}"),

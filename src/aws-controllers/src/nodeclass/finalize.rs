@@ -5,10 +5,12 @@ use std::time::Duration;
 use karpenter_api::EC2NodeClass;
 use karpenter_kube_harness::queue::Done;
 use karpenter_kube_harness::write;
-use karpenter_model::names::finalizer;
+use karpenter_model::names::{finalizer, reason};
 use karpenter_telemetry::events::reason::WAITING_ON_NODE_CLAIM_TERMINATION;
+use karpenter_telemetry::events::{Reason, Severity};
 use kube::ResourceExt;
 
+use super::conditions::without_request_id;
 use super::{Reconciler, forget};
 use crate::Error;
 
@@ -31,7 +33,13 @@ impl Reconciler {
             self.context.publish_event(class, WAITING_ON_NODE_CLAIM_TERMINATION, waiting_on(&claims));
             return Ok(Done::idle().after(AGAIN));
         }
-        self.clean_up(class, &name).await?;
+        if let Err(error) = self.clean_up(class, &name).await {
+            // Without a word the class would stay for ever, and nothing says which right is missing (aws#9185).
+            let message = format!("finalizer stays: {}", without_request_id(&error.to_string()));
+            let reason = Reason::unlisted(reason::aws::CLEAN_UP_FAILED, Severity::Warning);
+            self.context.publish_event(class, reason, message);
+            return Err(error);
+        }
         let api = self.context.common.all::<EC2NodeClass>();
         if write::merge(&api, &name, &change).await?.is_none_or(|left| left.finalizers().is_empty()) {
             forget(&self.context, class);

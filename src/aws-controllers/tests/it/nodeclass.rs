@@ -9,7 +9,7 @@ use karpenter_aws_api::ec2::{LaunchTemplateData, LaunchTemplateSpec, SecurityGro
 use karpenter_aws_api::iam::InstanceProfileSpec;
 use karpenter_aws_sim::Fault;
 use karpenter_model::CapacityType;
-use karpenter_model::names::annotation;
+use karpenter_model::names::{annotation, reason};
 use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
@@ -362,18 +362,33 @@ async fn deletion_waits_for_claims_and_leaves_nothing_behind() {
     assert!(templates.is_empty() && profiles.is_empty(), "{templates:?} {profiles:?}");
 }
 
+/// aws#9185: the right that is missing is named, whichever it is.
 #[tokio::test(start_paused = true)]
-async fn a_failed_clean_up_keeps_the_node_class() {
-    let world = World::new().await;
-    world.class("default", &json!({}));
-    world.until_ready("default").await;
-    world.account.inject(Fault::fail("DeleteLaunchTemplate", "InternalError"));
-    let classes = Api::<EC2NodeClass>::all(world.client.clone());
-    classes.delete("default", &DeleteParams::default()).await.unwrap();
-    tokio::time::sleep(Duration::from_mins(5)).await;
-    assert!(world.get("default").await.is_some());
-    world.account.heal();
-    world.until("the node class is gone", async || world.get("default").await.is_none()).await;
+async fn a_failed_clean_up_keeps_the_node_class_and_an_event_says_what_it_lacks() {
+    for (operation, code, help) in [
+        ("ListInstanceProfiles", "AccessDenied", "grant the caller"),
+        ("GetInstanceProfile", "AccessDenied", "grant the caller"),
+        ("RemoveRoleFromInstanceProfile", "AccessDenied", "grant the caller"),
+        ("DeleteInstanceProfile", "AccessDenied", "grant the caller"),
+        ("DeleteLaunchTemplate", "UnauthorizedOperation", "grant the caller"),
+        ("DeleteLaunchTemplate", "InternalError", "InternalError"),
+    ] {
+        let world = World::new().await;
+        world.class("default", &json!({}));
+        world.until_ready("default").await;
+        world.account.inject(Fault::fail(operation, code));
+        let classes = Api::<EC2NodeClass>::all(world.client.clone());
+        classes.delete("default", &DeleteParams::default()).await.unwrap();
+        tokio::time::sleep(Duration::from_mins(5)).await;
+        assert!(world.get("default").await.is_some());
+        let told = world.told(reason::aws::CLEAN_UP_FAILED);
+        assert!(
+            told.iter().any(|text| text.contains(operation) && text.contains(help)),
+            "{operation} {told:?}"
+        );
+        world.account.heal();
+        world.until("the node class is gone", async || world.get("default").await.is_none()).await;
+    }
 }
 
 #[tokio::test(start_paused = true)]
