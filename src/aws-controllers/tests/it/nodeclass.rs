@@ -391,6 +391,32 @@ async fn a_failed_clean_up_keeps_the_node_class_and_an_event_says_what_it_lacks(
     }
 }
 
+/// aws#9028: the profile that a class named itself before has the same role, and is still another's.
+#[tokio::test(start_paused = true)]
+async fn a_class_that_goes_from_a_profile_to_its_role_gets_a_profile_of_its_own() {
+    for path in ["/", "/team/", "/karpenter/us-west-2/demo/another-class/"] {
+        let world = World::new().await;
+        let iam = world.account.clients().iam;
+        let (name, path) = ("theirs".to_owned(), path.to_owned());
+        let profile = InstanceProfileSpec { name, path, tags: Default::default() };
+        iam.create_instance_profile(&profile).await.unwrap();
+        iam.add_role_to_instance_profile("theirs", "node-role").await.unwrap();
+        world.class("default", &json!({"role": null, "instanceProfile": "theirs"}));
+        world.until_ready("default").await;
+        let shown = async || world.get("default").await.unwrap().status.unwrap().instance_profile;
+        assert_eq!(shown().await.as_deref(), Some("theirs"));
+        edit(&world, "default", json!({"role": "node-role", "instanceProfile": null})).await;
+        let ours = async || shown().await.is_some_and(|name| name.starts_with("demo_"));
+        world.until("it has its own", ours).await;
+        world.until_ready("default").await;
+        let classes = Api::<EC2NodeClass>::all(world.client.clone());
+        classes.delete("default", &DeleteParams::default()).await.unwrap();
+        world.until("the node class is gone", async || world.get("default").await.is_none()).await;
+        let left = iam.list_instance_profiles("/").await.unwrap();
+        assert_eq!(left.iter().map(|profile| profile.name.as_str()).collect::<Vec<_>>(), ["theirs"]);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn templates_of_an_earlier_process_are_swept_though_they_could_not_be_listed_at_first() {
     let world = World::without_role();

@@ -24,14 +24,21 @@ const ROLE_MISSING: Duration = Duration::from_mins(1);
 const PROTECTED: Duration = Duration::from_hours(1);
 const NAME_MAX: usize = 128;
 
+/// What is remembered of a profile.
+#[derive(Clone, Debug)]
+struct Known {
+    role: String,
+    path: String,
+}
+
 /// Manages instance profiles.
 #[derive(Debug)]
 pub struct InstanceProfiles {
     iam: Arc<dyn Iam>,
     cluster: String,
     region: String,
-    /// Profile name to role name.
-    known: TtlCache<String, Option<String>>,
+    /// By name; only those that have a role.
+    known: TtlCache<String, Known>,
     /// Roles IAM said do not exist, to stop asking for a minute.
     missing_roles: TtlCache<String, Error>,
     protected: TtlCache<String, ()>,
@@ -61,31 +68,35 @@ impl InstanceProfiles {
         let Some(role) = class.spec.role.as_deref().map(bare_name) else { return Ok(None) };
         let current = class.status.as_ref().and_then(|status| status.instance_profile.clone());
         if let Some(current) = current {
-            if self.role_of(&current).await?.as_deref() == Some(role) {
+            let known = self.known(&current).await?;
+            // One that the class named itself before has the role perhaps, but ends when its owner ends it (aws#9028).
+            let is_ours =
+                |known: &Known| known.path == self.path_of(class) || current == self.legacy_name(class);
+            if known.is_some_and(|known| known.role == role && is_ours(&known)) {
                 return Ok(Some(current));
             }
             self.protected.put(current, ());
         }
         let name = self.name(class, role);
-        if self.role_of(&name).await?.as_deref() != Some(role) {
+        if self.known(&name).await?.is_none_or(|known| known.role != role) {
             self.create(&name, role, class).await?;
         }
         self.protected.put(name.clone(), ());
         Ok(Some(name))
     }
 
-    async fn role_of(&self, profile: &str) -> Result<Option<String>> {
+    async fn known(&self, profile: &str) -> Result<Option<Known>> {
         let key = profile.to_owned();
-        if let Some(role) = self.known.get(&key) {
-            return Ok(role);
+        if let Some(known) = self.known.get(&key) {
+            return Ok(Some(known));
         }
         let found = optional(self.iam.get_instance_profile(profile).await)?;
-        let role = found.and_then(|profile| profile.role);
         // Only a complete profile is remembered; a missing one is about to be made.
-        if role.is_some() {
-            self.known.put(key, role.clone());
+        let known = found.and_then(|profile| Some(Known { role: profile.role?, path: profile.path }));
+        if let Some(known) = &known {
+            self.known.put(key, known.clone());
         }
-        Ok(role)
+        Ok(known)
     }
 
     async fn create(&self, name: &str, role: &str, class: &EC2NodeClass) -> Result<()> {
@@ -116,7 +127,7 @@ impl InstanceProfiles {
                 return Err(error);
             }
         }
-        self.known.put(name.to_owned(), Some(role.to_owned()));
+        self.known.put(name.to_owned(), Known { role: role.to_owned(), path: spec.path });
         Ok(())
     }
 
@@ -162,7 +173,7 @@ impl InstanceProfiles {
             .into_iter()
             .map(|p| p.name)
             .collect();
-        let legacy = format!("{}_{}", self.cluster, fnv1(&[&self.region, class_name(class)]));
+        let legacy = self.legacy_name(class);
         if is_valid_name(&legacy) {
             names.push(legacy);
         }
@@ -192,6 +203,11 @@ impl InstanceProfiles {
 
     fn path_of(&self, class: &EC2NodeClass) -> String {
         format!("{}{}/", self.path(), class.metadata.uid.as_deref().unwrap_or_default())
+    }
+
+    /// What releases called it that made one per class, without a path.
+    fn legacy_name(&self, class: &EC2NodeClass) -> String {
+        format!("{}_{}", self.cluster, fnv1(&[&self.region, class_name(class)]))
     }
 
     fn name(&self, class: &EC2NodeClass, role: &str) -> String {
