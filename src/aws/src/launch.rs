@@ -15,6 +15,7 @@ pub mod limit;
 mod lost;
 pub mod outcome;
 pub mod placed;
+pub mod spot_failure;
 pub mod template;
 pub mod templates;
 
@@ -47,6 +48,7 @@ use filter::{Candidate, Wanted};
 use fleet::TemplatedGroup;
 use limit::Limit;
 use placed::Placed;
+use spot_failure::SpotFailure;
 use templates::Templates;
 
 const OPERATION: &str = "launch instance for claim";
@@ -77,6 +79,8 @@ pub struct Launcher {
     pub registry: Arc<LabelRegistry>,
     /// How many fleets are asked for at once.
     pub fleets: Limit,
+    /// Whether EC2 fails requests for spot.
+    pub spot_failure: SpotFailure,
     /// Receiver of counters.
     pub observer: Arc<dyn Observer>,
     /// The present time.
@@ -167,6 +171,7 @@ impl Launcher {
         self.settle(&charges, answer.as_ref().ok());
         renewed?;
         let result = answer.map_err(|error| {
+            self.learn_failure(&error, &fleet, &prepared);
             let spent = outcome::spends_token(&error) && !unsettled;
             launch_error(OPERATION, request.claim.as_str(), &error).with_token_spent(spent)
         })?;

@@ -29,6 +29,7 @@ use crate::image::resolve::Images;
 use crate::instances::Instances;
 use crate::launch::Launcher;
 use crate::launch::limit::Limit;
+use crate::launch::spot_failure::SpotFailure;
 use crate::launch::templates::Templates;
 use crate::market::prices::Prices;
 use crate::market::prices::estimate::by_size;
@@ -115,10 +116,10 @@ impl AwsProvider {
         let unavailable = Arc::new(Unavailable::new(time(), longest));
         let discovered = Arc::new(DiscoveredMemory::new(time()));
         let zone_names = Arc::new(ZoneNames::default());
-        let zones = Arc::clone(&zone_names);
-        let refresh = Duration::from_secs(settings.subnet_refresh_seconds);
-        let subnets = Arc::new(Subnets::new(ec2(), time(), refresh, zones, Arc::clone(&unavailable)));
-        let templates = Arc::new(Templates::new(ec2(), time(), name));
+        let refresh = [settings.ami_refresh_seconds, settings.subnet_refresh_seconds];
+        let [images_refresh, refresh] = refresh.map(Duration::from_secs);
+        let subnets = Subnets::new(ec2(), time(), refresh, Arc::clone(&zone_names), Arc::clone(&unavailable));
+        let (subnets, templates) = (Arc::new(subnets), Arc::new(Templates::new(ec2(), time(), name)));
         let placement_groups = Arc::new(PlacementGroups::new(ec2(), &clock));
         let reservations = Arc::new(Reservations::new(ec2(), time()));
         let zonal_shifts = Arc::new(ZonalShifts::new(Arc::clone(&clients.shifts), time()));
@@ -145,14 +146,14 @@ impl AwsProvider {
             reservations: Arc::clone(&reservations),
             registry: Arc::clone(&registry),
             fleets: Limit::default(),
+            spot_failure: SpotFailure::new(time()),
             observer: Arc::clone(&observer),
             clock: time(),
         };
-        let refresh = Duration::from_secs(settings.ami_refresh_seconds);
         Self {
             classes: Arc::clone(types.classes()),
             security_groups: Arc::new(SecurityGroups::new(ec2(), time())),
-            images: Arc::new(Images::new(ec2(), clients.ssm, time(), refresh)),
+            images: Arc::new(Images::new(ec2(), clients.ssm, time(), images_refresh)),
             profiles: Arc::new(InstanceProfiles::new(clients.iam, &clock, name, &clients.region)),
             instances: Arc::new(Instances::new(ec2(), time(), name, observer, Arc::clone(&zone_names))),
             types: Arc::new(types),

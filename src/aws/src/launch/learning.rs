@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::calls::refusal::LaunchFailure;
+use karpenter_aws_api::Kind;
 use karpenter_aws_api::ec2::{FleetError, FleetInstances, FleetRequest, FleetResult};
 use karpenter_cloud::{Error, LaunchRequest, OfferingKey};
 use karpenter_model::CapacityType;
@@ -27,6 +28,9 @@ impl Launcher {
         let capacity_type = prepared.purchase.capacity_type;
         let placed = prepared.purchase.placed.as_ref();
         let attempt = outcome::Attempt { request: fleet, capacity_type, placed };
+        if capacity_type == CapacityType::Spot {
+            self.spot_failure.is_over();
+        }
         let errors = outcome::conclusive(&result.errors);
         let out: Vec<_> = errors.iter().flat_map(|error| outcome::takes_out(error, attempt)).collect();
         let others = prepared.purchase.has_other_capacity_types || outcome::leaves_others(attempt, &out);
@@ -59,6 +63,42 @@ impl Launcher {
                 &errors,
                 attempt,
             );
+        }
+    }
+
+    /// Remembers what the failure of a whole call teaches: it names no offering, so it may be about any that was asked for.
+    pub(super) fn learn_failure(
+        &self,
+        error: &karpenter_aws_api::Error,
+        fleet: &FleetRequest,
+        prepared: &Prepared,
+    ) {
+        // Where nothing was answered, or too much was asked, nothing is known about what was asked for.
+        let Some(code) = error.code.clone().filter(|_| error.kind != Kind::Throttled) else { return };
+        let purchase = &prepared.purchase;
+        let attempt = outcome::Attempt {
+            request: fleet,
+            capacity_type: purchase.capacity_type,
+            placed: purchase.placed.as_ref(),
+        };
+        let refusal = FleetError {
+            code,
+            message: error.message.clone(),
+            launch_template: None,
+            instance_type: None,
+            subnet: None,
+            zone: None,
+            spot: purchase.capacity_type == CapacityType::Spot,
+        };
+        let mut out = outcome::takes_out(&refusal, attempt);
+        let fails = purchase.capacity_type == CapacityType::Spot && error.kind == Kind::Transient;
+        if fails && self.spot_failure.lasts() && purchase.has_other_capacity_types {
+            out =
+                outcome::all_asked_for(attempt).into_iter().map(|subject| (subject, Cause::Wanted)).collect();
+        }
+        for (subject, cause) in out {
+            tracing::info!(?subject, code = %refusal.code, "offering unavailable");
+            self.unavailable.mark(subject, cause);
         }
     }
 

@@ -82,19 +82,26 @@ pub(crate) fn takes_out(error: &FleetError, attempt: Attempt<'_>) -> Vec<(Subjec
             (asked_for.collect(), if full { Cause::Wanted } else { Cause::Unnamed })
         }
     };
-    let subject = |(instance_type, zone): (&InstanceType, &Zone)| {
-        let key = OfferingKey {
-            instance_type: instance_type.as_str().into(),
-            zone: zone.as_str().into(),
-            capacity_type: attempt.capacity_type,
-        };
-        let subject = match attempt.placed {
-            Some(placed) => Subject::Placed(key, placed.place()),
-            None => Subject::Offering(key),
-        };
-        (subject, cause)
+    offerings.into_iter().map(|offering| (subject(offering, attempt), cause)).collect()
+}
+
+/// All offerings of a launch, where it was to be.
+pub(crate) fn all_asked_for(attempt: Attempt<'_>) -> BTreeSet<Subject> {
+    let overrides = attempt.request.configs.iter().flat_map(|config| &config.overrides);
+    let offerings = overrides.filter_map(|one| Some((&one.instance_type, one.zone.as_ref()?)));
+    offerings.map(|offering| subject(offering, attempt)).collect()
+}
+
+fn subject((instance_type, zone): (&InstanceType, &Zone), attempt: Attempt<'_>) -> Subject {
+    let key = OfferingKey {
+        instance_type: instance_type.as_str().into(),
+        zone: zone.as_str().into(),
+        capacity_type: attempt.capacity_type,
     };
-    offerings.into_iter().map(subject).collect()
+    match attempt.placed {
+        Some(placed) => Subject::Placed(key, placed.place()),
+        None => Subject::Offering(key),
+    }
 }
 
 /// Whether the failure means "not this offering, not now".

@@ -607,3 +607,58 @@ async fn a_subnet_is_used_again_as_soon_as_ec2_counts_more_addresses() {
     look(&mut world).await;
     world.provider.launch(&on_demand("web-3")).await.expect("launches");
 }
+
+/// aws#9616: EC2 fails `CreateFleet` itself for spot, for an hour, while on-demand works.
+#[tokio::test(start_paused = true)]
+async fn spot_that_ec2_fails_for_a_minute_is_left_for_on_demand() {
+    for code in ["InternalError", "ServiceUnavailable", "Unavailable"] {
+        let world = World::new().await;
+        world.account.inject(Fault::fail("CreateFleet", code).times(4));
+        let mut claims = 0;
+        let mut launch = async || {
+            claims += 1;
+            world.provider.launch(&request(&format!("web-{claims}"))).await
+        };
+        for _ in 0..3 {
+            assert_eq!(
+                launch().await.expect_err("EC2 fails").kind,
+                Kind::Transient,
+                "a hiccup teaches nothing"
+            );
+            world.clock.advance(Duration::from_secs(20));
+        }
+        launch().await.expect_err("for a minute");
+        let bought = launch().await.expect("launches").capacity_type;
+        assert_eq!(bought, CapacityType::OnDemand, "{code}");
+        world.clock.advance(Duration::from_mins(4));
+        assert_eq!(
+            launch().await.expect("launches").capacity_type,
+            CapacityType::Spot,
+            "tried again after a while"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn failures_of_a_whole_call_that_are_not_about_spot_take_nothing_out() {
+    for (code, capacity_type) in [
+        ("RequestLimitExceeded", CapacityType::Spot),
+        ("UnauthorizedOperation", CapacityType::Spot),
+        ("InvalidParameterValue", CapacityType::Spot),
+        ("MaxSpotInstanceCountExceeded", CapacityType::OnDemand),
+        ("InsufficientInstanceCapacity", CapacityType::OnDemand),
+    ] {
+        let world = World::new().await;
+        for number in 0..6 {
+            world.account.inject(Fault::fail("CreateFleet", code).times(1));
+            world.provider.launch(&request(&format!("web-{number}"))).await.expect_err("refused");
+            world.account.heal();
+            if capacity_type == CapacityType::OnDemand {
+                break;
+            }
+            world.clock.advance(Duration::from_secs(30));
+        }
+        let bought = world.provider.launch(&request("web-9")).await.expect("launches").capacity_type;
+        assert_eq!(bought, capacity_type, "{code}");
+    }
+}
