@@ -127,7 +127,7 @@ fn clients(sdk: &SdkConfig, watch: Arc<dyn Watch>) -> Result<Clients> {
         sqs: Arc::new(sqs::Client::new(sdk, &meter)),
         events: Arc::new(events::Client::new(sdk, &meter)),
         ssm: Arc::new(ssm::Client::new(sdk, &meter)),
-        pricing: Arc::new(pricing::Client::new(&sdk.to_builder().region(pricing_region).build(), &meter)),
+        pricing: Arc::new(pricing::Client::new(&of_price_list(sdk, pricing_region), &meter)),
         eks: Arc::new(eks::Client::new(sdk, &meter)),
         cloudformation: Arc::new(cloudformation::Client::new(sdk, &meter)),
         shifts: Arc::new(shift::Client::new(sdk, &meter)),
@@ -136,6 +136,11 @@ fn clients(sdk: &SdkConfig, watch: Arc<dyn Watch>) -> Result<Clients> {
         partition: Partition::of_region(&region),
         region,
     })
+}
+
+/// The price list has no FIPS endpoint anywhere, and nothing but public prices is asked of it (core#2198).
+fn of_price_list(sdk: &SdkConfig, region: Region) -> SdkConfig {
+    sdk.to_builder().region(region).use_fips(false).build()
 }
 
 async fn load(config: &Config) -> Result<SdkConfig> {
