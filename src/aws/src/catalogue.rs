@@ -3,6 +3,7 @@
 //! Types are remembered until a complete answer without them arrives. An entry EC2 described incompletely keeps
 //! its previous description: a missing field is not a vanished type.
 
+pub mod adapters;
 pub mod density;
 pub mod discovered;
 pub mod instance_type;

@@ -4,7 +4,6 @@
 //! what it did not have. Idempotent: the fleet request carries the claim's token, so the same call again gives
 //! the same instance.
 
-pub mod adapters;
 pub mod bootstrap;
 pub mod check;
 pub mod filter;

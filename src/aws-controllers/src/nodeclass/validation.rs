@@ -61,7 +61,9 @@ impl Reconciler {
         };
         match verdict {
             DryRunOutcome::Passed => {
-                part.conditions.set_true(condition::VALIDATION_SUCCEEDED);
+                let kind = condition::VALIDATION_SUCCEEDED;
+                let caveat = self.caveat(part.class).unwrap_or_default();
+                part.conditions.set(kind, ConditionStatus::True, kind, &caveat);
             }
             DryRunOutcome::Failed { reason, message } => {
                 part.refuse(condition::VALIDATION_SUCCEEDED, reason, &message);
@@ -110,9 +112,7 @@ impl Reconciler {
         if let Some(verdict) = self.verdicts.get(&key) {
             return Ok(verdict);
         }
-        let name = class.name_any();
-        let pools = self.context.common.view.pools().into_iter().map(|known| known.model);
-        let pools: Vec<Arc<Pool>> = pools.filter(|pool| pool.template.node_class.name == name).collect();
+        let pools = self.pools_of(class);
         // What lacks capacity at the moment says nothing about the `NodeClass`.
         let types = aws.types.sold(&Arc::new(class.clone()))?;
         let verdict = aws.launcher().check(class, &types, &pools).await?;
@@ -120,6 +120,18 @@ impl Reconciler {
             self.verdicts.put(key, verdict.clone());
         }
         Ok(verdict)
+    }
+
+    fn pools_of(&self, class: &EC2NodeClass) -> Vec<Arc<Pool>> {
+        let name = class.name_any();
+        let pools = self.context.common.view.pools().into_iter().map(|known| known.model);
+        pools.filter(|pool| pool.template.node_class.name == name).collect()
+    }
+
+    fn caveat(&self, class: &EC2NodeClass) -> Option<String> {
+        let aws = &self.context.aws;
+        let types = aws.types.sold(&Arc::new(class.clone())).ok()?;
+        aws.launcher().caveat(class, &types, &self.pools_of(class))
     }
 
     pub(super) fn forget_verdicts(&self, class: &str) {

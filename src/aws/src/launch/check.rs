@@ -10,8 +10,8 @@ use crate::calls::refusal::LaunchFailure;
 use karpenter_api::EC2NodeClass;
 use karpenter_api::ec2nodeclass::{Ami, Ec2NodeClassStatus};
 use karpenter_aws_api::ec2::{
-    CapacityKind, FleetConfig, FleetOverride, FleetRequest, LaunchTemplateSpec, OnDemandAllocation,
-    RunInstancesRequest, RunInterface, TagSpecification, TaggedKind,
+    CapacityKind, FleetConfig, FleetOverride, FleetRequest, InstanceTypeInfo, LaunchTemplateSpec,
+    OnDemandAllocation, RunInstancesRequest, RunInterface, TagSpecification, TaggedKind,
 };
 use karpenter_aws_api::{Error, Kind};
 use karpenter_model::label::Labels;
@@ -25,6 +25,7 @@ use super::filter;
 use super::lost;
 use super::placed::Placed;
 use super::template;
+use crate::catalogue::adapters;
 use crate::class::view::ClassView;
 use crate::image::family::FamilyTraits;
 use crate::image::image_for;
@@ -80,6 +81,9 @@ impl Launcher {
         types: &[Arc<InstanceType>],
         pools: &[Arc<Pool>],
     ) -> Result<DryRunOutcome, Inconclusive> {
+        if let Some(refused) = contradiction(class) {
+            return Ok(refused);
+        }
         let incomplete = |what: &str| Inconclusive::Incomplete(what.to_owned());
         let status = class.status.as_ref().ok_or_else(|| incomplete("the node class has no status"))?;
         let view = ClassView::new(class).placed(self.placement_groups.last_known(class));
@@ -112,12 +116,30 @@ impl Launcher {
         verdict
     }
 
+    /// What a class that launches says against a part of its launches; `None` when there is nothing to say.
+    ///
+    /// EC2 gives no public address by request to instances with several interfaces. Those with adapters on several cards
+    /// are such, so they are not offered adapters, and pods that ask for them wait.
+    pub fn caveat(
+        &self,
+        class: &EC2NodeClass,
+        types: &[Arc<InstanceType>],
+        pools: &[Arc<Pool>],
+    ) -> Option<String> {
+        let known = self.catalogue.contents();
+        let accepted = types.iter().filter(|one| pools.iter().any(|pool| self.accepts(pool, one)));
+        adapters_without(class, accepted.filter_map(|one| known.types.get(one.name.as_str())))
+    }
+
     /// Whether user data can be made of that of the `NodeClass`, which takes no call. What instance it is for changes its
     /// numbers and labels, never whether it can be made.
     ///
     /// # Errors
     /// [`Inconclusive`] while something that no edit of the `NodeClass` changes is not known.
     pub fn check_user_data(&self, class: &EC2NodeClass) -> Result<DryRunOutcome, Inconclusive> {
+        if let Some(refused) = contradiction(class) {
+            return Ok(refused);
+        }
         self.trial_user_data(&ClassView::new(class), 0).map_or_else(unrendered, |_| Ok(DryRunOutcome::Passed))
     }
 
@@ -258,6 +280,35 @@ impl Launcher {
 
 fn pods_of(instance_type: &InstanceType) -> u32 {
     u32::try_from(instance_type.capacity.amount(resources::PODS).as_units_ceil()).unwrap_or_default()
+}
+
+/// What the class keeps of these types by asking for public addresses.
+fn adapters_without<'a>(
+    class: &EC2NodeClass,
+    mut types: impl Iterator<Item = &'a InstanceTypeInfo>,
+) -> Option<String> {
+    let spec = &class.spec;
+    if spec.associate_public_ip_address != Some(true) || spec.network_interfaces.is_some() {
+        return None;
+    }
+    let named = &types.find(|one| adapters::excludes_public_address(one))?.name;
+    Some(format!(
+        "EC2 launches no instance with EFA on several network cards, such as `{named}`, while \
+         spec.associatePublicIPAddress is true, so pods get no `vpc.amazonaws.com/efa` there; unset it and let the \
+         subnets decide"
+    ))
+}
+
+/// What no launch of the class can have together (aws PR#5666).
+fn contradiction(class: &EC2NodeClass) -> Option<DryRunOutcome> {
+    let several = class.spec.network_interfaces.as_ref().is_some_and(|interfaces| interfaces.len() > 1);
+    (several && class.spec.associate_public_ip_address == Some(true)).then(|| DryRunOutcome::Failed {
+        reason: reason::aws::NETWORK_INTERFACES_INVALID,
+        message: "EC2 gives no public address by request to instances with several network interfaces: \
+                  spec.associatePublicIPAddress is true and spec.networkInterfaces has more than one; unset one of them, \
+                  and let the subnets decide about public addresses"
+            .to_owned(),
+    })
 }
 
 /// What user data that cannot be made says of the `NodeClass`.

@@ -8,9 +8,9 @@ use karpenter_api::ec2nodeclass::Ami;
 use karpenter_model::resources;
 use karpenter_model::{InstanceType, LabelRegistry, Resources};
 
-use super::adapters::{Slot, slots};
 use super::filter::Candidate;
 use crate::catalogue::Contents;
+use crate::catalogue::adapters::{Slot, slots};
 use crate::catalogue::instance_type::capacity::EFA;
 use crate::image::image_for;
 use crate::launch::filter::reserved::Reserved;

@@ -20,8 +20,8 @@ use karpenter_model::{CapacityType, Quantity};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::adapters::Slot;
 use super::placed::Placed;
+use crate::catalogue::adapters::Slot;
 use crate::image::family::FamilyTraits;
 use crate::launch::filter::reserved::{Reserved, ReservedKind};
 

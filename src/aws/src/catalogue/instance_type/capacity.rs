@@ -5,6 +5,7 @@ use karpenter_model::resources;
 use karpenter_model::{Quantity, Resources};
 
 use super::storage::ephemeral_storage;
+use crate::catalogue::adapters;
 use crate::catalogue::density::{self, Interfaces};
 use crate::catalogue::vpc_limits::vpc_limits;
 use crate::class::view::ClassView;
@@ -45,7 +46,14 @@ pub fn capacity(info: &InstanceTypeInfo, view: &ClassView<'_>, settings: &Settin
     let gpus = |manufacturer| {
         count(info.gpus.iter().filter(|gpu| gpu.manufacturer == manufacturer).map(|gpu| gpu.count))
     };
-    let efa = if spec.network_interfaces.is_some() { view.efa_only().1 } else { info.maximum_efa_interfaces };
+    let efa = if spec.network_interfaces.is_some() {
+        view.efa_only().1
+    } else if adapters::excludes_public_address(info) && spec.associate_public_ip_address == Some(true) {
+        // EC2 refuses every such launch, and the class says why.
+        0
+    } else {
+        info.maximum_efa_interfaces
+    };
     let mut capacity = Resources::new()
         .with(resources::CPU, count([info.vcpus]))
         .with(resources::MEMORY, mib(memory_mib(info, settings.vm_memory_overhead_ppm)))

@@ -284,6 +284,29 @@ fn interfaces_of_the_class_decide_pods_and_adapters() {
     assert_eq!(counts(Some(vec![primary, nic(1, 0, InterfaceType::EfaOnly)])), (394, 1));
 }
 
+/// aws PR#5666: EC2 refuses a public address by request on several interfaces.
+#[test]
+fn adapters_on_several_cards_are_not_offered_with_public_addresses() {
+    let type_of = |cards: u32, adapters| InstanceTypeInfo {
+        network_cards: (0..cards).map(card).collect(),
+        maximum_efa_interfaces: adapters,
+        ..machine("p5.48xlarge", 192, 2_048, 8, 50)
+    };
+    for (cards, adapters, public, offered) in [
+        (32, 32, Some(true), 0),
+        (32, 32, Some(false), 32),
+        (32, 32, None, 32),
+        (1, 1, Some(true), 1),
+        (17, 16, Some(true), 0),
+        (1, 0, Some(true), 0),
+    ] {
+        let mut class = class(AmiFamily::AL2023);
+        class.spec.associate_public_ip_address = public;
+        let built = built(&type_of(cards, adapters), &class).capacity;
+        assert_eq!(built.amount(capacity::EFA).as_units_ceil(), offered, "{cards} {adapters} {public:?}");
+    }
+}
+
 #[test]
 fn incompatible_types_are_told_apart() {
     let check = |info: &InstanceTypeInfo, edit: &dyn Fn(&mut EC2NodeClass), family| {

@@ -75,3 +75,58 @@ fn what_says_nothing_about_the_class_is_no_verdict() {
         assert!(refused(&class(None), error, "unused", "ec2:RunInstances").is_err(), "{code}");
     }
 }
+
+/// aws PR#5666: each launch would fail.
+#[test]
+fn a_public_address_and_several_interfaces_exclude_each_other() {
+    use karpenter_api::ec2nodeclass::{InterfaceType, NetworkInterface};
+
+    let nic = |card| NetworkInterface {
+        network_card_index: card,
+        device_index: 0,
+        interface_type: InterfaceType::Interface,
+    };
+    for (public, interfaces, refused) in [
+        (Some(true), Some(vec![nic(0), nic(1)]), true),
+        (Some(true), Some(vec![nic(0)]), false),
+        (Some(false), Some(vec![nic(0), nic(1)]), false),
+        (None, Some(vec![nic(0), nic(1)]), false),
+        (Some(true), None, false),
+    ] {
+        let mut class = class(None);
+        class.spec.associate_public_ip_address = public;
+        class.spec.network_interfaces = interfaces;
+        assert_eq!(contradiction(&class).is_some(), refused, "{:?}", class.spec);
+    }
+}
+
+#[test]
+fn adapters_that_public_addresses_exclude_are_said_of_the_class() {
+    use karpenter_aws_api::ec2::NetworkCard;
+
+    let of = |name: &str, cards: u32| {
+        let card = |index| NetworkCard { index, maximum_network_interfaces: 8, baseline_mbps: None };
+        InstanceTypeInfo {
+            network_cards: (0..cards).map(card).collect(),
+            maximum_efa_interfaces: cards,
+            ..crate::testing::machine(name, 192, 2_048, 8, 50)
+        }
+    };
+    let types = [of("m5.large", 0), of("c5n.18xlarge", 1), of("p5.48xlarge", 32)];
+    for (public, types, named) in [
+        (Some(true), &types[..], true),
+        (Some(true), &types[..2], false),
+        (Some(false), &types[..], false),
+        (None, &types[..], false),
+    ] {
+        let mut class = class(None);
+        class.spec.associate_public_ip_address = public;
+        let said = adapters_without(&class, types.iter());
+        assert_eq!(
+            said.is_some_and(|text| text.contains("`p5.48xlarge`")),
+            named,
+            "{public:?} {}",
+            types.len()
+        );
+    }
+}

@@ -7,7 +7,7 @@ use karpenter_api::ec2nodeclass::{
 use karpenter_aws_api::ec2::NetworkCard;
 
 use super::*;
-use crate::launch::adapters::slots;
+use crate::catalogue::adapters::slots;
 use crate::network::placement_groups::Group;
 use crate::testing::machine;
 

@@ -44,6 +44,8 @@ pub const RUN_INSTANCES_AUTH: &str = "RunInstancesAuthCheckFailed";
 pub const USER_DATA_SIZE: &str = "UserDataSizeLimitExceeded";
 /// No user data can be made of that of the class.
 pub const USER_DATA_INVALID: &str = "UserDataInvalid";
+/// EC2 launches nothing with what the class says of network interfaces.
+pub const NETWORK_INTERFACES_INVALID: &str = "NetworkInterfacesInvalid";
 /// The class has other static fields than the instance was launched with.
 pub const NODE_CLASS_DRIFT: &str = "NodeClassDrift";
 /// The class has not the image.

@@ -13,6 +13,12 @@ pub struct Slot {
     pub adapter: bool,
 }
 
+/// Whether an instance with all its adapters has several interfaces: EC2 gives none of them a public address by request
+/// (aws PR#5666).
+pub(crate) fn excludes_public_address(info: &InstanceTypeInfo) -> bool {
+    slots(Some(info), info.maximum_efa_interfaces).len() > 1
+}
+
 /// The interfaces of an instance with so many adapters, the primary one first; none without adapters.
 ///
 /// A type with more cards than adapters (P6-B300) has a first card that takes none, and the primary interface is on that. A
