@@ -3,16 +3,26 @@
 # Documents, rules and AWS-managed policies come from generated/, which `karpenter bootstrap` is the source of; the files
 # here hold resources and variables only.
 
-data "aws_caller_identity" "current" {}
+# Where a module depends on others that change, Terraform reads these only while it applies: a plan then knows no ARN that is
+# put together from them. What the caller says is not looked up.
 
-data "aws_partition" "current" {}
+data "aws_caller_identity" "current" {
+  count = var.account_id == null ? 1 : 0
+}
 
-data "aws_region" "current" {}
+data "aws_partition" "current" {
+  count = var.partition == null ? 1 : 0
+}
+
+data "aws_region" "current" {
+  count = var.region == null ? 1 : 0
+}
 
 locals {
-  account_id = data.aws_caller_identity.current.account_id
-  partition  = data.aws_partition.current.partition
-  region     = data.aws_region.current.id
+  account_id = var.account_id == null ? one(data.aws_caller_identity.current[*].account_id) : var.account_id
+  partition  = var.partition == null ? one(data.aws_partition.current[*].partition) : var.partition
+  region     = var.region == null ? one(data.aws_region.current[*].id) : var.region
+  dns_suffix = local.partition == "aws-cn" ? "amazonaws.com.cn" : "amazonaws.com"
 
   facts = jsondecode(file("${path.module}/generated/facts.json"))
   tags  = merge(var.tags, { "eks:eks-cluster-name" = var.cluster_name })
@@ -77,7 +87,7 @@ locals {
   values = {
     account_id              = local.account_id
     cluster_name            = var.cluster_name
-    ec2_principal           = local.partition == "aws-eusc" ? "ec2.amazonaws.com" : "ec2.${data.aws_partition.current.dns_suffix}"
+    ec2_principal           = "ec2.${local.dns_suffix}"
     iam_path                = var.iam_path
     more_node_role_arns     = join("", [for arn in local.more_node_role_arns : "${jsonencode(arn)},"])
     more_ssm_parameter_arns = join("", [for arn in var.extra_ssm_parameter_arns : "${jsonencode(arn)},"])

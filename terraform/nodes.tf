@@ -12,23 +12,22 @@ locals {
     for name in local.facts.node_policies : name
     if name != local.cni_policy || (var.attach_cni_policy && var.cluster_ip_family == "ipv4")
   ]
-  ipv6_policies = var.attach_cni_policy && var.cluster_ip_family == "ipv6" ? {
+  own_node_policies = var.attach_cni_policy && var.cluster_ip_family == "ipv6" ? {
     AmazonEKS_CNI_IPv6_Policy = "arn:${local.partition}:iam::${local.account_id}:policy/AmazonEKS_CNI_IPv6_Policy"
   } : {}
 
   node_policies = {
-    for pair in setproduct(keys(local.node_roles), local.managed_node_policies) : "${pair[0]}/${pair[1]}" => {
+    for pair in setproduct(keys(local.node_roles), concat(local.managed_node_policies, keys(local.own_node_policies))) : "${pair[0]}/${pair[1]}" => {
       role   = pair[0]
-      policy = "arn:${local.partition}:iam::aws:policy/${pair[1]}"
+      policy = lookup(local.own_node_policies, pair[1], "arn:${local.partition}:iam::aws:policy/${pair[1]}")
     }
   }
 
   # By the names the caller gave, because an ARN may be known only after apply.
-  further_node_policies = merge(local.ipv6_policies, var.extra_node_policy_arns)
   extra_node_policies = {
-    for pair in setproduct(keys(local.node_roles), keys(local.further_node_policies)) : "${pair[0]}/${pair[1]}" => {
+    for pair in setproduct(keys(local.node_roles), keys(var.extra_node_policy_arns)) : "${pair[0]}/${pair[1]}" => {
       role   = pair[0]
-      policy = local.further_node_policies[pair[1]]
+      policy = var.extra_node_policy_arns[pair[1]]
     }
   }
 
@@ -61,6 +60,12 @@ resource "aws_iam_role_policy_attachment" "node" {
 
   role       = aws_iam_role.node[each.value.role].name
   policy_arn = each.value.policy
+
+  # The address names the policy, so its ARN stays what it is. A plan that does not know the ARN would take the policy away
+  # from the role of running nodes, to attach the same again.
+  lifecycle {
+    ignore_changes = [policy_arn]
+  }
 }
 
 resource "aws_iam_role_policy_attachment" "node_extra" {
@@ -129,6 +134,16 @@ resource "aws_ec2_tag" "security_group" {
       error_message = "tag_security_group = true needs security_group_id."
     }
   }
+}
+
+moved {
+  from = aws_iam_role_policy_attachment.node_extra["linux/AmazonEKS_CNI_IPv6_Policy"]
+  to   = aws_iam_role_policy_attachment.node["linux/AmazonEKS_CNI_IPv6_Policy"]
+}
+
+moved {
+  from = aws_iam_role_policy_attachment.node_extra["windows/AmazonEKS_CNI_IPv6_Policy"]
+  to   = aws_iam_role_policy_attachment.node["windows/AmazonEKS_CNI_IPv6_Policy"]
 }
 
 moved {

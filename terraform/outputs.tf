@@ -78,6 +78,11 @@ output "node_role_arn" {
   value       = local.make_node_role ? aws_iam_role.node["linux"].arn : var.node_role_arn
 }
 
+output "node_policy_arns" {
+  description = "ARNs of the policies that are attached to the roles of nodes made here."
+  value       = sort(distinct([for attachment in concat(values(aws_iam_role_policy_attachment.node), values(aws_iam_role_policy_attachment.node_extra)) : attachment.policy_arn]))
+}
+
 output "node_role_unique_id" {
   description = "IAM's own id of the node role; null unless it is made here."
   value       = local.make_node_role ? aws_iam_role.node["linux"].unique_id : null

@@ -16,6 +16,29 @@ variable "tags" {
   default     = {}
 }
 
+variable "partition" {
+  description = "Partition of the account, such as `aws`; looked up otherwise. With `account_id` and `region` a plan shows every document in full also where the module has `depends_on`."
+  type        = string
+  default     = null
+}
+
+variable "account_id" {
+  description = "Id of the account; looked up otherwise. See `partition`."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.account_id == null || can(regex("^[0-9]{12}$", var.account_id))
+    error_message = "Expected 12 digits."
+  }
+}
+
+variable "region" {
+  description = "Region of the cluster; that of the provider otherwise. See `partition`."
+  type        = string
+  default     = null
+}
+
 variable "create" {
   description = "Whether anything is made at all."
   type        = bool

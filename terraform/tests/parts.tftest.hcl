@@ -134,7 +134,7 @@ run "ipv6_takes_the_policy_of_the_account" {
     error_message = "the policy of IPv4 is attached"
   }
   assert {
-    condition     = [for attachment in aws_iam_role_policy_attachment.node_extra : attachment.policy_arn] == ["arn:aws:iam::123456789012:policy/AmazonEKS_CNI_IPv6_Policy"]
+    condition     = aws_iam_role_policy_attachment.node["linux/AmazonEKS_CNI_IPv6_Policy"].policy_arn == "arn:aws:iam::123456789012:policy/AmazonEKS_CNI_IPv6_Policy"
     error_message = "the policy of IPv6 is not attached"
   }
 }
