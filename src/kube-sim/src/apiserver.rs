@@ -1,6 +1,6 @@
 //! A Kubernetes API server in memory.
 //!
-//! Layers, each ignorant of the one above: objects and patches ([`patch`], [`schema`]) - a pure [`store::Store`]
+//! Layers, each ignorant of the one above: objects and patches ([`patch`], [`karpenter_api::schema`]) - a pure [`store::Store`]
 //! with one file per verb - HTTP over it ([`http`]). The store is guarded by one lock that is never held across an
 //! await; watchers sleep on the revision and then read the log.
 //!
@@ -8,7 +8,6 @@
 //! priority and fairness. Faults are injected on purpose instead ([`faults`]).
 
 mod builtin;
-mod cause;
 mod columns;
 mod crd;
 pub mod faults;
@@ -19,7 +18,6 @@ pub mod object;
 pub(crate) mod patch;
 mod refusal;
 mod resource;
-mod schema;
 mod selector;
 pub mod serve;
 mod signal;
@@ -30,6 +28,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use karpenter_api::schema::Cause;
 use karpenter_model::Clock;
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -37,7 +36,6 @@ use serde_json::Value;
 use self::signal::{Signal, Waiter};
 use self::store::{Kept, Store, WriteOptions};
 pub use self::{
-    cause::Cause,
     faults::{Fault, Faults, Rule},
     refusal::Refusal,
     resource::{Registry, Resource, TableName},

@@ -1,5 +1,6 @@
 //! CustomResourceDefinitions: from the stored definition to the resources it makes the server serve.
 
+use karpenter_api::schema::Schema;
 use serde_json::{Value, json};
 
 use super::{
@@ -7,7 +8,6 @@ use super::{
     jsonpath::JsonPath,
     object::{list, text},
     resource::{Resource, Scale, TableName},
-    schema::Schema,
 };
 
 /// Whether a table holds definitions.

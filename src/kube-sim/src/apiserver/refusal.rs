@@ -2,9 +2,10 @@
 //!
 //! Clients branch on `code`, `reason` and the causes, so these carry the same strings as kube-apiserver's.
 
+use karpenter_api::schema;
 use serde_json::{Value, json};
 
-use super::{cause::Cause, resource::Resource, schema};
+use super::{Cause, resource::Resource};
 
 /// A refused request. Becomes a `Status` body with the HTTP status `code`.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]

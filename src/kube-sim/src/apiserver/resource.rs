@@ -6,7 +6,9 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::{columns::Column, schema::Schema};
+use karpenter_api::schema::Schema;
+
+use super::columns::Column;
 
 /// One served version of one kind.
 #[derive(Debug)]

@@ -11,7 +11,7 @@ use super::{
     fields::{self, Path},
     merge, strategic,
 };
-use crate::apiserver::{cause::Cause, object, refusal::Refusal, resource::Resource};
+use crate::apiserver::{Cause, object, refusal::Refusal, resource::Resource};
 
 /// One apply request.
 #[derive(Debug, Clone, Copy)]

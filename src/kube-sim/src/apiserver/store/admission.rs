@@ -7,8 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Part, Store};
 use crate::apiserver::{
-    cause::Cause,
-    crd,
+    Cause, crd,
     object::{self, text},
     refusal::Refusal,
     resource::Resource,

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::Store;
 use crate::apiserver::{
-    cause::Cause,
+    Cause,
     object::{self, Key, text},
     refusal::Refusal,
     resource::Resource,

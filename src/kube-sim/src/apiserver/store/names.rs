@@ -1,6 +1,6 @@
 //! Which names kube-apiserver accepts.
 
-use crate::apiserver::cause::Cause;
+use crate::apiserver::Cause;
 use serde_json::json;
 
 /// The cause to refuse `name`, if any. Kinds whose names are path segments (roles, bindings) may use

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Part, Patch, PatchKind, Store, WriteOptions};
 use crate::apiserver::{
-    cause::Cause,
+    Cause,
     object::{self, Key},
     patch::{json_patch, merge},
     refusal::Refusal,

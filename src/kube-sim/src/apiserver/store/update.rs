@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use karpenter_api::schema::same;
 use serde_json::{Map, Value, json};
 
 use super::{Part, Store, WriteOptions, admission, defaults};
 use crate::apiserver::{
-    cause::Cause,
+    Cause,
     object::{self, Key},
     refusal::Refusal,
     resource::Resource,
@@ -178,5 +179,5 @@ fn same_fields(left: &Value, right: &Value, counts: impl Fn(&str, &Value) -> boo
     };
     let mut fields = left.as_object().into_iter().flatten().filter(|(field, value)| counts(field, value));
     counted(left) == counted(right)
-        && fields.all(|(field, value)| right.get(field).is_some_and(|other| object::same(value, other)))
+        && fields.all(|(field, value)| right.get(field).is_some_and(|other| same(value, other)))
 }

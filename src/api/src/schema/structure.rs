@@ -7,8 +7,8 @@ use parking_lot::RwLock;
 use regex::Regex;
 use serde_json::{Map, Value};
 
+use super::Cause;
 use super::path::Path;
-use crate::apiserver::cause::Cause;
 
 /// What is wrong with the structure of `object`, in the order of its fields; those at the top that are known to be right
 /// are left out.

@@ -1,8 +1,10 @@
-//! Structural schemas of custom kinds: prune, default, validate, then the CEL rules - in kube-apiserver's order.
+//! Structural schemas of custom kinds as an API server applies them: prune, default, validate, then the CEL rules - in
+//! kube-apiserver's order.
 //!
 //! Like kube-apiserver, which ratchets, neither structure nor rules are checked again on a `spec` that a write leaves as it
 //! is: status writes are the most frequent ones, and checks the most expensive part of them.
 
+mod cause;
 mod cel;
 mod defaults;
 mod path;
@@ -16,8 +18,8 @@ use kube_cel::{CompiledSchema, compile_schema};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
+pub use self::cause::Cause;
 use self::texts::Texts;
-use super::{cause::Cause, object};
 
 /// What a schema has against an object.
 #[derive(Debug)]
@@ -99,7 +101,7 @@ impl Schema {
     /// rely on it.
     pub fn check(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
         let same_spec = old.is_some_and(|old| match (old.get("spec"), object.get("spec")) {
-            (Some(before), Some(after)) => object::same(before, after),
+            (Some(before), Some(after)) => same(before, after),
             (before, after) => before == after,
         });
         let causes = structure::check(&self.root, object, if same_spec { &["spec"] } else { &[] });
@@ -123,6 +125,47 @@ impl Schema {
     }
 }
 
+/// Whether two values are equal. Nearly always one is a copy of the other, with its fields in the same order: a field is
+/// looked up by its name only where it is not.
+pub fn same(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::Object(one), Value::Object(other)) => {
+            let pairs = one.iter().zip(other);
+            one.len() == other.len()
+                && pairs.into_iter().all(|((name, value), (in_place, candidate))| {
+                    let found = if name == in_place { Some(candidate) } else { other.get(name) };
+                    found.is_some_and(|found| same(value, found))
+                })
+        }
+        (Value::Array(one), Value::Array(other)) => {
+            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| same(one, other))
+        }
+        (one, other) => one == other,
+    }
+}
+
+/// What an API server with our definitions has against an object of one of our kinds, its unknown fields aside; nothing of
+/// objects of other kinds and versions.
+pub fn refusals(object: &Value) -> Vec<Cause> {
+    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let Some((group, version)) = text("/apiVersion").split_once('/') else { return Vec::new() };
+    let defines = |definition: &&Value| {
+        definition["spec"]["group"] == group && definition["spec"]["names"]["kind"] == text("/kind")
+    };
+    let served = |definition: Value| {
+        let versions = definition["spec"]["versions"].as_array()?;
+        let served = versions.iter().find(|one| one["name"] == version)?;
+        served.pointer("/schema/openAPIV3Schema").cloned()
+    };
+    let definition = crate::crd_values().into_iter().find(|one| defines(&one));
+    let Some(schema) = definition.and_then(served) else { return Vec::new() };
+    match Schema::compile(&schema).admit(&mut object.clone(), None, false) {
+        Ok(()) => Vec::new(),
+        Err(Violation::Values(causes)) => causes,
+        Err(Violation::UnknownFields(_)) => unreachable!("invariant: only a strict write refuses them"),
+    }
+}
+
 /// Whether a schema has a rule anywhere. A property of that name is taken for one, which costs time and nothing else.
 fn has_rules(schema: &Value) -> bool {
     match schema {
@@ -131,5 +174,47 @@ fn has_rules(schema: &Value) -> bool {
         }
         Value::Array(items) => items.iter().any(has_rules),
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_the_same_whatever_the_order_of_their_fields() {
+        let values = [
+            json!({"a": 1, "b": {"c": [1, 2], "d": null}}),
+            json!({"b": {"d": null, "c": [1, 2]}, "a": 1}),
+            json!({"a": 1, "b": {"c": [2, 1], "d": null}}),
+            json!({"a": 1, "b": {"c": [1, 2]}}),
+            json!({"a": 1, "c": {"c": [1, 2], "d": null}}),
+            json!({"a": 1.5}),
+            json!([1, 2]),
+            json!([1, 2, 3]),
+            json!("a"),
+        ];
+        for one in &values {
+            for other in &values {
+                assert_eq!(same(one, other), one == other, "{one} {other}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_field_that_is_refused_is_named_and_what_is_unknown_is_not() {
+        let pool = |spec: Value| json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "a"}, "spec": spec});
+        let class = json!({"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"});
+        let right = json!({"template": {"spec": {"requirements": [], "nodeClassRef": class}}, "weigth": 5});
+        let fields =
+            |object: &Value| refusals(object).into_iter().map(|cause| cause.field).collect::<Vec<_>>();
+        assert_eq!(fields(&pool(right.clone())), Vec::<String>::new());
+        let mut wrong = right;
+        wrong["weight"] = json!(0);
+        wrong["replicas"] = json!("3");
+        assert_eq!(fields(&pool(wrong.clone())), ["spec.weight", "spec.replicas"]);
+        let mut other = pool(wrong);
+        other["apiVersion"] = json!("karpenter.sh/v1beta1");
+        assert_eq!(fields(&other), Vec::<String>::new(), "no version of ours");
     }
 }

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use kube_cel::{CompiledSchema, ErrorKind, ValidationError, Validator};
 use serde_json::Value;
 
-use crate::apiserver::cause::Cause;
+use super::Cause;
 
 thread_local! {
     // Registering all functions of the CEL library costs more than evaluating a rule.
