@@ -24,6 +24,7 @@ pub mod nodeclaim;
 pub mod nodeoverlay;
 pub mod nodepool;
 pub mod schema;
+pub mod yaml;
 
 pub use capacitybuffer::{CapacityBuffer, CapacityBufferSpec, CapacityBufferStatus};
 pub use condition::{Condition, ConditionStatus};

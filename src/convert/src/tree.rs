@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use karpenter_api::yaml;
 use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 use serde_saphyr::Spanned;
@@ -29,8 +30,7 @@ pub(crate) enum Data {
 impl Node {
     /// Reads one document that begins `lines_before` lines into its file; `None` for one without content.
     pub(crate) fn parse(text: &str, lines_before: usize) -> Result<Option<Self>, serde_saphyr::Error> {
-        let options = serde_saphyr::options! { with_snippet: false };
-        let mut documents = serde_saphyr::from_multiple_with_options::<Spanned<Data>>(text, options)?;
+        let mut documents = serde_saphyr::from_multiple_with_options::<Spanned<Data>>(text, yaml::options())?;
         if documents.is_empty() {
             return Ok(None);
         }
@@ -125,7 +125,7 @@ impl<'de> Visitor<'de> for Reader {
     }
 
     fn visit_f64<E>(self, value: f64) -> Result<Data, E> {
-        Ok(Data::Scalar(value.into()))
+        Ok(Data::Scalar(yaml::float(value)))
     }
 
     fn visit_str<E: de::Error>(self, value: &str) -> Result<Data, E> {

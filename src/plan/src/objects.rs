@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use karpenter_api::convert::Admission;
+use karpenter_api::yaml::without_nulls;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -73,7 +74,7 @@ impl Objects {
     }
 
     /// Puts an object in, instead of an earlier one of its name. Objects without a name are left out, and
-    /// [foreign](is_foreign) ones.
+    /// [foreign](is_foreign) ones. Fields that are null are absent.
     pub(crate) fn put(&mut self, mut object: Value) {
         let key = ObjectKey::of(&object);
         if key.name.is_empty() || is_foreign(&object) {
@@ -82,6 +83,7 @@ impl Objects {
         if !key.namespace.is_empty() {
             object["metadata"]["namespace"] = json!(key.namespace);
         }
+        without_nulls(&mut object);
         self.by_key.insert(key, object);
     }
 

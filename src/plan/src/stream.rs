@@ -5,6 +5,7 @@
 
 use std::path::PathBuf;
 
+use karpenter_api::yaml;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -185,13 +186,12 @@ fn parse(document: &Document) -> Result<Option<Value>, Misread> {
     if document.is_json()
         && let Ok(value) = serde_json::from_str(&document.text)
     {
-        return Ok(Some(value));
+        return Ok(Some(yaml::sent(value)));
     }
-    let options = serde_saphyr::options! { with_snippet: false };
-    let value: Option<Value> = serde_saphyr::from_str_with_options(&document.text, options)
+    let value: Option<Value> = serde_saphyr::from_str_with_options(&document.text, yaml::options())
         .map_err(|error| misread(&document.text, &error))
         .map_err(|found| Misread { line: document.before + found.line, ..found })?;
-    Ok(value.filter(|value| !value.is_null()))
+    Ok(value.filter(|value| !value.is_null()).map(yaml::sent))
 }
 
 /// The lines that items of a list begin at; none of a list in JSON.

@@ -9,6 +9,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use karpenter_api::yaml;
 use karpenter_aws_sim::Options;
 use karpenter_controllers::Settings;
 use karpenter_controllers::settings::{FLAGS, Flag, Home, OWN, Source};
@@ -200,9 +201,8 @@ pub fn read(path: &Path) -> Result<Scenario, Unread> {
 
 /// Reads a scenario whose manifests are seen from `folder`.
 fn parse(path: &str, text: &str, folder: &Path) -> Result<Scenario, Wrong> {
-    let options = serde_saphyr::options! { with_snippet: false };
     let file: File =
-        serde_saphyr::from_str_with_options(text, options).map_err(|error| said(text, &error))?;
+        serde_saphyr::from_str_with_options(text, yaml::options()).map_err(|error| said(text, &error))?;
     if file.duration.0.is_zero() {
         return Err((line_of(text, "duration:"), "duration".to_owned(), "must be more than 0s".to_owned()));
     }

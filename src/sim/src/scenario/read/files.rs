@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result as Outcome, bail};
+use karpenter_api::yaml;
 use karpenter_kube_sim::apiserver::object;
 use karpenter_plan::{manifests_of, too_many};
 use serde_json::Value;
@@ -54,7 +55,7 @@ pub(super) fn objects(given: &[Spanned<Value>], field: &str, folder: &Path) -> R
             Value::Object(_)
                 if !object::text(&one.value, "/kind").is_empty() && !object::name(&one.value).is_empty() =>
             {
-                all.push(Line { line, what: one.value.clone() });
+                all.push(Line { line, what: yaml::sent(one.value.clone()) });
             }
             Value::Object(_) => return Err(wrong("the object needs `kind` and `metadata.name`".to_owned())),
             _ => return Err(wrong("must be the path of a file or an object".to_owned())),
