@@ -4,12 +4,38 @@ use std::fs;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
+
+use crate::document::split;
+use crate::tree::Node;
+
 /// A text and where it comes from.
 #[derive(Clone, Debug)]
 pub struct Input {
     /// Path as given, or `-`.
     pub name: String,
     pub text: String,
+}
+
+/// Texts, and what is not among them.
+#[derive(Clone, Debug, Default)]
+pub struct Inputs {
+    pub texts: Vec<Input>,
+    /// Paths of files in folders that have no manifest, such as chart values or the JSON of other tools.
+    pub skipped: Vec<String>,
+}
+
+impl Inputs {
+    /// One line on the files that were skipped; `None` when there are none.
+    pub fn note(&self) -> Option<String> {
+        const NAMED: usize = 5;
+        let (count, first) = (self.skipped.len(), self.skipped.iter().take(NAMED));
+        let names = first.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+        let more = count.checked_sub(NAMED).filter(|more| *more > 0);
+        let more = more.map(|more| format!(" and {more} more")).unwrap_or_default();
+        let (files, have) = if count == 1 { ("file", "has") } else { ("files", "have") };
+        (count > 0).then(|| format!("{count} {files} in folders {have} no manifest, skipped: {names}{more}"))
+    }
 }
 
 /// A file or folder that could not be read.
@@ -22,26 +48,55 @@ pub struct InputError {
     source: io::Error,
 }
 
-/// The texts of `paths` in their order. A folder gives its manifests by name, with those of its folders.
-pub fn read(paths: &[PathBuf]) -> Result<Vec<Input>, InputError> {
-    let mut inputs = Vec::new();
+/// The texts of `paths` in their order. A folder gives its manifests by name, with those of its folders; what is named itself
+/// is meant, whatever is in it.
+pub fn read(paths: &[PathBuf]) -> Result<Inputs, InputError> {
+    let mut inputs = Inputs::default();
     for path in paths {
         let name = path.display().to_string();
         let failed = |source| InputError { path: name.clone(), source };
         if name == "-" {
             let mut text = String::new();
             io::stdin().read_to_string(&mut text).map_err(failed)?;
-            inputs.push(Input { name, text });
+            inputs.texts.push(Input { name, text });
             continue;
         }
+        let is_found = path.is_dir();
         for file in manifests(path).map_err(failed)? {
             let name = file.display().to_string();
             let text =
                 fs::read_to_string(&file).map_err(|source| InputError { path: name.clone(), source })?;
-            inputs.push(Input { name, text });
+            if is_found && !has_manifest(&text) {
+                inputs.skipped.push(name);
+            } else {
+                inputs.texts.push(Input { name, text });
+            }
         }
     }
     Ok(inputs)
+}
+
+/// Whether a text has an object, or may have one that its author has to correct first.
+fn has_manifest(text: &str) -> bool {
+    // Most say so where a line begins, and need no parser for it.
+    if text.lines().any(|line| line.starts_with("apiVersion:")) {
+        return true;
+    }
+    if !text.contains("kind") {
+        return false;
+    }
+    if let Ok(value) = serde_json::from_str::<Value>(text) {
+        return is_object(|field| value.get(field).is_some());
+    }
+    split(text).iter().any(|document| match Node::parse(&document.text, 0) {
+        Ok(node) => node.is_some_and(|node| is_object(|field| node.get(field).is_some())),
+        Err(_) => true,
+    })
+}
+
+/// Whether something with these fields is an object or a list of objects: chart values may have a `kind` as well.
+fn is_object(has: impl Fn(&str) -> bool) -> bool {
+    has("kind") && ["apiVersion", "metadata", "items"].into_iter().any(has)
 }
 
 fn manifests(path: &Path) -> io::Result<Vec<PathBuf>> {
@@ -61,4 +116,44 @@ fn manifests(path: &Path) -> io::Result<Vec<PathBuf>> {
         }
     }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_folders_without_a_manifest_are_skipped_and_counted() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = [
+            ("a.yaml", "apiVersion: v1\nkind: Pod\n", true),
+            ("b.json", "{\"kind\": \"List\", \"items\": []}", true),
+            ("c.yaml", "# what a chart is given\nreplicas: 2\nautoscaler: {kind: Deployment}\n", false),
+            ("d.json", "{\"Version\": \"2012-10-17\", \"Statement\": []}", false),
+            ("e.json", "[1, 2]", false),
+            ("f.json", "{\n  // of an editor\n  \"strict\": true,\n}", false),
+            ("g.yaml", "kind: DaemonSet\nimage: {}\n", false),
+            ("h.yaml", "kind: {{ .Values.kind }}\nmetadata: {}\n", true),
+            ("i.yaml", "# later\n", false),
+            ("j.yaml", "replicas: 2\n---\n{kind: Pod, metadata: {name: a}}\n", true),
+            ("k.yaml", "# yaml-language-server: $schema=x\nresources: [a.yaml]\n", false),
+        ];
+        for (name, text, _) in files {
+            fs::write(folder.path().join(name), text).unwrap();
+        }
+        let inputs = read(&[folder.path().to_owned()]).unwrap();
+        let named = |names: Vec<&str>| -> Vec<String> {
+            names.into_iter().map(|name| folder.path().join(name).display().to_string()).collect()
+        };
+        let expected = |is_read: bool| {
+            named(files.iter().filter(|(_, _, read)| *read == is_read).map(|(name, ..)| *name).collect())
+        };
+        assert_eq!(inputs.texts.iter().map(|one| one.name.clone()).collect::<Vec<_>>(), expected(true));
+        assert_eq!(inputs.skipped, expected(false));
+        let note = inputs.note().unwrap();
+        assert!(note.starts_with("7 files in folders have no manifest, skipped: `"), "{note}");
+        assert!(note.ends_with(" and 2 more"), "{note}");
+        let named = read(&[folder.path().join("d.json")]).unwrap();
+        assert_eq!((named.texts.len(), named.note()), (1, None), "what is named is meant");
+    }
 }

@@ -29,7 +29,7 @@ mod validate;
 mod values;
 mod workload;
 
-pub use input::{Input, InputError, read};
+pub use input::{Input, InputError, Inputs, read};
 pub use log::{Entry, Kind};
 pub use report::{ObjectReport, Report};
 pub use stream::{Conversion, convert};

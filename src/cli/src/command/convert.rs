@@ -14,7 +14,7 @@ use karpenter_convert::{Conversion, Input, Options, convert, convert_values, rea
 use karpenter_telemetry::stdout::print;
 
 use crate::api_server;
-use crate::output::Output;
+use crate::output::{Output, note};
 
 /// Arguments of `karpenter convert`.
 #[derive(Args)]
@@ -67,14 +67,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         Some(path) => {
             let inputs = read(std::slice::from_ref(path))?;
             let input: &Input =
-                inputs.first().context("cannot convert values: the folder has no file; name one")?;
+                inputs.texts.first().context("cannot convert values: the folder has no file; name one")?;
             convert_values(input)
         }
         None if arguments.live => {
             let options = arguments.options();
             convert(&of_cluster(arguments.workloads, &options)?, &options)
         }
-        None => convert(&read(&arguments.filename)?, &arguments.options()),
+        None => {
+            let inputs = read(&arguments.filename)?;
+            note(inputs.note().as_slice())?;
+            convert(&inputs.texts, &arguments.options())
+        }
     };
     print(&manifests)?;
     let said = match arguments.output {

@@ -70,13 +70,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 }
 
 async fn planned(arguments: &Arguments) -> Result<(String, u8)> {
-    let manifests = read_files(&arguments.what_if)?.into_iter().map(|manifest| manifest.object).collect();
+    let (manifests, skipped) = read_files(&arguments.what_if)?;
     let what_if = WhatIf {
-        manifests,
+        manifests: manifests.into_iter().map(|manifest| manifest.object).collect(),
         lost_zones: arguments.without_zone.iter().map(|zone| Zone::from(zone.as_str())).collect(),
         prices: arguments.price.clone(),
     };
-    let Gathered { world, offerings, before, notes, .. } = arguments.sources.gather(what_if).await?;
+    let Gathered { world, offerings, before, mut notes, .. } = arguments.sources.gather(what_if).await?;
+    notes.extend(skipped);
     let mut forecast = world.forecast(&offerings, notes);
     if let Some((before, offerings)) = before {
         forecast = forecast.against(&before.forecast(&offerings, Vec::new()), assumed(arguments));

@@ -24,7 +24,8 @@ fn objects_of_v1_are_passed_on_byte_for_byte() {
     let mut inputs = karpenter_convert::read(
         &["nodepool.yaml", "nodeoverlays.yaml"].map(|name| format!("{examples}{name}").into()),
     )
-    .unwrap();
+    .unwrap()
+    .texts;
     assert!(inputs.len() >= 2);
     inputs
         .push(Input { name: "no end of line".to_owned(), text: "---\n# only\n---\nkind: A # b".to_owned() });
@@ -64,7 +65,7 @@ fn several_files_are_one_stream() {
 #[test]
 fn a_folder_gives_its_manifests_by_name() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it");
-    let inputs = karpenter_convert::read(&[folder.into()]).unwrap();
+    let inputs = karpenter_convert::read(&[folder.into()]).unwrap().texts;
     let names: Vec<&str> = inputs.iter().map(|input| input.name.as_str()).collect();
     assert!(names.is_sorted() && names.len() > 100);
     let ends = names.iter().map(|name| name.rsplit('.').next().unwrap_or_default());

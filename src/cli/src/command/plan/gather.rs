@@ -91,10 +91,11 @@ impl Sources {
             let (objects, notes) = cluster::objects(&client, &ground.settings.gates).await?;
             return self.gathered(objects, what_if, OfferedBy::Aws, notes).await;
         }
-        let read = read_files(&self.filename)?;
+        let (read, skipped) = read_files(&self.filename)?;
         let (objects, origins): (Vec<Value>, Vec<_>) =
             read.into_iter().map(|one| (one.object, one.origin)).unzip();
-        let mut gathered = self.gathered(objects, what_if, OfferedBy::Memory, Vec::new()).await?;
+        let mut gathered =
+            self.gathered(objects, what_if, OfferedBy::Memory, Vec::from_iter(skipped)).await?;
         for (manifest, origin) in gathered.manifests.iter_mut().zip(origins) {
             manifest.origin = origin;
         }
@@ -242,8 +243,10 @@ fn stand_in(objects: &[Value], what_if: &mut WhatIf) -> Option<String> {
     })
 }
 
-/// The objects of files, folders and standard input, in the order they are given; in folders by name.
-pub(super) fn read_files(paths: &[PathBuf]) -> Result<Vec<Manifest>> {
+/// The objects of files, folders and standard input, in the order they are given, in folders by name; and a note on files of
+/// folders that have none.
+pub(super) fn read_files(paths: &[PathBuf]) -> Result<(Vec<Manifest>, Option<String>)> {
     let inputs = karpenter_convert::read(paths)?;
-    Ok(manifests_of(paths, inputs.iter().map(|input| (&*input.name, &*input.text)))?)
+    let texts = inputs.texts.iter().map(|input| (&*input.name, &*input.text));
+    Ok((manifests_of(paths, texts)?, inputs.note()))
 }

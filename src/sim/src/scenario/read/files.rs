@@ -73,7 +73,7 @@ fn of_files(path: &Path) -> Result<Vec<Value>, String> {
     let paths = [path.to_owned()];
     let inputs =
         karpenter_convert::read(&paths).map_err(|error| format!("{:#}", anyhow::Error::from(error)))?;
-    let found = manifests_of(&paths, inputs.iter().map(|input| (&*input.name, &*input.text)));
+    let found = manifests_of(&paths, inputs.texts.iter().map(|input| (&*input.name, &*input.text)));
     let found = found.map_err(|error| error.to_string())?;
     Ok(found.into_iter().map(|manifest| manifest.object).collect())
 }
