@@ -103,7 +103,8 @@ impl Admission {
         let mut refused: Vec<Refused> = self.prioritize(spec).err().into_iter().collect();
         tolerate_node_problems(spec);
         refused.extend(self.apply_runtime_class(spec).err());
-        let broken = negative(spec).into_iter().chain(limits.iter().flat_map(|one| one.broken_by(spec)));
+        let broken =
+            invalid_amounts(spec).into_iter().chain(limits.iter().flat_map(|one| one.broken_by(spec)));
         refused.extend(broken.map(Refused::Forbidden));
         refused
     }
@@ -289,25 +290,44 @@ fn tolerate_node_problems(spec: &mut PodSpec) {
     }
 }
 
-/// The amounts of containers that are less than nothing, each with its field.
-fn negative(spec: &PodSpec) -> Vec<String> {
+/// The amounts of containers that an API server refuses, each with its field: less than nothing, a part of what is only there
+/// whole, and more than the limit.
+fn invalid_amounts(spec: &PodSpec) -> Vec<String> {
     let init =
         spec.init_containers.iter().flatten().enumerate().map(|(index, one)| ("initContainers", index, one));
     let all = spec.containers.iter().enumerate().map(|(index, one)| ("containers", index, one)).chain(init);
     let mut found = Vec::new();
     for (list, index, container) in all {
         let Some(resources) = &container.resources else { continue };
+        let path = format!("spec.{list}[{index}].resources");
         for (field, amounts) in [("limits", &resources.limits), ("requests", &resources.requests)] {
-            for (name, amount) in amounts.iter().flatten() {
-                if amount.read().is_ok_and(karpenter_model::Quantity::is_negative) {
-                    found.push(format!(
-                        "spec.{list}[{index}].resources.{field}[{name}]: Invalid value: \"{}\": must be greater than or \
-                         equal to 0",
-                        amount.0
-                    ));
-                }
+            for (name, written) in amounts.iter().flatten() {
+                let Ok(amount) = written.read() else { continue };
+                let why = if amount.is_negative() {
+                    "must be greater than or equal to 0"
+                } else if is_whole(name) && amount.nanos() % 1_000_000_000 != 0 {
+                    "must be an integer"
+                } else {
+                    continue;
+                };
+                found.push(format!("{path}.{field}[{name}]: Invalid value: \"{}\": {why}", written.0));
+            }
+        }
+        for (name, request) in resources.requests.iter().flatten() {
+            let Some(limit) = resources.limits.as_ref().and_then(|limits| limits.get(name)) else { continue };
+            if request.read().ok().zip(limit.read().ok()).is_some_and(|(request, limit)| request > limit) {
+                found.push(format!(
+                    "{path}.requests: Invalid value: \"{}\": must be less than or equal to {name} limit of {}",
+                    request.0, limit.0
+                ));
             }
         }
     }
     found
+}
+
+/// Whether a resource is counted in whole units: those that a domain names, but for Kubernetes' own.
+fn is_whole(name: &str) -> bool {
+    name.split_once('/')
+        .is_some_and(|(domain, _)| domain != "kubernetes.io" && !domain.ends_with(".kubernetes.io"))
 }

@@ -102,6 +102,29 @@ fn what_is_outside_of_limits_is_refused() {
             json!({"requests": {"cpu": "-1"}}),
             "spec.containers[0].resources.requests[cpu]: Invalid value: \"-1\": must be greater than or equal to 0",
         ),
+        (
+            json!({"type": "Container"}),
+            json!({"limits": {"memory": "-1Gi"}}),
+            "spec.containers[0].resources.limits[memory]: Invalid value: \"-1Gi\": must be greater than or equal to 0; \
+             spec.containers[0].resources.requests[memory]: Invalid value: \"-1Gi\": must be greater than or equal to 0",
+        ),
+        (
+            json!({"type": "Container"}),
+            json!({"limits": {"example.com/gpu": "1500m"}, "requests": {"example.com/gpu": "1500m"}}),
+            "spec.containers[0].resources.limits[example.com/gpu]: Invalid value: \"1500m\": must be an integer; \
+             spec.containers[0].resources.requests[example.com/gpu]: Invalid value: \"1500m\": must be an integer",
+        ),
+        (json!({"type": "Container"}), json!({"requests": {"cpu": "1n", "memory": "128974848000m"}}), ""),
+        (
+            json!({"type": "Container"}),
+            json!({"requests": {"memory": "8E", "cpu": "9223372036854775807"}}),
+            "",
+        ),
+        (
+            json!({"type": "Container"}),
+            json!({"limits": {"cpu": "1"}, "requests": {"cpu": "2"}}),
+            "spec.containers[0].resources.requests: Invalid value: \"2\": must be less than or equal to cpu limit of 1",
+        ),
     ];
     for (item, resources, expected) in table {
         let (_, refused) = admitted(&[range(&item)], &container(&resources));
