@@ -32,7 +32,7 @@ mod taint;
 mod volume;
 
 pub use admission::{Admission, Limits, Refused, SYSTEM_PRIORITIES, limit_range};
-pub use budget::budget;
+pub use budget::{Allowance, allowance, budget};
 pub use buffer::{buffer, template_pod};
 pub use claim::{claim, claim_in_part};
 pub use daemon::daemon;

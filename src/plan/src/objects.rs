@@ -60,6 +60,9 @@ impl fmt::Display for ObjectKey {
     }
 }
 
+/// The kind of pod disruption budgets.
+pub(crate) const BUDGET: &str = "PodDisruptionBudget";
+
 /// The objects of a cluster.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Objects {
@@ -80,10 +83,10 @@ impl Objects {
         if key.name.is_empty() || is_foreign(&object) {
             return;
         }
+        without_nulls(&mut object);
         if !key.namespace.is_empty() {
             object["metadata"]["namespace"] = json!(key.namespace);
         }
-        without_nulls(&mut object);
         self.by_key.insert(key, object);
     }
 
@@ -99,7 +102,9 @@ impl Objects {
                 }
             }
             object["metadata"] = metadata;
-            if let Some(status) = before.get("status") {
+            // The disruption controller works the status of a changed budget out again.
+            let is_changed_budget = key.kind == BUDGET && before["spec"] != object["spec"];
+            if let Some(status) = before.get("status").filter(|_| !is_changed_budget) {
                 object["status"] = status.clone();
             }
         }

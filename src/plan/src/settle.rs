@@ -1,5 +1,5 @@
 //! What the controllers of pools and claims would write before a plan is made, written here: hashes, the conditions of
-//! pools, drift.
+//! pools, drift, the status of pod disruption budgets.
 //!
 //! In a cluster with a running controller nothing changes by it. A manifest that no controller has looked at becomes
 //! ready or says why not, and machines of a pool whose template a manifest changes drift. The rules are those of
@@ -9,6 +9,7 @@ pub(crate) mod classes;
 
 use jiff::Timestamp;
 use karpenter_api::conditions::{Conditions, Dependents};
+use karpenter_api::schema::refusals;
 use karpenter_api::{Condition, ConditionStatus, NodeClaim, NodePool, convert};
 use karpenter_lifecycle::claim::drift;
 use karpenter_lifecycle::pool::status::hash;
@@ -21,7 +22,8 @@ use karpenter_model::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::objects::{Objects, text};
+use crate::objects::{BUDGET, ObjectKey, Objects, text};
+use crate::workloads::{has_ended, is_planned, labels_of};
 
 pub use classes::MayDrift;
 
@@ -38,8 +40,8 @@ const OURS: [&str; 5] = [
 pub(crate) fn pools(objects: &mut Objects, registry: &LabelRegistry, at: Timestamp) -> Vec<String> {
     let claims: Vec<Claim> = claims(objects, registry).collect();
     let mut stamped: Vec<(String, Value)> = Vec::new();
-    let mut unready = Vec::new();
     let classes = objects.clone();
+    let mut unready = refused_classes(&classes);
     for (key, object) in objects.of_kind_mut("NodePool") {
         // What cannot be read is reported when the objects are loaded.
         let Ok(mut pool) = NodePool::deserialize(&*object) else { continue };
@@ -60,7 +62,11 @@ pub(crate) fn pools(objects: &mut Objects, registry: &LabelRegistry, at: Timesta
         stamped.extend(stamps.claims.iter().map(|(claim, stamp)| (claim.to_string(), json!(stamp))));
         let class = class(&classes, &model.template.node_class);
         let mut status = pool.status.take().unwrap_or_default();
-        unready.extend(judge(&mut status.conditions, &pool, registry, class, at));
+        let mut problems: Vec<String> = pool.problems(registry).iter().map(ToString::to_string).collect();
+        if problems.is_empty() {
+            problems.extend(refused(object));
+        }
+        unready.extend(judge(&mut status.conditions, &pool, problems, class, at));
         object["status"] = json!(status);
     }
     for (name, annotations) in stamped {
@@ -75,12 +81,11 @@ pub(crate) fn pools(objects: &mut Objects, registry: &LabelRegistry, at: Timesta
 fn judge(
     list: &mut Vec<Condition>,
     pool: &NodePool,
-    registry: &LabelRegistry,
+    problems: Vec<String>,
     class: NodeClass,
     at: Timestamp,
 ) -> Option<String> {
     let mut conditions = Conditions::open(Dependents::NODE_POOL, list, &pool.metadata, at);
-    let problems: Vec<String> = pool.problems(registry).iter().map(ToString::to_string).collect();
     let of_class = verdict(class);
     if problems.is_empty() {
         conditions.set_true(condition::VALIDATION_SUCCEEDED);
@@ -104,10 +109,30 @@ fn judge(
     })
 }
 
+/// Names the node classes that an API server refuses, and which are therefore not there.
+fn refused_classes(objects: &Objects) -> Vec<String> {
+    let said = |(key, class): (&ObjectKey, &Value)| {
+        let why = refused(class);
+        (!why.is_empty()).then(|| {
+            format!("node class `{}` is not there, an API server refuses it: {}", key.name, why.join("; "))
+        })
+    };
+    objects.of_kind("EC2NodeClass").filter_map(said).collect()
+}
+
+/// Why an API server refuses an object that none has stored.
+fn refused(object: &Value) -> Vec<String> {
+    let is_stored = !text(object, "/metadata/uid").is_empty() && !is_planned(object);
+    let causes = if is_stored { Vec::new() } else { refusals(object) };
+    causes.iter().map(|cause| format!("`{}`: {}", cause.field, cause.message)).collect()
+}
+
 /// What is known of the node class of a pool.
 fn class(objects: &Objects, reference: &NodeClassRef) -> NodeClass {
     let found = objects.of_kind(&reference.kind).find(|(key, _)| key.name == reference.name);
-    let Some((_, class)) = found else { return NodeClass::Missing };
+    let Some((_, class)) = found.filter(|(_, class)| refused(class).is_empty()) else {
+        return NodeClass::Missing;
+    };
     if class["metadata"].get("deletionTimestamp").is_some() {
         return NodeClass::Terminating;
     }
@@ -177,6 +202,76 @@ pub(crate) fn drift<'t>(
     }
 }
 
+/// Gives budgets of manifests the status that the disruption controller will give them.
+pub(crate) fn budgets(objects: &mut Objects) {
+    let is_judged = |budget: &Value| {
+        let number = |pointer: &str| budget.pointer(pointer).and_then(Value::as_i64).unwrap_or(0);
+        budget["status"].is_object() && number("/status/observedGeneration") >= number("/metadata/generation")
+    };
+    let open = objects.of_kind(BUDGET).filter(|(_, budget)| !is_judged(budget));
+    let statuses: Vec<(ObjectKey, Value)> =
+        open.map(|(key, budget)| (key.clone(), status_of(objects, key, budget))).collect();
+    for (key, status) in statuses {
+        for (_, budget) in objects.of_kind_mut(BUDGET).filter(|(of, _)| **of == key) {
+            budget["status"] = status.clone();
+        }
+    }
+}
+
+fn status_of(objects: &Objects, key: &ObjectKey, budget: &Value) -> Value {
+    let selector = budget["spec"].get("selector").cloned();
+    let selector = convert::selector(selector.and_then(|one| serde_json::from_value(one).ok()).as_ref());
+    let covered = |(pod, object): &(&ObjectKey, &Value)| {
+        pod.namespace == key.namespace
+            && !has_ended(object)
+            && selector.as_ref().is_some_and(|selector| selector.matches(&labels_of(object)))
+    };
+    let pods: Vec<&Value> = objects.of_kind("Pod").filter(covered).map(|(_, pod)| pod).collect();
+    let of_pods = pods.iter().map(|pod| {
+        let owner = controller_of(pod);
+        let like = || pods.iter().filter(|other| controller_of(other) == owner).count();
+        // A pod without a controller is one that nothing is expected of.
+        let wanted = owner.map_or(0, |(kind, name)| {
+            wanted(objects, key, kind, name, pod).unwrap_or_else(|| i64::try_from(like()).unwrap_or(i64::MAX))
+        });
+        (is_healthy(pod), Some((owner, wanted)))
+    });
+    let allowed = convert::allowance(budget, of_pods);
+    json!({
+        "currentHealthy": allowed.healthy, "desiredHealthy": allowed.desired_healthy,
+        "disruptionsAllowed": allowed.disruptions, "expectedPods": allowed.expected,
+        "observedGeneration": budget["metadata"]["generation"].as_i64().unwrap_or(0),
+    })
+}
+
+/// Kind and name of the controller of a pod.
+fn controller_of(pod: &Value) -> Option<(&str, &str)> {
+    let owners = pod.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+    let owner = owners.into_iter().flatten().find(|owner| owner["controller"] == true)?;
+    Some((text(owner, "/kind"), text(owner, "/name")))
+}
+
+/// How many pods the controller of `pod` wants, if that is among the objects. A ReplicaSet wants what its Deployment does.
+fn wanted(objects: &Objects, budget: &ObjectKey, kind: &str, name: &str, pod: &Value) -> Option<i64> {
+    let replicas = |object: &Value| object.pointer("/spec/replicas").map_or(Some(1), Value::as_i64);
+    let named = |(key, _): &(&ObjectKey, &Value)| key.namespace == budget.namespace && key.name == name;
+    let own = objects.of_kind(kind).find(named).map(|(_, object)| object);
+    let selects = |(key, object): &(&ObjectKey, &Value)| {
+        let selector = serde_json::from_value(object["spec"]["selector"].clone()).ok();
+        key.namespace == budget.namespace
+            && convert::selector(selector.as_ref()).is_some_and(|selector| selector.matches(&labels_of(pod)))
+    };
+    let deployment = || objects.of_kind("Deployment").find(selects).map(|(_, object)| object);
+    let found = own.or_else(|| deployment().filter(|_| kind == "ReplicaSet"));
+    found.and_then(replicas)
+}
+
+fn is_healthy(pod: &Value) -> bool {
+    let conditions = pod.pointer("/status/conditions").and_then(Value::as_array);
+    let is_ready = |one: &Value| one["type"] == condition::READY && one["status"] == "True";
+    conditions.into_iter().flatten().any(is_ready) && pod["metadata"].get("deletionTimestamp").is_none()
+}
+
 /// The claims that can be read.
 pub(crate) fn claims<'a>(
     objects: &'a Objects,
@@ -216,7 +311,8 @@ mod tests {
 
     fn class(ready: &str) -> Value {
         json!({
-            "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "default"},
+            "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass",
+            "metadata": {"name": "default", "uid": "class-default"},
             "status": {"conditions": [{"type": "Ready", "status": ready, "reason": "Some", "message": "text"}]},
         })
     }
@@ -334,5 +430,114 @@ mod tests {
         let (mut objects, _) = settled(vec![pool(&json!({})), class("True"), of_provider]);
         judge(&mut objects, &DisruptionSettings::default());
         assert_eq!(drifted(&objects).as_deref(), Some("AMIDrift"));
+    }
+
+    /// Three pods of one ReplicaSet, two of which are ready, in the order of their names.
+    fn web() -> Vec<Value> {
+        let pod = |name: &str, ready: &str| {
+            json!({
+                "kind": "Pod",
+                "metadata": {
+                    "name": name, "namespace": "shop", "labels": {"app": "web"},
+                    "ownerReferences": [{"kind": "ReplicaSet", "name": "web-1", "controller": true}],
+                },
+                "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": ready}]},
+            })
+        };
+        vec![pod("a", "True"), pod("b", "True"), pod("c", "False")]
+    }
+
+    fn deployment(replicas: i64) -> Value {
+        json!({
+            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "shop"},
+            "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": "web"}}},
+        })
+    }
+
+    fn budget(spec: &Value) -> Value {
+        json!({
+            "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+            "metadata": {"name": "web", "namespace": "shop"}, "spec": spec,
+        })
+    }
+
+    fn status(objects: Vec<Value>) -> Value {
+        let mut objects: Objects = objects.into_iter().collect();
+        budgets(&mut objects);
+        let (_, budget) = objects.of_kind(BUDGET).next().unwrap();
+        budget["status"].clone()
+    }
+
+    #[test]
+    fn a_budget_of_a_manifest_has_the_status_that_the_disruption_controller_gives_it() {
+        let web_selector = json!({"matchLabels": {"app": "web"}});
+        let of = |field: &str, value: Value| json!({field: value, "selector": web_selector});
+        let none = json!({"minAvailable": 1, "selector": {"matchLabels": {"app": "other"}}});
+        // Allowed, healthy, desired and expected.
+        let table: Vec<(Value, Option<i64>, [i64; 4])> = vec![
+            (of("maxUnavailable", json!(1)), None, [0, 2, 2, 3]),
+            (of("maxUnavailable", json!(2)), None, [1, 2, 1, 3]),
+            (of("maxUnavailable", json!("50%")), None, [1, 2, 1, 3]),
+            (of("maxUnavailable", json!(2)), Some(5), [0, 2, 3, 5]),
+            (of("maxUnavailable", json!(0)), None, [0, 2, 3, 3]),
+            (of("minAvailable", json!(1)), None, [1, 2, 1, 3]),
+            (of("minAvailable", json!("50%")), None, [0, 2, 2, 3]),
+            (of("minAvailable", json!("50%")), Some(2), [1, 2, 1, 2]),
+            (json!({"minAvailable": 1, "selector": {}}), None, [1, 2, 1, 3]),
+            (json!({"minAvailable": 1}), None, [0, 0, 1, 0]),
+            (none, None, [0, 0, 1, 0]),
+        ];
+        for (spec, replicas, expected) in table {
+            let objects = web().into_iter().chain([budget(&spec)]).chain(replicas.map(deployment));
+            let status = status(objects.collect());
+            let fields = ["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"];
+            assert_eq!(fields.map(|field| status[field].as_i64().unwrap()), expected, "{spec} {replicas:?}");
+        }
+    }
+
+    #[test]
+    fn pods_without_a_controller_are_expected_by_no_budget_in_percent() {
+        let mut pods = web();
+        for pod in &mut pods {
+            pod["metadata"]["ownerReferences"] = Value::Null;
+        }
+        for (spec, allowed) in [
+            (json!({"maxUnavailable": 1, "selector": {}}), 0),
+            (json!({"minAvailable": "10%", "selector": {}}), 0),
+            (json!({"minAvailable": 1, "selector": {}}), 1),
+        ] {
+            let objects = pods.iter().cloned().chain([budget(&spec)]);
+            assert_eq!(status(objects.collect())["disruptionsAllowed"], allowed, "{spec}");
+        }
+    }
+
+    #[test]
+    fn a_status_stands_until_the_budget_changes() {
+        let selector = json!({"matchLabels": {"app": "web"}});
+        let mut judged = budget(&json!({"maxUnavailable": 0, "selector": selector}));
+        judged["status"] = json!({"disruptionsAllowed": 7});
+        assert_eq!(status(web().into_iter().chain([judged.clone()]).collect())["disruptionsAllowed"], 7);
+        let mut objects: Objects = web().into_iter().chain([judged]).collect();
+        objects.apply(budget(&json!({"maxUnavailable": 2, "selector": selector})));
+        budgets(&mut objects);
+        let (_, changed) = objects.of_kind(BUDGET).next().unwrap();
+        assert_eq!(changed["status"]["disruptionsAllowed"], 1);
+    }
+
+    #[test]
+    fn what_an_api_server_refuses_is_not_there() {
+        let mut refused = class("True");
+        refused["metadata"] = json!({"name": "default"});
+        refused["spec"] = json!({"role": "a", "instanceProfile": "b"});
+        let (_, unready) = settled(vec![pool(&json!({})), refused]);
+        assert!(
+            unready[0].starts_with("node class `default` is not there, an API server refuses it: "),
+            "{unready:?}"
+        );
+        assert!(unready[1].contains("NodeClassNotFound"), "{unready:?}");
+        let mut heavy = pool(&json!({}));
+        heavy["spec"]["weight"] = json!(1_000);
+        let (_, unready) = settled(vec![heavy, class("True")]);
+        assert!(unready[0].starts_with("pool `default` is not ready: `spec.weight`: "), "{unready:?}");
     }
 }

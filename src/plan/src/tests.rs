@@ -77,7 +77,8 @@ pub(crate) fn pool(name: &str, spec: &Value) -> Value {
 
 pub(crate) fn class() -> Value {
     json!({
-        "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "default"},
+        "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass",
+            "metadata": {"name": "default", "uid": "class-default"},
         "status": {"conditions": [condition("Ready")]},
     })
 }

@@ -245,7 +245,8 @@ impl Own {
     }
 }
 
-fn labels_of(pod: &Value) -> Labels {
+/// The labels of a pod.
+pub(crate) fn labels_of(pod: &Value) -> Labels {
     let labels = pod.pointer("/metadata/labels").and_then(Value::as_object).into_iter().flatten();
     labels.map(|(key, value)| (key.as_str().into(), value.as_str().unwrap_or_default().into())).collect()
 }

@@ -149,6 +149,7 @@ impl World {
         let may_drift = settle::classes::drift(&mut objects, &classes, at);
         notes.extend(what_if::without_effect(&what_if.manifests));
         notes.extend(settle::pools(&mut objects, &ground.registry, at));
+        settle::budgets(&mut objects);
         notes.extend(closed_gates(&objects, &ground.settings));
         Ok(Self { ground, objects, at, exported, what_if, zones, may_drift, notes })
     }

@@ -1,8 +1,11 @@
-//! Pod disruption budgets.
+//! Pod disruption budgets: as they are read, and what the disruption controller makes of them.
+
+use std::collections::BTreeMap;
 
 use k8s_openapi::api::policy::v1::PodDisruptionBudget as ApiBudget;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use karpenter_model::{BudgetNodes, PodDisruptionBudget};
+use serde_json::Value;
 
 use super::selector;
 
@@ -25,6 +28,49 @@ pub fn budget(written: &ApiBudget) -> PodDisruptionBudget {
     }
 }
 
+/// What a budget allows at the moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Allowance {
+    /// Voluntary disruptions that are still allowed.
+    pub disruptions: i64,
+    /// Ready pods.
+    pub healthy: i64,
+    /// Ready pods that must remain.
+    pub desired_healthy: i64,
+    /// Pods that there should be.
+    pub expected: i64,
+}
+
+/// Computes what kube-controller-manager writes into the status of a budget, of what is known of each pod that it covers and
+/// that has not ended: whether it is healthy, and its controller with the replicas that are wanted.
+pub fn allowance<W: Ord>(budget: &Value, pods: impl Iterator<Item = (bool, Option<(W, i64)>)>) -> Allowance {
+    let (mut count, mut healthy, mut by_workload) = (0, 0, BTreeMap::new());
+    for (is_healthy, workload) in pods {
+        count += 1;
+        healthy += i64::from(is_healthy);
+        by_workload.extend(workload);
+    }
+    let written = |pointer: &str| budget.pointer(pointer).filter(|value| !value.is_null());
+    let (most, least) = (written("/spec/maxUnavailable"), written("/spec/minAvailable"));
+    // A number of pods to keep asks no controller how many there should be.
+    let is_counted = most.is_none() && least.is_some_and(Value::is_i64);
+    let expected =
+        if is_counted || by_workload.is_empty() { count } else { by_workload.values().sum::<i64>() };
+    let desired_healthy = match (most, least) {
+        (Some(most), _) => (expected - scaled(most, expected)).max(0),
+        (None, Some(least)) => scaled(least, expected),
+        (None, None) => expected - 1,
+    };
+    let disruptions = if expected > 0 { (healthy - desired_healthy).max(0) } else { 0 };
+    Allowance { disruptions, healthy, desired_healthy, expected }
+}
+
+/// An int-or-percentage of `whole`, percentages rounded up as Kubernetes does for budgets.
+fn scaled(value: &Value, whole: i64) -> i64 {
+    let percent = || value.as_str()?.strip_suffix('%')?.parse::<i64>().ok();
+    value.as_i64().or_else(|| Some((percent()? * whole + 99) / 100)).unwrap_or(0)
+}
+
 fn amount(written: &IntOrString) -> BudgetNodes {
     match written {
         IntOrString::Int(count) => BudgetNodes::parse(&count.to_string()),
@@ -35,6 +81,29 @@ fn amount(written: &IntOrString) -> BudgetNodes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_allowed_follows_from_the_pods_that_should_be_there() {
+        // The spec, healthy and all pods of one workload, how many it wants; allowed, desired and expected.
+        for (spec, healthy, pods, wanted, expected) in [
+            (serde_json::json!({"maxUnavailable": 1}), 3, 3, 3, (1, 2, 3)),
+            (serde_json::json!({"maxUnavailable": "34%"}), 3, 3, 3, (2, 1, 3)),
+            (serde_json::json!({"maxUnavailable": "0%"}), 3, 3, 3, (0, 3, 3)),
+            (serde_json::json!({"maxUnavailable": 5}), 3, 3, 3, (3, 0, 3)),
+            (serde_json::json!({"maxUnavailable": 1}), 3, 3, 5, (0, 4, 5)),
+            (serde_json::json!({"minAvailable": 2}), 3, 3, 5, (1, 2, 3)),
+            (serde_json::json!({"minAvailable": "50%"}), 3, 3, 5, (0, 3, 5)),
+            (serde_json::json!({"minAvailable": "50%", "maxUnavailable": null}), 4, 4, 5, (1, 3, 5)),
+            (serde_json::json!({"minAvailable": 2}), 1, 3, 3, (0, 2, 3)),
+            (serde_json::json!({"minAvailable": 0}), 0, 0, 0, (0, 0, 0)),
+        ] {
+            let workload = (pods > 0).then_some(("a", wanted));
+            let pods = (0..pods).map(|number| (number < healthy, workload));
+            let allowed = allowance(&serde_json::json!({"spec": spec}), pods);
+            let found = (allowed.disruptions, allowed.desired_healthy, allowed.expected);
+            assert_eq!(found, expected, "{spec}");
+        }
+    }
 
     #[test]
     fn reads_numbers_and_percentages() {

@@ -32,10 +32,9 @@ use karpenter_api::convert::SYSTEM_PRIORITIES;
 use karpenter_model::Clock;
 use serde_json::{Value, json};
 
-pub(crate) use self::evict::allowance;
 pub use self::{
     delete::{DeleteOptions, Deleted, Propagation},
-    evict::{Allowance, allowed_disruptions},
+    evict::allowed_disruptions,
     log::{Change, ChangeKind, Kept},
     patch::{Patch, PatchKind},
     read::{ListQuery, Page},

@@ -5,6 +5,7 @@ use std::{
     sync::Arc,
 };
 
+use karpenter_api::convert::allowance;
 use serde_json::{Value, json};
 
 use super::{
@@ -16,7 +17,7 @@ use super::{
 use crate::apiserver::{
     label_selector_matches,
     object::{self, Key, text},
-    store::{Change, ChangeKind, allowance},
+    store::{Change, ChangeKind},
 };
 
 /// Keeps which pods each budget is about, and works out those again that have changed.

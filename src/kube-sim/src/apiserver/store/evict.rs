@@ -1,7 +1,8 @@
 //! The eviction subresource: a delete that asks the disruption budgets first.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
+use karpenter_api::convert::{Allowance, allowance};
 use serde_json::{Value, json};
 
 use super::{DeleteOptions, Store};
@@ -91,19 +92,6 @@ impl Store {
     }
 }
 
-/// What a budget allows at the moment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Allowance {
-    /// Voluntary disruptions that are still allowed.
-    pub disruptions: i64,
-    /// Ready pods.
-    pub healthy: i64,
-    /// Ready pods that must remain.
-    pub desired_healthy: i64,
-    /// Pods that there should be.
-    pub expected: i64,
-}
-
 /// Computes what kube-controller-manager writes into the status of a budget. `wanted` tells uid and wanted
 /// replicas of the controller of a pod, when it has one.
 pub fn allowed_disruptions<'a>(
@@ -114,35 +102,6 @@ pub fn allowed_disruptions<'a>(
     let active = pods.filter(|pod| !matches!(text(pod, "/status/phase"), "Succeeded" | "Failed"));
     let healthy = |pod: &Value| condition(pod, "Ready") == Some("True") && !object::is_deleting(pod);
     allowance(budget, active.map(|pod| (healthy(pod), wanted(pod))))
-}
-
-/// The same of what is known of each pod that has not ended: whether it is healthy, and uid and wanted replicas of its
-/// controller.
-pub(crate) fn allowance<W: Ord>(
-    budget: &Value,
-    pods: impl Iterator<Item = (bool, Option<(W, i64)>)>,
-) -> Allowance {
-    let (mut count, mut healthy, mut by_workload) = (0, 0, BTreeMap::new());
-    for (is_healthy, workload) in pods {
-        count += 1;
-        healthy += i64::from(is_healthy);
-        by_workload.extend(workload);
-    }
-    let expected = if by_workload.is_empty() { count } else { by_workload.values().sum() };
-    let share = |pointer: &str| budget.pointer(pointer).map(|value| scaled(value, expected));
-    let desired_healthy = match (share("/spec/maxUnavailable"), share("/spec/minAvailable")) {
-        (Some(unavailable), _) => (expected - unavailable).max(0),
-        (None, Some(available)) => available,
-        (None, None) => expected - 1,
-    };
-    let disruptions = if expected > 0 { (healthy - desired_healthy).max(0) } else { 0 };
-    Allowance { disruptions, healthy, desired_healthy, expected }
-}
-
-/// An int-or-percentage of `whole`, percentages rounded up as Kubernetes does for budgets.
-fn scaled(value: &Value, whole: i64) -> i64 {
-    let percent = || value.as_str()?.strip_suffix('%')?.parse::<i64>().ok();
-    value.as_i64().or_else(|| Some((percent()? * whole + 99) / 100)).unwrap_or(0)
 }
 
 /// Pods that run nothing may go without asking.
