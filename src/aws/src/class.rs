@@ -1,5 +1,8 @@
 //! What an `EC2NodeClass` means: what it selects, and how its nodes get their role.
 
+mod faults;
 pub mod instance_profiles;
 pub mod store;
 pub mod view;
+
+pub use faults::faults;

@@ -14,6 +14,7 @@
 //!
 //! [`memory`] is a cloud held in memory, with faults, on an explicit clock.
 
+mod class_fault;
 pub mod conformance;
 mod error;
 mod hook;
@@ -25,6 +26,7 @@ pub mod overlay;
 mod provider;
 mod sharing;
 
+pub use class_fault::ClassFault;
 pub use error::{Error, Kind, Retry};
 pub use hook::{HookState, RegistrationHook};
 pub use instance::{Instance, InstanceId, InstanceState, Read, Termination};

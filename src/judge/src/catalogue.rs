@@ -44,7 +44,7 @@ impl Catalogue {
             settings: Arc::new(Settings::default()),
         };
         let mut objects = vec![class(), pool("all", &json!({}))];
-        karpenter_plan::resolve(&mut objects, &ZONES.map(str::to_owned));
+        karpenter_plan::resolve(&mut objects, &ZONES.map(str::to_owned), |_| Vec::new());
         let world = World::new(objects, Timestamp::UNIX_EPOCH, ground.clone(), WhatIf::default())?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let offerings = runtime.block_on(async {

@@ -92,7 +92,7 @@ pub fn hold(
     scheduler: &mut dyn Binds,
 ) -> Result<Outcome> {
     let mut objects = objects.to_vec();
-    karpenter_plan::resolve(&mut objects, &ZONES.map(str::to_owned));
+    karpenter_plan::resolve(&mut objects, &ZONES.map(str::to_owned), |_| Vec::new());
     let waiting = waiting(&objects).count();
     let first = scheduler.bind(&objects)?;
     merge(&mut objects, first.changed);

@@ -32,7 +32,7 @@ mod yaml;
 pub use buffers::template_of;
 pub use export::{About, is_export, settings_of};
 pub use forecast::{Difference, Forecast, Launched, Removal, Verdict, forecast};
-pub use lint::{LintFinding, LintSeverity, lint, lint_text, near};
+pub use lint::{ClassFaults, LintFinding, LintSeverity, lint, lint_text, near};
 pub use objects::Objects;
 pub use offerings::Offerings;
 pub use settle::MayDrift;

@@ -4,6 +4,7 @@
 //! Every rule is a function from objects to findings. What an API server refuses is found as well, because manifests are
 //! mostly looked at before one has seen them.
 
+mod accepted;
 mod budgets;
 mod consolidation;
 mod fields;
@@ -12,6 +13,7 @@ mod kinds;
 mod near;
 mod offered;
 mod pools;
+mod refused;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -25,6 +27,7 @@ use crate::objects::{Objects, is_foreign};
 use crate::offerings::Offerings;
 use crate::stream::{Manifest, Origin};
 pub use near::near;
+pub use refused::ClassFaults;
 
 /// Something that cannot be meant.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -74,21 +77,28 @@ struct Linted<'a> {
 }
 
 /// Everything found, by object and field, and what there is to say about what was not looked at. Without `offerings` rules
-/// about instance types are left out; `at` decides which windows of budgets lie ahead.
+/// about instance types are left out; `faults` says what the provider has against a node class; `at` decides which windows of
+/// budgets lie ahead.
 pub fn lint(
     mut manifests: Vec<Manifest>,
     offerings: Option<&Offerings>,
     registry: &LabelRegistry,
+    faults: ClassFaults<'_>,
     at: Timestamp,
 ) -> (Vec<LintFinding>, Vec<String>) {
     let mut found = Vec::new();
-    let notes = kinds::check(&manifests, &mut found);
+    let mut notes = kinds::check(&manifests, &mut found);
     // One may have kind and name of an object that counts, and another place.
     manifests.retain(|manifest| !is_foreign(&manifest.object));
+    fields::unknown(&manifests, &mut found);
+    let accepted = accepted::read(&manifests);
+    let written = manifests.clone();
     let origins: BTreeMap<String, Option<Origin>> =
         manifests.iter().map(|manifest| (kinds::name(&manifest.object), manifest.origin.clone())).collect();
     let objects: Objects = manifests.into_iter().map(|manifest| manifest.object).collect();
     found.extend(of_objects(&objects, offerings, registry, at));
+    refused::check(&written, faults, &mut found);
+    notes.extend(accepted::apply(&accepted, &mut found));
     for one in &mut found {
         one.origin = one.origin.take().or_else(|| origins.get(&one.object).cloned().flatten());
     }
@@ -128,7 +138,7 @@ fn of_objects(
         }
     }
     let linted = Linted { objects, pools: &pools, offerings, registry, at };
-    fields::check(&linted, &mut found);
+    fields::invalid(&linted, &mut found);
     keys::check(&linted, &mut found);
     offered::check(&linted, &mut found);
     budgets::check(&linted, &mut found);

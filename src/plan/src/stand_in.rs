@@ -1,6 +1,7 @@
 //! Node classes of manifests, which nothing has resolved: without an account every one is taken for ready, with subnets in
 //! zones that are given.
 
+use karpenter_cloud::ClassFault;
 use karpenter_model::names::{condition, label};
 use serde_json::{Value, json};
 
@@ -41,21 +42,33 @@ fn zones_in(object: &Value) -> Vec<&str> {
     zones
 }
 
-/// Gives every EC2NodeClass without a status one, with a subnet in each of `zones`; returns the names of those.
-pub fn resolve(objects: &mut [Value], zones: &[String]) -> Vec<String> {
+/// Gives every EC2NodeClass without a status one, with a subnet in each of `zones`; returns the names of those that are ready by
+/// it. One with a fault that the provider refuses is not.
+pub fn resolve(
+    objects: &mut [Value],
+    zones: &[String],
+    faults: impl Fn(&Value) -> Vec<ClassFault>,
+) -> Vec<String> {
     let is_class = |one: &Value| one["kind"] == "EC2NodeClass" && !is_foreign(one);
     let is_resolved = |one: &Value| one.get("status").is_some_and(|status| !status.is_null());
     let unresolved = objects.iter_mut().filter(|one| is_class(one) && !is_resolved(one));
     let resolve = |class: &mut Value| {
         let subnets = zones.iter().map(|zone| json!({"id": format!("subnet-{zone}"), "zone": zone}));
+        let subnets: Vec<Value> = subnets.collect();
+        let refused: Vec<String> = faults(class).iter().filter(|fault| fault.refused).map(said).collect();
+        let ready = if refused.is_empty() { "True" } else { "False" };
         class["status"] = json!({
-            "subnets": subnets.collect::<Vec<_>>(),
-            "conditions": [{"type": condition::READY, "status": "True", "reason": condition::READY, "message": "",
-                "lastTransitionTime": "1970-01-01T00:00:00Z"}],
+            "subnets": subnets,
+            "conditions": [{"type": condition::READY, "status": ready, "reason": condition::READY,
+                "message": refused.join("; "), "lastTransitionTime": "1970-01-01T00:00:00Z"}],
         });
-        text(class, "/metadata/name").to_owned()
+        refused.is_empty().then(|| text(class, "/metadata/name").to_owned())
     };
-    unresolved.map(resolve).collect()
+    unresolved.filter_map(resolve).collect()
+}
+
+fn said(fault: &ClassFault) -> String {
+    format!("`{}`: {}; {}", fault.field, fault.problem, fault.remedy)
 }
 
 #[cfg(test)]
@@ -86,8 +99,31 @@ mod tests {
             |name: &str| json!({"apiVersion": version, "kind": "EC2NodeClass", "metadata": {"name": name}});
         let mut objects = [class("a"), class("b")];
         objects[1]["status"] = json!({"conditions": []});
-        assert_eq!(resolve(&mut objects, &["z-1a".to_owned()]), ["a"]);
+        assert_eq!(resolve(&mut objects, &["z-1a".to_owned()], |_| Vec::new()), ["a"]);
         assert_eq!(objects[0]["status"]["subnets"][0]["zone"], "z-1a");
         assert_eq!(objects[1]["status"], json!({"conditions": []}));
+    }
+
+    #[test]
+    fn a_class_that_the_provider_refuses_is_not_ready() {
+        let class =
+            json!({"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "a"}});
+        for (refused, ready) in [(true, "False"), (false, "True")] {
+            let fault = ClassFault {
+                field: "spec.userData",
+                problem: "no TOML".to_owned(),
+                remedy: "correct it",
+                refused,
+            };
+            let mut objects = [class.clone()];
+            let resolved = resolve(&mut objects, &["z-1a".to_owned()], |_| vec![fault.clone()]);
+            assert_eq!(resolved.is_empty(), refused);
+            let condition = &objects[0]["status"]["conditions"][0];
+            assert_eq!(condition["status"], ready);
+            assert_eq!(
+                condition["message"],
+                if refused { "`spec.userData`: no TOML; correct it" } else { "" }
+            );
+        }
     }
 }

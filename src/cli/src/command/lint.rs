@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
+use karpenter_aws::class::faults;
 use karpenter_aws::registry::label_registry;
 use karpenter_plan::{WhatIf, lint, lint_text};
 use karpenter_telemetry::stdout::print;
@@ -42,7 +43,7 @@ struct Linted {
 async fn linted(arguments: &Arguments) -> Result<Linted> {
     let gathered = arguments.sources.gather(WhatIf::default()).await?;
     let Gathered { manifests, world, offerings, mut notes, .. } = gathered;
-    let (found, unknown) = lint(manifests, Some(&offerings), &label_registry(), world.at());
+    let (found, unknown) = lint(manifests, Some(&offerings), &label_registry(), &faults, world.at());
     notes.extend(unknown);
     let text = match arguments.output {
         Output::Text => lint_text(&found),

@@ -35,6 +35,9 @@ pub const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 /// Storage classes: claims that name none get this one.
 pub const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
 
+/// Any object: rules of `karpenter lint` whose warnings are meant, separated by commas.
+pub const LINT_ACCEPTED: &str = "karpenter.sh/lint-accepted";
+
 /// Names of versions before v1 and present names. Nothing reads the old ones any more.
 pub const RENAMED: [(&str, &str); 2] =
     [("karpenter.sh/do-not-evict", DO_NOT_DISRUPT), ("karpenter.sh/do-not-consolidate", DO_NOT_DISRUPT)];

@@ -4,39 +4,45 @@ use karpenter_api::crd_values;
 use serde_json::Value;
 
 use super::near::near;
-use super::{LintFinding, LintSeverity, Linted};
+use super::{LintFinding, LintSeverity, Linted, kinds};
+use crate::stream::Manifest;
 
-pub(super) fn check(linted: &Linted<'_>, found: &mut Vec<LintFinding>) {
-    for definition in crd_values() {
-        let kind = definition.pointer("/spec/names/kind").and_then(Value::as_str).unwrap_or_default();
-        let versions = definition.pointer("/spec/versions").and_then(Value::as_array);
-        for (key, object) in linted.objects.of_kind(kind) {
-            let version = object["apiVersion"].as_str().and_then(|text| text.rsplit_once('/'));
-            let version = version.map_or("v1", |(_, version)| version);
-            let served = versions.into_iter().flatten().find(|one| one["name"] == version);
-            let Some(schema) = served.and_then(|one| one.pointer("/schema/openAPIV3Schema")) else {
-                continue;
-            };
-            for field in ["spec", "status"] {
-                let mut report = |field: String, meant: Option<&str>| {
-                    let remedy = match meant {
-                        Some(meant) => format!("write `{meant}`"),
-                        None => "remove it, or see `karpenter crds` for the fields there are".to_owned(),
-                    };
-                    found.push(LintFinding {
-                        object: format!("{kind}/{}", key.name),
-                        field,
-                        rule: "unknown-field",
-                        severity: LintSeverity::Error,
-                        problem: "there is no such field, so what it says has no effect".to_owned(),
-                        remedy,
-                        origin: None,
-                    });
+pub(super) fn unknown(manifests: &[Manifest], found: &mut Vec<LintFinding>) {
+    let definitions = crd_values();
+    for manifest in manifests {
+        let Some(schema) = schema_of(&definitions, &manifest.object) else { continue };
+        for field in ["spec", "status"] {
+            let mut report = |field: String, meant: Option<&str>| {
+                let remedy = match meant {
+                    Some(meant) => format!("write `{meant}`"),
+                    None => "remove it, or see `karpenter crds` for the fields there are".to_owned(),
                 };
-                walk(&object[field], &schema["properties"][field], field, &mut report);
-            }
+                found.push(LintFinding {
+                    object: kinds::name(&manifest.object),
+                    field,
+                    rule: "unknown-field",
+                    severity: LintSeverity::Error,
+                    problem: "there is no such field, so what it says has no effect".to_owned(),
+                    remedy,
+                    origin: manifest.origin.clone(),
+                });
+            };
+            walk(&manifest.object[field], &schema["properties"][field], field, &mut report);
         }
     }
+}
+
+/// The schema of an object of one of our kinds, in a version that is served.
+fn schema_of<'d>(definitions: &'d [Value], object: &Value) -> Option<&'d Value> {
+    let definition = definitions.iter().find(|one| one["spec"]["names"]["kind"] == object["kind"])?;
+    let version = object["apiVersion"].as_str().and_then(|text| text.rsplit_once('/'));
+    let version = version.map_or("v1", |(_, version)| version);
+    let versions = definition.pointer("/spec/versions").and_then(Value::as_array);
+    let served = versions.into_iter().flatten().find(|one| one["name"] == version)?;
+    served.pointer("/schema/openAPIV3Schema")
+}
+
+pub(super) fn invalid(linted: &Linted<'_>, found: &mut Vec<LintFinding>) {
     for read in linted.pools {
         for invalid in read.written.problems(linted.registry) {
             let problem = format!("{}; the pool takes no part", invalid.problem);

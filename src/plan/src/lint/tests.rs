@@ -1,5 +1,6 @@
 //! One table: what is written, and which rules say something about which field.
 
+use karpenter_cloud::ClassFault;
 use karpenter_model::names::label;
 use serde_json::{Value, json};
 
@@ -28,8 +29,22 @@ fn pool(name: &str, spec: &Value) -> Value {
     pool
 }
 
+fn class(name: &str, spec: &Value) -> Value {
+    let mut class = json!({
+        "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": name},
+        "spec": {
+            "role": "nodes", "amiSelectorTerms": [{"alias": "al2023@latest"}],
+            "subnetSelectorTerms": [{"id": "subnet-1"}], "securityGroupSelectorTerms": [{"id": "sg-1"}],
+        },
+    });
+    for (field, value) in spec.as_object().into_iter().flatten() {
+        class["spec"][field] = value.clone();
+    }
+    class
+}
+
 fn linted(manifests: Vec<Manifest>, offerings: Option<&Offerings>) -> (Vec<LintFinding>, Vec<String>) {
-    lint(manifests, offerings, &registry(), "2026-01-01T12:00:00Z".parse().unwrap())
+    lint(manifests, offerings, &registry(), &|_| Vec::new(), "2026-01-01T12:00:00Z".parse().unwrap())
 }
 
 fn found(objects: Vec<Value>) -> Vec<String> {
@@ -198,7 +213,7 @@ fn pools_beside_each_other() {
 
 #[test]
 fn a_node_class_is_missed_where_others_are() {
-    let class = |name: &str| json!({"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": name}});
+    let class = |name: &str| class(name, &json!({}));
     let other = found(vec![pool("a", &json!({})), class("other")]);
     assert_eq!(other, ["NodePool/a spec.template.spec.nodeClassRef.name no-node-class"]);
     let of_static = found(vec![pool("a", &json!({"replicas": 2})), class("other")]);
@@ -434,4 +449,147 @@ fn every_finding_has_the_place_of_its_object() {
     assert!(text.contains("error: NodePool/a spec.weigth (unknown-field), pools/a.yaml:3\n"), "{text}");
     let json = serde_json::to_value(&found).unwrap();
     assert_eq!((&json[0]["file"], &json[0]["line"]), (&json!("pools/a.yaml"), &json!(3)));
+}
+
+#[test]
+fn what_an_api_server_refuses_of_a_class_is_named_with_every_field() {
+    for (spec, fields) in [
+        (json!({"instanceProfile": "nodes"}), &["spec"][..]),
+        (json!({"kubelet": {"evictionSoft": {"memory.available": "1Gi"}}}), &["spec.kubelet"]),
+        (json!({"tags": {"karpenter.sh/nodepool": "mine"}}), &["spec.tags"]),
+        (json!({"amiFamily": "AL2022"}), &["spec.amiFamily"]),
+        (
+            json!({"detailedMonitoring": "yes", "subnetSelectorTerms": [], "associatePublicIPAddress": 1}),
+            &["spec.associatePublicIPAddress", "spec.detailedMonitoring"],
+        ),
+        (json!({"blockDeviceMappings": null, "tags": null, "kubelet": null}), &[]),
+    ] {
+        let found = found(vec![class("default", &spec)]);
+        let expected: Vec<String> =
+            fields.iter().map(|field| format!("EC2NodeClass/default {field} refused")).collect();
+        assert_eq!(found, expected, "{spec}");
+    }
+}
+
+#[test]
+fn what_the_provider_has_against_a_class_is_an_error_where_nothing_is_launched() {
+    let faults = |_: &Value| {
+        [true, false].map(|refused| ClassFault {
+            field: "spec.userData",
+            problem: "no TOML".to_owned(),
+            remedy: "correct it",
+            refused,
+        })
+    };
+    let faults = |class: &Value| faults(class).to_vec();
+    let stream = serde_json::to_string(&class("default", &json!({}))).unwrap();
+    let manifests = crate::stream::manifests("class.json", &stream).unwrap();
+    let (found, _) = lint(manifests, None, &registry(), &faults, Timestamp::UNIX_EPOCH);
+    let said: Vec<_> = found.iter().map(|one| (one.rule, one.severity, one.field.as_str())).collect();
+    assert_eq!(
+        said,
+        [
+            ("class-never-joins", LintSeverity::Warning, "spec.userData"),
+            ("class-refused", LintSeverity::Error, "spec.userData"),
+        ]
+    );
+    assert_eq!(found[0].origin.as_ref().unwrap().to_string(), "class.json:1");
+}
+
+#[test]
+fn empty_fields_are_absent_and_numbers_are_what_kubectl_sends() {
+    let stream = "\
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: a}
+spec:
+  weight: 1e+01
+  limits: {cpu: 1e+06, memory: 1e3Gi, example.com/x: 010}
+  disruption:
+    consolidateAfter: 1m
+    budgets:
+  template:
+    metadata: {labels: , annotations: ~}
+    spec:
+      expireAfter:
+      taints: null
+      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}
+      requirements: [{key: kubernetes.io/arch, operator: In, values: [amd64], minValues: }]
+---
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: b}
+spec:
+  template:
+    spec:
+      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}
+      requirements: []
+";
+    let (found, _) = of_stream(stream);
+    assert_eq!(found, ["unreadable NodePool/a a.yaml:1"], "1e3Gi is no quantity");
+    let (found, _) = of_stream(&stream.replace("1e3Gi", "1e3"));
+    assert_eq!(found, Vec::<String>::new());
+}
+
+#[test]
+fn numbers_out_of_bounds_are_refused_with_their_field() {
+    for (spec, field) in [
+        (json!({"weight": -1}), "spec.weight"),
+        (json!({"weight": 1_000}), "spec.weight"),
+        (json!({"weight": 1.5}), "spec.weight"),
+        (json!({"replicas": -1}), "spec.replicas"),
+        (json!({"limits": {"cpu": true}}), "spec.limits.cpu"),
+    ] {
+        let found = of_pool(&spec);
+        assert!(found.iter().any(|one| one.starts_with(field)), "{spec}: {found:?}");
+    }
+}
+
+#[test]
+fn annotations_that_protect_nothing_are_found_where_they_are() {
+    let annotated = |value: &str| json!({"annotations": {"karpenter.sh/do-not-disrupt": value}});
+    let deployment = |own: Value, template: Value| {
+        json!({
+            "apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {"name": "api", "annotations": own["annotations"]},
+            "spec": {"template": {"metadata": template}},
+        })
+    };
+    let none = json!({});
+    for (object, at) in [
+        (pool("a", &json!({"template.metadata": annotated("1h")})), Some("spec.template.metadata")),
+        (pool("a", &json!({"template.metadata": annotated("true")})), None),
+        (pool("a", &json!({"template.metadata": annotated("false")})), None),
+        (deployment(annotated("true"), none.clone()), Some("metadata")),
+        (deployment(none.clone(), annotated("true")), None),
+        (deployment(none.clone(), annotated("1h")), None),
+        (deployment(none.clone(), annotated("yes")), Some("spec.template.metadata")),
+        (deployment(none, annotated("0s")), Some("spec.template.metadata")),
+    ] {
+        let found = found(vec![object.clone()]);
+        let expected = at.map(|at| format!("{at}.annotations.karpenter.sh/do-not-disrupt protects-nothing"));
+        assert_eq!(found.len(), usize::from(at.is_some()), "{object} {found:?}");
+        assert!(expected.is_none_or(|expected| found[0].ends_with(&expected)), "{found:?}");
+    }
+}
+
+#[test]
+fn warnings_are_accepted_for_one_object_and_errors_are_not() {
+    let accepting = |rules: &str, spec: &Value| {
+        let mut pool = pool("a", spec);
+        pool["metadata"]["annotations"] = json!({"karpenter.sh/lint-accepted": rules});
+        pool
+    };
+    let rules = |object: Value| {
+        let (found, notes) = linted(vec![object.into()], Some(&offerings(&["a"])));
+        (found.iter().map(|one| one.rule).collect::<Vec<_>>(), notes)
+    };
+    let spot = requires(label::CAPACITY_TYPE, &["spot"]);
+    let (found, notes) = rules(accepting("no-spot-fallback", &spot));
+    assert_eq!(found, Vec::<&str>::new());
+    assert_eq!(notes, ["findings accepted by annotation karpenter.sh/lint-accepted: 1"]);
+    assert_eq!(rules(accepting("overlap", &spot)).0, ["accepts-nothing", "no-spot-fallback"]);
+    let wrong = json!({"weigth": 5});
+    assert_eq!(rules(accepting("unknown-field", &wrong)).0, ["accepts-nothing", "unknown-field"]);
+    assert_eq!(rules(accepting("weight-unused, overlap", &json!({"weight": 5}))).0, ["accepts-nothing"]);
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
+use karpenter_aws::class::faults;
 use karpenter_aws_api::Clients;
 use karpenter_aws_sdk as sdk;
 use karpenter_compose::WallClock;
@@ -215,8 +216,8 @@ fn worlds(
 /// Takes node classes of files, which no controller has resolved, for ready in the first zones of `region`.
 fn take_for_ready(objects: &mut [Value], what_if: &mut WhatIf, region: &str) -> Option<String> {
     let zones: Vec<String> = ZONES.iter().map(|zone| format!("{region}{zone}")).collect();
-    let mut resolved = resolve(objects, &zones);
-    resolved.extend(resolve(&mut what_if.manifests, &zones));
+    let mut resolved = resolve(objects, &zones, faults);
+    resolved.extend(resolve(&mut what_if.manifests, &zones, faults));
     let (classes, zones) = (resolved.join("`, `"), zones.join(", "));
     (!resolved.is_empty()).then(|| {
         format!("node class `{classes}` has no status and is taken for ready, with subnets in {zones}")
@@ -235,7 +236,7 @@ fn stand_in(objects: &[Value], what_if: &mut WhatIf) -> Option<String> {
     let (mut fresh, kept): (Vec<Value>, Vec<Value>) = std::mem::take(&mut what_if.manifests)
         .into_iter()
         .partition(|one| one["kind"] == "EC2NodeClass" && !known(one));
-    let resolved = if zones.is_empty() { Vec::new() } else { resolve(&mut fresh, &zones) };
+    let resolved = if zones.is_empty() { Vec::new() } else { resolve(&mut fresh, &zones, faults) };
     what_if.manifests = fresh.into_iter().chain(kept).collect();
     let (classes, zones) = (resolved.join("`, `"), zones.join(", "));
     (!resolved.is_empty()).then(|| {
