@@ -41,14 +41,55 @@ pub(super) fn check(linted: &Linted<'_>, found: &mut Vec<LintFinding>) {
             }
             for at in METADATA {
                 let annotations = object.pointer(&format!("/{at}/annotations")).and_then(Value::as_object);
-                for key in annotations.into_iter().flat_map(serde_json::Map::keys) {
+                for (key, value) in annotations.into_iter().flatten() {
                     let field = format!("{}.annotations.{key}", at.replace('/', "."));
+                    if key == annotation::DO_NOT_DISRUPT {
+                        found.extend(protects_nothing(kind, at, value, &name, field));
+                        continue;
+                    }
                     let present = today(key, &annotation::RENAMED);
                     found.extend(present.map(|present| old_key(&name, field, key, present)));
                 }
             }
         }
     }
+}
+
+/// An annotation that is to protect a node or a pod, and does not where it is or as it is written: a duration counts on pods
+/// alone.
+fn protects_nothing(kind: &str, at: &str, value: &Value, object: &str, field: String) -> Option<LintFinding> {
+    let value = value.as_str().unwrap_or_default();
+    if value == "false" {
+        return None;
+    }
+    let is_positive = || karpenter_api::parse_go_duration(value).is_ok_and(|duration| !duration.is_zero());
+    let of_pool = kind == "NodePool";
+    // Nothing hands down what is on a workload or a pool itself.
+    let is_read = at.ends_with("template/metadata") || kind == "Pod";
+    let (problem, remedy) = match (is_read, of_pool) {
+        (false, _) => (
+            "the annotation counts on pods and nodes alone, so here it protects nothing",
+            "write it into the template",
+        ),
+        (true, _) if value == "true" => return None,
+        (true, true) => {
+            ("nodes are protected by `true` alone, so this protects nothing", "write \"true\", or remove it")
+        }
+        (true, false) if is_positive() => return None,
+        (true, false) => (
+            "pods are protected by `true` or a duration, so this protects nothing",
+            "write \"true\", or a duration such as 1h, or remove it",
+        ),
+    };
+    Some(LintFinding {
+        object: object.to_owned(),
+        field,
+        rule: "protects-nothing",
+        severity: LintSeverity::Warning,
+        problem: problem.to_owned(),
+        remedy: remedy.to_owned(),
+        origin: None,
+    })
 }
 
 /// A label key that is asked for or set.
