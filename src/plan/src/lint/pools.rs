@@ -12,7 +12,7 @@ pub(super) fn check(linted: &Linted<'_>, found: &mut Vec<LintFinding>) {
     for (index, read) in dynamic.iter().enumerate() {
         let others =
             || dynamic.iter().enumerate().filter(|(other, _)| *other != index).map(|(_, other)| *other);
-        weight(linted, read, others(), found);
+        weight(read, others().count(), found);
         for other in dynamic.iter().skip(index + 1) {
             overlap(linted, read, other, found);
         }
@@ -56,17 +56,13 @@ fn fixed_number(read: &PoolRead, found: &mut Vec<LintFinding>) {
     found.push(read.warning("static-limit", "spec.limits.nodes", problem, remedy));
 }
 
-fn weight<'a>(
-    linted: &Linted<'_>,
-    read: &PoolRead,
-    mut others: impl Iterator<Item = &'a PoolRead>,
-    found: &mut Vec<LintFinding>,
-) {
-    if read.pool.weight == 0 || others.any(|other| meets(linted, &read.pool, &other.pool)) {
-        return;
+/// A weight that decides between no two pools. It does as soon as there is another: a pod that selects no node and tolerates
+/// what taints them may go to either, whatever their capacity types, architectures and labels are.
+fn weight(read: &PoolRead, others: usize, found: &mut Vec<LintFinding>) {
+    if read.pool.weight > 0 && others == 0 {
+        let problem = "no other pool launches for pods, so its weight changes nothing".to_owned();
+        found.push(read.warning("weight-unused", "spec.weight", problem, "remove it"));
     }
-    let problem = "no other pool takes pods that this one takes, so its weight changes nothing".to_owned();
-    found.push(read.warning("weight-unused", "spec.weight", problem, "remove it"));
 }
 
 fn overlap(linted: &Linted<'_>, one: &PoolRead, other: &PoolRead, found: &mut Vec<LintFinding>) {

@@ -195,8 +195,11 @@ fn pools_beside_each_other() {
     let taint = json!({"template.spec.taints": [{"key": "gpu", "effect": "NoSchedule"}]});
     let spot = requires(label::CAPACITY_TYPE, &["spot"]);
     let on_demand = requires(label::CAPACITY_TYPE, &["on-demand"]);
-    let mut heavy_spot = spot.clone();
-    heavy_spot["weight"] = json!(10);
+    let with_weight = |mut spec: Value| {
+        spec["weight"] = json!(10);
+        spec
+    };
+    let heavy_spot = with_weight(spot.clone());
     let team = |team: &str| json!({"template.metadata.labels": {"team": team}});
     let table: Vec<(Value, Value, &[&str])> = vec![
         (json!({}), json!({}), &["NodePool/a spec.weight overlap"]),
@@ -204,7 +207,11 @@ fn pools_beside_each_other() {
         (json!({}), taint, &[]),
         (team("a"), team("b"), &[]),
         (spot, on_demand.clone(), &[]),
-        (heavy_spot, on_demand, &["NodePool/a spec.weight weight-unused"]),
+        // Three public repositories have spot first and on-demand behind it.
+        (heavy_spot, on_demand, &[]),
+        (with_weight(requires(label::ARCH, &["amd64"])), requires(label::OS, &["linux"]), &[]),
+        (with_weight(team("a")), team("b"), &[]),
+        (with_weight(json!({})), json!({"replicas": 2}), &["NodePool/a spec.weight weight-unused"]),
     ];
     for (one, other, expected) in table {
         assert_eq!(found(vec![pool("a", &one), pool("b", &other)]), expected, "{one} {other}");
