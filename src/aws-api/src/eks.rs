@@ -3,6 +3,7 @@
 use std::fmt::Debug;
 
 use async_trait::async_trait;
+use jiff::Timestamp;
 
 use crate::id::{Arn, AssociationId, SecurityGroupId, SubnetId, VpcId};
 use crate::{Result, Tags};
@@ -139,6 +140,8 @@ pub struct AccessEntry {
     pub username: Option<String>,
     /// Kubernetes groups.
     pub groups: Vec<String>,
+    /// When it was made; `None` where EKS does not say.
+    pub created_at: Option<Timestamp>,
     /// Tags.
     pub tags: Tags,
 }

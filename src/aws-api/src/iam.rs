@@ -152,6 +152,8 @@ pub struct Role {
     pub trust: String,
     /// Boundary, if any.
     pub permissions_boundary: Option<Arn>,
+    /// When it was made; `None` where IAM does not say. A role that is made again under its name has another instant.
+    pub created_at: Option<Timestamp>,
     /// Tags.
     pub tags: Tags,
 }

@@ -7,6 +7,7 @@ use aws_config::SdkConfig;
 use aws_sdk_eks::types;
 
 use super::call::{Call, each_page};
+use super::convert::instant;
 use super::meter::{Meter, measured};
 use karpenter_aws_api::eks::{
     AccessEntry, AccessEntrySpec, Addon, Cluster, Eks, PodIdentityAssociation, PodIdentitySpec,
@@ -259,6 +260,7 @@ fn entry(call: &Call, entry: types::AccessEntry) -> Result<AccessEntry> {
         kind: call.field(entry.r#type, "type")?,
         username: entry.username,
         groups: entry.kubernetes_groups.unwrap_or_default(),
+        created_at: instant(entry.created_at.as_ref()),
         tags: entry.tags.unwrap_or_default().into_iter().collect(),
     })
 }

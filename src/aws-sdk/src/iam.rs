@@ -323,6 +323,7 @@ fn role(call: &Call, role: types::Role) -> Result<Role> {
             .permissions_boundary
             .and_then(|boundary| boundary.permissions_boundary_arn)
             .map(Arn::from),
+        created_at: instant(Some(&role.create_date)),
         tags: tags_from_sdk(role.tags),
     })
 }

@@ -116,6 +116,19 @@ pub struct Rule {
     pub tags: Tags,
 }
 
+impl Observed {
+    /// Whether the role of an access entry was made again after it. EKS ties an entry to the id of its role, which another role
+    /// of the same name does not have: its nodes may not join
+    /// (<https://github.com/terraform-aws-modules/terraform-aws-eks/issues/3329>).
+    pub(crate) fn is_older_than_its_role(&self, entry: &eks::AccessEntry) -> bool {
+        let name = entry.principal.as_str().rsplit('/').next().unwrap_or_default();
+        let existing = self.existing_node_role.as_ref().filter(|role| role.role.name == name);
+        let role = self.roles.get(name).or(existing);
+        let made = role.and_then(|role| role.role.created_at);
+        made.zip(entry.created_at).is_some_and(|(role, entry)| entry < role)
+    }
+}
+
 /// Whether tags say that bootstrap made this thing for the cluster of these settings, in their region.
 pub fn is_ours(tags: &Tags, settings: &Settings) -> bool {
     Maker::of(tags, settings) == Maker::Us

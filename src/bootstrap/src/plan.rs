@@ -402,6 +402,12 @@ impl Planner<'_> {
         true
     }
 
+    /// Whether the role is not there and will be made: an entry for it is of a role of the same name that was deleted.
+    fn makes_role_of(&self, principal: &str) -> bool {
+        let name = principal.rsplit('/').next().unwrap_or_default();
+        self.desired.roles.iter().any(|role| role.name == name) && !self.observed.roles.contains_key(name)
+    }
+
     fn access_entry(&mut self, wanted: &AccessEntry) {
         if !self.takes_access_entries(&wanted.principal) {
             return;
@@ -409,8 +415,10 @@ impl Planner<'_> {
         let Some(existing) = self.observed.access_entries.get(&wanted.principal) else {
             return self.step(Step::CreateAccessEntry(wanted.clone()));
         };
+        let is_stale =
+            self.observed.is_older_than_its_role(existing) || self.makes_role_of(&wanted.principal);
         // An entry of the right type lets the nodes join, whichever tool made it.
-        if existing.kind == wanted.kind {
+        if existing.kind == wanted.kind && !is_stale {
             if self.is_or_becomes_ours(&existing.tags) {
                 let object = Tagged::AccessEntry(wanted.principal.clone(), existing.arn.clone());
                 self.tags(object, &wanted.tags, &existing.tags);
@@ -418,7 +426,12 @@ impl Planner<'_> {
             return;
         }
         let what = format!("access entry of `{}` (type {})", wanted.principal, existing.kind);
-        let how = format!("nodes need type {}, delete it, or take it over with --adopt", wanted.kind);
+        let why = if is_stale {
+            "EKS knows the role by an id that it had before it was made again".to_owned()
+        } else {
+            format!("nodes need type {}", wanted.kind)
+        };
+        let how = format!("{why}, delete it, or take it over with --adopt");
         if self.owned(&what, &existing.tags, &how) {
             self.step(Step::ReplaceAccessEntry(wanted.clone()));
         }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
+use jiff::Timestamp;
 
 use super::Account;
 use crate::options::Options;
@@ -106,7 +107,7 @@ impl ClusterEntry {
         Ok(self)
     }
 
-    fn add_entry(&mut self, arn: Arn, spec: &AccessEntrySpec) -> Result<AccessEntry> {
+    fn add_entry(&mut self, arn: Arn, spec: &AccessEntrySpec, now: Timestamp) -> Result<AccessEntry> {
         let refuse = |code: &str, text: &str| {
             Err(Error::answered("CreateAccessEntry", spec.principal.as_str(), code, text))
         };
@@ -129,6 +130,7 @@ impl ClusterEntry {
             kind: spec.kind.clone(),
             username: Some(username),
             groups,
+            created_at: Some(now),
             tags: spec.tags.clone(),
         };
         self.entries.insert(spec.principal.clone(), entry.clone());
@@ -208,7 +210,7 @@ impl Eks for Account {
     }
 
     async fn create_access_entry(&self, cluster: &str, spec: &AccessEntrySpec) -> Result<AccessEntry> {
-        self.call("CreateAccessEntry", spec.principal.as_str(), |state, _| {
+        self.call("CreateAccessEntry", spec.principal.as_str(), |state, now| {
             if !state.directory.knows_principal(&spec.principal) {
                 let text = "The specified principalArn is invalid: invalid principal.";
                 let subject = spec.principal.as_str();
@@ -219,9 +221,11 @@ impl Eks for Account {
             let account = &state.account;
             let arn = state.arn("eks", &format!("access-entry/{cluster}/role/{account}/{role}/{id}"));
             let entry = state.clusters.find("CreateAccessEntry", cluster)?;
-            entry
-                .with_access_entries("CreateAccessEntry", spec.principal.as_str())?
-                .add_entry(arn.into(), spec)
+            entry.with_access_entries("CreateAccessEntry", spec.principal.as_str())?.add_entry(
+                arn.into(),
+                spec,
+                now,
+            )
         })
         .await
     }

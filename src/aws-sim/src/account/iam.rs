@@ -123,7 +123,7 @@ fn untag(tags: &mut Tags, keys: &[String]) {
 #[async_trait]
 impl Iam for Account {
     async fn create_role(&self, spec: &RoleSpec) -> Result<Role> {
-        self.call("CreateRole", &spec.name, |state, _| state.directory.create_role(spec)).await
+        self.call("CreateRole", &spec.name, |state, now| state.directory.create_role(spec, now)).await
     }
 
     async fn get_role(&self, role: &str) -> Result<Role> {

@@ -60,6 +60,13 @@ fn may_join(
         settings.cluster, wanted.kind
     );
     match observed.access_entries.get(principal) {
+        Some(entry) if observed.is_older_than_its_role(entry) => {
+            let evidence = format!(
+                "the access entry of {principal} is older than the role, which was made again under its name: nodes may \
+                 not join, because EKS knows the role that was deleted"
+            );
+            return findings.missing("access-entry", evidence, format!("delete the entry, then {fix}"));
+        }
         Some(entry) if entry.kind == wanted.kind => {
             return findings.ready("access-entry", format!("{principal} may join as {}", entry.kind));
         }

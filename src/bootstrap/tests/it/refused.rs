@@ -1,13 +1,20 @@
 //! What is in the way is said, and nothing is done about it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
 
 use karpenter_aws_api::ec2::{SecurityGroup, SecurityGroupQuery, SubnetQuery};
 use karpenter_aws_api::eks::{AccessEntrySpec, PodIdentitySpec};
 use karpenter_aws_api::iam::{OidcProvider, RoleSpec};
+use karpenter_aws_sim::Options;
 use karpenter_bootstrap::Error;
 use karpenter_bootstrap::aws_auth::{AwsAuth, Mapping};
+use karpenter_bootstrap::check::State;
+use karpenter_bootstrap::plan::Plan;
 use karpenter_bootstrap::settings::{Identity, Selection};
+use karpenter_bootstrap::step::Step;
+use karpenter_model::ManualClock;
 
 use crate::account::{Fixture, foreign_role};
 
@@ -116,6 +123,37 @@ async fn a_foreign_access_entry_of_the_right_type_will_do_and_of_the_wrong_one_w
         fixture.clients.eks.create_access_entry("demo", &spec).await.unwrap();
         assert_eq!(fixture.plan().await.conflicts.len(), conflicts, "{kind}");
     }
+}
+
+/// <https://github.com/terraform-aws-modules/terraform-aws-eks/issues/3329>
+#[tokio::test(start_paused = true)]
+async fn an_access_entry_older_than_its_role_is_replaced_and_said_by_check() {
+    let clock = Arc::new(ManualClock::default());
+    let fixture = Fixture::with_clock(Options::default(), Arc::clone(&clock) as _).await;
+    fixture.apply().await.unwrap();
+    let iam = &fixture.clients.iam;
+    let role = iam.get_role("KarpenterNodeRole-demo").await.unwrap();
+    let before = fixture.clients.eks.describe_access_entry("demo", &role.arn).await.unwrap();
+    clock.advance(Duration::from_hours(1));
+    for policy in iam.list_attached_role_policies(&role.name).await.unwrap() {
+        iam.detach_role_policy(&role.name, &policy.arn).await.unwrap();
+    }
+    iam.remove_role_from_instance_profile("KarpenterNodeInstanceProfile-demo", &role.name).await.unwrap();
+    iam.delete_role(&role.name).await.unwrap();
+    assert!(fixture.plan().await.conflicts.is_empty());
+    let replaces =
+        |plan: &Plan| plan.steps.iter().filter(|step| matches!(step, Step::ReplaceAccessEntry(_))).count();
+    assert_eq!(replaces(&fixture.plan().await), 1, "the role is made again by this plan");
+    let again = RoleSpec { tags: role.tags.clone(), ..foreign_role(&role.name) };
+    iam.create_role(&again).await.unwrap();
+    assert_eq!(replaces(&fixture.plan().await), 1, "the role was made again by another tool");
+    let report = fixture.check_with(&AwsAuth::Read(Vec::new())).await;
+    let found = report.findings.iter().find(|finding| finding.check == "access-entry").unwrap();
+    assert!(found.state == State::Missing && found.evidence.contains("older than the role"), "{found:?}");
+    fixture.apply().await.unwrap();
+    let after = fixture.clients.eks.describe_access_entry("demo", &role.arn).await.unwrap();
+    assert!(after.created_at > before.created_at, "{before:?} {after:?}");
+    assert_eq!(replaces(&fixture.plan().await), 0);
 }
 
 #[tokio::test(start_paused = true)]

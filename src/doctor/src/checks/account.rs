@@ -72,8 +72,8 @@ pub(super) const CHECKS: &[Check] = &[
         severity: Severity::Error,
         scope: Scope::Account,
         symptom: "nodes never register; kubelet logs Unauthorized",
-        cause: "no access entry and no line of aws-auth lets the node role join the cluster; entries of type STANDARD are for people",
-        fix: "`karpenter bootstrap apply --cluster-name <cluster>`, or `aws eks create-access-entry --cluster-name <cluster> --principal-arn <role> --type EC2_LINUX`; delete an entry of another type first",
+        cause: "no access entry and no line of aws-auth lets the node role join the cluster; entries of type STANDARD are for people, and one that is older than its role is of a role that was deleted",
+        fix: "`karpenter bootstrap apply --cluster-name <cluster>`, or `aws eks create-access-entry --cluster-name <cluster> --principal-arn <role> --type EC2_LINUX`; delete an entry of another type, or one that is older than its role, first",
         look: Look::At(node_role_not_admitted),
     },
     Check {
@@ -230,15 +230,32 @@ fn node_role_not_admitted(facts: &Facts) -> Outcome {
         let suffix = format!("/{name}");
         entries.iter().find(|entry| entry.principal.ends_with(&suffix))
     };
-    let mut missing = node_roles(facts)?;
-    missing.retain(|(name, _)| !entry_of(name).is_some_and(|entry| entry.kind.starts_with("EC2_")));
+    let roles = node_roles(facts)?;
+    // EKS ties an entry to the id of its role: terraform-aws-eks#3329.
+    let is_older = |name: &str| {
+        let role = roles.iter().find(|(of, _)| *of == name);
+        let made = role.and_then(|(_, role)| role.created_at);
+        made.zip(entry_of(name)?.created_at).map(|(role, entry)| entry < role)
+    };
+    let lets_in = |name: &str| {
+        let of_nodes = entry_of(name).is_some_and(|entry| entry.kind.starts_with("EC2_"));
+        of_nodes && is_older(name) != Some(true)
+    };
+    let mut missing: Vec<_> = roles.iter().filter(|(name, _)| !lets_in(name)).collect();
     if !missing.is_empty() {
         let map = joining::mappings(facts)?;
         missing.retain(|(name, _)| !map.iter().any(|mapping| mapping.is_of(name)));
     }
-    let seen = |name: &str| match entry_of(name) {
+    let seen = |name: &str| {
+        match entry_of(name) {
+        Some(_) if is_older(name) == Some(true) => {
+            "its access entry is older than the role, which was made again under its name: EKS knows the one that was \
+             deleted, so no node joins"
+                .to_owned()
+        }
         Some(entry) => format!("its access entry is of type {}, which lets no node join", entry.kind),
         None => format!("neither an access entry nor aws-auth names it; authentication mode is {mode}"),
+    }
     };
     Ok(missing.into_iter().map(|(name, _)| Evidence::new(format!("role {name}"), seen(name))).collect())
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::Timestamp;
 use karpenter_aws_api::Tags;
 use serde::{Deserialize, Serialize};
 
@@ -102,6 +103,9 @@ pub struct Role {
     pub boundary: Option<String>,
     /// Number of managed policies.
     pub policies: usize,
+    /// When it was made, if that is known.
+    #[serde(default)]
+    pub created_at: Option<Timestamp>,
 }
 
 /// A queue of SQS.
@@ -121,6 +125,9 @@ pub struct AccessEntry {
     pub principal: String,
     /// `EC2_LINUX`, `EC2_WINDOWS`, `STANDARD`, ...
     pub kind: String,
+    /// When it was made, if that is known.
+    #[serde(default)]
+    pub created_at: Option<Timestamp>,
 }
 
 /// A capacity reservation.

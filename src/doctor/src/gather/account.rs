@@ -132,7 +132,8 @@ async fn roles(
 async fn with_policies(clients: &Clients, role: iam::Role) -> Result<Role, Error> {
     let policies = clients.iam.list_attached_role_policies(&role.name).await?.len();
     let boundary = role.permissions_boundary.map(|arn| arn.to_string());
-    Ok(Role { arn: role.arn.to_string(), path: role.path, trust: role.trust, boundary, policies })
+    let created_at = role.created_at;
+    Ok(Role { arn: role.arn.to_string(), path: role.path, trust: role.trust, boundary, policies, created_at })
 }
 
 /// The configured queue, and the ones bootstrap and the Terraform module make.
@@ -170,7 +171,11 @@ async fn access_entries(clients: &Clients, cluster_name: &str) -> Result<Vec<Acc
     for principal in clients.eks.list_access_entries(cluster_name).await? {
         // An entry that is deleted between the two calls is not there.
         if let Some(entry) = optional(clients.eks.describe_access_entry(cluster_name, &principal).await)? {
-            found.push(AccessEntry { principal: entry.principal.to_string(), kind: entry.kind });
+            found.push(AccessEntry {
+                principal: entry.principal.to_string(),
+                kind: entry.kind,
+                created_at: entry.created_at,
+            });
         }
     }
     Ok(found)

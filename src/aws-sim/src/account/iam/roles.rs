@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::Timestamp;
+
 use super::policies::PolicyEntry;
 use super::{Directory, check_document, check_name, exists, no_such_entity};
 use karpenter_aws_api::iam::{AttachedPolicy, Role, RoleSpec};
@@ -37,7 +39,7 @@ pub(super) fn service_linked_name(service: &str) -> String {
 }
 
 impl Directory {
-    pub(super) fn create_role(&mut self, spec: &RoleSpec) -> Result<Role> {
+    pub(super) fn create_role(&mut self, spec: &RoleSpec, now: Timestamp) -> Result<Role> {
         check_name("CreateRole", &spec.name, 64)?;
         check_document("CreateRole", &spec.name, &spec.trust, 2048)?;
         if self.roles.contains_key(&spec.name) {
@@ -49,6 +51,7 @@ impl Directory {
             path: spec.path.clone(),
             trust: spec.trust.clone(),
             permissions_boundary: spec.permissions_boundary.clone(),
+            created_at: Some(now),
             tags: spec.tags.clone(),
         };
         self.roles.insert(spec.name.clone(), RoleEntry::new(role.clone()));
@@ -70,6 +73,7 @@ impl Directory {
                 r#"{{"Version":"2012-10-17","Statement":[{{"Effect":"Allow","Principal":{{"Service":"{service}"}},"Action":"sts:AssumeRole"}}]}}"#
             ),
             permissions_boundary: None,
+            created_at: None,
             tags: Tags::new(),
         };
         self.roles.insert(name, RoleEntry::new(role.clone()));

@@ -396,3 +396,22 @@ fn a_node_role_may_come_in_by_the_map_where_that_counts() {
     facts.account.eks = Answer::Seen(object(json!({"version": "1.33", "authentication_mode": "API"})));
     assert_eq!(diagnose(&facts, &only).findings.len(), 1, "the map does not count any more");
 }
+
+/// terraform-aws-eks#3329
+#[test]
+fn an_access_entry_older_than_its_role_lets_no_node_join() {
+    use crate::diagnose::diagnose;
+    let only = ["P-18".to_owned()];
+    for (entry, found) in [(Some("2026-01-01T00:00:00Z"), 1), (Some("2026-01-03T00:00:00Z"), 0), (None, 0)] {
+        let mut facts = super::healthy();
+        role(&mut facts).created_at = "2026-01-02T00:00:00Z".parse().ok();
+        for one in facts.account.access_entries.as_mut().unwrap() {
+            one.created_at = entry.and_then(|entry| entry.parse().ok());
+        }
+        let findings = diagnose(&facts, &only).findings;
+        assert_eq!(findings.len(), found, "{entry:?}");
+        let seen =
+            findings.iter().flat_map(|finding| &finding.evidence).map(|evidence| evidence.seen.as_str());
+        assert!(seen.into_iter().all(|seen| seen.contains("older than the role")));
+    }
+}
