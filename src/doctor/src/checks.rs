@@ -5,6 +5,7 @@ mod account;
 mod classes;
 mod controller;
 mod credentials;
+mod definitions;
 mod installation;
 mod interruptions;
 mod joining;

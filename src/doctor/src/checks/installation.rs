@@ -4,12 +4,11 @@ use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-    CustomResourceDefinition, JSONSchemaProps,
-};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use karpenter_kube_harness::watch::Undecoded;
 use karpenter_model::names::finalizer::TERMINATION;
 
+use super::definitions::{is_begun, is_not_deployed, old_definitions};
 use super::{name, object};
 use crate::check::{Check, Evidence, Look, Outcome, Scope, Severity};
 use crate::facts::{Facts, Unseen, is_of_auto_mode};
@@ -31,9 +30,9 @@ pub(super) const CHECKS: &[Check] = &[
         also: &[],
         severity: Severity::Error,
         scope: Scope::Cluster,
-        symptom: "strict decoding error: unknown field",
-        cause: "the definitions are older than the controller: Helm never upgrades a chart's `crds/`",
-        fix: "`karpenter crds | kubectl apply --server-side -f -`, or the karpenter-crd chart",
+        symptom: "strict decoding error: unknown field; Unsupported value; conversion webhook for karpenter.sh failed",
+        cause: "the definitions are older than the controller, because Helm never upgrades a chart's `crds/`; or an upgrade by way of v1beta1 has left a conversion webhook or stored versions in them",
+        fix: "`karpenter crds | kubectl apply --server-side --force-conflicts -f -`, or the karpenter-crd chart; for a webhook that is left `kubectl patch crd <name> --type merge -p '{\"spec\":{\"conversion\":{\"strategy\":\"None\",\"webhook\":null}}}'`; for stored versions write every object again, as with `kubectl get <kind> -o yaml | kubectl replace -f -`, then `kubectl patch crd <name> --subresource status --type merge -p '{\"status\":{\"storedVersions\":[\"v1\"]}}'`",
         look: Look::At(old_definitions),
     },
     Check {
@@ -68,20 +67,11 @@ pub(super) const CHECKS: &[Check] = &[
     },
 ];
 
-/// Definitions that are not used unless a gate is on.
-const OPTIONAL: [(&str, &str); 2] = [
-    ("capacitybuffers.autoscaling.x-k8s.io", "CapacityBuffer=true"),
-    ("nodeoverlays.karpenter.sh", "NodeOverlay=true"),
-];
 /// The release that the charts' pages install definitions with.
 const CRD_RELEASE: &str = "karpenter-crd";
 /// How long a Node waits for its finalizer before `--fix` removes it. Without the finalizer its pods are neither evicted nor
 /// are `PodDisruptionBudgets` kept, and a controller that leads without a Lease may be draining it.
 const DELETED_FOR: SignedDuration = SignedDuration::from_mins(15);
-
-fn is_not_deployed(facts: &Facts) -> Result<bool, Unseen> {
-    Ok(facts.cluster.controller()?.is_none())
-}
 
 /// What waits for its finalizer, if no controller is there to remove it. Leases need a right of their own, so they only
 /// count where something waits.
@@ -129,41 +119,6 @@ fn stuck_node(node: &Node, now: Timestamp) -> Evidence {
     Evidence::new(object, format!("waits for {TERMINATION}")).with(repair)
 }
 
-/// Whether definitions say that an installation of ours has begun. EKS Auto Mode brings some of the same names, which AWS
-/// keeps, with a node class of its own: without ours they are none of our business.
-fn is_begun(installed: &[CustomResourceDefinition]) -> bool {
-    let has = |wanted: &str| installed.iter().any(|crd| name(&crd.metadata) == wanted);
-    has("ec2nodeclasses.karpenter.k8s.aws")
-        || !has("nodeclasses.eks.amazonaws.com")
-            && installed.iter().any(|crd| name(&crd.metadata).contains("karpenter"))
-}
-
-fn old_definitions(facts: &Facts) -> Outcome {
-    let installed = facts.cluster.definitions.get()?;
-    if !is_begun(installed) && is_not_deployed(facts)? {
-        return Ok(Vec::new());
-    }
-    let gates = facts.cluster.setting("FEATURE_GATES")?.unwrap_or_default();
-    let is_needed = |name: &str| OPTIONAL.iter().all(|(crd, gate)| *crd != name || gates.contains(gate));
-    let mut found = Vec::new();
-    for wanted in karpenter_api::crds().into_iter().filter(|crd| is_needed(name(&crd.metadata))) {
-        let crd_name = name(&wanted.metadata);
-        let Some(present) = installed.iter().find(|crd| name(&crd.metadata) == crd_name) else {
-            found.push(Evidence::new(
-                object("CustomResourceDefinition", &wanted.metadata),
-                "is not installed",
-            ));
-            continue;
-        };
-        let lacking: Vec<String> = fields(&wanted).difference(&fields(present)).cloned().collect();
-        if let Some(first) = lacking.first() {
-            let seen = format!("lacks {} fields, such as `{first}`", lacking.len());
-            found.push(Evidence::new(object("CustomResourceDefinition", &wanted.metadata), seen));
-        }
-    }
-    Ok(found)
-}
-
 fn undecoded(facts: &Facts) -> Outcome {
     let cluster = &facts.cluster;
     let pools = cluster.node_pools.get()?.undecoded().map(|object| ("NodePool", object));
@@ -174,29 +129,6 @@ fn undecoded(facts: &Facts) -> Outcome {
         Evidence::new(object(kind, &undecoded.metadata), format!("cannot be decoded: {problem}"))
     };
     Ok(pools.chain(claims).chain(classes).map(evidence).collect())
-}
-
-/// Paths of every field of every version.
-fn fields(crd: &CustomResourceDefinition) -> BTreeSet<String> {
-    let mut all = BTreeSet::new();
-    for version in &crd.spec.versions {
-        if let Some(schema) = version.schema.as_ref().and_then(|schema| schema.open_api_v3_schema.as_ref()) {
-            collect(&version.name, schema, &mut all);
-        }
-    }
-    all
-}
-
-fn collect(path: &str, schema: &JSONSchemaProps, all: &mut BTreeSet<String>) {
-    use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::JSONSchemaPropsOrArray;
-    for (name, inner) in schema.properties.iter().flatten() {
-        let path = format!("{path}.{name}");
-        collect(&path, inner, all);
-        all.insert(path);
-    }
-    if let Some(JSONSchemaPropsOrArray::Schema(inner)) = &schema.items {
-        collect(&format!("{path}[]"), inner, all);
-    }
 }
 
 /// Name and namespace of the Helm release a definition belongs to.
