@@ -15,13 +15,13 @@ compares them with the settings of the code and with the values.
 - name: CPU_REQUESTS
   valueFrom:
     resourceFieldRef:
-      containerName: {{ .Values.controller.containerName }}
+      containerName: {{ include "karpenter.containerName" . }}
       divisor: 1m
       resource: requests.cpu
 - name: MEMORY_LIMIT
   valueFrom:
     resourceFieldRef:
-      containerName: {{ .Values.controller.containerName }}
+      containerName: {{ include "karpenter.containerName" . }}
       divisor: "0"
       resource: limits.memory
 - name: FEATURE_GATES
@@ -29,8 +29,8 @@ compares them with the settings of the code and with the values.
 {{- include "karpenter.env" (list "LOG_LEVEL" .Values.logLevel) }}
 {{- include "karpenter.env" (list "LOG_OUTPUT_PATHS" (join "," .Values.logOutputPaths)) }}
 {{- include "karpenter.env" (list "LOG_ERROR_OUTPUT_PATHS" (join "," .Values.logErrorOutputPaths)) }}
-{{- include "karpenter.env" (list "METRICS_PORT" .Values.controller.metrics.port) }}
-{{- include "karpenter.env" (list "HEALTH_PROBE_PORT" .Values.controller.healthProbe.port) }}
+{{- include "karpenter.env" (list "METRICS_PORT" ((.Values.controller).metrics).port) }}
+{{- include "karpenter.env" (list "HEALTH_PROBE_PORT" ((.Values.controller).healthProbe).port) }}
 {{- include "karpenter.env" (list "AWS_REGION" $settings.region) }}
 {{- include "karpenter.env" (list "BATCH_MAX_DURATION" $settings.batchMaxDuration) }}
 {{- include "karpenter.env" (list "BATCH_IDLE_DURATION" $settings.batchIdleDuration) }}

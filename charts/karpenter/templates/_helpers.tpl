@@ -15,12 +15,38 @@
 {{- end -}}
 {{- end -}}
 
+{{/* Whether a service account is made. Parentheses here and elsewhere: a section that is null is not there. */}}
+{{- define "karpenter.makesServiceAccount" -}}
+{{- (default (dict "create" true) .Values.serviceAccount).create -}}
+{{- end -}}
+
 {{- define "karpenter.serviceAccountName" -}}
-{{- if .Values.serviceAccount.create -}}
-{{- default (include "karpenter.fullname" .) .Values.serviceAccount.name -}}
+{{- if eq (include "karpenter.makesServiceAccount" .) "true" -}}
+{{- default (include "karpenter.fullname" .) (.Values.serviceAccount).name -}}
 {{- else -}}
 {{- default "default" .Values.serviceAccount.name -}}
 {{- end -}}
+{{- end -}}
+
+{{- define "karpenter.containerName" -}}
+{{- default "controller" (.Values.controller).containerName -}}
+{{- end -}}
+
+{{- define "karpenter.metricsPort" -}}
+{{- default 8080 ((.Values.controller).metrics).port -}}
+{{- end -}}
+
+{{- define "karpenter.healthProbePort" -}}
+{{- default 8081 ((.Values.controller).healthProbe).port -}}
+{{- end -}}
+
+{{/* A map whose values are texts: YAML reads `true` and `8080` without quotes as something else, which an API server refuses. */}}
+{{- define "karpenter.texts" -}}
+{{- $texts := dict -}}
+{{- range $name, $value := . -}}
+{{- if not (kindIs "invalid" $value) -}}{{- $_ := set $texts $name (include "karpenter.text" $value) -}}{{- end -}}
+{{- end -}}
+{{- toYaml $texts -}}
 {{- end -}}
 
 {{- define "karpenter.selectorLabels" -}}
@@ -45,10 +71,10 @@ metadata:
   namespace: {{ . }}
   {{- end }}
   labels:
-    {{- mergeOverwrite (dict) $own (default (dict) $root.Values.additionalLabels) (default (dict) $labels) | toYaml | nindent 4 }}
+    {{- include "karpenter.texts" (mergeOverwrite (dict) $own (default (dict) $root.Values.additionalLabels) (default (dict) $labels)) | nindent 4 }}
   {{- with mergeOverwrite (dict) (default (dict) $root.Values.additionalAnnotations) (default (dict) $annotations) }}
   annotations:
-    {{- toYaml . | nindent 4 }}
+    {{- include "karpenter.texts" . | nindent 4 }}
   {{- end }}
 {{- end -}}
 
@@ -62,7 +88,7 @@ subjects:
 
 {{/* The settings with their templates filled in: like the reference's, each may refer to the release and to other values. */}}
 {{- define "karpenter.settings" -}}
-{{- $filled := deepCopy .Values.settings -}}
+{{- $filled := deepCopy (default (dict) .Values.settings) -}}
 {{- range $group := list $filled $filled.featureGates -}}
 {{- range $name, $value := $group -}}
 {{- if kindIs "string" $value -}}{{- $_ := set $group $name (tpl $value $) -}}{{- end -}}
@@ -72,7 +98,7 @@ subjects:
 {{- end -}}
 
 {{- define "karpenter.leaseName" -}}
-{{- (include "karpenter.settings" . | fromYaml).leaderElectionName -}}
+{{- default "karpenter-leader-election" (include "karpenter.settings" . | fromYaml).leaderElectionName -}}
 {{- end -}}
 
 {{- define "karpenter.leaseNamespace" -}}
@@ -80,7 +106,7 @@ subjects:
 {{- end -}}
 
 {{- define "karpenter.image" -}}
-{{- $image := .Values.controller.image -}}
+{{- $image := default (dict) (.Values.controller).image -}}
 {{- if hasPrefix "public.ecr.aws/karpenter/" (default "" $image.repository) -}}
 {{- fail (printf "controller.image.repository is %s, the image of the reference, which needs rights that this chart does not give. Build the image of this project with the Dockerfile, push it to your registry and name it in controller.image.repository; leave controller.image.tag and controller.image.digest empty or give those of that image" $image.repository) -}}
 {{- end -}}

@@ -117,6 +117,10 @@ beforehand; `karpenter doctor --cluster-name prod` says afterwards whether every
 
 - A value of `false` or `0` is passed on. In the reference chart, `settings.ignoreDRARequests: false` and
   `settings.vmMemoryOverheadPercent: 0` are lost.
+- Labels, annotations, node selectors and values of environment variables need no quotes: `true` and `8080` become texts. In
+  the reference chart the API server refuses them.
+- A section that is null has its defaults; `podDisruptionBudget: null` makes no budget.
+- Another annotation of the service account, such as the role of IRSA, restarts the pods, which get their role when they are made.
 - Each value below `settings` may be a template, such as `"{{ .Values.global.queue }}"`. What it comes to is checked by
   the controller when it starts, not by Helm.
 - A value that does not exist is refused, with its name: a misspelt one would do nothing without a word.
@@ -162,8 +166,10 @@ mod tests {
             text.lines().filter_map(|line| line.strip_prefix("{{- include \"karpenter.env\" (list \""));
         let pair = |line: &str| {
             let (name, rest) = line.split_once('"').unwrap();
+            // Parentheses keep a section that is null from being an error.
             let value = rest
-                .split([' ', '(', ')'])
+                .replace(['(', ')'], "")
+                .split(' ')
                 .find(|word| word.starts_with(".Values.") || word.starts_with("$settings."))
                 .unwrap_or("$settings.clusterName")
                 .replace("$settings.", ".Values.settings.");
