@@ -119,7 +119,7 @@ async fn in_world(scenario: &Scenario, world: &mut World) -> Result<Outcome> {
     if failures.is_empty() {
         failures = judge(&scenario.expectations, &recording);
     }
-    Ok(Outcome::Played(Played { recording, failures, hash: None }))
+    Ok(Outcome::Played(Played { recording, failures, obstacles: Vec::new(), hash: None }))
 }
 
 /// Gives the controller the settings of the file. It elects no leader unless the file says so, as in the simulation.

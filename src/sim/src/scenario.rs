@@ -15,6 +15,7 @@ pub mod judge;
 pub mod machines;
 mod observe;
 mod one_plan;
+mod obstacles;
 pub mod pace;
 mod player;
 pub mod read;

@@ -16,11 +16,13 @@ use super::follow::{Met, Stage, follow};
 use super::format::FaultName;
 use super::judge::{Failure, judge};
 use super::observe::Observer;
+use super::obstacles;
 use super::one_plan;
 use super::pace;
 use super::read::{Action, Scenario};
 use super::report::Played;
 use super::value::Span;
+use crate::check::Violation;
 use crate::defect::Defect;
 use crate::history::{Fault, History};
 use crate::process;
@@ -63,19 +65,42 @@ async fn played(history: Arc<History>, scenario: &Scenario, print: bool) -> Resu
     if scenario.expectations.iter().any(|one| one.what.is_of_one_plan()) {
         recording.one_plan = Some(one_plan::price(&world).await?);
     }
-    let mut failures: Vec<Failure> = failed.into_iter().collect();
-    failures.extend(world.truth.violations().into_iter().map(|violation| Failure {
-        line: None,
-        subject: format!("rule `{}`", violation.rule),
-        expected: "never to be broken".to_owned(),
-        actual: format!("at {}: {}", Span(Duration::from_secs(violation.seconds)), violation.what),
-        because: None,
-    }));
-    // What could not happen makes the rest mean nothing.
-    if failures.is_empty() {
-        failures = judge(&scenario.expectations, &recording);
+    let broken = folded(&world.truth.violations());
+    let could_happen = failed.is_none();
+    let mut failures: Vec<Failure> = failed.into_iter().chain(broken).collect();
+    // What could not happen makes the expectations mean nothing. A rule that breaks does not.
+    if could_happen {
+        failures.extend(judge(&scenario.expectations, &recording));
     }
-    Ok(Played { recording, failures, hash: Some(trace.hash()) })
+    let obstacles = obstacles::found(&world);
+    Ok(Played { recording, failures, obstacles, hash: Some(trace.hash()) })
+}
+
+/// A failure for each rule that was broken, with the first break and how many there were: what is wrong once is mostly wrong
+/// every time.
+fn folded(violations: &[Violation]) -> Vec<Failure> {
+    let mut by_rule: Vec<(&Violation, usize, u64)> = Vec::new();
+    for one in violations {
+        match by_rule.iter_mut().find(|(first, ..)| first.rule == one.rule) {
+            Some((_, count, last)) => (*count, *last) = (*count + 1, one.seconds),
+            None => by_rule.push((one, 1, one.seconds)),
+        }
+    }
+    let at = |seconds| Span(Duration::from_secs(seconds));
+    let said = |(first, count, last): (&Violation, usize, u64)| {
+        let more = match count {
+            1 => String::new(),
+            count => format!("; and {} times more, last at {}", count - 1, at(last)),
+        };
+        Failure {
+            line: None,
+            subject: format!("rule `{}`", first.rule),
+            expected: "never to be broken".to_owned(),
+            actual: format!("at {}: {}{more}", at(first.seconds), first.what),
+            because: None,
+        }
+    };
+    by_rule.into_iter().map(said).collect()
 }
 
 /// The world of the simulation, as scenarios are played in it.
@@ -138,5 +163,28 @@ fn ground(scenario: &Scenario) -> Ground {
         look: look(scenario),
         objects: Vec::new(),
         settings,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn breaks_of_one_rule_are_one_failure() {
+        let broken = |rule, seconds, what: &str| Violation { rule, seconds, what: what.to_owned() };
+        let all = [
+            broken("a", 60, "first"),
+            broken("b", 61, "other"),
+            broken("a", 62, "second"),
+            broken("a", 120, "third"),
+        ];
+        let said: Vec<String> =
+            folded(&all).iter().map(|one| format!("{}: {}", one.subject, one.actual)).collect();
+        assert_eq!(
+            said,
+            ["rule `a`: at 1m: first; and 2 times more, last at 2m", "rule `b`: at 1m1s: other"]
+        );
+        assert!(folded(&[]).is_empty());
     }
 }

@@ -17,6 +17,8 @@ pub struct Played {
     pub recording: Recording,
     /// What was not as expected.
     pub failures: Vec<Failure>,
+    /// What keeps pods waiting at the end, as the cluster says it; empty where none waits or where it is not looked for.
+    pub obstacles: Vec<String>,
     /// Of everything that was asked and answered, equal for equal runs; `None` where no two runs are equal.
     pub hash: Option<String>,
 }
@@ -78,6 +80,11 @@ pub fn line(case: &Case) -> String {
     text.push('\n');
     for said in failures.iter().chain(reasons) {
         text.push_str(&format!("       {said}\n"));
+    }
+    if let Outcome::Played(played) = &case.outcome
+        && !failures.is_empty()
+    {
+        played.obstacles.iter().for_each(|said| text.push_str(&format!("       pods wait: {said}\n")));
     }
     text
 }
