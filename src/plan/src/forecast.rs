@@ -12,12 +12,13 @@ use jiff::Timestamp;
 use karpenter_engine::disrupt::{BudgetState, Decision, Memory, Standing, decide};
 use karpenter_lifecycle::claim::expiration;
 use karpenter_lifecycle::step::{DeletionCause, Effect};
+use karpenter_model::names::label;
 use karpenter_model::plan::command::{Candidate, Command};
 use karpenter_model::report::{Reason, ReasonCode};
 use karpenter_model::{
     Claim, ClaimName, ConditionType, DisruptionReason, InstanceType, Launch, Node, NodeName, NodeOutcome,
-    Nomination, OfferingRef, Plan, PodOutcome, PoolName, PoolOutcome, Price, Report, Resources, Snapshot,
-    Target,
+    Nomination, OfferingRef, Plan, PodKey, PodOutcome, PoolName, PoolOutcome, Price, Report, Resources,
+    Snapshot, Target,
 };
 use serde::Serialize;
 
@@ -155,7 +156,8 @@ pub struct Machine {
     pub instance_type: Option<String>,
     pub zone: Option<String>,
     pub capacity_type: Option<String>,
-    pub price: Price,
+    /// Per hour; `None` when nothing says what it costs.
+    pub price: Option<Price>,
     /// Pods on it that need another place.
     pub pods: Vec<String>,
 }
@@ -398,6 +400,7 @@ fn waiting(snapshot: &Snapshot, report: &Report) -> Vec<Waiting> {
             }
             PodOutcome::Existing(_) | PodOutcome::InFlight(_) | PodOutcome::New(_) => return None,
         };
+        keep_to_its_pools(snapshot, pod, &mut reasons);
         // Codes are in the order of the checks, so the last is what the pod came furthest to.
         reasons.sort_by(|one, other| other.code.cmp(&one.code).then_with(|| one.pool.cmp(&other.pool)));
         let mut help: Vec<String> =
@@ -407,6 +410,17 @@ fn waiting(snapshot: &Snapshot, report: &Report) -> Vec<Waiting> {
         Some(Waiting { pod: pod.to_string(), reasons, help })
     });
     waits.collect()
+}
+
+/// Leaves out what other pools say to a pod that names its pool: that they are not the one it names.
+fn keep_to_its_pools(snapshot: &Snapshot, key: &PodKey, reasons: &mut Vec<Why>) {
+    let Some(pod) = snapshot.pending.iter().find(|pod| pod.key == *key) else { return };
+    let Some(named) = pod.node_selector.get(label::NODE_POOL) else { return };
+    let is_named = |why: &Why| why.pool.as_ref().is_some_and(|pool| pool.as_str() == named.as_str());
+    // Of a pool that is not there, those that are say all there is to say.
+    if reasons.iter().any(is_named) {
+        reasons.retain(|why| why.pool.is_none() || is_named(why));
+    }
 }
 
 fn why(reason: &Reason, pool: Option<PoolName>) -> Why {
@@ -439,10 +453,10 @@ fn removal(command: &Command, snapshot: &Snapshot) -> Removal {
             instance_type: None,
             zone: None,
             capacity_type: None,
-            price: candidate.price,
+            price: Some(candidate.price),
             pods: Vec::new(),
         };
-        Machine { pods, price: candidate.price, ..known.unwrap_or(fresh) }
+        Machine { pods, ..known.unwrap_or(fresh) }
     };
     Removal {
         reason: command.reason,
@@ -463,7 +477,7 @@ fn machine(node: &Node, snapshot: &Snapshot) -> Machine {
         instance_type: node.instance_type().map(|one| one.to_string()),
         zone: node.zone().map(|one| one.to_string()),
         capacity_type: node.capacity_type().map(|one| one.as_str().to_owned()),
-        price: price_of(node, snapshot).unwrap_or(Price::ZERO),
+        price: price_of(node, snapshot),
         pods: pods.collect(),
     }
 }

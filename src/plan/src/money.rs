@@ -26,6 +26,11 @@ pub(crate) fn hourly(price: Price) -> String {
     dollars(price, 4)
 }
 
+/// The same of a price that may not be known: that is `-`, and never nothing.
+pub(crate) fn known(price: Option<Price>) -> String {
+    price.map_or_else(|| "-".to_owned(), hourly)
+}
+
 /// Dollars with so many decimals.
 pub(crate) fn dollars(price: Price, decimals: u32) -> String {
     let scale = 10_i64.pow(decimals);
@@ -62,6 +67,7 @@ mod tests {
     fn money_is_rounded_and_its_thousands_are_apart() {
         assert_eq!(dollars(price(1_234_567_500_000), 2), "$1,234.57");
         assert_eq!(hourly(price(96_000_000)), "$0.0960");
+        assert_eq!((known(Some(price(0))), known(None)), ("$0.0000".to_owned(), "-".to_owned()));
         assert_eq!(dollars(price(730_400_000_000), 0), "$730");
         assert_eq!(change(price(-1_500_000_000), |price| dollars(price, 2)), "-$1.50");
         assert_eq!(change(price(0), hourly), "+$0.0000");

@@ -26,8 +26,8 @@ pub(crate) struct Drawn {
     pub(crate) instance_type: String,
     pub(crate) zone: String,
     pub(crate) capacity_type: String,
-    /// Per hour; zero when it is not known.
-    pub(crate) price: Price,
+    /// Per hour; `None` when it is not known.
+    pub(crate) price: Option<Price>,
     pub(crate) fate: Fate,
     /// Of a node that is there.
     pub(crate) name: Option<String>,
@@ -153,7 +153,7 @@ fn drawn(node: &Node, snapshot: &Snapshot, fate: Fate) -> Drawn {
         instance_type: node.instance_type().map(|one| one.to_string()).unwrap_or_default(),
         zone: node.zone().map(|zone| zone.to_string()).unwrap_or_default(),
         capacity_type: node.capacity_type().map(|kind| kind.as_str().to_owned()).unwrap_or_default(),
-        price: price_of(node, snapshot).unwrap_or(Price::ZERO),
+        price: price_of(node, snapshot),
         fate,
         name: Some(node.display_name().to_owned()),
         room: Amounts::of(&node.effective_allocatable()),
@@ -186,7 +186,7 @@ fn coming_node(launch: &Launch, pods: &BTreeMap<&PodKey, &Pod>, snapshot: &Snaps
         instance_type: cheapest.map(|one| one.instance_type.to_string()).unwrap_or_default(),
         zone: cheapest.map(|one| one.zone.to_string()).unwrap_or_default(),
         capacity_type: cheapest.map(|one| one.capacity_type.as_str().to_owned()).unwrap_or_default(),
-        price: cheapest.map_or(Price::ZERO, |one| one.price),
+        price: cheapest.map(|one| one.price),
         fate,
         name: None,
         room: room.unwrap_or(requests),

@@ -588,7 +588,7 @@ fn assert_replaced(forecast: &Forecast) {
     assert_eq!(forecast.launches[0].pods, ["shop/api-0"], "{text}");
     let cents = |price: Price| price.nanos() / 10_000_000;
     assert_eq!((cents(forecast.price.now), cents(forecast.price.after)), (40, 12), "{text}");
-    let drawn = |nodes: &[Drawn]| nodes.iter().map(|node| node.price).sum::<Price>();
+    let drawn = |nodes: &[Drawn]| nodes.iter().filter_map(|node| node.price).sum::<Price>();
     let Picture { now, after } = &forecast.picture;
     assert_eq!((drawn(now), drawn(after)), (forecast.price.now, forecast.price.after));
 }
@@ -785,4 +785,58 @@ fn an_anonymous_export_of_labels_that_many_charts_set_plans_the_same() {
     let (snapshot, notes) = again.snapshot(again.exported().unwrap());
     let anonymous = forecast(&snapshot, notes);
     assert_eq!(without_names(&anonymous), without_names(&plan), "{}\n{}", anonymous.text(), plan.text());
+}
+
+#[test]
+fn a_pod_that_names_its_pool_hears_of_that_pool_alone() {
+    let pinned = |pool: &str| deployment("api", 1, "64", &json!({"nodeSelector": {label::NODE_POOL: pool}}));
+    let pools_said = |name: &str| -> Vec<String> {
+        let objects = vec![pool("a", &json!({})), pool("b", &json!({})), class(), pinned(name)];
+        let forecast = planned(objects, WhatIf::default());
+        let reasons = forecast.pending.iter().flat_map(|waiting| &waiting.reasons);
+        reasons.filter_map(|why| why.pool.as_ref().map(ToString::to_string)).collect()
+    };
+    assert_eq!(pools_said("b"), ["b"]);
+    assert_eq!(pools_said("gone"), ["a", "b"], "there is no such pool");
+}
+
+#[test]
+fn texts_name_the_budget_that_blocks() {
+    let mut objects = vec![pool("a", &json!({})), class()];
+    objects.extend(machine("one"));
+    let mut pod = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "api-0", "namespace": "shop", "uid": "api-0", "labels": {"app": "api"},
+            "creationTimestamp": CREATED,
+            "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "api", "uid": "1", "controller": true}]},
+        "spec": {"nodeName": "one", "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]},
+        "status": {"phase": "Running", "conditions": [condition("Ready"), condition("PodScheduled")]},
+    });
+    let budget = json!({
+        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "api", "namespace": "shop"},
+        "spec": {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "api"}}},
+    });
+    objects.extend([pod.take(), budget]);
+    let text = planned(objects, WhatIf::default()).text();
+    let expected = "    a pod disruption budget prevents evictions (PodDisruptionBudget): one\n        shop/api protects shop/api-0\n";
+    assert!(text.contains(expected), "{text}");
+}
+
+#[test]
+fn a_price_that_is_not_known_is_no_price_of_zero() {
+    let mut objects = vec![pool("a", &json!({})), class()];
+    objects.extend(machine("one"));
+    let surplus = objects.len() - 1;
+    for object in &mut objects[surplus - 1..] {
+        object["metadata"]["labels"][label::INSTANCE_TYPE] = json!("unheard");
+    }
+    let forecast = planned(objects, WhatIf::default());
+    let (text, json) = (forecast.text(), serde_json::to_value(&forecast).unwrap());
+    assert!(!text.contains("$0.0000") && text.contains("Per hour: - now"), "{text}");
+    let machines = ["removals", "expired", "surplus"].map(|field| json[field].clone());
+    let prices: Vec<&Value> = machines.iter().flat_map(|list| list.as_array().unwrap()).collect();
+    for one in prices {
+        let nodes = one.get("nodes").and_then(Value::as_array).cloned().unwrap_or_else(|| vec![one.clone()]);
+        assert!(nodes.iter().all(|node| node["price"].is_null()), "{json}");
+    }
 }

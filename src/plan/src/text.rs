@@ -2,10 +2,11 @@
 
 mod fail_on;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use karpenter_model::Price;
+use karpenter_model::report::ReasonCode;
 
 use crate::forecast::{Difference, Forecast, Launched, Machine, Removal, Staying, Verdict, Waiting, Why};
 use crate::money::{self, HOURS, hourly, saved};
@@ -46,8 +47,12 @@ impl Forecast {
         write_nodes(out, "Stay as they are", &self.staying)?;
         self.write_pools(out)?;
         let change = self.price.after.saturating_sub(self.price.now);
-        let (now, after) = (hourly(self.price.now), hourly(self.price.after));
-        writeln!(out, "\nPer hour: {now} now, {after} after ({})", money::change(change, hourly))?;
+        let unknown = self.price.unknown_nodes > 0;
+        // A sum of nothing but unknown prices is not known either.
+        let total =
+            |price: Price| if unknown && price == Price::ZERO { "-".to_owned() } else { hourly(price) };
+        let (now, after) = (total(self.price.now), total(self.price.after));
+        writeln!(out, "\nPer hour: {now} now, {after} after ({})", money::change(change, total))?;
         if self.price.unknown_nodes > 0 {
             writeln!(out, "    without {} of unknown price", count(self.price.unknown_nodes, "node"))?;
         }
@@ -95,6 +100,9 @@ impl Forecast {
         };
         writeln!(out, "      because {} ({}){start}", removal.reason, removal.method)?;
         write_launched(out, "      replaced by ", &removal.replacements)?;
+        if removal.nodes.iter().any(|machine| machine.price.is_none()) {
+            return writeln!(out, "      saves -, because the price of a node is not known");
+        }
         writeln!(out, "      {}", saved(removal.savings))
     }
 
@@ -181,19 +189,37 @@ impl Difference {
 }
 
 /// Nodes with the reason of each.
-fn write_nodes(out: &mut String, title: &str, nodes: &[Staying]) -> std::fmt::Result {
-    if nodes.is_empty() {
+fn write_nodes(out: &mut String, title: &str, all: &[Staying]) -> std::fmt::Result {
+    if all.is_empty() {
         return Ok(());
     }
-    writeln!(out, "\n{title}: {}", count(nodes.len(), "node"))?;
+    writeln!(out, "\n{title}: {}", count(all.len(), "node"))?;
     let mut by_reason: BTreeMap<_, Vec<String>> = BTreeMap::new();
-    for staying in nodes {
+    for staying in all {
         by_reason.entry(staying.reason.code).or_default().push(staying.node.clone());
     }
     for (code, nodes) in by_reason {
         writeln!(out, "    {} ({code}): {}", code.summary(), named(&nodes))?;
+        if code == ReasonCode::PodDisruptionBudget {
+            let protecting = protecting(all);
+            protecting.iter().take(NAMED).try_for_each(|one| writeln!(out, "        {one}"))?;
+            match protecting.len().saturating_sub(NAMED) {
+                0 => {}
+                more => writeln!(out, "        and {more} more")?,
+            }
+        }
     }
     Ok(())
+}
+
+/// The pod disruption budgets that keep some of `nodes`, and their pods: no code names them, and a person has to look at them.
+pub(crate) fn protecting(nodes: &[Staying]) -> Vec<String> {
+    let code = ReasonCode::PodDisruptionBudget;
+    let lead = format!("{}: ", code.summary());
+    let kept = nodes.iter().filter(|staying| staying.reason.code == code);
+    let all: BTreeSet<&str> =
+        kept.filter_map(|staying| staying.reason.text.strip_prefix(&lead)).collect();
+    all.into_iter().map(str::to_owned).collect()
 }
 
 /// The forecast in one sentence.
@@ -265,7 +291,7 @@ fn described(machine: &Machine) -> String {
         machine.capacity_type.clone(),
     ];
     let known: Vec<String> = known.into_iter().flatten().collect();
-    format!("{}: {} at {}", machine.name, known.join(" "), hourly(machine.price))
+    format!("{}: {} at {}", machine.name, known.join(" "), money::known(machine.price))
 }
 
 /// The first few of `names` and how many more there are.

@@ -18,7 +18,7 @@ pub(super) struct Block<'a> {
     pub(super) zones: BTreeSet<&'a str>,
     pub(super) nodes: usize,
     pub(super) pods: usize,
-    pub(super) price: Price,
+    pub(super) price: Option<Price>,
     pub(super) room: Amounts,
     pub(super) taken: Amounts,
     /// What fills it, in the order it is drawn.

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use karpenter_model::report::ReasonCode;
+
 use super::markup::Markup;
 use crate::forecast::{Forecast, Launched, Machine, Removal, Staying, Waiting, Why};
-use crate::money::{hourly, saved};
+use crate::money::{hourly, known, saved};
 use crate::settle::MayDrift;
-use crate::text::{alike, count};
+use crate::text::{alike, count, protecting};
 
 /// Names that are shown without unfolding.
 const SHOWN: usize = 5;
@@ -111,7 +113,7 @@ fn machines(page: &mut Markup, nodes: &[Machine]) {
             node.instance_type.clone(),
             node.zone.clone(),
             node.capacity_type.clone(),
-            Some(format!("{} per hour", hourly(node.price))),
+            Some(format!("{} per hour", known(node.price))),
         ];
         let known: Vec<String> = known.into_iter().flatten().collect();
         format!("{}: {}", node.name, known.join(", "))
@@ -155,20 +157,23 @@ pub(super) fn pending(page: &mut Markup, forecast: &Forecast) {
 }
 
 /// Nodes with the reason of each, in a section with this id and title.
-pub(super) fn nodes(page: &mut Markup, id: &'static str, title: &'static str, nodes: &[Staying]) {
-    if nodes.is_empty() {
+pub(super) fn nodes(page: &mut Markup, id: &'static str, title: &'static str, all: &[Staying]) {
+    if all.is_empty() {
         return;
     }
     page.raw("<section aria-labelledby=\"").raw(id).raw("\">\n<h2 id=\"").raw(id).raw("\">");
     page.raw(title).raw("</h2>\n<ul class=\"cards\">\n");
     let mut by_reason: BTreeMap<_, Vec<String>> = BTreeMap::new();
-    for staying in nodes {
+    for staying in all {
         by_reason.entry(staying.reason.code).or_default().push(staying.node.clone());
     }
     for (code, nodes) in by_reason {
         page.element("<li><strong>", count(nodes.len(), "node"), "</strong>: ").text(code.summary());
         page.element(" <span class=\"soft\">(", code, ")</span>");
         names(page, &nodes);
+        if code == ReasonCode::PodDisruptionBudget {
+            names(page, &protecting(all));
+        }
         page.raw("</li>\n");
     }
     page.raw("</ul>\n</section>\n");

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::blocks::{Block, Part, blocks, colours};
 use super::markup::Markup;
-use crate::money::hourly;
+use crate::money::known;
 use crate::picture::{Drawn, Fate, Picture};
 use crate::text::{count, named};
 
@@ -192,9 +192,9 @@ fn type_of(block: &Block<'_>) -> String {
 
 fn price_of(block: &Block<'_>) -> String {
     if block.nodes > 1 {
-        return format!("{} in all", hourly(block.price));
+        return format!("{} in all", known(block.price));
     }
-    hourly(block.price)
+    known(block.price)
 }
 
 fn place_of(block: &Block<'_>) -> String {
