@@ -21,7 +21,8 @@ pub(super) struct Arguments {
 enum Tool {
     /// The CloudFormation template, the same for every cluster
     Cloudformation,
-    /// The parameters of that template for one cluster, as `aws cloudformation deploy --parameter-overrides` takes them
+    /// The parameters of that template for one cluster, as `aws cloudformation deploy --parameter-overrides` takes them;
+    /// needs no credentials, unless --identity irsa leaves --oidc-issuer to be looked up
     CloudformationParameters {
         #[command(flatten)]
         flags: BootstrapFlags,
@@ -56,7 +57,14 @@ async fn text(tool: Tool) -> Result<String> {
     Ok(match tool {
         Tool::Cloudformation => cloudformation::template(),
         Tool::CloudformationParameters { flags } => {
-            let settings = account::settings(&flags).await?;
+            // No parameter depends on account or region, which the template finds out: any will do.
+            let account = flags.account.as_deref().unwrap_or("000000000000");
+            let region = flags.region.as_deref().unwrap_or("us-east-1");
+            let settings = if flags.lacks_issuer() {
+                account::settings(&flags).await?
+            } else {
+                flags.settings(account, region, None)?
+            };
             let parameters = cloudformation::parameters(&settings).into_iter();
             parameters.map(|(name, value)| format!("{name}={value}\n")).collect()
         }
@@ -119,6 +127,21 @@ mod tests {
             rendered_for("cloudformation-parameters", &flags).await,
             "ClusterName=prod\nIamPath=/team/\nExtraNodeRoleArns=arn:aws:iam::1:role/gpu\nZonalShift=true\n"
         );
+    }
+
+    #[tokio::test]
+    async fn parameters_ask_no_account_for_what_arguments_say() {
+        for (flags, expected) in [
+            (&[][..], "ClusterName=prod\n"),
+            (&["--node-role-name", "nodes"], "ClusterName=prod\nNodeRoleName=nodes\n"),
+            (
+                &["--identity", "irsa", "--oidc-issuer", "https://issuer.invalid/id/A"],
+                "ClusterName=prod\nControllerIdentity=IRSA\nOidcIssuer=issuer.invalid/id/A\n",
+            ),
+        ] {
+            let words = [&["cloudformation-parameters", "--cluster-name", "prod"], flags].concat();
+            assert_eq!(rendered(&words).await, expected);
+        }
     }
 
     #[tokio::test]
