@@ -3,12 +3,26 @@
 use karpenter_api::conditions::{Conditions, Dependents};
 use karpenter_api::{Condition, ConditionStatus, NodePool};
 use karpenter_lifecycle::step::ConditionValue;
+use karpenter_model::names::condition;
 
 use crate::Context;
 
 /// Opens the conditions of a pool for changes.
 pub(crate) fn open<'a>(list: &'a mut Vec<Condition>, pool: &NodePool, context: &Context) -> Conditions<'a> {
     Conditions::open(Dependents::NODE_POOL, list, &pool.metadata, context.now())
+}
+
+/// What keeps a pool from being ready, in the words of those conditions; empty when nothing does.
+pub(crate) fn failing(conditions: &[Condition]) -> String {
+    let needed = [condition::VALIDATION_SUCCEEDED, condition::NODE_CLASS_READY];
+    let failing = conditions
+        .iter()
+        .filter(|one| one.status == ConditionStatus::False && needed.contains(&one.kind.as_str()));
+    let words = failing.map(|one| {
+        let words = if one.message.is_empty() { &one.reason } else { &one.message };
+        format!("{}: {words}", one.kind)
+    });
+    words.collect::<Vec<_>>().join("; ")
 }
 
 /// Writes a verdict into a condition.

@@ -12,7 +12,7 @@ use karpenter_model::PoolName;
 use karpenter_model::names::{condition, reason};
 use serde_json::json;
 
-use crate::pass::conditions::{open, set};
+use crate::pass::conditions::{failing, open, set};
 use crate::reconciler::Reconciler;
 use crate::view::KnownPool;
 use crate::{Context, Error, Settings};
@@ -92,19 +92,6 @@ fn log_readiness(name: &PoolName, before: &[Condition], after: &[Condition]) {
         // Not looked at as a whole yet.
         ConditionStatus::Unknown => {}
     }
-}
-
-/// What keeps a pool from being ready, in the words of those conditions.
-fn failing(conditions: &[Condition]) -> String {
-    let needed = [condition::VALIDATION_SUCCEEDED, condition::NODE_CLASS_READY];
-    let failing = conditions
-        .iter()
-        .filter(|one| one.status == ConditionStatus::False && needed.contains(&one.kind.as_str()));
-    let words = failing.map(|one| {
-        let words = if one.message.is_empty() { &one.reason } else { &one.message };
-        format!("{}: {words}", one.kind)
-    });
-    words.collect::<Vec<_>>().join("; ")
 }
 
 fn reset_needed(pool: &KnownPool, conditions: &[Condition], class: i64, class_observed: i64) -> bool {

@@ -15,12 +15,17 @@ use karpenter_model::clock::since;
 use karpenter_model::names::reason;
 use karpenter_model::{Claim, ConditionType};
 
-use crate::step::{About, DeletionCause, Effect, Event, Step, Wake};
+use crate::step::{About, DeletionCause, Effect, Event, PodRef, Step, Wake};
 
 /// How long a machine may take to come before it expires: what a launch and a registration have by default.
 const COMING: Duration = Duration::from_mins(15);
 /// How often it is published that a claim does not expire.
 const REMINDER: Duration = Duration::from_mins(30);
+
+/// How long before it expires it is said that nothing can take the place of a node; half its life where that is less.
+const WARNED: Duration = Duration::from_hours(1);
+/// How soon it is looked at again whether that is still so.
+const AGAIN: Duration = Duration::from_mins(5);
 
 /// Deletes the claim at its expiry, and asks to be woken exactly then.
 pub fn step(claim: &Claim, now: Timestamp) -> Step {
@@ -35,6 +40,44 @@ pub fn step(claim: &Claim, now: Timestamp) -> Step {
         Some(Duration::ZERO) => Step::of([Effect::DeleteClaim(DeletionCause::Expired)]),
         Some(left) => Step::idle().and_wake(Wake::After(left)),
     }
+}
+
+/// Why the pool of a claim launches nothing, and what that means for the claim.
+#[derive(Clone, Copy, Debug)]
+pub struct Unready<'a> {
+    /// The conditions of the pool that are False, with their messages.
+    pub why: &'a str,
+    /// Pods of the claim's node that need another place.
+    pub pods: &'a [PodRef],
+    /// Nodes are to be replaced before they expire (`DISRUPTION_EXPIRY_LEAD`), so this one waits for a pool that launches.
+    pub replaced_first: bool,
+}
+
+/// The same while the pool launches nothing: claim, pool and pods are warned before the node goes (aws#8707).
+pub fn without_replacement(claim: &Claim, unready: Unready<'_>, now: Timestamp) -> Step {
+    let (Some(life), Some(left)) = (claim.expire_after, left(claim, now)) else { return step(claim, now) };
+    let ahead = WARNED.min(life / 2);
+    if claim.deletion.is_some() || left > ahead {
+        return Step::idle().and_wake(Wake::After(left.saturating_sub(ahead)));
+    }
+    let (Unready { why, pods, replaced_first }, name) = (unready, &claim.name);
+    let then = if replaced_first { "waits until it does" } else { "goes all the same, and its pods wait" };
+    let message = format!(
+        "NodeClaim {name} expires in {}s and its NodePool launches nothing, so its node {then}: {why}; correct that, or delete \
+         the claim when its pods may go",
+        left.as_secs()
+    );
+    let objects =
+        [Some(About::Claim(name.clone())), claim.pool.clone().map(About::Pool)].into_iter().flatten();
+    let about = objects.chain(pods.iter().cloned().map(About::Pod));
+    let warnings =
+        about.map(|about| Effect::Event(Event::new(about, reason::EXPIRES_UNREPLACED, message.clone())));
+    let warned = Step::of(warnings);
+    if left.is_zero() && !replaced_first {
+        return Step::of(warned.effects.into_iter().chain([Effect::DeleteClaim(DeletionCause::Expired)]));
+    }
+    let again = if left.is_zero() { AGAIN } else { AGAIN.min(left) };
+    warned.and_wake(Wake::After(again))
 }
 
 /// How long it is until the claim expires, zero from then on; `None` for one that never does.
@@ -68,7 +111,7 @@ fn events(claim: &Claim, life: Duration, boot: Duration) -> impl Iterator<Item =
 
 #[cfg(test)]
 mod tests {
-    use karpenter_model::ConditionStatus;
+    use karpenter_model::{ConditionStatus, PodKey};
 
     use super::*;
     use crate::fixture::{at, claim, with_condition};
@@ -129,6 +172,41 @@ mod tests {
         let expected = [About::Claim(claim.name.clone()), About::Pool("web".into())];
         assert_eq!(about, expected.map(|about| (about, reason::EXPIRY_HELD)));
         assert_eq!(wake, Wake::After(REMINDER));
+    }
+
+    /// aws#8707.
+    #[test]
+    fn claim_pool_and_pods_are_warned_before_a_node_goes_that_cannot_be_replaced() {
+        let pods = [PodRef { key: PodKey::new("default", "web"), uid: "1".into() }];
+        for (life, now, replaced_first, warned, deleted, wake) in [
+            (7_200, 100, false, false, false, Wake::After(Duration::from_secs(3_500))),
+            (7_200, 3_600, false, true, false, Wake::After(AGAIN)),
+            (7_200, 7_100, false, true, false, Wake::After(Duration::from_secs(100))),
+            (7_200, 7_200, false, true, true, Wake::OnEvent),
+            (7_200, 7_200, true, true, false, Wake::After(AGAIN)),
+            (1_800, 800, false, false, false, Wake::After(Duration::from_secs(100))),
+            (1_800, 900, false, true, false, Wake::After(AGAIN)),
+        ] {
+            let claim = Claim { pool: Some("web".into()), ..living(life, Some(45)) };
+            let unready = Unready { why: "NodeClassReady: no subnets", pods: &pods, replaced_first };
+            let step = without_replacement(&claim, unready, at(now));
+            let events = step.effects.iter().filter_map(|effect| match effect {
+                Effect::Event(event) => Some((event.about.clone(), event.message.contains("no subnets"))),
+                _ => None,
+            });
+            let all = [
+                (About::Claim(claim.name.clone()), true),
+                (About::Pool("web".into()), true),
+                (About::Pod(pods[0].clone()), true),
+            ];
+            assert_eq!(
+                events.collect::<Vec<_>>(),
+                if warned { all.to_vec() } else { Vec::new() },
+                "{life} {now}"
+            );
+            let goes = step.effects.contains(&Effect::DeleteClaim(DeletionCause::Expired));
+            assert_eq!((goes, step.wake), (deleted, wake), "{life} {now} {replaced_first}");
+        }
     }
 
     #[test]

@@ -140,6 +140,8 @@ pub const NODE_NOT_INITIALIZED: &str = "NodeNotInitialized";
 pub const EXPIRY_HELD: &str = "ExpiryHeld";
 /// The do-not-disrupt annotation of the pod cannot be read.
 pub const INVALID_DO_NOT_DISRUPT: &str = "InvalidDoNotDisruptAnnotation";
+/// The node expires soon, and its pool can launch nothing in its place.
+pub const EXPIRES_UNREPLACED: &str = "ExpiresWithoutReplacement";
 /// The pod is protected for some time.
 pub const DO_NOT_DISRUPT_UNTIL: &str = "DoNotDisruptUntil";
 /// The protection of the pod has ended.

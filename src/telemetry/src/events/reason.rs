@@ -233,6 +233,10 @@ reasons! {
     EXPIRY_HELD = Reason::warning(reason::EXPIRY_HELD)
         .every(Duration::from_mins(15))
         .about(&["NodeClaim", "NodePool"]);
+    /// The node expires soon, and its pool can launch nothing in its place; not in the reference.
+    EXPIRES_UNREPLACED = Reason::warning(reason::EXPIRES_UNREPLACED)
+        .every(Duration::from_mins(15))
+        .about(&["NodeClaim", "NodePool", "Pod"]);
     /// The do-not-disrupt annotation of the pod is neither `true` nor a positive duration.
     INVALID_DO_NOT_DISRUPT = Reason::warning(reason::INVALID_DO_NOT_DISRUPT)
         .about(&["Pod"])
