@@ -2,9 +2,9 @@
 
 use super::{Outcome, Subject, Violation, ensure, refused, same, tags};
 use crate::ec2::{
-    CapacityKind, FleetConfig, FleetOverride, FleetRequest, InstanceQuery, InstanceState, LaunchTemplateData,
-    LaunchTemplateSpec, NetworkInterface, OnDemandAllocation, RunInstancesRequest, RunInterface,
-    TagSpecification, TaggedKind,
+    BlockDevice, CapacityKind, EbsVolume, FleetConfig, FleetOverride, FleetRequest, InstanceQuery,
+    InstanceState, LaunchTemplateData, LaunchTemplateSpec, MetadataOptions, NetworkInterface,
+    OnDemandAllocation, RunInstancesRequest, RunInterface, TagSpecification, TaggedKind,
 };
 use crate::id::InstanceId;
 use crate::{Filter, Kind, Secret};
@@ -160,8 +160,15 @@ pub(super) async fn dry_runs_launch_nothing(subject: &Subject) -> Outcome {
         instance_type: subject.types[0].clone(),
         interfaces: vec![interface],
         tags: fleet.tags.clone(),
+        metadata: Some(MetadataOptions { http_tokens: Some("required".to_owned()), ..Default::default() }),
+        block_devices: vec![BlockDevice {
+            device: Some("/dev/xvda".to_owned()),
+            ebs: Some(EbsVolume { size_gib: Some(20), ..Default::default() }),
+        }],
+        spot: false,
     };
     ec2.dry_run_run_instances(&run).await?;
+    ec2.dry_run_run_instances(&RunInstancesRequest { spot: true, ..run }).await?;
     let dry = InstanceQuery { ids: Vec::new(), filters: vec![Filter::tag("dry", &subject.prefix)] };
     let found = ec2.describe_instances(&dry).await?;
     ensure(found.is_empty(), || format!("a dry run launched {found:?}"))?;

@@ -1,6 +1,6 @@
 //! `RunInstances`, dry run only: checks that a node class could be launched (spec aws-provider 12.2).
 
-use crate::ec2::{NetworkInterface, TagSpecification};
+use crate::ec2::{BlockDevice, MetadataOptions, NetworkInterface, TagSpecification};
 use crate::id::{InstanceType, SubnetId};
 
 /// A launch to check.
@@ -14,6 +14,12 @@ pub struct RunInstancesRequest {
     pub interfaces: Vec<RunInterface>,
     /// Tags for `instance`, `volume` and `network-interface`.
     pub tags: Vec<TagSpecification>,
+    /// Those of the template again: a policy may look at the request alone.
+    pub metadata: Option<MetadataOptions>,
+    /// Volumes of the template again.
+    pub block_devices: Vec<BlockDevice>,
+    /// Bought as spot.
+    pub spot: bool,
 }
 
 /// A network interface in a subnet.

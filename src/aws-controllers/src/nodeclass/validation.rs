@@ -7,11 +7,11 @@ use std::time::Duration;
 use karpenter_api::ec2nodeclass::AmiFamily;
 use karpenter_api::{ConditionStatus, EC2NodeClass};
 use karpenter_aws::image::family::family_of;
-use karpenter_aws::launch::check::DryRunOutcome;
+use karpenter_aws::launch::check::{self, DryRunOutcome};
 use karpenter_aws::tags;
 use karpenter_aws_api::Kind;
-use karpenter_model::Pool;
 use karpenter_model::names::{condition, reason};
+use karpenter_model::{CapacityType, Pool};
 use kube::ResourceExt;
 use serde_json::json;
 
@@ -108,11 +108,11 @@ impl Reconciler {
             // Asks nothing of AWS: a class that no launch can use is refused here, not by each claim.
             return Ok(aws.launcher().check_user_data(class)?);
         }
-        let key = key(class);
+        let pools = self.pools_of(class);
+        let key = key(class, &check::capacity_types(&pools));
         if let Some(verdict) = self.verdicts.get(&key) {
             return Ok(verdict);
         }
-        let pools = self.pools_of(class);
         // What lacks capacity at the moment says nothing about the `NodeClass`.
         let types = aws.types.sold(&Arc::new(class.clone()))?;
         let verdict = aws.launcher().check(class, &types, &pools).await?;
@@ -157,12 +157,13 @@ fn waiting_for(part: &Part<'_, '_>) -> Option<(ConditionStatus, String)> {
 
 /// What a verdict depends on (spec aws-provider 12.2.4). The order of subnets follows their free addresses, so it says
 /// nothing.
-fn key(class: &EC2NodeClass) -> String {
+fn key(class: &EC2NodeClass, ways: &[CapacityType]) -> String {
     let status = class.status.clone().unwrap_or_default();
     let subnets: BTreeSet<&str> = status.subnets.iter().map(|subnet| subnet.id.as_str()).collect();
     let groups: BTreeSet<&str> = status.security_groups.iter().map(|group| group.id.as_str()).collect();
     let resolved = json!([subnets, groups, status.amis, status.instance_profile]);
-    let inputs = json!([class.spec, resolved, class.metadata.annotations]);
+    let ways: Vec<&str> = ways.iter().map(|way| way.as_str()).collect();
+    let inputs = json!([class.spec, resolved, class.metadata.annotations, ways]);
     format!("{}\n{inputs}", class.name_any())
 }
 
@@ -190,9 +191,9 @@ mod tests {
         let edited = |edit: fn(&mut Ec2NodeClassStatus)| {
             let mut class = class();
             edit(class.status.as_mut().unwrap());
-            key(&class)
+            key(&class, &[])
         };
-        let before = key(&class());
+        let before = key(&class(), &[]);
         assert_eq!(edited(|status| status.subnets.reverse()), before, "one has more free addresses now");
         assert_eq!(edited(|status| status.security_groups.reverse()), before);
         for edit in [
@@ -203,8 +204,9 @@ mod tests {
         ] {
             assert_ne!(edited(edit), before);
         }
+        assert_ne!(key(&class(), &[CapacityType::Spot]), before, "pools that buy another way");
         let mut annotated = class();
         annotated.metadata.annotations = Some([("again".to_owned(), "1".to_owned())].into());
-        assert_ne!(key(&annotated), before, "people ask for another try");
+        assert_ne!(key(&annotated, &[]), before, "people ask for another try");
     }
 }

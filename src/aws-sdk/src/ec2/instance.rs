@@ -11,9 +11,9 @@ use super::{
     without_retries,
 };
 use karpenter_aws_api::ec2::{
-    CapacityReservationPreference, HealthStatus, Instance, InstanceHealth, InstanceInterface, InstanceQuery,
-    InstanceState, InterfaceKind, Lifecycle, RunInstancesRequest, RunInterface, ScheduledEvent, StateChange,
-    Tenancy,
+    BlockDevice, CapacityReservationPreference, HealthStatus, Instance, InstanceHealth, InstanceInterface,
+    InstanceQuery, InstanceState, InterfaceKind, Lifecycle, MetadataOptions, RunInstancesRequest,
+    RunInterface, ScheduledEvent, StateChange, Tenancy,
 };
 use karpenter_aws_api::id::InstanceId;
 use karpenter_aws_api::{Filter, Result, Secret, Tags};
@@ -107,6 +107,7 @@ pub(super) async fn dry_run_run(client: &Client, request: &RunInstancesRequest) 
         .version("$Latest")
         .build();
     let interfaces = request.interfaces.iter().map(interface_to_sdk).collect::<Vec<_>>();
+    let devices = request.block_devices.iter().map(device_to_sdk).collect::<Vec<_>>();
     let run = client
         .run_instances()
         .dry_run(true)
@@ -115,6 +116,9 @@ pub(super) async fn dry_run_run(client: &Client, request: &RunInstancesRequest) 
         .launch_template(template)
         .instance_type(types::InstanceType::from(request.instance_type.as_str()))
         .set_network_interfaces(Some(interfaces).filter(|interfaces| !interfaces.is_empty()))
+        .set_metadata_options(request.metadata.as_ref().map(metadata_to_sdk))
+        .set_block_device_mappings(Some(devices).filter(|devices| !devices.is_empty()))
+        .set_instance_market_options(request.spot.then(spot_to_sdk))
         .set_tag_specifications(tag_specifications_to_sdk(&request.tags));
     let outcome = run.customize().config_override(without_retries()).send().await;
     Call::new("RunInstances", subject).dry_run(outcome)
@@ -235,6 +239,37 @@ fn scheduled(call: &Call, event: types::InstanceStatusEvent) -> Result<Scheduled
     })
 }
 
+fn spot_to_sdk() -> types::InstanceMarketOptionsRequest {
+    types::InstanceMarketOptionsRequest::builder().market_type(types::MarketType::Spot).build()
+}
+
+fn metadata_to_sdk(options: &MetadataOptions) -> types::InstanceMetadataOptionsRequest {
+    types::InstanceMetadataOptionsRequest::builder()
+        .set_http_endpoint(options.http_endpoint.as_deref().map(Into::into))
+        .set_http_protocol_ipv6(options.http_protocol_ipv6.as_deref().map(Into::into))
+        .set_http_put_response_hop_limit(options.http_put_response_hop_limit.map(small))
+        .set_http_tokens(options.http_tokens.as_deref().map(Into::into))
+        .set_instance_metadata_tags(options.instance_metadata_tags.as_deref().map(Into::into))
+        .build()
+}
+
+fn device_to_sdk(device: &BlockDevice) -> types::BlockDeviceMapping {
+    let ebs = device.ebs.as_ref().map(|ebs| {
+        types::EbsBlockDevice::builder()
+            .set_delete_on_termination(ebs.delete_on_termination)
+            .set_encrypted(ebs.encrypted)
+            .set_kms_key_id(ebs.kms_key.clone())
+            .set_iops(ebs.iops.map(small))
+            .set_throughput(ebs.throughput.map(small))
+            .set_volume_initialization_rate(ebs.initialization_rate.map(small))
+            .set_snapshot_id(ebs.snapshot.clone())
+            .set_volume_size(ebs.size_gib.map(small))
+            .set_volume_type(ebs.volume_type.as_deref().map(types::VolumeType::from))
+            .build()
+    });
+    types::BlockDeviceMapping::builder().set_device_name(device.device.clone()).set_ebs(ebs).build()
+}
+
 fn interface_to_sdk(run: &RunInterface) -> types::InstanceNetworkInterfaceSpecification {
     let interface = &run.interface;
     let groups = interface.security_groups.iter().map(|group| group.as_str().to_owned()).collect::<Vec<_>>();
@@ -245,5 +280,9 @@ fn interface_to_sdk(run: &RunInterface) -> types::InstanceNetworkInterfaceSpecif
         .set_interface_type(interface.kind.map(|kind| kind.as_str().to_owned()))
         .set_groups(Some(groups).filter(|groups| !groups.is_empty()))
         .set_associate_public_ip_address(interface.associate_public_ip)
+        .set_ipv4_prefix_count(interface.ipv4_prefixes.map(small))
+        .set_ipv6_prefix_count(interface.ipv6_prefixes.map(small))
+        .set_ipv6_address_count(interface.ipv6_addresses.map(small))
+        .set_primary_ipv6(interface.primary_ipv6)
         .build()
 }

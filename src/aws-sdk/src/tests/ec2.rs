@@ -7,7 +7,8 @@ use super::support::{Wire, ec2_error};
 use karpenter_aws_api::ec2::{
     BlockDevice, CapacityKind, CapacityReservationQuery, EbsVolume, FleetConfig, FleetOverride, FleetRequest,
     InstanceTypeQuery, LaunchTemplateData, LaunchTemplateSpec, MetadataOptions, NetworkInterface,
-    OnDemandAllocation, Placement, SpotAllocation, TagSpecification, TaggedKind, Tenancy,
+    OnDemandAllocation, Placement, RunInstancesRequest, SpotAllocation, TagSpecification, TaggedKind,
+    Tenancy,
 };
 use karpenter_aws_api::id::InstanceId;
 use karpenter_aws_api::{Kind, Secret, Tags};
@@ -289,6 +290,38 @@ async fn a_reservation_says_what_it_is_for() {
     let said = (found[0].platform.as_deref(), found[0].tenancy.as_deref());
     assert_eq!(said, (Some("Windows"), Some("dedicated")));
     assert_eq!((found[0].total, found[0].available), (2, 1));
+}
+
+/// aws#9018: policies of organisations look at the request.
+#[tokio::test]
+async fn the_dry_run_of_a_launch_says_all_that_policies_look_at() {
+    let mut wire = Wire::new(Retries::Never).await;
+    wire.answers("RunInstances", 412, &ec2_error("DryRunOperation", "would have succeeded")).await;
+    let volume = EbsVolume { encrypted: Some(true), size_gib: Some(20), ..EbsVolume::default() };
+    let run = RunInstancesRequest {
+        launch_template: "karpenter.k8s.aws/1".to_owned(),
+        instance_type: "m5.large".into(),
+        interfaces: Vec::new(),
+        tags: Vec::new(),
+        metadata: Some(MetadataOptions { http_tokens: Some("required".to_owned()), ..Default::default() }),
+        block_devices: vec![BlockDevice { device: Some("/dev/xvda".to_owned()), ebs: Some(volume) }],
+        spot: true,
+    };
+    assert_eq!(wire.clients.ec2.dry_run_run_instances(&run).await, Ok(()));
+    let form = wire.last_form();
+    for part in [
+        "DryRun=true",
+        "MetadataOptions.HttpTokens=required",
+        "BlockDeviceMapping.1.Ebs.Encrypted=true",
+        "BlockDeviceMapping.1.Ebs.VolumeSize=20",
+        "InstanceMarketOptions.MarketType=spot",
+    ] {
+        assert!(form.contains(part), "{part}: {form}");
+    }
+    let plain = RunInstancesRequest { metadata: None, block_devices: Vec::new(), spot: false, ..run };
+    assert_eq!(wire.clients.ec2.dry_run_run_instances(&plain).await, Ok(()));
+    let form = wire.last_form();
+    assert!(!form.contains("MetadataOptions") && !form.contains("InstanceMarketOptions"), "{form}");
 }
 
 #[tokio::test]

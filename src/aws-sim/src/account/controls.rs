@@ -19,8 +19,8 @@ use crate::faults::Fault;
 use crate::options::Quotas;
 use karpenter_aws_api::ec2::{
     BlockDevice, CapacityReservation, HealthStatus, Image, Instance, InstanceState, InstanceTypeInfo,
-    LaunchTemplate, LaunchTemplateData, PlacementGroup, ScheduledEvent, SecurityGroup, Subnet,
-    TagSpecification,
+    LaunchTemplate, LaunchTemplateData, PlacementGroup, RunInstancesRequest, ScheduledEvent, SecurityGroup,
+    Subnet, TagSpecification,
 };
 
 /// Which status check fails.
@@ -370,6 +370,11 @@ impl Account {
     /// Tags that the latest dry run of an operation would have put on what it launches.
     pub fn dry_run_tags(&self, operation: &str) -> Vec<TagSpecification> {
         self.truth(|state, _| state.compute.dry_run_tags.get(operation).cloned().unwrap_or_default())
+    }
+
+    /// The launches that were checked by dry runs of `RunInstances`, the latest last.
+    pub fn dry_runs(&self) -> Vec<RunInstancesRequest> {
+        self.truth(|state, _| state.compute.dry_runs.clone())
     }
 
     /// On-demand price in billionths of a dollar per hour.

@@ -30,11 +30,11 @@ use self::vms::Vms;
 use super::Account;
 use crate::options::Options;
 use karpenter_aws_api::ec2::{
-    AvailabilityZone, CapacityReservation, CapacityReservationQuery, Ec2, FleetRequest, FleetResult, Image,
-    ImageQuery, Instance, InstanceHealth, InstanceQuery, InstanceState, InstanceTypeInfo, InstanceTypeQuery,
-    LaunchTemplate, LaunchTemplateQuery, LaunchTemplateSpec, PlacementGroup, PlacementGroupQuery,
-    RunInstancesRequest, SecurityGroup, SecurityGroupQuery, SpotPrice, SpotPriceQuery, StateChange, Subnet,
-    SubnetQuery, TagSpecification, TypeOffering, Vpc, VpcQuery,
+    AvailabilityZone, CapacityKind, CapacityReservation, CapacityReservationQuery, Ec2, FleetRequest,
+    FleetResult, Image, ImageQuery, Instance, InstanceHealth, InstanceQuery, InstanceState, InstanceTypeInfo,
+    InstanceTypeQuery, LaunchTemplate, LaunchTemplateQuery, LaunchTemplateSpec, PlacementGroup,
+    PlacementGroupQuery, RunInstancesRequest, SecurityGroup, SecurityGroupQuery, SpotPrice, SpotPriceQuery,
+    StateChange, Subnet, SubnetQuery, TagSpecification, TypeOffering, Vpc, VpcQuery,
 };
 
 /// A state an instance reached, and when.
@@ -58,6 +58,7 @@ pub(super) struct Compute {
     pub(super) doomed_boots: u32,
     /// Tags in the latest dry run of each operation.
     pub(super) dry_run_tags: BTreeMap<&'static str, Vec<TagSpecification>>,
+    pub(super) dry_runs: Vec<RunInstancesRequest>,
     transitions: Vec<Transition>,
 }
 
@@ -76,6 +77,7 @@ impl Compute {
             capacity: Capacity::new(options.quotas),
             doomed_boots: 0,
             dry_run_tags: BTreeMap::new(),
+            dry_runs: Vec::new(),
             transitions: Vec::new(),
         }
     }
@@ -248,7 +250,10 @@ impl Ec2 for Account {
     }
 
     async fn dry_run_create_fleet(&self, request: &FleetRequest) -> Result<()> {
-        self.call("CreateFleet", "dry run", |state, _| {
+        let way = if matches!(request.capacity, CapacityKind::Spot(_)) { "spot" } else { "on-demand" };
+        let first = request.configs.iter().flat_map(|config| &config.overrides).next();
+        let named = first.map_or("", |one| one.instance_type.as_str());
+        self.call("CreateFleet", &format!("dry run of {named} as {way}"), |state, _| {
             state.compute.dry_run_tags.insert("CreateFleet", request.tags.clone());
             dry_run::create_fleet(&state.compute, request)
         })
@@ -257,7 +262,10 @@ impl Ec2 for Account {
 
     async fn dry_run_run_instances(&self, request: &RunInstancesRequest) -> Result<()> {
         let options = self.options();
-        self.call("RunInstances", "dry run", |state, now| {
+        let way = if request.spot { "spot" } else { "on-demand" };
+        let subject = format!("dry run of {} as {way}", request.instance_type);
+        self.call("RunInstances", &subject, |state, now| {
+            state.compute.dry_runs.push(request.clone());
             state.compute.dry_run_tags.insert("RunInstances", request.tags.clone());
             dry_run::run_instances(state, options, now, request)
         })

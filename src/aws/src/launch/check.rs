@@ -3,7 +3,7 @@
 //! A real launch template is made for one instance type, then a fleet and single instances are asked for as dry
 //! runs. What is missing is found before the first pod waits for it: a permission, a profile, too much user data.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::calls::refusal::LaunchFailure;
@@ -11,11 +11,11 @@ use karpenter_api::EC2NodeClass;
 use karpenter_api::ec2nodeclass::{Ami, Ec2NodeClassStatus};
 use karpenter_aws_api::ec2::{
     CapacityKind, FleetConfig, FleetOverride, FleetRequest, InstanceTypeInfo, LaunchTemplateSpec,
-    OnDemandAllocation, RunInstancesRequest, RunInterface, TagSpecification, TaggedKind,
+    OnDemandAllocation, RunInstancesRequest, RunInterface, SpotAllocation, TagSpecification, TaggedKind,
 };
 use karpenter_aws_api::{Error, Kind};
 use karpenter_model::label::Labels;
-use karpenter_model::names::{label::aws, reason};
+use karpenter_model::names::{label, label::aws, reason};
 use karpenter_model::resources;
 use karpenter_model::{CapacityType, InstanceType, Pool, Requirements};
 
@@ -37,6 +37,16 @@ const FALLBACK: [&str; 2] = ["m5.large", "m6g.large"];
 
 /// Stands for the name of the claim in tags.
 const TRIAL_CLAIM: &str = "dry-run";
+
+/// Families of types tried before a refusal counts.
+const FAMILIES_TRIED: usize = 3;
+
+/// What a dry run is made with.
+struct Trial<'a> {
+    instance_type: Arc<InstanceType>,
+    ami: &'a Ami,
+    capacity_type: CapacityType,
+}
 
 /// What the dry runs showed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,18 +97,44 @@ impl Launcher {
         let incomplete = |what: &str| Inconclusive::Incomplete(what.to_owned());
         let status = class.status.as_ref().ok_or_else(|| incomplete("the node class has no status"))?;
         let view = ClassView::new(class).placed(self.placement_groups.last_known(class));
-        let chosen = self.choose(&view, status, types, pools);
-        let pods = chosen.as_ref().map_or(0, |(chosen, _)| pods_of(chosen));
+        let trials = self.trials(&view, status, types, pools);
         // What can never be launched is said first, also while there is no type to try it with.
-        let user_data = match self.trial_user_data(&view, pods) {
+        if let Err(error) = self.trial_user_data(&view, CapacityType::OnDemand, 0) {
+            return unrendered(error);
+        }
+        let mut first = None;
+        for trial in &trials {
+            let tried = self.attempt(&view, status, trial, pools).await;
+            match &tried {
+                Ok(DryRunOutcome::Passed) => return tried,
+                // Not answered, or by what another client has done: that says nothing about this trial nor the next.
+                Err(Inconclusive::Aws(error)) if error.kind.is_retryable() || lost::is_gone(error) => {
+                    return tried;
+                }
+                Ok(_) | Err(_) => first = first.or(Some(tried)),
+            }
+        }
+        // One way to launch is enough; when there is none, the refusal of the first counts.
+        let none = || Err(incomplete("no instance type fits both the node class and one of its images"));
+        first.unwrap_or_else(none)
+    }
+
+    /// One dry run of each call that a launch of this type makes, bought in this way.
+    async fn attempt(
+        &self,
+        view: &ClassView<'_>,
+        status: &Ec2NodeClassStatus,
+        trial: &Trial<'_>,
+        pools: &[Arc<Pool>],
+    ) -> Result<DryRunOutcome, Inconclusive> {
+        let class = view.class;
+        let user_data = match self.trial_user_data(view, trial.capacity_type, pods_of(&trial.instance_type)) {
             Ok(user_data) => user_data,
             Err(error) => return unrendered(error),
         };
-        let (chosen, ami) = chosen
-            .ok_or_else(|| incomplete("no instance type fits both the node class and one of its images"))?;
         let tags = tags::of_launch(&class.spec, view.name(), &self.settings.cluster_name, "")
             .map_err(|error| Inconclusive::Incomplete(error.to_string()))?;
-        let spec = self.trial_template(&view, status, ami, pools, &tags, user_data)?;
+        let spec = self.trial_template(view, status, trial, pools, &tags, user_data)?;
         let template = match self.templates.ensure(&spec).await {
             Ok(template) => template,
             Err(error) => {
@@ -106,7 +142,7 @@ impl Launcher {
                 return refused(class, error, reason, "ec2:CreateLaunchTemplate");
             }
         };
-        let verdict = self.dry_runs(&spec, (class, status), &chosen, tags).await;
+        let verdict = self.dry_runs(&spec, (class, status), trial, tags).await;
         if let Err(Inconclusive::Aws(error)) = &verdict
             && lost::is_gone(error)
         {
@@ -140,16 +176,22 @@ impl Launcher {
         if let Some(refused) = contradiction(class) {
             return Ok(refused);
         }
-        self.trial_user_data(&ClassView::new(class), 0).map_or_else(unrendered, |_| Ok(DryRunOutcome::Passed))
+        let tried = self.trial_user_data(&ClassView::new(class), CapacityType::OnDemand, 0);
+        tried.map_or_else(unrendered, |_| Ok(DryRunOutcome::Passed))
     }
 
-    fn trial_user_data(&self, view: &ClassView<'_>, pods: u32) -> Result<String, bootstrap::Error> {
+    fn trial_user_data(
+        &self,
+        view: &ClassView<'_>,
+        capacity_type: CapacityType,
+        pods: u32,
+    ) -> Result<String, bootstrap::Error> {
         bootstrap::user_data(bootstrap::Inputs {
             settings: &self.settings,
             view,
             service_cidr: self.cluster.service_cidr(),
             pods,
-            capacity_type: CapacityType::OnDemand,
+            capacity_type,
             labels: &Labels::new(),
             taints: &[],
             startup_taints: &[],
@@ -160,16 +202,16 @@ impl Launcher {
         &self,
         spec: &LaunchTemplateSpec,
         (class, status): (&EC2NodeClass, &Ec2NodeClassStatus),
-        chosen: &InstanceType,
+        trial: &Trial<'_>,
         mut tags: BTreeMap<String, String>,
     ) -> Result<DryRunOutcome, Inconclusive> {
         // The tags of a launch, and no fewer: a policy may allow only certain keys.
         tags.insert(tags::NODE_CLAIM.to_owned(), TRIAL_CLAIM.to_owned());
-        let fleet = fleet(spec, status, chosen, &tags);
+        let fleet = fleet(spec, status, trial, &tags);
         if let Err(error) = self.clients.ec2.dry_run_create_fleet(&fleet).await {
             return refused(class, error, reason::aws::CREATE_FLEET_AUTH, "ec2:CreateFleet");
         }
-        self.run_instances(spec, (class, status), chosen, &tags).await
+        self.run_instances(spec, (class, status), trial, &tags).await
     }
 
     /// A subnet that works is enough; if none does, the first one's answer counts.
@@ -177,15 +219,13 @@ impl Launcher {
         &self,
         spec: &LaunchTemplateSpec,
         (class, status): (&EC2NodeClass, &Ec2NodeClassStatus),
-        chosen: &InstanceType,
+        trial: &Trial<'_>,
         tags: &BTreeMap<String, String>,
     ) -> Result<DryRunOutcome, Inconclusive> {
         let mut first = None;
-        let of_template =
-            spec.data.tags.iter().filter(|specification| specification.kind == TaggedKind::NetworkInterface);
         let of_launch = [TaggedKind::Instance, TaggedKind::Volume]
             .map(|kind| TagSpecification { kind, tags: tags.clone() });
-        let tags: Vec<_> = of_launch.into_iter().chain(of_template.cloned()).collect();
+        let tags: Vec<_> = of_launch.into_iter().chain(spec.data.tags.iter().cloned()).collect();
         for subnet in &status.subnets {
             let interfaces = spec.data.network_interfaces.iter().map(|interface| RunInterface {
                 subnet: subnet.id.as_str().into(),
@@ -193,9 +233,12 @@ impl Launcher {
             });
             let request = RunInstancesRequest {
                 launch_template: spec.name.clone(),
-                instance_type: chosen.name.as_str().into(),
+                instance_type: trial.instance_type.name.as_str().into(),
                 interfaces: interfaces.collect(),
                 tags: tags.clone(),
+                metadata: spec.data.metadata.clone(),
+                block_devices: spec.data.block_devices.clone(),
+                spot: trial.capacity_type == CapacityType::Spot,
             };
             match self.clients.ec2.dry_run_run_instances(&request).await {
                 Ok(()) => return Ok(DryRunOutcome::Passed),
@@ -208,15 +251,16 @@ impl Launcher {
         }
     }
 
-    /// A type the `NodeClass` and one of its pools accept, together with its image; types with a standard image
-    /// come first, because images for accelerators have big disks.
-    fn choose<'a>(
+    /// Types that the `NodeClass` and one of its pools accept, with their images, bought as the pools ask for; types with a
+    /// standard image come first, because images for accelerators have big disks. A policy may be about a family or a way
+    /// of buying (aws#9018), so the types are of several families, and on-demand is not tried for pools of spot.
+    fn trials<'a>(
         &self,
         view: &ClassView<'_>,
         status: &'a Ec2NodeClassStatus,
         types: &[Arc<InstanceType>],
         pools: &[Arc<Pool>],
-    ) -> Option<(Arc<InstanceType>, &'a Ami)> {
+    ) -> Vec<Trial<'a>> {
         let usable: Vec<&Arc<InstanceType>> =
             types.iter().filter(|one| one.offerings.iter().any(|offering| offering.available)).collect();
         let wanted: Vec<&Arc<InstanceType>> =
@@ -227,17 +271,19 @@ impl Launcher {
             if known.is_empty() { usable.clone() } else { known }
         };
         let candidates = if wanted.is_empty() || view.family.windows() { fallback() } else { wanted };
-        let with_image: Vec<_> = candidates
+        let with_image = candidates
             .into_iter()
-            .filter_map(|one| {
-                Some((Arc::clone(one), image_for(&status.amis, &one.requirements, &self.registry)?))
-            })
-            .collect();
-        with_image
-            .iter()
-            .find(|(_, ami)| ami.requirements.iter().all(|requirement| !needs_accelerator(requirement)))
-            .or_else(|| with_image.first())
-            .cloned()
+            .filter_map(|one| Some((one, image_for(&status.amis, &one.requirements, &self.registry)?)));
+        let (plain, special): (Vec<_>, Vec<_>) =
+            with_image.partition(|(_, ami)| !ami.requirements.iter().any(needs_accelerator));
+        let mut families = BTreeSet::new();
+        let several = plain.into_iter().chain(special).filter(|(one, _)| families.insert(family(one)));
+        let ways = capacity_types(pools);
+        let bought = |(one, ami): (&Arc<InstanceType>, &'a Ami)| {
+            let one = Arc::clone(one);
+            ways.iter().map(move |way| Trial { instance_type: Arc::clone(&one), ami, capacity_type: *way })
+        };
+        several.take(FAMILIES_TRIED).flat_map(bought).collect()
     }
 
     fn accepts(&self, pool: &Pool, instance_type: &InstanceType) -> bool {
@@ -250,7 +296,7 @@ impl Launcher {
         &self,
         view: &ClassView<'_>,
         status: &Ec2NodeClassStatus,
-        ami: &Ami,
+        trial: &Trial<'_>,
         pools: &[Arc<Pool>],
         tags: &BTreeMap<String, String>,
         user_data: String,
@@ -272,10 +318,31 @@ impl Launcher {
         let placed = view.placement.clone().map(|group| Placed { group, partition: None });
         Ok(template::template(template::Inputs {
             dedicated,
+            capacity_type: trial.capacity_type,
             placed: placed.as_ref(),
-            ..self.template_inputs(view, status, profile, &ami.id, user_data, tags)
+            ..self.template_inputs(view, status, profile, &trial.ami.id, user_data, tags)
         }))
     }
+}
+
+/// The ways of buying that these pools ask for; without any, on demand. What is reserved is bought like that, too.
+pub fn capacity_types(pools: &[Arc<Pool>]) -> Vec<CapacityType> {
+    let asked = |way: &CapacityType| {
+        pools.iter().any(|pool| {
+            let wanted = pool.template.requirements.get(label::CAPACITY_TYPE);
+            wanted.is_none_or(|wanted| wanted.allows(way.as_str()))
+        })
+    };
+    let mut ways: Vec<_> = [CapacityType::OnDemand, CapacityType::Spot].into_iter().filter(asked).collect();
+    if ways.is_empty() {
+        ways.push(CapacityType::OnDemand);
+    }
+    ways
+}
+
+/// `m5` of `m5.large`.
+fn family(instance_type: &InstanceType) -> &str {
+    instance_type.name.as_str().split('.').next().unwrap_or_default()
 }
 
 fn pods_of(instance_type: &InstanceType) -> u32 {
@@ -329,11 +396,11 @@ fn needs_accelerator(requirement: &karpenter_api::Requirement) -> bool {
 fn fleet(
     spec: &LaunchTemplateSpec,
     status: &Ec2NodeClassStatus,
-    chosen: &InstanceType,
+    trial: &Trial<'_>,
     tags: &BTreeMap<String, String>,
 ) -> FleetRequest {
     let overrides = status.subnets.iter().map(|subnet| FleetOverride {
-        instance_type: chosen.name.as_str().into(),
+        instance_type: trial.instance_type.name.as_str().into(),
         subnet: subnet.id.as_str().into(),
         zone: Some(subnet.zone.as_str().into()),
         image: spec.data.image.clone(),
@@ -342,7 +409,12 @@ fn fleet(
     let kinds = [TaggedKind::Instance, TaggedKind::Volume, TaggedKind::Fleet];
     FleetRequest {
         client_token: None,
-        capacity: CapacityKind::OnDemand(OnDemandAllocation::LowestPrice),
+        capacity: match trial.capacity_type {
+            CapacityType::Spot => CapacityKind::Spot(SpotAllocation::PriceCapacityOptimized),
+            CapacityType::OnDemand | CapacityType::Reserved => {
+                CapacityKind::OnDemand(OnDemandAllocation::LowestPrice)
+            }
+        },
         target: 1,
         configs: vec![FleetConfig { launch_template: spec.name.clone(), overrides: overrides.collect() }],
         tags: kinds.map(|kind| TagSpecification { kind, tags: tags.clone() }).to_vec(),

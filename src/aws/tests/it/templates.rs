@@ -1,5 +1,6 @@
 //! Launch templates: made once, shared by launches, made again when another client deletes them, and swept.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use karpenter_aws::launch::check::DryRunOutcome;
@@ -7,7 +8,7 @@ use karpenter_aws_api::ec2::TaggedKind;
 use karpenter_aws_sim::Fault;
 use karpenter_cloud::Provider;
 
-use crate::world::{World, on_demand, pool};
+use crate::world::{World, on_demand, one_of, pool};
 
 /// Deletes every template behind the provider's back.
 async fn delete_all(world: &World) {
@@ -127,6 +128,56 @@ async fn a_trial_template_that_is_deleted_is_made_again_by_the_next_check() {
     delete_all(&world).await;
     check().await.expect_err("says nothing about the node class");
     assert_eq!(check().await.expect("is clear"), DryRunOutcome::Passed);
+}
+
+/// aws#9018: a policy of the organisation may look at the request alone.
+#[tokio::test(start_paused = true)]
+async fn dry_runs_carry_the_metadata_options_volumes_and_interfaces_of_launches() {
+    let world = World::new().await;
+    let types = world.provider.instance_types(&pool()).await.expect("lists");
+    world.provider.launcher().check(&world.class, &types, &[]).await.expect("is clear");
+    let tried = world.account.dry_runs().remove(0);
+    let (_, data) = world.account.launch_templates().remove(0);
+    assert_eq!(tried.metadata, data.metadata);
+    assert_eq!(tried.metadata.and_then(|options| options.http_tokens).as_deref(), Some("required"));
+    assert_eq!(tried.block_devices, data.block_devices);
+    assert!(!tried.block_devices.is_empty());
+    let interfaces: Vec<_> = tried.interfaces.into_iter().map(|run| run.interface).collect();
+    assert_eq!(interfaces, data.network_interfaces);
+}
+
+/// aws#9018: what a policy denies of one family or one way of buying, it may allow of another that pools ask for.
+#[tokio::test(start_paused = true)]
+async fn a_class_is_refused_only_when_nothing_that_its_pools_ask_for_is_allowed() {
+    let bought = |ways: &[&str]| {
+        let mut pool = pool();
+        pool.template.requirements = [one_of("karpenter.sh/capacity-type", ways)].into_iter().collect();
+        Arc::new(pool)
+    };
+    for (ways, denied, passes) in [
+        (&["on-demand"][..], "as spot", true),
+        (&["on-demand"], "as on-demand", false),
+        (&["spot"], "as on-demand", true),
+        (&["spot"], "as spot", false),
+        (&["spot", "on-demand"], "as on-demand", true),
+        (&["spot", "on-demand"], "as spot", true),
+        (&["on-demand"], "dry run of c5.", true),
+        (&["spot"], "dry run of m5.", true),
+        (&["spot", "on-demand"], "dry run", false),
+    ] {
+        for operation in ["CreateFleet", "RunInstances"] {
+            let world = World::new().await;
+            let types = world.provider.instance_types(&pool()).await.expect("lists");
+            world.account.inject(Fault::fail(operation, "UnauthorizedOperation").about(denied));
+            let outcome = world.provider.launcher().check(&world.class, &types, &[bought(ways)]).await;
+            let outcome = outcome.expect("is clear");
+            assert_eq!(
+                outcome == DryRunOutcome::Passed,
+                passes,
+                "{operation} {ways:?} {denied}: {outcome:?}"
+            );
+        }
+    }
 }
 
 /// A policy may allow only certain tag keys, so what is tried must carry those of what will be launched.
