@@ -25,11 +25,14 @@ pub(super) fn check(manifests: &[Manifest], faults: ClassFaults<'_>, found: &mut
     }
 }
 
-/// Whether another rule says more about the field, or about one in it.
+/// Whether another rule says more about the field, or about what it is in. Other fields of the object are other findings.
 fn is_known(cause: &Cause, manifest: &Manifest, found: &[LintFinding]) -> bool {
     let object = kinds::name(&manifest.object);
+    let is_in = |field: &str| {
+        cause.field.strip_prefix(field).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+    };
     let mut errors = found.iter().filter(|one| one.severity == LintSeverity::Error && one.object == object);
-    errors.any(|one| one.field.starts_with(&cause.field) || cause.field.starts_with(&one.field))
+    errors.any(|one| one.field == cause.field || one.rule == "invalid" && is_in(&one.field))
 }
 
 fn refused(manifest: &Manifest, cause: &Cause) -> LintFinding {

@@ -469,6 +469,10 @@ fn what_an_api_server_refuses_of_a_class_is_named_with_every_field() {
             json!({"detailedMonitoring": "yes", "subnetSelectorTerms": [], "associatePublicIPAddress": 1}),
             &["spec.associatePublicIPAddress", "spec.detailedMonitoring"],
         ),
+        (
+            json!({"instanceProfile": "nodes", "tags": {"karpenter.sh/nodepool": "mine"}}),
+            &["spec", "spec.tags"],
+        ),
         (json!({"blockDeviceMappings": null, "tags": null, "kubelet": null}), &[]),
     ] {
         let found = found(vec![class("default", &spec)]);
@@ -533,7 +537,11 @@ spec:
       requirements: []
 ";
     let (found, _) = of_stream(stream);
-    assert_eq!(found, ["unreadable NodePool/a a.yaml:1"], "1e3Gi is no quantity");
+    assert_eq!(
+        found,
+        ["unreadable NodePool/a a.yaml:1", "refused NodePool/a a.yaml:1"],
+        "1e3Gi is no quantity, and the field is named"
+    );
     let (found, _) = of_stream(&stream.replace("1e3Gi", "1e3"));
     assert_eq!(found, Vec::<String>::new());
 }
