@@ -121,7 +121,7 @@ fn refused_classes(objects: &Objects) -> Vec<String> {
 }
 
 /// Why an API server refuses an object that none has stored.
-fn refused(object: &Value) -> Vec<String> {
+pub(crate) fn refused(object: &Value) -> Vec<String> {
     let is_stored = !text(object, "/metadata/uid").is_empty() && !is_planned(object);
     let causes = if is_stored { Vec::new() } else { refusals(object) };
     causes.iter().map(|cause| format!("`{}`: {}", cause.field, cause.message)).collect()

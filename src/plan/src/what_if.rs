@@ -11,6 +11,7 @@ use crate::export;
 use crate::lint::near;
 use crate::objects::{ObjectKey, Objects, is_foreign, text};
 use crate::offerings::Offerings;
+use crate::settle;
 use crate::text::named;
 use crate::workloads::{self, Refusals, WORKLOADS, has_ended};
 
@@ -100,8 +101,14 @@ impl WhatIf {
     /// Changes the objects; says what that means for pods that nothing brings back.
     pub(crate) fn change(&self, objects: &mut Objects, at: Timestamp) -> (Vec<String>, Refusals) {
         let mut scaled = Vec::new();
+        let mut notes = Vec::new();
         for manifest in self.manifests.iter().filter(|manifest| !is_foreign(manifest)) {
             let key = ObjectKey::of(manifest);
+            let why = settle::refused(manifest);
+            if !why.is_empty() {
+                notes.push(format!("an API server refuses {key}, so it changes nothing: {}", why.join("; ")));
+                continue;
+            }
             let mut manifest = manifest.clone();
             if WORKLOADS.contains(&key.kind.as_str()) {
                 workloads::keep_replicas(objects, &key, &mut manifest);
@@ -110,7 +117,8 @@ impl WhatIf {
             objects.apply(manifest);
         }
         let refused = workloads::expand(objects, &scaled, at);
-        (self.lost_zones.iter().flat_map(|zone| lose(objects, zone)).collect(), refused)
+        notes.extend(self.lost_zones.iter().flat_map(|zone| lose(objects, zone)));
+        (notes, refused)
     }
 
     /// Refuses a change of which nothing is that it names: the plan would be the same, and say so of another zone or price
@@ -296,6 +304,27 @@ mod tests {
         assert_eq!(pods, BTreeMap::from(expected), "pods that have ended are not started again");
         let nodes: Vec<&str> = objects.of_kind("Node").map(|(key, _)| key.name.as_str()).collect();
         assert_eq!(nodes, ["b"]);
+    }
+
+    #[test]
+    fn a_manifest_that_an_api_server_refuses_changes_nothing() {
+        let class = |spec: Value| {
+            json!({
+                "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "default"},
+                "spec": spec,
+            })
+        };
+        let mut stored = class(json!({"role": "nodes"}));
+        stored["metadata"]["uid"] = json!("1");
+        let mut objects: Objects = [stored.clone()].into_iter().collect();
+        let manifests = vec![class(json!({"role": "nodes", "instanceProfile": "nodes"}))];
+        let (notes, _) =
+            WhatIf { manifests, ..WhatIf::default() }.change(&mut objects, Timestamp::UNIX_EPOCH);
+        assert!(
+            notes[0].starts_with("an API server refuses EC2NodeClass/default, so it changes nothing: "),
+            "{notes:?}"
+        );
+        assert_eq!(objects.values(), [stored]);
     }
 
     #[test]
