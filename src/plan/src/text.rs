@@ -217,8 +217,7 @@ pub(crate) fn protecting(nodes: &[Staying]) -> Vec<String> {
     let code = ReasonCode::PodDisruptionBudget;
     let lead = format!("{}: ", code.summary());
     let kept = nodes.iter().filter(|staying| staying.reason.code == code);
-    let all: BTreeSet<&str> =
-        kept.filter_map(|staying| staying.reason.text.strip_prefix(&lead)).collect();
+    let all: BTreeSet<&str> = kept.filter_map(|staying| staying.reason.text.strip_prefix(&lead)).collect();
     all.into_iter().map(str::to_owned).collect()
 }
 

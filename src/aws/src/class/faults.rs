@@ -67,10 +67,6 @@ fn rendered(spec: &Ec2NodeClassSpec, family: AmiFamily) -> Option<ClassFault> {
 fn of_family(spec: &Ec2NodeClassSpec, family: AmiFamily) -> Option<ClassFault> {
     let text = spec.user_data.as_deref()?;
     let (problem, remedy) = match family {
-        AmiFamily::AL2 if text.contains("node.eks.aws/") => (
-            "images of AL2 have no nodeadm: they run the NodeConfig as a shell script",
-            "write a script, or set amiFamily to AL2023",
-        ),
         AmiFamily::AL2023 if text.contains("/etc/eks/bootstrap.sh") => (
             "images of AL2023 have no /etc/eks/bootstrap.sh: the script fails",
             "write a NodeConfig, or set amiFamily to AL2",
@@ -160,7 +156,7 @@ mod tests {
             (json!({"userData": node_config}), &[]),
             (
                 json!({"amiSelectorTerms": alias("al2@latest"), "userData": node_config}),
-                &[("spec.userData", false)],
+                &[("spec.userData", true)],
             ),
             (json!({"userData": "#!/bin/bash\n/etc/eks/bootstrap.sh shop\n"}), &[("spec.userData", false)]),
             (

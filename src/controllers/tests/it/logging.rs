@@ -30,9 +30,7 @@ async fn pools_that_become_ready_and_stop_being_so_and_what_waits_for_them() {
         let log = &log;
         async move { log.lines(text).len() == times }
     };
-    world
-        .until("it is known why nothing happens", MINUTE, || said("nothing is launched for pod(s)", 1))
-        .await;
+    world.until("it is known why nothing happens", MINUTE, || said("could not schedule pod(s)", 1)).await;
     let known = log.lines("the cluster is known");
     assert!(known.len() == 1 && known[0].contains("nodepools=1 nodepools-ready=0"), "{known:?}");
     let not_ready = log.lines("nodepool is not ready");
