@@ -1,6 +1,7 @@
 //! Node classes of manifests, which nothing has resolved: without an account every one is taken for ready, with subnets in
 //! zones that are given.
 
+use karpenter_api::schema::refusals;
 use karpenter_cloud::ClassFault;
 use karpenter_model::names::{condition, label};
 use serde_json::{Value, json};
@@ -51,7 +52,9 @@ pub fn resolve(
 ) -> Vec<String> {
     let is_class = |one: &Value| one["kind"] == "EC2NodeClass" && !is_foreign(one);
     let is_resolved = |one: &Value| one.get("status").is_some_and(|status| !status.is_null());
-    let unresolved = objects.iter_mut().filter(|one| is_class(one) && !is_resolved(one));
+    // One that an API server refuses is not there, so nothing resolves it.
+    let is_open = |one: &Value| is_class(one) && !is_resolved(one) && refusals(one).is_empty();
+    let unresolved = objects.iter_mut().filter(|one| is_open(one));
     let resolve = |class: &mut Value| {
         let subnets = zones.iter().map(|zone| json!({"id": format!("subnet-{zone}"), "zone": zone}));
         let subnets: Vec<Value> = subnets.collect();
@@ -75,6 +78,16 @@ fn said(fault: &ClassFault) -> String {
 mod tests {
     use super::*;
 
+    fn class(name: &str) -> Value {
+        json!({
+            "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": name},
+            "spec": {
+                "role": "nodes", "amiSelectorTerms": [{"alias": "al2023@latest"}],
+                "subnetSelectorTerms": [{"id": "subnet-1"}], "securityGroupSelectorTerms": [{"id": "sg-1"}],
+            },
+        })
+    }
+
     #[test]
     fn the_region_is_that_of_the_zones_objects_name() {
         let node = json!({"kind": "Node", "metadata": {"labels": {label::ZONE: "eu-west-1b"}}});
@@ -94,20 +107,18 @@ mod tests {
 
     #[test]
     fn only_classes_without_status_are_resolved() {
-        let version = "karpenter.k8s.aws/v1";
-        let class =
-            |name: &str| json!({"apiVersion": version, "kind": "EC2NodeClass", "metadata": {"name": name}});
-        let mut objects = [class("a"), class("b")];
+        let mut objects = [class("a"), class("b"), class("refused")];
+        objects[2]["spec"]["instanceProfile"] = json!("nodes");
         objects[1]["status"] = json!({"conditions": []});
         assert_eq!(resolve(&mut objects, &["z-1a".to_owned()], |_| Vec::new()), ["a"]);
         assert_eq!(objects[0]["status"]["subnets"][0]["zone"], "z-1a");
         assert_eq!(objects[1]["status"], json!({"conditions": []}));
+        assert!(objects[2]["status"].is_null());
     }
 
     #[test]
     fn a_class_that_the_provider_refuses_is_not_ready() {
-        let class =
-            json!({"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "a"}});
+        let class = class("a");
         for (refused, ready) in [(true, "False"), (false, "True")] {
             let fault = ClassFault {
                 field: "spec.userData",
