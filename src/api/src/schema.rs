@@ -147,8 +147,28 @@ pub fn same(one: &Value, other: &Value) -> bool {
 /// What an API server with our definitions has against an object of one of our kinds, its unknown fields aside; nothing of
 /// objects of other kinds and versions.
 pub fn refusals(object: &Value) -> Vec<Cause> {
+    admitted(object, false).err().unwrap_or_default()
+}
+
+/// The object as an API server with our definitions stores it, defaults filled in; objects of other kinds and versions as they
+/// are. A `strict` write, as of `kubectl apply`, has unknown fields refused, where they are dropped otherwise.
+///
+/// # Errors
+/// Every field that is refused, and why.
+pub fn admitted(object: &Value, strict: bool) -> Result<Value, Vec<Cause>> {
+    let mut object = object.clone();
+    let Some(schema) = schema_of(&object) else { return Ok(object) };
+    match Schema::compile(&schema).admit(&mut object, None, strict) {
+        Ok(()) => Ok(object),
+        Err(Violation::Values(causes)) => Err(causes),
+        Err(Violation::UnknownFields(paths)) => Err(paths.iter().map(|path| Cause::unknown(path)).collect()),
+    }
+}
+
+/// The schema of an object of one of our kinds.
+fn schema_of(object: &Value) -> Option<Value> {
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-    let Some((group, version)) = text("/apiVersion").split_once('/') else { return Vec::new() };
+    let (group, version) = text("/apiVersion").split_once('/')?;
     let defines = |definition: &&Value| {
         definition["spec"]["group"] == group && definition["spec"]["names"]["kind"] == text("/kind")
     };
@@ -157,13 +177,7 @@ pub fn refusals(object: &Value) -> Vec<Cause> {
         let served = versions.iter().find(|one| one["name"] == version)?;
         served.pointer("/schema/openAPIV3Schema").cloned()
     };
-    let definition = crate::crd_values().into_iter().find(|one| defines(&one));
-    let Some(schema) = definition.and_then(served) else { return Vec::new() };
-    match Schema::compile(&schema).admit(&mut object.clone(), None, false) {
-        Ok(()) => Vec::new(),
-        Err(Violation::Values(causes)) => causes,
-        Err(Violation::UnknownFields(_)) => unreachable!("invariant: only a strict write refuses them"),
-    }
+    crate::crd_values().into_iter().find(|one| defines(&one)).and_then(served)
 }
 
 /// Whether a schema has a rule anywhere. A property of that name is taken for one, which costs time and nothing else.

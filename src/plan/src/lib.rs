@@ -35,7 +35,7 @@ pub use forecast::{Difference, Forecast, Launched, Removal, Verdict, forecast};
 pub use lint::{ClassFaults, LintFinding, LintSeverity, lint, lint_text, near};
 pub use objects::Objects;
 pub use offerings::Offerings;
-pub use settle::MayDrift;
+pub use settle::{MayDrift, refused};
 pub use stand_in::{region_of, resolve, zones_of_nodes};
 pub use stream::{Manifest, Origin, Unreadable, manifests_of};
 pub use text::{FailOn, NotACondition};

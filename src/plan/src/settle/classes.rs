@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use karpenter_api::conditions::{Conditions, Dependents};
+use karpenter_api::schema::admitted;
 use karpenter_api::{ConditionStatus, EC2NodeClass, NodeClaim};
 use karpenter_model::names::{condition, reason};
 use serde::{Deserialize, Serialize};
@@ -40,7 +41,7 @@ pub(crate) struct Digest {
 }
 
 impl Digest {
-    /// The digest of a class; `None` for one that cannot be read, and for one of an export that has none.
+    /// The digest of a class; `None` for one that an API server refuses, and for one of an export that has none.
     fn of(class: &Value) -> Option<Self> {
         // A manifest that is applied to a class of an export keeps the annotations of that class.
         Self::of_spec(class).or_else(|| {
@@ -51,9 +52,7 @@ impl Digest {
 
     /// The digest of a whole class; a class of an export has no selectors.
     fn of_spec(class: &Value) -> Option<Self> {
-        let mut class = class.clone();
-        default_metadata_options(&mut class["spec"]);
-        let class = EC2NodeClass::deserialize(&class).ok()?;
+        let class = EC2NodeClass::deserialize(&admitted(class, false).ok()?).ok()?;
         let spec = &class.spec;
         if spec.ami_selector_terms.is_empty() && spec.subnet_selector_terms.is_empty() {
             return None;
@@ -119,19 +118,4 @@ fn mark(object: &mut Value, at: Timestamp) {
     let reason = reason::aws::NODE_CLASS_DRIFT;
     conditions.set(condition::DRIFTED, ConditionStatus::True, reason, reason);
     object["status"] = json!(status);
-}
-
-/// Fills in the defaults of the definition that are under the hash.
-fn default_metadata_options(spec: &mut Value) {
-    let options = &mut spec["metadataOptions"];
-    for (field, value) in [
-        ("httpEndpoint", json!("enabled")),
-        ("httpProtocolIPv6", json!("disabled")),
-        ("httpPutResponseHopLimit", json!(1)),
-        ("httpTokens", json!("required")),
-    ] {
-        if options[field].is_null() {
-            options[field] = value;
-        }
-    }
 }

@@ -256,6 +256,25 @@ async fn a_cluster_is_listed_as_its_files_say() {
 }
 
 #[tokio::test]
+async fn a_manifest_that_an_api_server_refuses_is_an_error_with_place_and_fields() {
+    let inflate = inflate(3);
+    for (from, to, expected) in [
+        ("consolidateAfter: 30s", "consolidateAfter: 30", "`spec.disruption.consolidateAfter`"),
+        ("consolidateAfter: 30s", "consolidateAfter: 30d", "`spec.disruption.consolidateAfter`"),
+        ("consolidateAfter: 30s", "consolidateAfte: 30s", "`spec.disruption.consolidateAfte`: unknown field"),
+        ("operator: In", "operator: Is", ".operator`: Unsupported value"),
+    ] {
+        let wrong = NODEPOOL.replacen(from, to, 1);
+        assert_ne!(wrong, NODEPOOL, "{from}");
+        let files = [("a.yaml", NODEPOOL), ("w.yaml", wrong.as_str()), ("b.yaml", inflate.as_str())];
+        for line in ["-f @a.yaml --what-if @w.yaml", "-f @w.yaml -f @b.yaml"] {
+            let error = format!("{:#}", tried(&files, line).await.unwrap_err());
+            assert!(error.contains("w.yaml:") && error.contains(expected), "{line} {to}: {error}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_gate_names_what_is_assumed_and_fails_by_its_effects_alone() {
     let (waits, inflate) =
         (inflate(1).replace("inflate", "waits").replace("cpu: \"1\"", "cpu: \"500\""), inflate(3));
