@@ -35,7 +35,7 @@ fn start(ground: Ground, recording: &Recording) -> (World, Writes) {
 fn changes(world: &World) -> Vec<(&'static str, String)> {
     let reads = |operation: &str| ["Describe", "Get", "List"].iter().any(|verb| operation.starts_with(verb));
     let calls = world.account.calls().0.into_iter();
-    let changing = calls.filter(|call| !reads(call.operation) && call.subject != "dry run");
+    let changing = calls.filter(|call| !reads(call.operation) && !call.subject.starts_with("dry run"));
     changing.map(|call| (call.operation, call.subject)).collect()
 }
 
