@@ -56,8 +56,11 @@ pub struct Unready<'a> {
 /// The same while the pool launches nothing: claim, pool and pods are warned before the node goes (aws#8707).
 pub fn without_replacement(claim: &Claim, unready: Unready<'_>, now: Timestamp) -> Step {
     let (Some(life), Some(left)) = (claim.expire_after, left(claim, now)) else { return step(claim, now) };
+    if claim.deletion.is_some() {
+        return Step::idle();
+    }
     let ahead = WARNED.min(life / 2);
-    if claim.deletion.is_some() || left > ahead {
+    if left > ahead {
         return Step::idle().and_wake(Wake::After(left.saturating_sub(ahead)));
     }
     let (Unready { why, pods, replaced_first }, name) = (unready, &claim.name);
@@ -215,5 +218,9 @@ mod tests {
         let deleting =
             Claim { expire_after: Some(Duration::from_mins(1)), deletion: Some(at(60)), ..claim() };
         assert_eq!(step(&deleting, at(61)), Step::idle());
+        let unready = Unready { why: "no subnets", pods: &[], replaced_first: false };
+        for now in [30, 61, 2_000] {
+            assert_eq!(without_replacement(&deleting, unready, at(now)), Step::idle(), "{now}");
+        }
     }
 }
