@@ -42,7 +42,9 @@ async fn scrape(world: &World) -> Result<()> {
     let families = families(&text(world).await?)?;
     let declared: BTreeMap<&str, &Descriptor> =
         reference().into_iter().flat_map(|(_, rows)| rows).map(|row| (row.name, row)).collect();
-    for (name, (kind, labels)) in &families {
+    // Those about the process are the metrics library's own.
+    let ours = families.iter().filter(|(name, _)| !name.starts_with("process_"));
+    for (name, (kind, labels)) in ours {
         let row = declared.get(name.as_str()).with_context(|| format!("`{name}` is not declared"))?;
         ensure!(
             kind == spelt(row.kind),
