@@ -12,7 +12,7 @@ mod prune;
 mod structure;
 mod texts;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use kube_cel::{CompiledSchema, compile_schema};
 use parking_lot::Mutex;
@@ -158,7 +158,7 @@ pub fn refusals(object: &Value) -> Vec<Cause> {
 pub fn admitted(object: &Value, strict: bool) -> Result<Value, Vec<Cause>> {
     let mut object = object.clone();
     let Some(schema) = schema_of(&object) else { return Ok(object) };
-    match Schema::compile(&schema).admit(&mut object, None, strict) {
+    match Schema::compile(schema).admit(&mut object, None, strict) {
         Ok(()) => Ok(object),
         Err(Violation::Values(causes)) => Err(causes),
         Err(Violation::UnknownFields(paths)) => Err(paths.iter().map(|path| Cause::unknown(path)).collect()),
@@ -166,18 +166,20 @@ pub fn admitted(object: &Value, strict: bool) -> Result<Value, Vec<Cause>> {
 }
 
 /// The schema of an object of one of our kinds.
-fn schema_of(object: &Value) -> Option<Value> {
+fn schema_of(object: &Value) -> Option<&'static Value> {
+    // Made once: a folder may have thousands of objects.
+    static DEFINITIONS: LazyLock<Vec<Value>> = LazyLock::new(crate::crd_values);
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let (group, version) = text("/apiVersion").split_once('/')?;
     let defines = |definition: &&Value| {
         definition["spec"]["group"] == group && definition["spec"]["names"]["kind"] == text("/kind")
     };
-    let served = |definition: Value| {
+    let served = |definition: &'static Value| {
         let versions = definition["spec"]["versions"].as_array()?;
         let served = versions.iter().find(|one| one["name"] == version)?;
-        served.pointer("/schema/openAPIV3Schema").cloned()
+        served.pointer("/schema/openAPIV3Schema")
     };
-    crate::crd_values().into_iter().find(|one| defines(&one)).and_then(served)
+    DEFINITIONS.iter().find(defines).and_then(served)
 }
 
 /// Whether a schema has a rule anywhere. A property of that name is taken for one, which costs time and nothing else.

@@ -92,12 +92,12 @@ pub fn lint(
     manifests.retain(|manifest| !is_foreign(&manifest.object));
     fields::unknown(&manifests, &mut found);
     let accepted = accepted::read(&manifests);
-    let written = manifests.clone();
+    let refused = refused::found(&manifests, faults);
     let origins: BTreeMap<String, Option<Origin>> =
         manifests.iter().map(|manifest| (kinds::name(&manifest.object), manifest.origin.clone())).collect();
     let objects: Objects = manifests.into_iter().map(|manifest| manifest.object).collect();
     found.extend(of_objects(&objects, offerings, registry, at));
-    refused::check(&written, faults, &mut found);
+    refused::add(refused, &mut found);
     notes.extend(accepted::apply(&accepted, &mut found));
     for one in &mut found {
         one.origin = one.origin.take().or_else(|| origins.get(&one.object).cloned().flatten());

@@ -12,34 +12,45 @@ use crate::stream::Manifest;
 /// What the provider has against a node class.
 pub type ClassFaults<'a> = &'a dyn Fn(&Value) -> Vec<ClassFault>;
 
-pub(super) fn check(manifests: &[Manifest], faults: ClassFaults<'_>, found: &mut Vec<LintFinding>) {
+/// The rule about what an API server refuses.
+const REFUSED: &str = "refused";
+
+/// Everything that is refused, whatever other rules find.
+pub(super) fn found(manifests: &[Manifest], faults: ClassFaults<'_>) -> Vec<LintFinding> {
+    let mut found = Vec::new();
     for manifest in manifests {
-        for cause in refusals(&manifest.object) {
-            if !is_known(&cause, manifest, found) {
-                found.push(refused(manifest, &cause));
-            }
-        }
+        found.extend(refusals(&manifest.object).iter().map(|cause| refused(manifest, cause)));
         if text(&manifest.object, "/kind") == "EC2NodeClass" {
             found.extend(faults(&manifest.object).into_iter().map(|fault| of_class(manifest, fault)));
+        }
+    }
+    found
+}
+
+/// Adds it to what other rules have found, unless one of them says more.
+pub(super) fn add(refused: Vec<LintFinding>, found: &mut Vec<LintFinding>) {
+    for one in refused {
+        if one.rule != REFUSED || !is_known(&one, found) {
+            found.push(one);
         }
     }
 }
 
 /// Whether another rule says more about the field, or about what it is in. Other fields of the object are other findings.
-fn is_known(cause: &Cause, manifest: &Manifest, found: &[LintFinding]) -> bool {
-    let object = kinds::name(&manifest.object);
+fn is_known(refused: &LintFinding, found: &[LintFinding]) -> bool {
     let is_in = |field: &str| {
-        cause.field.strip_prefix(field).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+        refused.field.strip_prefix(field).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
     };
-    let mut errors = found.iter().filter(|one| one.severity == LintSeverity::Error && one.object == object);
-    errors.any(|one| one.field == cause.field || one.rule == "invalid" && is_in(&one.field))
+    let mut errors =
+        found.iter().filter(|one| one.severity == LintSeverity::Error && one.object == refused.object);
+    errors.any(|one| one.field == refused.field || one.rule == "invalid" && is_in(&one.field))
 }
 
 fn refused(manifest: &Manifest, cause: &Cause) -> LintFinding {
     LintFinding {
         object: kinds::name(&manifest.object),
         field: cause.field.clone(),
-        rule: "refused",
+        rule: REFUSED,
         severity: LintSeverity::Error,
         problem: format!("an API server refuses the object: {}", cause.message),
         remedy: "correct the field; `karpenter crds` prints what is allowed".to_owned(),
