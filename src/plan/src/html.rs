@@ -16,7 +16,7 @@ use std::cmp::Ordering;
 use karpenter_model::Price;
 
 use crate::forecast::{Forecast, Verdict};
-use crate::money::{self, HOURS, dollars};
+use crate::money::{self, dollars, monthly};
 use crate::text::{count, headline};
 use markup::Markup;
 
@@ -75,13 +75,13 @@ impl Forecast {
             .raw("\">")
             .text(said(change, price.now))
             .raw("</dd></div>\n");
-        page.raw("<div><dt>Cost per month</dt><dd>").text(month(price.now));
+        page.raw("<div><dt>Cost per month</dt><dd>").text(monthly(price.now));
         page.raw(" <span aria-hidden=\"true\">→</span><span class=\"heard\"> then </span> ")
-            .text(month(price.after));
+            .text(monthly(price.after));
         page.raw("</dd><dd class=\"more ")
             .raw(direction(change))
             .raw("\">")
-            .text(signed(change, month))
+            .text(signed(change, monthly))
             .raw("</dd></div>\n");
         page.raw("<div><dt>Nodes</dt><dd>").text(picture.now.len());
         page.raw(" <span aria-hidden=\"true\">→</span><span class=\"heard\"> then </span> ")
@@ -136,8 +136,4 @@ fn said(change: Price, of: Price) -> String {
 /// The change with its sign, as screen readers say it.
 fn signed(change: Price, write: impl Fn(Price) -> String) -> String {
     money::change(change, write).replacen('-', "−", 1)
-}
-
-fn month(hourly: Price) -> String {
-    dollars(Price::from_nanos(hourly.nanos().saturating_mul(HOURS)), 0)
 }

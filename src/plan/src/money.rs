@@ -6,7 +6,12 @@
 use karpenter_model::Price;
 
 /// Hours of a month, as AWS counts them.
-pub(crate) const HOURS: i64 = 730;
+const HOURS: i64 = 730;
+
+/// Whole dollars per month of a price per hour.
+pub(crate) fn monthly(price: Price) -> String {
+    dollars(Price::from_nanos(price.nanos().saturating_mul(HOURS)), 0)
+}
 
 /// What a removal saves per hour, as the end of a sentence: `saves $0.4000 per hour`, `costs $0.1000 more per hour`.
 pub(crate) fn saved(savings: Price) -> String {

@@ -9,7 +9,7 @@ use karpenter_model::Price;
 use karpenter_model::report::ReasonCode;
 
 use crate::forecast::{Difference, Forecast, Launched, Machine, Removal, Staying, Verdict, Waiting, Why};
-use crate::money::{self, HOURS, hourly, saved};
+use crate::money::{self, hourly, saved};
 use crate::settle::MayDrift;
 
 pub use fail_on::{FailOn, NotACondition};
@@ -165,9 +165,8 @@ impl Difference {
     pub(crate) fn effects(&self) -> String {
         let mut parts = Vec::new();
         if self.price != Price::ZERO {
-            let month =
-                |price: Price| money::dollars(Price::from_nanos(price.nanos().saturating_mul(HOURS)), 0);
-            let (hour, month) = (money::change(self.price, money::hourly), money::change(self.price, month));
+            let hour = money::change(self.price, money::hourly);
+            let month = money::change(self.price, money::monthly);
             parts.push(format!("{hour} per hour ({month} per month)"));
         }
         if self.launches != 0 {
@@ -194,11 +193,7 @@ fn write_nodes(out: &mut String, title: &str, all: &[Staying]) -> std::fmt::Resu
         return Ok(());
     }
     writeln!(out, "\n{title}: {}", count(all.len(), "node"))?;
-    let mut by_reason: BTreeMap<_, Vec<String>> = BTreeMap::new();
-    for staying in all {
-        by_reason.entry(staying.reason.code).or_default().push(staying.node.clone());
-    }
-    for (code, nodes) in by_reason {
+    for (code, nodes) in by_reason(all) {
         writeln!(out, "    {} ({code}): {}", code.summary(), named(&nodes))?;
         if code == ReasonCode::PodDisruptionBudget {
             let protecting = protecting(all);
@@ -210,6 +205,15 @@ fn write_nodes(out: &mut String, title: &str, all: &[Staying]) -> std::fmt::Resu
         }
     }
     Ok(())
+}
+
+/// The names of nodes by the reason of each.
+pub(crate) fn by_reason(nodes: &[Staying]) -> BTreeMap<ReasonCode, Vec<String>> {
+    let mut by_reason: BTreeMap<_, Vec<String>> = BTreeMap::new();
+    for staying in nodes {
+        by_reason.entry(staying.reason.code).or_default().push(staying.node.clone());
+    }
+    by_reason
 }
 
 /// The pod disruption budgets that keep some of `nodes`, and their pods: no code names them, and a person has to look at them.

@@ -104,7 +104,10 @@ impl Metrics {
     /// They are there already.
     pub fn add_process(&self) {
         #[cfg(target_os = "linux")]
-        self.registry.add(Box::new(prometheus::process_collector::ProcessCollector::for_self()));
+        self.registry
+            .kept
+            .register(Box::new(prometheus::process_collector::ProcessCollector::for_self()))
+            .expect("invariant: added once");
     }
 
     /// The metrics per Node. `well_known` are the names of the labels that machines have; only those of the first

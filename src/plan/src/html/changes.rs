@@ -8,7 +8,7 @@ use super::markup::Markup;
 use crate::forecast::{Forecast, Launched, Machine, Removal, Staying, Waiting, Why};
 use crate::money::{hourly, known, saved};
 use crate::settle::MayDrift;
-use crate::text::{alike, count, protecting};
+use crate::text::{alike, by_reason, count, protecting};
 
 /// Names that are shown without unfolding.
 const SHOWN: usize = 5;
@@ -163,11 +163,7 @@ pub(super) fn nodes(page: &mut Markup, id: &'static str, title: &'static str, al
     }
     page.raw("<section aria-labelledby=\"").raw(id).raw("\">\n<h2 id=\"").raw(id).raw("\">");
     page.raw(title).raw("</h2>\n<ul class=\"cards\">\n");
-    let mut by_reason: BTreeMap<_, Vec<String>> = BTreeMap::new();
-    for staying in all {
-        by_reason.entry(staying.reason.code).or_default().push(staying.node.clone());
-    }
-    for (code, nodes) in by_reason {
+    for (code, nodes) in by_reason(all) {
         page.element("<li><strong>", count(nodes.len(), "node"), "</strong>: ").text(code.summary());
         page.element(" <span class=\"soft\">(", code, ")</span>");
         names(page, &nodes);

@@ -10,8 +10,8 @@ use karpenter_model::Price;
 use karpenter_model::names::label;
 use serde_json::{Value, json};
 
-use super::{month, signed};
-use crate::money::dollars;
+use super::signed;
+use crate::money::{dollars, monthly};
 use crate::tests::{class, deployment, machine, planned, pool};
 use crate::{Forecast, WhatIf};
 
@@ -181,7 +181,7 @@ fn a_thousand_nodes_are_a_few_boxes() {
 #[test]
 fn a_month_has_730_hours_and_less_cost_a_minus_that_is_heard() {
     let price = |nanos| Price::from_nanos(nanos);
-    assert_eq!(month(price(1_000_000_000)), "$730");
+    assert_eq!(monthly(price(1_000_000_000)), "$730");
     assert_eq!(signed(price(-1_500_000_000), |price| dollars(price, 2)), "−$1.50");
 }
 

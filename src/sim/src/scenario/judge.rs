@@ -190,19 +190,17 @@ fn of_cost_total(money: &Money, window: &Window, recording: &Recording) -> Optio
 fn of_realised(realised: &Realised, recording: &Recording) -> Option<Wrong> {
     let bounds = Bounds { exactly: None, at_most: realised.at_most, at_least: None };
     let last = picture_at(recording, recording.took)?;
-    let wrong = |actual: String| {
-        Some(Wrong { subject: "`realised` at the end".to_owned(), expected: bounds.text(), actual })
-    };
+    let wrong =
+        |actual| Wrong { subject: "`realised` at the end".to_owned(), expected: bounds.text(), actual };
     let Some(plan) = recording.one_plan.filter(|plan| *plan > Price::ZERO) else {
-        return wrong(
+        return Some(wrong(
             "no plan to compare with: one for all pods launches nothing that has a price".to_owned(),
-        );
+        ));
     };
     let ratio = last.per_hour.nanos() as f64 / plan.nanos() as f64;
     let there = nodes_of(last);
     (!bounds.hold(ratio))
         .then(|| wrong(format!("{ratio:.3}: {}{there}, where one plan costs {plan}", last.per_hour)))
-        .flatten()
 }
 
 /// Dollars spent until a time.

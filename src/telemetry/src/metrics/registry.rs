@@ -43,11 +43,6 @@ impl Registry {
         }
     }
 
-    /// Adds a collector of the metrics library.
-    pub(super) fn add(&self, collector: Box<dyn Collector>) {
-        self.kept.register(collector).expect(ONCE);
-    }
-
     /// Adds a family that writes its own lines.
     pub(super) fn add_written(&self, name: &'static str, family: impl Written + 'static) {
         let before = self.written().insert(name, Arc::new(family));

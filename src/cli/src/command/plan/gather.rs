@@ -195,8 +195,7 @@ fn exported(
     };
     let offerings = offered(&world)?;
     world.check_what_if(&offerings)?;
-    let before = before.map(|before| anyhow::Ok((offered(&before)?, before))).transpose()?;
-    let before = before.map(|(offerings, before)| (before, offerings));
+    let before = before.map(|before| offered(&before).map(|offerings| (before, offerings))).transpose()?;
     let manifests = objects.into_iter().map(Manifest::from).collect();
     Ok(Gathered { manifests, world, offerings, before, settings: given, notes })
 }
