@@ -146,11 +146,9 @@ impl<'a> Solver<'a> {
 
     /// Reads the rules of `waiting` about others with less caution, and returns those that this concerns.
     fn concede(&mut self, waiting: &[PodIx]) -> BTreeSet<GroupIx> {
-        let Self { compiled, caches, filling } = self;
-        // The last level: what it has given up is no reason.
-        let last = waiting.iter().filter_map(|index| compiled.levels(*index).last());
         let profiles: BTreeSet<ProfileIx> =
-            last.filter_map(|level| compiled.levels.profile(*level)).collect();
+            waiting.iter().filter_map(|index| self.last_profile(*index)).collect();
+        let Self { compiled, caches, filling } = self;
         let groups = filling.topology.concede(profiles.into_iter());
         if !groups.is_empty() {
             for node in filling.in_flight.iter() {
@@ -160,6 +158,12 @@ impl<'a> Solver<'a> {
             }
         }
         groups
+    }
+
+    /// The rules about others of the pod at `index` at its last level: what that has given up keeps the pod from no place.
+    fn last_profile(&self, index: PodIx) -> Option<ProfileIx> {
+        let last = self.compiled.levels(index).last()?;
+        self.compiled.levels.profile(*last)
     }
 
     /// Tries the pods in `waiting` as long as any of them gets a place.

@@ -4,6 +4,11 @@
 //! that do not fit a second time are bought machines for. So, before anything else, pods with a promise are tried on
 //! that node alone, by the code that tries every other node. Those it does not take are placed like pods without a
 //! promise, which come after all that have one: a pod that arrives later does not take the room of one that waits.
+//!
+//! A promise may have been made with rules read with less caution (`topology::concession`), because no new node could be in
+//! some domain. Where a node is leaving that domain, the scheduler counts it until that node is gone, which may be when the pod
+//! runs elsewhere: a disruption budget waits for that. So, once a new node is possible there, such a pod is offered every
+//! other place before its promise is kept on those terms.
 
 use std::collections::BTreeMap;
 
@@ -33,6 +38,7 @@ impl Solver<'_> {
             left.extend(turn);
             self.keep_while_it_helps(&mut left, &mut kept);
         }
+        self.place_with_caution(&mut left, &mut kept);
         self.conceding(&mut left, |solver, left| solver.keep_while_it_helps(left, &mut kept));
         queue.retain(|index| !kept.contains(*index));
         queue
@@ -54,6 +60,20 @@ impl Solver<'_> {
                 return;
             }
         }
+    }
+
+    /// Moves from `left` to `kept` the pods that get another place by rules that the scheduler insists on.
+    fn place_with_caution(&mut self, left: &mut Vec<PodIx>, kept: &mut Bits<PodIx>) {
+        let topology = &self.filling.topology;
+        let is_insisted_on =
+            |index: &PodIx| self.last_profile(*index).is_some_and(|profile| topology.is_insisted_on(profile));
+        let concerned: Vec<PodIx> = left.iter().copied().filter(is_insisted_on).collect();
+        let mut waiting = concerned.clone();
+        self.place_while_it_helps(&mut waiting);
+        for index in concerned.into_iter().filter(|index| !waiting.contains(index)) {
+            kept.insert(index);
+        }
+        left.retain(|index| !kept.contains(*index));
     }
 
     /// Sends the pod at `index` where it was promised a place, at the strictest level at which that takes it; whether

@@ -30,6 +30,9 @@ pub(crate) fn fill(
     let occupied = snapshot.nodes.iter().any(|node| !node.pods.is_empty());
     let batch: Interned<&PodKey> = batch.iter().filter(|_| occupied).map(|pod| &pod.key).collect();
     let bound = bound_pods(snapshot, &batch);
+    let numbered = snapshot.nodes.iter().enumerate();
+    let leaving = numbered.filter(|(_, node)| node.is_leaving());
+    let leaving: Vec<SnapshotNodeIx> = leaving.map(|(index, _)| SnapshotNodeIx::new(index)).collect();
     let mut domains: BTreeMap<&LabelKey, Domains> = BTreeMap::new();
     // By group: places in `bound`.
     let mut matching: IxVec<GroupIx, Vec<usize>> = IxVec::filled(Vec::new(), groups.len());
@@ -56,6 +59,13 @@ pub(crate) fn fill(
             let some = counts.as_ref().map(|counting| backers(&domains.of_nodes, Some(counting), snapshot));
             for (domain, nodes) in some.as_ref().unwrap_or(&domains.backers) {
                 group.know(domain.clone(), *nodes);
+            }
+            for node in &leaving {
+                if let Some(domain) = &domains.of_nodes[*node]
+                    && counts.as_ref().is_none_or(|counts| counts[*node])
+                {
+                    group.leave(domain);
+                }
             }
         }
         if key.kind == Kind::Inverse {

@@ -129,6 +129,8 @@ struct Tally {
     nodes: u32,
     /// New nodes that count could be in it.
     reachable: bool,
+    /// A node in it that counts is leaving: for the scheduler the domain is there until that node is gone.
+    left: bool,
 }
 
 impl Tally {
@@ -213,6 +215,18 @@ impl Group {
     pub(crate) fn know(&mut self, value: LabelValue, nodes: u32) {
         self.values.entry(value).or_default().nodes += nodes;
         self.version += 1;
+    }
+
+    /// A node in the domain `value` is leaving.
+    pub(crate) fn leave(&mut self, value: &LabelValue) {
+        if let Some(tally) = self.values.get_mut(value) {
+            tally.left = true;
+        }
+    }
+
+    /// Whether nodes leave a domain that no other node is in and a new one could be in.
+    pub(crate) fn has_left(&self) -> bool {
+        self.values.values().any(|tally| tally.left && tally.reachable && !tally.has_node())
     }
 
     /// Whether a domain is known that no node is in.
