@@ -204,7 +204,7 @@ impl State {
             region: options.region.clone(),
             account: options.account.clone(),
             partition,
-            catalogue: Catalogue::generate(&zones, options.instance_types),
+            catalogue: Catalogue::generate(&zones, &options.instance_types),
             compute,
             directory: Directory::new(options, partition, now),
             queues: Queues::default(),

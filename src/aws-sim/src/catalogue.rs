@@ -1,12 +1,16 @@
-//! What the account's region sells: some hundred real-looking types, where they are offered, what they cost.
+//! Instance types that the account's region sells: some hundred of the common families or all that there are, where they are
+//! offered, what they cost.
 
 mod families;
 mod images;
+mod published;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use karpenter_aws_api::ec2::{InstanceTypeInfo, UsageClass};
 use karpenter_aws_api::id::{InstanceType, Zone};
+
+use crate::options::Range;
 
 pub(super) use images::published as published_images;
 
@@ -20,9 +24,9 @@ pub(super) struct Catalogue {
 }
 
 impl Catalogue {
-    /// Everything in every zone, with a few gaps: GPUs in the first two only, Graviton 3 not in the fourth,
-    /// `t3` not in the third. With later generations, or without the last ones, if it is to be `count` types.
-    pub(super) fn generate(zones: &[Zone], count: Option<usize>) -> Self {
+    /// The instance types of `range` in every zone. The usual ones have a few gaps: GPUs in the first two zones only, Graviton 3
+    /// not in the fourth, `t3` not in the third.
+    pub(super) fn generate(zones: &[Zone], range: &Range) -> Self {
         let mut catalogue = Self {
             types: BTreeMap::new(),
             offerings: BTreeSet::new(),
@@ -30,23 +34,48 @@ impl Catalogue {
             spot: BTreeMap::new(),
         };
         let usual = families::all();
-        let count = count.unwrap_or(usual.len());
-        for (info, price) in (0..).flat_map(|ahead| families::later(&usual, ahead)).take(count) {
-            let family = info.name.as_str().split('.').next().unwrap_or_default().to_owned();
-            for (position, zone) in zones.iter().enumerate() {
-                if !is_offered(&family, position) {
-                    continue;
-                }
-                catalogue.offerings.insert((info.name.clone(), zone.clone()));
-                if info.usage_classes.contains(&UsageClass::Spot) {
-                    let spot = price * spot_per_mille(&info.name, position) / 1000;
-                    catalogue.spot.insert((info.name.clone(), zone.clone()), spot);
+        match range {
+            Range::Usual => catalogue.sell_usual(usual, zones),
+            Range::Count(count) => {
+                let generations = (0..).flat_map(|ahead| families::later(&usual, ahead));
+                catalogue.sell_usual(generations.take(*count), zones);
+            }
+            Range::Published { on_demand } => {
+                for info in published::all() {
+                    let price = on_demand.get(info.name.as_str()).copied();
+                    catalogue.sell(info, price, zones.iter().enumerate());
                 }
             }
-            catalogue.on_demand.insert(info.name.clone(), price);
-            catalogue.types.insert(info.name.clone(), info);
         }
         catalogue
+    }
+
+    fn sell_usual(&mut self, types: impl IntoIterator<Item = (InstanceTypeInfo, u64)>, zones: &[Zone]) {
+        for (info, price) in types {
+            let family = info.name.as_str().split('.').next().unwrap_or_default().to_owned();
+            let offered = zones.iter().enumerate().filter(|(position, _)| is_offered(&family, *position));
+            self.sell(info, Some(price), offered);
+        }
+    }
+
+    /// Offers a type in these zones, which come with their positions.
+    fn sell<'z>(
+        &mut self,
+        info: InstanceTypeInfo,
+        price: Option<u64>,
+        zones: impl Iterator<Item = (usize, &'z Zone)>,
+    ) {
+        for (position, zone) in zones {
+            self.offerings.insert((info.name.clone(), zone.clone()));
+            if let Some(price) = price.filter(|_| info.usage_classes.contains(&UsageClass::Spot)) {
+                let spot = price * spot_per_mille(&info.name, position) / 1000;
+                self.spot.insert((info.name.clone(), zone.clone()), spot);
+            }
+        }
+        if let Some(price) = price {
+            self.on_demand.insert(info.name.clone(), price);
+        }
+        self.types.insert(info.name.clone(), info);
     }
 }
 
@@ -84,17 +113,17 @@ mod tests {
     #[test]
     fn a_region_can_sell_as_many_types_as_are_wanted() {
         for count in [5, 117, 1_100] {
-            let catalogue = Catalogue::generate(&zones(), Some(count));
+            let catalogue = Catalogue::generate(&zones(), &Range::Count(count));
             assert_eq!(catalogue.types.len(), count, "names are distinct");
             assert_eq!(catalogue.on_demand.len(), count, "all are priced");
         }
-        let catalogue = Catalogue::generate(&zones(), Some(1_100));
+        let catalogue = Catalogue::generate(&zones(), &Range::Count(1_100));
         assert!(catalogue.types.contains_key("m5.large") && catalogue.types.contains_key("m15.large"));
     }
 
     #[test]
     fn network_limits_give_the_pod_counts_of_the_real_types() {
-        let catalogue = Catalogue::generate(&zones(), None);
+        let catalogue = Catalogue::generate(&zones(), &Range::Usual);
         for (name, pods) in [
             ("t3.large", 35),
             ("t3.medium", 17),
@@ -112,7 +141,7 @@ mod tests {
 
     #[test]
     fn spot_costs_thirty_to_forty_percent() {
-        let catalogue = Catalogue::generate(&zones(), None);
+        let catalogue = Catalogue::generate(&zones(), &Range::Usual);
         assert!(!catalogue.spot.is_empty());
         for ((name, zone), spot) in &catalogue.spot {
             let on_demand = catalogue.on_demand[name];
@@ -122,12 +151,21 @@ mod tests {
 
     #[test]
     fn the_catalogue_has_gaps_and_both_architectures() {
-        let catalogue = Catalogue::generate(&zones(), None);
+        let catalogue = Catalogue::generate(&zones(), &Range::Usual);
         assert!((90..=130).contains(&catalogue.types.len()), "{}", catalogue.types.len());
         assert!(!catalogue.offerings.contains(&("g5.xlarge".into(), "us-west-2c".into())));
         assert!(catalogue.offerings.contains(&("g5.xlarge".into(), "us-west-2a".into())));
         let arm = catalogue.types.values().filter(|info| info.architectures[0].as_str() == "arm64").count();
         assert!(arm > 20, "{arm}");
+    }
+
+    #[test]
+    fn every_published_type_is_offered_in_every_zone_at_the_prices_that_are_given() {
+        let on_demand = [("m7i.large".to_owned(), 100_800_000)].into();
+        let catalogue = Catalogue::generate(&zones(), &Range::Published { on_demand });
+        assert_eq!(catalogue.offerings.len(), catalogue.types.len() * 4);
+        assert_eq!(catalogue.on_demand, [("m7i.large".into(), 100_800_000)].into());
+        assert_eq!(catalogue.spot.len(), 4);
     }
 
     #[test]

@@ -20,4 +20,4 @@ mod policy;
 pub use account::{Account, Impairment, OfferingSelector, Remains};
 pub use calls::{CallLog, CallRecord};
 pub use faults::{Effect, Fault};
-pub use options::{Options, Quotas};
+pub use options::{Options, Quotas, Range};

@@ -1,5 +1,6 @@
 //! What kind of account to start with.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Properties of a new account. `Default` is a quiet one: everything works, instances boot in ten seconds.
@@ -11,8 +12,8 @@ pub struct Options {
     pub account: String,
     /// Number of availability zones, 1 to 6.
     pub zones: u8,
-    /// Instance types the region sells. Those beyond the usual hundred are later generations of them.
-    pub instance_types: Option<usize>,
+    /// Instance types the region sells.
+    pub instance_types: Range,
     /// Name of the EKS cluster that exists; its discovery tag is on subnets and security group.
     pub cluster: String,
     /// Kubernetes minor version of the cluster and of the published images, `1.33`.
@@ -46,7 +47,7 @@ impl Default for Options {
             region: "us-west-2".to_owned(),
             account: "123456789012".to_owned(),
             zones: 4,
-            instance_types: None,
+            instance_types: Range::Usual,
             cluster: "demo".to_owned(),
             kubernetes_version: "1.33".to_owned(),
             addresses_per_subnet: 16_379,
@@ -61,6 +62,21 @@ impl Default for Options {
             quotas: Quotas::default(),
         }
     }
+}
+
+/// Instance types that a region sells.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Range {
+    /// Some hundred of the common families, with gaps between the zones.
+    #[default]
+    Usual,
+    /// This number of types. Those beyond the usual ones are later generations of them.
+    Count(usize),
+    /// Every type of the largest region, in every zone.
+    Published {
+        /// On-demand prices by type, in billionths of a dollar per hour; a type without one has no spot price either.
+        on_demand: BTreeMap<String, u64>,
+    },
 }
 
 /// Limits of the account; `None` is no limit.

@@ -12,8 +12,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, anyhow, ensure};
 use karpenter_aws::NODE_CLASS_KIND;
 use karpenter_aws::registry::label_registry;
+use karpenter_aws_sim::{Account, Options};
 use karpenter_compose::WallClock;
-use karpenter_compose::offered::{OfferingsReader, in_memory};
+use karpenter_compose::offered::OfferingsReader;
 use karpenter_model::names::label;
 use karpenter_plan::{About, Forecast, Ground, Objects, WhatIf, World, forecast};
 use serde_json::{Value, json};
@@ -71,10 +72,11 @@ fn planned(stream: &str) -> Result<Forecast> {
 async fn export() -> Result<String> {
     let world = World::new(objects(), AT.parse()?, ground(), WhatIf::default())?;
     let settings = karpenter_aws::Settings::new("bench", "https://bench.invalid");
-    let mut reader =
-        OfferingsReader::new(in_memory("us-west-2", Arc::new(WallClock)), settings, Arc::new(WallClock))
-            .await
-            .context("cannot ask the account in memory")?;
+    let account = Account::with_clock(Options { zones: 6, ..Options::default() }, Arc::new(WallClock));
+    let clients = account.clients();
+    let mut reader = OfferingsReader::new(clients, settings, Arc::new(WallClock))
+        .await
+        .context("cannot ask the account in memory")?;
     let offerings = reader.offerings(&world.pools(), &world.node_classes()).await;
     Ok(world.export(&offerings, About::default(), false))
 }

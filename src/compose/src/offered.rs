@@ -6,9 +6,13 @@
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
+#[cfg(feature = "demo")]
+use jiff::tz::TimeZone;
 use karpenter_api::EC2NodeClass;
 use karpenter_aws::calls::observer::Silent;
 use karpenter_aws::launch::filter::names_dedicated;
+#[cfg(feature = "demo")]
+use karpenter_aws::market::prices::table;
 use karpenter_aws::market::reservations::status::to_status;
 use karpenter_aws::{AwsProvider, Settings};
 use karpenter_aws_api::Clients;
@@ -136,13 +140,33 @@ impl OfferingsReader {
     }
 }
 
-/// The account in memory as clients, for plans of files without AWS.
+/// The account in memory as clients, for plans of files without AWS, and a sentence about where its figures come from.
 #[cfg(feature = "demo")]
-pub fn in_memory(region: &str, clock: Arc<dyn Clock>) -> Clients {
+pub fn in_memory(region: &str, clock: Arc<dyn Clock>) -> (Clients, String) {
+    let (instance_types, source) = every_type(region);
     let options = karpenter_aws_sim::Options {
         region: region.to_owned(),
         zones: 6,
+        instance_types,
         ..karpenter_aws_sim::Options::default()
     };
-    karpenter_aws_sim::Account::with_clock(options, clock).clients()
+    let source = format!("{source}: no account was asked; --offerings aws asks yours in {region}");
+    (karpenter_aws_sim::Account::with_clock(options, clock).clients(), source)
+}
+
+/// Every instance type of the largest region for an account in memory in `region`, at the prices of the public list that are
+/// built in, and a sentence about where the figures come from.
+#[cfg(feature = "demo")]
+pub fn every_type(region: &str) -> (karpenter_aws_sim::Range, String) {
+    let listed = if table::of(region).is_some() { region } else { table::like(region) };
+    let list = table::of(listed).expect("invariant: the table has the region that others are like");
+    let date = list.read.to_zoned(TimeZone::UTC).date();
+    let prices = list.prices.into_iter();
+    let prices =
+        prices.filter_map(|(name, price)| Some((name.to_string(), u64::try_from(price.nanos()).ok()?)));
+    let source = format!(
+        "instance types are those of us-east-1 in every zone, on-demand prices those of {listed} on {date}, spot prices 30 to 40 % \
+         of them"
+    );
+    (karpenter_aws_sim::Range::Published { on_demand: prices.collect() }, source)
 }

@@ -49,7 +49,7 @@ impl Catalogue {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let offerings = runtime.block_on(async {
             let clock = Arc::new(WallClock);
-            let clients = in_memory(REGION, clock.clone());
+            let (clients, _) = in_memory(REGION, clock.clone());
             let mut reader =
                 OfferingsReader::new(clients, OfProvider::new("judge", "https://judge"), clock).await?;
             anyhow::Ok(reader.offerings(&world.pools(), &world.node_classes()).await)

@@ -13,7 +13,7 @@ use karpenter_aws_api::Tags;
 use karpenter_aws_api::ec2::{CapacityReservation, Instance, Lifecycle};
 use karpenter_aws_api::id::{InstanceId, Zone};
 use karpenter_aws_sim::examples::capacity_reservation;
-use karpenter_aws_sim::{Account, Options};
+use karpenter_aws_sim::{Account, Options, Range};
 use karpenter_bootstrap::make_ready;
 use karpenter_kube_sim::apiserver::store::Kept;
 use karpenter_kube_sim::apiserver::{self, ApiServer};
@@ -312,7 +312,7 @@ pub(crate) fn account() -> Options {
         cluster: CLUSTER.to_owned(),
         kubernetes_version: "1.35".to_owned(),
         zones: 3,
-        instance_types: Some(TYPES),
+        instance_types: Range::Count(TYPES),
         boot_delay: Duration::from_secs(8),
         shutdown_delay: Duration::from_secs(20),
         ..Options::default()

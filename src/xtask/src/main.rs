@@ -8,6 +8,7 @@ mod events;
 mod generate;
 #[cfg(test)]
 mod image;
+mod instance_types;
 #[cfg(test)]
 mod observability;
 #[cfg(test)]
@@ -36,6 +37,14 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
+    /// Writes the table of instance types from an answer of `DescribeInstanceTypes`, as JSON.
+    InstanceTypes {
+        /// File with the answer of the largest region, all pages.
+        answer: PathBuf,
+        /// Where and when it was recorded, a sentence for the head of the table.
+        #[arg(long)]
+        source: String,
+    },
 }
 
 fn main() -> ExitCode {
@@ -43,6 +52,9 @@ fn main() -> ExitCode {
         Task::Tidy => tidy::run(&repository_root()),
         Task::Generate { check: true } => generate::check(&repository_root()),
         Task::Generate { check: false } => generate::write(&repository_root()),
+        Task::InstanceTypes { answer, source } => {
+            instance_types::record(&repository_root(), &answer, &source).map(|()| Vec::new())
+        }
     };
     match outcome {
         Ok(violations) if violations.is_empty() => ExitCode::SUCCESS,

@@ -91,7 +91,7 @@ mod tests {
             of_file(&format!("{pool}---\n{{apiVersion: a.b/v1, kind: Other, metadata: {{name: a}}}}\n"))
                 .await;
         assert_eq!(linted.code, 0, "{}", linted.text);
-        for part in ["of an account in memory", "node class `default`", "kind `Other` of group `a.b`: "] {
+        for part in ["no account was asked", "node class `default`", "kind `Other` of group `a.b`: "] {
             assert!(linted.notes.iter().any(|note| note.contains(part)), "{part}: {:?}", linted.notes);
         }
     }

@@ -26,7 +26,7 @@ use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::Pod;
 use karpenter_api::{ConditionStatus, EC2NodeClass, NodeClaim, NodePool};
 use karpenter_aws_api::iam::RoleSpec;
-use karpenter_aws_sim::{Account, Options};
+use karpenter_aws_sim::{Account, Options, Range};
 use karpenter_compose::WallClock;
 use karpenter_kube_sim::apiserver::ApiServer;
 use karpenter_kube_sim::kube_system;
@@ -129,7 +129,7 @@ async fn measure(url: &str) -> Result<()> {
     println!("{:<44} {:>9} {:>9} {:>9}", "MiB", "anonymous", "resident", "peak");
     let options = Options {
         zones: ZONES,
-        instance_types: Some(TYPES),
+        instance_types: Range::Count(TYPES),
         kubernetes_version: "1.35".to_owned(),
         shutdown_delay: Duration::from_secs(1),
         ..Options::default()

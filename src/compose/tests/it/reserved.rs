@@ -45,7 +45,8 @@ async fn reserved(status: Value) -> (Vec<u32>, Vec<String>) {
     };
     let at = "2026-01-01T00:00:00Z".parse().unwrap();
     let world = World::new(objects, at, ground, WhatIf::default()).unwrap();
-    let (clients, clock) = (in_memory("us-west-2", Arc::new(WallClock)), Arc::new(WallClock));
+    let clock = Arc::new(WallClock);
+    let (clients, _) = in_memory("us-west-2", clock.clone());
     let settings = karpenter_aws::Settings::new("demo", "https://demo.invalid");
     let mut reader = OfferingsReader::new(clients, settings, clock).await.unwrap();
     let offerings = reader.offerings(&world.pools(), &world.node_classes()).await;

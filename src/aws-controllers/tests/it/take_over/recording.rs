@@ -17,7 +17,7 @@ use karpenter_aws_api::ec2::{
 use karpenter_aws_api::iam::InstanceProfileSpec;
 use karpenter_aws_api::id::{SecurityGroupId, Zone};
 use karpenter_aws_api::{Secret, Tags};
-use karpenter_aws_sim::{Account, Options};
+use karpenter_aws_sim::{Account, Options, Range};
 use karpenter_kube_sim::apiserver::ApiServer;
 use serde_json::Value;
 
@@ -77,7 +77,7 @@ impl Recording {
     pub(crate) fn options() -> Options {
         Options {
             zones: 3,
-            instance_types: Some(0),
+            instance_types: Range::Count(0),
             cluster: CLUSTER.to_owned(),
             kubernetes_version: "1.35".to_owned(),
             ..Options::default()

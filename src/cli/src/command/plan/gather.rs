@@ -164,10 +164,9 @@ impl Sources {
     #[expect(clippy::unnecessary_wraps, reason = "the other build has no such account")]
     fn in_memory(&self, objects: &[Value], notes: &mut Vec<String>) -> Result<Clients> {
         let region = self.region.clone().or_else(|| region_of(objects)).unwrap_or_else(|| REGION.to_owned());
-        notes.push(format!(
-            "instance types and prices are those of an account in memory in {region}, not of yours; --offerings aws asks AWS"
-        ));
-        Ok(karpenter_compose::offered::in_memory(&region, Arc::new(WallClock)))
+        let (clients, source) = karpenter_compose::offered::in_memory(&region, Arc::new(WallClock));
+        notes.push(source);
+        Ok(clients)
     }
 
     #[cfg(not(feature = "demo"))]

@@ -58,7 +58,20 @@ async fn pods_of_a_manifest_are_launched_for_at_a_price() {
     assert_eq!(code, 2, "{text}");
     assert!(text.contains("+ 1 x pool `general`: "), "{text}");
     assert!(text.contains("for default/inflate-0, default/inflate-1, default/inflate-2"), "{text}");
-    assert!(text.contains("of an account in memory in us-west-2"), "{text}");
+    assert!(text.contains("instance types are those of us-east-1"), "{text}");
+}
+
+#[tokio::test]
+async fn every_current_family_can_be_planned_with_without_an_account() {
+    let inflate = inflate(1);
+    for family in ["m7i", "r7i", "c7a", "c8i", "m8a", "r8i"] {
+        let asked = format!("{{key: karpenter.k8s.aws/instance-family, operator: In, values: [{family}]}}");
+        let pool = NODEPOOL.replace("requirements:", &format!("requirements:\n      - {asked}"));
+        assert!(pool.contains(&asked), "{pool}");
+        let (text, code) = plan(&[("a.yaml", &pool), ("b.yaml", &inflate)], "-f @a.yaml -f @b.yaml").await;
+        assert_eq!(code, 2, "{family}: {text}");
+        assert!(text.contains(&format!("+ 1 x pool `general`: {family}.")), "{family}: {text}");
+    }
 }
 
 #[tokio::test]
