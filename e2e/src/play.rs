@@ -89,7 +89,7 @@ async fn on_real_parts(scenario: &Scenario, options: Options) -> Result<Outcome>
 
 async fn in_world(scenario: &Scenario, world: &mut World) -> Result<Outcome> {
     let market = match world.control() {
-        Ok(control) => Some(Market::open(control, &world.environment).await?),
+        Ok(control) => Some(Market::open(control, &world.environment, scenario.instance_types()).await?),
         Err(_) => None,
     };
     if market.is_none() {

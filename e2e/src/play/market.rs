@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::{Context, Result};
 use karpenter_aws_api::ec2::{ImageQuery, Instance};
 use karpenter_aws_api::id::InstanceType;
-use karpenter_aws_sim::{Account, Options};
+use karpenter_aws_sim::{Account, Options, Range};
 use karpenter_model::Price;
 use karpenter_sim::scenario::format::PriceChange;
 use karpenter_sim::scenario::price;
@@ -36,13 +36,18 @@ pub(super) struct Market {
 
 impl Market {
     /// Makes the emulated account sell what the account in memory sells.
-    pub(super) async fn open(control: &Control, environment: &AwsEnvironment) -> Result<Self> {
+    pub(super) async fn open(
+        control: &Control,
+        environment: &AwsEnvironment,
+        instance_types: Range,
+    ) -> Result<Self> {
         let AwsEnvironment { cluster, region, .. } = environment;
         let list = Account::new(Options {
             cluster: cluster.clone(),
             region: region.clone(),
             kubernetes_version: KUBERNETES.to_owned(),
             zones: 3,
+            instance_types,
             ..Options::default()
         });
         let clients = list.clients();

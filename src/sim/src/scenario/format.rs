@@ -41,6 +41,9 @@ pub struct File {
     /// Region of the account, of which there are zones a, b and c; by default that of the zones the manifests name, or us-west-2.
     #[serde(default)]
     pub(crate) region: Option<String>,
+    /// Instance types that the account sells.
+    #[serde(default)]
+    pub(crate) instance_types: Range,
     /// Settings of the controller that differ from their defaults, by the names of docs/settings.md without dashes in front.
     #[serde(default)]
     pub settings: BTreeMap<String, String>,
@@ -55,6 +58,17 @@ pub struct File {
     /// What has to be true.
     #[schemars(with = "Vec<Expectation>")]
     pub(crate) expect: Vec<Spanned<Expectation>>,
+}
+
+/// Instance types that the account of a scenario sells.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub enum Range {
+    /// Some hundred of the common families.
+    #[default]
+    Usual,
+    /// Every type of us-east-1, at the prices of the public list.
+    All,
 }
 
 fn one() -> u64 {

@@ -145,6 +145,7 @@ fn ground(scenario: &Scenario) -> Ground {
             region: scenario.region(),
             kubernetes_version: "1.35".to_owned(),
             zones: 3,
+            instance_types: scenario.instance_types(),
             boot_delay: pace::PENDING,
             invisible_for: Duration::from_secs(if stale { 8 } else { 0 }),
             ..Options::default()

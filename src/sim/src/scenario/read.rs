@@ -10,7 +10,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use karpenter_api::yaml;
-use karpenter_aws_sim::Options;
+use karpenter_aws_sim::{Options, Range};
+use karpenter_compose::offered::every_type;
 use karpenter_controllers::Settings;
 use karpenter_controllers::settings::{FLAGS, Flag, Home, OWN, Source};
 use karpenter_kube_sim::apiserver::object;
@@ -21,7 +22,8 @@ use serde_saphyr::{Error, Spanned};
 
 use self::files::objects;
 use super::format::{
-    CapacityLoss, Differ, Expectation, File, For, ImageRelease, Machines, Object, PriceChange, Scale, Step,
+    self, CapacityLoss, Differ, Expectation, File, For, ImageRelease, Machines, Object, PriceChange, Scale,
+    Step,
 };
 use super::value::Span;
 
@@ -62,6 +64,14 @@ impl Scenario {
     pub fn region(&self) -> String {
         let said = self.file.region.clone().or_else(|| region_of(&self.objects()));
         said.unwrap_or_else(|| Options::default().region)
+    }
+
+    /// Instance types that the account sells.
+    pub fn instance_types(&self) -> Range {
+        match self.file.instance_types {
+            format::Range::Usual => Range::Usual,
+            format::Range::All => every_type(&self.region()).0,
+        }
     }
 
     /// The line of a field of the file as a whole, as `duration`; 1 when it is not there.
