@@ -119,6 +119,15 @@ impl Claim {
         self.last_pod_event.or_else(|| self.true_since(ConditionType::Initialized))
     }
 
+    /// How long the drain of its node may take, in a word for metrics: as long as it wants, no time, or until a deadline.
+    pub fn termination_mode(&self) -> &'static str {
+        match self.termination_grace_period {
+            None => "graceful",
+            Some(period) if period.is_zero() => "forceful",
+            Some(_) => "eventual",
+        }
+    }
+
     /// Instance type label, once the provider has resolved it.
     pub fn instance_type(&self) -> Option<InstanceTypeName> {
         self.labels.get(label::INSTANCE_TYPE).map(|value| value.as_str().into())

@@ -5,6 +5,7 @@ use karpenter_lifecycle::step::{About, Effect, Event, Milestone, PodRef};
 use karpenter_model::names::label;
 use karpenter_model::{Claim, NodeObject, PoolName};
 use karpenter_telemetry::events::{self, ObjectRef, Reason, Severity, reason};
+use karpenter_telemetry::metrics::Metrics;
 
 use crate::Context;
 use crate::explain::Step;
@@ -66,6 +67,15 @@ pub(crate) fn pod_object(pod: &PodRef) -> ObjectRef {
     }
 }
 
+/// Counts a claim that is deleted because its node showed `condition` for too long.
+pub(crate) fn unhealthy(metrics: &Metrics, claim: &Claim, condition: &str) {
+    let label = |key: &str| claim.labels.get(key).map_or("", |value| value.as_str());
+    let image = claim.image_id.as_ref().map_or("", |image| image.as_str());
+    let (pool, capacity_type) = (label(label::NODE_POOL), label(label::CAPACITY_TYPE));
+    let labels = [&snake_case(condition), pool, capacity_type, image, claim.termination_mode()];
+    metrics.nodeclaims.unhealthy_disrupted_total.inc(labels);
+}
+
 /// Counts and logs a milestone, once its effects are written. What the claim does not say, or says no more, its Node may.
 pub(crate) fn record_milestone(
     context: &Context,
@@ -107,9 +117,9 @@ pub(crate) fn record_milestone(
         }
         Milestone::Unhealthy { node, condition } => {
             tracing::info!(node = %node, condition, "deleting unhealthy node");
-            let image = claim.and_then(|claim| claim.image_id.as_ref()).map_or("", |image| image.as_str());
-            let condition = snake_case(condition);
-            metrics.nodeclaims.unhealthy_disrupted_total.inc([&condition, pool, capacity_type, image]);
+            if let Some(claim) = claim {
+                unhealthy(metrics, claim, condition);
+            }
         }
         Milestone::TimedOut(cause, timeout) => tracing::debug!(
             reason = cause.label(),

@@ -56,7 +56,10 @@ async fn a_broken_node_goes_after_its_toleration_whatever_protects_it() {
     world.until("the broken node is gone", 10 * MINUTE, || async { !is_there(&world, &broken) }).await;
     let metrics = &process.metrics.nodeclaims;
     assert_eq!(metrics.disrupted_total.value(["unhealthy", "default", "spot"]), 1);
-    assert_eq!(metrics.unhealthy_disrupted_total.value(["ready", "default", "spot", "image-1"]), 1);
+    assert_eq!(
+        metrics.unhealthy_disrupted_total.value(["ready", "default", "spot", "image-1", "eventual"]),
+        1
+    );
     process.stop().await;
 }
 

@@ -16,7 +16,7 @@ area! {
             Beta, "From asking the cloud to end the instance until it is gone", buckets::INSTANCE_TERMINATION;
         termination_duration_seconds: Histogram = "karpenter_nodeclaims_termination_duration_seconds" ["nodepool"]
             Beta, "From the deletion of a NodeClaim until its finalizer is removed", buckets::CLAIM_TERMINATION;
-        unhealthy_disrupted_total: Counter = "karpenter_nodeclaims_unhealthy_disrupted_total" ["condition", "nodepool", "capacity_type", "image_id"]
+        unhealthy_disrupted_total: Counter = "karpenter_nodeclaims_unhealthy_disrupted_total" ["condition", "nodepool", "capacity_type", "image_id", "termination_mode"]
             Alpha, "NodeClaims deleted because their node was unhealthy";
     }
 }

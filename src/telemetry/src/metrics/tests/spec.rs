@@ -18,7 +18,12 @@ const CORE: &[Row] = &[
     ("nodeclaims_disrupted_total", Counter, "reason nodepool capacity_type", Alpha),
     ("nodeclaims_instance_termination_duration_seconds", Histogram, "nodepool", Beta),
     ("nodeclaims_termination_duration_seconds", Histogram, "nodepool", Beta),
-    ("nodeclaims_unhealthy_disrupted_total", Counter, "condition nodepool capacity_type image_id", Alpha),
+    (
+        "nodeclaims_unhealthy_disrupted_total",
+        Counter,
+        "condition nodepool capacity_type image_id termination_mode",
+        Alpha,
+    ),
     ("nodes_created_total", Counter, "nodepool zone", Stable),
     ("nodes_terminated_total", Counter, "nodepool zone", Stable),
     ("nodes_drained_total", Counter, "nodepool", Alpha),
