@@ -160,6 +160,7 @@ pub enum DisruptionReason {
     Underutilized,
     Empty,
     Drifted,
+    Unhealthy,
 }
 
 /// What we report.

@@ -123,11 +123,13 @@ pub enum DisruptionReason {
     Drifted,
     /// Cheaper without it.
     Underutilized,
+    /// Broken for longer than its condition is tolerated.
+    Unhealthy,
 }
 
 impl DisruptionReason {
     /// All reasons.
-    pub const ALL: [Self; 3] = [Self::Empty, Self::Drifted, Self::Underutilized];
+    pub const ALL: [Self; 4] = [Self::Empty, Self::Drifted, Self::Underutilized, Self::Unhealthy];
 }
 
 impl fmt::Display for DisruptionReason {
@@ -136,6 +138,7 @@ impl fmt::Display for DisruptionReason {
             Self::Empty => "Empty",
             Self::Drifted => "Drifted",
             Self::Underutilized => "Underutilized",
+            Self::Unhealthy => "Unhealthy",
         })
     }
 }

@@ -97,6 +97,7 @@ fn budget(written: &nodepool::Budget) -> Result<Budget, FieldError> {
         nodepool::DisruptionReason::Underutilized => DisruptionReason::Underutilized,
         nodepool::DisruptionReason::Empty => DisruptionReason::Empty,
         nodepool::DisruptionReason::Drifted => DisruptionReason::Drifted,
+        nodepool::DisruptionReason::Unhealthy => DisruptionReason::Unhealthy,
     };
     let window = match (&written.schedule, span("duration", written.duration.as_ref())?) {
         (None, None) => None,

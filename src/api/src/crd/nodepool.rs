@@ -128,7 +128,7 @@ fn budgets() -> Schema {
         )
         .optional(
             "reasons",
-            Schema::list(Schema::string().one_of(["Underutilized", "Empty", "Drifted"]))
+            Schema::list(Schema::string().one_of(["Underutilized", "Empty", "Drifted", "Unhealthy"]))
                 .items(..=50)
                 .list_type("set")
                 .describe("The reasons the budget is for; unset means every reason."),

@@ -107,8 +107,16 @@ const SPELT: &[(&str, &str, &[&str])] = &[
     ("karpenter_nodes_allocatable", "nodepool", &["default"]),
     ("karpenter_nodes_allocatable", "instance_type", &["small"]),
     ("karpenter_nodepools_limit", "resource_type", &["cpu", "ephemeral_storage"]),
-    ("karpenter_nodepools_allowed_disruptions", "reason", &["Drifted", "Empty", "Underutilized"]),
-    ("karpenter_nodepools_nodes_consuming_budgets", "reason", &["Drifted", "Empty", "Underutilized"]),
+    (
+        "karpenter_nodepools_allowed_disruptions",
+        "reason",
+        &["Drifted", "Empty", "Underutilized", "Unhealthy"],
+    ),
+    (
+        "karpenter_nodepools_nodes_consuming_budgets",
+        "reason",
+        &["Drifted", "Empty", "Underutilized", "Unhealthy"],
+    ),
     ("karpenter_pods_state", "phase", &["Pending", "Running"]),
     ("karpenter_pods_state", "ready", &["false", "true"]),
     ("karpenter_pods_state", "scheduled", &["false", "true"]),

@@ -21,7 +21,7 @@ pub(crate) fn command(
     nominations.retain(|nomination| own.contains(&nomination.pod));
     let reason = method.reason();
     let not_before = match reason {
-        DisruptionReason::Drifted => snapshot.now,
+        DisruptionReason::Drifted | DisruptionReason::Unhealthy => snapshot.now,
         DisruptionReason::Empty | DisruptionReason::Underutilized => {
             snapshot.now + snapshot.settings.disruption.second_look
         }

@@ -149,7 +149,9 @@ fn methods(metrics: &Metrics, decision: &Decision) {
         *sum = match reason {
             // Machines drift either here or there; the methods of consolidation look at the same ones.
             DisruptionReason::Drifted => sum.saturating_add(stats.eligible),
-            DisruptionReason::Empty | DisruptionReason::Underutilized => (*sum).max(stats.eligible),
+            DisruptionReason::Empty | DisruptionReason::Underutilized | DisruptionReason::Unhealthy => {
+                (*sum).max(stats.eligible)
+            }
         };
         if stats.timed_out && reason == DisruptionReason::Underutilized {
             metrics.consolidation_timeouts_total.inc([kind]);

@@ -220,9 +220,11 @@ fn budgets_of_every_pool_are_known_without_candidates_too() {
             "a Empty 3",
             "a Drifted 3",
             "a Underutilized 3",
+            "a Unhealthy 3",
             &format!("b Empty {none}"),
             "b Drifted 0",
             &format!("b Underutilized {none}"),
+            &format!("b Unhealthy {none}"),
         ]
     );
 }
