@@ -70,6 +70,7 @@ compares them with the settings of the code and with the values.
 {{- include "karpenter.env" (list "ENABLE_ZONAL_SHIFT" $settings.enableZonalShift) }}
 {{- include "karpenter.env" (list "RESERVED_ENIS" $settings.reservedENIs) }}
 {{- include "karpenter.env" (list "IGNORE_DRA_REQUESTS" $settings.ignoreDRARequests) }}
+{{- include "karpenter.env" (list "LEGACY_NODE_REPAIR" $settings.legacyNodeRepair) }}
 {{- include "karpenter.env" (list "DISABLE_CLUSTER_STATE_OBSERVABILITY" $settings.disableClusterStateObservability) }}
 {{- include "karpenter.env" (list "DISABLE_DRY_RUN" $settings.disableDryRun) }}
 {{- include "karpenter.env" (list "AMI_REFRESH_INTERVAL" $settings.amiRefreshInterval) }}

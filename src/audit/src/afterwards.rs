@@ -4,7 +4,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use karpenter_model::{BinId, Method, Node, NodeId, Plan, Pod, Snapshot};
+use karpenter_model::{BinId, Node, NodeId, Plan, Pod, Snapshot};
+
+use crate::world::is_for_static;
 
 /// The snapshot with the machines being removed, and what commands promise as a plan for it.
 pub(crate) struct Afterwards {
@@ -24,7 +26,7 @@ impl Afterwards {
         let ending = leaving.iter().map(|node| Arc::new(ending(snapshot, node)));
         let mut after = Plan { revision: plan.revision, ..Plan::default() };
         // Replacements of static machines are for no pod in particular; they are checked by themselves.
-        let commands = plan.commands.iter().filter(|command| command.method != Method::StaticDrift);
+        let commands = plan.commands.iter().filter(|command| !is_for_static(snapshot, command));
         for command in commands {
             after.launches.extend(command.replacements.iter().cloned());
             after.nominations.extend(command.nominations.iter().cloned());

@@ -38,6 +38,7 @@ fn audit_in(world: &world::World<'_>, plan: &Plan) -> Vec<Finding> {
         rules::candidates::check(world, plan, &mut findings);
         rules::budgets::check(world, plan, &mut findings);
         rules::evictions::check(world, plan, &mut findings);
+        rules::candidates::repair::check(world, plan, &mut findings);
         rules::savings::check(world, plan, &mut findings);
         rules::scores::check(world, plan, &mut findings);
         let after = afterwards::Afterwards::of(world.snapshot, plan);

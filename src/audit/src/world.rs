@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 
 use karpenter_model::names::label;
 use karpenter_model::{
-    Effect, InstanceType, LabelKey, LabelRegistry, LabelValue, Launch, Node, NodeId, Operator, Pod, PodKey,
-    Pool, PoolName, Requirement, Requirements, Snapshot, Taint, Target,
+    Command, Effect, InstanceType, LabelKey, LabelRegistry, LabelValue, Launch, Method, Node, NodeId,
+    Operator, Pod, PodKey, Pool, PoolName, Requirement, Requirements, Snapshot, Taint, Target,
 };
 
 pub(crate) use catalogue::{Catalogue, Daemons};
@@ -109,6 +109,17 @@ impl<'a> World<'a> {
         own(label::NODE_POOL, pool.name.as_str());
         own(pool.template.node_class.label_key().as_str(), pool.template.node_class.name.as_str());
         template
+    }
+}
+
+/// Whether `command` replaces a machine of a static pool: by one like it, for no pod in particular.
+pub(crate) fn is_for_static(snapshot: &Snapshot, command: &Command) -> bool {
+    let fixed =
+        |name: &PoolName| snapshot.pools.iter().any(|pool| pool.name == *name && pool.replicas.is_some());
+    match command.method {
+        Method::StaticDrift => true,
+        Method::Repair => command.candidates.iter().any(|gone| fixed(&gone.pool)),
+        _ => false,
     }
 }
 

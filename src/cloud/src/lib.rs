@@ -24,6 +24,7 @@ pub mod memory;
 mod notice;
 pub mod overlay;
 mod provider;
+mod repair;
 mod sharing;
 
 pub use class_fault::ClassFault;
@@ -32,7 +33,8 @@ pub use hook::{HookState, RegistrationHook};
 pub use instance::{Instance, InstanceId, InstanceState, Read, Termination};
 pub use launch::{LaunchRequest, LaunchToken};
 pub use notice::{Notice, OfferingKey};
-pub use provider::{DriftReason, NodeClassKind, Provider, RepairPolicy};
+pub use provider::{DriftReason, NodeClassKind, Provider};
+pub use repair::{InvalidPolicies, RepairPolicy, repair_policies};
 pub use sharing::SharedTypes;
 
 /// The result of asking a cloud something.

@@ -18,6 +18,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use karpenter_model::names::{condition, label, tag};
+use karpenter_model::repair::RepairAction;
 use karpenter_model::{
     Claim, ClaimName, ImageId, InstanceType, LabelKey, LabelRegistry, LabelValue, NodeName, Offering, Pool,
     ProviderId, Zone,
@@ -40,9 +41,32 @@ pub(crate) const EXHAUSTED_FOR: Duration = Duration::from_mins(3);
 pub(crate) const NODE_TAG: &str = "Name";
 
 const REPAIR_POLICIES: &[RepairPolicy] = &[
-    RepairPolicy { condition: condition::READY, status: "False", toleration: Duration::from_mins(30) },
-    RepairPolicy { condition: condition::READY, status: "Unknown", toleration: Duration::from_mins(30) },
+    repaired(condition::READY, "False", Some(Duration::from_mins(10))),
+    repaired(condition::READY, "Unknown", Some(Duration::from_mins(10))),
+    // One whose drain has no bound, and one of whose reasons is given less time.
+    repaired("KernelReady", "False", None),
+    repaired(GPU_READY, "False", Some(Duration::from_mins(10))),
+    RepairPolicy {
+        reason: Some("XID(48|79)Error"),
+        toleration: Duration::from_mins(10),
+        termination_grace: Some(Duration::from_mins(5)),
+        priority: 50,
+        ..repaired(GPU_READY, "False", None)
+    },
 ];
+const GPU_READY: &str = "AcceleratedHardwareReady";
+
+const fn repaired(condition: &'static str, status: &'static str, grace: Option<Duration>) -> RepairPolicy {
+    RepairPolicy {
+        condition,
+        status,
+        reason: None,
+        toleration: Duration::from_mins(30),
+        termination_grace: grace,
+        priority: 0,
+        action: RepairAction::Replace,
+    }
+}
 
 /// The client side of an in-memory [`Account`].
 pub struct MemoryProvider {

@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use karpenter_model::{
@@ -12,7 +11,7 @@ use karpenter_model::{
     ProviderId, Zone,
 };
 
-use crate::{Instance, LaunchRequest, Read, RegistrationHook, Result, Termination};
+use crate::{Instance, LaunchRequest, Read, RegistrationHook, RepairPolicy, Result, Termination};
 
 /// A cloud that can start and end machines.
 ///
@@ -76,7 +75,8 @@ pub trait Provider: Send + Sync {
         BTreeSet::new()
     }
 
-    /// Node conditions that justify replacing a machine, and how long to tolerate each.
+    /// Node conditions that justify replacing a machine, and how long to tolerate each. The process does not start with
+    /// policies that [`repair_policies`](crate::repair_policies) refuses.
     fn repair_policies(&self) -> &[RepairPolicy];
 }
 
@@ -121,15 +121,4 @@ impl fmt::Display for DriftReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
-}
-
-/// A node condition that, held long enough, means the machine is broken (spec disruption 4.2).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RepairPolicy {
-    /// Type of the node condition: `Ready`.
-    pub condition: &'static str,
-    /// Its bad status: `False` or `Unknown`.
-    pub status: &'static str,
-    /// How long the status is tolerated, from its transition.
-    pub toleration: Duration,
 }

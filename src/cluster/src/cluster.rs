@@ -294,6 +294,7 @@ impl<O: Shown> Cluster<O> {
             devices: self.devices(),
             // What the cloud advises is for the caller to add.
             zones_away: BTreeSet::new(),
+            repair: Arc::default(),
         };
         if !self.frozen.as_ref().is_some_and(|last| last.shows_the_same(&snapshot)) {
             snapshot.revision += 1;

@@ -85,6 +85,7 @@ pub(crate) fn assemble(id: &NodeId, parts: Parts<'_>) -> Option<Node> {
         machine.taints.clone_from(&node.taints);
         machine.capacity.clone_from(&node.capacity);
         machine.allocatable.clone_from(&node.allocatable);
+        machine.conditions = Arc::clone(&node.conditions);
         machine.ready = node.is_ready();
         machine.deletion = node.deletion;
     }

@@ -19,7 +19,7 @@ use karpenter_aws_controllers::{AwsContext, MetricsObserver};
 use karpenter_cloud::Provider;
 use karpenter_controllers::definitions;
 use karpenter_controllers::explain;
-use karpenter_controllers::{Context, Explanations, Following, Settings, View, Watching};
+use karpenter_controllers::{Context, Explanations, Following, Settings, View, Watching, repair_policies};
 use karpenter_kube_harness::leader::{self, Candidate};
 use karpenter_kube_harness::server::{self, Listen, Readiness};
 use karpenter_kube_harness::{memory, watchdog};
@@ -108,7 +108,9 @@ impl Process {
         let clock = Arc::clone(&parts.clock);
         let lease = parts.settings.leader_election.name.as_str();
         let candidate = Candidate::new(parts.lease_namespace, lease, identity());
+        let repair = repair_policies(&*provider, &parts.settings)?;
         let context = Context {
+            repair,
             client: parts.kubernetes,
             hints: parts.hints,
             provider: Arc::clone(&provider) as Arc<dyn Provider>,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use karpenter_cloud::Provider;
 use karpenter_kube_harness::write::Object;
+use karpenter_model::repair::RepairPolicy;
 use karpenter_model::{Clock, NodeClassRef, Snapshot};
 use karpenter_telemetry::events::Recorder;
 use karpenter_telemetry::metrics::Metrics;
@@ -21,6 +22,8 @@ pub struct Context {
     pub hints: kube::Client,
     /// The cloud.
     pub provider: Arc<dyn Provider>,
+    /// What makes a node broken, as [`crate::repair_policies`] says.
+    pub repair: Arc<[RepairPolicy]>,
     /// The time.
     pub clock: Arc<dyn Clock>,
     pub settings: Arc<Settings>,
@@ -43,6 +46,9 @@ impl Context {
     pub fn snapshot(&self) -> Option<Snapshot> {
         let mut snapshot = self.view.snapshot(self.now())?;
         snapshot.zones_away = self.provider.zones_away();
+        if !self.settings.legacy_node_repair {
+            snapshot.repair = Arc::clone(&self.repair);
+        }
         Some(snapshot)
     }
 

@@ -44,6 +44,7 @@ impl World {
         let server = ApiServer::new(Arc::clone(&clock));
         let (events, time) = (MemorySink::default(), Arc::clone(&clock));
         let context = Context {
+            repair: Arc::default(),
             client: server.client(),
             hints: server.client(),
             provider: Arc::new(provider),

@@ -31,6 +31,7 @@ pub mod view;
 pub use context::Context;
 pub use error::Error;
 pub use explain::Explanations;
+pub use node::repair::repair_policies;
 pub use rbac::{lease_rbac, optional_rbac, rbac};
 pub use run::watching::Watching;
 pub use run::{RunError, joined, lead, run};

@@ -20,6 +20,7 @@ pub use read::{Bounds, Reader};
 
 /// The settings of one process, resolved and valid.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "one switch per setting, named as users write them")]
 pub struct Settings {
     /// What decisions depend on.
     pub decisions: Arc<karpenter_model::Settings>,
@@ -39,6 +40,8 @@ pub struct Settings {
     pub nominated_node_name: bool,
     /// Start watches before leading, so that a successor knows the cluster at once.
     pub warm_up: bool,
+    /// Delete unhealthy nodes at once instead of replacing them within budgets; only with the gate `NodeRepair`.
+    pub legacy_node_repair: bool,
     /// Publish a series per pod, node and pool.
     pub cluster_state_observability: bool,
     /// Memory the process should stay below, in bytes; `None` is unlimited.
@@ -124,6 +127,7 @@ impl Settings {
             },
             nominated_node_name: reader.boolean("nominated-node-name"),
             warm_up: !reader.boolean("disable-controller-warmup"),
+            legacy_node_repair: reader.boolean("legacy-node-repair"),
             cluster_state_observability: !reader.boolean("disable-cluster-state-observability"),
             memory_limit_bytes: u64::try_from(reader.number::<i64>("memory-limit"))
                 .ok()

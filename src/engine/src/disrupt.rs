@@ -9,7 +9,6 @@
 //! [`karpenter_model::Method::ALL`], so a node that is empty is never drifted away and one that drifted is never
 //! consolidated; at no start of a command are the budgets of a pool exceeded, the commands in [`Standing`] included.
 
-mod allowance;
 mod balanced;
 mod brake;
 mod budget;
@@ -28,6 +27,7 @@ mod memory;
 mod note;
 mod pass;
 mod rejection;
+mod repair;
 mod score;
 
 use std::collections::BTreeSet;
@@ -62,6 +62,7 @@ pub fn decide(snapshot: &Snapshot, memory: &mut Memory, standing: &Standing<'_>)
         return known;
     }
     let mut pass = pass::Pass::new(snapshot, memory, standing);
+    repair::propose(&mut pass);
     empty::propose(&mut pass);
     drift::static_pools::propose(&mut pass);
     drift::propose(&mut pass);

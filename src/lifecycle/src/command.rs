@@ -11,6 +11,7 @@
 //! Nothing of it is persisted. A restarted process takes back the taints of commands it does not know, and
 //! replacements that are being launched become ordinary nodes, which the next decision counts on.
 
+mod deadline;
 mod leftover;
 mod takes_over;
 mod text;
@@ -23,6 +24,7 @@ use karpenter_model::ClaimName;
 use karpenter_model::clock::since;
 use karpenter_model::plan::command::{Candidate, Command};
 
+pub use deadline::deadline;
 pub use leftover::{Leftover, leftover};
 pub use takes_over::takes_over;
 use text::waiting_for_readiness;

@@ -1,5 +1,7 @@
 //! Starting points of the tests in this crate.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use karpenter_model::names::{finalizer, label};
 use karpenter_model::{
@@ -62,7 +64,8 @@ pub(crate) fn node() -> NodeObject {
 /// The Node with its Ready condition set.
 pub(crate) fn ready(mut node: NodeObject, ready: bool) -> NodeObject {
     let status = if ready { ConditionStatus::True } else { ConditionStatus::False };
-    node.conditions.insert("Ready".to_owned(), NodeCondition { status, last_transition: at(0) });
+    let condition = NodeCondition { status, reason: String::new(), last_transition: at(0) };
+    Arc::make_mut(&mut node.conditions).insert("Ready".to_owned(), condition);
     node
 }
 

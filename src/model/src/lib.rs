@@ -44,7 +44,8 @@ pub use label::selector::LabelSelector;
 pub use label::{Annotations, LabelRegistry, Labels};
 pub use money::Price;
 pub use node::Node;
-pub use node::object::{NodeCondition, NodeObject};
+pub use node::object::{NodeCondition, NodeConditions, NodeObject};
+pub use node::repair;
 pub use notice::NoticeKind;
 pub use plan::command::{Command, CommandDecision, Method};
 pub use plan::{

@@ -15,6 +15,7 @@ use crate::id::{
 };
 use crate::label::{Annotations, Labels};
 use crate::names::label;
+use crate::node::object::NodeConditions;
 use crate::pod::Pod;
 use crate::resources::quantity::Quantity;
 use crate::resources::{self, Resources};
@@ -41,6 +42,8 @@ pub struct Node {
     pub capacity: Resources,
     /// `status.allocatable` of the Node object.
     pub allocatable: Resources,
+    /// `status.conditions` of the Node object.
+    pub conditions: Arc<NodeConditions>,
     /// Ready condition of the Node object is `True`.
     pub ready: bool,
     /// Creation time of the Node object, or of the claim.
@@ -72,6 +75,7 @@ impl Node {
             taints: Vec::new(),
             capacity: Resources::new(),
             allocatable: Resources::new(),
+            conditions: Arc::default(),
             ready: false,
             created_at,
             deletion: None,
@@ -236,5 +240,6 @@ impl Node {
 }
 
 pub mod object;
+pub mod repair;
 #[cfg(test)]
 mod tests;

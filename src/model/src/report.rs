@@ -168,6 +168,12 @@ reason_codes! {
     Nominated: "node is nominated for a pending pod";
     /// The node says not to disrupt it.
     NodeDoNotDisrupt: "node has the do-not-disrupt annotation";
+    /// The node or its claim says not to repair it.
+    DoNotRepair: "node has the do-not-repair annotation";
+    /// Pods on it cannot leave, and neither policy nor claim ends the drain.
+    RepairUnbounded: "repair needs a termination grace period to pass over pods that block it";
+    /// Too many machines of its pool are broken.
+    RepairBreaker: "too many nodes of the pool are unhealthy for repairs";
     /// The cluster is shifted away from its zone.
     ZoneAway: "cluster is shifted away from the zone of the node";
     /// A pod says not to disrupt it.

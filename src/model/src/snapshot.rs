@@ -14,6 +14,7 @@ use crate::instance_type::InstanceType;
 use crate::label::selector::LabelSelector;
 use crate::label::{LabelRegistry, Labels};
 use crate::node::Node;
+use crate::node::repair::RepairPolicy;
 use crate::plan::Target;
 use crate::pod::Pod;
 use crate::pod::volume::Volume;
@@ -57,6 +58,8 @@ pub struct Snapshot {
     /// Zones the cluster is shifted away from: machines there are left alone. That nothing is launched there is for
     /// the offerings to say.
     pub zones_away: BTreeSet<Zone>,
+    /// What makes a node broken; empty while nodes are not repaired.
+    pub repair: Arc<[RepairPolicy]>,
 }
 
 /// A daemon set, as placement sees it.
@@ -147,6 +150,7 @@ impl Snapshot {
             budgets: PodBudgets::default(),
             devices: Arc::default(),
             zones_away: BTreeSet::new(),
+            repair: Arc::default(),
         }
     }
 

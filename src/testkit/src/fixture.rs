@@ -7,6 +7,8 @@
 //! pool   web types=m5.* weight=10 limit=cpu=10 require=zone:In:a,b taint=team=a:NoSchedule
 //! node   n1 pool=web type=m5.large zone=a capacity=spot age=2h
 //! daemon logs cpu=100m mem=100Mi
+//! repair Ready status=False after=30m grace=10m reason=Kubelet priority=5 action=reboot
+//! node   n2 pool=web type=m5.large sick=Ready/False/31m/KubeletStopped
 //! pod    api-{1..3} cpu=500m on=n1 volume=data claim=gpus
 //! pod    web cpu=500m promised=n2
 //! volume data driver=ebs.csi.aws.com at=zone:In:a
@@ -26,6 +28,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use karpenter_model::repair::RepairPolicy;
 use karpenter_model::settings::{MinValuesPolicy, PreferencePolicy, ReservationPolicy};
 use karpenter_model::{Devices, InstanceType, LabelRegistry, Node, Pod, PodKey, Settings, Snapshot, Target};
 
@@ -54,6 +57,7 @@ struct Builder {
     /// Machines promised to pods, by the names of their lines; there need not be such a line.
     promised: BTreeMap<PodKey, String>,
     devices: Devices,
+    policies: Vec<RepairPolicy>,
 }
 
 impl Default for Builder {
@@ -66,6 +70,7 @@ impl Default for Builder {
             bound: BTreeMap::new(),
             promised: BTreeMap::new(),
             devices: Devices::default(),
+            policies: Vec::new(),
         }
     }
 }
@@ -106,6 +111,7 @@ impl Builder {
                 let labels = line.labels("label").into_iter().collect();
                 self.snapshot.namespaces.insert(line.name.as_str().into(), labels);
             }
+            "repair" => self.policies.push(disruption::policy(line)),
             "pdb" => self.snapshot.budgets.push(Arc::new(workload::disruption_budget(line))),
             _ if device::add(line, &mut self.devices, &self.snapshot.pools) => {}
             kind => panic!("unknown kind `{kind}` in `{line}`"),
@@ -181,6 +187,7 @@ impl Builder {
         assert!(self.bound.is_empty(), "pods on unknown nodes: {:?}", self.bound.keys());
         self.snapshot.settings = Arc::new(self.settings);
         self.snapshot.devices = Arc::new(self.devices);
+        self.snapshot.repair = self.policies.into();
         self.snapshot
     }
 }

@@ -1,7 +1,7 @@
 //! `Node` to the model.
 
 use k8s_openapi::api::core::v1::{Node, NodeCondition as ApiCondition};
-use karpenter_model::{ConditionStatus, NodeCondition, NodeObject};
+use karpenter_model::{ConditionStatus, NodeCondition, NodeConditions, NodeObject};
 
 use super::annotations;
 use super::labels;
@@ -49,7 +49,8 @@ fn read(object: &Node, name: &str, part: &mut InPart) -> NodeObject {
             .into_iter()
             .flat_map(|status| status.conditions.iter().flatten())
             .map(|written| (written.type_.clone(), condition(written)))
-            .collect(),
+            .collect::<NodeConditions>()
+            .into(),
         created_at: metadata.creation_timestamp.as_ref().map(|time| time.0).unwrap_or_default(),
         deletion: metadata.deletion_timestamp.as_ref().map(|time| time.0),
     }
@@ -62,6 +63,7 @@ fn condition(written: &ApiCondition) -> NodeCondition {
             "False" => ConditionStatus::False,
             _ => ConditionStatus::Unknown,
         },
+        reason: written.reason.clone().unwrap_or_default(),
         last_transition: written.last_transition_time.as_ref().map(|time| time.0).unwrap_or_default(),
     }
 }
@@ -83,12 +85,13 @@ mod tests {
             "spec": {"providerID": "aws:///a/i-1", "taints": [{"key": "t", "effect": "NoExecute"}]},
             "status": {
                 "capacity": {"cpu": "2", "nvidia.com/gpu": "0"},
-                "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}],
+                "conditions": [{"type": "Ready", "status": "True", "reason": "Up", "lastTransitionTime": "2026-01-01T00:00:00Z"}],
             },
         }))
         .unwrap();
         let node = node(&object).unwrap();
         assert!(node.is_ready());
+        assert_eq!(node.conditions["Ready"].reason, "Up");
         assert_eq!(node.provider_id.as_ref().map(karpenter_model::ProviderId::as_str), Some("aws:///a/i-1"));
         assert_eq!(node.capacity.get("nvidia.com/gpu"), Some(Quantity::ZERO), "zero is kept");
         assert_eq!(node.taints[0].to_string(), "t:NoExecute");

@@ -21,9 +21,13 @@ pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Vec<Finding>)
             let allowed = allowed(world, &pool.disruption.budgets, command.reason, counts.total);
             // A machine that is not ready and has nothing to lose is disrupted whether it goes or not: it counts against
             // what goes by decision, and against nothing else.
-            let dead = if command.reason == DisruptionReason::Empty { counts.own_silent } else { 0 };
-            let living = counts.own - dead;
-            let exceeds = counts.own + counts.going > allowed
+            // Nor do machines that are not ready count against a repair; one that has not come up counts nowhere.
+            let living = match command.reason {
+                DisruptionReason::Empty => counts.own - counts.own_silent,
+                DisruptionReason::Unhealthy => 0,
+                DisruptionReason::Drifted | DisruptionReason::Underutilized => counts.own,
+            };
+            let exceeds = counts.own > 0 && counts.own + counts.going > allowed
                 || living > 0 && living + counts.going + counts.silent > allowed;
             if exceeds {
                 let detail = format!(

@@ -1,5 +1,7 @@
 //! Only machines that may go are removed, each once and by its right names (spec disruption 3.2, 3.6 to 3.9).
 
+pub(crate) mod repair;
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -57,17 +59,19 @@ fn objections(world: &World<'_>, node: &Node, stated: &Candidate, method: Method
         node.effective_annotations().get(annotation::DO_NOT_DISRUPT).is_some_and(|value| value == "true");
     // A drain that has a deadline may run into pods that object.
     let deadline = claim.is_some_and(|claim| claim.termination_grace_period.is_some());
-    let pods_have_a_say = !(method.reason() == DisruptionReason::Drifted && deadline);
+    // What is broken goes whether it has come up or not; whether its drain ends is for the rules about repairs.
+    let repaired = method == Method::Repair;
+    let pods_have_a_say = !(repaired || method.reason() == DisruptionReason::Drifted && deadline);
     let zone_away = node.zone().is_some_and(|zone| world.snapshot.zones_away.contains(&zone));
     let types = world.snapshot.instance_types.get(&stated.pool);
-    let stays = node.pods.iter().any(|pod| pod.is_active() && pod.blocks_disruption(now));
+    let stays = node.pods.iter().any(|pod| keeps_pod(world, pod));
     let table = [
         ("is not managed, or its names are wrong", !names),
         ("is not what the command says it is", !facts || !moving.eq(stated.pods.iter())),
-        ("is not initialized", !node.initialized()),
+        ("is not initialized", !repaired && !node.initialized()),
         ("is already terminating", node.is_leaving() || node.deletion.is_some()),
         ("is nominated for a pod", node.nominated_until.is_some_and(|until| now < until)),
-        ("says not to disrupt it", annotated),
+        ("says not to disrupt it", !repaired && annotated),
         ("is in a zone the cluster is shifted away from", zone_away),
         ("has a pod that says not to disrupt it", pods_have_a_say && stays),
         (
@@ -77,6 +81,11 @@ fn objections(world: &World<'_>, node: &Node, stated: &Candidate, method: Method
         ("is of a pool whose instance types are not known", types.is_none_or(|types| types.is_empty())),
     ];
     table.into_iter().filter_map(|(objection, holds)| holds.then_some(objection)).collect()
+}
+
+/// Whether `pod` says that it must stay.
+fn keeps_pod(world: &World<'_>, pod: &Pod) -> bool {
+    pod.is_active() && pod.blocks_disruption(world.snapshot.now)
 }
 
 /// Whether the eviction API would refuse to evict `pod` now.
@@ -97,6 +106,7 @@ fn by_method(world: &World<'_>, node: &Node, pool: &Pool, method: Method) -> Vec
     let labels = node.effective_labels();
     let unlabelled = [label::INSTANCE_TYPE, label::ZONE, label::CAPACITY_TYPE];
     let table = match method {
+        Method::Repair => Vec::new(),
         Method::Emptiness => vec![
             ("is of a pool with a fixed number of nodes", fixed),
             ("has pods that would have to move", costly),

@@ -3,16 +3,17 @@
 use karpenter_model::{Command, Launch, Method, Plan, Price};
 
 use crate::finding::{Finding, Rule, Subject};
-use crate::world::World;
+use crate::world::{World, is_for_static};
 
 pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Vec<Finding>) {
     for command in &plan.commands {
         let subject = subject(command);
-        for detail in shape(command).into_iter().chain(from_template(world, command)) {
+        for detail in shape(world, command).into_iter().chain(from_template(world, command)) {
             findings.push(Finding::new(Rule::Command, subject.clone(), detail));
         }
         let settings = &world.snapshot.settings;
         let switched_off = match command.method {
+            Method::Repair => world.snapshot.repair.is_empty(),
             Method::StaticDrift => !settings.gates.static_capacity,
             Method::ManyToMany => !settings.disruption.many_to_many.enabled,
             Method::Emptiness | Method::Drift | Method::MultiNode | Method::SingleNode => false,
@@ -29,11 +30,12 @@ pub(crate) fn subject(command: &Command) -> Subject {
     Subject::Command(format!("{:?} [{}]", command.method, nodes.join(", ")))
 }
 
-fn shape(command: &Command) -> Vec<String> {
+fn shape(world: &World<'_>, command: &Command) -> Vec<String> {
+    let fixed = is_for_static(world.snapshot, command);
     let (gone, new) = (command.candidates.len(), command.replacements.len());
     let (most_gone, most_new) = match command.method {
         Method::Emptiness => (usize::MAX, 0),
-        Method::Drift => (1, usize::MAX),
+        Method::Drift | Method::Repair => (1, usize::MAX),
         Method::MultiNode => (usize::MAX, 1),
         Method::StaticDrift | Method::SingleNode => (1, 1),
         Method::ManyToMany => (usize::MAX, usize::MAX),
@@ -46,13 +48,13 @@ fn shape(command: &Command) -> Vec<String> {
     if command.reason != command.method.reason() {
         wrong.push(format!("says its reason is {}", command.reason));
     }
-    if matches!(command.method, Method::Emptiness | Method::StaticDrift) && !command.nominations.is_empty() {
+    if (fixed || command.method == Method::Emptiness) && !command.nominations.is_empty() {
         wrong.push("sends pods somewhere".to_owned());
     }
     let cost: Price = command.candidates.iter().map(|candidate| candidate.price).sum();
     let cheapest = command.replacements.iter().filter_map(|launch| launch.cheapest.as_ref());
     let replacement: Price = cheapest.map(|offering| offering.price).sum();
-    let stated = command.method == Method::StaticDrift || command.savings == cost.saturating_sub(replacement);
+    let stated = fixed || command.savings == cost.saturating_sub(replacement);
     if !stated {
         wrong.push(format!("saves {cost} less {replacement}, not {}", command.savings));
     }
@@ -61,7 +63,7 @@ fn shape(command: &Command) -> Vec<String> {
 
 /// The replacement of a static machine is what the template of its pool says, not narrowed and for no pod.
 fn from_template(world: &World<'_>, command: &Command) -> Vec<String> {
-    if command.method != Method::StaticDrift {
+    if !is_for_static(world.snapshot, command) {
         return Vec::new();
     }
     let ([gone], [launch]) = (&command.candidates[..], &command.replacements[..]) else {

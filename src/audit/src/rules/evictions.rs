@@ -15,6 +15,11 @@ pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Vec<Finding>)
     to_drain.retain(|node| node.is_leaving());
     for command in &plan.commands {
         let nodes: Vec<&Node> = command.nodes().filter_map(|id| world.machine(id)).collect();
+        if command.repair.as_ref().is_some_and(|repair| repair.drain.is_some()) {
+            // Its drain ends whether they leave or not.
+            to_drain.extend(nodes);
+            continue;
+        }
         let mut taken: BTreeMap<(&str, &str), i32> = BTreeMap::new();
         for (budget, _) in to_drain.iter().flat_map(|node| guarded(world, node)) {
             *taken.entry((budget.namespace.as_str(), &budget.name)).or_default() += 1;

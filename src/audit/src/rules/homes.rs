@@ -6,13 +6,13 @@ use std::collections::BTreeSet;
 use karpenter_model::{Method, Plan, PodKey};
 
 use crate::finding::{Finding, Rule};
-use crate::world::World;
+use crate::world::{World, is_for_static};
 
 /// `world` is the one after the commands: only pods that need a place wait there.
 pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Vec<Finding>) {
     for command in &plan.commands {
         // Pods of empty machines cost nothing to evict; static machines are replaced by as many others.
-        if matches!(command.method, Method::Emptiness | Method::StaticDrift) {
+        if command.method == Method::Emptiness || is_for_static(world.snapshot, command) {
             continue;
         }
         let launched = command.replacements.iter().flat_map(|launch| &launch.pods);

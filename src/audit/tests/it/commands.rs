@@ -95,6 +95,16 @@ node  a pool=web type=small zone=a capacity=on-demand drifted=1h
 pod   p cpu=1500m on=a
 ";
 
+const REPAIR: &str = "
+repair Ready status=False after=30m grace=10m
+repair Gpu reason=XID48 after=10m grace=5m action=reboot
+repair Gpu after=40m
+pool  web types=* consolidate=never budget=1
+node  a pool=web type=small zone=a capacity=on-demand not-ready sick=Ready/False/31m sick=Gpu/False/20m/XID48
+node  b pool=web type=small zone=a capacity=on-demand
+pod   p cpu=1500m on=a
+";
+
 #[test]
 fn sound_commands_of_every_shape_have_no_findings() {
     for (text, method) in [
@@ -103,6 +113,7 @@ fn sound_commands_of_every_shape_have_no_findings() {
         (MERGE, Method::MultiNode),
         (DRIFT, Method::Drift),
         (FIXED, Method::StaticDrift),
+        (REPAIR, Method::Repair),
     ] {
         let plan = plan(text);
         assert_eq!(plan.commands[0].method, method, "{text}");
@@ -122,6 +133,30 @@ fn commands_are_what_their_method_may_propose() {
     assert!(broken(REPLACE, twice).contains(&Rule::Command));
     let again = |command: &mut Command| command.candidates.push(command.candidates[0].clone());
     assert!(broken(REPLACE, again).contains(&Rule::Removal));
+}
+
+#[test]
+fn repairs_are_for_what_is_broken_and_follow_the_policy_that_counts() {
+    let repair = |change: fn(&mut karpenter_model::repair::Repair)| {
+        broken(REPAIR, |command| change(command.repair.as_mut().unwrap()))
+    };
+    assert_eq!(repair(|repair| repair.condition = "Gpu".to_owned()), [Rule::Removal]);
+    assert_eq!(repair(|repair| repair.drain = Some(std::time::Duration::from_mins(10))), [Rule::Removal]);
+    assert_eq!(broken(REPAIR, |command| command.repair = None), [Rule::Removal]);
+    let stated = plan(REPAIR).commands[0].repair.clone();
+    assert_eq!(broken(DRIFT, |command| command.repair.clone_from(&stated)), [Rule::Removal]);
+    let changed = |from, to| outdated(REPAIR, from, to);
+    assert_eq!(changed("sick=Ready/False/31m", "sick=Ready/False/29m"), [Rule::Removal]);
+    assert_eq!(changed("not-ready", "annotation=karpenter.sh/do-not-repair=true"), [Rule::Removal]);
+    assert_eq!(changed("not-ready", "claim-annotation=karpenter.sh/do-not-repair=true"), [Rule::Removal]);
+    let second = "on-demand\npod";
+    assert_eq!(changed(second, "on-demand sick=Ready/False/1s\npod"), [Rule::Removal], "too many");
+    assert_eq!(changed("budget=1", "budget=0"), [Rule::Budget]);
+    assert_eq!(changed("grace=5m", "grace=6m"), [Rule::Removal], "another bound");
+    // Neither that it has not come up nor its own word protects it, and it needs no budget then.
+    assert_eq!(changed("not-ready", "not-ready annotation=karpenter.sh/do-not-disrupt=true"), []);
+    assert_eq!(changed("not-ready", "not-ready state=registered"), []);
+    assert!(rules(&REPAIR.replace("repair", "# repair"), &plan(REPAIR)).contains(&Rule::Command));
 }
 
 #[test]

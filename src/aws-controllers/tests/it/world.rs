@@ -325,7 +325,9 @@ impl Controllers<'_> {
             provider.node_class_kinds(),
         ));
         let now = Arc::clone(&time);
+        let repair = karpenter_controllers::repair_policies(&*provider, &common).unwrap();
         let context = Context {
+            repair,
             hints: self.client.clone(),
             client: self.client,
             provider,

@@ -13,10 +13,12 @@ use karpenter_api::NodeClaim;
 use karpenter_kube_harness::write;
 use karpenter_lifecycle::command::{self, CommandId, Facts, Failure, Next, Replacement, Running};
 use karpenter_lifecycle::pods::nomination::nominated;
+use karpenter_model::names::annotation;
 use karpenter_model::plan::command::Candidate;
 use karpenter_model::{Claim, ClaimName, ClaimUid, Command, ConditionType, Launch, Target};
 use karpenter_telemetry::observe::{self, Chain, Outcome};
 use kube::ResourceExt;
+use serde_json::json;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
@@ -27,7 +29,7 @@ use super::publish;
 use super::underway::{News, Number, Underway};
 use crate::claim::create::{CreateError, create};
 use crate::publish::disrupted;
-use crate::publish::step::publish_event;
+use crate::publish::step::{publish_event, unhealthy};
 use crate::{Context, Error};
 
 /// Controller name of a running command in metrics and logs, as in the reference.
@@ -261,11 +263,18 @@ impl Execution {
     async fn delete_one(&self, candidate: &Candidate) -> Option<ClaimName> {
         let (context, name) = (&self.context, &candidate.target.claim);
         let uid = self.uids.get(name).map(ToString::to_string);
+        if let Err(error) = self.bound_drain(name).await {
+            tracing::warn!(nodeclaim = %name, error = %Chain(&error), "cannot write the deadline of a drain, trying again");
+            return None;
+        }
         match write::delete(&context.all::<NodeClaim>(), name.as_str(), uid).await {
             Ok(deleted) => {
                 if let Some(known) = context.view.claim(name).filter(|_| deleted) {
                     let reason = self.running.command().reason;
                     disrupted(context, &known.object, Some(&reason.to_string().to_lowercase()));
+                    if let Some(repair) = &self.running.command().repair {
+                        unhealthy(&context.metrics, &known.model, &repair.condition);
+                    }
                     for event in command::terminating(candidate, reason) {
                         publish_event(context, &event);
                     }
@@ -277,6 +286,19 @@ impl Execution {
                 None
             }
         }
+    }
+
+    /// Writes the deadline of the drain that a repair bounds: now, so that the time the replacement took is not part of it.
+    async fn bound_drain(&self, name: &ClaimName) -> Result<(), Error> {
+        let drain = self.running.command().repair.as_ref().and_then(|repair| repair.drain);
+        let (Some(drain), Some(known)) = (drain, self.context.view.claim(name)) else { return Ok(()) };
+        let Some(at) = command::deadline(&known.model, drain, self.context.now()) else { return Ok(()) };
+        let change = json!({"metadata": {"annotations": {annotation::TERMINATION_TIMESTAMP: at}}});
+        let claims = self.context.all::<NodeClaim>();
+        if let Some(claim) = write::merge(&claims, name.as_str(), &change).await? {
+            self.context.view.put_claim(claim);
+        }
+        Ok(())
     }
 
     async fn roll_back(&self, failure: &Failure) -> Result<(), Error> {

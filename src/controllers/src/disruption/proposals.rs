@@ -47,6 +47,7 @@ mod tests {
 
     fn command(not_before: i64) -> Command {
         Command {
+            repair: None,
             method: Method::Emptiness,
             reason: DisruptionReason::Empty,
             candidates: Vec::new(),

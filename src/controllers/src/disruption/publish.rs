@@ -9,6 +9,7 @@ use karpenter_engine::disrupt::{Rejection, RejectionKind};
 use karpenter_lifecycle::command::{self, CommandId, Failure, Running};
 use karpenter_lifecycle::step::About;
 use karpenter_model::plan::command::Candidate;
+use karpenter_model::repair::Repair;
 use karpenter_model::{Command, DisruptionReason, InstanceTypeName, Launch, Method};
 use karpenter_telemetry::events::{Event, Reason, reason};
 use serde_json::{Value, json};
@@ -22,6 +23,9 @@ const TYPES_SHOWN: usize = 5;
 
 /// A command starts.
 pub(super) fn started(id: &CommandId, command: &Command) {
+    if let Some(repair) = &command.repair {
+        repaired(id, command, repair);
+    }
     let pods: usize = command.candidates.iter().map(|candidate| candidate.pods.len()).sum();
     let nodes: Value = command.candidates.iter().map(disrupted_node).collect();
     let only = command.replacements.len() == 1;
@@ -37,6 +41,24 @@ pub(super) fn started(id: &CommandId, command: &Command) {
         "disrupted-nodes" = %nodes,
         "replacement-nodes" = %replacements,
         "disrupting node(s)"
+    );
+}
+
+/// A broken machine is going to be replaced; by which policy.
+fn repaired(id: &CommandId, command: &Command, repair: &Repair) {
+    let node = command.candidates.first().map_or("", |candidate| candidate.target.node.as_str());
+    tracing::info!(
+        "command-id" = %id,
+        Node = node,
+        condition = repair.condition,
+        status = ?repair.status,
+        reason = repair.reason,
+        "reason-regex" = repair.pattern.as_deref().unwrap_or_default(),
+        fallback = repair.pattern.is_none(),
+        action = repair.action.as_str(),
+        "eligible-at" = %repair.eligible_at,
+        "termination-grace-period" = repair.drain.map(tracing::field::debug),
+        "selected repair policy"
     );
 }
 
@@ -129,7 +151,7 @@ pub(super) fn rejected(context: &Context, command: &Command, rejection: &Rejecti
 
 fn count_invalid(context: &Context, method: Method, machines: usize) {
     let (machines, kind) = (u64::try_from(machines).unwrap_or(u64::MAX), method.consolidation_type());
-    // Drift has no type, and no second look in the reference.
+    // Drift and repair have no type, and no second look in the reference.
     if machines > 0 && !kind.is_empty() {
         context.metrics.disruption.failed_validations_total.add([kind], machines);
     }

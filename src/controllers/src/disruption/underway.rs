@@ -146,6 +146,7 @@ mod tests {
 
     fn command() -> Command {
         Command {
+            repair: None,
             method: Method::SingleNode,
             reason: DisruptionReason::Underutilized,
             candidates: Vec::new(),

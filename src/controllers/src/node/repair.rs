@@ -1,12 +1,15 @@
-//! `node.health`: gives up nodes that have been broken for too long. Only with the feature gate `NodeRepair`.
+//! `node.health`: gives up nodes that have been broken for too long, at once and outside budgets. Only with the feature
+//! gate `NodeRepair` and the setting `legacy-node-repair`; otherwise repair is a method of disruption.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use karpenter_cloud::{InvalidPolicies, Provider};
 use karpenter_kube_harness::queue::{Done, Spec};
-use karpenter_lifecycle::node::repair::{self, Policy};
+use karpenter_lifecycle::node::repair;
 use karpenter_model::names::label;
-use karpenter_model::{ConditionStatus, NodeName, NodeObject, PoolName};
+use karpenter_model::repair::RepairPolicy;
+use karpenter_model::{NodeName, NodeObject, PoolName};
 
 use crate::pass::Pass;
 use crate::pods::evict::Evictions;
@@ -17,20 +20,31 @@ const NAME: &str = "node.health";
 /// How soon to look again at a node in a zone the cluster is shifted away from.
 const ZONE_AWAY: Duration = Duration::from_secs(30);
 
-/// Whether there is anything to do: the gate is open and the provider knows what a broken node looks like.
+/// Whether there is anything to do: it is asked for, and the provider knows what a broken node looks like.
 pub(crate) fn enabled(context: &Context) -> bool {
-    context.settings.decisions.gates.node_repair && !context.provider.repair_policies().is_empty()
+    context.settings.legacy_node_repair && !context.repair.is_empty()
+}
+
+/// What makes a node broken, as `provider` says; nothing without the feature gate `NodeRepair`.
+pub fn repair_policies(
+    provider: &dyn Provider,
+    settings: &Settings,
+) -> Result<Arc<[RepairPolicy]>, InvalidPolicies> {
+    if !settings.decisions.gates.node_repair {
+        return Ok(Arc::default());
+    }
+    karpenter_cloud::repair_policies(provider.repair_policies()).map(Arc::from)
 }
 
 /// The reconciler.
 pub(crate) struct Health {
-    policies: Vec<Policy>,
+    policies: Arc<[RepairPolicy]>,
     evictions: Evictions,
 }
 
 impl Health {
     pub(crate) fn new(context: &Context, evictions: Evictions) -> Self {
-        Self { policies: policies(context), evictions }
+        Self { policies: Arc::clone(&context.repair), evictions }
     }
 }
 
@@ -72,20 +86,4 @@ fn peers(context: &Context, pool: Option<&PoolName>) -> Vec<Arc<NodeObject>> {
         })
     };
     nodes.filter(of_pool).collect()
-}
-
-fn policies(context: &Context) -> Vec<Policy> {
-    let status = |text: &str| match text {
-        "True" => ConditionStatus::True,
-        "False" => ConditionStatus::False,
-        _ => ConditionStatus::Unknown,
-    };
-    let policies = context.provider.repair_policies().iter();
-    policies
-        .map(|policy| Policy {
-            condition: policy.condition.to_owned(),
-            status: status(policy.status),
-            toleration: policy.toleration,
-        })
-        .collect()
 }

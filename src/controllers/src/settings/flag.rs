@@ -131,6 +131,12 @@ pub const FLAGS: &[Flag] = &[
         "true",
         "Refuse pods with resource claims; otherwise they are placed where their devices are, which needs permission to read resource.k8s.io (additionalClusterRoleRules)",
     ),
+    Flag::switch(
+        "legacy-node-repair",
+        "LEGACY_NODE_REPAIR",
+        "false",
+        "With the gate NodeRepair, delete unhealthy nodes at once and outside budgets, as v1.14 did, instead of replacing them first",
+    ),
     Flag::new(
         "feature-gates",
         "FEATURE_GATES",

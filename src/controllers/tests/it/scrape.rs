@@ -130,7 +130,11 @@ const SPELT: &[(&str, &str, &[&str])] = &[
     ("karpenter_voluntary_disruption_decisions_total", "reason", &["empty"]),
     ("karpenter_voluntary_disruption_decisions_total", "consolidation_type", &["empty"]),
     ("karpenter_voluntary_disruption_decisions_by_nodepool_total", "nodepool", &["default"]),
-    ("karpenter_voluntary_disruption_eligible_nodes", "reason", &["drifted", "empty", "underutilized"]),
+    (
+        "karpenter_voluntary_disruption_eligible_nodes",
+        "reason",
+        &["drifted", "empty", "underutilized", "unhealthy"],
+    ),
     (
         "karpenter_voluntary_disruption_consolidation_timeouts_total",
         "consolidation_type",

@@ -5,12 +5,11 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Node;
 use karpenter_api::NodeClaim;
 use karpenter_kube_sim::kubelet::Behaviour;
-use karpenter_model::settings::FeatureGates;
 use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
-use crate::world::{Crash, Process, World, condition, merge};
+use crate::world::{Process, World, condition, merge};
 
 const MINUTE: Duration = Duration::from_mins(1);
 
@@ -168,11 +167,10 @@ async fn one_that_cannot_become_a_node_is_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_broken_one_is_repaired_by_the_share_of_the_cluster() {
+async fn a_broken_one_is_repaired_by_the_share_of_the_cluster_where_repair_is_that_of_v1_14() {
     let world = World::new().await;
     claim(&world, &json!({}));
-    let gates = FeatureGates { node_repair: true, ..FeatureGates::default() };
-    let process = world.start_gated(Crash::Never, gates);
+    let process = world.start_legacy_repair();
     is_ready(&world).await;
     let id = world.account.machines()[0].instance_id.to_string();
     world.agent.behave(&id, Behaviour::NotReady);

@@ -134,6 +134,14 @@ impl World {
         self.start_crashing(Crash::Never, decisions)
     }
 
+    /// Starts a process that repairs nodes as v1.14 did.
+    pub(crate) fn start_legacy_repair(&self) -> Process {
+        let gates = FeatureGates { node_repair: true, ..FeatureGates::default() };
+        let decisions = Arc::new(karpenter_model::Settings { gates, ..karpenter_model::Settings::default() });
+        let settings = Settings { decisions, legacy_node_repair: true, ..Settings::default() };
+        self.start_set(Crash::Never, settings, karpenter_controllers::run)
+    }
+
     fn start_crashing(&self, crash: Crash, decisions: karpenter_model::Settings) -> Process {
         self.start_as(crash, decisions, |context, readiness, shutdown| {
             karpenter_controllers::run(context, readiness, shutdown)
@@ -168,7 +176,16 @@ impl World {
         decisions: karpenter_model::Settings,
         run: impl FnOnce(Context, Readiness, CancellationToken) -> F,
     ) -> Process {
-        let settings = Arc::new(Settings { decisions: Arc::new(decisions), ..Settings::default() });
+        self.start_set(crash, Settings { decisions: Arc::new(decisions), ..Settings::default() }, run)
+    }
+
+    fn start_set<F: Future<Output = Result<(), RunError>> + Send + 'static>(
+        &self,
+        crash: Crash,
+        settings: Settings,
+        run: impl FnOnce(Context, Readiness, CancellationToken) -> F,
+    ) -> Process {
+        let settings = Arc::new(settings);
         let inner = MemoryProvider::new(Arc::clone(&self.account), Arc::clone(&self.catalogue));
         let provider: Arc<dyn Provider> = Arc::new(slow::Slow { inner, answer: self.launches_take });
         let (events, metrics) = (MemorySink::default(), Arc::new(Metrics::new()));
@@ -181,7 +198,9 @@ impl World {
         ));
         let explanations = Explanations::default();
         let (calls, client) = Calls::around(self.client.clone(), self.forbidden.clone(), crash);
+        let repair = karpenter_controllers::repair_policies(&*provider, &settings).unwrap();
         let context = Context {
+            repair,
             hints: client.clone(),
             client,
             provider,

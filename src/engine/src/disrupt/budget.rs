@@ -37,7 +37,7 @@ pub struct BudgetState {
     /// Nodes that may be disrupted at once, before those that are; zero when a budget cannot be evaluated and
     /// [`BudgetState::NO_LIMIT`] when none applies.
     pub allowed: u32,
-    /// Nodes that are disrupted already: not ready, leaving, or in a command.
+    /// Nodes that are disrupted already: leaving, in a command or, but for repair, not ready.
     pub consuming: u32,
     /// Nodes that count.
     pub total: u32,
@@ -134,9 +134,12 @@ impl<'a> Budgets<'a> {
 
     /// Whether the candidate may go for `reason` now.
     pub(crate) fn check(&self, candidate: &Candidate<'_>, reason: DisruptionReason) -> Result<(), Exhausted> {
+        if is_exempt(candidate, reason) {
+            return Ok(());
+        }
         let pool = &candidate.pool.name;
         let counts = self.pools.get(pool).copied().unwrap_or_default();
-        let disrupted = counts.disrupted(is_dead(candidate, reason));
+        let disrupted = counts.disrupted(passes_over_silent(candidate, reason));
         match self.allowed.get(&(pool, reason)) {
             Some(Ok(allowed)) if allowed.nodes > disrupted => Ok(()),
             Some(Err(invalid)) => Err(Exhausted::Invalid(invalid.0.clone())),
@@ -160,15 +163,19 @@ impl<'a> Budgets<'a> {
         reason: DisruptionReason,
     ) -> Result<(), Exhausted> {
         self.check(candidate, reason)?;
-        if let Some(counts) = self.pools.get_mut(&candidate.pool.name) {
+        let exempt = is_exempt(candidate, reason);
+        if let Some(counts) = self.pools.get_mut(&candidate.pool.name).filter(|_| !exempt) {
             counts.taken += 1;
-            counts.taken_silent += u32::from(is_dead(candidate, reason));
+            counts.taken_silent += u32::from(!candidate.node.ready && passes_over_silent(candidate, reason));
         }
         Ok(())
     }
 
     /// Whether nodes that are not ready use up all that `pool` allows for `reason`.
     pub(crate) fn used_up_by_silent(&self, pool: &PoolName, reason: DisruptionReason) -> bool {
+        if reason == DisruptionReason::Unhealthy {
+            return false;
+        }
         let counts = self.pools.get(pool).copied().unwrap_or_default();
         let allowed = self.allowed.get(&(pool, reason)).and_then(|allowed| allowed.as_ref().ok());
         allowed.is_some_and(|allowed| {
@@ -191,7 +198,8 @@ impl<'a> Budgets<'a> {
     pub(crate) fn states(&self) -> BTreeMap<(PoolName, DisruptionReason), BudgetState> {
         let state = |(key, allowed): (&(&PoolName, DisruptionReason), &Result<Allowed, Invalid>)| {
             let allowed = allowed.as_ref().map_or(0, |allowed| allowed.nodes.min(BudgetState::NO_LIMIT));
-            let Counts { total, consuming, .. } = self.pools.get(key.0).copied().unwrap_or_default();
+            let Counts { total, consuming, silent, .. } = self.pools.get(key.0).copied().unwrap_or_default();
+            let consuming = if key.1 == DisruptionReason::Unhealthy { consuming - silent } else { consuming };
             ((key.0.clone(), key.1), BudgetState { allowed, consuming, total })
         };
         self.allowed.iter().map(state).collect()
@@ -204,11 +212,22 @@ fn counts(node: &Node) -> bool {
     node.initialized() && node.claim.as_deref().is_some_and(|claim| !going(claim))
 }
 
-/// Whether the candidate is gone in all but name: nothing runs on it and its kubelet is silent. It may go although it
+/// Whether the nodes of the pool that are not ready leave its budget to the candidate: a broken pool is to be repaired, and one
+/// that is gone in all but name may go: nothing runs on it and its kubelet is silent. It may go although it
 /// uses up the budget itself, so that it does not keep itself and all others for ever
 /// (<https://github.com/kubernetes-sigs/karpenter/issues/2967>).
-fn is_dead(candidate: &Candidate<'_>, reason: DisruptionReason) -> bool {
-    reason == DisruptionReason::Empty && !candidate.node.ready
+fn passes_over_silent(candidate: &Candidate<'_>, reason: DisruptionReason) -> bool {
+    match reason {
+        DisruptionReason::Unhealthy => true,
+        DisruptionReason::Empty => !candidate.node.ready,
+        DisruptionReason::Drifted | DisruptionReason::Underutilized => false,
+    }
+}
+
+/// Whether the candidate neither needs the budget of its pool nor uses it: a node that is broken before it came up never
+/// counted.
+fn is_exempt(candidate: &Candidate<'_>, reason: DisruptionReason) -> bool {
+    reason == DisruptionReason::Unhealthy && !candidate.node.initialized()
 }
 
 /// The strictest active budget of `pool` for `reason`; no budget is no limit. One budget that cannot be

@@ -1,6 +1,7 @@
 //! Which nodes may be disrupted at all (spec disruption 3.2), in the order of the checks.
 
 mod blocker;
+pub(crate) mod choice;
 mod evictions;
 
 use std::collections::BTreeSet;
@@ -60,10 +61,33 @@ impl<'a> Candidate<'a> {
     /// The candidate for `node`, or the first thing that blocks it whatever the method. Objections of its
     /// pods are kept for later, because some methods may pass over them.
     pub(crate) fn of(node: &'a Node, lookup: &Lookup<'a>) -> Result<Self, Blocker> {
+        Self::unless(node, lookup, |node| {
+            let annotations = node.effective_annotations();
+            if !node.initialized() {
+                Some(Blocker::NotInitialized)
+            } else if annotations.get(annotation::DO_NOT_DISRUPT).is_some_and(|value| value == "true") {
+                Some(Blocker::NodeDoNotDisrupt)
+            } else {
+                None
+            }
+        })
+    }
+
+    /// The same for a node that is to be repaired: neither its own word nor that it has not come up protects it.
+    pub(crate) fn broken(node: &'a Node, lookup: &Lookup<'a>) -> Result<Self, Blocker> {
+        Self::unless(node, lookup, |_| None)
+    }
+
+    fn unless(
+        node: &'a Node,
+        lookup: &Lookup<'a>,
+        protects: fn(&Node) -> Option<Blocker>,
+    ) -> Result<Self, Blocker> {
         let now = lookup.snapshot().now;
         let Some(claim) = node.claim.as_deref() else { return Err(Blocker::Unmanaged) };
         let Some(name) = &node.name else { return Err(Blocker::NoNode) };
-        if !node.initialized() {
+        let protected = protects(node);
+        if protected == Some(Blocker::NotInitialized) {
             return Err(Blocker::NotInitialized);
         }
         if node.is_leaving() || node.deletion.is_some() {
@@ -72,8 +96,8 @@ impl<'a> Candidate<'a> {
         if node.is_nominated(now) {
             return Err(Blocker::Nominated);
         }
-        if node.effective_annotations().get(annotation::DO_NOT_DISRUPT).is_some_and(|value| value == "true") {
-            return Err(Blocker::NodeDoNotDisrupt);
+        if let Some(blocker) = protected {
+            return Err(blocker);
         }
         let away = &lookup.snapshot().zones_away;
         if let Some(zone) = node.zone().filter(|zone| away.contains(zone)) {
@@ -99,11 +123,16 @@ impl<'a> Candidate<'a> {
     }
 
     /// What its pods have against being disrupted by `method`: nothing, if drift may run into the deadline of the
-    /// claim's termination grace period.
+    /// claim's termination grace period, and for repair what its policy says.
     pub(crate) fn blocker(&self, method: Method) -> Option<&Blocker> {
         let eventual = method.reason() == DisruptionReason::Drifted;
-        let waived = eventual && self.claim.termination_grace_period.is_some();
+        let waived = method == Method::Repair || eventual && self.claim.termination_grace_period.is_some();
         self.pods.as_ref().filter(|_| !waived)
+    }
+
+    /// What its pods have against a drain.
+    pub(crate) fn pods(&self) -> Option<&Blocker> {
+        self.pods.as_ref()
     }
 
     /// Whether a drain would run into pods that cannot leave now, and last until its deadline.

@@ -7,8 +7,8 @@ use karpenter_model::{Command, DisruptionReason, Launch, Method, Nomination, Pod
 
 use crate::disrupt::candidate::Candidate;
 
-/// The command of `method` that removes `candidates` and launches `replacements`. Drift may start at once, the others
-/// after their second look.
+/// The command of `method` that removes `candidates` and launches `replacements`. Drift and repair may start at
+/// once, the others after their second look.
 pub(crate) fn command(
     method: Method,
     candidates: &[Candidate<'_>],
@@ -34,6 +34,7 @@ pub(crate) fn command(
         replacements,
         nominations,
         not_before,
+        repair: None,
     }
 }
 

@@ -4,11 +4,15 @@ mod consolidation;
 mod ground;
 mod pairing;
 
+use karpenter_model::repair::Repair;
 use karpenter_model::{Command, Launch, Method, NodeId, Nomination, Pool, Snapshot};
 
+use crate::disrupt::candidate::choice::choice;
 use crate::disrupt::candidate::{Blocker, Candidate};
 use crate::disrupt::command::command;
 use crate::disrupt::rejection::{Rejection, RejectionKind};
+use crate::disrupt::repair::breaker::tripped;
+use crate::disrupt::repair::wanted;
 use crate::disrupt::{Standing, empty};
 use crate::place::what_if::{Destinations, Patience, Quoted, Simulated};
 use ground::Ground;
@@ -16,7 +20,7 @@ use ground::Ground;
 /// Each of `commands` as it may start now, or why not, in their order: each is judged as if those before it that may
 /// start, and those that stand and were proposed before it, had happened. The cluster is compiled once for all of
 /// them. Emptiness keeps the nodes that still qualify; every other command stands or falls as a whole. What a command
-/// says about nodes, pods and prices is computed again; what it may buy does not change, except that drift may buy
+/// says about nodes, pods and prices is computed again; what it may buy does not change, except that drift and repair may buy
 /// whatever would do now.
 ///
 /// Commands that are in `standing` themselves come in the same order there; others are newer than all that stand.
@@ -46,7 +50,11 @@ impl<'g, 'a> Look<'g, 'a> {
     fn new(ground: &'g mut Ground<'a>, command: &'a Command) -> Self {
         let (mut still, mut gone) = (Vec::new(), Vec::new());
         for id in command.nodes() {
-            match ground.candidate(id) {
+            let candidate = match command.method {
+                Method::Repair => ground.broken(id),
+                _ => ground.candidate(id),
+            };
+            match candidate {
                 Ok(candidate) => match candidate.blocker(command.method) {
                     None => still.push(candidate),
                     Some(blocker) => gone.push((id.clone(), blocker.clone())),
@@ -59,6 +67,7 @@ impl<'g, 'a> Look<'g, 'a> {
 
     fn judge(self) -> Result<Command, Rejection> {
         match self.command.method {
+            Method::Repair => self.at_repair(),
             Method::Emptiness => self.at_empty(),
             Method::StaticDrift => self.at_static_drift(),
             Method::Drift => self.at_drift(),
@@ -85,11 +94,15 @@ impl<'g, 'a> Look<'g, 'a> {
         Err(Rejection { kind, nodes, detail: first.to_string() })
     }
 
-    /// Takes every node out of its budget; those of its pods must have room for it, too.
+    /// Takes every node out of its budget; those of its pods must have room for it, too, unless the drain is bound to end.
     fn all_within_budget(&mut self) -> Result<(), Rejection> {
+        let bound = self.command.repair.as_ref().is_some_and(|repair| repair.drain.is_some());
         for candidate in &self.still {
             let taken = self.ground.budgets.take(candidate, self.command.reason);
             let refused = taken.map_err(|exhausted| exhausted.reason()).and_then(|()| {
+                if bound {
+                    return Ok(());
+                }
                 self.ground.evictions.check(candidate.node).map_err(|blocker| blocker.reason())
             });
             if let Err(reason) = refused {
@@ -129,10 +142,39 @@ impl<'g, 'a> Look<'g, 'a> {
         Ok(Command { candidates, ..self.command.clone() })
     }
 
+    fn at_repair(mut self) -> Result<Command, Rejection> {
+        self.all_qualify()?;
+        let repair = self.still_broken()?;
+        self.all_within_budget()?;
+        if self.still.iter().any(|candidate| candidate.pool.replicas.is_some()) {
+            let candidates = self.still.iter().map(Candidate::disrupted).collect();
+            return Ok(Command { candidates, repair, ..self.command.clone() });
+        }
+        let command = self.replaced()?;
+        Ok(Command { repair, ..command })
+    }
+
+    /// What is wrong with the node of the command now.
+    fn still_broken(&self) -> Result<Option<Repair>, Rejection> {
+        let snapshot = self.ground.snapshot;
+        let Some(candidate) = self.still.first() else { return Ok(None) };
+        let choice = choice(candidate.node, &snapshot.repair, snapshot.now);
+        let choice =
+            choice.ok_or_else(|| self.rejected(RejectionKind::Churn, "node is not unhealthy any more"))?;
+        wanted(candidate, &choice, &tripped(snapshot))
+            .map(Some)
+            .map_err(|objection| self.rejected(RejectionKind::Churn, objection.reason()))
+    }
+
     fn at_drift(mut self) -> Result<Command, Rejection> {
         self.all_qualify()?;
         self.all_drifted(|pool| pool.replicas.is_none())?;
         self.all_within_budget()?;
+        self.replaced()
+    }
+
+    /// The command with whatever takes its nodes' place now.
+    fn replaced(&mut self) -> Result<Command, Rejection> {
         let mut simulated = self.simulate(Destinations::All)?;
         // Fewer will do where the proposal took for granted that a node goes which still waits for its second look: it
         // stays now, for the pods it is to take.

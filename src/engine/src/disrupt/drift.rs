@@ -89,7 +89,7 @@ fn believed<'a>(pass: &mut Pass<'a>, method: Method, of_kind: fn(&Pool) -> bool)
 }
 
 /// Why a node stays.
-enum Stays {
+pub(crate) enum Stays {
     /// For now, and it was looked at.
     Because(Reason),
     /// A brake is on.

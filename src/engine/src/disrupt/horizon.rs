@@ -1,7 +1,7 @@
 //! Until when a decision stands if nothing changes but the time.
 //!
 //! Everything a decision takes from the clock is a comparison with an instant that is known beforehand: the end of a
-//! nomination, of a quiet time, of a do-not-disrupt, of a hold, the edges of budget windows, and what the memory
+//! nomination, of a quiet time, of a do-not-disrupt, of a hold, of the toleration of a condition, the edges of budget windows, and what the memory
 //! forgets. The earliest of those ahead is the horizon; code that lets another answer depend on time adds its instant
 //! here (`tests/it/disruption/settled.rs` compares with deciding afresh at every step).
 
@@ -10,6 +10,7 @@ use karpenter_model::clock::later;
 use karpenter_model::{ConditionType, DoNotDisrupt, Node, Pod, Pool, Snapshot};
 
 use crate::disrupt::budget::cron::Schedule;
+use crate::disrupt::candidate::choice::eligible_at;
 use crate::disrupt::lookup::Lookup;
 use crate::disrupt::memory::{Memory, SETTLED_FOR};
 
@@ -24,7 +25,8 @@ pub(crate) fn horizon(snapshot: &Snapshot, memory: &Memory) -> Timestamp {
         let drifted = node.claim.as_ref().and_then(|claim| claim.true_since(ConditionType::Drifted));
         let believed = drifted.and_then(|at| at.checked_add(brakes.mass_drift_hold).ok());
         let own = [node.nominated_until, pool.and_then(|pool| quiet(node, pool)), believed];
-        own.into_iter().flatten().chain(node.pods.iter().filter_map(|pod| unprotected(pod)))
+        let tolerated = eligible_at(node, &snapshot.repair);
+        own.into_iter().flatten().chain(tolerated).chain(node.pods.iter().filter_map(|pod| unprotected(pod)))
     });
     let windows = snapshot.pools.iter().flat_map(|pool| edges(pool, now));
     let remembered = memory.instants(brakes.anti_flap_window, brakes.health_gate_pause);

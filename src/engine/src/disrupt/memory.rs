@@ -41,6 +41,8 @@ pub struct Memory {
     /// When the process began to lead, in whole seconds, as conditions are written; the first pass where nothing said so.
     since: Option<Timestamp>,
     settled: BTreeMap<Method, Settled>,
+    /// How far repair has come in looking at every broken node.
+    pub(crate) repair_sweep: Sweep,
     /// How far drift has come in looking at every drifted node.
     pub(crate) drift_sweep: Sweep,
     /// How far consolidation has come with looking at every node alone.

@@ -26,7 +26,7 @@ pub enum About {
     Pool(PoolName),
 }
 
-/// The events of disruption. All are of type Normal.
+/// The events of disruption. All are of type Normal but the last two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum NoteKind {
     /// A node may not be disrupted, or a pool's budget is zero.
@@ -37,6 +37,8 @@ pub enum NoteKind {
     ConsolidationCandidate,
     /// A `Balanced` pool approved.
     ConsolidationApproved,
+    /// Too many nodes are broken for repairs.
+    NodeRepairBlocked,
     /// A brake holds disruption back; not an event of the reference.
     DisruptionHeld,
 }
@@ -49,6 +51,7 @@ impl NoteKind {
             Self::Unconsolidatable => reason::UNCONSOLIDATABLE,
             Self::ConsolidationCandidate => reason::CONSOLIDATION_CANDIDATE,
             Self::ConsolidationApproved => reason::CONSOLIDATION_APPROVED,
+            Self::NodeRepairBlocked => reason::NODE_REPAIR_BLOCKED,
             Self::DisruptionHeld => reason::DISRUPTION_HELD,
         }
     }

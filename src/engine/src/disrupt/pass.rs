@@ -3,7 +3,9 @@
 //! A method asks for its nodes with [`Pass::eligible`], checks budgets and brakes, asks what would happen with
 //! [`Pass::what_if`], and either proposes a command or says with [`Pass::keep`] why a node stays.
 
+mod allowance;
 mod assumed;
+mod room;
 mod settle;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +18,6 @@ use karpenter_model::{
 };
 
 use crate::disrupt::Standing;
-use crate::disrupt::allowance::Allowance;
 use crate::disrupt::balanced::{Judgement, Totals};
 use crate::disrupt::brake::{self, Held};
 use crate::disrupt::budget::{Budgets, Exhausted};
@@ -26,7 +27,9 @@ use crate::disrupt::lookup::Lookup;
 use crate::disrupt::memory::{Memory, Scope};
 use crate::disrupt::note::{Note, NoteKind};
 use crate::place::what_if::{Destinations, WhatIf};
+use allowance::Allowance;
 pub(crate) use assumed::{Assumed, assumed};
+pub(crate) use room::Room;
 
 /// What the methods of one pass share.
 #[derive(Debug)]
@@ -153,37 +156,43 @@ impl<'a> Pass<'a> {
         }
         self.candidates = candidates;
         self.stats(method).eligible = u32::try_from(eligible.len()).unwrap_or(u32::MAX);
-        // Budgets are of interest only where they hold something back.
-        if !eligible.is_empty() {
-            let reason = method.reason();
-            let closed: Vec<_> = self.budgets.closed(reason).cloned().collect();
-            for pool in closed {
-                let text =
-                    format!("No allowed disruptions for disruption reason {reason} due to blocking budget");
-                let note = Note::pool(&pool, NoteKind::DisruptionBlocked, text);
-                self.note(note.distinguished_by(reason.to_string()));
-            }
-            // Seen from outside such a pool has a budget and nodes that should go, and nothing happens
-            // (https://github.com/kubernetes-sigs/karpenter/issues/2967).
-            let ready = eligible.iter().filter(|candidate| candidate.node.ready);
-            let pools: BTreeSet<&PoolName> = ready.map(|candidate| &candidate.pool.name).collect();
-            for pool in pools {
-                if !self.budgets.used_up_by_silent(pool, reason) {
-                    continue;
-                }
-                let text = format!(
-                    "No allowed disruptions for disruption reason {reason}: nodes that are not ready count as disrupted"
-                );
-                let note = Note::pool(pool, NoteKind::DisruptionBlocked, text);
-                self.note(note.distinguished_by(format!("{reason} not ready")));
-            }
-        }
+        self.tell_closed(method, &eligible);
         eligible
+    }
+
+    /// Reports pools whose budgets let none of `eligible` go by `method`.
+    pub(crate) fn tell_closed(&mut self, method: Method, eligible: &[Candidate<'a>]) {
+        // Budgets are of interest only where they hold something back.
+        if eligible.is_empty() {
+            return;
+        }
+        let reason = method.reason();
+        let closed: Vec<_> = self.budgets.closed(reason).cloned().collect();
+        for pool in closed {
+            let text =
+                format!("No allowed disruptions for disruption reason {reason} due to blocking budget");
+            let note = Note::pool(&pool, NoteKind::DisruptionBlocked, text);
+            self.note(note.distinguished_by(reason.to_string()));
+        }
+        // Seen from outside such a pool has a budget and nodes that should go, and nothing happens
+        // (https://github.com/kubernetes-sigs/karpenter/issues/2967).
+        let ready = eligible.iter().filter(|candidate| candidate.node.ready);
+        let pools: BTreeSet<&PoolName> = ready.map(|candidate| &candidate.pool.name).collect();
+        for pool in pools {
+            if !self.budgets.used_up_by_silent(pool, reason) {
+                continue;
+            }
+            let text = format!(
+                "No allowed disruptions for disruption reason {reason}: nodes that are not ready count as disrupted"
+            );
+            let note = Note::pool(pool, NoteKind::DisruptionBlocked, text);
+            self.note(note.distinguished_by(format!("{reason} not ready")));
+        }
     }
 
     /// Whether the candidate still waits after a command with this reason was rejected or rolled back. Reported,
     /// unless a method with another reason may still remove it.
-    fn was_refused(&mut self, method: Method, candidate: &Candidate<'_>) -> bool {
+    pub(crate) fn was_refused(&mut self, method: Method, candidate: &Candidate<'_>) -> bool {
         let (node, reason) = (&candidate.node.id, method.reason());
         let refused = self.memory.refused(Scope::Reason(reason), node, self.snapshot.now);
         let Some(why) = refused else { return false };
@@ -254,6 +263,11 @@ impl<'a> Pass<'a> {
         self.coming.get(pool).copied().unwrap_or_default()
     }
 
+    /// Whether `node` is in a command.
+    pub(crate) fn is_taken(&self, node: &NodeId) -> bool {
+        self.taken.contains(node)
+    }
+
     /// Whether a command sends pods to `node`, so that it must stay.
     pub(crate) fn is_promised(&self, node: &NodeId) -> bool {
         self.promised.contains(node)
@@ -265,11 +279,17 @@ impl<'a> Pass<'a> {
         self.promised.extend(nodes);
     }
 
+    /// The node `id`: among the candidates, or elsewhere if it is broken.
+    fn node(&self, id: &NodeId) -> Option<&'a Node> {
+        if let Ok(position) = self.candidates.binary_search_by(|known| known.node.id.cmp(id)) {
+            return Some(self.candidates[position].node);
+        }
+        self.snapshot.nodes.iter().map(AsRef::as_ref).find(|node| node.id == *id)
+    }
+
     /// Adds a command. Its nodes are out of reach for every later one; budgets must have been taken.
     pub(crate) fn propose(&mut self, command: Command) {
-        let position = |id: &NodeId| self.candidates.binary_search_by(|known| known.node.id.cmp(id)).ok();
-        let nodes = command.nodes().filter_map(position).map(|position| self.candidates[position].node);
-        let nodes: Vec<_> = nodes.collect();
+        let nodes: Vec<_> = command.nodes().filter_map(|id| self.node(id)).collect();
         for node in &nodes {
             self.evictions.spend(node);
         }

@@ -8,6 +8,7 @@ mod convergence;
 mod history;
 mod properties;
 mod refused;
+mod repair;
 mod second_look;
 mod settled;
 mod windows;

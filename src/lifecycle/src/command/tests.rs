@@ -15,6 +15,7 @@ use crate::fixture::at;
 /// Machines `node-0..` of claims `claim-0..`, one pod each, and so many replacements.
 pub(super) fn command(candidates: usize, replacements: usize) -> Command {
     Command {
+        repair: None,
         method: Method::SingleNode,
         reason: DisruptionReason::Underutilized,
         candidates: (0..candidates).map(candidate).collect(),

@@ -1,6 +1,6 @@
-//! Repair: a node that has shown a bad condition for too long is given up (spec disruption 4.2).
+//! Legacy repair: a node that has shown a bad condition for too long is given up (spec disruption 4.2).
 //!
-//! Nothing protects such a node: its deadline is now. What protects the others is the breaker: when more than a
+//! Runs only where it is asked for; otherwise repair is a method of disruption. Nothing protects such a node: its deadline is now. What protects the others is the breaker: when more than a
 //! fifth of a pool looks broken, the cause is probably not the machines.
 
 use std::time::Duration;
@@ -8,7 +8,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use karpenter_model::clock::since;
 use karpenter_model::names::{annotation, reason};
-use karpenter_model::{Claim, ConditionStatus, NodeObject};
+use karpenter_model::repair::{RepairAction, RepairPolicy};
+use karpenter_model::{Claim, NodeObject};
 
 use crate::step::{About, DeletionCause, Effect, Event, Milestone, Step, Wake, whole_seconds};
 
@@ -17,19 +18,8 @@ pub(crate) const BREAKER_POLL: Duration = Duration::from_mins(5);
 /// Largest share of nodes, in percent and rounded up, that may look broken for repairs to go on.
 const BREAKER_PERCENT: usize = 20;
 
-/// A condition that justifies a repair.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Policy {
-    /// Type of the node condition.
-    pub condition: String,
-    /// Its bad status.
-    pub status: ConditionStatus,
-    /// How long the status is tolerated, from its transition.
-    pub toleration: Duration,
-}
-
 /// Whether the peers of a node have to be counted: it has been broken for too long.
-pub fn asks_peers(node: &NodeObject, policies: &[Policy], now: Timestamp) -> bool {
+pub fn asks_peers(node: &NodeObject, policies: &[RepairPolicy], now: Timestamp) -> bool {
     exhausted(node, policies).is_some_and(|(at, _)| at <= now)
 }
 
@@ -39,7 +29,7 @@ pub fn step(
     claim: &Claim,
     node: &NodeObject,
     peers: &[&NodeObject],
-    policies: &[Policy],
+    policies: &[RepairPolicy],
     now: Timestamp,
 ) -> Step {
     let Some((at, condition)) = exhausted(node, policies) else { return Step::idle() };
@@ -71,15 +61,19 @@ fn blocked(claim: &Claim, node: &NodeObject, broken: usize, of: usize) -> Step {
 }
 
 /// When the patience with a node ends, and the condition it ends for; of several the first that ends.
-fn exhausted<'a>(node: &NodeObject, policies: &'a [Policy]) -> Option<(Timestamp, &'a str)> {
-    let ends = |policy: &'a Policy| Some((patience_ends(node, policy)?, policy.condition.as_str()));
+fn exhausted<'a>(node: &NodeObject, policies: &'a [RepairPolicy]) -> Option<(Timestamp, &'a str)> {
+    let ends = |policy: &'a RepairPolicy| Some((patience_ends(node, policy)?, policy.condition.as_str()));
     policies.iter().filter_map(ends).min()
 }
 
-/// When the node has shown the policy's bad status for too long; `None` while it does not show it.
-fn patience_ends(node: &NodeObject, policy: &Policy) -> Option<Timestamp> {
+/// When the node has shown the policy's bad status for too long; `None` while it does not show it, or the policy asks for
+/// anything but a replacement.
+fn patience_ends(node: &NodeObject, policy: &RepairPolicy) -> Option<Timestamp> {
     let condition = node.conditions.get(&policy.condition)?;
-    (condition.status == policy.status).then(|| condition.last_transition + policy.toleration)
+    let is_meant = policy.action == RepairAction::Replace
+        && condition.status == policy.status
+        && policy.reason.as_ref().is_none_or(|pattern| pattern.is_in(&condition.reason));
+    is_meant.then(|| condition.last_transition + policy.toleration)
 }
 
 /// The deadline is now; only one that has passed already stays.
@@ -94,19 +88,30 @@ fn deadline(claim: &Claim, now: Timestamp) -> Option<Effect> {
 
 #[cfg(test)]
 mod tests {
-    use karpenter_model::NodeCondition;
+    use std::sync::Arc;
+
+    use karpenter_model::repair::ReasonPattern;
+    use karpenter_model::{ConditionStatus, NodeCondition};
 
     use super::*;
     use crate::fixture::{at, claim, node};
 
-    fn policy(condition: &str, minutes: u64) -> Policy {
-        let toleration = Duration::from_mins(minutes);
-        Policy { condition: condition.to_owned(), status: ConditionStatus::False, toleration }
+    fn policy(condition: &str, minutes: u64) -> RepairPolicy {
+        RepairPolicy {
+            condition: condition.to_owned(),
+            status: ConditionStatus::False,
+            reason: None,
+            toleration: Duration::from_mins(minutes),
+            termination_grace: None,
+            priority: 0,
+            action: RepairAction::Replace,
+        }
     }
 
     fn with(node: NodeObject, condition: &str, status: ConditionStatus, since: i64) -> NodeObject {
         let mut node = node;
-        node.conditions.insert(condition.to_owned(), NodeCondition { status, last_transition: at(since) });
+        let known = NodeCondition { status, reason: "XID48".to_owned(), last_transition: at(since) };
+        Arc::make_mut(&mut node.conditions).insert(condition.to_owned(), known);
         node
     }
 
@@ -139,6 +144,17 @@ mod tests {
         let told = Milestone::Unhealthy { node: "node-1".into(), condition: "Gpu".to_owned() };
         assert!(late.effects.contains(&Effect::Milestone(told)), "{late:?}");
         assert!(!asks_peers(&node, &policies, at(1199)) && asks_peers(&node, &policies, at(1200)));
+    }
+
+    #[test]
+    fn policies_for_other_reasons_or_for_a_reboot_do_not_count() {
+        let node = sick(0);
+        let listed =
+            |text| RepairPolicy { reason: Some(ReasonPattern::new(text).unwrap()), ..policy("Ready", 10) };
+        let ends = |policy: &RepairPolicy| exhausted(&node, std::slice::from_ref(policy)).map(|(at, _)| at);
+        assert_eq!(ends(&listed("XID(46|48)")), Some(at(600)));
+        assert_eq!(ends(&listed("XID74")), None);
+        assert_eq!(ends(&RepairPolicy { action: RepairAction::Reboot, ..policy("Ready", 10) }), None);
     }
 
     #[test]

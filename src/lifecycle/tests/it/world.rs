@@ -12,6 +12,7 @@ use std::cell::{Ref, RefCell, RefMut};
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -566,10 +567,11 @@ impl Life {
             Machine::Running { since } if now == since + 2 * BOOT => {
                 let ready = NodeCondition {
                     status: karpenter_model::ConditionStatus::True,
+                    reason: String::new(),
                     last_transition: at(now),
                 };
                 if let Some(node) = &mut self.node {
-                    node.conditions.insert("Ready".to_owned(), ready);
+                    Arc::make_mut(&mut node.conditions).insert("Ready".to_owned(), ready);
                 }
             }
             Machine::Ending { left: 0 } => self.machine = Machine::Gone,

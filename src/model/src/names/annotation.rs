@@ -4,6 +4,8 @@ pub mod aws;
 
 /// Pods and nodes: blocks voluntary disruption. `true`; on pods also a positive duration.
 pub const DO_NOT_DISRUPT: &str = "karpenter.sh/do-not-disrupt";
+/// Nodes and claims: `true` keeps repair away.
+pub const DO_NOT_REPAIR: &str = "karpenter.sh/do-not-repair";
 /// Pools and claims: hash of the pool template, decimal.
 pub const POOL_HASH: &str = "karpenter.sh/nodepool-hash";
 /// Pools and claims: version of the hash algorithm.

@@ -4,6 +4,7 @@
 //! life cycle of a claim and the cluster index receive it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 
@@ -36,18 +37,23 @@ pub struct NodeObject {
     /// `status.allocatable`.
     pub allocatable: Resources,
     /// `status.conditions` by type.
-    pub conditions: BTreeMap<String, NodeCondition>,
+    pub conditions: Arc<NodeConditions>,
     /// Creation time of the object.
     pub created_at: Timestamp,
     /// Deletion timestamp of the object.
     pub deletion: Option<Timestamp>,
 }
 
+/// Conditions of a Node, by type.
+pub type NodeConditions = BTreeMap<String, NodeCondition>;
+
 /// One condition of a Node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeCondition {
     /// Whether it holds.
     pub status: ConditionStatus,
+    /// A word why, as the client that wrote it spells it.
+    pub reason: String,
     /// When the status last changed.
     pub last_transition: Timestamp,
 }
@@ -65,7 +71,7 @@ impl NodeObject {
             owners: BTreeSet::new(),
             capacity: Resources::default(),
             allocatable: Resources::default(),
-            conditions: BTreeMap::new(),
+            conditions: Arc::default(),
             created_at,
             deletion: None,
         }

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use crate::id::{CapacityType, InstanceTypeName, NodeId, OwnerUid, PodKey, PoolName, Zone};
 use crate::money::Price;
+use crate::node::repair::Repair;
 use crate::plan::{Launch, Nomination, RemovalTarget};
 use crate::pool::DisruptionReason;
 
@@ -29,6 +30,9 @@ pub struct Command {
     /// Earliest instant at which it may start, after it has been confirmed by another look (spec disruption 3.14); the
     /// instant of the plan for methods without a second look.
     pub not_before: Timestamp,
+    /// What makes the machine broken; of repairs alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repair: Option<Repair>,
 }
 
 /// A machine to remove, with what events, logs and metrics say about it.
@@ -56,6 +60,8 @@ pub struct Candidate {
 /// The method behind a command, in the order they are asked (spec disruption 3.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub enum Method {
+    /// Broken machines.
+    Repair,
     /// Machines nothing would have to leave.
     Emptiness,
     /// Drifted machines of pools with a fixed number of nodes.
@@ -81,7 +87,8 @@ pub enum CommandDecision {
 
 impl Method {
     /// All methods, in the order they are asked.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
+        Self::Repair,
         Self::Emptiness,
         Self::StaticDrift,
         Self::Drift,
@@ -90,11 +97,11 @@ impl Method {
         Self::SingleNode,
     ];
 
-    /// The value of the `consolidation_type` label of metrics; empty for drift.
+    /// The value of the `consolidation_type` label of metrics; empty for drift and repair.
     pub const fn consolidation_type(self) -> &'static str {
         match self {
             Self::Emptiness => "empty",
-            Self::StaticDrift | Self::Drift => "",
+            Self::Repair | Self::StaticDrift | Self::Drift => "",
             Self::MultiNode => "multi",
             Self::SingleNode => "single",
             Self::ManyToMany => "many",
@@ -104,6 +111,7 @@ impl Method {
     /// The reason of its commands, which is also whose budgets they use.
     pub const fn reason(self) -> DisruptionReason {
         match self {
+            Self::Repair => DisruptionReason::Unhealthy,
             Self::Emptiness => DisruptionReason::Empty,
             Self::StaticDrift | Self::Drift => DisruptionReason::Drifted,
             Self::MultiNode | Self::SingleNode | Self::ManyToMany => DisruptionReason::Underutilized,

@@ -26,6 +26,7 @@ impl Snapshot {
             && self.budgets == other.budgets
             && self.devices == other.devices
             && self.zones_away == other.zones_away
+            && self.repair == other.repair
     }
 }
 

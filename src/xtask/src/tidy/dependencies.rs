@@ -86,9 +86,20 @@ const INTERNAL: &[(&str, &[&str])] = &[
 const PURE: &[&str] = &["model", "devices", "engine", "lifecycle", "audit", "cluster", "iam"];
 
 /// What a pure crate may use from outside the workspace.
-/// `kube-cel` evaluates the selectors of devices, `parking_lot` holds the clock that tests move; they reach nothing either.
-const PURE_EXTERNAL: &[&str] =
-    &["foldhash", "indexmap", "jiff", "kube-cel", "parking_lot", "serde", "serde_json", "sha2", "thiserror"];
+/// `kube-cel` evaluates the selectors of devices, `regex` the reasons of conditions, `parking_lot` holds the clock that tests
+/// move; they reach nothing either.
+const PURE_EXTERNAL: &[&str] = &[
+    "foldhash",
+    "indexmap",
+    "jiff",
+    "kube-cel",
+    "parking_lot",
+    "regex",
+    "serde",
+    "serde_json",
+    "sha2",
+    "thiserror",
+];
 
 /// Compares every workspace crate's declared dependencies with the table.
 pub(super) fn check(root: &Path) -> Result<Vec<String>> {

@@ -223,6 +223,7 @@ fn event_reason(note: &Note) -> Reason {
         (NoteKind::Unconsolidatable, _) => reason::UNCONSOLIDATABLE,
         (NoteKind::ConsolidationCandidate, _) => reason::CONSOLIDATION_CANDIDATE,
         (NoteKind::ConsolidationApproved, _) => reason::CONSOLIDATION_APPROVED,
+        (NoteKind::NodeRepairBlocked, _) => reason::NODE_REPAIR_BLOCKED,
         (NoteKind::DisruptionHeld, _) => reason::DISRUPTION_HELD,
     }
 }

@@ -83,6 +83,12 @@ impl<'a> Ground<'a> {
         Candidate::of(node, &self.lookup)
     }
 
+    /// The same for a node that is to be repaired.
+    pub(super) fn broken(&self, id: &NodeId) -> Result<Candidate<'a>, Blocker> {
+        let node = self.by_id.get(id).ok_or(Blocker::NoNode)?;
+        Candidate::broken(node, &self.lookup)
+    }
+
     /// Questions about this ground.
     pub(super) fn what_if(&mut self, destinations: Destinations) -> &mut WhatIf<'a> {
         self.compiled.entry(destinations).or_insert_with(|| {

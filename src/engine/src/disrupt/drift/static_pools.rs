@@ -4,15 +4,14 @@
 use std::collections::BTreeMap;
 
 use karpenter_model::report::ReasonCode;
-use karpenter_model::resources;
-use karpenter_model::{Command, Launch, Method, Pool, PoolName, Price, Reason};
+use karpenter_model::{Command, Launch, Method, PoolName, Price, Reason};
 
 use super::{Stays, believed};
 use crate::disrupt::brake;
 use crate::disrupt::candidate::Candidate;
 use crate::disrupt::command::command;
 use crate::disrupt::note::{Note, NoteKind};
-use crate::disrupt::pass::Pass;
+use crate::disrupt::pass::{Pass, Room};
 
 const METHOD: Method = Method::StaticDrift;
 
@@ -36,7 +35,7 @@ pub(crate) fn propose(pass: &mut Pass<'_>) {
 /// Replaces drifted nodes of one pool.
 fn replace<'a>(pass: &mut Pass<'a>, candidates: &[Candidate<'a>]) {
     let Some(first) = candidates.first() else { return };
-    let mut room = room(first.pool, pass);
+    let mut room = pass.room(first.pool);
     for candidate in candidates {
         let id = &candidate.node.id;
         match one(pass, &mut room, candidate) {
@@ -79,34 +78,4 @@ fn one<'a>(pass: &mut Pass<'a>, room: &mut Room, candidate: &Candidate<'a>) -> R
     let savings = Price::ZERO;
     pass.propose(Command { savings, ..command(METHOD, own, replacements, Vec::new(), snapshot) });
     Ok(())
-}
-
-/// What a pool may have.
-struct Room {
-    /// How many nodes more; `None` without a limit.
-    left: Option<usize>,
-    /// The limit, where it is so low that a replacement never has room beside the nodes that the pool wants
-    /// (<https://github.com/aws/karpenter-provider-aws/issues/8873>).
-    always_full: Option<usize>,
-    /// It has more than it wants already.
-    has_surplus: bool,
-}
-
-/// The room of `pool`. What earlier commands launch is there already, as far as the limit goes; so are nodes being
-/// removed.
-fn room(pool: &Pool, pass: &Pass<'_>) -> Room {
-    let own = || {
-        let claims = pass.snapshot.nodes.iter().filter(|node| node.is_managed());
-        claims.filter(|node| node.claim.as_ref().and_then(|claim| claim.pool.as_ref()) == Some(&pool.name))
-    };
-    let staying = own().filter(|node| !node.is_leaving()).count();
-    let wanted = usize::try_from(pool.replicas.unwrap_or(0)).unwrap_or(0);
-    let limit = pool.limits.as_ref().and_then(|limits| limits.get(resources::NODES));
-    let limit = limit.map(|limit| usize::try_from(limit.as_units_ceil()).unwrap_or(0));
-    let there = own().count() + pass.coming(&pool.name);
-    Room {
-        left: limit.map(|limit| limit.saturating_sub(there)),
-        always_full: limit.filter(|limit| *limit <= wanted),
-        has_surplus: staying > wanted,
-    }
 }

@@ -28,6 +28,7 @@ node  foreign cpu=4000 mem=4000Gi pods=9000 zone=a taint=team=x:NoSchedule\n",
         for node in 0..NODES {
             let name = format!("p{pool}-{node}");
             let _ = match method {
+                Method::Repair => unreachable!("one command at a time, whatever the budget"),
                 Method::Emptiness => {
                     writeln!(text, "node {name} pool=p{pool} type=small zone=a capacity=on-demand")
                 }

@@ -1,0 +1,25 @@
+//! The breaker: when more than a fifth of a pool looks broken, the cause is probably not the machines, and none of them is
+//! repaired.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use karpenter_model::{PoolName, Snapshot};
+
+use crate::disrupt::candidate::choice::is_covered;
+
+/// Largest share of the nodes of a pool, in percent and rounded up, that may look broken for repairs to go on.
+pub(super) const PERCENT: usize = 20;
+
+/// Pools of which too many nodes show a condition that a policy is for, tolerated or not.
+pub(crate) fn tripped(snapshot: &Snapshot) -> BTreeSet<PoolName> {
+    let mut pools: BTreeMap<PoolName, (usize, usize)> = BTreeMap::new();
+    for node in snapshot.nodes.iter().filter(|node| node.name.is_some()) {
+        let Some(pool) = node.pool() else { continue };
+        let (nodes, covered) = pools.entry(pool).or_default();
+        *nodes += 1;
+        *covered += usize::from(is_covered(node, &snapshot.repair));
+    }
+    let too_many =
+        |(_, (nodes, covered)): &(PoolName, (usize, usize))| *covered > (nodes * PERCENT).div_ceil(100);
+    pools.into_iter().filter(too_many).map(|(pool, _)| pool).collect()
+}
