@@ -673,6 +673,8 @@ pub(crate) enum Reason {
     Empty,
     Underutilized,
     Drifted,
+    /// It was broken for too long.
+    Unhealthy,
     /// Its time was up.
     Expired,
     /// EC2 took it back, or it ended.
