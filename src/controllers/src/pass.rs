@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
 use karpenter_api::NodeClaim;
-use karpenter_cloud::Termination;
+use karpenter_cloud::{Retry, Termination};
 use karpenter_kube_harness::queue::Done;
 use karpenter_kube_harness::watch::Seen;
 use karpenter_kube_harness::write;
@@ -237,7 +237,10 @@ impl<'a> Pass<'a> {
                 Err(error) if error.not_found() => finalize::Answer::Gone,
                 Err(error) => {
                     tracing::warn!(%error, "cannot terminate instance, trying again");
-                    finalize::Answer::Failed(error.to_string())
+                    match error.kind.retry() {
+                        Retry::Slowly => finalize::Answer::Refused(error.to_string()),
+                        Retry::Backoff | Retry::Never => finalize::Answer::Failed(error.to_string()),
+                    }
                 }
             };
         self.applied = true;

@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use karpenter_cloud::Kind;
+use karpenter_cloud::memory::{Fault, Operation};
+use karpenter_model::names::reason;
 use karpenter_model::settings::FeatureGates;
 use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
@@ -69,6 +72,22 @@ async fn gone_after(world: &World, nodes: &[String], limit: Duration) -> Duratio
         })
         .await;
     started.elapsed()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_termination_is_reported_on_the_node_and_goes_on_once_it_is_granted() {
+    let (world, process) = fixed(1, &json!({})).await;
+    for _ in 0..3 {
+        world.account.fail(Operation::Terminate, Fault::Refused(Kind::Denied));
+    }
+    let nodes = delete_nodes(&world).await;
+    gone_after(&world, &nodes, 5 * MINUTE).await;
+    let events = process.events.events();
+    let told: Vec<_> =
+        events.iter().filter(|event| event.reason.name() == reason::TERMINATION_FAILED).collect();
+    assert_eq!(told.len(), 1, "one event for three refusals: {told:?}");
+    assert!(told[0].message.contains("failed to terminate instance"), "{}", told[0].message);
+    process.stop().await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -28,6 +28,8 @@ pub enum Answer {
     Gone,
     /// The call failed; try again.
     Failed(String),
+    /// The call failed, and will until a person changes something: a right is missing, or the instance is protected.
+    Refused(String),
 }
 
 /// What the provider says about a claim that knows no machine.
@@ -80,12 +82,19 @@ pub fn terminated(claim: &Claim, answer: &Answer, now: Timestamp) -> Step {
             .and_condition(Change::holds(ConditionType::InstanceTerminating))
             .and_wake(Wake::After(TERMINATING_POLL)),
         Answer::Failed(_) => Step::idle().and_wake(Wake::Backoff),
+        Answer::Refused(message) => refused(About::Claim(claim.name.clone()), message),
         Answer::Gone => {
             let asked = claim.true_since(ConditionType::InstanceTerminating).unwrap_or(now);
             Step::of([Effect::Milestone(Milestone::InstanceGone(since(asked, now)))])
                 .then(removed(claim.deletion.unwrap_or(now), now))
         }
     }
+}
+
+/// Reports a refused termination on `about`, which stays until it is granted.
+pub(crate) fn refused(about: About, message: &str) -> Step {
+    let text = format!("Instance is not terminated, tried again: {message}");
+    Step::of([Effect::Event(Event::new(about, reason::TERMINATION_FAILED, text))]).and_wake(Wake::Backoff)
 }
 
 /// Fixes the termination deadline, once; a value that another client has set stays.

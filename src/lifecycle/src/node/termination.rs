@@ -13,7 +13,7 @@ use karpenter_model::clock::since;
 use karpenter_model::names::{annotation, finalizer, label, reason};
 use karpenter_model::{Claim, ConditionStatus, ConditionType, LabelKey, NodeObject, Pod};
 
-use crate::claim::finalize::{Answer, TERMINATING_POLL};
+use crate::claim::finalize::{Answer, TERMINATING_POLL, refused};
 use crate::node::drain;
 use crate::step::{About, Change, DeletionCause, Effect, Event, Milestone, NodePatch, Step, Wake};
 
@@ -130,6 +130,7 @@ pub fn terminated(node: &NodeObject, answer: &Answer, now: Timestamp) -> Step {
         Answer::Gone => removed(node, node.deletion.unwrap_or(now), now)
             .and_condition(Change::holds(ConditionType::InstanceTerminating)),
         Answer::Failed(_) => Step::idle().and_wake(Wake::Backoff),
+        Answer::Refused(message) => refused(About::Node(node.name.clone()), message),
     }
 }
 

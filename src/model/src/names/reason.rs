@@ -124,6 +124,8 @@ pub const DISRUPTED: &str = "Disrupted";
 pub const EVICTED: &str = "Evicted";
 /// Pods still keep the node from being removed.
 pub const FAILED_DRAINING: &str = "FailedDraining";
+/// The cloud refuses to terminate the instance of a node or claim that is being removed.
+pub const TERMINATION_FAILED: &str = "TerminationFailed";
 /// The node will be removed at its deadline whatever its pods ask for.
 pub const TERMINATION_GRACE_PERIOD_EXPIRING: &str = "TerminationGracePeriodExpiring";
 /// Volumes are still attached to the node that is being removed.

@@ -212,6 +212,10 @@ reasons! {
     EVICTED = Reason::normal(reason::EVICTED).about(&["Pod"]);
     /// Pods still keep the node from being removed.
     FAILED_DRAINING = Reason::warning(reason::FAILED_DRAINING).about(&["Node"]).distinguished_by(&["pod"]);
+    /// The cloud refuses to terminate the instance, so that node and NodeClaim stay; not in the reference.
+    TERMINATION_FAILED = Reason::warning(reason::TERMINATION_FAILED)
+        .every(Duration::from_mins(15))
+        .about(MACHINE);
     /// The node will be removed at its deadline whatever its pods ask for.
     TERMINATION_GRACE_PERIOD_EXPIRING = Reason::warning(reason::TERMINATION_GRACE_PERIOD_EXPIRING)
         .about(MACHINE);

@@ -55,6 +55,10 @@ fn the_machine_goes_after_the_nodes_and_the_finalizer_after_the_machine() {
     assert_eq!(started.wake, Wake::After(TERMINATING_POLL));
     let failed = terminated(&registered(), &Answer::Failed("x".to_owned()), at(101));
     assert_eq!(failed, Step::idle().and_wake(Wake::Backoff), "the finalizer stays");
+    let refused = terminated(&registered(), &Answer::Refused("no right".to_owned()), at(101));
+    assert_eq!(refused.wake, Wake::Backoff);
+    let [Effect::Event(event)] = refused.effects.as_slice() else { panic!("{refused:?}") };
+    assert_eq!(event.message, "Instance is not terminated, tried again: no right");
     let gone = terminated(&registered(), &Answer::Gone, at(130));
     assert_eq!(gone.effects[1], Effect::RemoveFinalizer);
     assert_eq!(gone.effects[2], Effect::Milestone(Milestone::ClaimDeleted(Duration::from_secs(30))));
