@@ -26,6 +26,8 @@ compares them with the settings of the code and with the values.
       resource: limits.memory
 - name: FEATURE_GATES
   value: {{ include "karpenter.featureGates" . | quote }}
+- name: AWS_FEATURE_GATES
+  value: {{ include "karpenter.awsFeatureGates" . | quote }}
 {{- include "karpenter.env" (list "LOG_LEVEL" .Values.logLevel) }}
 {{- include "karpenter.env" (list "LOG_OUTPUT_PATHS" (join "," .Values.logOutputPaths)) }}
 {{- include "karpenter.env" (list "LOG_ERROR_OUTPUT_PATHS" (join "," .Values.logErrorOutputPaths)) }}
@@ -75,6 +77,7 @@ compares them with the settings of the code and with the values.
 {{- include "karpenter.env" (list "DISABLE_DRY_RUN" $settings.disableDryRun) }}
 {{- include "karpenter.env" (list "AMI_REFRESH_INTERVAL" $settings.amiRefreshInterval) }}
 {{- include "karpenter.env" (list "SUBNET_REFRESH_INTERVAL" $settings.subnetRefreshInterval) }}
+{{- include "karpenter.env" (list "SECURITY_GROUP_REFRESH_INTERVAL" $settings.securityGroupRefreshInterval) }}
 {{- include "karpenter.env" (list "CAPACITY_BACKOFF_MAX" $settings.capacityBackoffMax) }}
 {{- include "karpenter.env" (list "KUBE_CLIENT_QPS" $settings.kubeClientQPS) }}
 {{- include "karpenter.env" (list "KUBE_CLIENT_BURST" $settings.kubeClientBurst) }}
@@ -93,6 +96,17 @@ compares them with the settings of the code and with the values.
 {{- range $name := list "nodeRepair" "reservedCapacity" "spotToSpotConsolidation" "nodeOverlay" "staticCapacity" "capacityBuffer" -}}
 {{- $value := get $gates $name -}}
 {{- if not (has $value (list nil "")) -}}{{- $set = append $set (printf "%s=%v" (title $name) $value) -}}{{- end -}}
+{{- end -}}
+{{- join "," $set -}}
+{{- end -}}
+
+{{- define "karpenter.awsFeatureGates" -}}
+{{- $gates := default (dict) (include "karpenter.settings" . | fromYaml).awsFeatureGates -}}
+{{- $names := dict "nodeClassCEL" "NodeClassCEL" "draNVIDIAGPU" "DRANVIDIAGPU" "draEFA" "DRAEFA" "rebootForRepair" "RebootForRepair" -}}
+{{- $set := list -}}
+{{- range $name := list "nodeClassCEL" "draNVIDIAGPU" "draEFA" "rebootForRepair" -}}
+{{- $value := get $gates $name -}}
+{{- if not (has $value (list nil "")) -}}{{- $set = append $set (printf "%s=%v" (get $names $name) $value) -}}{{- end -}}
 {{- end -}}
 {{- join "," $set -}}
 {{- end -}}

@@ -89,7 +89,7 @@ subjects:
 {{/* The settings with their templates filled in: like the reference's, each may refer to the release and to other values. */}}
 {{- define "karpenter.settings" -}}
 {{- $filled := deepCopy (default (dict) .Values.settings) -}}
-{{- range $group := list $filled $filled.featureGates -}}
+{{- range $group := list $filled $filled.featureGates $filled.awsFeatureGates -}}
 {{- range $name, $value := $group -}}
 {{- if kindIs "string" $value -}}{{- $_ := set $group $name (tpl $value $) -}}{{- end -}}
 {{- end -}}

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use karpenter_controllers::settings::{Flag, Reader, SettingError, Source};
+use karpenter_aws::Gates;
+use karpenter_controllers::settings::{Flag, Reader, SettingError, Source, gate_list};
 
 /// The settings of the AWS provider, in the order of the reference's documentation.
 pub const FLAGS: &[Flag] = &[
@@ -62,11 +63,64 @@ pub const FLAGS: &[Flag] = &[
     Flag::new("ami-refresh-interval", "AMI_REFRESH_INTERVAL", "1m", "How often images are looked up"),
     Flag::new("subnet-refresh-interval", "SUBNET_REFRESH_INTERVAL", "1m", "How often subnets are looked up"),
     Flag::new(
+        "security-group-refresh-interval",
+        "SECURITY_GROUP_REFRESH_INTERVAL",
+        "1m",
+        "How often security groups are looked up",
+    ),
+    Flag::new(
+        "aws-feature-gates",
+        "AWS_FEATURE_GATES",
+        "NodeClassCEL=false,DRANVIDIAGPU=false,DRAEFA=false,RebootForRepair=false",
+        "Features of the AWS provider to switch on or off; unknown names are ignored and logged",
+    ),
+    Flag::new(
         "capacity-backoff-max",
         "CAPACITY_BACKOFF_MAX",
         "30m",
         "Longest an offering that keeps lacking capacity is left alone while others will do; not in the reference",
     ),
+];
+
+/// One feature gate of the AWS provider.
+#[derive(Clone, Copy, Debug)]
+pub struct Gate {
+    /// As users write it.
+    pub name: &'static str,
+    /// One sentence.
+    pub help: &'static str,
+    /// Why it changes nothing, for gates that are accepted for compatibility only.
+    pub without_effect: Option<&'static str>,
+    /// Where the provider reads it.
+    place: fn(&mut Gates) -> &mut bool,
+}
+
+/// The feature gates of the AWS provider, all off unless said otherwise, in the order of the reference.
+pub const GATES: &[Gate] = &[
+    Gate {
+        name: "NodeClassCEL",
+        help: "Evaluate expressions in `spec.kubelet` of an EC2NodeClass for each instance type",
+        without_effect: Some("expressions in an EC2NodeClass are not evaluated yet"),
+        place: |gates| &mut gates.node_class_cel,
+    },
+    Gate {
+        name: "DRANVIDIAGPU",
+        help: "Plan new nodes for resource claims of NVIDIA devices",
+        without_effect: Some("no type says yet what devices it publishes"),
+        place: |gates| &mut gates.dra_nvidia_gpu,
+    },
+    Gate {
+        name: "DRAEFA",
+        help: "Plan new nodes for resource claims of EFA devices",
+        without_effect: Some("no type says yet what devices it publishes"),
+        place: |gates| &mut gates.dra_efa,
+    },
+    Gate {
+        name: "RebootForRepair",
+        help: "Reboot an instance instead of replacing it where that is the cure",
+        without_effect: Some("no policy of repair reboots an instance yet"),
+        place: |gates| &mut gates.reboot_for_repair,
+    },
 ];
 
 /// The settings of one process, resolved and valid.
@@ -94,6 +148,11 @@ pub struct Settings {
     /// At least a minute.
     pub subnet_refresh_interval: Duration,
     /// At least a minute.
+    pub security_group_refresh_interval: Duration,
+    pub gates: Gates,
+    /// Names of gates that were given and that there are not, in the order given.
+    pub unknown_gates: Vec<String>,
+    /// At least a minute.
     pub capacity_backoff_max: Duration,
 }
 
@@ -104,6 +163,7 @@ impl Settings {
         given: impl Fn(&Flag) -> Option<(&'a str, Source)>,
     ) -> Result<Self, Vec<SettingError>> {
         let mut reader = Reader::new(&[FLAGS], given);
+        let (gates, unknown_gates) = reader.value("aws-feature-gates", GATES_ALLOWED, parse_gates);
         let settings = Self {
             cluster_ca_bundle: reader.text("cluster-ca-bundle"),
             cluster_name: reader.required("cluster-name", "the name of the EKS cluster"),
@@ -118,10 +178,37 @@ impl Settings {
             enable_zonal_shift: reader.boolean("enable-zonal-shift"),
             ami_refresh_interval: reader.duration_from_one_minute("ami-refresh-interval"),
             subnet_refresh_interval: reader.duration_from_one_minute("subnet-refresh-interval"),
+            security_group_refresh_interval: reader
+                .duration_from_one_minute("security-group-refresh-interval"),
+            gates,
+            unknown_gates,
             capacity_backoff_max: reader.duration_from_one_minute("capacity-backoff-max"),
         };
         reader.finish().map(|()| settings)
     }
+
+    /// The gates that are on although they change nothing, with the reason why.
+    pub fn gates_without_effect(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        let mut gates = self.gates;
+        let on = GATES.iter().filter(move |gate| *(gate.place)(&mut gates));
+        on.filter_map(|gate| gate.without_effect.map(|why| (gate.name, why)))
+    }
+}
+
+/// How gates are written. Unknown names are not an error as they are for the gates of the core: a list written for
+/// another release of the provider must not stop this one.
+const GATES_ALLOWED: &str = "Name=true or Name=false, separated by commas; names are NodeClassCEL, DRANVIDIAGPU, \
+                             DRAEFA and RebootForRepair";
+
+fn parse_gates(text: &str) -> Option<(Gates, Vec<String>)> {
+    let (mut gates, mut unknown) = (Gates::default(), Vec::new());
+    for (name, value) in gate_list(text)? {
+        match GATES.iter().find(|known| known.name == name) {
+            Some(gate) => *(gate.place)(&mut gates) = value,
+            None => unknown.push(name.to_owned()),
+        }
+    }
+    Some((gates, unknown))
 }
 
 const URL: &str = "an absolute URL such as https://ABC.gr7.eu-west-1.eks.amazonaws.com";
@@ -172,6 +259,9 @@ mod tests {
             enable_zonal_shift: false,
             ami_refresh_interval: Duration::from_mins(1),
             subnet_refresh_interval: Duration::from_mins(1),
+            security_group_refresh_interval: Duration::from_mins(1),
+            gates: Gates::default(),
+            unknown_gates: Vec::new(),
             capacity_backoff_max: Duration::from_mins(30),
         };
         assert_eq!(resolve(&[("cluster-name", "demo")]), Ok(want));
@@ -184,6 +274,8 @@ mod tests {
             ("vm-memory-overhead-percent", "7.5%"),
             ("reserved-enis", "-1"),
             ("ami-refresh-interval", "59s"),
+            ("security-group-refresh-interval", "59s"),
+            ("aws-feature-gates", "NodeClassCEL"),
             ("isolated-vpc", "yes"),
         ])
         .unwrap_err();
@@ -191,6 +283,8 @@ mod tests {
         assert_eq!(
             texts,
             [
+                "environment variable `AWS_FEATURE_GATES` is `NodeClassCEL`; use Name=true or Name=false, separated \
+                 by commas; names are NodeClassCEL, DRANVIDIAGPU, DRAEFA and RebootForRepair",
                 "flag `--cluster-name` or environment variable `CLUSTER_NAME` is needed: the name of the EKS cluster",
                 "environment variable `CLUSTER_ENDPOINT` is `host`; use an absolute URL such as \
                  https://ABC.gr7.eu-west-1.eks.amazonaws.com",
@@ -200,8 +294,51 @@ mod tests {
                 "environment variable `RESERVED_ENIS` is `-1`; use a whole number that is not negative",
                 "environment variable `AMI_REFRESH_INTERVAL` is `59s`; use a duration of at least 1m such as 5m or \
                  1h30m",
+                "environment variable `SECURITY_GROUP_REFRESH_INTERVAL` is `59s`; use a duration of at least 1m such \
+                 as 5m or 1h30m",
             ]
         );
+    }
+
+    #[test]
+    fn gates_are_read_unknown_names_are_kept_and_malformed_lists_are_refused() {
+        let gates = |text| {
+            let settings = resolve(&[("cluster-name", "demo"), ("aws-feature-gates", text)]);
+            settings.map(|settings| (settings.gates, settings.unknown_gates))
+        };
+        let none = Gates::default();
+        let cel = Gates { node_class_cel: true, ..none };
+        let rest = Gates { dra_nvidia_gpu: true, dra_efa: true, reboot_for_repair: true, ..none };
+        let table: [(&str, Gates, &[&str]); 5] = [
+            (" NodeClassCEL=True, ", cel, &[]),
+            ("DRANVIDIAGPU=1,DRAEFA=t,RebootForRepair=true", rest, &[]),
+            ("Later=true,NodeClassCEL=true,nodeclasscel=false", cel, &["Later", "nodeclasscel"]),
+            ("NodeClassCEL=true,NodeClassCEL=false", none, &[]),
+            (",", none, &[]),
+        ];
+        for (text, want, unknown) in table {
+            let unknown = unknown.iter().map(|name| (*name).to_owned()).collect();
+            assert_eq!(gates(text), Ok((want, unknown)), "{text}");
+        }
+        for text in ["NodeClassCEL", "NodeClassCEL=yes", "NodeClassCEL=", "NodeClassCEL=true;DRAEFA=true"] {
+            assert_eq!(gates(text).unwrap_err().len(), 1, "{text}");
+        }
+    }
+
+    #[test]
+    fn default_of_the_flag_names_every_gate_off_and_the_error_every_gate() {
+        let flag = FLAGS.iter().find(|flag| flag.name == "aws-feature-gates").unwrap();
+        let off: Vec<String> = GATES.iter().map(|gate| format!("{}=false", gate.name)).collect();
+        assert_eq!(flag.default, off.join(","));
+        assert!(GATES.iter().all(|gate| GATES_ALLOWED.contains(gate.name)));
+    }
+
+    #[test]
+    fn gates_that_are_on_without_effect_are_named() {
+        let given = [("cluster-name", "demo"), ("aws-feature-gates", "DRAEFA=true,DRANVIDIAGPU=false")];
+        let settings = resolve(&given).unwrap();
+        let names: Vec<&str> = settings.gates_without_effect().map(|(name, _)| name).collect();
+        assert_eq!(names, ["DRAEFA"]);
     }
 
     #[test]

@@ -25,4 +25,4 @@ pub(crate) mod testing;
 
 pub use class::store::NodeClassStore;
 pub use provider::{AwsProvider, NODE_CLASS_KIND};
-pub use settings::Settings;
+pub use settings::{Gates, Settings};

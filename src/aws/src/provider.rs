@@ -116,8 +116,7 @@ impl AwsProvider {
         let unavailable = Arc::new(Unavailable::new(time(), longest));
         let discovered = Arc::new(DiscoveredMemory::new(time()));
         let zone_names = Arc::new(ZoneNames::default());
-        let refresh = [settings.ami_refresh_seconds, settings.subnet_refresh_seconds];
-        let [images_refresh, refresh] = refresh.map(Duration::from_secs);
+        let [images_refresh, refresh, groups_refresh] = settings.refresh();
         let subnets = Subnets::new(ec2(), time(), refresh, Arc::clone(&zone_names), Arc::clone(&unavailable));
         let (subnets, templates) = (Arc::new(subnets), Arc::new(Templates::new(ec2(), time(), name)));
         let placement_groups = Arc::new(PlacementGroups::new(ec2(), &clock));
@@ -152,7 +151,7 @@ impl AwsProvider {
         };
         Self {
             classes: Arc::clone(types.classes()),
-            security_groups: Arc::new(SecurityGroups::new(ec2(), time())),
+            security_groups: Arc::new(SecurityGroups::new(ec2(), time(), groups_refresh)),
             images: Arc::new(Images::new(ec2(), clients.ssm, time(), images_refresh)),
             profiles: Arc::new(InstanceProfiles::new(clients.iam, &clock, name, &clients.region)),
             instances: Arc::new(Instances::new(ec2(), time(), name, observer, Arc::clone(&zone_names))),

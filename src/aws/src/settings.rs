@@ -1,5 +1,7 @@
 //! What the provider must know about the cluster and the installation (spec aws-provider 2.1).
 
+use std::time::Duration;
+
 /// Settings that do not change while the process runs.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(clippy::struct_excessive_bools, reason = "one switch per flag, named as users write them")]
@@ -36,8 +38,26 @@ pub struct Settings {
     pub ami_refresh_seconds: u64,
     /// How long a subnet lookup is reused, in seconds.
     pub subnet_refresh_seconds: u64,
+    /// How long a lookup of security groups is reused, in seconds.
+    pub security_group_refresh_seconds: u64,
     /// Longest an offering that keeps lacking capacity is left alone, in seconds.
     pub capacity_backoff_seconds: u64,
+    /// Features of the provider that are off until they are stable.
+    pub gates: Gates,
+}
+
+/// The feature gates of the provider.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "one switch per gate, named as users write them")]
+pub struct Gates {
+    /// Expressions in `spec.kubelet` are evaluated.
+    pub node_class_cel: bool,
+    /// Types say what NVIDIA devices they publish.
+    pub dra_nvidia_gpu: bool,
+    /// Types say what EFA devices they publish.
+    pub dra_efa: bool,
+    /// Repair may reboot an instance.
+    pub reboot_for_repair: bool,
 }
 
 impl Settings {
@@ -60,8 +80,17 @@ impl Settings {
             interruption_queue: None,
             ami_refresh_seconds: 60,
             subnet_refresh_seconds: 60,
+            security_group_refresh_seconds: 60,
             capacity_backoff_seconds: 30 * 60,
+            gates: Gates::default(),
         }
+    }
+
+    /// How long lookups of images, subnets and security groups are reused.
+    pub(crate) fn refresh(&self) -> [Duration; 3] {
+        let seconds =
+            [self.ami_refresh_seconds, self.subnet_refresh_seconds, self.security_group_refresh_seconds];
+        seconds.map(Duration::from_secs)
     }
 
     /// Whether nodes get IPv6 addresses.

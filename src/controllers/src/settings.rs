@@ -16,7 +16,7 @@ use karpenter_telemetry::logging;
 
 pub use error::{SettingError, Source};
 pub use flag::{FLAGS, Flag, GATES, Gate, OWN};
-pub use read::{Bounds, Reader};
+pub use read::{Bounds, Reader, gate_list};
 
 /// The settings of one process, resolved and valid.
 #[derive(Clone, Debug)]

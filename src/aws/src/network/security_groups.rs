@@ -16,7 +16,6 @@ use crate::calls::selector::{has_tags, lookup_key, tag_filters};
 
 /// The filter that asks for ids.
 const BY_ID: &str = "group-id";
-const REFRESH: Duration = Duration::from_mins(1);
 
 /// Finds security groups.
 #[derive(Debug)]
@@ -27,10 +26,10 @@ pub struct SecurityGroups {
 }
 
 impl SecurityGroups {
-    /// A finder that reuses a lookup for a minute.
-    pub fn new(ec2: Arc<dyn Ec2>, clock: Arc<dyn Clock>) -> Self {
-        let lookups = TtlCache::new(Arc::clone(&clock), REFRESH);
-        Self { ec2, lookups, by_id: TtlCache::new(clock, REFRESH) }
+    /// A finder that reuses a lookup for `refresh`.
+    pub fn new(ec2: Arc<dyn Ec2>, clock: Arc<dyn Clock>, refresh: Duration) -> Self {
+        let lookups = TtlCache::new(Arc::clone(&clock), refresh);
+        Self { ec2, lookups, by_id: TtlCache::new(clock, refresh) }
     }
 
     /// Every group the `NodeClass` selects, by id.
@@ -103,7 +102,29 @@ pub fn to_status(groups: &[SecurityGroup]) -> Vec<StatusGroup> {
 
 #[cfg(test)]
 mod tests {
+    use karpenter_aws_sim::{Account, Options};
+    use karpenter_model::ManualClock;
+
     use super::*;
+
+    #[tokio::test]
+    async fn a_lookup_is_reused_for_the_interval_and_not_longer() {
+        let account = Account::new(Options::default());
+        let clock = Arc::new(ManualClock::default());
+        let groups = SecurityGroups::new(account.clients().ec2, clock.clone(), Duration::from_mins(7));
+        let mut class = EC2NodeClass::new("a", Default::default());
+        class.spec.security_group_selector_terms =
+            vec![SecurityGroupSelectorTerm { name: Some("nodes".to_owned()), ..Default::default() }];
+        let asked = async || {
+            groups.select(&class).await.unwrap();
+            account.calls().count("DescribeSecurityGroups")
+        };
+        assert_eq!(asked().await, 1);
+        clock.advance(Duration::from_secs(7 * 60 - 1));
+        assert_eq!(asked().await, 1);
+        clock.advance(Duration::from_secs(1));
+        assert_eq!(asked().await, 2);
+    }
 
     #[test]
     fn each_kind_of_term_becomes_its_own_query() {

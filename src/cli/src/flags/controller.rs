@@ -73,7 +73,9 @@ pub(crate) fn provider_settings(core: &Settings, aws: &AwsSettings) -> karpenter
         interruption_queue: aws.interruption_queue.clone(),
         ami_refresh_seconds: aws.ami_refresh_interval.as_secs(),
         subnet_refresh_seconds: aws.subnet_refresh_interval.as_secs(),
+        security_group_refresh_seconds: aws.security_group_refresh_interval.as_secs(),
         capacity_backoff_seconds: aws.capacity_backoff_max.as_secs(),
+        gates: aws.gates,
     }
 }
 
@@ -84,7 +86,7 @@ impl ControllerFlags {
         let differing = flags.filter(|flag| flag.without_effect.is_none()).filter_map(|flag| {
             let (text, _) = self.0.get(flag.name)?;
             let text = match flag.name {
-                GATES => new_parts(text, flag.default),
+                GATES | AWS_GATES => new_parts(text, flag.default),
                 CERTIFICATE if !text.is_empty() => "(set)".to_owned(),
                 _ if text == flag.default => String::new(),
                 _ => text.clone(),
@@ -95,8 +97,9 @@ impl ControllerFlags {
     }
 }
 
-/// The setting that lists parts of itself in any order.
+/// The settings that list parts of themselves in any order.
 const GATES: &str = "feature-gates";
+const AWS_GATES: &str = "aws-feature-gates";
 /// The setting that would fill a page.
 const CERTIFICATE: &str = "cluster-ca-bundle";
 
@@ -211,11 +214,15 @@ mod tests {
             "--cluster-ca-bundle=LS0tLS1CRUdJTg==",
             "--interruption-queue=queue",
             "--capacity-backoff-max=5m",
+            "--security-group-refresh-interval=7m",
+            "--aws-feature-gates=NodeClassCEL=true",
             "--feature-gates=ReservedCapacity=false",
         ]);
         assert_eq!(given.cluster_ca_bundle.as_deref(), Some("LS0tLS1CRUdJTg=="));
         assert_eq!(given.interruption_queue.as_deref(), Some("queue"));
         assert_eq!((given.capacity_backoff_seconds, given.reserved_capacity), (300, false));
+        assert_eq!((given.security_group_refresh_seconds, given.gates.node_class_cel), (420, true));
+        assert_eq!((defaults.security_group_refresh_seconds, defaults.gates.node_class_cel), (60, false));
     }
 
     #[test]
@@ -246,7 +253,7 @@ mod tests {
                 "feature-gates=NodeRepair=true",
             ]
         );
-        for known in [GATES, CERTIFICATE] {
+        for known in [GATES, AWS_GATES, CERTIFICATE] {
             assert!(TABLES.iter().any(|(_, table)| table.iter().any(|flag| flag.name == known)), "{known}");
         }
     }

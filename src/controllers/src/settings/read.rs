@@ -139,10 +139,8 @@ impl<'a, G: Fn(&Flag) -> Option<(&'a str, Source)>> Reader<'a, G> {
     pub(super) fn gates(&mut self, name: &str) -> FeatureGates {
         self.read(name, GATES_ALLOWED, |text, _| {
             let mut gates = FeatureGates::default();
-            for entry in text.split(',').map(str::trim).filter(|entry| !entry.is_empty()) {
-                let (gate, value) = entry.split_once('=')?;
-                let value = boolean_of_go(value.trim())?;
-                let gate = GATES.iter().find(|known| known.name == gate.trim())?;
+            for (gate, value) in gate_list(text)? {
+                let gate = GATES.iter().find(|known| known.name == gate)?;
                 *(gate.place)(&mut gates) = value;
             }
             Some(gates)
@@ -202,6 +200,17 @@ fn parse_spread(entry: &str) -> Option<DefaultSpread> {
     let max_skew = skew.parse().ok().filter(|skew| *skew > 0)?;
     let valid = parts.next().is_none() && !key.is_empty();
     valid.then(|| DefaultSpread { topology_key: key.into(), max_skew, when_unsatisfiable })
+}
+
+/// Names and values of a list such as `A=true,B=false`; `None` when an entry has another form.
+pub fn gate_list(text: &str) -> Option<Vec<(&str, bool)>> {
+    let entries = text.split(',').map(str::trim).filter(|entry| !entry.is_empty());
+    entries
+        .map(|entry| {
+            let (gate, value) = entry.split_once('=')?;
+            Some((gate.trim(), boolean_of_go(value.trim())?))
+        })
+        .collect()
 }
 
 /// What `strconv.ParseBool` of Go makes of a text.

@@ -179,7 +179,8 @@ mod tests {
     }
 
     /// What the template sets by other means than a value.
-    const FIXED: &[&str] = &["KARPENTER_SERVICE", "CPU_REQUESTS", "MEMORY_LIMIT", "FEATURE_GATES"];
+    const FIXED: &[&str] =
+        &["KARPENTER_SERVICE", "CPU_REQUESTS", "MEMORY_LIMIT", "FEATURE_GATES", "AWS_FEATURE_GATES"];
 
     #[test]
     fn every_value_says_what_it_does_and_is_what_it_may_be() {
@@ -206,7 +207,8 @@ mod tests {
     fn every_setting_reaches_the_controller() {
         let used: Vec<String> = environment().into_iter().map(|(_, value)| value).collect();
         for path in schema().keys().filter(|path| path.starts_with("settings.")) {
-            let is_gate = path.starts_with("settings.featureGates.");
+            let is_gate = ["settings.featureGates.", "settings.awsFeatureGates."];
+            let is_gate = is_gate.iter().any(|group| path.starts_with(group));
             assert!(is_gate || used.contains(path), "`{path}` is not in the environment");
         }
     }
@@ -237,6 +239,24 @@ mod tests {
             let (gate, default) = entry.split_once('=').unwrap();
             let value = format!("settings.featureGates.{}{}", gate[..1].to_lowercase(), &gate[1..]);
             assert_eq!(schema[&value]["default"].to_string(), default, "{value}");
+        }
+    }
+
+    /// The line of the template that makes a gate of each value.
+    #[test]
+    fn every_gate_of_aws_has_a_value_that_is_off_and_reaches_the_controller() {
+        let template = crate::repository_root().join("charts/karpenter/templates/_environment.tpl");
+        let template = fs::read_to_string(template).unwrap();
+        let schema = schema();
+        let values = schema.keys().filter_map(|path| path.strip_prefix("settings.awsFeatureGates."));
+        assert_eq!(values.clone().count(), karpenter_aws_controllers::settings::GATES.len());
+        for value in values {
+            let gate = karpenter_aws_controllers::settings::GATES
+                .iter()
+                .find(|gate| gate.name.eq_ignore_ascii_case(value))
+                .unwrap_or_else(|| panic!("`{value}` is no gate"));
+            assert!(template.contains(&format!("\"{value}\" \"{}\"", gate.name)), "{value}");
+            assert_eq!(schema[&format!("settings.awsFeatureGates.{value}")]["default"], false, "{value}");
         }
     }
 

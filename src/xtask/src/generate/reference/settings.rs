@@ -23,7 +23,14 @@ pub(super) fn body() -> String {
             .iter()
             .map(|gate| vec![format!("`{}`", gate.name), gate.default.to_string(), gate.help.to_owned()]),
     ));
+    text.push_str("\nOf the AWS provider, all off by default:\n\n");
+    text.push_str(&table(&["gate", "meaning"], aws::GATES.iter().map(aws_gate)));
     text
+}
+
+fn aws_gate(gate: &aws::Gate) -> Vec<String> {
+    let effect = gate.without_effect.map(|why| format!(". **No effect**: {why}")).unwrap_or_default();
+    vec![format!("`{}`", gate.name), format!("{}{effect}", gate.help)]
 }
 
 fn row(flag: &Flag) -> Vec<String> {
@@ -33,7 +40,7 @@ fn row(flag: &Flag) -> Vec<String> {
         format!("`--{}`", flag.name),
         format!("`{}`", flag.env),
         // The gates have a table of their own.
-        if flag.name == "feature-gates" { "see below".to_owned() } else { default },
+        if flag.name.ends_with("feature-gates") { "see below".to_owned() } else { default },
         format!("{}{effect}", flag.help),
     ]
 }
@@ -46,7 +53,7 @@ what [differences.md](differences.md#settings-and-start) lists.
 
 A value that cannot be used stops the start, and the message names the flag or variable, its value and what is allowed;
 everything that is wrong is named at once. (The reference silently takes the default for variables it cannot read, and
-ignores feature gates it does not know.) Flags that are on or off take `true` or `false` or stand alone; their variables
+ignores feature gates it does not know; here only those of `--aws-feature-gates` are ignored, and logged.) Flags that are on or off take `true` or `false` or stand alone; their variables
 also take `1`, `t`, `T`, `TRUE`, `0` and so on.
 
 Also read: `SYSTEM_NAMESPACE` (`--system-namespace`), the namespace of the lease unless it is set; the variables of the
