@@ -37,11 +37,7 @@ pub(crate) fn list<T>(elements: &[T], element: impl Fn(&T) -> u64) -> u64 {
 
 /// A map of texts.
 pub(crate) fn map(entries: &BTreeMap<String, String>) -> u64 {
-    map_of(entries, |value| text(value))
-}
-
-pub(crate) fn map_of<V>(entries: &BTreeMap<String, V>, value: impl Fn(&V) -> u64) -> u64 {
-    finish(entries.iter().fold(0, |sum, (k, v)| sum ^ ordered(text(k), value(v))))
+    finish(entries.iter().fold(0, |sum, (k, v)| sum ^ ordered(text(k), text(v))))
 }
 
 /// A struct under construction; fields are added in declaration order, which matters.

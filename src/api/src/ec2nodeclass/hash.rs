@@ -1,23 +1,25 @@
-//! The drift hash of an EC2NodeClass, version `v5` (spec aws-provider 1.8).
+//! The drift hash of an EC2NodeClass, version `v6` (spec aws-provider 1.8).
 //!
 //! Leaves out selectors and the AMI family field, which drift by what they resolve to, and
-//! `ipPrefixCount`, which never drifts a node.
+//! `ipPrefixCount`, which never drifts a node. The kubelet block counts as the text of its JSON.
+
+use std::collections::BTreeMap;
 
 use karpenter_model::Quantity;
+use serde_json::Value;
 
-use crate::duration::Duration;
-use crate::hash::{Struct, boolean, duration, int32, int64, list, map, map_of, text};
+use crate::hash::{Struct, boolean, int32, int64, list, map, text};
 
 use super::{
     BlockDevice, BlockDeviceMapping, ConnectionTracking, CpuOptions, EC2NodeClass, Ec2NodeClassSpec,
-    KubeletConfiguration, MetadataOptions, NetworkInterface, PlacementGroupSelector, Toggle, TokenState,
+    MetadataOptions, NetworkInterface, PlacementGroupSelector, Toggle, TokenState,
 };
 
 #[cfg(test)]
 mod tests;
 
 /// Version of the algorithm, written next to the hash.
-pub const HASH_VERSION: &str = "v5";
+pub const HASH_VERSION: &str = "v6";
 
 impl EC2NodeClass {
     /// The decimal text stored in [`karpenter_model::names::annotation::aws::EC2_NODE_CLASS_HASH`].
@@ -25,7 +27,7 @@ impl EC2NodeClass {
     /// `ca_bundle` is the cluster's CA bundle as configured (base64), empty if there is none.
     pub fn hash(&self, ca_bundle: &str) -> String {
         let family = self.spec.resolved_family().map_or("", super::AmiFamily::as_str);
-        (spec(&self.spec) ^ text(family) ^ text(ca_bundle)).to_string()
+        (spec(&self.spec) ^ text(family) ^ text(ca_bundle) ^ text(&kubelet(&self.spec))).to_string()
     }
 }
 
@@ -37,7 +39,6 @@ fn spec(s: &Ec2NodeClassSpec) -> u64 {
         .text("Role", s.role.as_deref().unwrap_or_default())
         .field("InstanceProfile", s.instance_profile.as_deref().map(text))
         .field("Tags", s.tags.as_ref().map(map))
-        .field("Kubelet", s.kubelet.as_ref().map(kubelet))
         .field("BlockDeviceMappings", s.block_device_mappings.as_ref().map(|l| list(l, block_device_mapping)))
         .field("InstanceStorePolicy", s.instance_store_policy.map(|p| text(p.as_str())))
         .field("NetworkInterfaces", s.network_interfaces.as_ref().map(|l| list(l, network_interface)))
@@ -56,23 +57,35 @@ fn placement_group(p: &PlacementGroupSelector) -> u64 {
         .value()
 }
 
-fn kubelet(k: &KubeletConfiguration) -> u64 {
-    // A duration that cannot be read counts as zero: it never got past the API server.
-    let grace = |d: &Duration| duration("Duration", d.span().unwrap_or_default());
-    Struct::new("KubeletConfiguration")
-        .field("ClusterDNS", k.cluster_dns.as_ref().map(|l| list(l, |s| text(s))))
-        .field("MaxPods", k.max_pods.map(int32))
-        .field("PodsPerCore", k.pods_per_core.map(int32))
-        .field("SystemReserved", k.system_reserved.as_ref().map(map))
-        .field("KubeReserved", k.kube_reserved.as_ref().map(map))
-        .field("EvictionHard", k.eviction_hard.as_ref().map(map))
-        .field("EvictionSoft", k.eviction_soft.as_ref().map(map))
-        .field("EvictionSoftGracePeriod", k.eviction_soft_grace_period.as_ref().map(|m| map_of(m, grace)))
-        .field("EvictionMaxPodGracePeriod", k.eviction_max_pod_grace_period.map(int32))
-        .field("ImageGCHighThresholdPercent", k.image_gc_high_threshold_percent.map(int32))
-        .field("ImageGCLowThresholdPercent", k.image_gc_low_threshold_percent.map(int32))
-        .field("CPUCFSQuota", k.cpu_cfs_quota.map(boolean))
-        .value()
+/// The block as JSON text, `null` when it sets nothing.
+fn kubelet(s: &Ec2NodeClassSpec) -> String {
+    let block = s.kubelet.as_ref().and_then(|kubelet| serde_json::to_value(kubelet).ok());
+    let block = block.filter(|block| block.as_object().is_some_and(|fields| !fields.is_empty()));
+    canonical(&block.unwrap_or_default())
+}
+
+/// JSON without spaces, keys in order of their bytes, escaped as the reference's encoder escapes: what HTML or JavaScript
+/// gives a meaning is a number.
+fn canonical(value: &Value) -> String {
+    match value {
+        Value::Object(fields) => {
+            let sorted: BTreeMap<&String, &Value> = fields.iter().collect();
+            let pair = |(key, value): (&String, &Value)| format!("{}:{}", quoted(key), canonical(value));
+            format!("{{{}}}", sorted.into_iter().map(pair).collect::<Vec<_>>().join(","))
+        }
+        Value::Array(items) => format!("[{}]", items.iter().map(canonical).collect::<Vec<_>>().join(",")),
+        Value::String(text) => quoted(text),
+        other => other.to_string(),
+    }
+}
+
+fn quoted(text: &str) -> String {
+    let json = Value::from(text).to_string();
+    let escaped = json.chars().map(|one| match one {
+        '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => format!("\\u{:04x}", u32::from(one)),
+        one => one.to_string(),
+    });
+    escaped.collect()
 }
 
 fn block_device_mapping(b: &BlockDeviceMapping) -> u64 {

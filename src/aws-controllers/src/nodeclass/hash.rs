@@ -99,10 +99,14 @@ mod tests {
     }
 
     #[test]
-    fn claims_of_an_older_version_are_stamped_and_drifted_ones_keep_their_hash() {
-        assert_eq!(restamp(&claim("v5", None), "7"), None);
-        assert_eq!(restamp(&claim("v4", None), "7"), Some(stamp(Some("7"))));
-        assert_eq!(restamp(&claim("v4", Some("Registered")), "7"), Some(stamp(Some("7"))));
-        assert_eq!(restamp(&claim("v4", Some("Drifted")), "7"), Some(stamp(None)), "whatever its status");
+    fn claims_of_another_version_are_stamped_and_drifted_ones_keep_their_hash() {
+        assert_eq!(restamp(&claim(HASH_VERSION, None), "7"), None);
+        // The last one is of a newer controller, from which there was a step back.
+        for version in ["v4", "v5", "v7"] {
+            assert_eq!(restamp(&claim(version, None), "7"), Some(stamp(Some("7"))));
+            assert_eq!(restamp(&claim(version, Some("Registered")), "7"), Some(stamp(Some("7"))));
+            let drifted = restamp(&claim(version, Some("Drifted")), "7");
+            assert_eq!(drifted, Some(stamp(None)), "whatever its status");
+        }
     }
 }

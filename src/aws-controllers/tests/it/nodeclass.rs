@@ -44,7 +44,7 @@ async fn a_sound_node_class_becomes_ready_and_shows_what_it_resolved_to() {
     assert_eq!(class.finalizers(), ["karpenter.k8s.aws/termination"]);
     let hash = class.hash("Y2EtYnVuZGxlCg==");
     assert_eq!(class.annotations()[annotation::aws::EC2_NODE_CLASS_HASH], hash);
-    assert_eq!(class.annotations()[annotation::aws::EC2_NODE_CLASS_HASH_VERSION], "v5");
+    assert_eq!(class.annotations()[annotation::aws::EC2_NODE_CLASS_HASH_VERSION], "v6");
     assert_eq!(status.conditions.last().map(|last| last.kind.as_str()), Some("Ready"));
     assert!(world.told("Ready").iter().any(|text| text.contains("-> True")), "{:?}", world.told("Ready"));
     let before = class.resource_version();
@@ -458,7 +458,7 @@ async fn claims_of_an_older_hash_are_stamped() {
         .until("the claim is stamped", async || {
             let claim = claims.get("old").await.unwrap();
             claim.annotations().get(annotation::aws::EC2_NODE_CLASS_HASH) == Some(&hash)
-                && claim.annotations()[annotation::aws::EC2_NODE_CLASS_HASH_VERSION] == "v5"
+                && claim.annotations()[annotation::aws::EC2_NODE_CLASS_HASH_VERSION] == "v6"
         })
         .await;
 }

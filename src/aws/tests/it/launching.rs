@@ -61,7 +61,7 @@ async fn an_instance_carries_what_the_claim_needs_and_its_owners_tags() {
     assert!(instance.labels.contains_key(label::aws::ZONE_ID));
     assert!(!instance.labels.contains_key(label::aws::CAPACITY_RESERVATION_ID));
     assert_eq!(instance.annotations.len(), 3, "{:?}", instance.annotations);
-    assert_eq!(instance.annotations[annotation::aws::EC2_NODE_CLASS_HASH_VERSION], "v5");
+    assert_eq!(instance.annotations[annotation::aws::EC2_NODE_CLASS_HASH_VERSION], "v6");
     assert!(instance.capacity.iter().all(|(_, quantity)| !quantity.is_zero()));
     let launched = world.account.instances().remove(0);
     for key in [

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use karpenter_api::NodePool;
+use karpenter_api::{EC2NodeClass, NodeClaim, NodePool};
 use karpenter_aws::instances::drift;
 use karpenter_aws_api::ec2::InstanceState;
 use karpenter_cloud::Provider;
+use karpenter_model::names::annotation::aws::{EC2_NODE_CLASS_HASH, EC2_NODE_CLASS_HASH_VERSION};
 use kube::api::Api;
 use serde_json::{Value, json};
 
@@ -25,6 +26,12 @@ const EMPTY: Machine = Machine {
     instance: "i-a39590d2d39a7390a",
 };
 
+/// Where a hash and its version are.
+const HASHES: [&str; 2] = [
+    "/metadata/annotations/karpenter.k8s.aws~1ec2nodeclass-hash",
+    "/metadata/annotations/karpenter.k8s.aws~1ec2nodeclass-hash-version",
+];
+
 struct Machine {
     claim: &'static str,
     node: &'static str,
@@ -32,7 +39,10 @@ struct Machine {
 }
 
 async fn take_over() -> (World, Writes, Recording) {
-    let recording = Recording::read();
+    take_over_of(Recording::read()).await
+}
+
+async fn take_over_of(recording: Recording) -> (World, Writes, Recording) {
     let ground = Ground::new(Recording::options(), TAKEN_OVER);
     recording.seed(&ground.account).await;
     recording.launch(&ground.account).await;
@@ -65,6 +75,30 @@ fn condition(world: &World, recording: &Recording, claim: &str, kind: &str) -> V
     json!([found["status"], found["lastTransitionTime"]])
 }
 
+/// v1.15 counts the kubelet block in another way, so hashes are of another version.
+fn rehashed(recording: &Recording) -> impl Iterator<Item = String> {
+    let kinds = [("EC2NodeClass", &recording.classes), ("NodeClaim", &recording.claims)];
+    kinds.into_iter().flat_map(|(kind, objects)| {
+        let names = objects.iter().map(|object| text(object, "/metadata/name"));
+        names.flat_map(move |name| HASHES.map(|path| format!("{kind} {name} {}", path.replace("~1", "/"))))
+    })
+}
+
+/// Every write of the first hour, sorted.
+fn first_writes() -> Vec<String> {
+    let path = |kind: &str, name: &str| format!("PATCH /apis/karpenter.sh/v1/{kind}/{name}");
+    let names = ["general-lh5ll", "spot-8k5fq", "spot-m2z6n", "spot-qbg7g"];
+    let claims = names.map(|name| path("nodeclaims", name));
+    let classes =
+        ["br", "default"].map(|name| format!("PATCH /apis/karpenter.k8s.aws/v1/ec2nodeclasses/{name}"));
+    let status = |path: String| format!("{path}/status");
+    let states = claims.clone().map(status);
+    let pools = ["general", "spot"].map(|name| status(path("nodepools", name)));
+    let mut writes: Vec<String> = [classes.as_slice(), &claims, &states, &pools].concat();
+    writes.sort();
+    writes
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_cluster_of_the_reference_is_taken_over_and_no_machine_is_touched() {
     let (world, writes, recording) = take_over().await;
@@ -77,6 +111,7 @@ async fn a_cluster_of_the_reference_is_taken_over_and_no_machine_is_touched() {
         expected.insert(format!("NodeClaim {name} /status/conditions/ConsistentStateFound"));
         assert_eq!(condition(&world, &recording, name, "ConsistentStateFound"), json!(["True", TAKEN_OVER]));
     }
+    expected.extend(rehashed(&recording));
     // An amount that no node has is none (docs/differences.md, "Life of a node").
     for pool in ["general", "spot"] {
         expected.insert(format!("NodePool {pool} /status/resources/vpc.amazonaws.com/pod-eni"));
@@ -86,11 +121,8 @@ async fn a_cluster_of_the_reference_is_taken_over_and_no_machine_is_touched() {
     let mut sorted: Vec<String> =
         written.iter().map(|write| format!("{} {}", write.method, write.path)).collect();
     sorted.sort();
-    let path = |kind: &str, name: &str| format!("PATCH /apis/karpenter.sh/v1/{kind}/{name}/status");
-    let claims =
-        ["general-lh5ll", "spot-8k5fq", "spot-m2z6n", "spot-qbg7g"].map(|name| path("nodeclaims", name));
-    let pools = ["general", "spot"].map(|name| path("nodepools", name));
-    assert_eq!(sorted, [claims.as_slice(), pools.as_slice()].concat(), "{written:#?}");
+    let writes = first_writes();
+    assert_eq!(sorted, writes, "{written:#?}");
 
     let recorded: Vec<_> = recording.instances.iter().map(instance_of).collect();
     let mut found = world.account.instances();
@@ -183,6 +215,74 @@ async fn quiet_time_that_began_under_the_reference_goes_on_and_ends_when_it_woul
     let end = calls.iter().find(|call| call.operation == "TerminateInstances").expect("just seen");
     let at = end.at.to_string();
     assert!(("2026-11-22T10:10:20Z".."2026-11-22T10:10:40Z").contains(&at.as_str()), "{at}");
+}
+
+/// Writes hash and version on every class and claim, the claims first, as controllers of all versions do.
+async fn stamp_all(world: &World, recording: &Recording, stamp: impl Fn(&Value) -> Value) {
+    let patch = |object: &Value| kube::api::Patch::Merge(json!({"metadata": {"annotations": stamp(object)}}));
+    for claim in &recording.claims {
+        let api = Api::<NodeClaim>::all(world.client.clone());
+        api.patch(text(claim, "/metadata/name"), &Default::default(), &patch(claim)).await.unwrap();
+    }
+    for class in &recording.classes {
+        let api = Api::<EC2NodeClass>::all(world.client.clone());
+        api.patch(text(class, "/metadata/name"), &Default::default(), &patch(class)).await.unwrap();
+    }
+}
+
+/// Asserts that all hashes are ours, and that exactly `drifted` have drifted.
+async fn hashes_are_ours(world: &World, recording: &Recording, drifted: &[&str]) {
+    for claim in &recording.claims {
+        let name = text(claim, "/metadata/name");
+        let present = stored(world, claim).expect("the claim is there");
+        let class = present["spec"]["nodeClassRef"]["name"].as_str().unwrap();
+        let like = recording.classes.iter().find(|one| text(one, "/metadata/name") == class).unwrap();
+        let class = stored(world, like).expect("the class is there");
+        let [hash, version] = HASHES.map(|path| (present.pointer(path), class.pointer(path)));
+        assert_eq!(version, (Some(&json!("v6")), Some(&json!("v6"))), "{name}");
+        let known = world.view.claim(&name.into()).expect("the claim is known");
+        let reason = drifted.contains(&name).then_some(drift::NODE_CLASS);
+        assert_eq!((hash.0 != hash.1).then_some(drift::NODE_CLASS), reason, "{name}");
+        assert_eq!(world.aws.drift(&known.model).await.unwrap(), reason, "{name}");
+        let conditions = present["status"]["conditions"].as_array().unwrap();
+        assert_eq!(conditions.iter().any(|one| one["type"] == "Drifted"), reason.is_some(), "{name}");
+    }
+}
+
+/// What v1.14.1 and a release after v1.15 write in place of our hashes, and what we write in place of theirs.
+#[tokio::test(start_paused = true)]
+async fn steps_to_other_releases_and_back_drift_no_node() {
+    let (world, _, recording) = take_over().await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    hashes_are_ours(&world, &recording, &[]).await;
+    let recorded = |object: &Value| {
+        let [hash, version] = HASHES.map(|path| object.pointer(path).expect("it is recorded").clone());
+        assert_eq!(version, "v5");
+        json!({EC2_NODE_CLASS_HASH: hash, EC2_NODE_CLASS_HASH_VERSION: version})
+    };
+    let newer = |_: &Value| json!({EC2_NODE_CLASS_HASH: "1", EC2_NODE_CLASS_HASH_VERSION: "v7"});
+    stamp_all(&world, &recording, recorded).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    hashes_are_ours(&world, &recording, &[]).await;
+    stamp_all(&world, &recording, newer).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    hashes_are_ours(&world, &recording, &[]).await;
+}
+
+/// What had drifted before is still to be replaced.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_drifted_under_the_reference_keeps_its_hash() {
+    let mut recording = Recording::read();
+    let claim =
+        recording.claims.iter_mut().find(|one| text(one, "/metadata/name") == "general-lh5ll").unwrap();
+    claim["metadata"]["annotations"][EC2_NODE_CLASS_HASH] = json!("1");
+    claim["status"]["conditions"].as_array_mut().unwrap().push(json!({
+        "type": "Drifted", "status": "True", "reason": "NodeClassDrift", "message": "NodeClassDrift",
+        "lastTransitionTime": "2026-11-22T09:10:30Z",
+    }));
+    let (world, _, recording) = take_over_of(recording).await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    hashes_are_ours(&world, &recording, &["general-lh5ll"]).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -14,6 +14,11 @@ use super::recording::{Recording, TYPES, ZONES, data_of, instance_of, instance_t
 use super::{all, start, stored};
 use crate::world::{Ground, World};
 
+/// Hashes are those of v1.15 (docs/differences.md, "hash of an EC2NodeClass").
+const HASHES: [&str; 2] = [
+    "/metadata/annotations/karpenter.k8s.aws/ec2nodeclass-hash",
+    "/metadata/annotations/karpenter.k8s.aws/ec2nodeclass-hash-version",
+];
 const PROFILE: &str = "karpenter.k8s.aws/instance-profile-name";
 
 /// The cluster with our nodes on it.
@@ -107,6 +112,7 @@ async fn claims_are_those_of_the_reference() {
     let ours = all(&world, "karpenter.sh", "nodeclaims");
     for (recorded, ours) in pairs(&recording.claims, &ours) {
         let mut paths: Vec<String> = IDENTITY.map(str::to_owned).into();
+        paths.extend(HASHES.map(str::to_owned));
         paths.extend([
             // docs/differences.md, "instance profile names".
             format!("/metadata/annotations/{PROFILE}"),
@@ -156,6 +162,7 @@ async fn pools_and_classes_are_those_of_the_reference() {
         paths.push("/metadata/resourceVersion".to_owned());
         // docs/differences.md, "instance profile names".
         paths.push("/status/instanceProfile".to_owned());
+        paths.extend(HASHES.map(str::to_owned));
         differs_in(recorded, &ours, paths.iter().map(String::as_str));
     }
 }
@@ -168,6 +175,7 @@ async fn nodes_are_those_of_the_reference() {
     for (recorded, ours) in pairs(&recording.nodes, &ours) {
         let written = |node: &Value| json!({"metadata": node["metadata"], "spec": node["spec"]});
         let mut paths: Vec<String> = IDENTITY.map(str::to_owned).into();
+        paths.extend(HASHES.map(str::to_owned));
         paths.extend([
             format!("/metadata/annotations/{PROFILE}"),
             // docs/promises.md: the reference ignores it.
