@@ -423,7 +423,7 @@ fn tables<'r, I: Ix>(
     defined.into_iter().map(|(key, alternatives)| (key, table(alternatives))).collect()
 }
 
-/// Available offerings of one type that share their overrides.
+/// Launchable offerings of one type that share their overrides.
 struct Group<'a> {
     capacity: Resources,
     allocatable: Resources,
@@ -434,7 +434,7 @@ struct Group<'a> {
 fn groups(instance_type: &InstanceType) -> Vec<Group<'_>> {
     let mut by_override: BTreeMap<(Resources, Resources), Vec<&Offering>> = BTreeMap::new();
     by_override.insert(Default::default(), Vec::new());
-    for offering in instance_type.offerings.iter().filter(|offering| offering.available) {
+    for offering in instance_type.offerings.iter().filter(|offering| offering.is_launchable()) {
         let overrides = (offering.capacity_override.clone(), offering.overhead_override.clone());
         by_override.entry(overrides).or_default().push(offering);
     }

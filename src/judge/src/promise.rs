@@ -123,7 +123,7 @@ fn sold<'c>(
     let types = types.filter(|one| launch.requirements.compatible(&one.requirements, known).is_ok());
     let offered = types.flat_map(|one| one.offerings.iter().map(move |offering| (one, offering)));
     let compatible = |(_, offering): &(&InstanceType, &Offering)| {
-        offering.available && offering.is_compatible(&launch.requirements, registry)
+        offering.is_launchable() && offering.is_compatible(&launch.requirements, registry)
     };
     offered.filter(compatible).collect()
 }

@@ -66,7 +66,8 @@ pub struct Offering {
     /// The price was derived from others and published by no source: it puts types into an order, but next to
     /// a published price it proves nothing.
     pub estimated: bool,
-    /// Believed to be launchable now.
+    /// Nothing is known to be wrong with it. A reservation that is full is available all the same; whether a launch may count
+    /// on it says [`Offering::is_launchable`].
     pub available: bool,
     /// The reservation behind a reserved offering.
     pub reservation: Option<Reservation>,
@@ -112,7 +113,7 @@ impl InstanceType {
         own.or(first)
     }
 
-    /// Available offerings that `requirements` accept.
+    /// Launchable offerings that `requirements` accept.
     pub fn compatible_offerings<'a>(
         &'a self,
         requirements: &'a Requirements,
@@ -120,7 +121,7 @@ impl InstanceType {
     ) -> impl Iterator<Item = &'a Offering> {
         self.offerings
             .iter()
-            .filter(|offering| offering.available && offering.is_compatible(requirements, registry))
+            .filter(|offering| offering.is_launchable() && offering.is_compatible(requirements, registry))
     }
 
     /// Price of the cheapest available offering that `requirements` accept.
@@ -142,6 +143,11 @@ impl InstanceType {
 }
 
 impl Offering {
+    /// Believed to be launchable now: available, and with an instance left where it is out of a reservation.
+    pub fn is_launchable(&self) -> bool {
+        self.available && self.reservation.as_ref().is_none_or(|reservation| reservation.count > 0)
+    }
+
     /// Whether a claim with `requirements` may be launched through this offering; well-known keys the claim
     /// does not mention are fine.
     pub fn is_compatible(&self, requirements: &Requirements, registry: &LabelRegistry) -> bool {

@@ -43,7 +43,7 @@ fn may_be_reserved(launch: &Launch) -> bool {
 fn usable<'a>(world: &World<'a>, launch: &Launch) -> Option<&'a ReservationId> {
     world.types_of(launch).into_iter().find_map(|known| {
         let accepted = known.offerings.iter().filter(|offering| {
-            let reserved = offering.available && offering.capacity_type == CapacityType::Reserved;
+            let reserved = offering.is_launchable() && offering.capacity_type == CapacityType::Reserved;
             reserved && offering.is_compatible(&launch.requirements, world.registry())
         });
         accepted
@@ -71,7 +71,8 @@ fn instances(world: &World<'_>, id: &LabelValue) -> u32 {
 /// Instances of reservation `id` that the offerings have, by the most cautious one.
 fn offered(world: &World<'_>, id: &LabelValue) -> u32 {
     let types = world.snapshot.instance_types.values().flat_map(|types| types.iter());
-    let available = types.flat_map(|known| known.offerings.iter()).filter(|offering| offering.available);
+    let available =
+        types.flat_map(|known| known.offerings.iter()).filter(|offering| offering.is_launchable());
     let counts = available.filter_map(|offering| offering.reservation.as_ref());
     counts.filter(|known| known.id.as_str() == id.as_str()).map(|known| known.count).min().unwrap_or(0)
 }

@@ -175,7 +175,8 @@ pub(crate) struct Now<'a> {
 
 /// The type with its offerings as they are now; the very same type when that changes nothing.
 ///
-/// A reservation has its own count, so another launch's lack of capacity says nothing about it. Full subnets do.
+/// A reservation has its own count, so another launch's lack of capacity says nothing about it. Full subnets do. One that
+/// is full stays available: nothing is wrong with it, and an instance that ends makes room.
 pub(crate) fn as_of_now(
     instance_type: &Arc<InstanceType>,
     view: &ClassView<'_>,
@@ -210,11 +211,8 @@ fn present(
     now: Now<'_>,
 ) -> Option<Present> {
     let left = offering.reservation.as_ref().map_or(0, |reservation| now.left.of(reservation.id.as_str()));
-    let exhausted = offering.reservation.is_some() && left == 0;
     let out = offering.available
-        && (exhausted
-            || is_away(offering, view, now.away)
-            || is_out(instance_type, offering, view, now.unavailable));
+        && (is_away(offering, view, now.away) || is_out(instance_type, offering, view, now.unavailable));
     (out || left > 0).then_some(Present { available: offering.available && !out, left })
 }
 

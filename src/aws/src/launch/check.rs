@@ -261,8 +261,10 @@ impl Launcher {
         types: &[Arc<InstanceType>],
         pools: &[Arc<Pool>],
     ) -> Vec<Trial<'a>> {
-        let usable: Vec<&Arc<InstanceType>> =
-            types.iter().filter(|one| one.offerings.iter().any(|offering| offering.available)).collect();
+        let usable: Vec<&Arc<InstanceType>> = types
+            .iter()
+            .filter(|one| one.offerings.iter().any(karpenter_model::Offering::is_launchable))
+            .collect();
         let wanted: Vec<&Arc<InstanceType>> =
             usable.iter().copied().filter(|one| pools.iter().any(|pool| self.accepts(pool, one))).collect();
         let fallback = || {

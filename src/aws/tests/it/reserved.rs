@@ -194,16 +194,22 @@ async fn four_reservations_of_which_two_share_type_and_zone_have_three_templates
 
 #[tokio::test(start_paused = true)]
 async fn a_reservation_ec2_has_nothing_left_of_is_out_until_it_is_counted_again() {
-    let world = selecting(&[reservation("cr-1", 1)]).await;
+    let mut world = selecting(&[reservation("cr-1", 1)]).await;
     world.account.put_capacity_reservation(reservation("cr-1", 0));
     let failed = world.provider.launch(&reserved("web-1")).await.expect_err("nothing left");
     assert_eq!(failed.kind, Kind::NoCapacity, "{failed}");
-    assert_eq!(offered(&world).await, ["cr-1 false 0"]);
+    assert_eq!(offered(&world).await, ["cr-1 true 0"]);
     let failed = world.provider.launch(&reserved("web-2")).await.expect_err("not even tried");
     assert_eq!(failed.kind, Kind::NoCapacity, "{failed}");
     assert_eq!(world.account.calls().count("CreateFleet"), 1);
     let bought = world.provider.launch(&request("web-3")).await.expect("buys instead");
     assert_eq!(bought.capacity_type, CapacityType::Spot);
+    // One refresh later what is left again is used.
+    world.account.put_capacity_reservation(reservation("cr-1", 1));
+    world.clock.advance(Duration::from_mins(1));
+    world.resolve().await;
+    let instance = world.provider.launch(&reserved("web-4")).await.expect("launches");
+    assert_eq!(label(&instance, aws::CAPACITY_RESERVATION_ID), Some("cr-1"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -214,7 +220,7 @@ async fn a_reservation_that_was_not_tried_is_not_exhausted() {
     world.account.put_capacity_reservation(reservation("cr-1", 0));
     let failed = world.provider.launch(&reserved("web-1")).await.expect_err("the first has nothing left");
     assert_eq!(failed.kind, Kind::NoCapacity, "{failed}");
-    assert_eq!(offered(&world).await, ["cr-1 false 0", "cr-2 true 1"]);
+    assert_eq!(offered(&world).await, ["cr-1 true 0", "cr-2 true 1"]);
     let instance = world.provider.launch(&reserved("web-2")).await.expect("launches into the other");
     assert_eq!(label(&instance, aws::CAPACITY_RESERVATION_ID), Some("cr-2"));
 }

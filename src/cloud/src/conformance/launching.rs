@@ -147,7 +147,7 @@ async fn available(world: &dyn World) -> Result<Vec<OfferingKey>, String> {
     let types = succeeds("instance types", world.provider().instance_types(&world.pool()).await)?;
     let mut keys = Vec::new();
     for instance_type in types.iter() {
-        for one in instance_type.offerings.iter().filter(|one| one.available) {
+        for one in instance_type.offerings.iter().filter(|one| one.is_launchable()) {
             keys.push(OfferingKey {
                 instance_type: instance_type.name.clone(),
                 zone: one.zone.clone(),

@@ -119,7 +119,7 @@ pub(crate) fn capacity(pool: &Pool, snapshot: &Snapshot) -> Result<(), Held> {
     let launchable =
         types.iter().filter(|known| known.requirements.intersects(wanted).is_ok()).any(|known| {
             let offered = |offering: &karpenter_model::Offering| {
-                offering.available && offering.requirements.intersects(wanted).is_ok()
+                offering.is_launchable() && offering.requirements.intersects(wanted).is_ok()
             };
             known.offerings.iter().any(offered)
         });

@@ -50,11 +50,11 @@ fn reserved(instance_type: &InstanceType) -> Vec<(bool, u32)> {
 }
 
 #[test]
-fn a_reserved_offering_is_available_while_instances_are_left_and_it_is_not_expiring() {
+fn a_reserved_offering_is_available_unless_expiring_and_counts_what_is_left() {
     let left = Availability::new(Arc::new(ManualClock::default()));
     let unavailable = Unavailable::new(Arc::new(ManualClock::default()), Duration::from_mins(30));
     for (state, count, expected) in
-        [("active", 2, (true, 2)), ("active", 0, (false, 0)), ("expiring", 2, (false, 2))]
+        [("active", 2, (true, 2)), ("active", 0, (true, 0)), ("expiring", 2, (false, 2))]
     {
         left.counted("cr-1", count, 2);
         let class = reserving(state);
