@@ -155,7 +155,7 @@ fn needed<'a>(
 fn touches(statement: &Statement, action: &str, kind: &str) -> bool {
     let makes = || statement.conditions.values().flat_map(BTreeMap::keys).any(|key| is_request_tag(key));
     match action {
-        "ec2:TerminateInstances" => kind == "instance",
+        "ec2:TerminateInstances" | "ec2:RebootInstances" => kind == "instance",
         "ec2:CreateLaunchTemplate" | "ec2:DeleteLaunchTemplate" => kind == "launch-template",
         "ec2:RunInstances" if kind == "fleet" => false,
         // A launch uses a template and gives tags to what it makes.

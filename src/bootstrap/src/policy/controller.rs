@@ -95,7 +95,7 @@ fn node_lifecycle(settings: &Settings) -> Vec<Statement> {
             settings,
             Statement::allow(
                 "AllowScopedDeletion",
-                &["ec2:TerminateInstances", "ec2:DeleteLaunchTemplate"],
+                &["ec2:TerminateInstances", "ec2:RebootInstances", "ec2:DeleteLaunchTemplate"],
                 arns(&["instance", "launch-template"]),
             ),
         ),
@@ -284,6 +284,8 @@ mod tests {
         "ec2:DescribeSecurityGroups",
         "ec2:DescribeSpotPriceHistory",
         "ec2:DescribeSubnets",
+        // Granted ahead of its use, so that opening the gate RebootForRepair needs no other policy.
+        "ec2:RebootInstances",
         "ec2:RunInstances",
         "ec2:TerminateInstances",
         "eks:DescribeCluster",

@@ -59,6 +59,7 @@ fn looking_after(account: &Account) -> Vec<Request> {
         naming(&["Name", "karpenter.sh/nodeclaim"]),
         naming(&[EKS_CLUSTER]).with(&asked(EKS_CLUSTER), &account.settings.cluster),
         account.on_own("ec2:TerminateInstances", &instance),
+        account.on_own("ec2:RebootInstances", &instance),
         account.on_own("ec2:DeleteLaunchTemplate", &account.ec2("launch-template", "lt-1")),
         account.making_profile("iam:CreateInstanceProfile"),
         super::as_owned_profile(account, account.making_profile("iam:TagInstanceProfile")),

@@ -16,6 +16,7 @@ fn foreign_machines_and_templates_are_out_of_reach() {
         let mut rows = Vec::new();
         for (action, resource) in [
             ("ec2:TerminateInstances", &instance),
+            ("ec2:RebootInstances", &instance),
             ("ec2:DeleteLaunchTemplate", &template),
             ("ec2:RunInstances", &template),
             ("ec2:CreateFleet", &template),
