@@ -119,13 +119,12 @@ async fn a_profile_of_the_user_that_does_not_exist_is_told_and_found_once_it_doe
             }
             workload::pool(&world, &["on-demand"]);
             workload::replicas(&world, 1);
-            let refused = (False, "InstanceProfileNameInvalid");
+            let refused = (False, "InstanceProfileNotFound");
             world.until_condition("default", "ValidationSucceeded", refused).await;
             world.until_condition("default", "Ready", (False, "UnhealthyDependents")).await;
             tokio::time::sleep(Duration::from_mins(30)).await;
             let message = message(&world, "ValidationSucceeded").await;
-            assert!(message.contains(&format!("spec.instanceProfile `{theirs}`")), "{message}");
-            assert!(message.contains("InvalidParameterValue"), "{message}");
+            assert!(message.starts_with(&format!("Instance profile \"{theirs}\" not found")), "{message}");
             assert!(
                 workload::claims(&world).is_empty(),
                 "nothing is launched with a class that is not ready"

@@ -442,7 +442,16 @@ fn refused(
         let message = format!("controller is not authorized to call {action}: {}; {hint}", error.message);
         return Ok(DryRunOutcome::Failed { reason, message });
     }
-    match wrong_value(class, &error, failure) {
+    // A profile of ours is another matter: EC2 does not know a new one for a while.
+    if failure == LaunchFailure::InstanceProfileNameInvalid
+        && let Some(profile) = class.spec.instance_profile.as_deref()
+    {
+        let is_name = !profile.contains([':', '/']);
+        let help = if is_name { "" } else { "; write the name alone, without ARN and path" };
+        let message = format!("Instance profile \"{profile}\" not found{help}");
+        return Ok(DryRunOutcome::Refused { reason: reason::aws::INSTANCE_PROFILE_NOT_FOUND, message });
+    }
+    match wrong_value(&error, failure) {
         Some((field, help)) => {
             let message = format!("EC2 refuses {field} in {action}: {}; {help}", error.code_and_message());
             Ok(DryRunOutcome::Refused { reason: failure.reason(), message })
@@ -451,19 +460,9 @@ fn refused(
     }
 }
 
-/// The field of the `NodeClass` that a refusal is about, with its value where it is one, and what to do. A profile of ours
-/// is not among them: EC2 does not know a new one for a while.
-fn wrong_value(class: &EC2NodeClass, error: &Error, failure: LaunchFailure) -> Option<(String, String)> {
+/// The field of the `NodeClass` that a refusal is about, and what to do.
+fn wrong_value(error: &Error, failure: LaunchFailure) -> Option<(String, String)> {
     let code = error.code.as_deref().unwrap_or_default();
-    if failure == LaunchFailure::InstanceProfileNameInvalid {
-        let profile = class.spec.instance_profile.as_deref()?;
-        let help = if profile.contains([':', '/']) {
-            "write the name of the instance profile alone, without ARN and path"
-        } else {
-            "create the instance profile or correct the name"
-        };
-        return Some((format!("spec.instanceProfile `{profile}`"), help.to_owned()));
-    }
     if failure == LaunchFailure::SecurityGroupSubnetVpcMismatch {
         let fields = "spec.subnetSelectorTerms with spec.securityGroupSelectorTerms".to_owned();
         return Some((fields, failure.hint().unwrap_or_default().to_owned()));

@@ -11,41 +11,12 @@ fn class(profile: Option<&str>) -> EC2NodeClass {
 /// aws#8312, aws#8072: the condition names the field, the value, AWS's code and what to do.
 #[test]
 fn what_ec2_refuses_is_said_of_the_field_it_is_about() {
-    let profile =
-        "Value (x) for parameter iamInstanceProfile.name is invalid. Invalid IAM Instance Profile name";
     let networks = "Security group sg-1 and subnet subnet-1 belong to different networks.";
-    for (theirs, code, text, reason, parts) in [
+    for (code, text, reason, parts) in [
+        ("InvalidAMIID.NotFound", "no ami-1", "AMINotFound", ["spec.amiSelectorTerms", "ami-1"]),
+        ("InvalidSubnetID.NotFound", "no subnet-1", "LaunchFailed", ["spec.subnetSelectorTerms", "subnet-1"]),
+        ("InvalidSnapshot.NotFound", "no snap-1", "LaunchFailed", ["spec.blockDeviceMappings", "snap-1"]),
         (
-            Some("arn:aws:iam::1:instance-profile/nodes"),
-            "InvalidParameterValue",
-            profile,
-            "InstanceProfileNameInvalid",
-            ["spec.instanceProfile `arn:aws:iam::1:instance-profile/nodes`", "without ARN"],
-        ),
-        (
-            Some("nodes"),
-            "InvalidParameterValue",
-            profile,
-            "InstanceProfileNameInvalid",
-            ["spec.instanceProfile `nodes`", "create the instance profile"],
-        ),
-        (None, "InvalidAMIID.NotFound", "no ami-1", "AMINotFound", ["spec.amiSelectorTerms", "ami-1"]),
-        (
-            None,
-            "InvalidSubnetID.NotFound",
-            "no subnet-1",
-            "LaunchFailed",
-            ["spec.subnetSelectorTerms", "subnet-1"],
-        ),
-        (
-            None,
-            "InvalidSnapshot.NotFound",
-            "no snap-1",
-            "LaunchFailed",
-            ["spec.blockDeviceMappings", "snap-1"],
-        ),
-        (
-            None,
             "InvalidParameter",
             networks,
             "SecurityGroupSubnetVPCMismatch",
@@ -53,11 +24,31 @@ fn what_ec2_refuses_is_said_of_the_field_it_is_about() {
         ),
     ] {
         let error = Error::answered("RunInstances", "m5.large", code, text);
-        let outcome = refused(&class(theirs), error, "unused", "ec2:RunInstances").expect("a verdict");
+        let outcome = refused(&class(None), error, "unused", "ec2:RunInstances").expect("a verdict");
         let DryRunOutcome::Refused { reason: said, message } = outcome else { panic!("{outcome:?}") };
         assert_eq!(said, reason, "{message}");
         assert!(parts.iter().all(|part| message.contains(part)), "{message}");
         assert!(message.contains(&format!("ec2:RunInstances: {code}: {text}; ")), "{message}");
+    }
+}
+
+/// aws#9390: text and reason of the reference, with help where it is not a name at all.
+#[test]
+fn a_profile_that_ec2_does_not_know_is_named() {
+    let text =
+        "Value (x) for parameter iamInstanceProfile.name is invalid. Invalid IAM Instance Profile name";
+    for (theirs, wanted) in [
+        ("nodes", "Instance profile \"nodes\" not found"),
+        (
+            "arn:aws:iam::1:instance-profile/nodes",
+            "Instance profile \"arn:aws:iam::1:instance-profile/nodes\" not found; write the name alone, without ARN \
+             and path",
+        ),
+    ] {
+        let error = Error::answered("RunInstances", "m5.large", "InvalidParameterValue", text);
+        let outcome = refused(&class(Some(theirs)), error, "unused", "ec2:RunInstances").expect("a verdict");
+        let (reason, message) = ("InstanceProfileNotFound", wanted.to_owned());
+        assert_eq!(outcome, DryRunOutcome::Refused { reason, message });
     }
 }
 
