@@ -84,6 +84,8 @@ pub struct Ec2NodeClassSpec {
     pub context: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_options: Option<CpuOptions>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enclave_options: Option<EnclaveOptions>,
 }
 
 /// The operating system family, which decides user data and default volumes.
@@ -137,7 +139,20 @@ pub struct CpuOptions {
     pub nested_virtualization: Option<Toggle>,
 }
 
+/// Nitro Enclaves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EnclaveOptions {
+    /// Whether instances may run enclaves; only some types can.
+    #[serde(default)]
+    pub enabled: bool,
+}
+
 impl Ec2NodeClassSpec {
+    /// Whether instances are to run enclaves.
+    pub fn runs_enclaves(&self) -> bool {
+        self.enclave_options.is_some_and(|options| options.enabled)
+    }
+
     /// The alias term split at its `@`, for example `("al2023", "latest")`.
     pub fn alias(&self) -> Option<(&str, &str)> {
         self.ami_selector_terms.iter().find_map(|term| term.alias.as_deref()?.split_once('@'))

@@ -51,7 +51,7 @@ use spot_failure::SpotFailure;
 use templates::Templates;
 
 const OPERATION: &str = "launch instance for claim";
-/// Requesting this resource switches Nitro enclaves on.
+/// Requesting this resource switches Nitro enclaves on, as `spec.enclaveOptions` of the class does.
 const ENCLAVE_SLOTS: &str = "eks.amazonaws.com/nip-slots";
 
 /// Everything a launch needs besides the request itself. Shared by all launches.
@@ -306,7 +306,7 @@ impl Launcher {
                 capacity_type: purchase.capacity_type,
                 dedicated: purchase.dedicated,
                 adapters: &key.adapters,
-                enclave: !request.requests.amount(ENCLAVE_SLOTS).is_zero(),
+                enclave: class.spec.runs_enclaves() || !request.requests.amount(ENCLAVE_SLOTS).is_zero(),
                 reserved: key.reserved.as_ref(),
                 placed: purchase.placed.as_ref(),
                 ..self.template_inputs(&view, status, profile, &key.image, user_data, tags)
@@ -341,7 +341,7 @@ impl Launcher {
             capacity_type: CapacityType::OnDemand,
             dedicated: false,
             adapters: &[],
-            enclave: false,
+            enclave: view.class.spec.runs_enclaves(),
             ipv6: self.settings.ipv6(),
             reserved_capacity: self.settings.reserved_capacity,
             reserved: None,

@@ -43,6 +43,7 @@ pub(crate) fn machine(name: &str, vcpus: u32, gib: u64, interfaces: u32, ipv4: u
         neuron_devices: Vec::new(),
         inference_accelerators: Vec::new(),
         placement_strategies: Vec::new(),
+        nitro_enclaves: false,
     }
 }
 

@@ -54,6 +54,12 @@ fn spec() -> Schema {
         )
         .optional("detailedMonitoring", Schema::boolean())
         .optional(
+            "enclaveOptions",
+            Schema::object()
+                .optional("enabled", Schema::boolean().default_value(false))
+                .describe("Nitro Enclaves; what an enclave takes is not taken off the capacity of its node."),
+        )
+        .optional(
             "instanceProfile",
             not_empty("instanceProfile").describe("An instance profile made by you; exclusive with role."),
         )

@@ -47,6 +47,7 @@ fn spec(s: &Ec2NodeClassSpec) -> u64 {
         .field("ConnectionTracking", s.connection_tracking.as_ref().map(connection_tracking))
         .field("Context", s.context.as_deref().map(text))
         .field("CPUOptions", s.cpu_options.as_ref().map(cpu_options))
+        .field("EnclaveOptions", s.runs_enclaves().then(enclave_options))
         .value()
 }
 
@@ -142,6 +143,11 @@ fn cpu_options(c: &CpuOptions) -> u64 {
         .field("NestedVirtualization", c.nested_virtualization.map(|t| text(t.as_str())))
         .value()
 }
+/// Off is the same as absent: writing it down drifts no node.
+fn enclave_options() -> u64 {
+    Struct::new("EnclaveOptions").field("Enabled", Some(boolean(true))).value()
+}
+
 
 /// Sizes are hashed as canonical quantities, `1024Gi` as `1Ti`; what is none is hashed as written.
 fn canonical_size(written: &str) -> String {

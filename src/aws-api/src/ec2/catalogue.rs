@@ -70,6 +70,8 @@ pub struct InstanceTypeInfo {
     pub inference_accelerators: Vec<Accelerator>,
     /// Placement group strategies it can be launched into: `cluster`, `partition`, `spread`.
     pub placement_strategies: Vec<String>,
+    /// Can run Nitro Enclaves.
+    pub nitro_enclaves: bool,
 }
 
 /// Processor architecture as EC2 spells it.

@@ -143,6 +143,7 @@ fn instance_type(info: types::InstanceTypeInfo) -> std::result::Result<InstanceT
         gpus: gpus(info.gpu_info)?,
         neuron_devices: neurons(info.neuron_info)?,
         inference_accelerators: accelerators(info.inference_accelerator_info)?,
+        nitro_enclaves: info.nitro_enclaves_support == Some(types::NitroEnclavesSupport::Supported),
         placement_strategies: info
             .placement_group_info
             .and_then(|placement| placement.supported_strategies)

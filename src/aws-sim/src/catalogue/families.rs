@@ -140,6 +140,7 @@ fn bare_metal() -> (InstanceTypeInfo, u64) {
     let mut info = base("m5.metal", "Intel", 96, 393_216, 15, 50);
     info.hypervisor = String::new();
     info.bare_metal = true;
+    info.nitro_enclaves = false;
     (info, 4_608_000_000)
 }
 
@@ -186,5 +187,7 @@ fn base(
         neuron_devices: Vec::new(),
         inference_accelerators: Vec::new(),
         placement_strategies: vec!["cluster".to_owned(), "partition".to_owned(), "spread".to_owned()],
+        // An enclave needs whole cores beside those of its parent.
+        nitro_enclaves: vcpus >= if arm { 2 } else { 4 } && !name.starts_with('t'),
     }
 }

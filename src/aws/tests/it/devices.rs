@@ -1,7 +1,7 @@
 //! Types with devices: what a launch that asks for one gets, and what its claim says it has.
 
 use karpenter_api::ec2nodeclass::{
-    CpuOptions, Ec2NodeClassSpec, InterfaceType, NetworkInterface as ClassInterface, Toggle,
+    CpuOptions, Ec2NodeClassSpec, EnclaveOptions, InterfaceType, NetworkInterface as ClassInterface, Toggle,
 };
 use karpenter_aws_api::ec2::{
     Gpu, InstanceTypeInfo, InterfaceKind, LaunchTemplateData, NetworkCard, NeuronDevice,
@@ -178,6 +178,26 @@ async fn interfaces_for_pods_are_those_of_types_that_trunk() {
     let instance = world.provider.launch(&wanted).await.expect("launches");
     assert_eq!(instance.instance_type.as_str(), "m5.large", "the cheaper type does not trunk");
     assert_eq!(instance.capacity.amount("vpc.amazonaws.com/pod-eni"), Quantity::from_units(9));
+}
+
+/// aws#8165: a class that says no is one that says nothing.
+#[tokio::test(start_paused = true)]
+async fn enclaves_are_switched_on_by_the_class_and_only_on_types_that_run_them() {
+    // It is cheaper, and runs no enclaves.
+    let cheaper = "t3.xlarge";
+    for (of_class, launched) in [(None, cheaper), (Some(false), cheaper), (Some(true), PLAIN)] {
+        let edit = |spec: &mut Ec2NodeClassSpec| {
+            spec.enclave_options = of_class.map(|enabled| EnclaveOptions { enabled });
+        };
+        let world = World::with(Options { zones: 2, ..Options::default() }, edit).await;
+        let mut wanted = on_demand("web-1");
+        wanted.requirements.remove(label::INSTANCE_TYPE);
+        wanted.requirements.add(one_of(label::INSTANCE_TYPE, &[cheaper, PLAIN]));
+        wanted.instance_types = [cheaper, PLAIN].map(Into::into).to_vec();
+        let instance = world.provider.launch(&wanted).await.expect("launches");
+        assert_eq!(instance.instance_type.as_str(), launched, "{of_class:?}");
+        assert_eq!(template(&world).enclave, Some(of_class == Some(true)), "{of_class:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

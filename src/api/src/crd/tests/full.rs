@@ -181,6 +181,7 @@ fn ec2_spec() -> Ec2NodeClassSpec {
         }),
         context: text(),
         cpu_options: Some(ec2::CpuOptions { nested_virtualization: Some(ec2::Toggle::Enabled) }),
+        enclave_options: Some(ec2::EnclaveOptions { enabled: true }),
     }
 }
 

@@ -1,7 +1,8 @@
 //! The vectors of spec aws-provider 1.8 and what must not count.
 
 use super::super::{
-    AmiFamily, AmiSelectorTerm, InstanceStorePolicy, SubnetSelectorTerm, Toggle, TokenState, VolumeType,
+    AmiFamily, AmiSelectorTerm, EnclaveOptions, InstanceStorePolicy, SubnetSelectorTerm, Toggle, TokenState,
+    VolumeType,
 };
 use super::*;
 
@@ -155,6 +156,14 @@ fn kubelet_settings_count_as_sorted_json_and_an_empty_block_as_none() {
     assert_eq!(one, (without ^ text(written)).to_string());
     assert_ne!(block(r#"{"maxPods": 21}"#), block(r#"{"maxPods": 20}"#));
     assert_ne!(block(r#"{"systemReserved": {}}"#), base, "a map that is empty is written");
+}
+
+#[test]
+fn enclaves_count_where_they_are_on() {
+    let base = base().hash(CA_BUNDLE);
+    let enclaves = |enabled| hash_with(|s| s.enclave_options = Some(EnclaveOptions { enabled }));
+    assert_ne!(enclaves(true), base);
+    assert_eq!(enclaves(false), base);
 }
 
 #[test]

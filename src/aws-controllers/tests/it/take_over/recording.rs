@@ -276,6 +276,7 @@ fn type_of(labels: &Value, interfaces: u32, addresses: u32) -> InstanceTypeInfo 
         neuron_devices: Vec::new(),
         inference_accelerators: Vec::new(),
         placement_strategies: vec!["cluster".to_owned(), "partition".to_owned(), "spread".to_owned()],
+        nitro_enclaves: true,
     }
 }
 

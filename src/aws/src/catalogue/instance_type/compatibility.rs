@@ -19,6 +19,8 @@ pub enum Mismatch {
     NestedVirtualization,
     /// Connection tracking settings need the Nitro hypervisor.
     ConnectionTracking,
+    /// The type cannot run Nitro Enclaves.
+    Enclaves,
     /// The type cannot be launched into groups with the strategy of the placement group.
     PlacementGroup,
 }
@@ -40,6 +42,9 @@ pub fn mismatch(info: &InstanceTypeInfo, view: &ClassView<'_>) -> Option<Mismatc
     }
     if spec.connection_tracking.is_some() && info.hypervisor != "nitro" {
         return Some(Mismatch::ConnectionTracking);
+    }
+    if spec.runs_enclaves() && !info.nitro_enclaves {
+        return Some(Mismatch::Enclaves);
     }
     let strategy = view.placement.as_ref().map(|group| group.strategy.as_str());
     if strategy.is_some_and(|strategy| !info.placement_strategies.iter().any(|known| known == strategy)) {

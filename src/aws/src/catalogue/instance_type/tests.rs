@@ -2,8 +2,8 @@
 
 use karpenter_api::EC2NodeClass;
 use karpenter_api::ec2nodeclass::{
-    AmiFamily, BlockDevice, BlockDeviceMapping, ConnectionTracking, CpuOptions, InstanceStorePolicy,
-    InterfaceType, KubeletConfiguration, NetworkInterface, Toggle,
+    AmiFamily, BlockDevice, BlockDeviceMapping, ConnectionTracking, CpuOptions, EnclaveOptions,
+    InstanceStorePolicy, InterfaceType, KubeletConfiguration, NetworkInterface, Toggle,
 };
 use karpenter_aws_api::ec2::{Architecture, EbsOptimized, Gpu, InstanceStorage, NetworkCard, NeuronDevice};
 use karpenter_model::names::label::{self, aws};
@@ -333,6 +333,14 @@ fn incompatible_types_are_told_apart() {
     assert_eq!(check(&t3_large(), &enabled, AmiFamily::AL2023), Some(Mismatch::NestedVirtualization));
     assert_eq!(check(&capable, &enabled, AmiFamily::AL2023), None);
     assert_eq!(check(&t3_large(), &nested(Toggle::Disabled), AmiFamily::AL2023), None);
+    let enclaves = |enabled| {
+        move |class: &mut EC2NodeClass| class.spec.enclave_options = Some(EnclaveOptions { enabled })
+    };
+    let capable = InstanceTypeInfo { nitro_enclaves: true, ..machine("m5.xlarge", 4, 16, 4, 15) };
+    let t2 = InstanceTypeInfo { hypervisor: "xen".into(), ..machine("t2.xlarge", 4, 16, 3, 15) };
+    assert_eq!(check(&t2, &enclaves(true), AmiFamily::AL2023), Some(Mismatch::Enclaves));
+    assert_eq!(check(&t2, &enclaves(false), AmiFamily::AL2023), None);
+    assert_eq!(check(&capable, &enclaves(true), AmiFamily::AL2023), None);
     let nics = |card, device| {
         move |class: &mut EC2NodeClass| {
             let nic = NetworkInterface {
