@@ -18,7 +18,7 @@ mod status;
 
 pub use device::{BlockDevice, BlockDeviceMapping, InstanceStorePolicy, VolumeType};
 pub use hash::HASH_VERSION;
-pub use kubelet::KubeletConfiguration;
+pub use kubelet::{KubeletBlock, KubeletConfiguration, Place, Program, Variables};
 pub use network::{ConnectionTracking, InterfaceType, MetadataOptions, NetworkInterface, Toggle, TokenState};
 pub use selector::{
     AmiSelectorTerm, CapacityReservationSelectorTerm, PlacementGroupSelector, ReservationMatch,
@@ -65,7 +65,7 @@ pub struct Ec2NodeClassSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tags: Option<BTreeMap<String, String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub kubelet: Option<KubeletConfiguration>,
+    pub kubelet: Option<KubeletBlock>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub block_device_mappings: Option<Vec<BlockDeviceMapping>>,
     #[serde(skip_serializing_if = "Option::is_none")]

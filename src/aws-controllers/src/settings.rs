@@ -100,7 +100,7 @@ pub const GATES: &[Gate] = &[
     Gate {
         name: "NodeClassCEL",
         help: "Evaluate expressions in `spec.kubelet` of an EC2NodeClass for each instance type",
-        without_effect: Some("expressions in an EC2NodeClass are not evaluated yet"),
+        without_effect: None,
         place: |gates| &mut gates.node_class_cel,
     },
     Gate {

@@ -283,11 +283,12 @@ impl Launcher {
             return Err(not_ready("no security groups are resolved"));
         }
         let catalogue = self.catalogue.contents();
-        let grouped = group::group(candidates, &status.amis, &request.requests, &catalogue, &self.registry);
+        let view = ClassView::new(class).evaluating(self.settings.gates.node_class_cel);
+        let known = (&*self.settings, &*self.registry);
+        let grouped = group::group(candidates, &request.requests, &view, &catalogue, known);
         if grouped.is_empty() {
             return Err(not_ready("no image of the node class is for any of the instance types"));
         }
-        let view = ClassView::new(class);
         let mut groups = Vec::new();
         for (key, candidates) in grouped {
             let bootstrap = bootstrap::Inputs {
@@ -295,6 +296,7 @@ impl Launcher {
                 view: &view,
                 service_cidr: self.cluster.service_cidr(),
                 pods: key.pods,
+                evaluated: &key.evaluated,
                 capacity_type: purchase.capacity_type,
                 labels: &request.labels,
                 taints: &request.taints,

@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use karpenter_api::ec2nodeclass::{AmiFamily, KubeletConfiguration};
+use karpenter_api::ec2nodeclass::{AmiFamily, KubeletBlock, KubeletConfiguration};
 
 /// EC2 refuses user data above this many decoded bytes.
 pub(crate) const LIMIT_BYTES: usize = 16_384;
@@ -42,8 +42,10 @@ pub struct Bootstrap {
     pub ca_bundle: Option<String>,
     /// Service CIDR, which only AL2023's nodeadm asks for.
     pub cluster_cidr: Option<String>,
-    /// The `NodeClass`'s kubelet block with `maxPods` and `clusterDNS` already filled in.
+    /// The settings of the `NodeClass`'s kubelet block, expressions evaluated, with `maxPods` and `clusterDNS` filled in.
     pub kubelet: KubeletConfiguration,
+    /// The block as it is written; only AL2023 takes what is not among the settings.
+    pub block: KubeletBlock,
     /// Taints the node registers with, in order.
     pub taints: Vec<NodeTaint>,
     /// Labels the kubelet sets, already filtered by [`kubelet_labels`].

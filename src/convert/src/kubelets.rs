@@ -110,7 +110,7 @@ fn write(
         let copies: Vec<Made> = variants
             .iter()
             .map(|(kubelet, name)| {
-                let spec = Ec2NodeClassSpec { kubelet: kubelet.clone(), ..spec.clone() };
+                let spec = Ec2NodeClassSpec { kubelet: kubelet.clone().map(Into::into), ..spec.clone() };
                 Made::Class { metadata: metadata.renamed(name), spec: Box::new(spec) }
             })
             .collect();

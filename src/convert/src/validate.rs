@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use karpenter_api::ec2nodeclass::KubeletBlock;
 use karpenter_api::{EC2NodeClass, NodePool, crd_values};
 use regex::Regex;
 use serde_json::Value;
@@ -145,7 +146,7 @@ fn rules(object: &Value) -> Vec<String> {
     rule(spec.ami_family.is_some() || alias, "`spec.amiFamily` is missing, and no alias stands for it");
     rule(!spec.subnet_selector_terms.is_empty(), "`spec.subnetSelectorTerms` is empty");
     rule(!spec.security_group_selector_terms.is_empty(), "`spec.securityGroupSelectorTerms` is empty");
-    let kubelet = spec.kubelet.clone().unwrap_or_default();
+    let kubelet = spec.kubelet.as_ref().map(KubeletBlock::settings).unwrap_or_default();
     let soft = keys(kubelet.eviction_soft.as_ref());
     let grace = keys(kubelet.eviction_soft_grace_period.as_ref());
     rule(soft == grace, "`spec.kubelet.evictionSoft` and `evictionSoftGracePeriod` name different signals");

@@ -102,6 +102,11 @@ impl Schema {
         self.bounds(&range, "minimum", "maximum")
     }
 
+    /// Keeps fields that no property describes.
+    pub(super) fn keep_unknown(self) -> Self {
+        self.set("x-kubernetes-preserve-unknown-fields", true)
+    }
+
     /// `atomic`, `set` or `map`: how server-side apply merges the list.
     pub(super) fn list_type(self, kind: &str) -> Self {
         self.set("x-kubernetes-list-type", kind)

@@ -12,7 +12,7 @@ use crate::hash::{Struct, boolean, int32, int64, list, map, text};
 
 use super::{
     BlockDevice, BlockDeviceMapping, ConnectionTracking, CpuOptions, EC2NodeClass, Ec2NodeClassSpec,
-    MetadataOptions, NetworkInterface, PlacementGroupSelector, Toggle, TokenState,
+    KubeletBlock, MetadataOptions, NetworkInterface, PlacementGroupSelector, Toggle, TokenState,
 };
 
 #[cfg(test)]
@@ -60,9 +60,8 @@ fn placement_group(p: &PlacementGroupSelector) -> u64 {
 
 /// The block as JSON text, `null` when it sets nothing.
 fn kubelet(s: &Ec2NodeClassSpec) -> String {
-    let block = s.kubelet.as_ref().and_then(|kubelet| serde_json::to_value(kubelet).ok());
-    let block = block.filter(|block| block.as_object().is_some_and(|fields| !fields.is_empty()));
-    canonical(&block.unwrap_or_default())
+    let fields = s.kubelet.as_ref().map(KubeletBlock::fields).filter(|fields| !fields.is_empty());
+    fields.map_or_else(|| canonical(&Value::Null), |fields| canonical(&Value::Object(fields.clone())))
 }
 
 /// JSON without spaces, keys in order of their bytes, escaped as the reference's encoder escapes: what HTML or JavaScript
@@ -143,11 +142,11 @@ fn cpu_options(c: &CpuOptions) -> u64 {
         .field("NestedVirtualization", c.nested_virtualization.map(|t| text(t.as_str())))
         .value()
 }
+
 /// Off is the same as absent: writing it down drifts no node.
 fn enclave_options() -> u64 {
     Struct::new("EnclaveOptions").field("Enabled", Some(boolean(true))).value()
 }
-
 
 /// Sizes are hashed as canonical quantities, `1024Gi` as `1Ti`; what is none is hashed as written.
 fn canonical_size(written: &str) -> String {

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use karpenter_api::ec2nodeclass::AmiFamily;
 use karpenter_api::{ConditionStatus, EC2NodeClass};
+use karpenter_aws::catalogue::instance_types::Unevaluated;
+use karpenter_aws::class::kubelet;
 use karpenter_aws::image::family::family_of;
 use karpenter_aws::launch::check::{self, DryRunOutcome};
 use karpenter_aws::tags;
@@ -28,6 +30,14 @@ const REQUIRED: [&str; 4] = [
     condition::aws::SECURITY_GROUPS_READY,
     condition::aws::SUBNETS_READY,
 ];
+
+/// What there is to say of a kubelet block.
+enum Block {
+    /// Nodes can be launched with it; but for the types that are missing, if any.
+    Usable { missing: Option<String> },
+    /// The condition says why not.
+    Refused,
+}
 
 impl Reconciler {
     /// Decides the condition; returns when to look again.
@@ -52,6 +62,14 @@ impl Reconciler {
             );
             return Ok(Some(AGAIN));
         }
+        let missing = match self.kubelet(&mut part) {
+            Ok(Block::Usable { missing }) => missing,
+            Ok(Block::Refused) => return Ok(Some(AGAIN)),
+            Err(error) => {
+                part.unanswered(condition::VALIDATION_SUCCEEDED, reason::aws::VALIDATION_UNANSWERED, &error);
+                return Err(error);
+            }
+        };
         let verdict = match self.verdict(part.class).await {
             Ok(verdict) => verdict,
             Err(error) => {
@@ -62,8 +80,8 @@ impl Reconciler {
         match verdict {
             DryRunOutcome::Passed => {
                 let kind = condition::VALIDATION_SUCCEEDED;
-                let caveat = self.caveat(part.class).unwrap_or_default();
-                part.conditions.set(kind, ConditionStatus::True, kind, &caveat);
+                let caveats: Vec<String> = missing.into_iter().chain(self.caveat(part.class)).collect();
+                part.conditions.set(kind, ConditionStatus::True, kind, &caveats.join("; "));
             }
             DryRunOutcome::Failed { reason, message } => {
                 part.refuse(condition::VALIDATION_SUCCEEDED, reason, &message);
@@ -74,6 +92,25 @@ impl Reconciler {
             }
         }
         Ok(Some(AGAIN))
+    }
+
+    /// Whether the kubelet block can be used. One type without a result must not keep the others from being launched.
+    fn kubelet(&self, part: &mut Part<'_, '_>) -> Result<Block, Error> {
+        let (aws, kind) = (&self.context.aws, condition::VALIDATION_SUCCEEDED);
+        if let Some(refusal) = kubelet::refusal(&part.class.spec, aws.settings.gates.node_class_cel) {
+            part.refuse(kind, refusal.reason, &refusal.message);
+            return Ok(Block::Refused);
+        }
+        let Unevaluated { failed, tried } = aws.types.unevaluated(part.class)?;
+        if failed.is_empty() {
+            return Ok(Block::Usable { missing: None });
+        }
+        let (reason, message) = (reason::aws::KUBELET_EXPRESSION_FAILED, without_result(&failed));
+        if failed.len() == tried {
+            part.refuse(kind, reason, &message);
+            return Ok(Block::Refused);
+        }
+        Ok(Block::Usable { missing: Some(format!("{reason}: {message}")) })
     }
 
     /// Reads the service range of the cluster, which nodeadm needs. False when validation ends here.
@@ -138,6 +175,20 @@ impl Reconciler {
         let prefix = format!("{class}\n");
         self.verdicts.retain(|key, _| !key.starts_with(&prefix));
     }
+}
+
+/// What is wrong for the first types, and how many more there are.
+fn without_result(failed: &[(String, String)]) -> String {
+    const NAMED: usize = 3;
+    let mut parts: Vec<String> =
+        failed.iter().take(NAMED).map(|(name, cause)| format!("{name}: {cause}")).collect();
+    if failed.len() > NAMED {
+        parts.push(format!("and {} more instance types", failed.len() - NAMED));
+    }
+    let causes = parts.join(", ");
+    format!(
+        "no result of expressions in spec.kubelet for {causes}; correct the expression, or exclude these types"
+    )
 }
 
 /// `False` when something required is refused, `Unknown` when something is not decided.

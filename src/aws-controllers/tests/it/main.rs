@@ -11,6 +11,7 @@ mod drift;
 mod endings;
 mod incidents;
 mod interruption;
+mod kubelet;
 mod labels;
 mod nodeclass;
 mod placement;

@@ -2,6 +2,7 @@
 
 pub mod capacity;
 pub mod compatibility;
+pub mod kubelet;
 pub mod labels;
 pub mod overhead;
 pub mod storage;
@@ -40,14 +41,15 @@ pub fn build(
     context: Context<'_>,
 ) -> InstanceType {
     let Context { view, settings, region, registry } = context;
-    let mut capacity = capacity::capacity(info, view, settings);
+    let kubelet = kubelet::settings_of(info, view, settings);
+    let mut capacity = capacity::capacity(info, view, &kubelet, settings);
     // Before the overhead: the kubelet takes thresholds in percent of what the node really has (aws#8367).
     if let Some(memory) = memory {
         capacity.set(resources::MEMORY, memory);
     }
     let pods = u32::try_from(capacity.amount(resources::PODS).as_units_ceil()).unwrap_or_default();
     let overhead = overhead::overhead(overhead::Inputs {
-        kubelet: Some(&view.kubelet),
+        kubelet: Some(&kubelet),
         vcpus: info.vcpus,
         pods: density::pods_reserved_for(view.family, capacity::interfaces(info, view), pods),
         memory: capacity.amount(resources::MEMORY),

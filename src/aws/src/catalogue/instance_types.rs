@@ -18,6 +18,7 @@ use karpenter_model::{InstanceType, InstanceTypeName, LabelRegistry, Price};
 use parking_lot::Mutex;
 
 use crate::catalogue::discovered::DiscoveredMemory;
+use crate::catalogue::instance_type::kubelet;
 use crate::catalogue::{Catalogue, instance_type, offerings};
 use crate::class::store::{Lookup, NodeClassStore};
 use crate::class::view::ClassView;
@@ -43,6 +44,15 @@ pub enum Error {
     /// The placement group of the `NodeClass` has not been found lately.
     #[error("the placement group of the node class is not known; check spec.placementGroupSelector")]
     NoPlacementGroup,
+}
+
+/// Types for which an expression of a class has no result.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unevaluated {
+    /// Name and cause, by name.
+    pub failed: Vec<(String, String)>,
+    /// How many types it was tried for.
+    pub tried: usize,
 }
 
 /// What a list is joined from.
@@ -180,6 +190,7 @@ impl InstanceTypes {
         let (unavailable, left) = (unavailable.view(), left.left());
         let present = Present { unavailable: unavailable.revision, left: left.revision, ..present };
         let view = ClassView::new(class).placed(placement.clone()).reserving(self.settings.reserved_capacity);
+        let view = view.evaluating(self.settings.gates.node_class_cel);
         // Any class of the same content will do.
         let known = joined.get(&name).filter(alike).or_else(|| joined.values().find(alike));
         let now_too = |known: &&Joined| known.present == present;
@@ -202,6 +213,26 @@ impl InstanceTypes {
             joined.insert(name, Joined { class, placement, revisions, base, present, current });
         }
         Ok(answer)
+    }
+
+    /// For which types an expression of the class has no result.
+    ///
+    /// # Errors
+    /// [`Error::NoCatalogue`] while no type is known to evaluate it for.
+    pub fn unevaluated(&self, class: &EC2NodeClass) -> Result<Unevaluated, Error> {
+        let view = ClassView::new(class).evaluating(self.settings.gates.node_class_cel);
+        if view.expressions.is_empty() {
+            return Ok(Unevaluated::default());
+        }
+        let contents = self.sources.catalogue.contents();
+        if !contents.known() {
+            return Err(Error::NoCatalogue);
+        }
+        let failed = contents.types.values().filter_map(|info| {
+            let failure = kubelet::evaluate(info, &view, &self.settings).err()?;
+            Some((info.name.to_string(), failure.to_string()))
+        });
+        Ok(Unevaluated { failed: failed.collect(), tried: contents.types.len() })
     }
 
     /// From now on types that EC2 names no price for cost this, and can be had.
@@ -249,7 +280,10 @@ impl InstanceTypes {
             let mut built = instance_type::build(info, zones, memory, context);
             built.offerings = offerings::offerings(info, zones, sale);
             // Whatever is launched needs an image; before any is resolved, nothing is known about that.
-            if !amis.is_empty() && image_for(amis, &built.requirements, &self.registry).is_none() {
+            let imageless =
+                !amis.is_empty() && image_for(amis, &built.requirements, &self.registry).is_none();
+            // It stays listed: a type that is no longer sold would drift its nodes.
+            if imageless || kubelet::evaluate(info, view, &self.settings).is_err() {
                 built.offerings.iter_mut().for_each(|offering| offering.available = false);
             }
             Arc::new(built)

@@ -6,6 +6,7 @@ use karpenter_api::ec2nodeclass::{AmiFamily, Ec2NodeClassSpec, InstanceStorePoli
 use karpenter_cloud::ClassFault;
 use serde_json::Value;
 
+use crate::class::kubelet;
 use crate::image::family::family_of;
 use crate::userdata::{self, Bootstrap, LIMIT_BYTES};
 
@@ -27,7 +28,13 @@ const NAMES: [(&str, AmiFamily); 8] = [
 pub fn faults(class: &Value) -> Vec<ClassFault> {
     let Ok(class) = serde_json::from_value::<EC2NodeClass>(class.clone()) else { return Vec::new() };
     let (spec, family) = (&class.spec, family_of(&class.spec));
-    let all = [profile(spec), rendered(spec, family), of_family(spec, family), images(spec, family)];
+    let all = [
+        profile(spec),
+        of_kubelet(spec),
+        rendered(spec, family),
+        of_family(spec, family),
+        images(spec, family),
+    ];
     all.into_iter().flatten().collect()
 }
 
@@ -42,9 +49,18 @@ fn profile(spec: &Ec2NodeClassSpec) -> Option<ClassFault> {
     })
 }
 
+/// Whether expressions are on is not known here.
+fn of_kubelet(spec: &Ec2NodeClassSpec) -> Option<ClassFault> {
+    let problem = kubelet::problems(spec)?;
+    let remedy = "write what kubelet.config.k8s.io/v1beta1 has and the family takes";
+    Some(ClassFault { field: "spec.kubelet", problem, remedy, refused: true })
+}
+
 fn rendered(spec: &Ec2NodeClassSpec, family: AmiFamily) -> Option<ClassFault> {
+    let block = spec.kubelet.clone().unwrap_or_default();
     let bootstrap = Bootstrap {
-        kubelet: spec.kubelet.clone().unwrap_or_default(),
+        kubelet: block.settings(),
+        block,
         custom: spec.user_data.clone(),
         raid0: spec.instance_store_policy == Some(InstanceStorePolicy::RAID0),
         ..Bootstrap::default()
@@ -131,6 +147,13 @@ mod tests {
         let table: Vec<(Value, &[(&str, bool)])> = vec![
             (json!({}), &[]),
             (json!({"instanceProfile": "nodes"}), &[]),
+            (json!({"kubelet": {"cpuManagerPolicy": "static", "maxPods": "vcpus * 8"}}), &[]),
+            (json!({"kubelet": {"maxPod": 5}}), &[("spec.kubelet", true)]),
+            (json!({"kubelet": {"maxPods": "vcpus *"}}), &[("spec.kubelet", true)]),
+            (
+                json!({"amiSelectorTerms": alias("bottlerocket@latest"), "kubelet": {"cpuManagerPolicy": "static"}}),
+                &[("spec.kubelet", true)],
+            ),
             (
                 json!({"instanceProfile": "arn:aws:iam::111122223333:instance-profile/nodes"}),
                 &[("spec.instanceProfile", true)],

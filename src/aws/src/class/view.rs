@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 
 use karpenter_api::EC2NodeClass;
-use karpenter_api::ec2nodeclass::{AmiFamily, CapacityReservation, Ec2NodeClassStatus, KubeletConfiguration};
+use karpenter_api::ec2nodeclass::{
+    AmiFamily, CapacityReservation, Ec2NodeClassStatus, KubeletBlock, KubeletConfiguration,
+};
 use karpenter_aws_api::id::SubnetId;
 
+use crate::class::expressions::Expressions;
 use crate::image::family::family_of;
 use crate::network::placement_groups::Group;
 use crate::userdata::reserved;
@@ -26,8 +29,10 @@ pub struct ClassView<'a> {
     pub class: &'a EC2NodeClass,
     /// The family in effect.
     pub family: AmiFamily,
-    /// The kubelet block in effect, what the user data reserves included.
+    /// The kubelet settings in effect, what the user data reserves included, expressions not.
     pub kubelet: KubeletConfiguration,
+    /// Expressions of the kubelet block; none unless they are evaluated.
+    pub expressions: Expressions,
     /// Zones by name.
     pub zones: BTreeMap<&'a str, ZoneView>,
     /// The placement group it launches into, when it selects one.
@@ -49,8 +54,10 @@ impl<'a> ClassView<'a> {
         }
         let family = family_of(&class.spec);
         let spec = &class.spec;
-        let kubelet = reserved::kubelet(family, spec.user_data.as_deref(), spec.kubelet.as_ref());
-        Self { class, family, kubelet, zones, placement: None, reserved_capacity: true }
+        let settings = spec.kubelet.as_ref().map(KubeletBlock::settings);
+        let kubelet = reserved::kubelet(family, spec.user_data.as_deref(), settings.as_ref());
+        let expressions = Expressions::default();
+        Self { class, family, kubelet, expressions, zones, placement: None, reserved_capacity: true }
     }
 
     /// The same with the placement group its selector means at the moment.
@@ -64,6 +71,14 @@ impl<'a> ClassView<'a> {
     #[must_use]
     pub(crate) fn reserving(mut self, reserved_capacity: bool) -> Self {
         self.reserved_capacity = reserved_capacity;
+        self
+    }
+
+    /// The same with its expressions evaluated or not: the `NodeClassCEL` gate.
+    #[must_use]
+    pub fn evaluating(mut self, evaluates: bool) -> Self {
+        let block = self.class.spec.kubelet.as_ref().filter(|_| evaluates);
+        self.expressions = Expressions::of(block);
         self
     }
 

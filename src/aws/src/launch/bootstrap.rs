@@ -6,6 +6,7 @@ use karpenter_model::taint;
 use karpenter_model::{CapacityType, Taint};
 
 use super::launch_labels;
+use crate::class::expressions::Evaluated;
 use crate::class::view::ClassView;
 use crate::settings::Settings;
 use crate::userdata::{self, Bootstrap, NodeTaint, bottlerocket};
@@ -21,6 +22,8 @@ pub struct Inputs<'a> {
     pub service_cidr: Option<String>,
     /// Pod capacity of the group.
     pub pods: u32,
+    /// What expressions of the class reserve.
+    pub evaluated: &'a Evaluated,
     /// How instances are bought.
     pub capacity_type: CapacityType,
     /// Labels of the claim.
@@ -52,7 +55,9 @@ pub fn user_data(inputs: Inputs<'_>) -> Result<String, Error> {
     if view.family == AmiFamily::AL2023 && inputs.service_cidr.is_none() {
         return Err(Error::NoServiceCidr);
     }
-    let mut kubelet = spec.kubelet.clone().unwrap_or_default();
+    let block = spec.kubelet.clone().unwrap_or_default();
+    let mut kubelet = block.settings();
+    inputs.evaluated.lay_over(&mut kubelet);
     // The scheduler planned with this count; the kubelet must not compute another one.
     kubelet.max_pods.get_or_insert(i32::try_from(inputs.pods).unwrap_or(i32::MAX));
     if kubelet.cluster_dns.as_ref().is_none_or(Vec::is_empty) {
@@ -70,6 +75,7 @@ pub fn user_data(inputs: Inputs<'_>) -> Result<String, Error> {
         ca_bundle: settings.cluster_ca_bundle.clone(),
         cluster_cidr: inputs.service_cidr,
         kubelet,
+        block,
         taints: taints.iter().map(node_taint).collect(),
         labels: userdata::kubelet_labels(&labels),
         custom: spec.user_data.clone(),

@@ -26,6 +26,7 @@ use super::lost;
 use super::placed::Placed;
 use super::template;
 use crate::catalogue::adapters;
+use crate::class::expressions::Evaluated;
 use crate::class::view::ClassView;
 use crate::image::family::FamilyTraits;
 use crate::image::image_for;
@@ -191,6 +192,7 @@ impl Launcher {
             view,
             service_cidr: self.cluster.service_cidr(),
             pods,
+            evaluated: &Evaluated::default(),
             capacity_type,
             labels: &Labels::new(),
             taints: &[],

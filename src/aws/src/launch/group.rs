@@ -1,10 +1,9 @@
-//! Types that can share a launch template: same image, same pod count, same EFA interfaces, same reservation
+//! Types that can share a launch template: same image, same pod count, same resources reserved, same EFA interfaces, same reservation
 //! (spec aws-provider 5.5).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use karpenter_api::ec2nodeclass::Ami;
 use karpenter_model::resources;
 use karpenter_model::{InstanceType, LabelRegistry, Resources};
 
@@ -12,8 +11,12 @@ use super::filter::Candidate;
 use crate::catalogue::Contents;
 use crate::catalogue::adapters::{Slot, slots};
 use crate::catalogue::instance_type::capacity::EFA;
+use crate::catalogue::instance_type::kubelet;
+use crate::class::expressions::Evaluated;
+use crate::class::view::ClassView;
 use crate::image::image_for;
 use crate::launch::filter::reserved::Reserved;
+use crate::settings::Settings;
 
 /// What the templates of two types must have in common.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,6 +27,8 @@ pub struct GroupKey {
     pub adapters: Vec<Slot>,
     /// Pod capacity, with which the kubelet is configured.
     pub pods: u32,
+    /// What the kubelet reserves by expressions of the class; the number of pods is above.
+    pub evaluated: Evaluated,
     /// The reservation a template of its own names.
     pub reserved: Option<Reserved>,
 }
@@ -31,11 +36,12 @@ pub struct GroupKey {
 /// Groups candidates by template. Types no image is for drop out.
 pub fn group(
     candidates: &[Candidate],
-    amis: &[Ami],
     requests: &Resources,
+    view: &ClassView<'_>,
     catalogue: &Contents,
-    registry: &LabelRegistry,
+    (settings, registry): (&Settings, &LabelRegistry),
 ) -> BTreeMap<GroupKey, Vec<Candidate>> {
+    let amis = view.status().map(|status| status.amis.as_slice()).unwrap_or_default();
     let wants_efa = !requests.amount(EFA).is_zero();
     let mut groups: BTreeMap<GroupKey, Vec<Candidate>> = BTreeMap::new();
     for candidate in candidates {
@@ -43,11 +49,14 @@ pub fn group(
         let Some(ami) = image_for(amis, &instance_type.requirements, registry) else { continue };
         let info = catalogue.types.get(instance_type.name.as_str());
         let count = |name| u32::try_from(instance_type.capacity.amount(name).as_units_ceil()).unwrap_or(0);
+        let evaluated =
+            info.and_then(|info| kubelet::evaluate(info, view, settings).ok()).unwrap_or_default();
         for (reserved, candidate) in per_reservation(candidate) {
             let key = GroupKey {
                 image: ami.id.clone(),
                 adapters: slots(info, if wants_efa { count(EFA) } else { 0 }),
                 pods: count(resources::PODS),
+                evaluated: Evaluated { max_pods: None, ..evaluated.clone() },
                 reserved,
             };
             groups.entry(key).or_default().push(candidate);

@@ -106,15 +106,18 @@ fn node_config(bootstrap: &Bootstrap) -> Result<String, Error> {
     Ok(format!("# Karpenter Generated NodeConfig\n{yaml}"))
 }
 
+/// Fields that come from the settings alone, in which expressions are results.
+const MAY_BE_EXPRESSIONS: [&str; 3] = ["kubeReserved", "maxPods", "systemReserved"];
+
 /// The kubelet block as the kubelet's own configuration file names it, with keys sorted.
 fn kubelet_config(bootstrap: &Bootstrap) -> Result<Value, Error> {
     let encoded = serde_json::to_value(&bootstrap.kubelet)
         .map_err(|error| Error::Encode { format: "YAML", reason: error.to_string() })?;
-    let mut config = match encoded {
-        Value::Object(fields) => fields,
-        _ => Map::new(),
-    };
-    config.retain(|_, value| !value.is_null());
+    let mut config = bootstrap.block.fields().clone();
+    config.retain(|field, value| !value.is_null() && !MAY_BE_EXPRESSIONS.contains(&field.as_str()));
+    if let Value::Object(fields) = encoded {
+        config.extend(fields);
+    }
     let taints: Vec<Value> = bootstrap
         .taints
         .iter()
@@ -124,6 +127,7 @@ fn kubelet_config(bootstrap: &Bootstrap) -> Result<Value, Error> {
         })
         .collect();
     config.insert("registerWithTaints".to_owned(), Value::Array(taints));
-    config.sort_keys();
-    Ok(Value::Object(config))
+    let mut config = Value::Object(config);
+    config.sort_all_objects();
+    Ok(config)
 }

@@ -17,6 +17,7 @@ fn bootstrap() -> Bootstrap {
             max_pods: Some(110),
             ..KubeletConfiguration::default()
         },
+        block: KubeletBlock::default(),
         taints: vec![NodeTaint {
             key: "karpenter.sh/unregistered".to_owned(),
             value: String::new(),

@@ -68,7 +68,7 @@ async fn what_types_do_not_depend_on_does_not_part_classes() {
 async fn a_class_adds_only_what_differs() {
     let world = World::new().await;
     let mut few_pods = copy(&world, "few-pods");
-    few_pods.spec.kubelet = Some(KubeletConfiguration { max_pods: Some(8), ..Default::default() });
+    few_pods.spec.kubelet = Some(KubeletConfiguration { max_pods: Some(8), ..Default::default() }.into());
     world.provider.classes.replace_all([world.class.clone(), few_pods]);
     let (usual, few) = (list(&world, "default").await, list(&world, "few-pods").await);
     for (one, other) in usual.iter().zip(few.iter()) {

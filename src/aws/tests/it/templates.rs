@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use karpenter_api::ec2nodeclass::Ec2NodeClassSpec;
 use karpenter_aws::launch::check::DryRunOutcome;
 use karpenter_aws_api::ec2::TaggedKind;
-use karpenter_aws_sim::Fault;
+use karpenter_aws_sim::{Fault, Options};
 use karpenter_cloud::Provider;
+use serde_json::json;
 
-use crate::world::{World, on_demand, one_of, pool};
+use crate::world::{World, on_demand, one_of, pool, request};
 
 /// Deletes every template behind the provider's back.
 async fn delete_all(world: &World) {
@@ -201,5 +203,25 @@ async fn dry_runs_carry_the_tag_keys_of_launches_and_templates_fewer() {
     for (template, data) in world.account.launch_templates() {
         let tags = data.tags.iter().flat_map(|one| one.tags.keys());
         assert!(!tags.chain(template.tags.keys()).any(|key| key == "karpenter.sh/nodeclaim"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn types_for_which_expressions_come_to_the_same_share_a_template() {
+    // Of the two types one has twice the memory of the other, and both have two processors.
+    for (memory, templates) in [("100 * vcpus + 99", 1), ("memory_mib / 10", 2)] {
+        let edit = |spec: &mut Ec2NodeClassSpec| {
+            let block = json!({"maxPods": "10 * vcpus", "kubeReserved": {"memory": memory}});
+            spec.kubelet = Some(serde_json::from_value(block).unwrap());
+        };
+        let options = Options { zones: 2, ..Options::default() };
+        let world = World::settled(options, edit, |settings| settings.gates.node_class_cel = true).await;
+        world.provider.launch(&request("web-1")).await.expect("launches");
+        let made = world.account.launch_templates();
+        assert_eq!(made.len(), templates, "{memory}");
+        for (_, data) in made {
+            let user_data = data.user_data.expect("has user data").expose().to_owned();
+            assert!(user_data.contains("maxPods: 20"), "{user_data}");
+        }
     }
 }

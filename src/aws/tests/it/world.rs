@@ -39,6 +39,15 @@ impl World {
 
     /// A world whose `NodeClass` is edited before it is resolved.
     pub(crate) async fn with(options: Options, edit: impl FnOnce(&mut Ec2NodeClassSpec)) -> Self {
+        Self::settled(options, edit, |_| {}).await
+    }
+
+    /// The same with other settings.
+    pub(crate) async fn settled(
+        options: Options,
+        edit: impl FnOnce(&mut Ec2NodeClassSpec),
+        change: impl FnOnce(&mut Settings),
+    ) -> Self {
         let clock = Arc::new(ManualClock::default());
         let account = Account::with_clock(options, Arc::clone(&clock) as _);
         let role = RoleSpec {
@@ -50,7 +59,9 @@ impl World {
             tags: Default::default(),
         };
         account.clients().iam.create_role(&role).await.expect("the role is made");
-        let provider = Arc::new(provider(&account, &clock));
+        let mut settings = settings();
+        change(&mut settings);
+        let provider = Arc::new(provider(&account, &clock, settings));
         provider.refresh_catalogue().await.expect("types are read");
         provider.prices.refresh_on_demand().await.expect("prices are read");
         provider.prices.refresh_spot().await.expect("spot prices are read");
@@ -94,7 +105,7 @@ impl World {
 
     /// A provider with empty memory on the same account.
     pub(crate) async fn restarted(&self) -> Arc<AwsProvider> {
-        let again = Arc::new(provider(&self.account, &self.clock));
+        let again = Arc::new(provider(&self.account, &self.clock, settings()));
         again.refresh_catalogue().await.expect("types are read");
         again.prices.refresh_on_demand().await.expect("prices are read");
         again.prices.refresh_spot().await.expect("spot prices are read");
@@ -117,12 +128,15 @@ impl World {
     }
 }
 
-fn provider(account: &Account, clock: &Arc<ManualClock>) -> AwsProvider {
-    let settings = Settings {
+fn settings() -> Settings {
+    Settings {
         cluster_ca_bundle: Some("Y2EtYnVuZGxlCg==".to_owned()),
         kube_dns_ip: Some("10.100.0.10".to_owned()),
         ..Settings::new("demo", "https://demo.example")
-    };
+    }
+}
+
+fn provider(account: &Account, clock: &Arc<ManualClock>, settings: Settings) -> AwsProvider {
     let clock: Arc<dyn Clock> = Arc::clone(clock) as _;
     AwsProvider::new(account.clients(), settings, clock, Arc::new(Silent))
 }

@@ -79,7 +79,7 @@ fn crowded(facts: &Facts) -> Outcome {
     let rooms = facts.account.pods_by_type.get()?;
     let mut found = Vec::new();
     for class in facts.cluster.node_classes.get()?.decoded() {
-        let wanted = class.spec.kubelet.as_ref().and_then(|kubelet| kubelet.max_pods);
+        let wanted = class.spec.kubelet.as_ref().and_then(|kubelet| kubelet.settings().max_pods);
         let Some(wanted) = wanted.and_then(|wanted| u32::try_from(wanted).ok()) else { continue };
         let types = facts.cluster.types_of(class)?;
         let known = types.iter().filter_map(|name| Some((name, *rooms.get(name)?)));

@@ -63,7 +63,7 @@ fn what_cannot_be_decoded_is_named_and_what_is_of_auto_mode_is_not() {
     let mut claim = pool("")["spec"]["template"].clone();
     claim["metadata"]["name"] = "a".into();
     world::push(&mut facts.cluster.node_claims, claim);
-    let class = serde_json::json!({"metadata": {"name": "a"}, "spec": {"kubelet": {"maxPods": "many"}}});
+    let class = serde_json::json!({"metadata": {"name": "a"}, "spec": {"ipPrefixCount": "many"}});
     world::push(&mut facts.cluster.node_classes, class);
     let report = diagnose(&facts, &[]);
     let [finding] = report.findings.as_slice() else { panic!("{:#?}", report.findings) };
@@ -72,7 +72,7 @@ fn what_cannot_be_decoded_is_named_and_what_is_of_auto_mode_is_not() {
     let expected = [
         ("NodePool a", Some("spec.template.spec.requirements[0].operator")),
         ("NodeClaim a", Some("spec.requirements[0].operator")),
-        ("EC2NodeClass a", Some("spec.kubelet.maxPods")),
+        ("EC2NodeClass a", Some("spec.ipPrefixCount")),
     ];
     assert_eq!(named, expected);
     // Some pool might launch spot instances, so their role matters.

@@ -96,7 +96,7 @@ pub(super) async fn pods_by_type(clients: &Clients, cluster: &Cluster) -> Answer
 fn crowded_types(cluster: &Cluster) -> Result<BTreeSet<String>, Unseen> {
     let mut types = BTreeSet::new();
     for class in cluster.node_classes.if_asked()?.into_iter().flat_map(Objects::decoded) {
-        if class.spec.kubelet.as_ref().is_some_and(|kubelet| kubelet.max_pods.is_some()) {
+        if class.spec.kubelet.as_ref().is_some_and(|kubelet| kubelet.settings().max_pods.is_some()) {
             types.extend(cluster.types_of(class)?);
         }
     }

@@ -462,7 +462,7 @@ fn every_finding_has_the_place_of_its_object() {
 fn what_an_api_server_refuses_of_a_class_is_named_with_every_field() {
     for (spec, fields) in [
         (json!({"instanceProfile": "nodes"}), &["spec"][..]),
-        (json!({"kubelet": {"evictionSoft": {"memory.available": "1Gi"}}}), &["spec.kubelet"]),
+        (json!({"kubelet": ["maxPods"]}), &["spec.kubelet"]),
         (json!({"tags": {"karpenter.sh/nodepool": "mine"}}), &["spec.tags"]),
         (json!({"amiFamily": "AL2022"}), &["spec.amiFamily"]),
         (

@@ -116,7 +116,9 @@ fn child(path: &str, name: &str) -> String {
 pub(super) fn leaves(value: &Value) -> BTreeSet<String> {
     fn walk(value: &Value, path: &str, into: &mut BTreeSet<String>) {
         match value {
-            Value::Object(fields) => fields.iter().for_each(|(name, v)| walk(v, &child(path, name), into)),
+            Value::Object(fields) if !fields.is_empty() => {
+                fields.iter().for_each(|(name, v)| walk(v, &child(path, name), into));
+            }
             Value::Array(items) => items.iter().for_each(|v| walk(v, &format!("{path}[]"), into)),
             _ => {
                 into.insert(path.to_owned());

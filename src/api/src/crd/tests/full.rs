@@ -155,7 +155,8 @@ fn ec2_spec() -> Ec2NodeClassSpec {
         role: text(),
         instance_profile: text(),
         tags: tags(),
-        kubelet: Some(kubelet()),
+        // Any object.
+        kubelet: Some(ec2::KubeletBlock::default()),
         block_device_mappings: Some(vec![ec2::BlockDeviceMapping {
             device_name: text(),
             ebs: Some(block_device()),
@@ -182,24 +183,6 @@ fn ec2_spec() -> Ec2NodeClassSpec {
         context: text(),
         cpu_options: Some(ec2::CpuOptions { nested_virtualization: Some(ec2::Toggle::Enabled) }),
         enclave_options: Some(ec2::EnclaveOptions { enabled: true }),
-    }
-}
-
-fn kubelet() -> ec2::KubeletConfiguration {
-    let quantities = || map("1".to_owned());
-    ec2::KubeletConfiguration {
-        cluster_dns: Some(vec!["10.0.0.10".into()]),
-        max_pods: Some(1),
-        pods_per_core: Some(1),
-        system_reserved: quantities(),
-        kube_reserved: quantities(),
-        eviction_hard: quantities(),
-        eviction_soft: quantities(),
-        eviction_soft_grace_period: map("1m".into()),
-        eviction_max_pod_grace_period: Some(1),
-        image_gc_high_threshold_percent: Some(2),
-        image_gc_low_threshold_percent: Some(1),
-        cpu_cfs_quota: Some(true),
     }
 }
 

@@ -1,5 +1,6 @@
 //! What a node of a type has, before anything is reserved (spec aws-provider 3.3).
 
+use karpenter_api::ec2nodeclass::KubeletConfiguration;
 use karpenter_aws_api::ec2::{Architecture, InstanceTypeInfo};
 use karpenter_model::resources;
 use karpenter_model::{Quantity, Resources};
@@ -33,16 +34,16 @@ pub(crate) const NEURON_CORE: &str = "aws.amazon.com/neuroncore";
 const ARM64_FIRMWARE_MIB: u64 = 64;
 
 /// Capacity of a node; resources the type lacks are present with amount zero.
-pub fn capacity(info: &InstanceTypeInfo, view: &ClassView<'_>, settings: &Settings) -> Resources {
+pub fn capacity(
+    info: &InstanceTypeInfo,
+    view: &ClassView<'_>,
+    kubelet: &KubeletConfiguration,
+    settings: &Settings,
+) -> Resources {
     let limits = vpc_limits(info.name.as_str());
     let spec = &view.class.spec;
-    let pods = density::pods(
-        view.family,
-        spec.kubelet.as_ref(),
-        info.vcpus,
-        interfaces(info, view),
-        settings.reserved_enis,
-    );
+    let pods =
+        density::pods(view.family, Some(kubelet), info.vcpus, interfaces(info, view), settings.reserved_enis);
     let gpus = |manufacturer| {
         count(info.gpus.iter().filter(|gpu| gpu.manufacturer == manufacturer).map(|gpu| gpu.count))
     };

@@ -3,7 +3,7 @@
 use karpenter_api::EC2NodeClass;
 use karpenter_api::ec2nodeclass::{
     AmiFamily, BlockDevice, BlockDeviceMapping, ConnectionTracking, CpuOptions, EnclaveOptions,
-    InstanceStorePolicy, InterfaceType, KubeletConfiguration, NetworkInterface, Toggle,
+    InstanceStorePolicy, InterfaceType, KubeletBlock, KubeletConfiguration, NetworkInterface, Toggle,
 };
 use karpenter_aws_api::ec2::{Architecture, EbsOptimized, Gpu, InstanceStorage, NetworkCard, NeuronDevice};
 use karpenter_model::names::label::{self, aws};
@@ -11,6 +11,7 @@ use karpenter_model::names::label::{self, aws};
 use super::compatibility::{Mismatch, mismatch};
 use super::*;
 use crate::registry::label_registry;
+use crate::settings::Gates;
 use crate::testing::{class, machine};
 
 fn built_with(info: &InstanceTypeInfo, class: &EC2NodeClass, settings: &Settings) -> InstanceType {
@@ -26,7 +27,7 @@ fn built_of(
 ) -> InstanceType {
     let zones = ["a", "b", "c"].map(Zone::from).into();
     let registry = label_registry();
-    let view = ClassView::new(class);
+    let view = ClassView::new(class).evaluating(settings.gates.node_class_cel);
     let context = Context { view: &view, settings, region: "us-west-2", registry: &registry };
     build(info, &zones, memory, context)
 }
@@ -37,7 +38,7 @@ fn built(info: &InstanceTypeInfo, class: &EC2NodeClass) -> InstanceType {
 
 fn kubelet(family: AmiFamily, max_pods: Option<i32>) -> EC2NodeClass {
     let mut class = class(family);
-    class.spec.kubelet = Some(KubeletConfiguration { max_pods, ..Default::default() });
+    class.spec.kubelet = Some(KubeletConfiguration { max_pods, ..Default::default() }.into());
     class
 }
 
@@ -160,12 +161,12 @@ fn thresholds_in_percent_are_of_the_memory_a_real_node_reported() {
     ] {
         let mut class = class(family);
         class.spec.user_data = user_data.map(str::to_owned);
-        class.spec.kubelet = Some(KubeletConfiguration {
+        class.spec.kubelet = Some(KubeletBlock::from(KubeletConfiguration {
             eviction_hard: hard.map(|hard| [("memory.available".to_owned(), hard.to_owned())].into()),
             // A soft threshold takes nothing from pods.
             eviction_soft: Some([("memory.available".to_owned(), "50%".to_owned())].into()),
             ..Default::default()
-        });
+        }));
         let of = |memory: Option<Quantity>| built_of(&t3_large(), memory, &class, &settings);
         let kept = |memory| of(memory).overhead.eviction.amount("memory");
         let all = (kept(None), kept(Some(mib(7_800))), kept(Some(mib(7_000))));
@@ -174,6 +175,72 @@ fn thresholds_in_percent_are_of_the_memory_a_real_node_reported() {
         let (seen, guessed) = (of(Some(mib(7_800))).overhead, of(None).overhead);
         assert_eq!(seen.kube_reserved, guessed.kube_reserved);
         assert_eq!(seen.eviction.amount("ephemeral-storage"), guessed.eviction.amount("ephemeral-storage"));
+    }
+}
+
+#[test]
+fn expressions_follow_the_type_and_are_left_out_while_they_are_off() {
+    let on = Settings {
+        gates: Gates { node_class_cel: true, ..Gates::default() },
+        ..Settings::new("demo", "https://demo")
+    };
+    let off = Settings::new("demo", "https://demo");
+    let (large, much_larger) = (machine("m5.large", 2, 8, 3, 10), machine("m5.4xlarge", 16, 64, 8, 30));
+    let class_of = |block: serde_json::Value| {
+        let mut class = class(AmiFamily::AL2023);
+        class.spec.kubelet = Some(serde_json::from_value(block).unwrap());
+        class
+    };
+    let pods = |info: &InstanceTypeInfo, class: &EC2NodeClass, settings: &Settings| {
+        built_with(info, class, settings).capacity.amount("pods").as_units_ceil()
+    };
+    let density = "min(110, default_enis * (ips_per_eni - 1) + 2)";
+    let dense = class_of(serde_json::json!({"maxPods": density}));
+    assert_eq!((pods(&large, &dense, &on), pods(&much_larger, &dense, &on)), (29, 110));
+    assert_eq!((pods(&large, &dense, &off), pods(&much_larger, &dense, &off)), (29, 234), "the default");
+    let few = class_of(serde_json::json!({"maxPods": "max_pods / 2 + vcpus", "podsPerCore": 10}));
+    // The default of 29 is capped to 20 before the expression sees it.
+    assert_eq!((pods(&large, &few, &on), pods(&large, &few, &off)), (12, 20));
+
+    let reserved = class_of(serde_json::json!({
+        "maxPods": "20 + 9",
+        "kubeReserved": {"cpu": "vcpus * 31 + 1", "memory": "11 * max_pods + 255"},
+        "systemReserved": {"pid": "1000 * vcpus", "ephemeral-storage": "vcpus / 2", "memory": "100Mi"},
+    }));
+    let overhead = built_with(&large, &reserved, &on).overhead;
+    let kube = r#"{"cpu":"70m","ephemeral-storage":"1Gi","memory":"576Mi"}"#;
+    assert_eq!(overhead.kube_reserved.to_string(), kube);
+    let system = r#"{"ephemeral-storage":"1Gi","memory":"100Mi","pid":"2k"}"#;
+    assert_eq!(overhead.system_reserved.to_string(), system);
+    let without = built_with(&large, &reserved, &off).overhead;
+    assert_eq!(without.kube_reserved, built(&large, &class(AmiFamily::AL2023)).overhead.kube_reserved);
+    assert_eq!(without.system_reserved.to_string(), r#"{"memory":"100Mi"}"#);
+}
+
+#[test]
+fn an_expression_without_a_result_says_where_and_why() {
+    let settings = Settings::new("demo", "https://demo");
+    for (block, error) in [
+        (serde_json::json!({"maxPods": "100 / (vcpus - 2)"}), Some("maxPods: Division by zero of ")),
+        (
+            serde_json::json!({"maxPods": "vcpus - 3"}),
+            Some("maxPods: the result is -1 and must be from 0 to 2147483647"),
+        ),
+        (
+            serde_json::json!({"kubeReserved": {"cpu": "1 - vcpus"}}),
+            Some("kubeReserved.cpu: the result -1 is negative"),
+        ),
+        (serde_json::json!({"maxPods": "100 / (vcpus - 1)"}), None),
+    ] {
+        let mut class = class(AmiFamily::AL2023);
+        class.spec.kubelet = Some(serde_json::from_value(block.clone()).unwrap());
+        let view = ClassView::new(&class).evaluating(true);
+        let found = kubelet::evaluate(&t3_large(), &view, &settings).err().map(|failure| failure.to_string());
+        let fits = match (&found, error) {
+            (Some(found), Some(error)) => found.starts_with(error),
+            (found, error) => found.is_none() && error.is_none(),
+        };
+        assert!(fits, "{block}: {found:?}");
     }
 }
 

@@ -44,6 +44,16 @@ pub const CREATE_FLEET_AUTH: &str = "CreateFleetAuthCheckFailed";
 pub const RUN_INSTANCES_AUTH: &str = "RunInstancesAuthCheckFailed";
 /// The user data is longer than EC2 takes.
 pub const USER_DATA_SIZE: &str = "UserDataSizeLimitExceeded";
+/// The kubelet block has fields or values that no kubelet takes.
+pub const KUBELET_INVALID: &str = "InvalidKubeletConfiguration";
+/// The kubelet block has expressions, and they are off.
+pub const KUBELET_EXPRESSIONS_DISABLED: &str = "KubeletExpressionsDisabled";
+/// An expression of the kubelet block does not compile.
+pub const KUBELET_EXPRESSION_INVALID: &str = "KubeletExpressionInvalid";
+/// The family of images has no way to pass a field of the kubelet block on.
+pub const KUBELET_UNSUPPORTED: &str = "UnsupportedKubeletConfiguration";
+/// An expression of the kubelet block has no result.
+pub const KUBELET_EXPRESSION_FAILED: &str = "KubeletExpressionEvaluationFailed";
 /// No user data can be made of that of the class.
 pub const USER_DATA_INVALID: &str = "UserDataInvalid";
 /// EC2 launches nothing with what the class says of network interfaces.
