@@ -93,7 +93,7 @@ compares them with the settings of the code and with the values.
 {{- define "karpenter.featureGates" -}}
 {{- $gates := default (dict) (include "karpenter.settings" . | fromYaml).featureGates -}}
 {{- $set := list -}}
-{{- range $name := list "nodeRepair" "reservedCapacity" "spotToSpotConsolidation" "nodeOverlay" "staticCapacity" "capacityBuffer" -}}
+{{- range $name := list "nodeRepair" "reservedCapacity" "spotToSpotConsolidation" "nodeOverlay" "staticCapacity" "capacityBuffer" "terminateFirstDrift" "terminateFirstRepair" "podDeletionCostManagement" -}}
 {{- $value := get $gates $name -}}
 {{- if not (has $value (list nil "")) -}}{{- $set = append $set (printf "%s=%v" (title $name) $value) -}}{{- end -}}
 {{- end -}}

@@ -67,6 +67,12 @@ pub struct FeatureGates {
     pub static_capacity: bool,
     /// Capacity buffers.
     pub capacity_buffer: bool,
+    /// Drifted nodes go before their replacement where none can be staged.
+    pub terminate_first_drift: bool,
+    /// Unhealthy nodes go before their replacement where none can be staged; only with `node_repair`.
+    pub terminate_first_repair: bool,
+    /// Deletion costs of pods follow the order in which their nodes are disrupted.
+    pub pod_deletion_cost_management: bool,
 }
 
 impl Default for FeatureGates {
@@ -78,6 +84,9 @@ impl Default for FeatureGates {
             node_overlay: false,
             static_capacity: false,
             capacity_buffer: false,
+            terminate_first_drift: false,
+            terminate_first_repair: false,
+            pod_deletion_cost_management: false,
         }
     }
 }

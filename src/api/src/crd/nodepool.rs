@@ -94,7 +94,7 @@ fn disruption() -> Schema {
         .default_value(json!({"consolidateAfter": "0s"}))
         .describe("When nodes may be disrupted, and how many at once.")
         .optional("budgets", budgets())
-        .required(
+        .optional(
             "consolidateAfter",
             Schema::string()
                 .default_value("0s")

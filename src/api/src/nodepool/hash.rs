@@ -177,6 +177,8 @@ mod tests {
         changed.spec.weight = Some(10);
         changed.spec.replicas = Some(3);
         changed.spec.limits = Some([("cpu".to_owned(), "10".into())].into());
+        changed.spec.disruption = serde_json::from_value(serde_json::json!({})).unwrap();
+        assert_eq!(changed.hash(), test_pool().hash(), "a pool that leaves out `consolidateAfter`");
         changed.spec.disruption.consolidate_after = NillableDuration::never();
         changed.spec.template.spec.requirements =
             vec![crate::Requirement::new("a", crate::Operator::Exists, [])];

@@ -141,7 +141,8 @@ pub const FLAGS: &[Flag] = &[
         "feature-gates",
         "FEATURE_GATES",
         "NodeRepair=false,ReservedCapacity=true,SpotToSpotConsolidation=false,NodeOverlay=false,\
-         StaticCapacity=false,CapacityBuffer=false",
+         StaticCapacity=false,CapacityBuffer=false,TerminateFirstDrift=false,\
+         TerminateFirstRepair=false,PodDeletionCostManagement=false",
         "Features to switch on or off",
     ),
 ];
@@ -339,5 +340,24 @@ pub const GATES: &[Gate] = &[
         default: false,
         help: "Keep room free with CapacityBuffer objects",
         place: |gates| &mut gates.capacity_buffer,
+    },
+    Gate {
+        name: "TerminateFirstDrift",
+        default: false,
+        help: "Delete drifted nodes before their replacement where none can be staged: in a full reservation or a static \
+               NodePool at its limit",
+        place: |gates| &mut gates.terminate_first_drift,
+    },
+    Gate {
+        name: "TerminateFirstRepair",
+        default: false,
+        help: "The same for unhealthy nodes; only with NodeRepair",
+        place: |gates| &mut gates.terminate_first_repair,
+    },
+    Gate {
+        name: "PodDeletionCostManagement",
+        default: false,
+        help: "Write deletion costs of pods, so that ReplicaSets scale in on the nodes that go next",
+        place: |gates| &mut gates.pod_deletion_cost_management,
     },
 ];

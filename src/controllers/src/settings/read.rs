@@ -225,7 +225,8 @@ fn boolean_of_go(text: &str) -> Option<bool> {
 /// What gates there are and how they are written. An unknown name is an error: a gate that is misspelt stays off
 /// unnoticed otherwise.
 const GATES_ALLOWED: &str = "Name=true or Name=false, separated by commas; names are ReservedCapacity, \
-                     SpotToSpotConsolidation, NodeRepair, NodeOverlay, StaticCapacity and CapacityBuffer";
+                     SpotToSpotConsolidation, NodeRepair, NodeOverlay, StaticCapacity, CapacityBuffer, \
+                     TerminateFirstDrift, TerminateFirstRepair and PodDeletionCostManagement";
 
 /// What a number may be, in words.
 pub trait Bounds {

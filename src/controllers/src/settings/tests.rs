@@ -50,19 +50,22 @@ fn a_wrong_value_names_flag_value_and_what_is_allowed() {
             "feature-gates",
             "NodeRepair=yes",
             "flag `--feature-gates` is `NodeRepair=yes`; use Name=true or Name=false, separated by commas; names are \
-             ReservedCapacity, SpotToSpotConsolidation, NodeRepair, NodeOverlay, StaticCapacity and CapacityBuffer",
+             ReservedCapacity, SpotToSpotConsolidation, NodeRepair, NodeOverlay, StaticCapacity, CapacityBuffer, \
+             TerminateFirstDrift, TerminateFirstRepair and PodDeletionCostManagement",
         ),
         (
             "feature-gates",
             "NodeRepairs=true",
             "flag `--feature-gates` is `NodeRepairs=true`; use Name=true or Name=false, separated by commas; names are \
-             ReservedCapacity, SpotToSpotConsolidation, NodeRepair, NodeOverlay, StaticCapacity and CapacityBuffer",
+             ReservedCapacity, SpotToSpotConsolidation, NodeRepair, NodeOverlay, StaticCapacity, CapacityBuffer, \
+             TerminateFirstDrift, TerminateFirstRepair and PodDeletionCostManagement",
         ),
         (
             "feature-gates",
             "NodeRepair",
             "flag `--feature-gates` is `NodeRepair`; use Name=true or Name=false, separated by commas; names are \
-             ReservedCapacity, SpotToSpotConsolidation, NodeRepair, NodeOverlay, StaticCapacity and CapacityBuffer",
+             ReservedCapacity, SpotToSpotConsolidation, NodeRepair, NodeOverlay, StaticCapacity, CapacityBuffer, \
+             TerminateFirstDrift, TerminateFirstRepair and PodDeletionCostManagement",
         ),
     ];
     for (flag, value, want) in table {
