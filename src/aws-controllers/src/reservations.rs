@@ -13,6 +13,7 @@ use karpenter_aws::instances::provider_id::instance_of;
 use karpenter_aws::instances::view::capacity_type_of;
 use karpenter_aws::market::reservations::status::is_expiring;
 use karpenter_aws_api::ec2::InstanceState;
+use karpenter_controllers::publish::disrupted;
 use karpenter_controllers::view::KnownClaim;
 use karpenter_kube_harness::write;
 use karpenter_model::label::Labels;
@@ -46,9 +47,7 @@ pub(crate) async fn leave_expiring(context: &AwsContext) -> Result<(), Error> {
         match write::delete(&api, known.model.name.as_str(), known.object.uid()).await {
             Ok(true) => {
                 tracing::info!(nodeclaim = %known.model.name, reservation = id, "capacity block ends, deleted nodeclaim");
-                let pool = known.model.pool.as_ref().map(ToString::to_string).unwrap_or_default();
-                let counter = &context.common.metrics.nodeclaims.disrupted_total;
-                counter.inc([ENDS, &pool, CapacityType::Reserved.as_str()]);
+                disrupted(&context.common, &known.object, Some(ENDS), None);
             }
             Ok(false) => {}
             Err(error) => errors.push(error.into()),

@@ -20,7 +20,7 @@ mod pass;
 mod pods;
 mod pool;
 mod provisioner;
-mod publish;
+pub mod publish;
 mod rbac;
 mod reconciler;
 mod run;

@@ -281,7 +281,7 @@ impl<'a> Pass<'a> {
         self.deleted = true;
         if deleted {
             self.applied = true;
-            crate::publish::disrupted(self.context, object, cause.label());
+            crate::publish::disrupted(self.context, object, cause.label(), None);
         }
         Ok(())
     }

@@ -1,25 +1,14 @@
 //! What users and dashboards see of the work of controllers: events, metrics and log lines.
 
+mod disrupted;
 pub(super) mod status;
 pub(super) mod step;
 
 use jiff::Timestamp;
-use karpenter_api::NodeClaim;
 use karpenter_model::clock::since;
-use karpenter_model::names::label;
 use karpenter_model::{Quantity, ResourceName};
 
-use crate::Context;
-use step::label_of;
-
-/// Counts a NodeClaim that was deleted for `reason`; deletions that only follow another one have none.
-pub(crate) fn disrupted(context: &Context, claim: &NodeClaim, reason: Option<&str>) {
-    let (pool, capacity_type) = (label_of(claim, label::NODE_POOL), label_of(claim, label::CAPACITY_TYPE));
-    if let Some(reason) = reason {
-        context.metrics.nodeclaims.disrupted_total.inc([reason, pool, capacity_type]);
-        tracing::debug!(reason, "deleted nodeclaim");
-    }
-}
+pub use disrupted::disrupted;
 
 /// Cores, bytes or pieces, as a Prometheus sample.
 #[expect(clippy::cast_precision_loss, reason = "samples are doubles by format")]

@@ -175,8 +175,13 @@ async fn hundreds_of_interruptions_at_once_are_acted_on_within_seconds() {
     let acted = async || {
         let going = claims(&world);
         going.iter().filter(|claim| claim.metadata.deletion_timestamp.is_some()).count() >= count
-            || world.metrics.nodeclaims.disrupted_total.value(["spot_interrupted", "web", "spot"])
-                >= u64::from(NODES)
+            || world.metrics.nodeclaims.disrupted_total.value([
+                "spot_interrupted",
+                "web",
+                "spot",
+                "",
+                "graceful",
+            ]) >= u64::from(NODES)
     };
     while !acted().await {
         assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());

@@ -148,7 +148,10 @@ async fn a_spot_warning_moves_the_pods_before_the_instance_is_gone_and_avoids_it
     assert_eq!(world.told("SpotInterrupted").len(), 2, "claim and Node");
     assert_eq!(world.told("TerminatingOnInterruption").len(), 2);
     let metrics = &world.metrics;
-    assert_eq!(metrics.nodeclaims.disrupted_total.value(["spot_interrupted", "web", "spot"]), 1);
+    assert_eq!(
+        metrics.nodeclaims.disrupted_total.value(["spot_interrupted", "web", "spot", "", "graceful"]),
+        1
+    );
     assert_eq!(metrics.aws.interruption_received_messages_total.value(["spot_interrupted"]), 1);
     world.until("the queue is empty", async || left(&world).await == "0").await;
 }
@@ -201,8 +204,8 @@ async fn a_machine_to_be_rebalanced_is_replaced_first_where_that_is_asked_for() 
         .await;
     until_replaced(&world, &old).await;
     let disrupted = &world.metrics.nodeclaims.disrupted_total;
-    assert_eq!(disrupted.value(["drifted", "web", "spot"]), 1);
-    assert_eq!(disrupted.value(["rebalance_recommendation", "web", "spot"]), 0);
+    assert_eq!(disrupted.value(["drifted", "web", "spot", "", "graceful"]), 1);
+    assert_eq!(disrupted.value(["rebalance_recommendation", "web", "spot", "", "graceful"]), 0);
     assert!(claims(&world).iter().all(|claim| drift_of(claim).is_none()), "the new one is left alone");
     assert_eq!(left(&world).await, "0");
 }
@@ -295,7 +298,10 @@ async fn an_instance_that_is_stopped_by_hand_is_replaced() {
     let (world, old) = running().await;
     world.account.stop(&old.id).unwrap();
     until_replaced(&world, &old).await;
-    assert_eq!(world.metrics.nodeclaims.disrupted_total.value(["instance_stopped", "web", "spot"]), 1);
+    assert_eq!(
+        world.metrics.nodeclaims.disrupted_total.value(["instance_stopped", "web", "spot", "", "graceful"]),
+        1
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -312,7 +318,10 @@ async fn an_impaired_instance_is_given_up_at_once_and_counted_once() {
         .await;
     until_replaced(&world, &old).await;
     assert_eq!(world.metrics.aws.interruption_instance_status_unhealthy_total.value(["SystemStatus"]), 1);
-    assert_eq!(world.metrics.nodeclaims.disrupted_total.value(["system_status", "web", "spot"]), 1);
+    assert_eq!(
+        world.metrics.nodeclaims.disrupted_total.value(["system_status", "web", "spot", "", "graceful"]),
+        1
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -324,7 +333,16 @@ async fn an_instance_that_is_terminated_by_hand_is_replaced() {
     world.until("its claim is being deleted", async || deleted()).await;
     assert!(world.now().duration_since(terminated).as_secs() <= 60);
     until_replaced(&world, &old).await;
-    assert_eq!(world.metrics.nodeclaims.disrupted_total.value(["instance_terminated", "web", "spot"]), 1);
+    assert_eq!(
+        world.metrics.nodeclaims.disrupted_total.value([
+            "instance_terminated",
+            "web",
+            "spot",
+            "",
+            "graceful"
+        ]),
+        1
+    );
     assert!(world.metrics.aws.interruption_received_messages_total.value(["instance_terminated"]) > 0);
 }
 
@@ -342,7 +360,10 @@ async fn a_health_message_by_itself_replaces_the_instance() {
     });
     send(&world, &message.to_string()).await;
     until_replaced(&world, &old).await;
-    assert_eq!(world.metrics.nodeclaims.disrupted_total.value(["scheduled_change", "web", "spot"]), 1);
+    assert_eq!(
+        world.metrics.nodeclaims.disrupted_total.value(["scheduled_change", "web", "spot", "", "graceful"]),
+        1
+    );
     assert_eq!(left(&world).await, "0");
 }
 

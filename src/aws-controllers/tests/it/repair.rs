@@ -52,7 +52,9 @@ async fn every_condition_of_a_broken_node_replaces_it_once_it_was_tolerated_long
             ("Ready", _) => world.agent.behave(&broken, Behaviour::Silent),
             _ => report(&world, condition, status, reason).await,
         }
-        let disrupted = || world.metrics.nodeclaims.disrupted_total.value(["unhealthy", "web", "on-demand"]);
+        let disrupted = || {
+            world.metrics.nodeclaims.disrupted_total.value(["unhealthy", "web", "on-demand", "", "graceful"])
+        };
         tokio::time::sleep((minutes - 1) * MINUTE).await;
         assert_eq!(disrupted(), 0, "{what}: it may recover");
         world.until("it is given up once another one is there", async || disrupted() == 1).await;

@@ -117,7 +117,7 @@ async fn a_capacity_block_is_left_forty_minutes_before_it_ends() {
     let shown = world.get("default").await.unwrap().status.unwrap().capacity_reservations;
     assert_eq!(shown[0].state, ReservationState::Expiring);
     let counter = &world.metrics.nodeclaims.disrupted_total;
-    assert_eq!(counter.value(["capacity_block_ends", "web", "reserved"]), 1);
+    assert_eq!(counter.value(["capacity_block_ends", "web", "reserved", "", "graceful"]), 1);
     world
         .until("the pod runs elsewhere", async || {
             let claims = workload::claims(&world);

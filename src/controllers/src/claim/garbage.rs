@@ -92,7 +92,7 @@ async fn delete_claim(context: &Context, name: &ClaimName) -> Result<(), Error> 
     }
     let uid = known.object.metadata.uid.clone();
     if write::delete(&context.all::<NodeClaim>(), name.as_str(), uid).await? {
-        disrupted(context, &known.object, DeletionCause::GarbageCollected.label());
+        disrupted(context, &known.object, DeletionCause::GarbageCollected.label(), None);
     }
     Ok(())
 }

@@ -15,7 +15,9 @@ use karpenter_lifecycle::command::{self, CommandId, Facts, Failure, Next, Replac
 use karpenter_lifecycle::pods::nomination::nominated;
 use karpenter_model::names::annotation;
 use karpenter_model::plan::command::Candidate;
-use karpenter_model::{Claim, ClaimName, ClaimUid, Command, ConditionType, Launch, Target};
+use karpenter_model::{
+    Claim, ClaimName, ClaimUid, Command, ConditionType, ConsolidationPolicy, Launch, Target,
+};
 use karpenter_telemetry::observe::{self, Chain, Outcome};
 use kube::ResourceExt;
 use serde_json::json;
@@ -271,7 +273,8 @@ impl Execution {
             Ok(deleted) => {
                 if let Some(known) = context.view.claim(name).filter(|_| deleted) {
                     let reason = self.running.command().reason;
-                    disrupted(context, &known.object, Some(&reason.to_string().to_lowercase()));
+                    let policy = self.policy_of(candidate);
+                    disrupted(context, &known.object, Some(&reason.to_string().to_lowercase()), policy);
                     if let Some(repair) = &self.running.command().repair {
                         unhealthy(&context.metrics, &known.model, &repair.condition);
                     }
@@ -299,6 +302,13 @@ impl Execution {
             self.context.view.put_claim(claim);
         }
         Ok(())
+    }
+
+    /// What the pool of a candidate lets consolidation do, if that is what the command is about.
+    fn policy_of(&self, candidate: &Candidate) -> Option<ConsolidationPolicy> {
+        let consolidates = !self.running.command().method.consolidation_type().is_empty();
+        let pool = consolidates.then(|| self.context.view.pool(&candidate.pool)).flatten()?;
+        Some(pool.model.disruption.policy)
     }
 
     async fn roll_back(&self, failure: &Failure) -> Result<(), Error> {

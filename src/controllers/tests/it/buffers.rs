@@ -374,7 +374,7 @@ async fn nodes_that_expire_are_made_up_for() {
         .await;
     has_room(&world, "spare").await;
     assert_eq!(
-        process.metrics.nodeclaims.disrupted_total.value(["expired", "default", "spot"]),
+        process.metrics.nodeclaims.disrupted_total.value(["expired", "default", "spot", "", "graceful"]),
         u64::try_from(first.len()).unwrap()
     );
     process.stop().await;

@@ -2,6 +2,7 @@
 //! goes wrong is taken back.
 
 mod brakes;
+mod counts;
 mod history;
 mod limits;
 mod policies;
@@ -156,7 +157,16 @@ async fn a_machine_that_is_too_large_is_replaced_before_it_goes() {
     let metrics = &process.metrics;
     assert_eq!(metrics.disruption.decisions_total.value(["replace", "underutilized", "single"]), 1);
     assert_eq!(metrics.nodeclaims.created_total.value(["underutilized", "default", "false"]), 1);
-    assert_eq!(metrics.nodeclaims.disrupted_total.value(["underutilized", "default", "on-demand"]), 1);
+    assert_eq!(
+        metrics.nodeclaims.disrupted_total.value([
+            "underutilized",
+            "default",
+            "on-demand",
+            "when_empty_or_underutilized",
+            "graceful"
+        ]),
+        1
+    );
     assert_eq!(metrics.pods.drained_total.value(["Underutilized"]), 1);
     assert_eq!(process.events.messages("DisruptionLaunching"), ["Launching NodeClaim: Underutilized"]);
     assert_eq!(process.events.messages("DisruptionWaitingReadiness").len(), 1);

@@ -282,8 +282,8 @@ async fn nodes_born_together_are_replaced_within_the_budget_before_they_expire_i
     .await;
     assert_eq!(left(), 0, "all were replaced in time");
     let disrupted = &process.metrics.nodeclaims.disrupted_total;
-    assert_eq!(disrupted.value(["expired", "default", "spot"]), 0);
-    assert!(disrupted.value(["drifted", "default", "spot"]) >= 20);
+    assert_eq!(disrupted.value(["expired", "default", "spot", "", "graceful"]), 0);
+    assert!(disrupted.value(["drifted", "default", "spot", "", "graceful"]) >= 20);
     process.stop().await;
 }
 
@@ -341,7 +341,16 @@ async fn pods_promised_to_a_claim_that_fails_are_planned_for_again_at_once() {
     let started = tokio::time::Instant::now();
     until_running(&world, "web", 3, 5 * MINUTE).await;
     assert!(started.elapsed() < 2 * MINUTE, "{:?}", started.elapsed());
-    assert_eq!(process.metrics.nodeclaims.disrupted_total.value(["insufficient_capacity", "default", ""]), 1);
+    assert_eq!(
+        process.metrics.nodeclaims.disrupted_total.value([
+            "insufficient_capacity",
+            "default",
+            "",
+            "",
+            "graceful"
+        ]),
+        1
+    );
     world.one_machine_per_claim().await;
     process.stop().await;
 }

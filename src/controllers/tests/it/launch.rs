@@ -40,7 +40,16 @@ async fn without_capacity_for_one_type_the_claim_goes_and_another_type_is_bought
     let process = world.start();
     world.all_running().await;
     assert_eq!(process.events.messages("InsufficientCapacityError").len(), 1);
-    assert_eq!(process.metrics.nodeclaims.disrupted_total.value(["insufficient_capacity", "first", ""]), 1);
+    assert_eq!(
+        process.metrics.nodeclaims.disrupted_total.value([
+            "insufficient_capacity",
+            "first",
+            "",
+            "",
+            "graceful"
+        ]),
+        1
+    );
     world
         .until("the first claim is gone", Duration::from_mins(1), || async { world.claims().len() == 1 })
         .await;
@@ -126,8 +135,10 @@ async fn a_launch_that_keeps_failing_is_given_up_after_five_minutes() {
     }
     world.pod("web", "1");
     let process = world.start();
-    let given_up =
-        || async { process.metrics.nodeclaims.disrupted_total.value(["launch_timeout", "default", ""]) > 0 };
+    let given_up = || async {
+        process.metrics.nodeclaims.disrupted_total.value(["launch_timeout", "default", "", "", "graceful"])
+            > 0
+    };
     world.until("the claim is given up", Duration::from_secs(330), given_up).await;
     process.stop().await;
 }

@@ -112,7 +112,7 @@ async fn a_node_that_is_not_ready_for_half_an_hour_goes_once_another_one_is_init
     assert_eq!(deadline, Some(at + 10 * MINUTE), "counted from the deletion");
     world.until("the broken node is gone", 15 * MINUTE, || async { !is_there(&world, &broken) }).await;
     let metrics = &process.metrics;
-    assert_eq!(metrics.nodeclaims.disrupted_total.value(["unhealthy", "default", "spot"]), 1);
+    assert_eq!(metrics.nodeclaims.disrupted_total.value(["unhealthy", "default", "spot", "", "graceful"]), 1);
     let labels = ["ready", "default", "spot", "image-1", "graceful"];
     assert_eq!(metrics.nodeclaims.unhealthy_disrupted_total.value(labels), 1);
     assert_eq!(metrics.nodeclaims.created_total.value(["unhealthy", "default", "false"]), 1);

@@ -160,7 +160,13 @@ async fn one_that_cannot_become_a_node_is_deleted() {
     world.until("it is given up", 17 * MINUTE, || async { world.claims().is_empty() }).await;
     world.all_gone().await;
     assert_eq!(
-        process.metrics.nodeclaims.disrupted_total.value(["registration_timeout", "", "on-demand"]),
+        process.metrics.nodeclaims.disrupted_total.value([
+            "registration_timeout",
+            "",
+            "on-demand",
+            "",
+            "graceful"
+        ]),
         1
     );
     process.stop().await;

@@ -10,7 +10,7 @@ area! {
             Stable, "NodeClaims created";
         terminated_total: Counter = "karpenter_nodeclaims_terminated_total" ["nodepool", "capacity_type", "zone"]
             Stable, "NodeClaims whose finalizer was removed";
-        disrupted_total: Counter = "karpenter_nodeclaims_disrupted_total" ["reason", "nodepool", "capacity_type"]
+        disrupted_total: Counter = "karpenter_nodeclaims_disrupted_total" ["reason", "nodepool", "capacity_type", "consolidation_policy", "termination_mode"]
             Alpha, "NodeClaims the controller decided to delete";
         instance_termination_duration_seconds: Histogram = "karpenter_nodeclaims_instance_termination_duration_seconds" ["nodepool"]
             Beta, "From asking the cloud to end the instance until it is gone", buckets::INSTANCE_TERMINATION;

@@ -28,6 +28,8 @@ area! {
             Alpha, "Time since a pod was seen that has no decision yet";
         scheduling_decision_duration_seconds: Histogram = "karpenter_pods_scheduling_decision_duration_seconds" []
             Alpha, "From seeing a pod until the first decision about it", buckets::DURATION;
+        disruption_initiated_total: Counter = "karpenter_pods_disruption_initiated_total" ["reason", "nodepool", "capacity_type", "consolidation_policy", "termination_mode"]
+            Alpha, "Pods that have to move because their NodeClaim was deleted; daemon pods and static ones are not counted";
         eviction_requests_total: Counter = "karpenter_pods_eviction_requests_total" ["code"]
             Alpha, "Calls of the eviction API by HTTP status";
         drained_total: Counter = "karpenter_pods_drained_total" ["reason"]

@@ -103,7 +103,7 @@ async fn drift_of_a_fixed_pool_replaces_as_many_at_once_as_its_node_limit_leaves
     assert_eq!(check(&world, &Rules { since, budget: 2, one_at_a_time: true }), 1, "one after the other");
     let metrics = &process.metrics;
     assert_eq!(metrics.disruption.decisions_total.value(["replace", "drifted", ""]), 2);
-    assert_eq!(metrics.nodeclaims.disrupted_total.value(["drifted", "fixed", "spot"]), 2);
+    assert_eq!(metrics.nodeclaims.disrupted_total.value(["drifted", "fixed", "spot", "", "graceful"]), 2);
     world.one_machine_per_claim().await;
     process.stop().await;
 }

@@ -37,7 +37,7 @@ async fn a_broken_node_goes_after_its_toleration_whatever_protects_it() {
     assert!(is_there(&world, &broken), "it may recover");
     world.until("the broken node is gone", 10 * MINUTE, || async { !is_there(&world, &broken) }).await;
     let metrics = &process.metrics.nodeclaims;
-    assert_eq!(metrics.disrupted_total.value(["unhealthy", "default", "spot"]), 1);
+    assert_eq!(metrics.disrupted_total.value(["unhealthy", "default", "spot", "", "eventual"]), 1);
     assert_eq!(
         metrics.unhealthy_disrupted_total.value(["ready", "default", "spot", "image-1", "eventual"]),
         1
@@ -105,10 +105,10 @@ async fn budgets_protected_pods_and_grace_periods_hold_no_repair_up() {
     let protected = json!({"karpenter.sh/do-not-disrupt": "true"});
     let frozen = json!({"disruption": {"budgets": [{"nodes": "0"}]}});
     let graceful = json!({"template": {"spec": {"terminationGracePeriod": "24h"}}});
-    for (what, pool, pod) in [
-        ("a budget of zero and one of pods", &frozen, &json!({})),
-        ("a pod that must not be disrupted", &json!({}), &protected),
-        ("the same with a grace period of a day", &graceful, &protected),
+    for (what, pool, pod, mode) in [
+        ("a budget of zero and one of pods", &frozen, &json!({}), "graceful"),
+        ("a pod that must not be disrupted", &json!({}), &protected, "graceful"),
+        ("the same with a grace period of a day", &graceful, &protected, "eventual"),
     ] {
         // The kubelet says that it is not ready, or says nothing more.
         for broken in [Behaviour::NotReady, Behaviour::Silent] {
@@ -121,7 +121,7 @@ async fn budgets_protected_pods_and_grace_periods_hold_no_repair_up() {
             let gone = || async { !is_there(&world, machine.instance_id.as_str()) };
             world.until(&format!("{what}: the node is gone"), 5 * MINUTE, gone).await;
             let disrupted = &process.metrics.nodeclaims.disrupted_total;
-            assert_eq!(disrupted.value(["unhealthy", "default", "spot"]), 1, "{what}");
+            assert_eq!(disrupted.value(["unhealthy", "default", "spot", "", mode]), 1, "{what}");
             process.stop().await;
         }
     }

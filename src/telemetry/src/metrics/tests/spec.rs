@@ -15,7 +15,12 @@ const CORE: &[Row] = &[
     ("build_info", Gauge, "version goversion goarch commit", Stable),
     ("nodeclaims_created_total", Counter, "reason nodepool min_values_relaxed", Stable),
     ("nodeclaims_terminated_total", Counter, "nodepool capacity_type zone", Stable),
-    ("nodeclaims_disrupted_total", Counter, "reason nodepool capacity_type", Alpha),
+    (
+        "nodeclaims_disrupted_total",
+        Counter,
+        "reason nodepool capacity_type consolidation_policy termination_mode",
+        Alpha,
+    ),
     ("nodeclaims_instance_termination_duration_seconds", Histogram, "nodepool", Beta),
     ("nodeclaims_termination_duration_seconds", Histogram, "nodepool", Beta),
     (
@@ -59,6 +64,12 @@ const CORE: &[Row] = &[
     ("pods_provisioning_unstarted_time_seconds", Gauge, "name namespace", Alpha),
     ("pods_provisioning_scheduling_undecided_time_seconds", Gauge, "name namespace", Alpha),
     ("pods_scheduling_decision_duration_seconds", Histogram, "", Alpha),
+    (
+        "pods_disruption_initiated_total",
+        Counter,
+        "reason nodepool capacity_type consolidation_policy termination_mode",
+        Alpha,
+    ),
     ("pods_eviction_requests_total", Counter, "code", Alpha),
     ("pods_drained_total", Counter, "reason", Alpha),
     (
