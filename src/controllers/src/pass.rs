@@ -225,7 +225,10 @@ impl<'a> Pass<'a> {
         let Some(draft) = &self.draft else { return Ok(()) };
         let answer = request::ask(self.context, self.controller, draft.object()).await;
         let Some(claim) = self.claim() else { return Ok(()) };
-        Box::pin(self.carry_out(launch::answered(&claim, answer))).await
+        // Before the claim is deleted, and its promises with it.
+        let promised = self.context.view.with_cluster(|cluster| cluster.promised(&claim.name));
+        let next = launch::answered(&claim, answer, promised.iter().map(AsRef::as_ref));
+        Box::pin(self.carry_out(next)).await
     }
 
     async fn terminate(&mut self, id: &ProviderId) -> Result<(), Error> {

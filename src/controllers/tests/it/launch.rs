@@ -36,10 +36,22 @@ async fn without_capacity_for_one_type_the_claim_goes_and_another_type_is_bought
     for offering in offerings("small") {
         world.account.exhaust(offering);
     }
-    world.pod("web", "1");
+    world.pod("web", "500m");
+    world.pod("app", "500m");
     let process = world.start();
     world.all_running().await;
-    assert_eq!(process.events.messages("InsufficientCapacityError").len(), 1);
+    let events: Vec<_> = process
+        .events
+        .events()
+        .into_iter()
+        .filter(|one| one.reason.name() == "InsufficientCapacityError")
+        .collect();
+    let about: Vec<_> =
+        events.iter().map(|one| (one.object.kind.as_str(), one.object.name.as_str())).collect();
+    let claim = events[0].object.name.as_str();
+    assert_eq!(about, [("NodeClaim", claim), ("Pod", "app"), ("Pod", "web")]);
+    let told = format!("NodeClaim {claim} nominated for this pod failed to launch: ");
+    assert!(events[1..].iter().all(|one| one.message.starts_with(&told)), "{events:?}");
     assert_eq!(
         process.metrics.nodeclaims.disrupted_total.value([
             "insufficient_capacity",

@@ -5,10 +5,10 @@
 
 use karpenter_model::names::reason;
 use karpenter_model::{
-    Annotations, Claim, ConditionStatus, ConditionType, ImageId, Labels, ProviderId, Resources,
+    Annotations, Claim, ConditionStatus, ConditionType, ImageId, Labels, Pod, ProviderId, Resources,
 };
 
-use crate::step::{About, Change, DeletionCause, Effect, Event, Launched, Milestone, Step, Wake};
+use crate::step::{About, Change, DeletionCause, Effect, Event, Launched, Milestone, PodRef, Step, Wake};
 
 /// Most bytes of a provider's error text that are shown.
 pub const MESSAGE_MAX: usize = 300;
@@ -64,8 +64,8 @@ pub fn step(claim: &Claim) -> Step {
     }
 }
 
-/// What an answer of the provider means for the claim.
-pub fn answered(claim: &Claim, answer: Answer) -> Step {
+/// What an answer of the provider means for the claim, and for the pods that were promised a place on it.
+pub fn answered<'a>(claim: &Claim, answer: Answer, promised: impl IntoIterator<Item = &'a Pod>) -> Step {
     match answer {
         Answer::Launched(machine) => {
             let id = machine.provider_id.clone();
@@ -75,14 +75,10 @@ pub fn answered(claim: &Claim, answer: Answer) -> Step {
             ])
             .and_condition(Change::holds(ConditionType::Launched))
         }
-        Answer::NoCapacity { message } => Step::of([
-            Effect::Event(Event::new(
-                About::Claim(claim.name.clone()),
-                reason::INSUFFICIENT_CAPACITY,
-                format!("NodeClaim {} event: {}", claim.name, truncated(&message)),
-            )),
-            Effect::DeleteClaim(DeletionCause::InsufficientCapacity),
-        ]),
+        Answer::NoCapacity { message } => {
+            let events = no_capacity(claim, &truncated(&message), promised).into_iter().map(Effect::Event);
+            Step::of(events.chain([Effect::DeleteClaim(DeletionCause::InsufficientCapacity)]))
+        }
         Answer::NodeClassNotReady { .. } => Step::of([Effect::DeleteClaim(DeletionCause::NodeClassNotReady)]),
         Answer::Failed { reason: Some(reason), message } => Step::idle()
             .and_condition(Change::unknown(ConditionType::Launched, &reason, message))
@@ -95,6 +91,20 @@ pub fn answered(claim: &Claim, answer: Answer) -> Step {
             ))
             .and_wake(Wake::Backoff),
     }
+}
+
+/// What is said about a claim that was refused for lack of capacity, and about each pod that still waits for it. A pod of a
+/// capacity buffer exists nowhere an event could be read.
+fn no_capacity<'a>(claim: &Claim, error: &str, promised: impl IntoIterator<Item = &'a Pod>) -> Vec<Event> {
+    let name = &claim.name;
+    let own = format!("NodeClaim {name} event: {error}");
+    let mut events = vec![Event::new(About::Claim(name.clone()), reason::INSUFFICIENT_CAPACITY, own)];
+    let waits = |pod: &&Pod| pod.is_active() && pod.node_name.is_none() && !pod.is_virtual();
+    events.extend(promised.into_iter().filter(waits).map(|pod| {
+        let message = format!("NodeClaim {name} nominated for this pod failed to launch: {error}");
+        Event::new(About::Pod(PodRef::of(pod)), reason::INSUFFICIENT_CAPACITY, message)
+    }));
+    events
 }
 
 /// Labels: the claim's own win. Annotations: the provider's win.
@@ -116,15 +126,15 @@ pub fn truncated(message: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use karpenter_model::ConditionStatus;
     use karpenter_model::names::label;
+    use karpenter_model::{BufferKey, ConditionStatus, PodKey, PodPhase};
 
     use super::*;
-    use crate::fixture::{claim, holding, with_condition};
+    use crate::fixture::{at, claim, holding, with_condition};
 
     fn failed(reason: Option<&str>, message: &str) -> Step {
         let reason = reason.map(ToOwned::to_owned);
-        answered(&claim(), Answer::Failed { reason, message: message.to_owned() })
+        answered(&claim(), Answer::Failed { reason, message: message.to_owned() }, [])
     }
 
     #[test]
@@ -150,7 +160,7 @@ mod tests {
             capacity: Resources::new(),
             allocatable: Resources::new(),
         };
-        let step = answered(&claim, Answer::Launched(Box::new(machine)));
+        let step = answered(&claim, Answer::Launched(Box::new(machine)), []);
         let [Effect::RecordLaunch(record), Effect::Milestone(Milestone::Launched(_))] = &step.effects[..]
         else {
             panic!("{step:?}");
@@ -164,7 +174,7 @@ mod tests {
 
     #[test]
     fn no_capacity_is_told_and_ends_the_claim() {
-        let step = answered(&claim(), Answer::NoCapacity { message: "none left".to_owned() });
+        let step = answered(&claim(), Answer::NoCapacity { message: "none left".to_owned() }, []);
         let [Effect::Event(event), Effect::DeleteClaim(cause)] = &step.effects[..] else {
             panic!("{step:?}")
         };
@@ -174,8 +184,43 @@ mod tests {
     }
 
     #[test]
+    fn no_capacity_is_told_to_each_pod_that_waits_for_the_claim() {
+        let pod = |name: &str, change: fn(&mut Pod)| {
+            Pod::pending(PodKey::new("ns", name), name, at(0)).with(change)
+        };
+        let promised = [
+            pod("first", |_| ()),
+            pod("second", |_| ()),
+            pod("bound", |pod| pod.node_name = Some("node".into())),
+            pod("done", |pod| pod.phase = PodPhase::Succeeded),
+            pod("going", |pod| pod.deletion = Some(at(1))),
+            pod("room", |pod| pod.buffer = Some(BufferKey::new("ns", "spare").into())),
+        ];
+        let long = "x".repeat(400);
+        let told = |answer| {
+            let step = answered(&claim(), answer, &promised);
+            let events = step.effects.into_iter().filter_map(|effect| match effect {
+                Effect::Event(Event { about: About::Pod(pod), reason, message, .. }) => {
+                    Some((pod.key.name.to_string(), reason, message))
+                }
+                _ => None,
+            });
+            events.collect::<Vec<_>>()
+        };
+        let said = format!(
+            "NodeClaim {} nominated for this pod failed to launch: {}...",
+            claim().name,
+            "x".repeat(300)
+        );
+        let event = |pod: &str| (pod.to_owned(), "InsufficientCapacityError", said.clone());
+        assert_eq!(told(Answer::NoCapacity { message: long.clone() }), [event("first"), event("second")]);
+        assert_eq!(told(Answer::NodeClassNotReady { message: long.clone() }), []);
+        assert_eq!(told(Answer::Failed { reason: None, message: long }), []);
+    }
+
+    #[test]
     fn an_unready_class_ends_the_claim_without_event() {
-        let step = answered(&claim(), Answer::NodeClassNotReady { message: "x".to_owned() });
+        let step = answered(&claim(), Answer::NodeClassNotReady { message: "x".to_owned() }, []);
         assert_eq!(step, Step::of([Effect::DeleteClaim(DeletionCause::NodeClassNotReady)]));
     }
 

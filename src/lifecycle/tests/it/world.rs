@@ -365,7 +365,7 @@ impl World {
         match effect {
             Effect::Launch => {
                 let machine = self.launch(number).await;
-                let next = launch::answered(&draft.claim, launch::Answer::Launched(Box::new(machine)));
+                let next = launch::answered(&draft.claim, launch::Answer::Launched(Box::new(machine)), []);
                 return Box::pin(self.carry_out(number, draft, next)).await;
             }
             Effect::LookUp => {

@@ -225,8 +225,8 @@ reasons! {
     FAILED_CONSISTENCY_CHECK = Reason::warning(reason::FAILED_CONSISTENCY_CHECK)
         .about(&["NodeClaim"])
         .distinguished_by(&["message"]);
-    /// The cloud had no capacity for the NodeClaim.
-    INSUFFICIENT_CAPACITY = Reason::warning(reason::INSUFFICIENT_CAPACITY).about(&["NodeClaim"]);
+    /// The cloud had no capacity for the NodeClaim, or for the one that a pod waits for.
+    INSUFFICIENT_CAPACITY = Reason::warning(reason::INSUFFICIENT_CAPACITY).about(&["NodeClaim", "Pod"]);
     /// The node joined without the taint that keeps pods away until it is registered.
     UNREGISTERED_TAINT_MISSING = Reason::warning(reason::UNREGISTERED_TAINT_MISSING).about(&["NodeClaim"]);
     /// The node has registered long ago and is not initialized; not in the reference.

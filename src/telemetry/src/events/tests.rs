@@ -168,7 +168,7 @@ fn the_table_is_that_of_the_reference() {
         ("TerminationGracePeriodExpiring", WARNING, MACHINE, &[], 120),
         ("AwaitingVolumeDetachment", NORMAL, &["Node"], &[], 120),
         ("FailedConsistencyCheck", WARNING, &["NodeClaim"], &["message"], 120),
-        ("InsufficientCapacityError", WARNING, &["NodeClaim"], &[], 120),
+        ("InsufficientCapacityError", WARNING, &["NodeClaim", "Pod"], &[], 120),
         ("UnregisteredTaintMissing", WARNING, &["NodeClaim"], &[], 120),
         ("InvalidDoNotDisruptAnnotation", WARNING, &["Pod"], &["message"], 120),
         ("DoNotDisruptUntil", NORMAL, &["Pod"], &["end"], 120),
