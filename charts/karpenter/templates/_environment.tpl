@@ -111,6 +111,12 @@ compares them with the settings of the code and with the values.
 {{- join "," $set -}}
 {{- end -}}
 
+{{/* Whether pods are written, which needs a right of its own. */}}
+{{- define "karpenter.managesDeletionCosts" -}}
+{{- $gates := default (dict) (include "karpenter.settings" . | fromYaml).featureGates -}}
+{{- get $gates "podDeletionCostManagement" | toString -}}
+{{- end -}}
+
 {{- define "karpenter.clusterName" -}}
 {{- $settings := include "karpenter.settings" . | fromYaml -}}
 {{- required "settings.clusterName must be set: the name of the EKS cluster" (include "karpenter.text" (default "" $settings.clusterName)) -}}

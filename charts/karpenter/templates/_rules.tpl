@@ -46,6 +46,11 @@
   resources: ["csinodes", "storageclasses", "volumeattachments"]
   verbs: ["get", "list", "watch"]
 {{- end -}}
+{{- define "karpenter.rules.deletionCost" -}}
+- apiGroups: [""]
+  resources: ["pods"]
+  verbs: ["patch"]
+{{- end -}}
 {{- define "karpenter.rules.aws" -}}
 - apiGroups: ["karpenter.k8s.aws"]
   resources: ["ec2nodeclasses"]

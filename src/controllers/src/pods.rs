@@ -2,6 +2,7 @@
 //!
 //! Pods that ran already when the process started are never measured: how long they waited is not known.
 
+pub(super) mod deletion_cost;
 pub(super) mod evict;
 pub(super) mod nominate;
 pub(crate) mod state;

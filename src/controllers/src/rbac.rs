@@ -53,6 +53,11 @@ pub fn optional_rbac() -> Vec<PolicyRule> {
     ]
 }
 
+/// What writing deletion costs of pods needs besides, with the feature gate `PodDeletionCostManagement` alone.
+pub fn deletion_cost_rbac() -> Vec<PolicyRule> {
+    vec![rule("", &["pods"], &["patch"])]
+}
+
 /// Rules of the role in the namespace of the lease, whose name is `lease`.
 pub fn lease_rbac(lease: &str) -> Vec<PolicyRule> {
     vec![

@@ -24,7 +24,7 @@ use crate::node::hydration::Hydration;
 use crate::node::repair::{self, Health};
 use crate::node::termination::Termination;
 use crate::pods::evict::Evictions;
-use crate::pods::{nominate, state};
+use crate::pods::{deletion_cost, nominate, state};
 use crate::pool::{self, overlays, static_capacity};
 use crate::provisioner::{self, Memory};
 use crate::publish::status::{self, Classes};
@@ -196,6 +196,7 @@ fn spawn_controllers(
     let triggers = spawn_provisioner(tasks, context, memory, shutdown);
     tasks.spawn(disruption::run(context.clone(), shutdown.clone()));
     tasks.spawn(garbage::run(context.clone(), shutdown.clone()));
+    deletion_cost::spawn(tasks, context, shutdown);
     triggers
 }
 

@@ -93,6 +93,8 @@ const NEEDED_FOR_DEVICES: [&str; 3] = ["ResourceSlice", "DeviceClass", "Resource
 /// The shared view.
 pub struct View {
     classes: Vec<NodeClassKind>,
+    /// Whether the deletion cost of a pod says what its eviction costs: not where the controller writes it itself.
+    reads_deletion_costs: bool,
     registry: Arc<LabelRegistry>,
     inner: Mutex<Inner>,
     subscribers: Subscribers,
@@ -137,6 +139,7 @@ impl View {
         registry: Arc<LabelRegistry>,
         classes: &[NodeClassKind],
     ) -> Self {
+        let reads_deletion_costs = !settings.gates.pod_deletion_cost_management;
         let overlays = settings.gates.node_overlay.then(overlay::Known::new);
         let inner = Inner {
             cluster: Cluster::new(settings, Arc::clone(&registry)),
@@ -158,6 +161,7 @@ impl View {
         };
         Self {
             classes: classes.to_vec(),
+            reads_deletion_costs,
             registry,
             inner: Mutex::new(inner),
             subscribers: Subscribers::default(),

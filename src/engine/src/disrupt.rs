@@ -37,6 +37,7 @@ use karpenter_model::{Command, NodeId, Snapshot};
 
 pub use budget::{BudgetState, Opening, opening};
 pub use confirm::confirm;
+pub use consolidation::deletion_cost;
 pub use decision::{Brake, Decision, MethodStats, Move, MoveDecision};
 pub use memory::Memory;
 pub use note::{About, Note, NoteKind};

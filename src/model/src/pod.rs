@@ -48,6 +48,8 @@ pub struct Pod {
     pub unschedulable: bool,
     /// Ready condition, if the pod has one.
     pub ready: Option<bool>,
+    /// Annotation `controller.kubernetes.io/pod-deletion-cost` as it is written, `None` when absent or unreadable.
+    pub written_deletion_cost: Option<i32>,
     /// The capacity buffer whose room it stands for; such a pod is virtual: no API server knows it and it is never
     /// bound (spec scheduling 23).
     pub buffer: Option<Arc<BufferKey>>,
@@ -95,7 +97,10 @@ pub struct PodTemplate {
     pub critical: bool,
     /// `spec.terminationGracePeriodSeconds`.
     pub grace_period: Option<Duration>,
-    /// Annotation `controller.kubernetes.io/pod-deletion-cost`, 0 when absent or unreadable.
+    /// Annotation `karpenter.sh/disruption-cost`; 0 when it is not an integer of 32 bits, `None` when it is absent.
+    pub disruption_cost: Option<i32>,
+    /// Annotation `controller.kubernetes.io/pod-deletion-cost` as far as it stands in for the one above: 0 when absent or
+    /// unreadable, and where the controller itself writes it.
     pub deletion_cost: i32,
     /// Annotation `karpenter.sh/do-not-disrupt`.
     pub do_not_disrupt: DoNotDisrupt,
@@ -145,6 +150,7 @@ impl Default for PodTemplate {
             preempts: true,
             critical: false,
             grace_period: None,
+            disruption_cost: None,
             deletion_cost: 0,
             do_not_disrupt: DoNotDisrupt::No,
             scheduler_name: "default-scheduler".into(),
@@ -240,6 +246,7 @@ impl Pod {
             nominated_node: None,
             unschedulable: true,
             ready: None,
+            written_deletion_cost: None,
             buffer: None,
         }
     }

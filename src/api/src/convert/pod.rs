@@ -57,6 +57,7 @@ pub(super) fn read(object: &v1::Pod, key: PodKey) -> Result<Pod, FieldError> {
     let spec = object.spec.as_ref().unwrap_or(&no_spec);
     let status = object.status.as_ref().unwrap_or(&no_status);
     let annotation = |key: &str| metadata.annotations.as_ref().and_then(|all| all.get(key));
+    let deletion_cost = annotation(annotation::POD_DELETION_COST).and_then(|cost| cost.parse().ok());
     let owners = metadata.owner_references.as_deref().unwrap_or_default();
     let template = PodTemplate {
         labels: labels(metadata.labels.as_ref()),
@@ -80,9 +81,8 @@ pub(super) fn read(object: &v1::Pod, key: PodKey) -> Result<Pod, FieldError> {
         grace_period: spec
             .termination_grace_period_seconds
             .map(|seconds| Duration::from_secs(u64::try_from(seconds).unwrap_or_default())),
-        deletion_cost: annotation(annotation::POD_DELETION_COST)
-            .and_then(|cost| cost.parse().ok())
-            .unwrap_or_default(),
+        disruption_cost: annotation(annotation::DISRUPTION_COST).map(|cost| cost.parse().unwrap_or_default()),
+        deletion_cost: deletion_cost.unwrap_or_default(),
         do_not_disrupt: annotation(annotation::DO_NOT_DISRUPT)
             .map_or(DoNotDisrupt::No, |text| do_not_disrupt(text)),
         scheduler_name: spec.scheduler_name.clone().unwrap_or_else(|| "default-scheduler".to_owned()),
@@ -105,6 +105,7 @@ pub(super) fn read(object: &v1::Pod, key: PodKey) -> Result<Pod, FieldError> {
         unschedulable: condition(status, condition::POD_SCHEDULED)
             .is_some_and(|scheduled| scheduled.reason.as_deref() == Some(reason::UNSCHEDULABLE)),
         ready: condition(status, condition::READY).map(|ready| ready.status == "True"),
+        written_deletion_cost: deletion_cost,
         buffer: None,
         key,
     })

@@ -63,7 +63,8 @@ fn is_worth_it(snapshot: &Snapshot, command: &Command, pool: &PoolName) -> bool 
 /// What it costs to disturb `node`: one, and what its pods cost that would have to move.
 fn disturbance(node: &Node) -> i128 {
     let eviction = |pod: &Pod| {
-        let cost = POD + i128::from(pod.deletion_cost) + 4 * i128::from(pod.priority.unwrap_or(0));
+        let own = pod.disruption_cost.unwrap_or(pod.deletion_cost);
+        let cost = POD + i128::from(own) + 4 * i128::from(pod.priority.unwrap_or(0));
         cost.clamp(0, 10 * POD)
     };
     let moving = node.pods.iter().filter(|pod| pod.is_reschedulable());

@@ -254,6 +254,10 @@ impl View {
 
     fn put_pod(&self, pod: &v1::Pod, listed: bool) {
         let Some(mut model) = read::pod(pod) else { return };
+        // Looked at before it is changed: writing makes the template the pod's own.
+        if !self.reads_deletion_costs && model.deletion_cost != 0 {
+            model.deletion_cost = 0;
+        }
         let stamp = Stamp { uid: Some(model.uid.clone().into()), version: version(pod) };
         let (put, model) = {
             let mut inner = self.lock();

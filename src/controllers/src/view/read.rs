@@ -8,10 +8,12 @@ use k8s_openapi::api::core::v1::{LimitRange, Node, PersistentVolume, Pod};
 use k8s_openapi::api::resource::v1;
 use karpenter_api::convert::{self, Admission, Limits};
 use karpenter_api::{NodeClaim, NodePool};
+use karpenter_model::names::annotation;
 use karpenter_model::pod::volume::resolve::VolumeFacts;
 use karpenter_model::{
     Claim, Daemon, LabelRegistry, NodeObject, PodKey, PodUid, Pool, ResourceClaim, ResourceSlice,
 };
+use kube::ResourceExt;
 
 /// A claim, as far as it can be read. To be acted upon by more than that it must be read as a whole.
 pub(crate) fn claim(object: &NodeClaim, registry: &LabelRegistry) -> Claim {
@@ -30,6 +32,16 @@ pub(crate) fn pool(object: &NodePool, registry: &LabelRegistry) -> Option<Pool> 
 
 /// A pod. One that is on a node counts there whatever its rules say: without it the node would look empty.
 pub(crate) fn pod(object: &Pod) -> Option<karpenter_model::Pod> {
+    if let Some(cost) = object.annotations().get(annotation::DISRUPTION_COST)
+        && cost.parse::<i32>().is_err()
+    {
+        tracing::debug!(
+            pod = object.name_any(),
+            namespace = object.namespace(),
+            cost,
+            "failed parsing disruption cost"
+        );
+    }
     let on_node = object.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
     match convert::pod(object) {
         Err(error) if on_node => {

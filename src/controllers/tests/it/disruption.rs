@@ -3,6 +3,7 @@
 
 mod brakes;
 mod counts;
+mod deletion_costs;
 mod history;
 mod limits;
 mod policies;

@@ -6,6 +6,7 @@
 
 mod cheaper;
 mod complement;
+pub mod deletion_cost;
 mod eligible;
 mod judge;
 mod many;
@@ -115,10 +116,7 @@ fn candidates<'a>(pass: &mut Pass<'a>) -> Vec<Candidate<'a>> {
                 false
             }
         });
-    candidates.sort_by_cached_key(|candidate| Rank {
-        savings: (candidate.price, candidate.cost),
-        name: candidate.node.display_name(),
-    });
+    candidates.sort_by_cached_key(Rank::of);
     let eligible = u32::try_from(candidates.len()).unwrap_or(u32::MAX);
     pass.stats(SINGLE).eligible = eligible;
     if pass.snapshot.settings.disruption.many_to_many.enabled {
@@ -131,6 +129,12 @@ fn candidates<'a>(pass: &mut Pass<'a>) -> Vec<Candidate<'a>> {
 struct Rank<'c> {
     savings: (Price, Cost),
     name: &'c str,
+}
+
+impl<'c> Rank<'c> {
+    fn of(candidate: &Candidate<'c>) -> Self {
+        Self { savings: (candidate.price, candidate.cost), name: candidate.node.display_name() }
+    }
 }
 
 impl Ord for Rank<'_> {

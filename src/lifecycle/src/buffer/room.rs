@@ -21,6 +21,7 @@ pub fn pods(buffer: &Buffer, like: &Pod, count: u32, now: Timestamp) -> Vec<Pod>
         owner_path: String::new(),
         priority: Some(i32::MIN),
         critical: false,
+        disruption_cost: None,
         deletion_cost: 0,
         do_not_disrupt: DoNotDisrupt::No,
         ..PodTemplate::clone(&like.template)

@@ -27,6 +27,8 @@ pub const REBALANCE_RECOMMENDED: &str = "karpenter.sh/rebalance-recommended";
 pub const LAUNCHED_FOR: &str = "karpenter.sh/launched-for";
 /// Pools: the workloads that nodes of the pool have not served, as JSON. Taking it away ends their holds.
 pub const UNSERVED_WORKLOADS: &str = "karpenter.sh/unserved-workloads";
+/// Pods: how much its eviction costs compared with that of an ordinary pod, an integer of 32 bits.
+pub const DISRUPTION_COST: &str = "karpenter.sh/disruption-cost";
 /// Pods: how much deleting this pod of a ReplicaSet costs compared with its siblings, an integer.
 pub const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 /// Volume claims: set once claim and volume are bound to each other.

@@ -117,11 +117,13 @@ impl Pod {
         !self.is_terminal() && self.is_drainable(now)
     }
 
-    /// Cost of evicting it, in 1/2^27 of an ordinary pod: 1 + deletion cost / 2^27 + priority / 2^25,
-    /// clamped to -10..10 (spec disruption 3.3). Exact, because both divisors are powers of two.
+    /// Cost of evicting it, in 1/2^27 of an ordinary pod: 1 + disruption cost / 2^27 + priority / 2^25,
+    /// clamped to -10..10 (spec disruption 3.3). Exact, because both divisors are powers of two. A pod without a disruption
+    /// cost has its deletion cost.
     pub fn eviction_cost(&self) -> i64 {
         let priority = i64::from(self.priority.unwrap_or(0));
-        let cost = COST_UNIT + i64::from(self.deletion_cost) + priority * 4;
+        let own = self.disruption_cost.unwrap_or(self.deletion_cost);
+        let cost = COST_UNIT + i64::from(own) + priority * 4;
         cost.clamp(-10 * COST_UNIT, 10 * COST_UNIT)
     }
 }
@@ -198,6 +200,15 @@ mod tests {
         let pod = Pod { deletion: Some(at(0)), ..pod() };
         assert!(pod.is_waiting_eviction(at(60)));
         assert!(!pod.is_waiting_eviction(at(61)));
+    }
+
+    #[test]
+    fn a_disruption_cost_takes_the_place_of_the_deletion_cost() {
+        let table = [(None, 7, 7), (Some(-3), 7, -3), (Some(0), 7, 0), (Some(1 << 27), 0, 1 << 27)];
+        for (own, deletion, counted) in table {
+            let pod = pod().with(|pod| (pod.disruption_cost, pod.deletion_cost) = (own, deletion));
+            assert_eq!(pod.eviction_cost(), COST_UNIT + counted, "{own:?} {deletion}");
+        }
     }
 
     #[test]

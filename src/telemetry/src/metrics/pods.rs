@@ -30,6 +30,10 @@ area! {
             Alpha, "From seeing a pod until the first decision about it", buckets::DURATION;
         disruption_initiated_total: Counter = "karpenter_pods_disruption_initiated_total" ["reason", "nodepool", "capacity_type", "consolidation_policy", "termination_mode"]
             Alpha, "Pods that have to move because their NodeClaim was deleted; daemon pods and static ones are not counted";
+        deletion_cost_writes_total: Counter = "karpenter_pod_deletion_cost_pod_annotation_writes_total" ["result"]
+            Alpha, "Deletion costs of pods that were to be written or removed";
+        nodes_with_pending_deletion_costs: Gauge = "karpenter_pod_deletion_cost_nodes_with_pending_annotation_writes" ["nodepool"]
+            Alpha, "Nodes whose pods have their deletion costs written by a later pass";
         eviction_requests_total: Counter = "karpenter_pods_eviction_requests_total" ["code"]
             Alpha, "Calls of the eviction API by HTTP status";
         drained_total: Counter = "karpenter_pods_drained_total" ["reason"]

@@ -22,6 +22,8 @@ pub(crate) struct Rights {
     pub(crate) core: Vec<PolicyRule>,
     /// Objects of AWS, in the whole cluster.
     pub(crate) aws: Vec<PolicyRule>,
+    /// Pods, in the whole cluster, if the controller writes their deletion costs.
+    pub(crate) deletion_cost: Vec<PolicyRule>,
     /// The lease, in its namespace.
     pub(crate) lease: Vec<PolicyRule>,
     /// The cluster's DNS, in `kube-system`.
@@ -39,6 +41,7 @@ impl Rights {
         Self {
             core,
             aws,
+            deletion_cost: karpenter_controllers::deletion_cost_rbac(),
             lease: karpenter_controllers::lease_rbac(lease),
             dns: karpenter_aws_controllers::dns_rbac(),
         }
@@ -56,9 +59,13 @@ pub(super) fn files() -> Vec<Generated> {
 fn templates() -> String {
     let rights = Rights::declared(LEASE_VALUE);
     let mut text = format!("{{{{/* {NOTICE} */}}}}\n");
-    for (name, rules) in
-        [("core", rights.core), ("aws", rights.aws), ("lease", rights.lease), ("dns", rights.dns)]
-    {
+    for (name, rules) in [
+        ("core", rights.core),
+        ("deletionCost", rights.deletion_cost),
+        ("aws", rights.aws),
+        ("lease", rights.lease),
+        ("dns", rights.dns),
+    ] {
         text.push_str(&format!("{{{{- define \"karpenter.rules.{name}\" -}}}}\n{}", lines(&rules, "")));
         text.push_str("{{- end -}}\n");
     }

@@ -284,6 +284,26 @@ fn deletion_costs_that_are_no_integers_are_ignored() {
 }
 
 #[test]
+fn a_disruption_cost_that_is_no_integer_counts_nothing_and_hides_the_deletion_cost() {
+    let table = [
+        (None, None),
+        (Some("-10"), Some(-10)),
+        (Some("2147483648"), Some(0)),
+        (Some("1.5"), Some(0)),
+        (Some(""), Some(0)),
+    ];
+    for (text, expected) in table {
+        let mut annotations = json!({"controller.kubernetes.io/pod-deletion-cost": "7"});
+        if let Some(text) = text {
+            annotations["karpenter.sh/disruption-cost"] = json!(text);
+        }
+        let pod = read_pod(&json!({"metadata": {"annotations": annotations}})).unwrap();
+        assert_eq!((pod.disruption_cost, pod.deletion_cost), (expected, 7), "{text:?}");
+        assert_eq!(pod.written_deletion_cost, Some(7));
+    }
+}
+
+#[test]
 fn resource_claims_are_those_named_and_those_made_for_the_pod() {
     let pod = read_pod(&json!({
         "spec": {"resourceClaims": [

@@ -70,6 +70,8 @@ const CORE: &[Row] = &[
         "reason nodepool capacity_type consolidation_policy termination_mode",
         Alpha,
     ),
+    ("pod_deletion_cost_pod_annotation_writes_total", Counter, "result", Alpha),
+    ("pod_deletion_cost_nodes_with_pending_annotation_writes", Gauge, "nodepool", Alpha),
     ("pods_eviction_requests_total", Counter, "code", Alpha),
     ("pods_drained_total", Counter, "reason", Alpha),
     (
