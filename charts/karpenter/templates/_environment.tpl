@@ -38,6 +38,7 @@ compares them with the settings of the code and with the values.
 {{- include "karpenter.env" (list "BATCH_IDLE_DURATION" $settings.batchIdleDuration) }}
 {{- include "karpenter.env" (list "PREFERENCE_POLICY" $settings.preferencePolicy) }}
 {{- include "karpenter.env" (list "MIN_VALUES_POLICY" $settings.minValuesPolicy) }}
+{{- include "karpenter.env" (list "SCHEDULER_CONFIG" $settings.schedulerConfig) }}
 {{- include "karpenter.env" (list "LOG_FORMAT" $settings.logFormat) }}
 {{- include "karpenter.env" (list "NOMINATED_NODE_NAME" $settings.nominatedNodeName) }}
 {{- include "karpenter.env" (list "BATCH_EARLY_LAUNCH" $settings.batchEarlyLaunch) }}

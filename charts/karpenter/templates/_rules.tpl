@@ -13,7 +13,7 @@
   resources: ["pods"]
   verbs: ["delete", "get", "list", "watch"]
 - apiGroups: [""]
-  resources: ["limitranges", "namespaces", "persistentvolumeclaims", "persistentvolumes", "podtemplates"]
+  resources: ["limitranges", "namespaces", "persistentvolumeclaims", "persistentvolumes", "podtemplates", "replicationcontrollers", "services"]
   verbs: ["get", "list", "watch"]
 - apiGroups: [""]
   resources: ["pods/status"]

@@ -9,6 +9,7 @@ mod buffer;
 mod device;
 mod kind;
 mod nominate;
+mod selection;
 #[cfg(test)]
 mod tests;
 mod volume;
@@ -19,6 +20,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use karpenter_model::device::DeviceClass;
 use karpenter_model::pod::volume::resolve::{ClaimFacts, ClassFacts, VolumeFacts};
+use karpenter_model::snapshot::Selections;
 use karpenter_model::{
     Claim, ClaimName, ConditionType, Daemon, DaemonSetName, DeviceClassName, LabelRegistry, Labels,
     Namespace, Node, NodeClassRef, NodeId, NodeName, NodeObject, Pod, PodDisruptionBudget, PodKey, Pool,
@@ -44,6 +46,8 @@ pub struct Cluster<O: Shown = ()> {
     offered: BTreeMap<PoolName, Types>,
     /// The same as nodes turned out to be.
     instance_types: BTreeMap<PoolName, Types>,
+    /// What Services and owners of pods select.
+    selections: Arc<Selections>,
     /// What a pool can launch whose types are not known.
     no_types: Types,
     /// The last snapshot: the next one has its revision if it shows the same.
@@ -135,6 +139,7 @@ impl<O: Shown> Cluster<O> {
             own: Own::default(),
             offered: BTreeMap::new(),
             instance_types: BTreeMap::new(),
+            selections: Arc::default(),
             no_types: Arc::default(),
             frozen: None,
             epoch: Epoch::default(),
@@ -290,6 +295,7 @@ impl<O: Shown> Cluster<O> {
             daemons: self.derived.daemons.values().cloned().collect(),
             volumes: self.derived.volumes.resolved().clone(),
             namespaces: namespaces.map(|(name, known)| (name.clone(), (*known.model).clone())).collect(),
+            selections: Arc::clone(&self.selections),
             budgets: self.facts.budgets.models().cloned().collect(),
             devices: self.devices(),
             // What the cloud advises is for the caller to add.

@@ -33,7 +33,9 @@ pub fn rbac(classes: &[NodeClassKind]) -> Vec<PolicyRule> {
         rule("autoscaling.x-k8s.io", &["capacitybuffers"], &["get", "list", "watch"]),
         rule("autoscaling.x-k8s.io", &["capacitybuffers/status"], &["patch"]),
         rule("", &["podtemplates"], &["get", "list", "watch"]),
+        // Replica sets and stateful sets also say what the default spread of their pods is over, like these.
         rule("apps", &["deployments", "replicasets", "statefulsets"], &["get", "list", "watch"]),
+        rule("", &["services", "replicationcontrollers"], &["get", "list", "watch"]),
     ];
     rules.extend(optional_rbac());
     for class in classes {

@@ -11,7 +11,9 @@ mod read;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-use karpenter_model::settings::{Brakes, DisruptionSettings, ManyToMany, MinValuesPolicy, PreferencePolicy};
+use karpenter_model::settings::{
+    Brakes, DefaultSpread, DisruptionSettings, ManyToMany, MinValuesPolicy, PreferencePolicy,
+};
 use karpenter_telemetry::logging;
 
 pub use error::{SettingError, Source};
@@ -108,7 +110,7 @@ impl Settings {
                 ignore_dra_requests: reader.boolean("ignore-dra-requests"),
                 gates: reader.gates("feature-gates"),
                 pods_per_pass: reader.count("scheduling-pods-per-pass"),
-                default_spread: reader.spread("scheduling-default-spread"),
+                default_spread: default_spread(&mut reader),
                 registration_timeout: reader.duration_from_one_minute("registration-timeout"),
                 initialization_timeout: Some(reader.span("initialization-timeout"))
                     .filter(|timeout| !timeout.is_zero()),
@@ -151,6 +153,15 @@ impl Settings {
         let extra = u64::from(most - least) * u64::from(cores - 1) / 59;
         usize::try_from(u64::from(least) + extra).unwrap_or(usize::MAX)
     }
+}
+
+/// The constraints of the configuration of the scheduler, else those written in the older way.
+fn default_spread<'a, G: Fn(&Flag) -> Option<(&'a str, Source)>>(
+    reader: &mut Reader<'a, G>,
+) -> Vec<DefaultSpread> {
+    let (configured, older) =
+        (reader.scheduler_config("scheduler-config"), reader.spread("scheduling-default-spread"));
+    if configured.is_empty() { older } else { configured }
 }
 
 fn disruption<'a, G: Fn(&Flag) -> Option<(&'a str, Source)>>(

@@ -19,6 +19,7 @@ mod load;
 mod names;
 mod overlay;
 pub(super) mod read;
+mod selection;
 mod templates;
 mod types;
 mod undecoded;
@@ -111,6 +112,7 @@ struct Inner {
     node_classes: class::Classes,
     attachments: volume::Attachments,
     daemons: daemon::Daemons,
+    owners: selection::Owners,
     templates: templates::Templates,
     /// What pods of templates are admitted by.
     admission: Arc<Admission>,
@@ -150,6 +152,7 @@ impl View {
             node_classes: class::Classes::default(),
             attachments: volume::Attachments::new(),
             daemons: daemon::Daemons::default(),
+            owners: selection::Owners::default(),
             templates: templates::Templates::default(),
             admission: Arc::default(),
             overlays,

@@ -5,7 +5,7 @@ mod disruption;
 use std::time::Duration;
 
 use crate::id::LabelKey;
-use crate::pod::affinity::WhenUnsatisfiable;
+use crate::pod::affinity::{NodeInclusion, WhenUnsatisfiable};
 
 pub use disruption::{Brakes, DisruptionSettings, ManyToMany};
 
@@ -49,6 +49,26 @@ pub struct DefaultSpread {
     pub max_skew: u32,
     /// Hard or soft.
     pub when_unsatisfiable: WhenUnsatisfiable,
+    /// Fewer eligible domains than this make the minimum 0.
+    pub min_domains: Option<u32>,
+    /// Whether nodes that the pod must not use for their labels are domains.
+    pub node_affinity_policy: NodeInclusion,
+    /// Whether nodes whose taints the pod does not tolerate are domains.
+    pub node_taints_policy: NodeInclusion,
+}
+
+impl DefaultSpread {
+    /// A spread that says no more than these, with the defaults of the API.
+    pub fn new(topology_key: LabelKey, max_skew: u32, when_unsatisfiable: WhenUnsatisfiable) -> Self {
+        Self {
+            topology_key,
+            max_skew,
+            when_unsatisfiable,
+            min_domains: None,
+            node_affinity_policy: NodeInclusion::Honor,
+            node_taints_policy: NodeInclusion::Ignore,
+        }
+    }
 }
 
 /// Feature gates (spec disruption 0.3).
@@ -108,7 +128,7 @@ pub struct Settings {
     pub pods_per_pass: u32,
     /// Reservations that are used up.
     pub reservation_policy: ReservationPolicy,
-    /// What the scheduler of the cluster spreads by default; empty, as the reference assumes, unless opted in.
+    /// What the scheduler of the cluster spreads by default; empty unless configured.
     pub default_spread: Vec<DefaultSpread>,
     /// Pods with resource claims are refused.
     pub ignore_dra_requests: bool,

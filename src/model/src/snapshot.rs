@@ -2,6 +2,7 @@
 
 mod pod_budgets;
 mod same;
+mod selections;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,6 +22,7 @@ use crate::pod::volume::Volume;
 use crate::pool::{BudgetNodes, Pool};
 use crate::settings::Settings;
 pub use pod_budgets::PodBudgets;
+pub use selections::{OwnedBy, Selections};
 
 /// Everything a pass may look at. Cloning is cheap: the parts are shared.
 #[derive(Debug, Clone)]
@@ -51,6 +53,8 @@ pub struct Snapshot {
     pub volumes: BTreeMap<(Namespace, VolumeClaimName), Arc<Volume>>,
     /// Labels of namespaces, for affinity terms that select them.
     pub namespaces: BTreeMap<Namespace, Labels>,
+    /// What Services and owners of pods select; empty without a default spread.
+    pub selections: Arc<Selections>,
     /// Pod disruption budgets.
     pub budgets: PodBudgets,
     /// Devices and who has them; empty while resource claims are ignored.
@@ -147,6 +151,7 @@ impl Snapshot {
             daemons: Vec::new(),
             volumes: BTreeMap::new(),
             namespaces: BTreeMap::new(),
+            selections: Arc::default(),
             budgets: PodBudgets::default(),
             devices: Arc::default(),
             zones_away: BTreeSet::new(),

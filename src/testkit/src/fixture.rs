@@ -111,6 +111,15 @@ impl Builder {
                 let labels = line.labels("label").into_iter().collect();
                 self.snapshot.namespaces.insert(line.name.as_str().into(), labels);
             }
+            "service" => {
+                let (namespace, selector) = workload::service(line);
+                let known = Arc::make_mut(&mut self.snapshot.selections);
+                known.set_service(&namespace, &line.name, Some(selector));
+            }
+            "owner" => {
+                let known = Arc::make_mut(&mut self.snapshot.selections);
+                known.set_owner(&line.name.as_str().into(), Some(workload::selected_by(line)));
+            }
             "repair" => self.policies.push(disruption::policy(line)),
             "pdb" => self.snapshot.budgets.push(Arc::new(workload::disruption_budget(line))),
             _ if device::add(line, &mut self.devices, &self.snapshot.pools) => {}

@@ -15,7 +15,7 @@ const CLUSTER: Allowed = &[
     ("karpenter.sh", &["nodeoverlays", "nodeoverlays/status"], READ),
     ("autoscaling.x-k8s.io", &["capacitybuffers", "capacitybuffers/status"], READ),
     ("", &["podtemplates", "pods", "nodes", "persistentvolumes", "persistentvolumeclaims"], READ),
-    ("", &["replicationcontrollers", "namespaces", "events"], READ),
+    ("", &["replicationcontrollers", "namespaces", "events", "services"], READ),
     ("storage.k8s.io", &["storageclasses", "csinodes", "volumeattachments"], READ),
     ("apps", &["daemonsets", "deployments", "replicasets", "statefulsets"], READ),
     ("policy", &["poddisruptionbudgets"], READ),

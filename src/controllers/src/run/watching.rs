@@ -6,9 +6,10 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::apps::v1::{DaemonSet, ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::{
     LimitRange, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodTemplate,
+    ReplicationController, Service,
 };
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim, ResourceSlice};
@@ -128,6 +129,14 @@ fn spawn_watches(
     watches.all::<PersistentVolume>();
     watches.all::<StorageClass>();
     watches.all::<CSINode>();
+    if !context.settings.decisions.default_spread.is_empty() {
+        let constraints = context.settings.decisions.default_spread.len();
+        tracing::info!(constraints, "pods without topology spread constraints get those of the scheduler");
+        watches.all::<Service>();
+        watches.all::<ReplicaSet>();
+        watches.all::<StatefulSet>();
+        watches.all::<ReplicationController>();
+    }
     if !context.settings.decisions.ignore_dra_requests {
         watches.all::<ResourceSlice>();
         watches.all::<DeviceClass>();

@@ -138,6 +138,13 @@ pub const FLAGS: &[Flag] = &[
         "With the gate NodeRepair, delete unhealthy nodes at once and outside budgets, as v1.14 did, instead of replacing them first",
     ),
     Flag::new(
+        "scheduler-config",
+        "SCHEDULER_CONFIG",
+        "",
+        "What the cluster's scheduler does by default, as YAML or JSON: podTopologySpread.defaultConstraints, which pods \
+         without a constraint of their own get over what their Services and owner select; empty plans without",
+    ),
+    Flag::new(
         "feature-gates",
         "FEATURE_GATES",
         "NodeRepair=false,ReservedCapacity=true,SpotToSpotConsolidation=false,NodeOverlay=false,\
@@ -168,8 +175,8 @@ pub const OWN: &[Flag] = &[
         "scheduling-default-spread",
         "SCHEDULING_DEFAULT_SPREAD",
         "",
-        "What the cluster's scheduler spreads by default (its defaultConstraints), as \
-         topologyKey:maxSkew:whenUnsatisfiable, separated by commas; empty plans without",
+        "Older way to write the constraints of scheduler-config, which counts if both are set: \
+         topologyKey:maxSkew:whenUnsatisfiable, separated by commas",
     ),
     Flag::new(
         "scheduling-pods-per-pass",

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::str::FromStr;
 use std::time::Duration;
 
+use karpenter_api::scheduler_config;
 use karpenter_model::Price;
 use karpenter_model::pod::affinity::WhenUnsatisfiable;
 use karpenter_model::settings::{DefaultSpread, FeatureGates};
@@ -87,6 +88,16 @@ impl<'a, G: Fn(&Flag) -> Option<(&'a str, Source)>> Reader<'a, G> {
     pub(super) fn count(&mut self, name: &str) -> u32 {
         self.read(name, "a whole number of at least 1", |text, _| {
             text.parse().ok().filter(|count| *count > 0)
+        })
+    }
+
+    /// The default constraints of a scheduler's configuration.
+    pub(super) fn scheduler_config(&mut self, name: &str) -> Vec<DefaultSpread> {
+        let flag = self.flag(name);
+        let Some((text, source)) = (self.given)(flag) else { return Vec::new() };
+        scheduler_config::default_constraints(text).unwrap_or_else(|wanted| {
+            self.refuse(flag, source, text, &wanted);
+            Vec::new()
         })
     }
 
@@ -199,7 +210,7 @@ fn parse_spread(entry: &str) -> Option<DefaultSpread> {
     };
     let max_skew = skew.parse().ok().filter(|skew| *skew > 0)?;
     let valid = parts.next().is_none() && !key.is_empty();
-    valid.then(|| DefaultSpread { topology_key: key.into(), max_skew, when_unsatisfiable })
+    valid.then(|| DefaultSpread::new(key.into(), max_skew, when_unsatisfiable))
 }
 
 /// Names and values of a list such as `A=true,B=false`; `None` when an entry has another form.

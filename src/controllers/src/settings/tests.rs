@@ -140,6 +140,25 @@ fn settings_of_our_own_are_read() {
 }
 
 #[test]
+fn the_configuration_of_the_scheduler_is_read_and_counts_before_the_older_way() {
+    let config = "podTopologySpread: {defaultConstraints: [{maxSkew: 2, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}]}";
+    let older = ("scheduling-default-spread", "host:1:DoNotSchedule");
+    let spread = |given: &[(&'static str, &'static str)]| {
+        let settings = resolve(given, Source::Environment).unwrap();
+        let all = settings.decisions.default_spread.iter();
+        all.map(|one| (one.topology_key.to_string(), one.max_skew)).collect::<Vec<_>>()
+    };
+    assert_eq!(spread(&[]), []);
+    assert_eq!(spread(&[older]), [("host".to_owned(), 1)]);
+    assert_eq!(spread(&[("scheduler-config", config)]), [("zone".to_owned(), 2)]);
+    assert_eq!(spread(&[("scheduler-config", config), older]), [("zone".to_owned(), 2)]);
+    let errors = resolve(&[("scheduler-config", "podTopologySpread: {defaults: []}")], Source::Environment);
+    let error = errors.unwrap_err().remove(0).to_string();
+    assert!(error.starts_with("environment variable `SCHEDULER_CONFIG` is `podTopologySpread"), "{error}");
+    assert!(error.contains("defaults"), "{error}");
+}
+
+#[test]
 fn all_wrong_values_are_reported_together_and_name_the_variable_when_it_came_from_there() {
     let errors = resolve(&[("metrics-port", "x"), ("log-level", "x")], Source::Environment).unwrap_err();
     let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();

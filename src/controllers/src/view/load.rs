@@ -6,8 +6,10 @@ use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::sync::Arc;
 
-use k8s_openapi::api::apps::v1::DaemonSet;
-use k8s_openapi::api::core::v1::{LimitRange, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::apps::v1::{DaemonSet, ReplicaSet, StatefulSet};
+use k8s_openapi::api::core::v1::{
+    LimitRange, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, ReplicationController, Service,
+};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim, ResourceSlice};
 use k8s_openapi::api::storage::v1::{CSINode, StorageClass, VolumeAttachment};
@@ -40,6 +42,7 @@ impl View {
     pub fn load(&self, objects: &[Value]) -> Vec<Unread> {
         // Which kinds are watched does not matter here: templates are admitted by all there is.
         self.lock().admission = Arc::new(Admission::of(objects));
+        let spreads = !self.lock().cluster.settings().default_spread.is_empty();
         let mut loading = Loading { view: self, objects, unread: Vec::new() };
         loading.all::<Namespace>();
         loading.all::<LimitRange>();
@@ -52,12 +55,22 @@ impl View {
         loading.all::<NodeClaim>();
         loading.all::<Node>();
         loading.all::<DaemonSet>();
+        if spreads {
+            loading.all::<Service>();
+            loading.all::<ReplicaSet>();
+            loading.all::<StatefulSet>();
+            loading.all::<ReplicationController>();
+        }
         loading.all::<Pod>();
         loading.all::<PodDisruptionBudget>();
         loading.all::<ResourceSlice>();
         loading.all::<DeviceClass>();
         loading.all::<ResourceClaim>();
-        loading.unread
+        let unread = loading.unread;
+        if spreads {
+            self.assume_owners();
+        }
+        unread
     }
 
     /// Sets what a pool can launch; `None` when that is not known, so that it takes no new nodes.

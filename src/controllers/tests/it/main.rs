@@ -11,6 +11,7 @@ mod buffers;
 mod coldstart;
 mod crash;
 mod daemons;
+mod default_spread;
 mod deletion;
 mod devices;
 mod disruption;

@@ -39,7 +39,8 @@ pub(crate) struct Constraints<'a> {
     spread: &'a [SpreadConstraint],
     affinity: &'a PodAffinity,
     anti_affinity: &'a PodAffinity,
-    spread_by_default: bool,
+    /// What its default spread follows from besides, if it gets one.
+    spread_by_default: Option<&'a str>,
     /// What rules of other pods select it by; `None` when no pod has any, so that names do not split classes.
     identity: Option<(&'a Namespace, &'a Labels)>,
     /// Where its volumes can be attached; `None` for all that mount none, and when no pod has rules about others.

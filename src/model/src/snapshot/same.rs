@@ -23,6 +23,7 @@ impl Snapshot {
             && same_list(&self.daemons, &other.daemons)
             && same_map(&self.volumes, &other.volumes)
             && self.namespaces == other.namespaces
+            && (Arc::ptr_eq(&self.selections, &other.selections) || self.selections == other.selections)
             && self.budgets == other.budgets
             && self.devices == other.devices
             && self.zones_away == other.zones_away

@@ -266,7 +266,7 @@ impl<'a> Compiler<'a> {
         (places, one_zone): (Option<&Arc<[Requirements]>>, &[SharedClaim]),
         rules: &mut Rules<'a>,
     ) -> Vec<LevelConstraints> {
-        let pod: &Pod = &default_spread::applied(pod, &self.snapshot.settings);
+        let pod: &Pod = &default_spread::applied(pod, self.snapshot);
         let mut pod_rules = self.social.then(|| self.topology.pod_rules((pod, one_zone), self.snapshot));
         let relaxations = relax::levels(pod, self.snapshot.settings.preference_policy, self.soft_taints);
         let mut levels = Vec::with_capacity(relaxations.len());
