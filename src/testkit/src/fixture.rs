@@ -152,6 +152,7 @@ impl Builder {
                 ("zones-away", zones) => {
                     self.snapshot.zones_away = zones.split(',').map(Into::into).collect();
                 }
+                ("terminate-first", "on") => self.settings.gates.terminate_first_drift = true,
                 ("static", "on") => self.settings.gates.static_capacity = true,
                 ("spot-to-spot", "on") => self.settings.gates.spot_to_spot_consolidation = true,
                 (key, value) if disruption::set(&mut self.settings.disruption, key, value) => {}

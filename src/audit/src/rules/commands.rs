@@ -1,5 +1,7 @@
 //! Commands look like what their method may propose (spec disruption 3.1).
 
+pub(crate) mod terminate_first;
+
 use karpenter_model::{Command, Launch, Method, Plan, Price};
 
 use crate::finding::{Finding, Rule, Subject};
@@ -8,7 +10,8 @@ use crate::world::{World, is_for_static};
 pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Vec<Finding>) {
     for command in &plan.commands {
         let subject = subject(command);
-        for detail in shape(world, command).into_iter().chain(from_template(world, command)) {
+        let first = terminate_first::check(world, command);
+        for detail in shape(world, command).into_iter().chain(from_template(world, command)).chain(first) {
             findings.push(Finding::new(Rule::Command, subject.clone(), detail));
         }
         let settings = &world.snapshot.settings;
@@ -63,7 +66,7 @@ fn shape(world: &World<'_>, command: &Command) -> Vec<String> {
 
 /// The replacement of a static machine is what the template of its pool says, not narrowed and for no pod.
 fn from_template(world: &World<'_>, command: &Command) -> Vec<String> {
-    if !is_for_static(world.snapshot, command) {
+    if !is_for_static(world.snapshot, command) || command.terminate_first {
         return Vec::new();
     }
     let ([gone], [launch]) = (&command.candidates[..], &command.replacements[..]) else {

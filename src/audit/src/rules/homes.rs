@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use karpenter_model::{Method, Plan, PodKey};
 
 use crate::finding::{Finding, Rule};
+use crate::rules::commands::terminate_first;
 use crate::world::{World, is_for_static};
 
 /// `world` is the one after the commands: only pods that need a place wait there.
@@ -19,7 +20,11 @@ pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Vec<Finding>)
         let placed: BTreeSet<&PodKey> =
             launched.chain(command.nominations.iter().map(|nomination| &nomination.pod)).collect();
         let pods = command.candidates.iter().flat_map(|candidate| &candidate.pods);
-        for pod in pods.filter(|pod| world.pod(pod).is_some() && !placed.contains(pod)) {
+        let comes_back = |pod: &PodKey| command.terminate_first && terminate_first::fits(world, command, pod);
+        for pod in pods
+            .filter(|pod| !comes_back(pod))
+            .filter(|pod| world.pod(pod).is_some() && !placed.contains(pod))
+        {
             findings.push(Finding::new(Rule::Displaced, pod, "has no place once its node is gone"));
         }
     }

@@ -54,6 +54,7 @@ mod tests {
             replacements: Vec::new(),
             nominations: Vec::new(),
             savings: Price::ZERO,
+            terminate_first: false,
             not_before: at(not_before),
         }
     }

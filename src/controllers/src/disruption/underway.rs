@@ -153,6 +153,7 @@ mod tests {
             replacements: Vec::new(),
             nominations: Vec::new(),
             savings: Price::default(),
+            terminate_first: false,
             not_before: Timestamp::UNIX_EPOCH,
         }
     }

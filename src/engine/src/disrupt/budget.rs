@@ -156,6 +156,14 @@ impl<'a> Budgets<'a> {
         }
     }
 
+    /// How many nodes of `pool` may be disrupted at once for `reason`.
+    pub(crate) fn allowed(&self, pool: &PoolName, reason: DisruptionReason) -> u32 {
+        match self.allowed.get(&(pool, reason)) {
+            Some(Ok(allowed)) => allowed.nodes,
+            Some(Err(_)) | None => 0,
+        }
+    }
+
     /// Takes the candidate out of the budget of its pool for `reason`, and out of what the other reasons have left.
     pub(crate) fn take(
         &mut self,

@@ -32,6 +32,7 @@ pub(crate) fn command(
         candidates: candidates.iter().map(Candidate::disrupted).collect(),
         savings: price(candidates).saturating_sub(least(&replacements)),
         replacements,
+        terminate_first: false,
         nominations,
         not_before,
         repair: None,

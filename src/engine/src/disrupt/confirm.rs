@@ -137,6 +137,12 @@ impl<'g, 'a> Look<'g, 'a> {
     fn at_static_drift(mut self) -> Result<Command, Rejection> {
         self.all_qualify()?;
         self.all_drifted(|pool| pool.replicas.is_some())?;
+        let unready = self.still.iter().any(|candidate| !candidate.pool.ready || candidate.pool.deleting);
+        if self.command.terminate_first && unready {
+            return Err(
+                self.rejected(RejectionKind::Churn, "the pool is not ready to launch in place of the node")
+            );
+        }
         self.all_within_budget()?;
         let candidates = self.still.iter().map(Candidate::disrupted).collect();
         Ok(Command { candidates, ..self.command.clone() })
@@ -170,6 +176,9 @@ impl<'g, 'a> Look<'g, 'a> {
         self.all_qualify()?;
         self.all_drifted(|pool| pool.replicas.is_none())?;
         self.all_within_budget()?;
+        if self.command.terminate_first {
+            return self.at_terminate_first();
+        }
         self.replaced()
     }
 
@@ -183,6 +192,28 @@ impl<'g, 'a> Look<'g, 'a> {
         }
         let replacements = simulated.launches.into_iter().map(|quoted| quoted.launch).collect();
         Ok(self.as_now(replacements, simulated.nominations))
+    }
+
+    /// Nothing can be staged still, and what is launched once the nodes are gone takes all pods.
+    fn at_terminate_first(mut self) -> Result<Command, Rejection> {
+        if self.simulate(Destinations::All).is_ok() {
+            return Err(
+                self.rejected(RejectionKind::Churn, "a replacement can be launched before the node goes")
+            );
+        }
+        let own: Vec<_> = self.still.iter().map(|candidate| candidate.node).collect();
+        let freed = self.still.first().and_then(|candidate| self.ground.freed(candidate));
+        let Some(freed) = freed else {
+            return Err(
+                self.rejected(RejectionKind::Churn, "the reservation of the node is not full any more")
+            );
+        };
+        let simulated = self.ground.what_if_on(&freed).without(&own, Patience::Full);
+        if !simulated.unplaced.is_empty() {
+            let detail = format!("not all pods would schedule, {}", simulated.why_unplaced());
+            return Err(self.rejected(RejectionKind::Scheduling, detail));
+        }
+        Ok(Command { terminate_first: true, ..self.as_now(Vec::new(), simulated.nominations) })
     }
 
     /// The command with its nodes as they are now, and `replacements` at what they cost now for the pods there are

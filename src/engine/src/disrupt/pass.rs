@@ -248,9 +248,22 @@ impl<'a> Pass<'a> {
     /// Simulations of removing some of `movable`, on a base in which every command that is under way or proposed has
     /// happened already.
     pub(crate) fn what_if(&self, movable: &[&'a Node], destinations: Destinations) -> WhatIf<'a> {
+        self.what_if_on(self.snapshot, movable, destinations)
+    }
+
+    /// The same on `snapshot`, which shows the same nodes.
+    pub(crate) fn what_if_on<'s>(
+        &self,
+        snapshot: &'s Snapshot,
+        movable: &[&'s Node],
+        destinations: Destinations,
+    ) -> WhatIf<'s>
+    where
+        'a: 's,
+    {
         let mut all = movable.to_vec();
         all.extend(self.assumed.iter().flatten());
-        let mut what_if = WhatIf::new(self.snapshot, &all, destinations);
+        let mut what_if = WhatIf::new(snapshot, &all, destinations);
         // One command after the other: their pods were placed in this order when they were judged.
         for nodes in &self.assumed {
             what_if.commit(nodes);

@@ -24,6 +24,7 @@ pub(super) fn command(candidates: usize, replacements: usize) -> Command {
             .map(|index| Nomination { pod: pod(index), target: Target::Node("other".into()) })
             .collect(),
         savings: Price::ZERO,
+        terminate_first: false,
         not_before: at(0),
     }
 }

@@ -1,7 +1,7 @@
 //! A disruption command: machines that go together, and what takes their place (spec disruption 3.15).
 //!
 //! Invariants: at least one candidate; no machine twice; every pod of the candidates that needs a new home has
-//! one in `replacements` or `nominations`.
+//! one in `replacements` or `nominations`, unless the candidates go before what takes their place.
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -23,6 +23,10 @@ pub struct Command {
     pub candidates: Vec<Candidate>,
     /// Claims that must be initialized before the candidates go.
     pub replacements: Vec<Launch>,
+    /// Whether the candidates go before anything takes their place, because nothing can be staged: a reservation is full, or
+    /// a static pool is at its limit.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub terminate_first: bool,
     /// Pods of the candidates that existing machines take.
     pub nominations: Vec<Nomination>,
     /// Price of the candidates less the cheapest price of the replacements, per hour.
@@ -83,6 +87,8 @@ pub enum CommandDecision {
     Delete,
     /// Replacements are launched.
     Replace,
+    /// The machines go first, and what takes their place is launched afterwards.
+    TerminateFirst,
 }
 
 impl Method {
@@ -125,6 +131,7 @@ impl CommandDecision {
         match self {
             Self::Delete => "delete",
             Self::Replace => "replace",
+            Self::TerminateFirst => "terminate-first",
         }
     }
 }
@@ -132,7 +139,11 @@ impl CommandDecision {
 impl Command {
     /// Whether it replaces anything.
     pub fn decision(&self) -> CommandDecision {
-        if self.replacements.is_empty() { CommandDecision::Delete } else { CommandDecision::Replace }
+        match (self.terminate_first, self.replacements.is_empty()) {
+            (true, _) => CommandDecision::TerminateFirst,
+            (false, true) => CommandDecision::Delete,
+            (false, false) => CommandDecision::Replace,
+        }
     }
 
     /// Keys of the machines it removes.

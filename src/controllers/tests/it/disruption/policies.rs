@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::history::{Rules, check, revision};
 use super::{MINUTE, claim_names, drift_all, initialized, pool, running, scale, set, set_with, settled};
-use crate::world::{Process, World};
+use crate::world::{Process, World, condition};
 
 /// Instance types of the Nodes, in order.
 fn types(world: &World) -> Vec<String> {
@@ -165,4 +165,32 @@ async fn many_machines_are_not_replaced_by_many_unless_asked_for_or_when_it_save
         assert_eq!(types(&world), ["large"; 2]);
         process.stop().await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn drift_of_a_fixed_pool_at_its_limit_terminates_first_one_after_the_other() {
+    let world = World::new().await;
+    let spec = json!({"replicas": 3, "limits": {"nodes": "3"}, "disruption": {"budgets": [{"nodes": "1"}]}});
+    world.pool("fixed", &spec);
+    let gates =
+        FeatureGates { static_capacity: true, terminate_first_drift: true, ..FeatureGates::default() };
+    let process = world.start_deciding(Settings { gates, ..Settings::default() });
+    world.until("three nodes", 10 * MINUTE, || async { initialized(&world, 3).await }).await;
+    let old = claim_names(&world).await;
+    drift_all(&world);
+    world
+        .until("all machines are new", 120 * MINUTE, || async {
+            let up = world.claims().iter().filter(|claim| condition(claim, "Initialized") == "True").count();
+            assert!(world.claims().len() <= 3, "the limit is three nodes");
+            assert!(up >= 2, "only one is missing at a time");
+            claim_names(&world).await.is_disjoint(&old) && initialized(&world, 3).await
+        })
+        .await;
+    let metrics = &process.metrics;
+    // Where an instance is gone and its place not taken yet, a replacement may be staged.
+    let decisions = |decision| metrics.disruption.decisions_total.value([decision, "drifted", ""]);
+    assert!(decisions("terminate-first") > 0);
+    assert_eq!(decisions("terminate-first") + decisions("replace"), 3);
+    world.one_machine_per_claim().await;
+    process.stop().await;
 }

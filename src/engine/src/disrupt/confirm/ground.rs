@@ -13,6 +13,7 @@ use crate::disrupt::Standing;
 use crate::disrupt::balanced::Totals;
 use crate::disrupt::budget::Budgets;
 use crate::disrupt::candidate::{Blocker, Candidate, Evictions};
+use crate::disrupt::drift::slot;
 use crate::disrupt::lookup::Lookup;
 use crate::disrupt::pass::{Assumed, assumed};
 use crate::place::what_if::{Destinations, WhatIf};
@@ -98,6 +99,26 @@ impl<'a> Ground<'a> {
             }
             what_if
         })
+    }
+
+    /// The snapshot with the instance of `candidate` free again, if its reservation is full.
+    pub(super) fn freed(&self, candidate: &Candidate<'_>) -> Option<Snapshot> {
+        let goes = |id: &NodeId| {
+            self.gone.iter().flatten().any(|node| node.id == *id) || self.places.contains_key(id)
+        };
+        slot::freed(self.snapshot, candidate, goes)
+    }
+
+    /// Questions about this ground with other instance types.
+    pub(super) fn what_if_on<'s>(&self, freed: &'s Snapshot) -> WhatIf<'s>
+    where
+        'a: 's,
+    {
+        let mut what_if = WhatIf::beside(freed, &self.movable, Destinations::All, &self.closed);
+        for nodes in &self.gone {
+            what_if.commit(nodes);
+        }
+        what_if
     }
 
     /// Looks at `command` on what those before it leave. If it may start it has happened from then on; otherwise

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use karpenter_model::report::ReasonCode;
-use karpenter_model::{Command, Launch, Method, PoolName, Price, Reason};
+use karpenter_model::{Command, Launch, Method, Node, Pool, PoolName, Price, Reason};
 
 use super::{Stays, believed};
 use crate::disrupt::brake;
@@ -55,6 +55,9 @@ fn one<'a>(pass: &mut Pass<'a>, room: &mut Room, candidate: &Candidate<'a>) -> R
         return Err(because(ReasonCode::ScaleDownFirst));
     }
     pass.check_budget(METHOD, candidate).map_err(Stays::Because)?;
+    if room.left == Some(0) && snapshot.settings.gates.terminate_first_drift {
+        return terminate_first(pass, candidate);
+    }
     if room.left == Some(0) {
         if let Some(limit) = room.always_full {
             let text = format!(
@@ -78,4 +81,47 @@ fn one<'a>(pass: &mut Pass<'a>, room: &mut Room, candidate: &Candidate<'a>) -> R
     let savings = Price::ZERO;
     pass.propose(Command { savings, ..command(METHOD, own, replacements, Vec::new(), snapshot) });
     Ok(())
+}
+
+/// Proposes to remove one node before what takes its place, for which its pool has no room; that is launched by what keeps
+/// the number of its nodes. Nodes that are still missing count as disrupted, also once their instances are being ended, which
+/// budgets no longer count.
+fn terminate_first<'a>(pass: &mut Pass<'a>, candidate: &Candidate<'a>) -> Result<(), Stays> {
+    let (pool, snapshot) = (candidate.pool, pass.snapshot);
+    if !pool.ready || pool.deleting {
+        let text = "static NodePool is at its node limit and is not ready to provision a replacement";
+        pass.note(Note::blocked(
+            &candidate.node.id,
+            ReasonCode::NoHeadroom,
+            pool.name.as_str(),
+            text.to_owned(),
+        ));
+        return Err(Stays::Because(Reason::new(ReasonCode::NoHeadroom, &pool.name)));
+    }
+    let missing = missing(pool, pass);
+    if pass.budgets.allowed(&pool.name, METHOD.reason()) <= missing {
+        let detail = format!("{} waits for {missing} nodes that are to take the place of others", pool.name);
+        return Err(Stays::Because(Reason::new(ReasonCode::Budget, detail)));
+    }
+    let brakes = &snapshot.settings.disruption.brakes;
+    pass.may_command()
+        .and_then(|()| brake::capacity(pool, snapshot))
+        .and_then(|()| brake::health_gate(pool, pass.memory, snapshot.now, brakes))
+        .map_err(Stays::Held)?;
+    pass.take_budget(METHOD, candidate).map_err(Stays::Because)?;
+    let own = std::slice::from_ref(candidate);
+    let command = command(METHOD, own, Vec::new(), Vec::new(), snapshot);
+    pass.propose(Command { savings: Price::ZERO, terminate_first: true, ..command });
+    Ok(())
+}
+
+/// How many of the nodes that `pool` wants are not there, or go: by commands of this pass too.
+fn missing(pool: &Pool, pass: &Pass<'_>) -> u32 {
+    let stays = |node: &&std::sync::Arc<Node>| {
+        let own = node.claim.as_ref().and_then(|claim| claim.pool.as_ref()) == Some(&pool.name);
+        own && node.initialized() && !node.is_leaving() && !pass.is_taken(&node.id)
+    };
+    let there = pass.snapshot.nodes.iter().filter(stays).count();
+    let wanted = usize::try_from(pool.replicas.unwrap_or(0)).unwrap_or(0);
+    u32::try_from(wanted.saturating_sub(there)).unwrap_or(u32::MAX)
 }
