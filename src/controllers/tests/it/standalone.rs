@@ -205,3 +205,33 @@ async fn a_single_value_of_a_key_of_its_own_is_a_label_of_the_node() {
     world.pod_with("web", "1", &json!({"nodeSelector": {"example.com/shelf": "e"}}));
     world.all_running().await;
 }
+
+/// The reference counts such a claim for ever unless another controller cleans up, and plans nothing meanwhile
+/// (<https://github.com/kubernetes-sigs/karpenter/pull/3190>).
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_goes_before_its_node_registers_is_forgotten_within_twenty_seconds() {
+    for lifetime in [Duration::ZERO, Duration::from_secs(1), Duration::from_secs(5)] {
+        let world = World::new().await;
+        world.pool("default", &json!({}));
+        let process = world.start();
+        tokio::time::sleep(MINUTE).await;
+        claim(&world, &json!({"metadata": {"labels": {"karpenter.sh/nodepool": "default"}}}));
+        tokio::time::sleep(lifetime).await;
+        delete_claim(&world).await;
+        // With its finalizer it stays until its machine is gone; then the state has twenty seconds.
+        world.until("the claim is gone", 5 * MINUTE, || async { world.claims().is_empty() }).await;
+        let state = &process.metrics.cluster_state;
+        let forgotten = || async { state.node_count.value([]).abs() < f64::EPSILON };
+        world
+            .until(&format!("nothing is known after {lifetime:?}"), Duration::from_secs(20), forgotten)
+            .await;
+        tokio::time::sleep(MINUTE).await;
+        assert!(forgotten().await, "it does not come back after {lifetime:?}");
+        assert!(state.unsynced_time_seconds.value([]).abs() < f64::EPSILON);
+        world.pod("web", "1");
+        world.all_running().await;
+        let counted = || async { state.node_count.value([]) > 0.0 };
+        world.until("what is there counts", MINUTE, counted).await;
+        process.stop().await;
+    }
+}
