@@ -1,7 +1,7 @@
 //! The cases of the bench `plan` under criterion, for the distribution of the times and for comparison with an earlier
 //! run: `cargo bench -p karpenter-engine --bench criterion -- --save-baseline before`, then `--baseline before`.
 //!
-//! Whether the bars hold is what the bench `plan` says. Words after `--` select cases, as everywhere in criterion.
+//! The bench `plan` checks the bars. Words after `--` select cases, as everywhere in criterion.
 
 #[expect(dead_code, reason = "bars are the other bench's business")]
 #[path = "plan/case.rs"]

@@ -1,4 +1,4 @@
-//! How long disruption takes: `cargo bench -p karpenter-engine --bench disrupt` prints the tables of
+//! Duration of disruption: `cargo bench -p karpenter-engine --bench disrupt` prints the tables of
 //! docs/performance.md. Wall time, because candidates are judged on all cores.
 //!
 //! A word after `--` selects the tables whose name contains it.
@@ -35,7 +35,7 @@ fn main() {
     }
 }
 
-/// How full the machines of a world are.
+/// Utilization of the machines of a world.
 #[derive(Debug, Clone, Copy)]
 enum Load {
     /// There is no room and nothing cheaper: every machine is judged, and stays.

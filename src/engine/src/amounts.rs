@@ -114,12 +114,12 @@ impl Amounts {
         }
     }
 
-    /// Whether some amount is below zero.
+    /// Returns whether some amount is below zero.
     pub(crate) fn any_negative(&self) -> bool {
         self.0.iter().any(|amount| *amount < 0)
     }
 
-    /// Whether a request of `self` fits into `available`, none of which may be negative.
+    /// Returns whether a request of `self` fits into `available`, none of which may be negative.
     pub(crate) fn fits(&self, available: &Self) -> bool {
         !available.any_negative() && self.iter().all(|(index, amount)| amount <= available.at(index))
     }

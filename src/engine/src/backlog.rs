@@ -14,10 +14,10 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use karpenter_model::{Pod, PodKey, Report};
 
-/// Where a pod is in the order of service.
+/// Position of a pod in the order of service.
 type Place = (Timestamp, PodKey);
 
-/// Whose turn it is. Carried from pass to pass, never persisted: after a restart a new round begins.
+/// Order in which pending pods are served. Carried from pass to pass, never persisted: after a restart a new round begins.
 #[derive(Debug, Clone, Default)]
 pub struct Backlog {
     /// The last pod that was served.
@@ -142,7 +142,7 @@ mod tests {
                     let (passes, then) = since[number];
                     let served = admitted.iter().any(|other| other.key == one.key);
                     since[number] = if served { (0, pending.len()) } else { (passes + 1, then) };
-                    // What is left of this round, and the next, whose pods are there when this one ends.
+                    // The rest of this round, and the next, whose pods are there when this one ends.
                     let bound = then.div_ceil(most) + (then + 30 * (then.div_ceil(most) + 1)).div_ceil(most) + 2;
                     prop_assert!(since[number].0 <= bound, "{} starves in pass {}", number, pass);
                 }

@@ -50,13 +50,13 @@ impl<I: Ix> Bits<I> {
         }
     }
 
-    /// Whether `index` is in the set.
+    /// Returns whether `index` is in the set.
     pub(crate) fn contains(&self, index: I) -> bool {
         let index = index.get();
         self.words.get(index / 64).is_some_and(|word| word & (1 << (index % 64)) != 0)
     }
 
-    /// Whether any index of `range` is in the set.
+    /// Returns whether any index of `range` is in the set.
     pub(crate) fn any_in(&self, range: std::ops::Range<I>) -> bool {
         (range.start.get()..range.end.get()).any(|index| self.contains(I::new(index)))
     }
@@ -153,12 +153,12 @@ impl<I: Ix> Bits<I> {
         both
     }
 
-    /// Whether the two have an index in common.
+    /// Returns whether the two sets have an index in common.
     pub(crate) fn meets(&self, other: &Self) -> bool {
         self.words.iter().zip(&other.words).any(|(a, b)| a & b != 0)
     }
 
-    /// Whether every index of the set is in `other`.
+    /// Returns whether every index of the set is in `other`.
     pub(crate) fn is_within(&self, other: &Self) -> bool {
         let beyond = |(word, own): (usize, &u64)| own & !other.words.get(word).copied().unwrap_or(0) != 0;
         !self.words.iter().enumerate().any(beyond)
@@ -169,7 +169,6 @@ impl<I: Ix> Bits<I> {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// Whether the set is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.words.iter().all(|word| *word == 0)
     }

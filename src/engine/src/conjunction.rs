@@ -14,8 +14,8 @@ pub(crate) fn conjunction(stated: &[Requirement]) -> Option<Requirements> {
     (!contradiction).then_some(merged)
 }
 
-/// What the node of `pod` must be, any one of these: its selector with each of its required terms, without those that
-/// contradict it or say nothing, which match no node. Preferences do not count.
+/// Alternatives for the node of `pod`, one of which must hold: its selector with each of its required terms, without
+/// those that contradict it or are empty, which match no node. Preferences do not count.
 pub(crate) fn alternatives(pod: &Pod, registry: &LabelRegistry) -> Vec<Requirements> {
     let selected = Requirements::from_labels(registry, &pod.node_selector);
     let with = |term: &NodeTerm| {

@@ -1,4 +1,4 @@
-//! What daemon sets run on a node, the same whether it is planned, coming or there (spec scheduling 16).
+//! Daemon sets on a node, the same whether it is planned, coming up or there (spec scheduling 16).
 //!
 //! A node is asked as it will be once it is up: with its life-cycle labels, without the taints of its start, and with a
 //! host name, which for a node that does not exist yet is one that no daemon set asks for by name. Of a node that is not
@@ -36,7 +36,7 @@ const LIFE_CYCLE: [&str; 2] = [label::REGISTERED, label::INITIALIZED];
 #[derive(Debug)]
 pub(crate) struct Planned<'a> {
     pub(crate) daemon: &'a Daemon,
-    /// What its nodes must be, any one of these.
+    /// Alternatives for its nodes, one of which must hold.
     pub(crate) alternatives: Vec<Requirements>,
     /// Attachments of its volumes.
     attachments: Resources,
@@ -58,7 +58,7 @@ pub(crate) struct DaemonGroup {
     pub(crate) variants: Bits<VariantIx>,
     /// The daemons.
     pub(crate) daemons: Vec<DaemonIx>,
-    /// What the daemons request, pod slots included.
+    /// Requests of the daemons, pod slots included.
     pub(crate) requests: Resources,
     /// The same with attachments of their volumes, dense.
     pub(crate) overhead: Amounts,
@@ -71,16 +71,16 @@ pub(crate) struct DaemonGroup {
 pub(crate) struct Coming {
     /// Those that have no pod there; `true` where it comes whatever the node turns out to be, and has room.
     pub(crate) daemons: Vec<(DaemonIx, bool)>,
-    /// What they will request on top of what daemons request there.
+    /// Requests in addition to those of the daemons that run there.
     pub(crate) requests: Resources,
     /// Attachments of their volumes.
     pub(crate) attachments: Resources,
 }
 
-/// What decides about the daemons of a node.
+/// Facts that decide about the daemons of a node.
 #[derive(PartialEq, Eq, Hash)]
 struct Kind {
-    /// What is known about the keys that daemon sets ask for, in their order.
+    /// Facts about the keys that daemon sets ask for, in their order.
     facts: Vec<Fact>,
     taints: Vec<Taint>,
     /// Of a node that is not registered: its pool, and what is known about its instance type.
@@ -164,7 +164,7 @@ impl<'a> Daemons<'a> {
         snapshot.nodes.iter().map(coming).collect()
     }
 
-    /// What `node`, on which `running` run, is still to get of them.
+    /// Returns the daemons that `node`, on which `running` run, is still to get.
     fn coming(&self, node: &Node, running: &[(DaemonIx, bool)]) -> Coming {
         let mut coming = Coming::default();
         let there: Vec<&Pod> =
@@ -192,7 +192,7 @@ impl<'a> Daemons<'a> {
         Kind { facts, taints: node.effective_taints(), unregistered }
     }
 
-    /// What is known about `key` of `node` once it is up.
+    /// Returns the fact about `key` of `node` once it is up.
     fn fact(&self, node: &Node, key: &LabelKey) -> Fact {
         if LIFE_CYCLE.contains(&key.as_str()) && node.is_managed() {
             return Fact::Is("true".into());
@@ -244,7 +244,7 @@ impl<'a> Daemons<'a> {
         running.collect()
     }
 
-    /// What is known of nodes of `kind` about the key of `asked`.
+    /// Returns the fact about the key of `asked` on nodes of `kind`.
     fn of<'k>(&self, kind: &'k Kind, asked: &Requirement) -> &'k Fact {
         let place = self.keys.binary_search(asked.key());
         place.map_or(&Fact::Absent, |place| &kind.facts[place])
@@ -270,7 +270,7 @@ impl Planned<'_> {
     }
 }
 
-/// What is left of a node for daemons that have no pod there.
+/// Room left on a node for daemons that have no pod there.
 struct Left {
     room: Resources,
     ports: HostPorts,
@@ -288,7 +288,7 @@ impl Left {
     }
 }
 
-/// Whether what daemon sets ask about `key` is no choice of who launches a node.
+/// Returns whether the launch of a node has no choice about the label `key`.
 pub(crate) fn comes_by_itself(key: &str) -> bool {
     LIFE_CYCLE.contains(&key) || key == label::HOSTNAME || key == NODE_NAME
 }

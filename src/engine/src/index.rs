@@ -56,13 +56,13 @@ positions! {
     ArrivalIx;
     /// A class of interchangeable pods.
     ClassIx;
-    /// What a pod asks of its node at one relaxation level.
+    /// Demands of a pod on its node at one relaxation level.
     DemandIx;
     /// A demand together with a profile.
     LevelIx;
-    /// What pods take up on their node.
+    /// Resources, ports and volumes that pods take up on their node.
     FootprintIx;
-    /// Where pods may be, and what they are to other pods.
+    /// Constraints on the place of pods, and their relations to other pods.
     ConstraintsIx;
     /// A list of tolerations.
     TolerationsIx;
@@ -82,13 +82,13 @@ positions! {
     KindIx;
     /// An in-flight node; those of earlier passes count.
     InFlightIx;
-    /// What the volumes of a pod ask for.
+    /// Demands of the volumes of a pod.
     NeedIx;
     /// A volume that several pods mount.
     VolumeIx;
     /// A topology group.
     GroupIx;
-    /// What a pod is to the topology groups.
+    /// Role of a pod in the topology groups.
     ProfileIx;
     /// Namespace and labels of pods.
     IdentityIx;
@@ -100,7 +100,7 @@ positions! {
     SnapshotNodeIx;
     /// Pods that move together while machines are filled.
     UnitIx;
-    /// What is on one machine meanwhile.
+    /// Load of one machine during the search.
     LoadIx;
     /// A machine that can be bought, the cheapest first.
     MachineIx;
@@ -132,7 +132,6 @@ impl<I: Ix, T> IxVec<I, T> {
         self.items.len()
     }
 
-    /// Whether there is nothing.
     pub(crate) fn is_empty(&self) -> bool {
         self.items.is_empty()
     }

@@ -3,7 +3,7 @@
 //! Pure, synchronous and deterministic: no client, clock, randomness, metrics or logs; the same snapshot gives
 //! the same bytes whatever order its lists are in. A plan leaves no choice to the controllers that apply it.
 //!
-//! How it stays fast: labels, requirements and resources are interned once per snapshot ([`rules`],
+//! Reasons for its speed: labels, requirements and resources are interned once per snapshot ([`rules`],
 //! [`amounts`]), instance types are bit sets ([`catalogue`]), pods that ask for the same are one class
 //! ([`place::class`]) and remember which in-flight nodes refused them, because those only ever get
 //! narrower.
@@ -28,7 +28,7 @@ use karpenter_model::{BinId, Plan, Report, Snapshot};
 
 use place::Placement;
 
-/// Where the pods of `snapshot` go, and why.
+/// Places the pods of `snapshot`, and reports the reasons.
 ///
 /// Pods that wait for capacity, and those of terminating nodes, get a place on existing, coming or
 /// new nodes. Which nodes go is for [`disrupt::decide`] to say; this plan has no commands.

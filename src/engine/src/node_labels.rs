@@ -1,9 +1,9 @@
-//! What is known about the labels of a node that exists or is coming up.
+//! Facts about the labels of a node that exists or is coming up.
 
 use karpenter_model::names::label;
 use karpenter_model::{LabelKey, LabelRegistry, LabelValue, Node, Requirement};
 
-/// What is known about one label of a node.
+/// Fact about one label of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Fact {
     /// It has no such label.
@@ -15,7 +15,7 @@ pub(crate) enum Fact {
 }
 
 impl Fact {
-    /// Whether the node satisfies `asked`, whatever it turns out to be.
+    /// Returns whether the node satisfies `asked` in every possible outcome.
     pub(crate) fn satisfies(&self, asked: &Requirement) -> bool {
         match self {
             Self::Absent => asked.accepts_absence(),
@@ -38,7 +38,7 @@ pub(crate) fn value_of(node: &Node, key: &LabelKey, registry: &LabelRegistry) ->
     Some(registry.normalize_value(key, value))
 }
 
-/// What is known about `key` on `node`.
+/// Returns the fact about `key` on `node`.
 pub(crate) fn fact(node: &Node, key: &LabelKey, registry: &LabelRegistry) -> Fact {
     if let Some(value) = value_of(node, key, registry) {
         return Fact::Is(value);
@@ -47,7 +47,7 @@ pub(crate) fn fact(node: &Node, key: &LabelKey, registry: &LabelRegistry) -> Fac
     promised.map_or(Fact::Absent, |requirement| Fact::Within(requirement.clone()))
 }
 
-/// Whether `node` satisfies `asked`, whatever it turns out to be.
+/// Returns whether `node` satisfies `asked` in every possible outcome.
 pub(crate) fn satisfies(node: &Node, asked: &Requirement, registry: &LabelRegistry) -> bool {
     fact(node, asked.key(), registry).satisfies(asked)
 }

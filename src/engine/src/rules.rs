@@ -52,7 +52,7 @@ impl<'a> Rules<'a> {
         }
     }
 
-    /// What is known about label keys.
+    /// Registry of the label keys.
     pub(crate) fn registry(&self) -> &'a LabelRegistry {
         self.registry
     }
@@ -139,12 +139,12 @@ impl<'a> Rules<'a> {
         whole
     }
 
-    /// Whether any rule of `set` has `minValues`.
+    /// Returns whether any rule of `set` has `minValues`.
     pub(crate) fn has_min_values(&self, set: RuleSetId) -> bool {
         self.rules_of(set).iter().any(|rule| self.requirement(*rule).min_values().is_some())
     }
 
-    /// Whether two rules of one key have a common value, or both accept that there is none.
+    /// Returns whether two rules of one key have a common value, or both accept its absence.
     pub(crate) fn agree(&self, a: RuleId, b: RuleId) -> bool {
         let (a, b) = (self.requirement(a), self.requirement(b));
         (a.accepts_absence() && b.accepts_absence()) || a.intersects(b)

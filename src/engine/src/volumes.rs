@@ -1,17 +1,17 @@
-//! What the persistent volumes of a pod ask of its node: a place where all of them can be attached, and
+//! Demands of the persistent volumes of a pod on its node: a place where all of them can be attached, and
 //! enough room for attachments (spec scheduling 19).
 //!
 //! Attachments are counted like any other resource, named after the driver, so "fits" covers them. A volume
 //! that only one pod mounts is part of the pod's amounts; one that several pods mount is kept by number,
 //! because it counts once per node.
 //!
-//! What a node can attach: what its `CSINode` says. A node that does not exist yet, or has not come up,
-//! is taken to attach as much as the most restricted existing node of its instance type; failing that, what
-//! the type says in its capacity (`attachable-volumes-csi-<driver>`). Where neither is known there is no limit,
-//! as in the reference: what nodes of other types attach says nothing about this one. Too low a limit leaves pods
-//! pending for as long as no such node exists; a first node that is overfilled costs one pass, and then its type
-//! is known. Pods that run are another matter: what is overfilled by those costs their eviction, so where they are
-//! moved the most restricted node there is stands for types of which nothing is known.
+//! Attachment limit of a node: the one in its `CSINode`. A node that does not exist yet, or has not come up, is
+//! taken to attach as much as the most restricted existing node of its instance type; failing that, the capacity
+//! of the type (`attachable-volumes-csi-<driver>`). Where neither is known there is no limit, as in the reference:
+//! nodes of other types are no evidence for this one. Too low a limit leaves pods pending for as long as no such
+//! node exists; a first node that is overfilled costs one pass, and then its type is known. Pods that run are
+//! another matter: what is overfilled by those costs their eviction, so where they are moved the most restricted
+//! node there is stands for types of which nothing is known.
 
 mod ties;
 
@@ -40,16 +40,16 @@ type ClaimKey<'a> = (&'a Namespace, &'a VolumeClaimName);
 /// A claim that more than one pod mounts.
 pub(crate) type SharedClaim = (Namespace, VolumeClaimName);
 
-/// What the volumes of a pod ask for.
+/// Demands of the volumes of a pod.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Need {
-    /// Why the pod cannot be planned because of them.
+    /// Reasons why the pod cannot be planned because of its volumes.
     pub(crate) problems: Vec<String>,
     /// Volumes that one pod at a time may use and another pod uses: no node is of any use to the pod.
     pub(crate) taken: Vec<String>,
     /// Any one of these must hold of the node; none when they exclude each other.
     pub(crate) places: Arc<[Requirements]>,
-    /// What ties it to nodes that exist.
+    /// Reasons that tie the pod to nodes that exist.
     pub(crate) tied: Vec<String>,
     /// Attachments of volumes no other pod mounts.
     pub(crate) own: Resources,
@@ -68,13 +68,13 @@ pub(crate) struct Volumes<'a> {
     shared: Interned<ClaimKey<'a>>,
     /// Of volumes of the batch that one pod at a time may use: which pods on nodes do.
     users: BTreeMap<ClaimKey<'a>, Vec<&'a PodKey>>,
-    /// What nodes can attach, per driver that waiting pods use.
+    /// Attachment limits of nodes, per driver that waiting pods use.
     limits: BTreeMap<&'a DriverName, Limits>,
     ties: Ties<'a>,
 }
 
-/// How many volumes of one driver nodes can attach: the least any existing node of the instance type can, and the least any
-/// node can where that counts.
+/// Number of volumes of one driver that nodes can attach: the least any existing node of the instance type can, and the
+/// least any node can where that counts.
 #[derive(Debug, Default)]
 struct Limits {
     by_type: BTreeMap<InstanceTypeName, u32>,
@@ -129,7 +129,8 @@ impl<'a> Volumes<'a> {
         volumes
     }
 
-    /// Who uses the volumes that one pod at a time may use: every pod is looked at once, however many have such a volume.
+    /// Records the users of the volumes that one pod at a time may use: every pod is looked at once, however many have
+    /// such a volume.
     fn learn_users(&mut self) {
         if self.users.is_empty() {
             return;
@@ -143,7 +144,7 @@ impl<'a> Volumes<'a> {
         }
     }
 
-    /// What the volumes of `pod` ask for, which has a node and would have to leave it if it `moves`.
+    /// Returns the demands of the volumes of `pod`, which has a node and would have to leave it if it `moves`.
     pub(crate) fn need(&mut self, pod: &'a Pod, moves: bool) -> NeedIx {
         if pod.volumes.is_empty() {
             return NeedIx::new(0);
@@ -200,7 +201,7 @@ impl<'a> Volumes<'a> {
         taken.collect()
     }
 
-    /// Whether pods share a volume that is not there yet and will be in one zone.
+    /// Returns whether pods share a volume that does not exist yet and will be in one zone.
     pub(crate) fn brings_together(&self) -> bool {
         let volumes = self.shared.iter().filter_map(|(namespace, name)| {
             self.snapshot.volumes.get(&((*namespace).clone(), (*name).clone()))
@@ -291,7 +292,7 @@ impl Limits {
         }
     }
 
-    /// What a node of type `name` will be able to attach, whose capacity says `said`.
+    /// Returns the limit of a new node of type `name`, whose capacity states `said`.
     fn of_new(&self, name: Option<&InstanceTypeName>, said: Option<Quantity>) -> Quantity {
         let seen = |limit: &u32| Quantity::from_units(i64::from(*limit));
         let of_type = name.and_then(|name| self.by_type.get(name)).map(seen);
@@ -299,7 +300,7 @@ impl Limits {
     }
 }
 
-/// Why a pod cannot use the volume of claim `name`, which one pod at a time may use.
+/// Returns the reason why a pod cannot use the volume of claim `name`, which one pod at a time may use.
 pub(crate) fn used_by(name: &VolumeClaimName, user: &PodKey) -> String {
     format!("`{name}` is ReadWriteOncePod and {user} uses it")
 }

@@ -3,7 +3,7 @@
 use karpenter_model::Snapshot;
 use karpenter_testkit::world::{self, Mix};
 
-/// What a case must not exceed.
+/// Limit of a case.
 #[derive(Clone, Copy)]
 pub(crate) enum Bar {
     /// Nothing; the figure is for comparison.
@@ -16,9 +16,8 @@ pub(crate) enum Bar {
 
 /// One snapshot to plan.
 pub(crate) struct Case {
-    /// What it is, for the table.
+    /// Name of the case in the table.
     pub(crate) name: String,
-    /// What it must not exceed.
     pub(crate) bar: Bar,
     /// Builds the snapshot; the same every time.
     pub(crate) snapshot: Box<dyn Fn() -> Snapshot>,
@@ -40,7 +39,7 @@ fn case(name: impl Into<String>, bar: Bar, snapshot: impl Fn() -> Snapshot + 'st
     Case { name: name.into(), bar, snapshot: Box::new(snapshot) }
 }
 
-/// What pods ask for.
+/// Returns a case for each mix of pods.
 fn mixes() -> Vec<Case> {
     use Mix::{Diverse, Generic, Mixed, Selectors, Taints, Topology, Volumes};
     let mixes = [Generic, Selectors, Taints, Mixed, Volumes, Topology, Diverse];

@@ -1,4 +1,4 @@
-//! How long a plan takes: `cargo bench -p karpenter-engine` prints the tables of docs/performance.md and whether
+//! Duration of a plan: `cargo bench -p karpenter-engine` prints the tables of docs/performance.md and whether
 //! each bar holds.
 //!
 //! Not a statistics tool: each case runs a few times. A pass does the same work every time and other work on the
@@ -101,7 +101,7 @@ fn held(bar: &str, holds: bool) -> (String, bool) {
     (format!("{bar}: {}", if holds { "holds" } else { "MISSED" }), holds)
 }
 
-/// What 100,000 pods on 10,000 machines need, half of the pods waiting; whether the bar holds.
+/// Measures memory for 100,000 pods on 10,000 machines, half of the pods waiting; returns whether the bar holds.
 fn memory() -> bool {
     let snapshot = world::busy(10_000, 5, 50_000, 1_000, Mix::Mixed, 1);
     println!("\nmemory\nsnapshot        {:>6} MiB", memory::held());

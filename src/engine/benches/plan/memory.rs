@@ -1,4 +1,4 @@
-//! How much memory the process holds, where the system says so.
+//! Memory of the process, on systems that report it.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! What plans cost: `cargo bench -p karpenter-engine --bench quality` prints the table of docs/performance.md, the price
+//! Cost of plans: `cargo bench -p karpenter-engine --bench quality` prints the table of docs/performance.md, the price
 //! of each plan beside a lower bound that no plan can be below.
 //!
 //! Words after `--` select the worlds whose name contains them. With `BENCH_INPUTS=folder` the worlds and `plans.json`
@@ -21,7 +21,7 @@ use karpenter_testkit::bound;
 use karpenter_testkit::world::corpus::{World, corpus};
 use serde_json::{Map, Value, json};
 
-/// What a plan comes to.
+/// Figures of one plan.
 #[derive(Clone, Copy)]
 struct Figures {
     /// Dollars per hour for machines that are bought.

@@ -1,4 +1,4 @@
-//! Which variants can hold how much: per resource, the variants sorted by what they have.
+//! Variants that can hold an amount: per resource, the variants sorted by what they have.
 
 use crate::amounts::Amounts;
 use crate::bits::Bits;

@@ -13,23 +13,23 @@ use crate::disrupt::lookup::Lookup;
 use crate::disrupt::note::{Note, NoteKind};
 use crate::disrupt::score::Score;
 
-/// How much more savings may count than disturbance; part of events.
+/// Factor by which disturbance may exceed savings; part of events.
 const K: u32 = 2;
 
-/// What each pool costs and what disturbing all of it would cost, before anything is filtered.
+/// Cost of each pool, and the cost of disturbing all of it, before anything is filtered.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Totals {
     pools: BTreeMap<PoolName, (Price, i128)>,
 }
 
-/// What came out of weighing a move.
+/// Result of weighing a move.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Judgement {
     /// One entry per pool of the candidates, by name.
     pub(crate) pools: Vec<Weighed>,
 }
 
-/// What one pool gains and suffers by a move.
+/// Gain and disturbance of one pool by a move.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Weighed {
     pub(crate) outcome: Move,
@@ -71,8 +71,8 @@ impl Totals {
         Score::new(savings.saturating_mul(*total), cost.saturating_mul(disruption))
     }
 
-    /// Whether not even removing the node without replacement could pass, so that nothing needs to be simulated.
-    /// Unknown totals let it pass, as the reference does.
+    /// Returns whether even removing the node without replacement could not pass, so that nothing needs to be
+    /// simulated. Unknown totals let it pass, as the reference does.
     pub(crate) fn rules_out(&self, candidate: &Candidate<'_>) -> bool {
         let known = self.pools.get(&candidate.pool.name).is_some_and(|(cost, _)| *cost > Price::ZERO);
         let balanced = candidate.pool.disruption.policy == ConsolidationPolicy::Balanced;
@@ -116,7 +116,7 @@ impl Totals {
 }
 
 impl Judgement {
-    /// Whether every pool approves; nothing to weigh is not worth a move.
+    /// Returns whether every pool approves; a move without pools is not approved.
     pub(crate) fn approves(&self) -> bool {
         !self.pools.is_empty()
             && self.pools.iter().all(|pool| pool.outcome.decision == MoveDecision::Approved)

@@ -1,4 +1,4 @@
-//! What disturbing a node costs, and what it saves (spec disruption 3.3). Fixed point, no floats.
+//! Cost and savings of disturbing a node (spec disruption 3.3). Fixed point, no floats.
 
 use std::cmp::Ordering;
 
@@ -19,7 +19,7 @@ impl Cost {
         Self(Self::BASE.0 + positive.sum::<i128>())
     }
 
-    /// Whether no pod counts: the node is empty.
+    /// Returns whether no pod counts: the node is empty.
     pub(crate) fn is_base(self) -> bool {
         self <= Self::BASE
     }

@@ -1,4 +1,4 @@
-//! What a pass decided, and the words of its metrics.
+//! Result of a pass, and the words of its metrics.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ pub struct Decision {
     pub notes: Vec<Note>,
     /// Consolidation moves that were weighed, for metrics.
     pub moves: Vec<Move>,
-    /// What each method that was asked did, for metrics.
+    /// Statistics of each method that ran, for metrics.
     pub methods: BTreeMap<Method, MethodStats>,
     /// Nodes each brake held back, for metrics.
     pub held: BTreeMap<Brake, u32>,
@@ -32,15 +32,15 @@ pub struct Decision {
 }
 
 impl Decision {
-    /// Whether it proposes nothing and took no simulation to find out: the next pass over the same cluster would decide
-    /// the same.
+    /// Returns whether it proposes nothing and took no simulation to find out: the next pass over the same cluster
+    /// would decide the same.
     pub(crate) fn is_idle(&self) -> bool {
         let quiet = |stats: &MethodStats| stats.simulations == 0 && !stats.unfinished;
         self.commands.is_empty() && self.methods.values().all(quiet)
     }
 }
 
-/// What one method did in a pass.
+/// Statistics of one method in a pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MethodStats {
     /// Nodes it could have chosen.
@@ -60,13 +60,13 @@ pub struct Move {
     pub pool: PoolName,
     /// Its policy.
     pub policy: ConsolidationPolicy,
-    /// What came out.
+    /// Result of weighing the move.
     pub decision: MoveDecision,
     /// Its score; pools that are not `Balanced` have none.
     pub score: Option<Score>,
 }
 
-/// What came out of weighing a move; a metric label.
+/// Result of weighing a move; a metric label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MoveDecision {
     /// It is worth it.

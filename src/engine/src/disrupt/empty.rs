@@ -61,7 +61,7 @@ fn refuse(pass: &mut Pass<'_>, candidate: &Candidate<'_>, reason: Reason) {
     }
 }
 
-/// Whether the candidate is empty and has been quiet for long enough.
+/// Checks that the candidate is empty and has been quiet for long enough.
 pub(crate) fn ready(candidate: &Candidate<'_>, snapshot: &Snapshot) -> Result<(), Reason> {
     if candidate.pool.replicas.is_some() {
         return Err(Reason::bare(ReasonCode::PoolStatic));
@@ -79,8 +79,8 @@ pub(crate) fn ready(candidate: &Candidate<'_>, snapshot: &Snapshot) -> Result<()
     quiet_for(candidate.node, candidate.pool, quiet, snapshot)
 }
 
-/// Whether no pod came or went for `quiet`, counted from the last pod event or from initialization
-/// (spec disruption 1.12).
+/// Checks that no pod was added or removed for `quiet`, counted from the last pod event or from
+/// initialization (spec disruption 1.12).
 pub(crate) fn quiet_for(
     node: &Node,
     pool: &Pool,

@@ -1,4 +1,4 @@
-//! What a method looked at, as a number: as long as it is the same, so is what the method finds.
+//! Number that identifies the input of a method: as long as it is the same, so is the result of the method.
 
 use std::hash::{DefaultHasher, Hasher};
 

@@ -1,4 +1,4 @@
-//! What is asked about every node, found by name: its pool and its price (spec disruption 3.3).
+//! Data about every node, found by name: its pool and its price (spec disruption 3.3).
 
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ impl<'a> Lookup<'a> {
         self.pools.get(name).copied()
     }
 
-    /// Whether anything is known about what `pool` can buy.
+    /// Returns whether the instance types of `pool` are known.
     pub(crate) fn sells(&self, pool: &PoolName) -> bool {
         self.types.get(pool).is_some_and(|types| !types.is_empty())
     }

@@ -1,17 +1,17 @@
-//! Why a command may not start after its second look.
+//! Reason why a command may not start after its second look.
 
 use std::fmt;
 
 use karpenter_model::NodeId;
 
-/// Why a command may not start.
+/// Refusal to start a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rejection {
-    /// What kind of reason.
+    /// Kind of the reason.
     pub kind: RejectionKind,
     /// The nodes that speak against it.
     pub nodes: Vec<NodeId>,
-    /// Why, for people.
+    /// Text for people.
     pub detail: String,
 }
 

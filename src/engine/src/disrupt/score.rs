@@ -1,5 +1,5 @@
-//! How much a consolidation move saves for what it disturbs (spec disruption 3.13). Exact: a fraction of
-//! integers, never a float.
+//! Savings of a consolidation move in relation to its disturbance (spec disruption 3.13). Exact: a fraction
+//! of integers, never a float.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -18,7 +18,7 @@ impl Score {
     pub const ZERO: Self = Self { numerator: 0, denominator: 1 };
     /// Something for nothing.
     pub(crate) const INFINITE: Self = Self { numerator: 1, denominator: 0 };
-    /// What a move must reach to be approved: one half.
+    /// Score from which on a move is approved: one half.
     pub const THRESHOLD: Self = Self { numerator: 1, denominator: 2 };
 
     /// `numerator / denominator`; negative amounts count as zero, and a zero over zero is a zero.
@@ -30,7 +30,7 @@ impl Score {
         }
     }
 
-    /// Whether a move of this score is worth it: at the threshold it is.
+    /// Returns whether a move of this score is worth it: at the threshold it is.
     pub(crate) fn approves(&self) -> bool {
         *self >= Self::THRESHOLD
     }

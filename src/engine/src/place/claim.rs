@@ -39,11 +39,11 @@ impl Candidate<'_> {
     }
 }
 
-/// How claims are made.
+/// Terms under which claims are made.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Terms<'s> {
     pub(crate) settings: &'s Settings,
-    /// Whether the price range of each instance type is needed: consolidation compares them, a plan does not.
+    /// True if the price range of each instance type is needed: consolidation compares them, a plan does not.
     pub(crate) quotes: bool,
 }
 
@@ -84,7 +84,7 @@ pub(crate) struct Made {
     claims: BTreeMap<Likeness, Result<Quoted, Reason>>,
 }
 
-/// What decides about a claim, its pods aside.
+/// Properties that decide about a claim, its pods aside.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Likeness {
     pool: PoolIx,
@@ -255,7 +255,7 @@ fn candidates<'a>(
     candidates
 }
 
-/// What `candidate` may cost.
+/// Returns the price range of `candidate`.
 fn quote(candidate: &Candidate<'_>, catalogue: &Catalogue<'_>, mask: &Mask) -> Quote {
     let mut quote = Quote::default();
     for offering in candidate.variants().flat_map(|variant| catalogue.offerings_of(variant, mask)) {

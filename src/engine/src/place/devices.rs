@@ -77,8 +77,8 @@ impl<'a> Holdings<'a> {
         }
     }
 
-    /// How `claims` would be served by in-flight node `node` of `pool`, or by one that holds nothing yet; `suits`
-    /// says whether the type at a position among `types` would do with certain requirements.
+    /// Proposes devices for `claims` on in-flight node `node` of `pool`, or on one that holds nothing yet;
+    /// `suits` returns whether the type at a position among `types` would do with certain requirements.
     pub(crate) fn propose(
         &self,
         node: Option<InFlightIx>,
@@ -127,12 +127,12 @@ impl<'a> Holdings<'a> {
         (!drivers.is_empty()).then(|| drivers.into_iter().collect::<Vec<_>>().join(","))
     }
 
-    /// What was taken on node `node`.
+    /// Returns the devices taken on node `node`.
     pub(crate) fn granted_on(&self, node: &NodeId) -> Vec<DeviceGrant> {
         self.grants(&Spot::Machine(node.clone()), |_| Some(GrantPlace::Machine(node.clone())))
     }
 
-    /// What was taken by in-flight node `number`, which is claim `id` of the plan.
+    /// Returns the devices taken by in-flight node `number`, which is claim `id` of the plan.
     pub(crate) fn granted_by(&self, number: InFlightIx, id: BinId) -> Vec<DeviceGrant> {
         self.grants(&launch(number), |kind| Some(GrantPlace::Launch(id, kind?.clone())))
     }
@@ -161,17 +161,17 @@ impl<'a> Holdings<'a> {
     }
 }
 
-/// How the ledger of devices names an in-flight node.
+/// Returns the name of an in-flight node in the ledger of devices.
 fn launch(node: InFlightIx) -> Spot {
     Spot::Launch(node.get())
 }
 
-/// Whether devices matter to `pod`.
+/// Returns whether devices matter to `pod`.
 fn cares(pod: &Pod) -> bool {
     !pod.resource_claims.is_empty()
 }
 
-/// What `node`, which is coming up, may turn out to be.
+/// Returns the instance types that `node`, which is coming up, may turn out to have.
 fn kinds(node: &Node) -> Vec<InstanceTypeName> {
     if let Some(kind) = node.instance_type() {
         return vec![kind];

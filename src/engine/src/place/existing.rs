@@ -31,10 +31,10 @@ use crate::volumes::Volumes;
 /// Kinds with so many nodes are worth a set operation.
 const COMMON: usize = 64;
 
-/// What labels and taints decide about a node.
+/// Facts about a node that labels and taints decide.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Kind {
-    /// What is known about the keys that pods name, in their order.
+    /// Facts about the keys that pods name, in their order.
     facts: Vec<Fact>,
     taints: Vec<Taint>,
     /// Values of the labels rules about other pods look at.
@@ -44,7 +44,7 @@ struct Kind {
 }
 
 impl Kind {
-    /// Whether nodes of this kind satisfy `asked`; `keys` are the keys facts are known about.
+    /// Returns whether nodes of this kind satisfy `asked`; `keys` are the keys of the facts.
     fn satisfies(&self, keys: &[LabelKey], asked: &Requirement) -> bool {
         match keys.binary_search(asked.key()) {
             Ok(place) => self.facts[place].satisfies(asked),
@@ -61,11 +61,11 @@ struct Slot<'a> {
     /// Inside the window of `consolidateAfter`: pods that would have to move should not come here.
     busy: bool,
     left: Left,
-    /// What was left when the pass began, if anything came since.
+    /// Room when the pass began, if anything was added since.
     before: Option<Box<Left>>,
 }
 
-/// What a node can still take.
+/// Room left on a node.
 #[derive(Debug, Clone)]
 struct Left {
     room: Amounts,
@@ -75,7 +75,7 @@ struct Left {
 }
 
 impl Left {
-    /// Whether there is room for `demand`.
+    /// Returns whether there is room for `demand`.
     fn holds(&self, demand: &Demand) -> bool {
         if demand.shared.is_empty() {
             return demand.amounts.fits(&self.room);
@@ -103,7 +103,7 @@ pub(crate) struct Existing<'a> {
     slots: IxVec<NodeIx, Slot<'a>>,
     /// Nodes by host name; built when host affinity first needs it, which is rare.
     by_host: OnceCell<BTreeMap<LabelValue, Bits<NodeIx>>>,
-    /// What each node has for pods; worked out when the scheduler's choice is first asked for.
+    /// Amounts that each node can allocate to pods; computed when the scheduler's choice is first needed.
     allocatable: OnceCell<IxVec<NodeIx, Amounts>>,
     /// Undo log: nodes that took something in this pass; `None` unless this is a simulation.
     touched: Option<Vec<NodeIx>>,
@@ -298,8 +298,8 @@ impl<'a> Existing<'a> {
         }
     }
 
-    /// Whether labels and taints of node `index` suit `demand`, and it had room when the pass began; remembered in
-    /// `unsuitable` if not.
+    /// Returns whether labels and taints of node `index` suit `demand`, and it had room when the pass began;
+    /// recorded in `unsuitable` if not.
     fn suits(
         &self,
         index: NodeIx,
@@ -335,7 +335,7 @@ impl<'a> Existing<'a> {
         slot.left.take(pod, demand);
     }
 
-    /// Whether taints and labels of nodes of `kind` suit `demand`; labels it does not have are missing for good.
+    /// Returns whether taints and labels of nodes of `kind` suit `demand`; labels it does not have are missing for good.
     fn kind_accepts(&self, kind: KindIx, demand: &Demand, rules: &Rules<'_>) -> bool {
         let Some(set) = demand.rules else { return false };
         let kind = &self.kinds.keys()[kind.get()];
@@ -348,7 +348,7 @@ impl<'a> Existing<'a> {
     }
 }
 
-/// How a node that takes pods is named in a plan, and its key in the index.
+/// Returns the name in a plan of a node that takes pods, and its key in the index.
 pub(crate) fn target(node: &Node) -> (Target, NodeId) {
     let target = match (&node.name, &node.claim) {
         (Some(name), _) if node.registered() => Target::Node(name.clone()),
@@ -359,7 +359,7 @@ pub(crate) fn target(node: &Node) -> (Target, NodeId) {
     (target, node.id.clone())
 }
 
-/// What is left of `node` once its pods and the daemons that are still to come have what they request.
+/// Returns the room left on `node` once its pods and the daemons that are still to come have what they request.
 fn room(node: &Node, coming: &Resources) -> Resources {
     let mut taken = node.requested();
     taken.add(coming);

@@ -16,7 +16,7 @@ use crate::place::level::Demand;
 use crate::place::pool::PoolSpace;
 use crate::rules::{RuleSetId, Rules};
 
-/// What an in-flight node may still turn out to be.
+/// Possible outcomes of an in-flight node.
 #[derive(Debug, Clone)]
 pub(crate) struct State {
     /// Its requirements.
@@ -36,7 +36,6 @@ pub(crate) struct State {
 pub(crate) struct InFlightNode {
     /// Its pool, by position.
     pub(crate) pool: PoolIx,
-    /// What it may still turn out to be.
     pub(crate) state: State,
     /// Host ports of its pods.
     pub(crate) ports: HostPorts,
@@ -47,7 +46,7 @@ pub(crate) struct InFlightNode {
 }
 
 impl State {
-    /// What a new node of `space` starts from.
+    /// Returns the initial state of a new node of `space`.
     pub(crate) fn new(space: &PoolSpace<'_>, variants: Bits<VariantIx>) -> Self {
         Self::bare(space.rules, Amounts::default(), variants)
     }
@@ -75,8 +74,8 @@ impl State {
         rules.meet(set, place)
     }
 
-    /// What is left when `demand` joins and the requirements are `set` then; `None` when nothing is. `lower` says
-    /// whether `minValues` may be lowered, which only a new node may do.
+    /// Returns the state after `demand` joins and the requirements become `set`; `None` when no outcome is left.
+    /// `lower` decides whether `minValues` may be lowered, which only a new node may do.
     pub(crate) fn join<'a>(
         &self,
         demand: &Demand,

@@ -1,4 +1,4 @@
-//! What placement has learnt about demands and levels, so that nothing is asked twice.
+//! Results of placement about demands and levels, so that nothing is computed twice.
 //!
 //! Nodes only get fuller and in-flight nodes only get narrower during a pass, so a refusal within a pass is final. It
 //! is remembered where its cause is: what labels, taints and room refuse is refused to every level with the demand,
@@ -16,7 +16,7 @@ use crate::rules::RuleSetId;
 /// By requirements, which name the pool: the least price of a node for a demand alone, if there is one.
 pub(crate) type Prices = BTreeMap<RuleSetId, Option<Price>>;
 
-/// What has been learnt about a demand: what holds as long as the solver lives, then what holds in one pass.
+/// Results about a demand: those valid as long as the solver lives, then those valid in one pass.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct DemandMemo {
     /// Existing nodes that refuse in every pass from one filling: labels, taints, or no room even before anything moves.
@@ -37,7 +37,7 @@ pub(crate) struct DemandMemo {
     pub(crate) in_flight: Bits<InFlightIx>,
 }
 
-/// What has been learnt about a level in one pass.
+/// Results about a level in one pass.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LevelMemo {
     pass: u64,
@@ -55,17 +55,13 @@ pub(crate) struct LevelMemo {
 
 /// A level, with what has been learnt about it.
 pub(crate) struct Known<'w> {
-    /// What the pod asks of its node.
     pub(crate) demand: &'w Demand,
-    /// What the pod is to others.
     pub(crate) profile: Option<ProfileIx>,
-    /// What has been learnt about the demand.
     pub(crate) demand_memo: &'w mut DemandMemo,
-    /// What has been learnt about the level.
     pub(crate) level_memo: &'w mut LevelMemo,
 }
 
-/// What has been learnt about all demands and levels.
+/// Results about all demands and levels.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Learnt {
     demands: IxVec<DemandIx, DemandMemo>,
@@ -108,7 +104,7 @@ impl Learnt {
         Known { demand: levels.demand(id), profile, demand_memo, level_memo }
     }
 
-    /// Whether there is nothing more to try for `id`.
+    /// Returns whether there is nothing more to try for `id`.
     pub(crate) fn is_exhausted(&self, id: LevelIx) -> bool {
         self.levels[id].exhausted
     }

@@ -15,7 +15,7 @@ use crate::index::{DemandIx, FootprintIx, Ix, LevelIx, ProfileIx, ResourceIx, To
 use crate::interning::{Interned, InternedMap};
 use crate::rules::RuleSetId;
 
-/// What a pod asks of its node at one relaxation level.
+/// Demands of a pod on its node at one relaxation level.
 #[derive(Debug, Clone)]
 pub(crate) struct Demand {
     /// Requirements; `None` when they contradict each other.
@@ -28,9 +28,9 @@ pub(crate) struct Demand {
     pub(crate) tolerations: Vec<Toleration>,
     /// Host ports.
     pub(crate) host_ports: Vec<HostPort>,
-    /// Where its volumes can be attached: any one of these; none when they exclude each other.
+    /// Places where its volumes can be attached: any one of these; none when they exclude each other.
     pub(crate) places: Vec<RuleSetId>,
-    /// What ties its volumes to nodes that exist.
+    /// Reasons that tie its volumes to nodes that exist.
     pub(crate) tied: Vec<String>,
     /// Volumes other pods mount too: their number, and the resource each takes one of.
     pub(crate) shared: Vec<(VolumeIx, ResourceIx)>,
@@ -52,14 +52,12 @@ impl Demand {
     }
 }
 
-/// What tells demands apart.
+/// Properties that distinguish demands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct DemandKey {
     /// Requirements; `None` when they contradict each other.
     pub(crate) rules: Option<RuleSetId>,
-    /// What the pod takes up.
     pub(crate) footprint: FootprintIx,
-    /// What it tolerates.
     pub(crate) tolerations: TolerationsIx,
 }
 
@@ -67,7 +65,7 @@ pub(crate) struct DemandKey {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Level {
     pub(crate) demand: DemandIx,
-    /// What the pod is to others; `None` where no pod of the pass has a rule about others.
+    /// Profile of the pod; `None` where no pod of the pass has a rule about others.
     pub(crate) profile: Option<ProfileIx>,
 }
 
@@ -98,7 +96,7 @@ impl Levels {
         self.levels[id.get()]
     }
 
-    /// What the pod takes up on its node at level `id`.
+    /// Returns the footprint of the pod at level `id`.
     pub(crate) fn footprint(&self, id: LevelIx) -> FootprintIx {
         let (key, _) = self
             .demands
@@ -107,12 +105,12 @@ impl Levels {
         key.footprint
     }
 
-    /// What the pod asks of its node at level `id`.
+    /// Returns the demand of the pod at level `id`.
     pub(crate) fn demand(&self, id: LevelIx) -> &Demand {
         &self.demands[self.level(id).demand.get()]
     }
 
-    /// What the pod is to others at level `id`.
+    /// Returns the profile of the pod at level `id`.
     pub(crate) fn profile(&self, id: LevelIx) -> Option<ProfileIx> {
         self.level(id).profile
     }

@@ -21,7 +21,7 @@ pub(crate) struct OpenNodes {
     all: Bits<InFlightIx>,
 }
 
-/// How far a walk over open in-flight nodes has got.
+/// Progress of a walk over open in-flight nodes.
 #[derive(Debug, Clone)]
 pub(crate) enum Walk {
     /// Over all of them.

@@ -27,11 +27,11 @@ pub(crate) struct PoolSpace<'a> {
     pub(crate) pool: &'a Pool,
     /// Labels of its claims: the template's, the pool's name and the node class.
     pub(crate) labels: Labels,
-    /// What its claims start with: template requirements and labels.
+    /// Requirements that its claims start with: template requirements and labels.
     pub(crate) template: Requirements,
     /// The same, interned.
     pub(crate) rules: RuleSetId,
-    /// Which catalogue holds its instance types.
+    /// Catalogue that holds its instance types.
     pub(crate) catalogue: CatalogueIx,
     /// Instance types its own requirements leave.
     pub(crate) base: Bits<VariantIx>,
@@ -44,18 +44,18 @@ pub(crate) struct PoolSpace<'a> {
 pub(crate) struct Pools<'a> {
     /// Those that take part, in the order they are tried.
     pub(crate) spaces: IxVec<PoolIx, PoolSpace<'a>>,
-    /// Whether each pool takes part, and if not, why.
+    /// Outcome of each pool: it takes part, or the reason why not.
     pub(crate) outcomes: BTreeMap<PoolName, PoolOutcome>,
 }
 
 /// The pools of a snapshot, apart by how long their parts stay as they are.
 #[derive(Debug, Default)]
 pub(crate) struct Gathered<'a> {
-    /// What never changes.
+    /// Pools, which never change.
     pub(crate) pools: Pools<'a>,
     /// Instance types, shared by pools that offer the same ones.
     pub(crate) catalogues: IxVec<CatalogueIx, Catalogue<'a>>,
-    /// What each pool may still add, in the order of the pools.
+    /// Resources that each pool may still add, in the order of the pools.
     pub(crate) limits: IxVec<PoolIx, Limits>,
 }
 
@@ -105,7 +105,7 @@ impl<'a> Gathered<'a> {
 }
 
 impl Pools<'_> {
-    /// What a pod hears when no pool takes part: why those do not that could, or that there is none.
+    /// Returns the refusals for a pod when no pool takes part: the reason of each pool that could, or that there is none.
     pub(crate) fn left_out(&self) -> Vec<PoolRefusal> {
         let without_types = |(name, outcome): (&PoolName, &PoolOutcome)| match outcome {
             PoolOutcome::Skipped(reason) => {
@@ -142,7 +142,7 @@ fn eligible<'a>(pool: &Pool, snapshot: &'a Snapshot) -> Result<&'a [Arc<Instance
     }
 }
 
-/// Whether two lists hold the very same objects, so that one catalogue serves both.
+/// Returns whether two lists hold the very same objects, so that one catalogue serves both.
 fn same_types(a: &[Arc<InstanceType>], b: &[Arc<InstanceType>]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| Arc::ptr_eq(a, b))
 }

@@ -1,4 +1,4 @@
-//! Which pods need a place, and in what order they are tried.
+//! Pods that need a place, and the order in which they are tried.
 
 pub(super) mod reject;
 

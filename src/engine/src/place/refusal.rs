@@ -1,5 +1,5 @@
-//! Why a pool cannot open an in-flight node for a demand: evaluated once per demand, after everything else has failed
-//! (spec scheduling 14, error bookkeeping).
+//! Reasons why a pool cannot open an in-flight node for a demand: evaluated once per demand, after everything else
+//! has failed (spec scheduling 14, error bookkeeping).
 //!
 //! Checks go in the order in which [`ReasonCode`] declares its reasons, so that the greatest reason is the one of
 //! the pool that comes closest: a pool speaks of limits only where it would host the demand without them.
@@ -29,12 +29,12 @@ use crate::place::topology::Topology;
 use crate::rules::{RuleSetId, Rules};
 use near_miss::Refused;
 
-/// What placement has changed so far, as far as it may be why a pool refuses a pod.
+/// State that placement has changed so far, as far as it can make a pool refuse a pod.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Circumstances<'s, 'a> {
-    /// What the pool may still add.
+    /// Resources that the pool may still add.
     pub(crate) limits: &'s Limits,
-    /// What the pod is to other pods, where that matters.
+    /// Profile of the pod, where other pods matter.
     pub(crate) others: Option<(&'s Topology, ProfileIx)>,
     /// The devices that are taken.
     pub(crate) devices: Option<&'s Holdings<'a>>,
@@ -97,7 +97,7 @@ pub(crate) fn explain<'a>(
     Reason::new(ReasonCode::InstanceTypes, detail)
 }
 
-/// What is wrong with the devices of the types `left`, for a pod with claims.
+/// Returns the problem with the devices of the types `left`, for a pod with claims.
 fn without_devices<'a>(
     demand: &Demand,
     set: RuleSetId,
@@ -195,7 +195,7 @@ fn needs(demand: &Demand, space: &PoolSpace<'_>) -> String {
     if least == most { format!("resources={least}") } else { format!("resources=min={least}, max={most}") }
 }
 
-/// Which instance types meet each criterion on its own.
+/// Instance types that meet each criterion on its own.
 pub(super) struct Criteria {
     pub(super) requirements: Bits<VariantIx>,
     pub(super) fits: Bits<VariantIx>,

@@ -14,7 +14,7 @@ use karpenter_model::{
     AffinityTerm, Effect, NodeTerm, Pod, PodAffinity, SpreadConstraint, Toleration, WhenUnsatisfiable,
 };
 
-/// What is left of a pod's constraints at one relaxation level.
+/// Constraints of a pod that are left at one relaxation level.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Relaxed<'a> {
     /// The required node affinity term to satisfy.
@@ -44,7 +44,7 @@ struct Relaxation<'a> {
     tolerate: bool,
 }
 
-/// What is asked for `pod` at each relaxation level, in the order they are tried.
+/// Returns the constraints of `pod` at each relaxation level, in the order they are tried.
 pub(crate) fn levels(pod: &Pod, policy: PreferencePolicy, soft_taints: bool) -> Vec<Relaxed<'_>> {
     let mut left = Relaxation::new(pod, policy);
     let may_tolerate = soft_taints && !pod.tolerations.contains(&Toleration::prefer_no_schedule());
@@ -60,7 +60,7 @@ pub(crate) fn levels(pod: &Pod, policy: PreferencePolicy, soft_taints: bool) -> 
     levels
 }
 
-/// What was given up.
+/// Constraint that was given up.
 #[derive(PartialEq, Eq)]
 enum Step {
     Alternative,
@@ -131,7 +131,7 @@ fn is_soft(spread: &SpreadConstraint) -> bool {
     spread.when_unsatisfiable == WhenUnsatisfiable::ScheduleAnyway
 }
 
-/// Whether any of `taints` is soft.
+/// Returns whether any of `taints` is soft.
 pub(crate) fn has_soft_taint(taints: &[karpenter_model::Taint]) -> bool {
     taints.iter().any(|taint| taint.effect == Effect::PreferNoSchedule)
 }

@@ -1,4 +1,4 @@
-//! Which reservations in-flight nodes hold an instance of (spec scheduling 17).
+//! Reservations of which in-flight nodes hold an instance (spec scheduling 17).
 //!
 //! An in-flight node needs one instance, of any of the reservations it could be launched into. Which one stays open
 //! as long as possible: an in-flight node that could use another one makes room for one that could not. So as many
@@ -21,7 +21,7 @@ pub(crate) struct Reservations {
     /// By in-flight node: what it holds.
     held: BTreeMap<InFlightIx, Held>,
     policy: ReservationPolicy,
-    /// How often an in-flight node gave an instance back.
+    /// Number of times an in-flight node gave an instance back.
     releases: u64,
 }
 
@@ -30,7 +30,7 @@ pub(crate) struct Reservations {
 struct Held {
     /// The reservations any of which would do.
     among: BTreeSet<ReservationId>,
-    /// Where it is from, for now.
+    /// Reservation of the instance, for now.
     of: ReservationId,
 }
 
@@ -73,12 +73,12 @@ impl Reservations {
         }
     }
 
-    /// Whether there is nothing to hold.
+    /// Returns whether there is nothing to hold.
     pub(crate) fn is_empty(&self) -> bool {
         self.left.is_empty()
     }
 
-    /// Whether an instance of `id` is left; always where reservations are not counted.
+    /// Returns whether an instance of `id` is left; always where reservations are not counted.
     pub(crate) fn has_left(&self, id: &ReservationId) -> bool {
         self.is_empty() || self.is_free(id)
     }
@@ -133,9 +133,9 @@ impl Reservations {
         }
     }
 
-    /// Who has to move to which reservation, in this order, so that in-flight node `number` gets an instance of one
-    /// of `among`: the shortest chain of in-flight nodes each of which makes room for the next; `None` when there is
-    /// none.
+    /// Returns the in-flight nodes that have to move to another reservation, in this order, so that in-flight node
+    /// `number` gets an instance of one of `among`: the shortest chain of in-flight nodes each of which makes room
+    /// for the next; `None` when there is none.
     fn moves(
         &self,
         number: InFlightIx,

@@ -28,7 +28,7 @@ impl Scope {
         }
     }
 
-    /// Whether `namespace` is in it.
+    /// Returns whether `namespace` is in the scope.
     pub(crate) fn contains(&self, namespace: &Namespace) -> bool {
         self.0.as_ref().is_none_or(|namespaces| namespaces.contains(namespace))
     }

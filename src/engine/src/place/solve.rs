@@ -2,8 +2,8 @@
 //! (spec scheduling 12). Pods that an earlier pass promised a place come first. Pods that wait for others are tried again
 //! as long as any pod gets a place.
 //!
-//! What it works on is in three parts by what changes it: [`Compiled`] is never changed, [`Filling`] is where pods are
-//! so far, [`Caches`] are what has been computed on the way. A [`Query`] reads the filling and cannot change it.
+//! Its data are in three parts by what changes them: [`Compiled`] is never changed, [`Filling`] holds the places of
+//! pods so far, [`Caches`] the results computed on the way. A [`Query`] reads the filling and cannot change it.
 
 mod apart;
 mod caches;
@@ -396,7 +396,7 @@ impl<'a> Solver<'a> {
         let Caches { rules, catalogues, learnt, .. } = caches;
         let pod = compiled.pod(index);
         let Known { demand: own, demand_memo, .. } = learnt.known(&compiled.levels, level);
-        // What is learnt about the demand of a group must not be remembered as that of the pod.
+        // Results about the demand of a group must not be recorded as those of the pod.
         let mut of_all = DemandMemo::default();
         let (demand, DemandMemo { hosts, prices, .. }) =
             group.map_or((own, demand_memo), |all| (all, &mut of_all));
@@ -501,7 +501,7 @@ impl<'a> Solver<'a> {
 }
 
 impl Query<'_, '_> {
-    /// Why each pool refuses the pod at `index` at its last level, where nothing but hard constraints is left.
+    /// Returns the refusal of each pool for the pod at `index` at its last level, where only hard constraints are left.
     fn refusal(&mut self, index: PodIx) -> Vec<PoolRefusal> {
         let Self { compiled, filling, caches } = self;
         let last = *compiled.levels(index).last().expect("invariant: a class has at least one level");
@@ -550,11 +550,11 @@ impl Query<'_, '_> {
     }
 }
 
-/// Whether an open in-flight node took a pod.
+/// Result of offering a pod to the open in-flight nodes.
 enum JoinedOpen {
-    /// One did.
+    /// One took it.
     Yes,
-    /// None did. Where that was because reservations are used up, the pod is worth another try once an instance is given
+    /// None took it. Where that was because reservations are used up, the pod is worth another try once an instance is given
     /// back.
     No { used_up: bool },
 }

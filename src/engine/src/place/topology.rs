@@ -61,7 +61,7 @@ const MAX_CHOICES: usize = 64;
 /// time, and what spreads nodes is worth something too.
 const PRICE_STEPS: i64 = 20;
 
-/// What a domain has to offer to a pod that looks for an in-flight node.
+/// Offer of a domain to a pod that looks for an in-flight node.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Prospect {
     /// The least price of a node for it there.
@@ -70,10 +70,10 @@ pub(crate) struct Prospect {
     pub(crate) nodes: u32,
 }
 
-/// What domains have to offer; nothing where no instance type comes in one.
+/// Lookup of the offer of a domain; `None` where no instance type is available in it.
 pub(crate) type Prospects<'p> = dyn FnMut(&LabelKey, &LabelValue) -> Option<Prospect> + 'p;
 
-/// What a rule leaves of the domains, in order of preference.
+/// Domains that a rule leaves, in order of preference.
 #[derive(Debug)]
 pub(crate) enum Choices<'t> {
     /// Any one of these values of the key.
@@ -83,7 +83,7 @@ pub(crate) enum Choices<'t> {
 }
 
 impl Choices<'_> {
-    /// What each of them asks of a node, best first.
+    /// Returns the requirements of each choice on a node, best first.
     pub(crate) fn sets(self, rules: &mut Rules<'_>) -> Vec<RuleSetId> {
         match self {
             Self::Values(key, values) => values.into_iter().map(|value| rules.exactly(key, value)).collect(),
@@ -92,7 +92,7 @@ impl Choices<'_> {
     }
 }
 
-/// What a pod at one relaxation step is to the groups.
+/// Role of a pod in the groups at one relaxation step.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct ProfileKey {
     owned: Vec<GroupIx>,
@@ -101,20 +101,19 @@ struct ProfileKey {
     /// Those of them that are spread constraints the scheduler insists on.
     hard_spread: Vec<GroupIx>,
     owned_inverse: Vec<GroupIx>,
-    /// Who the pod is, by number.
+    /// Number of the pod's identity.
     identity: IdentityIx,
-    /// Where it may go.
     bounds: Bounds,
 }
 
-/// What a pod is known by to the rules of others.
+/// Properties by which rules of others select a pod.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Identity {
     namespace: Namespace,
     labels: Labels,
 }
 
-/// What rules about other pods say to a host.
+/// Verdict of rules about other pods on a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Admission {
     /// The pod may go there.
@@ -125,7 +124,7 @@ pub(crate) enum Admission {
     Never,
 }
 
-/// What a pod says about sharing a host with others.
+/// Rule of a pod about sharing a host with others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) enum HostRules {
     /// Nothing.
@@ -138,7 +137,7 @@ pub(crate) enum HostRules {
 }
 
 impl HostRules {
-    /// What a rule of `kind` about hosts says.
+    /// Returns the host rule that corresponds to a rule of `kind` about hosts.
     fn of(kind: &Kind) -> Self {
         match kind {
             Kind::Affinity => Self::Together,
@@ -156,7 +155,7 @@ struct Links {
     counted: Vec<GroupIx>,
     /// Those of them by which others must be in the domain of this pod, whatever rules it has itself.
     sought: Vec<GroupIx>,
-    /// What the rules say about sharing a host.
+    /// Rules about sharing a host.
     hosts: HostRules,
     /// Some rule is about other domains than hosts, or other pods must be in the domain of this one.
     domains: bool,
@@ -180,7 +179,7 @@ pub(crate) struct Topology {
     groups: InternedMap<GroupKey, Group>,
     profiles: InternedMap<ProfileKey, Links>,
     identities: Interned<Identity>,
-    /// What breaks ties between domains.
+    /// Node counts that break ties between domains.
     census: Census,
     /// Groups of required affinity, with where the pods may go that have it.
     seekers: BTreeMap<GroupIx, BTreeSet<Bounds>>,
@@ -227,7 +226,7 @@ enum ChangeKind {
 }
 
 impl Topology {
-    /// Whether any pod of `pods` has a rule about others.
+    /// Returns whether any pod of `pods` has a rule about others.
     pub(crate) fn concerns<'p>(mut pods: impl Iterator<Item = &'p Pod>) -> bool {
         pods.any(|pod| {
             let affinities = [&pod.pod_affinity, &pod.pod_anti_affinity];
@@ -283,14 +282,14 @@ impl Topology {
         index
     }
 
-    /// What is counted where, of every group.
+    /// Returns the counts of every group, as texts.
     #[cfg(test)]
     pub(crate) fn counted(&self) -> BTreeSet<String> {
         let texts = self.groups.iter().map(|(key, group)| format!("{key:?} {:?}", group.counted()));
         texts.collect()
     }
 
-    /// Whether no pod has a rule about others.
+    /// Returns whether no pod has a rule about others.
     pub(crate) fn is_empty(&self) -> bool {
         self.groups.is_empty()
     }
@@ -385,12 +384,12 @@ impl Topology {
         self.profiles.keys().flat_map(|profile| &profile.hard_spread).copied().collect()
     }
 
-    /// Whether the outcome for this profile can change while others are placed, other than for the worse.
+    /// Returns whether the outcome for this profile can change while others are placed, other than for the worse.
     pub(crate) fn is_bound_to_others(&self, id: ProfileIx) -> bool {
         !self.entry(id).1.rules.is_empty()
     }
 
-    /// Whether others look for the domain of this profile.
+    /// Returns whether others look for the domain of this profile.
     fn is_sought(&self, id: ProfileIx) -> bool {
         !self.entry(id).1.sought.is_empty()
     }
@@ -401,7 +400,7 @@ impl Topology {
         profile.filter(|id| self.is_bound_to_others(*id) || self.is_sought(*id))
     }
 
-    /// What the profile says about sharing a host, and others about sharing one with it.
+    /// Returns the rules of the profile about sharing a host, and of others about sharing one with it.
     pub(crate) fn host_rules(&self, id: ProfileIx) -> HostRules {
         self.entry(id).1.hosts
     }
@@ -428,7 +427,7 @@ impl Topology {
         self.groups.get_index(index.get()).expect("invariant: groups are never removed")
     }
 
-    /// What the rule of `link` has to know about a pod of `profile`.
+    /// Returns the data that the rule of `link` needs about a pod of `profile`.
     fn incoming<'p>(&self, profile: &'p ProfileKey, link: &Link) -> Incoming<'p> {
         let required = &profile.required_affinity;
         let first = || {
@@ -459,9 +458,9 @@ impl Topology {
         keys.into_iter().filter(|key| **key != label::HOSTNAME).cloned().collect()
     }
 
-    /// Whether rules about the host allow the profile on an existing node, or on an in-flight node with the daemons of
-    /// `company`. Where it was `promised` a place, it will come in any case, so that what it would break for others is no
-    /// reason to send it elsewhere.
+    /// Returns whether rules about the host allow the profile on an existing node, or on an in-flight node with the
+    /// daemons of `company`. Where it was `promised` a place, it will come in any case, so that what it would break for
+    /// others is no reason to send it elsewhere.
     pub(crate) fn admits_host(
         &self,
         id: ProfileIx,
@@ -514,8 +513,8 @@ impl Topology {
             .map(|group| group.inhabited_in_flight().collect())
     }
 
-    /// Whether all other rules allow the profile on an existing node, where it may have been `promised` a place; the answer
-    /// is the same for nodes with the same values of [`Self::keys`] that are launched, or are not.
+    /// Returns whether all other rules allow the profile on an existing node, where it may have been `promised` a place;
+    /// the answer is the same for nodes with the same values of [`Self::keys`] that are launched, or are not.
     pub(crate) fn admits_domains(
         &self,
         id: ProfileIx,
@@ -552,13 +551,13 @@ impl Topology {
         admitted && links.sought.iter().all(leads)
     }
 
-    /// Whether rules of the profile look at anything but hosts.
+    /// Returns whether rules of the profile concern anything but hosts.
     pub(crate) fn asks_for_domains(&self, id: ProfileIx) -> bool {
         self.entry(id).1.domains
     }
 
-    /// Whether rules of the profile itself are about anything but hosts. Unlike [`Self::asks_for_domains`], whether pods that
-    /// must be with it are to find it is left out.
+    /// Returns whether rules of the profile itself are about anything but hosts. Unlike [`Self::asks_for_domains`], it
+    /// ignores whether pods that must be with it are to find it.
     pub(crate) fn has_rules_about_domains(&self, id: ProfileIx) -> bool {
         self.entry(id).1.rules.iter().any(|link| !link.host)
     }
@@ -568,10 +567,10 @@ impl Topology {
         self.census.nodes(pool, key, value)
     }
 
-    /// What would put the profile into an allowed domain, best first, for an in-flight node of `space` with these
-    /// `requirements` (those of the pod included). Hosts are answered by [`Self::admits_host`]. A single rule gives
-    /// every domain; of several, domains without `prospects` are left out before the combinations are cut to a
-    /// bounded number. What the daemons of `company` meet is met in every domain.
+    /// Returns the choices that put the profile into an allowed domain, best first, for an in-flight node of
+    /// `space` with these `requirements` (those of the pod included). Hosts are answered by [`Self::admits_host`].
+    /// A single rule gives every domain; of several, domains without `prospects` are left out before the
+    /// combinations are cut to a bounded number. What the daemons of `company` meet is met in every domain.
     pub(crate) fn choices<'t>(
         &'t self,
         (id, company): (ProfileIx, Option<&Company>),
@@ -616,7 +615,7 @@ impl Topology {
             Some((key, alternatives?))
         });
         let mut rules: Vec<_> = rules.collect();
-        // Where some of the followers cannot be everywhere, that comes before what spreads pods best.
+        // Followers that cannot be everywhere take precedence over the best spread.
         rules.sort_by_key(|(key, alternatives)| key.kind != Kind::Affinity || !alternatives.differ());
         let unsettled = self.unsettled(links, requirements, space, registry, &rules);
         let mut rules = rules.into_iter();
@@ -699,7 +698,7 @@ impl Topology {
         sorted.collect()
     }
 
-    /// Why the rules of a profile cannot be met, for people.
+    /// Returns why the rules of a profile cannot be met, for people.
     pub(crate) fn explain(&self, id: ProfileIx) -> String {
         let (profile, _) = self.entry(id);
         let rules = profile.owned.iter().map(|index| {
@@ -728,8 +727,8 @@ fn bound_owners(snapshot: &Snapshot) -> impl Iterator<Item = (&Node, &Pod, Group
     })
 }
 
-/// Whether `node`, which has no label `key`, may still come up with it: the instance decides about well-known labels, and
-/// about others the requirements of its claim.
+/// Returns whether `node`, which has no label `key`, may still come up with it: the instance decides about well-known
+/// labels, and about others the requirements of its claim.
 fn is_undecided(node: &Node, key: &LabelKey, registry: &LabelRegistry) -> bool {
     let asks = |own: &Requirement| !own.accepts_absence();
     node.unlaunched().is_some_and(|claim| {
@@ -737,8 +736,8 @@ fn is_undecided(node: &Node, key: &LabelKey, registry: &LabelRegistry) -> bool {
     })
 }
 
-/// Whether an in-flight node of `space` with these `requirements` comes up without a label `key`: the instance does not
-/// decide about it, the pool does not speak of it, and no pod asks for it.
+/// Returns whether an in-flight node of `space` with these `requirements` comes up without a label `key`: the instance
+/// does not decide about it, the pool does not name it, and no pod asks for it.
 fn lacks(
     space: &PoolSpace<'_>,
     requirements: &Requirements,

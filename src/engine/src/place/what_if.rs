@@ -1,4 +1,4 @@
-//! Where the pods of some nodes would go if those were gone (spec disruption 3.5).
+//! Places for the pods of some nodes if those were gone (spec disruption 3.5).
 //!
 //! One compiled base per snapshot, one cheap overlay per simulation, undone afterwards: the result does not
 //! depend on what was asked before. Pods that wait anyway, and those of terminating nodes, get their places
@@ -19,7 +19,7 @@ pub(crate) use crate::place::claim::{Quote, Quoted};
 pub(crate) use crate::place::constraint::min_values;
 pub(crate) use crate::place::solve::simulation::{Patience, Simulated};
 
-/// Which nodes may take the pods that would have to move.
+/// Nodes that may take the pods that would have to move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Destinations {
     /// Every node that stays.
@@ -54,15 +54,15 @@ impl<'a> WhatIf<'a> {
         Self { solver, base }
     }
 
-    /// What would become of the pods of `removed`.
+    /// Simulates placing the pods of `removed` elsewhere.
     pub(crate) fn without(&mut self, removed: &[&Node], patience: Patience) -> Simulated {
         let (simulated, before) = self.solver.without(removed, &self.base, patience);
         self.solver.take_back(before);
         simulated
     }
 
-    /// Whether the scheduler, which places pods as they come and by its own scores, would find places for all pods of `removed`
-    /// where `replacement` takes their place.
+    /// Returns whether the scheduler, which places pods as they arrive and by its own scores, would find places for all pods
+    /// of `removed` where `replacement` takes the place of those nodes.
     pub(crate) fn survives(
         &mut self,
         removed: &[&Node],
@@ -90,7 +90,7 @@ fn least_allocatable(launch: &Launch, snapshot: &Snapshot) -> Resources {
     Resources::min(&all)
 }
 
-/// Whether `node` is still inside the window in which pods come and go, so that more should not be sent there.
+/// Returns whether `node` is still inside the window in which pods come and go, so that more should not be sent there.
 fn is_busy(node: &Node, snapshot: &Snapshot) -> bool {
     let Some(claim) = node.claim.as_deref() else { return false };
     let pool = node.pool();

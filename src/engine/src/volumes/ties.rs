@@ -1,5 +1,5 @@
-//! What ties volumes to nodes that exist: a Node that provisioning was begun for, the host whose disk a volume is on, and
-//! disks that are still free.
+//! Ties between volumes and nodes that exist: a Node that provisioning was begun for, the host whose disk a volume is on,
+//! and disks that are still free.
 //!
 //! The scheduler sends a pod to no other Node than the one its claim names, so no new node is of use to it
 //! (kubernetes#100485). A volume on a disk is where its host is; once the host is gone or being removed, so is the volume,
@@ -24,15 +24,15 @@ pub(super) struct Ties<'a> {
     by_name: BTreeMap<&'a NodeName, &'a Node>,
     by_host: BTreeMap<LabelValue, &'a Node>,
     free: Interned<&'a [FreeVolume]>,
-    /// Where pods that wait for a free disk were promised a place, with the number of the disks.
+    /// Targets promised to pods that wait for a free disk, with the number of the disks.
     promised: Vec<(&'a Target, usize)>,
 }
 
-/// Where a volume can be besides what its alternatives say.
+/// Nodes to which a volume is limited besides what its alternatives state.
 pub(super) enum Tied {
     /// Anywhere.
     Free,
-    /// Where any of these holds, for this reason.
+    /// Nodes on which any of these holds, for this reason.
     To(Vec<Vec<Expression>>, Option<String>),
     /// Nowhere, for this reason.
     Nowhere(String),
@@ -63,12 +63,12 @@ impl<'a> Ties<'a> {
         ties
     }
 
-    /// Whether no volume waits for a free disk.
+    /// Returns whether no volume waits for a free disk.
     pub(super) fn has_no_free(&self) -> bool {
         self.free.is_empty()
     }
 
-    /// Where `volume`, of claim `name`, can be for a pod that has a node and would have to leave it, if it `moves`.
+    /// Returns the tie of `volume`, of claim `name`, for a pod that has a node and would have to leave it, if it `moves`.
     pub(super) fn of(
         &self,
         name: &VolumeClaimName,
@@ -116,7 +116,7 @@ impl<'a> Ties<'a> {
         self.free.get_index_of(disks.as_slice()).map(resource)
     }
 
-    /// How many disks of each kind `node` has for claims.
+    /// Returns the number of disks of each kind that `node` has for claims.
     pub(super) fn room(&self, node: &Node, snapshot: &Snapshot) -> Vec<(ResourceName, Quantity)> {
         let satisfied = |alternative: &Vec<Expression>| {
             let mut asked =
@@ -129,7 +129,7 @@ impl<'a> Ties<'a> {
             if !node.initialized() {
                 return (resource(number), UNLIMITED);
             }
-            // Where a pod was sent for a disk, one may still appear: the promise ends when none does.
+            // A disk may still appear where a pod was sent for one: the promise ends when none does.
             let promised = self.promised.iter().filter(|(target, of)| *of == number && is(node, target));
             let disks = disks.iter().filter(here).count() + promised.count();
             (resource(number), Quantity::from_units(i64::try_from(disks).unwrap_or(i64::MAX)))
@@ -137,13 +137,13 @@ impl<'a> Ties<'a> {
         self.free.iter().enumerate().map(count).collect()
     }
 
-    /// What a node that does not exist yet has of them.
+    /// Returns the disks of each kind of a node that does not exist yet.
     pub(super) fn new_node(&self) -> impl Iterator<Item = (ResourceName, Quantity)> {
         (0..self.free.len()).map(|number| (resource(number), UNLIMITED))
     }
 }
 
-/// Whether `target` is `node`.
+/// Returns whether `target` is `node`.
 fn is(node: &Node, target: &Target) -> bool {
     match target {
         Target::Node(name) => node.name.as_ref() == Some(name),
@@ -151,7 +151,7 @@ fn is(node: &Node, target: &Target) -> bool {
     }
 }
 
-/// What only `node` satisfies, with its zone: rules about other pods look at that.
+/// Returns expressions that only `node` satisfies, with its zone: rules about other pods look at that.
 fn host(node: &Node, snapshot: &Snapshot) -> Vec<Expression> {
     let only = |key: &str, value: LabelValue| Expression {
         values: vec![value],

@@ -16,7 +16,7 @@ fn price(launches: &[Launch]) -> i64 {
     cheapest.map(|cheapest| cheapest.price.nanos()).sum()
 }
 
-/// What is launched for the pods of `snapshot` as they arrive: before the last have come, and in all.
+/// Returns the launches for the pods of `snapshot` as they arrive: before the last have come, and in all.
 fn in_parts(snapshot: &Snapshot) -> (Vec<Launch>, Vec<Launch>) {
     let mut waiting: Vec<Arc<Pod>> = Vec::new();
     let mut early: Vec<Launch> = Vec::new();

@@ -1,4 +1,4 @@
-//! What claims say beyond the text of the goldens (spec scheduling 21).
+//! Properties of claims beyond the text of the goldens (spec scheduling 21).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -75,7 +75,7 @@ fn a_claim_says_whether_a_type_it_may_become_is_overlaid() {
     assert_eq!(noted(1, ""), [capacity.clone(), price]);
     assert_eq!(noted(4, ""), [capacity]);
     assert_eq!(noted(16, ""), []);
-    // What the template says stands where there is nothing to say.
+    // The value of the template stands where there is nothing to say.
     let said = (annotation::PRICE_OVERLAY_APPLIED.to_owned(), "no".to_owned());
     assert_eq!(noted(16, "annotation=karpenter.sh/price-overlay-applied=no"), [said]);
 }

@@ -98,7 +98,7 @@ fn open_budgets(snapshot: &mut Snapshot) {
     }
 }
 
-/// What is decided when nothing is under way.
+/// Returns the decision when nothing is under way.
 fn decided(snapshot: &Snapshot, memory: &mut Memory) -> Arc<Decision> {
     decide(snapshot, memory, &Standing { proposed: &[], running: &BTreeSet::new() })
 }
@@ -145,7 +145,7 @@ fn afterwards(snapshot: &Snapshot, commands: &[Command]) -> (Snapshot, Plan) {
     (world, plan)
 }
 
-/// What is wrong with the commands of `decision`: pods without a place or in a wrong one, a more expensive
+/// Returns the faults of the commands of `decision`: pods without a place or in a wrong one, a more expensive
 /// replacement, a machine in two commands, pods sent to a machine that goes.
 fn faults(snapshot: &Snapshot, decision: &Decision) -> Vec<String> {
     let mut faults = Vec::new();

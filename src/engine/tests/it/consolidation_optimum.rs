@@ -31,7 +31,7 @@ struct Machine {
     pods: Vec<Asks>,
 }
 
-/// What a pod asks for; the zone if it selects one.
+/// Request of a pod; the zone if it selects one.
 #[derive(Clone, Copy)]
 struct Asks {
     cpu: u32,
@@ -110,7 +110,7 @@ impl Place {
     }
 }
 
-/// Whether all of `pods` find a place among `places`.
+/// Returns whether all of `pods` find a place among `places`.
 fn housed(pods: &[Asks], places: &mut Vec<Place>) -> bool {
     let Some((first, rest)) = pods.split_first() else { return true };
     (0..places.len()).any(|index| {

@@ -1,4 +1,4 @@
-//! When the reason why a machine may not be disrupted is published again: when something else keeps it, not
+//! Reasons why a machine may not be disrupted are published again when something else keeps it, not
 //! when only the words differ.
 
 use std::collections::BTreeSet;

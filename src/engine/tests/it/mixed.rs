@@ -7,7 +7,7 @@ use karpenter_testkit::{crowd, render};
 /// Worlds, unless the environment asks for more.
 const SEEDS: u64 = 100;
 
-/// Whether `launch` of a plan for `snapshot` has pods that need CPU and pods that need memory.
+/// Returns whether `launch` of a plan for `snapshot` has pods that need CPU and pods that need memory.
 fn is_mixed(snapshot: &Snapshot, launch: &karpenter_model::Launch) -> bool {
     let ratio = |pod: &karpenter_model::Pod| {
         let [cpu, memory] = ["cpu", "memory"].map(|name| pod.requests.amount(name).nanos());

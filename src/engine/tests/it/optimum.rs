@@ -108,7 +108,7 @@ fn claim(snapshot: &Snapshot, pods: &[&Pod], zone: &str) -> Option<Launch> {
     })
 }
 
-/// What is wrong with `launches`; rules about other pods aside where `alone`.
+/// Returns the number of faults of `launches`; rules about other pods aside where `alone`.
 fn faults(snapshot: &Snapshot, launches: Vec<Launch>, alone: bool) -> usize {
     let plan = Plan { revision: snapshot.revision, launches, ..Plan::default() };
     let about_others = |rule| matches!(rule, Rule::Spread | Rule::PodAffinity | Rule::AntiAffinity);

@@ -27,7 +27,7 @@ fn cluster(pod: &str, available: bool) -> Snapshot {
     snapshot
 }
 
-/// Where `pod` goes, if anywhere.
+/// Returns the zone of `pod`, if it gets a place.
 fn zone(pod: &str, available: bool) -> Option<String> {
     let snapshot = cluster(pod, available);
     let (plan, report) = karpenter_engine::plan(&snapshot);

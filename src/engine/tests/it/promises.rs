@@ -25,7 +25,7 @@ const LOOKS: u32 = 24;
 
 type Promises = BTreeMap<PodKey, Target>;
 
-/// What `plan` promises if its launches become `machines`.
+/// Returns the promises of `plan` if its launches become `machines`.
 fn promised(plan: &Plan, machines: &[Node]) -> Promises {
     let there = plan.nominations.iter().map(|nomination| (nomination.pod.clone(), nomination.target.clone()));
     let coming = plan.launches.iter().zip(machines).flat_map(|(launch, machine)| {
@@ -46,14 +46,14 @@ fn launched(plan: &Plan, prefix: &str, snapshot: &Snapshot, rng: &mut Rng) -> Ve
     launches.map(|(index, launch)| bought::launched(launch, &number(index), snapshot, rng)).collect()
 }
 
-/// Whether a plan that sends a pod to `place` keeps the promise of `target`: the name of a machine may become that of
-/// its Node.
+/// Returns whether a plan that sends a pod to `place` keeps the promise of `target`: the name of a machine may become
+/// that of its Node.
 fn is_kept(snapshot: &Snapshot, target: &Target, place: Option<&Target>) -> bool {
     let machine = snapshot.nodes.iter().find(|node| names(node, target));
     machine.zip(place).is_some_and(|(node, place)| names(node, place))
 }
 
-/// Whether `target` means `node`.
+/// Returns whether `target` means `node`.
 pub(crate) fn names(node: &Node, target: &Target) -> bool {
     match target {
         Target::Claim(name) => node.claim.as_ref().is_some_and(|claim| claim.name == *name),
@@ -70,7 +70,7 @@ fn broken(snapshot: &Snapshot, plan: &Plan) -> Vec<String> {
     broken.map(|(pod, target)| format!("{pod} to {target:?}, is at {:?}", places.get(pod))).collect()
 }
 
-/// Whether the audit has nothing against all promises at once.
+/// Returns whether the audit has nothing against all promises at once.
 fn is_allowed(snapshot: &Snapshot) -> bool {
     let nominations =
         snapshot.promises.iter().map(|(pod, target)| Nomination { pod: pod.clone(), target: target.clone() });
@@ -113,7 +113,7 @@ fn what_a_pass_launches_holds_its_pods_in_the_next_one() {
         let (second, plan) = twice(&whole, seed);
         let broken = broken(&second, &plan);
         if !broken.is_empty() {
-            // Which machine a launch becomes can bring a domain or a daemon that no plan could know of.
+            // The machine that a launch becomes can bring a domain or a daemon that no plan could foresee.
             assert!(!is_allowed(&second), "seed {seed}: {broken:#?}");
             worlds_with_surprises += 1;
         }
@@ -165,11 +165,11 @@ fn a_promise_that_waits_for_another_is_kept_before_pods_of_no_rules_come_between
 /// A cluster whose planner looks every second, with a scheduler that binds pods where they were promised a place.
 struct Hour {
     world: Snapshot,
-    /// How many seconds one step takes.
+    /// Seconds of one step.
     step: u32,
     /// Pods that are still to come.
     later: Vec<Arc<Pod>>,
-    /// When machines are ready, in seconds from the start.
+    /// Seconds from the start until each machine is ready.
     ready: BTreeMap<NodeId, u32>,
     rng: Rng,
     bought: usize,
@@ -206,7 +206,7 @@ impl Hour {
         twice
     }
 
-    /// Whether one more pod comes: few in a second, most of what is left of a world early in a long step.
+    /// Returns whether one more pod comes: few in a second, most of what is left of a world early in a long step.
     fn comes(&mut self) -> bool {
         self.rng.u8(0..8) == 0 || (self.step > 1 && self.rng.u8(0..8) > 0)
     }

@@ -1,4 +1,4 @@
-//! What holds for every world: plans pass the audit, order does not matter, capacity never hurts.
+//! Properties of every world: plans pass the audit, order does not matter, capacity never hurts.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -122,7 +122,7 @@ fn planning_again_where_the_pods_went_places_nothing_more() {
     }
 }
 
-/// Whether where one pod goes decides nothing about the next: no rules about other pods, no limits.
+/// Returns whether the place of one pod decides nothing about the next: no rules about other pods, no limits.
 fn are_independent(snapshot: &Snapshot) -> bool {
     let mut pods = snapshot.nodes.iter().flat_map(|node| &node.pods).chain(&snapshot.pending);
     snapshot.pools.iter().all(|pool| pool.limits.is_none())

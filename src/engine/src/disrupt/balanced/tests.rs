@@ -11,7 +11,7 @@ type  small cpu=2 mem=4Gi od=0.10 spot=0.04 zones=a,b
 type  large cpu=8 mem=16Gi od=0.40 spot=0.16 zones=a,b gone=b/od
 ";
 
-/// What comes of replacing `nodes` by something for `price`, pool by pool: the score, or nothing if unscored.
+/// Weighs replacing `nodes` by something for `price`, pool by pool: the score, or nothing if unscored.
 fn weigh(text: &str, nodes: &[&str], price: &str) -> Vec<(String, Option<String>, bool)> {
     let snapshot = snapshot(&format!("{TYPES}{text}"));
     let lookup = Lookup::new(&snapshot);

@@ -1,8 +1,8 @@
 //! The cron schedules of budget windows: the grammar of the reference's parser (spec disruption 3.4), in UTC, or in the time
 //! zone that stands before the five fields as `CRON_TZ=Europe/Berlin` or `TZ=Europe/Berlin`.
 //!
-//! Where clocks change, a time that they skip is a hit at the moment in which they do, and one that they show twice is two
-//! hits: a window that protects a night is never left out, and one of every minute has no hole.
+//! A time that clocks skip is a hit at the moment in which they do, and one that they show twice is two hits: a window
+//! that protects a night is never left out, and one of every minute has no hole.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, ToSpan};
 use karpenter_model::clock::time_zone;
 
-/// How far ahead a hit is looked for, in days; a schedule without one counts as always open.
+/// Days ahead in which a hit is searched; a schedule without one counts as always open.
 const HORIZON_DAYS: u32 = 5 * 366;
-/// How many hits or days that follow each other without a gap are looked at for the end of the last window: more than the
+/// Largest number of adjacent hits or days that are searched for the end of the last window: more than the
 /// horizon has days.
 const MERGED: u32 = HORIZON_DAYS + 1_000;
 
-/// Why a schedule cannot be evaluated.
+/// Reason why a schedule cannot be evaluated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CronError(String);
 
@@ -38,7 +38,7 @@ struct Field {
 /// A parsed schedule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Schedule {
-    /// Where its times are those of the clocks.
+    /// Time zone in which its times are read.
     zone: TimeZone,
     minute: Field,
     hour: Field,
@@ -80,15 +80,15 @@ impl Schedule {
         })
     }
 
-    /// Whether a window of `duration` that opened at some hit is open at `now`: hit <= now < hit + duration.
+    /// Returns whether a window of `duration` that opened at some hit is open at `now`: hit <= now < hit + duration.
     pub(crate) fn is_open(&self, duration: Duration, now: Timestamp) -> bool {
         let Ok(duration) = SignedDuration::try_from(duration) else { return true };
         let Ok(checkpoint) = now.checked_sub(duration) else { return true };
         self.next(checkpoint).is_none_or(|hit| hit <= now)
     }
 
-    /// When the window that is open at `now` closes, windows that overlap or touch counting as one; `None` when none
-    /// is open, or it never closes as far as can be seen.
+    /// Returns when the window that is open at `now` closes, windows that overlap or touch counting as one; `None`
+    /// when none is open, or none closes within the horizon.
     pub(crate) fn closes(&self, duration: Duration, now: Timestamp) -> Option<Timestamp> {
         let duration = SignedDuration::try_from(duration).ok()?;
         let mut hit = self.next(now.checked_sub(duration).ok()?).filter(|hit| *hit <= now)?;
@@ -137,7 +137,7 @@ impl Schedule {
         offset.to_timestamp(last).ok()
     }
 
-    /// When a window opens or closes next after `now`; `None` when none does as far as can be seen.
+    /// Returns when a window opens or closes next after `now`; `None` when none does within the horizon.
     pub(crate) fn changes(&self, duration: Duration, now: Timestamp) -> Option<Timestamp> {
         if self.is_open(duration, now) { self.closes(duration, now) } else { self.next(now) }
     }
@@ -199,7 +199,7 @@ impl Schedule {
         same_hour.or_else(|| at(self.hour.last(until)?, 60))
     }
 
-    /// Whether a clock that shows `time` shows a hit.
+    /// Returns whether a clock that shows `time` shows a hit.
     fn shows(&self, time: DateTime) -> bool {
         self.covers(time.date()) && self.hour.has(time.hour()) && self.minute.has(time.minute())
     }

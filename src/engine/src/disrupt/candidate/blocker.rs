@@ -1,4 +1,4 @@
-//! What blocks the disruption of a node, as a reason for reports and as the text of its event.
+//! Obstacle to the disruption of a node, as a reason for reports and as the text of its event.
 
 use std::fmt;
 
@@ -36,7 +36,7 @@ pub(crate) enum Blocker {
     PodDoNotDisrupt(PodKey),
     /// A pod disruption budget allows no eviction now.
     Budget { pod: PodKey, budget: String },
-    /// What a pod disruption budget allows is taken by nodes that go already.
+    /// Disruptions that a pod disruption budget allows are used up by nodes that are leaving already.
     BudgetSpent { pod: PodKey, budget: String },
     /// More than one pod disruption budget covers a pod, which the eviction API refuses.
     SeveralBudgets { pod: PodKey, budgets: Vec<String> },
@@ -80,7 +80,7 @@ impl Blocker {
         Note::blocked(id, self.reason().code, &self.operand(), self.to_string())
     }
 
-    /// What would have to go away or change.
+    /// Returns the object that would have to be removed or changed.
     fn operand(&self) -> String {
         match self {
             Self::Unmanaged
@@ -98,7 +98,7 @@ impl Blocker {
         }
     }
 
-    /// Whether the reference publishes an event about it: not about nodes that are not ours to disrupt.
+    /// Returns whether the reference publishes an event about it: not about unmanaged nodes.
     pub(crate) fn has_event(&self) -> bool {
         !matches!(self, Self::Unmanaged)
     }
@@ -139,8 +139,8 @@ impl fmt::Display for Blocker {
     }
 }
 
-/// What the pods of `node` have against its disruption: a do-not-disrupt annotation that holds, on daemon and static
-/// pods too, or an eviction the API would refuse now.
+/// Returns the obstacle that the pods of `node` are to its disruption: a do-not-disrupt annotation that holds, on
+/// daemon and static pods too, or an eviction the API would refuse now.
 pub(super) fn of_pods(node: &Node, lookup: &Lookup<'_>) -> Option<Blocker> {
     let now = lookup.snapshot().now;
     if let Some(pod) = node.pods.iter().find(|pod| !pod.is_disruptable(now)) {
@@ -149,8 +149,8 @@ pub(super) fn of_pods(node: &Node, lookup: &Lookup<'_>) -> Option<Blocker> {
     node.pods.iter().filter(|pod| pod.asks_budgets(now)).find_map(|pod| refused(pod, lookup))
 }
 
-/// Whether the eviction API would refuse to evict `pod` now: more than one budget covers it, or the one that does
-/// guards it and allows no disruption.
+/// Returns the blocker if the eviction API would refuse to evict `pod` now: more than one budget covers it, or
+/// the one that does guards it and allows no disruption.
 fn refused(pod: &Pod, lookup: &Lookup<'_>) -> Option<Blocker> {
     let covering: Vec<_> = lookup.snapshot().budgets.covering(pod).collect();
     match covering[..] {
@@ -166,7 +166,7 @@ fn refused(pod: &Pod, lookup: &Lookup<'_>) -> Option<Blocker> {
     }
 }
 
-/// How reasons and events call a pod disruption budget.
+/// Returns the name of a pod disruption budget in reasons and events.
 fn name(budget: &PodDisruptionBudget) -> String {
     format!("{}/{}", budget.namespace, budget.name)
 }

@@ -1,5 +1,5 @@
-//! What pod disruption budgets still allow once the nodes that go already have drained: a node whose pods would only
-//! stand in line behind theirs waits, instead of being paid for twice meanwhile
+//! Evictions that pod disruption budgets still allow once the nodes that are leaving have drained: a node whose pods
+//! would only queue behind theirs waits, instead of being paid for twice meanwhile
 //! (<https://github.com/aws/karpenter-provider-aws/issues/8164>).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,8 +43,9 @@ impl<'a> Evictions<'a> {
         }
     }
 
-    /// Whether the pods of `node` could be evicted after those of the nodes that go. A budget that allows nothing, and is
-    /// not about to, is not the concern of this check: it blocks the node by itself, unless its drain has a deadline.
+    /// Checks that the pods of `node` could be evicted after those of the nodes that are leaving. A budget that allows
+    /// nothing, and is not about to, is not the concern of this check: it blocks the node by itself, unless its drain has
+    /// a deadline.
     pub(crate) fn check(&self, node: &Node) -> Result<(), Blocker> {
         let spent = |budget: &PodDisruptionBudget| {
             let (key, allowed) = ((&budget.namespace, budget.name.as_str()), budget.disruptions_allowed);

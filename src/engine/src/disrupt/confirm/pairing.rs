@@ -1,4 +1,4 @@
-//! Which new node stands for which: the same nodes may come out of a second look in another order.
+//! Pairs of new nodes that stand for each other: the same nodes may come out of a second look in another order.
 
 use std::collections::BTreeSet;
 

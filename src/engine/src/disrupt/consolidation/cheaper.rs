@@ -22,7 +22,7 @@ use crate::place::what_if::{Quote, Quoted, min_values, note_overlays};
 /// be taken back by the cloud soon, more would be replaced again and again, each time one step down.
 pub(crate) const SPOT_TO_SPOT_TYPES: usize = 15;
 
-/// What goes.
+/// Nodes to remove.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Leaving {
     /// Price of all of it.
@@ -37,7 +37,7 @@ pub(crate) struct Leaving {
 #[derive(Debug, Clone)]
 pub(crate) struct Narrowing<'a> {
     launch: Launch,
-    /// What is left of its instance types, cheapest first.
+    /// Remaining instance types, cheapest first.
     options: Vec<(InstanceTypeName, Quote)>,
     pool: Option<&'a Pool>,
     types: &'a [Arc<InstanceType>],
@@ -104,7 +104,7 @@ impl<'a> Narrowing<'a> {
         let sold = |kind| self.options.iter().any(|(_, quote)| quote.sells(kind));
         if sold(CapacityType::Spot) && sold(CapacityType::OnDemand) {
             self.pin(CapacityType::Spot)?;
-            // What was cheap because of a reservation need not be cheap as spot.
+            // A price that was low because of a reservation need not be low as spot.
             self.below(price)?;
         }
         Ok(())
@@ -265,7 +265,7 @@ fn cheapest(
 }
 
 impl Quote {
-    /// Whether it can be had as `capacity_type`.
+    /// Returns whether it is sold as `capacity_type`.
     fn sells(&self, capacity_type: CapacityType) -> bool {
         self.by_capacity_type.contains_key(&capacity_type)
     }

@@ -1,11 +1,11 @@
-//! Which nodes go well together: pods that need much memory fit where pods that need much processor leave memory
-//! free. Only an order in which to try things; whether they fit is decided elsewhere.
+//! Nodes that complement each other: pods that need much memory fit where pods that need much processor leave
+//! memory free. Only an order in which to try things; whether they fit is decided elsewhere.
 
 use karpenter_model::resources;
 
 use crate::disrupt::candidate::Candidate;
 
-/// How much processor and memory pods ask for.
+/// Processor and memory that pods ask for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ResourceMix {
     cpu: i128,

@@ -1,4 +1,4 @@
-//! Which nodes consolidation looks at, in the order of the checks (spec disruption 3.9).
+//! Nodes eligible for consolidation, in the order of the checks (spec disruption 3.9).
 
 use karpenter_model::names::label;
 use karpenter_model::report::ReasonCode;
@@ -8,8 +8,8 @@ use super::refusal::Refusal;
 use crate::disrupt::candidate::Candidate;
 use crate::disrupt::empty::quiet_for;
 
-/// Whether consolidation may do anything with `candidate`, or the first reason why not. Empty nodes belong to
-/// another method.
+/// Checks that consolidation may act on `candidate`, or returns the first reason against it. Empty nodes
+/// belong to another method.
 pub(crate) fn check(candidate: &Candidate<'_>, snapshot: &Snapshot) -> Result<(), Refusal> {
     let pool = candidate.pool;
     if pool.replicas.is_some() {

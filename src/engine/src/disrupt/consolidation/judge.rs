@@ -16,24 +16,24 @@ use crate::place::what_if::Simulated;
 #[derive(Debug, Clone)]
 pub(crate) struct Proposal<'a> {
     pub(crate) candidates: Vec<Candidate<'a>>,
-    /// What takes their place.
+    /// Launches that take their place.
     pub(crate) replacements: Vec<Launch>,
     pub(crate) nominations: Vec<Nomination>,
     /// Nodes that take pods of theirs.
     pub(crate) used_nodes: Vec<NodeId>,
-    /// What the replacements cost at least.
+    /// Least price of the replacements.
     pub(crate) replacement_price: Price,
 }
 
 impl Proposal<'_> {
-    /// What it saves.
+    /// Savings of the proposal.
     pub(crate) fn savings(&self) -> Price {
         price(&self.candidates).saturating_sub(self.replacement_price)
     }
 }
 
-/// Whether `candidates` may go, when `simulated` is the result for their pods: always if nothing new is
-/// needed, for one cheaper node otherwise.
+/// Judges whether `candidates` may be removed, when `simulated` is the result for their pods: always if
+/// nothing new is needed, for one cheaper node otherwise.
 pub(crate) fn judge<'a>(
     candidates: &[Candidate<'a>],
     simulated: Simulated,
@@ -66,7 +66,7 @@ pub(crate) fn judge<'a>(
     })
 }
 
-/// Whether no pod is left over.
+/// Checks that every pod has a place.
 pub(crate) fn all_pods_have_a_place(simulated: &Simulated) -> Result<(), Refusal> {
     if simulated.gave_up {
         return Err(Refusal::silent(ReasonCode::CannotReschedule, ""));
@@ -78,7 +78,7 @@ pub(crate) fn all_pods_have_a_place(simulated: &Simulated) -> Result<(), Refusal
     Err(Refusal::with_event(ReasonCode::CannotReschedule, format_args!("{pod}{others}: {why}"), event))
 }
 
-/// What goes.
+/// Returns the nodes to remove.
 pub(super) fn leaving(candidates: &[Candidate<'_>]) -> Leaving {
     let spot = |candidate: &Candidate<'_>| candidate.node.capacity_type() == Some(CapacityType::Spot);
     Leaving { price: price(candidates), all_spot: candidates.iter().all(spot), alone: candidates.len() == 1 }

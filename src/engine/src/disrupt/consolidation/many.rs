@@ -42,7 +42,7 @@ pub(crate) fn best<'a>(search: &mut Search<'_, 'a>, candidates: &[Candidate<'a>]
     best
 }
 
-/// Whether `candidates` may go for all the nodes their pods would need.
+/// Judges whether `candidates` may be removed in exchange for all the nodes their pods would need.
 pub(crate) fn judge<'a>(
     candidates: &[Candidate<'a>],
     simulated: Simulated,
@@ -67,7 +67,7 @@ pub(crate) fn judge<'a>(
         let detail = format!("replacements cost {worst}, more than {affordable} is not worth it");
         return Err(Refusal::silent(ReasonCode::NotCheaper, detail));
     }
-    // What is left over is shared out, so that each launch keeps some choice.
+    // The rest is divided equally, so that each launch keeps some choice.
     let each = spare / i64::try_from(narrowed.len()).unwrap_or(i64::MAX).max(1);
     for one in &mut narrowed {
         one.below(one.least_worst().saturating_add(Price::from_nanos(each.max(1))))?;

@@ -4,8 +4,8 @@
 //! reference. Then what a prefix cannot find: nodes further back that may go along, or two that go well together
 //! where no prefix does; those are tried first whose pods ask for what the others leave free.
 //!
-//! What is found is placed as the scheduler would. That takes longer than a simulation, so only where it leaves pods over is
-//! every set placed so that is looked at, and none is made longer then.
+//! Sets that are found are placed as the scheduler would. That takes longer than a simulation, so only where it leaves pods
+//! over is every examined set placed so, and none is made longer then.
 
 use karpenter_model::{Node, Snapshot};
 
@@ -35,7 +35,7 @@ pub(crate) struct Search<'s, 'a> {
     pub(crate) rejected: Option<Judgement>,
     /// Something would have gone if its replacements could be relied upon.
     pub(crate) held: bool,
-    /// Whether pods are placed as the scheduler would with every set that is looked at.
+    /// True if every examined set is placed as the scheduler would place it.
     pub(crate) plays: bool,
 }
 
@@ -113,7 +113,7 @@ impl<'a> Search<'_, 'a> {
         found
     }
 
-    /// Whether `candidates` may go together, and should.
+    /// Returns the proposal for `candidates` if they may be removed together and should be.
     fn attempt(&mut self, candidates: &[Candidate<'a>]) -> Option<Found<'a>> {
         let nodes: Vec<&Node> = candidates.iter().map(|candidate| candidate.node).collect();
         let simulated = self.simulations.simulate(&nodes, Patience::Until { launches: 1 })?;

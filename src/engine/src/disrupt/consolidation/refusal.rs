@@ -1,9 +1,9 @@
-//! Why a node is not consolidated: the reason for reports, and the text of its event.
+//! Refusal to consolidate a node: the reason for reports, and the text of its event.
 
 use karpenter_model::Reason;
 use karpenter_model::report::ReasonCode;
 
-/// Why nothing is done with a node, or with several at once.
+/// Refusal to act on a node, or on several at once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Refusal {
     /// For reports, with operands.

@@ -72,7 +72,7 @@ impl<'p, 'a> Session<'p, 'a> {
         self.finish(MULTI, candidates, input);
     }
 
-    /// What `method` finds that may go now.
+    /// Returns the command of `method` that may start now.
     fn search(&mut self, method: Method, candidates: &[Candidate<'a>]) -> Option<Found<'a>> {
         if !self.may_command() {
             return None;
@@ -144,7 +144,7 @@ impl<'p, 'a> Session<'p, 'a> {
         }
     }
 
-    /// Whether simulating `candidate` may lead to a command; reports why not.
+    /// Returns whether simulating `candidate` may lead to a command; reports the reason if not.
     fn worth_simulating(&mut self, candidate: &Candidate<'a>) -> bool {
         if self.out.contains(&candidate.node.id) {
             return false;
@@ -201,7 +201,7 @@ impl<'p, 'a> Session<'p, 'a> {
         true
     }
 
-    /// Whether one more command may be proposed.
+    /// Returns whether one more command may be proposed.
     fn may_command(&mut self) -> bool {
         let may = self.pass.may_command().is_ok();
         self.held |= !may;
@@ -289,8 +289,8 @@ impl<'p, 'a> Session<'p, 'a> {
         }
     }
 
-    /// Whether no method has found anything so far, nor was held back. An accepted command changes the base for the
-    /// methods that follow, and it may be rejected later, so what they found must not be remembered.
+    /// Returns whether no method has found anything so far, nor was held back. An accepted command changes the base
+    /// for the methods that follow, and it may be rejected later, so what they found must not be remembered.
     fn found_nothing(&self) -> bool {
         self.out.is_empty() && !self.held
     }

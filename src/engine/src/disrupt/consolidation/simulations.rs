@@ -46,7 +46,7 @@ impl<'a> Simulations<'a> {
         u32::try_from(self.ran).unwrap_or(u32::MAX)
     }
 
-    /// What would become of the pods of `removed`; `None` once the allowance is used up.
+    /// Simulates the pods of `removed`; `None` once the allowance is used up.
     pub(crate) fn simulate(&mut self, removed: &[&Node], patience: Patience) -> Option<Simulated> {
         self.charge(1)?;
         self.what_ifs.first_mut().map(|what_if| what_if.without(removed, patience))
@@ -79,7 +79,8 @@ impl<'a> Simulations<'a> {
         })
     }
 
-    /// Whether the scheduler would find places for all pods of `proposal`. Free of charge: it follows a simulation.
+    /// Returns whether the scheduler would find places for all pods of `proposal`. Free of charge: it follows a
+    /// simulation.
     pub(crate) fn survives(&mut self, proposal: &Proposal<'_>, snapshot: &Snapshot) -> bool {
         let removed: Vec<&Node> = proposal.candidates.iter().map(|candidate| candidate.node).collect();
         // Several new nodes are not played.

@@ -30,7 +30,7 @@ pub(crate) fn in_turns<'a>(
     ordered.into_iter().map(|(_, _, _, candidate)| candidate.clone()).collect()
 }
 
-/// Whether `candidate` may go alone.
+/// Judges whether `candidate` may be removed alone.
 pub(crate) fn alone<'a>(
     candidate: &Candidate<'a>,
     simulated: Simulated,
@@ -39,7 +39,7 @@ pub(crate) fn alone<'a>(
     judge(std::slice::from_ref(candidate), simulated, snapshot)
 }
 
-/// What would become of the pods of each of `candidates` alone, as far as simulations are left.
+/// Simulates the pods of each of `candidates` alone, as far as simulations are left.
 pub(crate) fn simulate(simulations: &mut Simulations<'_>, candidates: &[Candidate<'_>]) -> Vec<Simulated> {
     let nodes: Vec<_> = candidates.iter().map(|candidate| candidate.node).collect();
     simulations.simulate_each(&nodes, Patience::Full)

@@ -1,4 +1,4 @@
-//! How events name a command that has no id yet (spec disruption 3.15).
+//! Name of a command without an id in events (spec disruption 3.15).
 
 use karpenter_model::{Command, Price};
 

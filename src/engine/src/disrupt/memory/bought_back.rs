@@ -36,7 +36,7 @@ struct Removal {
     stayed: Duration,
 }
 
-/// How long a node stays.
+/// Time for which a node stays.
 #[derive(Debug, Clone, Copy)]
 struct Stay {
     wait: Duration,

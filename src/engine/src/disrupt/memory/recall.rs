@@ -2,8 +2,8 @@
 //! made from is different, and no instant has come at which time alone changes an answer, it is the decision of the
 //! next pass too. Asking allocates nothing.
 //!
-//! What it was made from is held here, so that equal pointers mean equal objects. A revision alone would do for the
-//! snapshots of one index; the pointers cost microseconds and hold for any caller.
+//! Objects it was made from are held here, so that equal pointers mean equal objects. A revision alone would do for
+//! the snapshots of one index; the pointers cost microseconds and hold for any caller.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -23,7 +23,7 @@ const FIRST_WAIT: Duration = Duration::from_secs(30);
 /// The longest wait, and how long a node is remembered after its wait.
 const LONGEST_WAIT: Duration = SETTLED_FOR;
 
-/// Who is not to propose a node for a while.
+/// Methods that must not propose a node for a while.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Scope {
     /// Every method that would take it for this reason.
@@ -56,7 +56,7 @@ impl Scope {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Refused(BTreeMap<(Scope, NodeId), Refusal>);
 
-/// What was said against a node.
+/// Reason against a node.
 #[derive(Debug, Clone)]
 struct Refusal {
     until: Timestamp,
@@ -83,7 +83,7 @@ impl Refused {
         }
     }
 
-    /// Why `node` does not go within `scope` yet.
+    /// Returns why `node` must not be removed within `scope` yet.
     pub(crate) fn why(&self, scope: Scope, node: &NodeId, now: Timestamp) -> Option<Reason> {
         if self.0.is_empty() {
             return None;

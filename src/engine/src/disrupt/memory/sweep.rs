@@ -7,14 +7,14 @@ use karpenter_model::{NodeId, Reason};
 
 use crate::disrupt::input::Input;
 
-/// How far the look has come.
+/// Progress of the search.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Sweep {
-    /// What there was to look at when it began.
+    /// Input when the sweep began.
     began_with: Option<Input>,
     /// Nodes looked at, and why they stay.
     seen: BTreeMap<NodeId, Reason>,
-    /// What was said of the others in the sweep before.
+    /// Reasons given for the other nodes in the sweep before.
     before: BTreeMap<NodeId, Reason>,
 }
 
@@ -27,12 +27,13 @@ impl Sweep {
         self.before.retain(|node, _| nodes.contains(node));
     }
 
-    /// Whether `node` was looked at already.
+    /// Returns whether `node` was examined already.
     pub(crate) fn has_seen(&self, node: &NodeId) -> bool {
         self.seen.contains_key(node)
     }
 
-    /// Why `node` stays as long as it is not looked at again: what was said of it last, else that its turn comes.
+    /// Returns why `node` stays until it is examined again: the last reason given, else that it is examined in a
+    /// later pass.
     pub(crate) fn last_word(&self, node: &NodeId) -> Reason {
         let last = self.seen.get(node).or_else(|| self.before.get(node));
         last.cloned().unwrap_or_else(|| Reason::bare(ReasonCode::NextPass))

@@ -1,4 +1,4 @@
-//! How long a method has been looking without coming to an end.
+//! Time for which a method has been searching without finishing.
 //!
 //! A pass may ask so many questions, and the next one goes on: on a large cluster that is normal, and no reason to
 //! raise an alert. It becomes one when the look takes longer than the reference would let it.
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 use karpenter_model::Method;
 
-/// When each method that has not come to an end began to look, or was last said to take too long.
+/// Time at which each unfinished method began to search, or was last reported as slow.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Unfinished(BTreeMap<Method, Timestamp>);
 

@@ -2,7 +2,7 @@
 //! use goes to those after it, and none starves because another is never done. What a pass could not ask, the next
 //! one asks.
 
-/// What is left of the simulations of a pass.
+/// Simulations left in a pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Allowance {
     left: u32,
@@ -14,7 +14,7 @@ impl Allowance {
         Self { left: simulations }
     }
 
-    /// What a method may simulate when `others` come after it; at least once, or it would never get anywhere.
+    /// Returns the simulations for a method that has `others` after it; at least one, or it would make no progress.
     pub(crate) fn share(self, others: u32) -> u32 {
         (self.left / others.saturating_add(1)).max(1)
     }

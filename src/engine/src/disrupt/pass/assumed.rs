@@ -1,4 +1,4 @@
-//! What standing commands take away though the snapshot does not show it yet.
+//! Effects of standing commands that the snapshot does not show yet.
 //!
 //! Commands happen in the order in which they were proposed: each was judged on what those before it leave, so
 //! passes and second looks take them in that order too. In any other, pods of two commands may get places that

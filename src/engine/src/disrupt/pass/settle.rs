@@ -1,6 +1,6 @@
-//! Whether a method would look at the same things again. A method that has looked at everything and found nothing to
-//! do leaves its input behind, as a number, with the reasons it gave; as long as the input is the same, the reasons
-//! are given again and nothing is simulated.
+//! Detection of methods that would examine the same input again. A method that has looked at everything and found
+//! nothing to do leaves its input behind, as a number, with the reasons it gave; as long as the input is the same,
+//! the reasons are given again and nothing is simulated.
 //!
 //! The input is the revision of the snapshot, the nodes the method could choose, and what budgets leave. Where time alone may change an outcome, at the [`horizon`], everything is looked at again.
 
@@ -38,7 +38,7 @@ impl<'a> Pass<'a> {
         self.memory.settle(method, input, until, reasons);
     }
 
-    /// When time alone may change an outcome.
+    /// Returns when time alone may change an outcome.
     fn horizon(&mut self) -> Timestamp {
         *self.horizon.get_or_insert_with(|| horizon(self.snapshot, self.memory))
     }

@@ -21,7 +21,7 @@ struct Rule<'a> {
     scope: Scope,
 }
 
-/// What bound pods forbid to others.
+/// Domains that bound pods forbid to others.
 #[derive(Debug, Default)]
 pub(crate) struct BoundAntiAffinity<'a> {
     forbidden: BTreeMap<Rule<'a>, BTreeSet<LabelValue>>,
@@ -46,12 +46,12 @@ impl<'a> BoundAntiAffinity<'a> {
         Self { forbidden }
     }
 
-    /// Whether nothing is forbidden.
+    /// Returns whether nothing is forbidden.
     pub(crate) fn is_empty(&self) -> bool {
         self.forbidden.is_empty()
     }
 
-    /// What `pod` has to stay out of.
+    /// Returns the expressions that keep `pod` out of the domains forbidden to it.
     pub(crate) fn exclusions(&self, pod: &Pod) -> Vec<Expression> {
         let applies =
             |rule: &Rule<'_>| rule.scope.contains(&pod.key.namespace) && rule.selector.matches(&pod.labels);

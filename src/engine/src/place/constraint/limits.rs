@@ -38,7 +38,7 @@ pub(crate) fn usage(snapshot: &Snapshot) -> BTreeMap<PoolName, Resources> {
     usage
 }
 
-/// What a pool may still add.
+/// Resources that a pool may still add.
 #[derive(Debug, Clone)]
 pub(crate) struct Limits {
     /// Left per limited resource; empty when nothing is limited.
@@ -80,7 +80,7 @@ impl Limits {
         Ok(allowed)
     }
 
-    /// Which limits are reached: what is left of each and the least any type of `base` would take.
+    /// Returns the limits that are reached: what is left of each and the least any type of `base` would take.
     fn reached(&self, base: &Bits<VariantIx>, catalogue: &Catalogue<'_>) -> String {
         let least = |name: &ResourceName| {
             base.iter().map(|variant| catalogue.variant(variant).capacity.amount(name.as_str())).min()
@@ -96,7 +96,7 @@ impl Limits {
         reached.join(", ")
     }
 
-    /// Whether nothing is limited.
+    /// Returns whether nothing is limited.
     pub(crate) fn is_unlimited(&self) -> bool {
         self.remaining.is_empty()
     }
@@ -110,8 +110,8 @@ impl Limits {
         }
     }
 
-    /// What is left when nodes that may become any of `after` take the place of those that may become any of `before`;
-    /// `None` when that is more than there is. Those before were charged at least what they may still become.
+    /// Returns the rest when nodes that may become any of `after` take the place of those that may become any of
+    /// `before`; `None` when they exceed the limits. Those before were charged at least what they may still become.
     pub(crate) fn exchanged(
         &self,
         catalogue: &Catalogue<'_>,

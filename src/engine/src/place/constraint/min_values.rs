@@ -80,7 +80,7 @@ pub(crate) fn reason(short: &BTreeMap<LabelKey, (u32, u32)>) -> Reason {
     Reason::new(ReasonCode::MinValues, short.iter().map(part).collect::<Vec<_>>().join(", "))
 }
 
-/// Whether `set` asks for less than `template` on some key.
+/// Returns whether `set` asks for less than `template` on some key.
 pub(crate) fn is_relaxed(set: RuleSetId, template: RuleSetId, rules: &Rules<'_>) -> bool {
     let now = rules.requirements(set);
     let less = |rule: &crate::rules::RuleId| {

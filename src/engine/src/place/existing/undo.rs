@@ -17,7 +17,7 @@ impl Existing<'_> {
         }
     }
 
-    /// Where each node is in the list.
+    /// Returns the position of each node in the list.
     pub(crate) fn positions(&self) -> BTreeMap<NodeId, NodeIx> {
         self.slots.enumerate().map(|(index, slot)| (slot.node.id.clone(), index)).collect()
     }

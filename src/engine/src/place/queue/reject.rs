@@ -9,8 +9,8 @@ use karpenter_model::{
 
 use crate::volumes::Need;
 
-/// Why `pod` is not placed, if it is not. Pods that are not ours are ignored; pods we cannot serve are
-/// unschedulable.
+/// Returns the outcome of `pod` if it is not to be placed. Pods that are not ours are ignored; pods we cannot
+/// serve are unschedulable.
 pub(crate) fn rejection(pod: &Pod, need: &Need, snapshot: &Snapshot) -> Option<PodOutcome> {
     let ignored = ignored(pod, need, snapshot);
     if !ignored.is_empty() {
@@ -58,7 +58,7 @@ fn ignored(pod: &Pod, need: &Need, snapshot: &Snapshot) -> Vec<Reason> {
     reasons
 }
 
-/// Whether the pod's own requirements exclude every pool.
+/// Returns whether the pod's own requirements exclude every pool.
 fn opts_out(pod: &Pod, snapshot: &Snapshot) -> bool {
     let mut requirements = Requirements::from_labels(&snapshot.registry, &pod.node_selector);
     if let Some(term) = pod.required_terms.first() {
@@ -67,7 +67,7 @@ fn opts_out(pod: &Pod, snapshot: &Snapshot) -> bool {
     requirements.get(label::NODE_POOL).is_some_and(|pool| pool.operator() == Operator::DoesNotExist)
 }
 
-/// What the planner cannot serve, named rather than broken.
+/// Returns a reason for each feature that the planner does not serve: those are named rather than broken.
 fn unserved(pod: &Pod, need: &Need, snapshot: &Snapshot) -> Vec<Reason> {
     let mut reasons = Vec::new();
     if pod.has_resource_claims && snapshot.settings.ignore_dra_requests {

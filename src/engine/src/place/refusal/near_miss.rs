@@ -16,14 +16,14 @@ use crate::place::level::Demand;
 use crate::place::pool::PoolSpace;
 use crate::rules::{RuleSetId, Rules};
 
-/// What is missing.
+/// Shortfall of a pool that refuses a demand.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum NearMiss {
     /// Room on an instance type that is otherwise fine.
     Resources {
         /// The type.
         instance_type: InstanceTypeName,
-        /// What it would have to have more.
+        /// Resources by which it would have to be larger.
         more: Resources,
     },
     /// A statement of the pod about its node.
@@ -35,7 +35,7 @@ pub(super) enum NearMiss {
     },
     /// The place of its volumes.
     Volumes {
-        /// Where they can be attached.
+        /// Place where they can be attached.
         place: String,
         /// A type that would do elsewhere.
         instance_type: InstanceTypeName,
@@ -83,7 +83,7 @@ impl fmt::Display for Amount<'_> {
 /// A demand that a pool refused for its instance types, and what was found out about it.
 pub(super) struct Refused<'s, 'a> {
     pub(super) demand: &'s Demand,
-    /// What the demand takes with its volumes.
+    /// Amounts of the demand, with its volumes.
     pub(super) wanted: &'s Amounts,
     /// The requirements of the demand in the pool.
     pub(super) set: RuleSetId,
@@ -96,7 +96,7 @@ pub(super) struct Refused<'s, 'a> {
 }
 
 impl Refused<'_, '_> {
-    /// What kept the pool from hosting the demand by the least, where that is known.
+    /// Returns the smallest shortfall that kept the pool from hosting the demand, where that is known.
     pub(super) fn nearest(&mut self) -> Option<NearMiss> {
         let suitable = self.criteria.requirements.and(&self.criteria.offerings);
         if !suitable.is_empty() {
@@ -159,7 +159,7 @@ impl Refused<'_, '_> {
     }
 }
 
-/// What `wanted` has more than `available`.
+/// Returns the amounts by which `wanted` exceeds `available`.
 fn lacking(wanted: &Amounts, available: &Amounts) -> Vec<(ResourceIx, i128)> {
     let lacking = wanted.iter().map(|(resource, amount)| (resource, amount - available.at(resource)));
     lacking.filter(|(resource, amount)| *amount > 0 && wanted.at(*resource) > 0).collect()

@@ -37,14 +37,14 @@ impl<'a> Solver<'a> {
         }
     }
 
-    /// Whether there may be pods to keep apart: some ask for different nodes, and nothing is reserved.
+    /// Returns whether there may be pods to keep apart: some ask for different nodes, and nothing is reserved.
     pub(super) fn may_keep_apart(&self) -> bool {
         let mut rules = self.compiled.levels.demands().map(|demand| demand.rules);
         let first = rules.next();
         self.filling.reservations.is_empty() && rules.any(|other| Some(other) != first)
     }
 
-    /// Whether pods that ask for different nodes share one.
+    /// Returns whether pods that ask for different nodes share one.
     fn mixes(&self) -> bool {
         self.filling.in_flight.iter().any(|node| {
             let levels = node.pods.iter().filter_map(|pod| self.compiled.levels(*pod).first());
@@ -54,7 +54,8 @@ impl<'a> Solver<'a> {
         })
     }
 
-    /// What all in-flight nodes cost at least, in billionths of a dollar an hour; `None` where a price is not known.
+    /// Returns the least total price of all in-flight nodes, in billionths of a dollar an hour; `None` where a price
+    /// is not known.
     pub(super) fn price(&mut self) -> Option<i64> {
         let numbers: Vec<InFlightIx> = self.filling.in_flight.positions().collect();
         self.price_of(&numbers)

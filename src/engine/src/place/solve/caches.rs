@@ -1,5 +1,5 @@
-//! What a solver has computed before and need not compute again. Dropping all of it at any time would change how long
-//! a pass takes, and nothing else.
+//! Results that a solver has computed and need not compute again. Dropping all of it at any time would change the
+//! duration of a pass, and nothing else.
 //!
 //! | cache | key | lifetime |
 //! |---|---|---|

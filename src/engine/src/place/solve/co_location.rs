@@ -47,7 +47,7 @@ impl<'a> Solver<'a> {
             let mut again = Self::expecting(snapshot, expected);
             let waiting = again.keep_promises(again.compiled.queue.positions().collect());
             let (kept, _) = again.filling.whereabouts(pods);
-            // Where some of a group are where they were promised a place, the rest must join them.
+            // If some pods of a group are where they were promised a place, the rest must join them.
             for group in first.iter().filter(|group| group.iter().all(|pod| !kept.contains(*pod))) {
                 again.open_for(group);
             }
@@ -94,8 +94,8 @@ impl<'a> Solver<'a> {
 }
 
 impl Query<'_, '_> {
-    /// What all of `group` ask of one node together, if some instance type would do. `None` for pods with devices:
-    /// those are allocated one pod after the other, so whether there are enough for all is not known beforehand.
+    /// Returns the demand of all of `group` on one node together, if some instance type would do. `None` for pods with
+    /// devices: those are allocated one pod after the other, so whether there are enough for all is not known beforehand.
     fn combined(&mut self, group: &[PodIx]) -> Option<Demand> {
         let Self { compiled, caches, .. } = self;
         let levels: Option<Vec<LevelIx>> =
@@ -125,8 +125,8 @@ impl Query<'_, '_> {
     }
 }
 
-/// Whether every pod placed `before` is placed `now`. Pods of one of `groups` are interchangeable: as many of them as
-/// before must be placed, whichever those are.
+/// Returns whether every pod placed `before` is placed `now`. Pods of one of `groups` are interchangeable: as many of
+/// them as before must be placed, whichever those are.
 fn keeps_all(before: &Bits<PodIx>, now: &Bits<PodIx>, groups: &[CoLocated]) -> bool {
     let mut alone = before.clone();
     groups.iter().flatten().for_each(|pod| alone.remove(*pod));

@@ -1,4 +1,4 @@
-//! What is fixed as long as a solver lives: compiled once from the snapshot and only read from then on.
+//! Data that are fixed as long as a solver lives: compiled once from the snapshot and only read from then on.
 //!
 //! Simulations on several cores share one [`Compiled`]; each has its own [`Filling`](super::filling::Filling) and
 //! [`Caches`](super::caches::Caches).
@@ -24,7 +24,7 @@ pub(super) struct Compiled<'a> {
     pub(super) classes: IxVec<ClassIx, Class>,
     /// Pods in the order they are tried, with their class.
     pub(super) queue: IxVec<PodIx, (&'a Pod, ClassIx)>,
-    /// What they request: one list for all that request the same.
+    /// Requests of the pods: one list for all that request the same.
     pub(super) requests: IxVec<PodIx, &'a Resources>,
     /// Pods in the order of the snapshot, by position in the queue; only where a plan is made.
     pub(super) arrivals: IxVec<ArrivalIx, PodIx>,
@@ -32,7 +32,7 @@ pub(super) struct Compiled<'a> {
     pub(super) promised: InternedMap<PodIx, NodeIx>,
     /// Of pods with volumes that one pod at a time may use, and that others mount too: those volumes.
     pub(super) exclusive: BTreeMap<PodIx, Vec<(VolumeIx, &'a VolumeClaimName)>>,
-    /// Whether every refusal is explained at once; a what-if simulation explains only those it reports.
+    /// True if every refusal is explained at once; a what-if simulation explains only those it reports.
     pub(super) explains: bool,
 }
 
@@ -52,13 +52,13 @@ impl<'a> Compiled<'a> {
         self.class(index).levels()
     }
 
-    /// What the pod at `index` is to others at its strictest level. Relaxing takes away rules of its own, never how
-    /// others count it.
+    /// Returns the profile of the pod at `index` at its strictest level. Relaxing takes away rules of its own,
+    /// never how others count it.
     pub(super) fn profile(&self, index: PodIx) -> Option<ProfileIx> {
         self.levels.profile(*self.levels(index).first()?)
     }
 
-    /// Whether the pod at `index` has a node it would have to leave.
+    /// Returns whether the pod at `index` has a node it would have to leave.
     pub(super) fn moves(&self, index: PodIx) -> bool {
         match self.class(index) {
             Class::Refused(_) => true,

@@ -1,4 +1,5 @@
-//! What placing pods changes: room on existing nodes, in-flight nodes and what they hold, counts, and who is where.
+//! State that changes as pods are placed: room on existing nodes, in-flight nodes and what they hold, counts, and
+//! the places of pods.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +19,7 @@ use crate::place::open_nodes::OpenNodes;
 use crate::place::reservations::Reservations;
 use crate::place::topology::Topology;
 
-/// Where pods are so far, and what that leaves for others.
+/// Places of pods so far, and the room they leave for others.
 #[derive(Debug, Clone)]
 pub(super) struct Filling<'a> {
     pub(super) existing: Existing<'a>,
@@ -29,25 +30,25 @@ pub(super) struct Filling<'a> {
     /// The first in-flight node of this pass; those before it are closed.
     pub(super) closed: InFlightIx,
     pub(super) reservations: Reservations,
-    /// Where pods have claims for devices.
+    /// Devices that are taken; set where pods have claims for devices.
     pub(super) devices: Option<Holdings<'a>>,
-    /// What each pool may still add.
+    /// Resources that each pool may still add.
     pub(super) limits: IxVec<PoolIx, Limits>,
     /// Outcomes of the pods that were tried.
     pub(super) outcomes: InternedMap<PodIx, PodOutcome>,
     /// Pods that have a place.
     pub(super) placed: usize,
-    /// Who uses volumes that one pod at a time may use, of the pods that have a place.
+    /// Users of volumes that one pod at a time may use, among the pods that have a place.
     pub(super) users: BTreeMap<VolumeIx, PodIx>,
     /// Those of them that are on an existing node, in the order they got there.
     pub(super) joined: Vec<(PodIx, NodeId)>,
     /// The same as a plan says it.
     pub(super) nominations: Vec<Nomination>,
-    /// Whether only pods with the same requirements share an in-flight node.
+    /// True if only pods with the same requirements share an in-flight node.
     pub(super) apart: bool,
 }
 
-/// Where a pod is.
+/// Place of a pod.
 #[derive(Debug, Clone, Copy)]
 enum Place {
     None,
@@ -117,8 +118,8 @@ impl<'a> Filling<'a> {
         (placed, launched)
     }
 
-    /// Whether no pod is worse off than by `before`: each that had a place has one, and none is in a lighter pool, because
-    /// weights come before prices.
+    /// Returns whether no pod is worse off than by `before`: each that had a place has one, and none is in a lighter pool,
+    /// because weights come before prices.
     pub(super) fn keeps(&self, before: &Self, compiled: &Compiled<'a>) -> bool {
         let (before, now) = (before.places(compiled), self.places(compiled));
         before.iter().zip(now.iter()).all(|pair| match pair {
@@ -130,7 +131,7 @@ impl<'a> Filling<'a> {
         })
     }
 
-    /// Where each pod of the queue is.
+    /// Returns the place of each pod of the queue.
     fn places(&self, compiled: &Compiled<'a>) -> IxVec<PodIx, Place> {
         let mut places = IxVec::filled(Place::None, compiled.queue.len());
         for (pod, _) in &self.joined {

@@ -1,4 +1,4 @@
-//! Whether an in-flight node, open or new, takes a demand, and what it may still become then.
+//! Decision whether an in-flight node, open or new, takes a demand, and what it may still become then.
 
 mod serve;
 
@@ -19,9 +19,9 @@ use crate::place::topology::{Admission, Company, Domain, Prospect, Topology};
 use crate::rules::{RuleSetId, Rules};
 use serve::Server;
 
-/// Whether a demand joins an in-flight node.
+/// Result of a demand that tries to join an in-flight node.
 pub(super) enum Joined {
-    /// It does, and this is what the in-flight node is then.
+    /// It joins, and this is the state of the in-flight node then.
     As(State),
     /// Rules about other pods are in the way for now.
     NotNow,
@@ -42,7 +42,7 @@ pub(super) struct Joiner<'s, 'a> {
     rules: &'s mut Rules<'a>,
     surroundings: Surroundings<'s, 'a>,
     demand: &'s Demand,
-    /// What the pod is to others, where that matters.
+    /// Profile of the pod, where that matters.
     bound: Option<ProfileIx>,
     lower: MinValuesPolicy,
     /// The least prices of a node for the demand alone, once known.
@@ -54,7 +54,7 @@ pub(super) struct Joiner<'s, 'a> {
     pub(super) proposal: Option<Proposal>,
 }
 
-/// What placement has changed so far, as far as it decides what a pod may join.
+/// State that placement has changed so far, as far as it decides what a pod may join.
 #[derive(Clone, Copy)]
 pub(super) struct Surroundings<'s, 'a> {
     pub(super) topology: &'s Topology,
@@ -63,7 +63,7 @@ pub(super) struct Surroundings<'s, 'a> {
     pub(super) devices: Option<&'s Holdings<'a>>,
 }
 
-/// What the requirements of an in-flight node may become when the pod joins.
+/// Requirements that an in-flight node may have once the pod has joined.
 enum Narrowed {
     /// Nothing: they exclude each other.
     Clash,
@@ -194,8 +194,8 @@ impl<'s, 'a> Joiner<'s, 'a> {
         outcome
     }
 
-    /// What the requirements `of` an in-flight node may become. They name the pool, so they tell which instance types
-    /// are `hosting`.
+    /// Returns what the requirements `of` an in-flight node may become. They name the pool, so they decide which
+    /// instance types are `hosting`.
     fn narrow(
         &mut self,
         of: RuleSetId,
@@ -227,8 +227,8 @@ impl<'s, 'a> Joiner<'s, 'a> {
         }
     }
 
-    /// What the requirements `set` become in each domain that is fine for an in-flight node of `space`, best first.
-    /// Where there are too many to try, those no instance type in `hosting` comes in are left out.
+    /// Returns what the requirements `set` become in each domain that suits an in-flight node of `space`, best
+    /// first. If there are too many to try, domains without an instance type of `hosting` are left out.
     fn domains(
         &mut self,
         (bound, company): (ProfileIx, Option<&Company>),
@@ -244,7 +244,7 @@ impl<'s, 'a> Joiner<'s, 'a> {
         }
         let whole = rules.whole(set);
         let registry = rules.registry();
-        // What is left of reservations changes with every in-flight node, so such prices cannot be cached.
+        // The rest of reservations changes with every in-flight node, so such prices cannot be cached.
         let lasting = reservations.is_empty() || !catalogue.has_reservations();
         let mut prospects = |key: &LabelKey, value: &LabelValue| {
             let value_set = rules.exactly(key, value);

@@ -10,8 +10,8 @@
 //! could be wrong are left alone: reservations, `minValues`, host ports, shared volumes, devices, and pods with rules
 //! about hosts. In a pool with limits, new nodes take no more of it than the old ones and what is left.
 //!
-//! What cannot pay is found out before any pod is looked at: the old nodes must cost clearly more than
-//! [a bound](packing::least_price) on the price of all they hold.
+//! Patterns that cannot pay are excluded before any pod is examined: the old nodes must cost clearly more
+//! than [a bound](packing::least_price) on the price of all they hold.
 
 mod certain;
 mod fuller;
@@ -40,9 +40,9 @@ use crate::rules::RuleSetId;
 
 /// The share of the price, in percent, that must be saved to be worth other nodes than first-fit gives.
 const LEAST_SAVING: i64 = 3;
-/// What each node costs on top of its price, in percent of the average price of a node: start-up, another kubelet.
+/// Cost of each node in addition to its price, in percent of the average price of a node: start-up, another kubelet.
 const NODE: i64 = 5;
-/// How far above the bound patterns are expected to be, in percent of the average price of a node, because the last nodes
+/// Expected excess of patterns over the bound, in percent of the average price of a node, because the last nodes
 /// are not full. Measured on worlds of 2 to 106 nodes, where it is between 6 and 74.
 const UNUSED: i64 = 35;
 /// The same in percent of the bound, at most.
@@ -59,13 +59,14 @@ const MOST_SETS: usize = 16;
 /// In-flight nodes of one pool with the same requirements.
 struct Alike {
     nodes: Vec<InFlightIx>,
-    /// What their pods request together.
+    /// Sum of the requests of their pods.
     total: Amounts,
-    /// What they cost together, in billionths of a dollar an hour.
+    /// Sum of the prices of the nodes, in billionths of a dollar an hour.
     price: i64,
 }
 
-/// How amounts become numbers of the packing: resources that are asked for, and how much of each is one.
+/// Conversion of amounts to the numbers of the packing: resources that are asked for, and the amount of each
+/// that counts as one.
 struct Units(Vec<(ResourceIx, i128)>);
 
 impl Solver<'_> {
@@ -137,7 +138,7 @@ impl Solver<'_> {
         let Some(sizes) = sizes(&alike.nodes, &compiled, &self.filling) else { return };
         let units = Units::exact(sizes.keys().copied(), &alike.total);
         let mut offered = self.query().offered(like, &allowed, &units);
-        // What a node costs on top of its price, so that patterns with fewer nodes win where prices are close.
+        // Cost of a node in addition to its price, so that patterns with fewer nodes win where prices are close.
         let each = alike.price / number * NODE / 100;
         for machine in &mut offered {
             machine.price = machine.price.saturating_add(each);
@@ -175,9 +176,9 @@ impl Solver<'_> {
         }
     }
 
-    /// Whether the limits of the pool allow `parts` in place of `nodes`; they are charged for the parts then. Where
-    /// they would not allow the largest instance types of parts, parts are kept to those that take no more than the
-    /// cheapest.
+    /// Returns whether the limits of the pool allow `parts` in place of `nodes`; they are charged for the parts
+    /// then. Where they would not allow the largest instance types of parts, parts are kept to those that take no
+    /// more than the cheapest.
     pub(super) fn stays_within_limits(&mut self, nodes: &[InFlightIx], parts: &mut [Part]) -> bool {
         let pool = self.filling.in_flight[nodes[0]].pool;
         if self.filling.limits[pool].is_unlimited() {
@@ -233,7 +234,7 @@ impl Query<'_, '_> {
     }
 }
 
-/// What an instance type has for pods beside its daemons; `None` where it does not hold these.
+/// Returns the room of an instance type for pods beside its daemons; `None` where it does not hold these.
 fn room_of(variant: VariantIx, space: &PoolSpace<'_>, catalogue: &Catalogue<'_>) -> Option<Amounts> {
     let daemons = space.daemons.iter().find(|group| group.variants.contains(variant))?;
     let mut room = catalogue.allocatable(variant).clone();

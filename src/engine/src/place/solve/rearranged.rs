@@ -30,19 +30,19 @@ use crate::place::topology::{HostRules, Tally, Turn};
 const LEAST_SAVING: i64 = 2;
 /// With more pods no other plan is made, so that the time of a pass stays what it is.
 const MOST_PODS: usize = 20_000;
-/// How often pods of a plan move to where there is room.
+/// Number of times that pods of a plan move to where there is room.
 const MOST_FILLED_UP: usize = 4;
 
 /// Pods that are to share a new node.
 #[derive(Debug)]
 pub(super) struct Target {
-    /// What they ask for together; `None` where they are to be asked one after the other.
+    /// Joint demand of the pods; `None` where they are to be tried one after the other.
     pub(super) demand: Option<Demand>,
     pub(super) pods: Vec<PodIx>,
 }
 
 impl<'a> Solver<'a> {
-    /// Whether other plans are made where pods have rules about hosts; see the module.
+    /// Returns whether other plans are made where pods have rules about hosts; see the module.
     pub(super) fn may_rearrange(&self) -> bool {
         self.filling.topology.has_host_rules()
             && self.filling.reservations.is_empty()
@@ -110,8 +110,8 @@ impl<'a> Solver<'a> {
         ((price, filling), made)
     }
 
-    /// What `place` makes of the `empty` filling, and its price; `None` where a pod is worse off by it than by the filling of
-    /// the solver, which stays as it is.
+    /// Returns the price and the filling that `place` makes of the `empty` one; `None` where a pod is worse off by it than
+    /// by the filling of the solver, which stays as it is.
     pub(super) fn attempt(
         &mut self,
         empty: &Filling<'a>,
@@ -133,7 +133,7 @@ impl<'a> Solver<'a> {
         waiting
     }
 
-    /// When the pod at `index` is tried.
+    /// Returns the turn of the pod at `index`.
     pub(super) fn turn(&self, index: PodIx) -> Turn {
         // The last level: a preference is no reason to come earlier or later.
         let profile =
@@ -191,7 +191,8 @@ impl<'a> Solver<'a> {
         self.place_all(left);
     }
 
-    /// What the pod at `index` takes of its node, and whether it keeps others off: who does takes the place of no other.
+    /// Returns the footprint of the pod at `index`, and whether it keeps others off: such a pod takes the place of no
+    /// other.
     fn size(&self, index: PodIx) -> Option<Size> {
         let level = *self.compiled.levels(index).first()?;
         Some((self.compiled.levels.footprint(level), self.turn(index) == Turn::Last))
@@ -243,13 +244,13 @@ impl<'a> Solver<'a> {
     }
 }
 
-/// What a pod takes of its node, and whether it keeps others off.
+/// Footprint of a pod, and whether it keeps others off.
 type Size = (FootprintIx, bool);
 
 /// A target while pods are sent to it.
 struct Opened<'t> {
     demand: Option<&'t Demand>,
-    /// How many pods of each size are still to come.
+    /// Number of pods of each size that are still to come.
     places: BTreeMap<Size, usize>,
     /// Those that will keep others off.
     kept_for: Tally,

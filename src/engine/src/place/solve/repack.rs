@@ -50,7 +50,7 @@ impl Solver<'_> {
         let mut number = InFlightIx::new(0);
         // A split adds a node at the end, which is looked at in its turn.
         while number < self.filling.in_flight.end() && left > 0 {
-            // What a split leaves behind may be worth another one.
+            // The rest of a split may be worth another one.
             while self.filling.in_flight[number].pods.len() > FEW && self.split(number, &mut left) {}
             number = number.next();
         }
@@ -228,7 +228,7 @@ impl Solver<'_> {
         }
     }
 
-    /// Whether other instance types would do as well for `node`, rules about hosts and limits aside.
+    /// Returns whether other instance types would do as well for `node`, rules about hosts and limits aside.
     pub(super) fn may_change(&self, node: &InFlightNode) -> bool {
         let State { rules, attached, reserved, .. } = &node.state;
         reserved.is_empty()
@@ -239,7 +239,7 @@ impl Solver<'_> {
             && !self.minds_daemons(node)
     }
 
-    /// Whether other instance types could have daemons that do not suit the pods of `node`.
+    /// Returns whether other instance types could have daemons that do not suit the pods of `node`.
     fn minds_daemons(&self, node: &InFlightNode) -> bool {
         let space = &self.compiled.pools.spaces[node.pool];
         let profiles = node.pods.iter().filter_map(|pod| self.compiled.profile(*pod));
@@ -248,7 +248,7 @@ impl Solver<'_> {
         profiles.next().is_some()
     }
 
-    /// What the pods of `node` say about sharing a host.
+    /// Returns the rules of the pods of `node` about sharing a host.
     pub(super) fn host_rules(&self, node: &InFlightNode) -> HostRules {
         let levels = node.pods.iter().flat_map(|pod| self.compiled.levels(*pod));
         let profiles = levels.filter_map(|level| self.compiled.levels.profile(*level));
@@ -263,7 +263,7 @@ impl Query<'_, '_> {
         self.without_reservation(node.pool, node.state.rules)
     }
 
-    /// What is left of the requirements `rules` of a node of `pool` as long as it holds no reservation.
+    /// Returns the rest of the requirements `rules` of a node of `pool` as long as it holds no reservation.
     pub(super) fn without_reservation(&mut self, pool: PoolIx, rules: RuleSetId) -> Option<RuleSetId> {
         let catalogue = &self.caches.catalogues[self.compiled.pools.spaces[pool].catalogue];
         if self.filling.reservations.is_empty() || !catalogue.has_reservations() {
@@ -370,12 +370,12 @@ impl Query<'_, '_> {
     }
 }
 
-/// What `parts` cost together, in nano-dollars.
+/// Returns the sum of the prices of `parts`, in nano-dollars.
 pub(super) fn price(parts: &[Part]) -> i64 {
     parts.iter().fold(0, |sum, part| part.price.nanos().saturating_add(sum))
 }
 
-/// Where `pods` pods are split in two.
+/// Returns the positions at which `pods` pods are split in two.
 fn splits(pods: usize) -> Vec<usize> {
     let mut splits: Vec<usize> = (1..=MOST_SPLITS).map(|split| pods * split / (MOST_SPLITS + 1)).collect();
     splits.dedup();

@@ -1,4 +1,4 @@
-//! How the scheduler would place displaced pods: by its own scores, and not as the plan has it.
+//! Placement of displaced pods by the scheduler: by its own scores, and not as the plan has it.
 //!
 //! The plan of a command fills nodes closely. The scheduler knows nothing of it: it takes the pods that come in place of the
 //! evicted ones as they come, large ones first because they are evicted first (`lifecycle::node::drain`), and prefers the
@@ -19,7 +19,7 @@ use super::{JoinedOpen, Solver, Tried};
 use crate::amounts::Amounts;
 use crate::index::{InFlightIx, LevelIx, NodeIx, PodIx, ResourceIx};
 
-/// What a score may be at most.
+/// Highest score of a node.
 const FULL: i128 = 10_000;
 
 /// A new node as the scheduler will see it.
@@ -30,7 +30,7 @@ struct Coming {
     number: Option<InFlightIx>,
 }
 
-/// Where a pod may go.
+/// Place to which a pod may go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Choice {
     Existing(NodeIx),
@@ -41,8 +41,8 @@ enum Choice {
 type Counted = [ResourceIx; 2];
 
 impl Solver<'_> {
-    /// Whether the scheduler would find places for all pods of `removed` on the nodes that stay and on `replacement`, if there
-    /// is one: a launch, and the least that it may have allocatable.
+    /// Returns whether the scheduler would find places for all pods of `removed` on the nodes that stay and on
+    /// `replacement`, if there is one: a launch, and the least that it may have allocatable.
     pub(crate) fn survives(
         &mut self,
         removed: &[&Node],
@@ -66,7 +66,7 @@ impl Solver<'_> {
         survives
     }
 
-    /// What `launch` requests beside its pods, all of which are among `displaced`.
+    /// Returns the requests of `launch` beside those of its pods, all of which are among `displaced`.
     fn daemons_of(&self, launch: &Launch, displaced: &[PodIx]) -> Resources {
         let own: BTreeSet<&PodKey> = launch.pods.iter().collect();
         let pods = displaced.iter().map(|index| self.compiled.pod(*index));
@@ -136,13 +136,14 @@ impl Solver<'_> {
     }
 }
 
-/// Where the choice with the highest score is; of equal ones the first by name.
+/// Returns the index of the choice with the highest score; of equal ones the first by name.
 fn index_of_best(choices: &[(i128, Choice)]) -> Option<usize> {
     let best = choices.iter().enumerate().min_by_key(|(_, (score, choice))| (Reverse(*score), *choice));
     best.map(|(index, _)| index)
 }
 
-/// What the scheduler makes of a node with so much `left` of `allocatable` once a pod that asks for `amounts` is there.
+/// Returns the score of the scheduler for a node with this much `left` of `allocatable` once a pod that asks for
+/// `amounts` is there.
 fn score(left: &Amounts, allocatable: &Amounts, amounts: &Amounts, counted: Counted) -> i128 {
     let [cpu, memory] = counted.map(|name| {
         let free = left.at(name) - amounts.at(name);

@@ -1,4 +1,4 @@
-//! What-if simulations: where pods would go without some nodes (spec disruption 3.5).
+//! Simulations: where pods would go without some nodes (spec disruption 3.5).
 //!
 //! Everything is compiled once. First the pods that wait anyway get their places, exactly as in a plan; that is the
 //! base. A simulation removes nodes, places the displaced pods on what is left or on new nodes, and is undone: the
@@ -22,7 +22,7 @@ use crate::place::queue;
 /// The base of simulations: which nodes are left, and which pods each removal displaces.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Base {
-    /// Where nodes are in the list of existing ones; those that are gone for good are not here.
+    /// Positions of nodes in the list of existing ones; without those that are gone for good.
     positions: BTreeMap<NodeId, NodeIx>,
     /// Pods of each node that would have to move.
     movers: BTreeMap<NodeId, Vec<PodIx>>,
@@ -32,7 +32,7 @@ pub(crate) struct Base {
     coming: BTreeMap<NodeId, String>,
 }
 
-/// How far a simulation goes.
+/// Extent of a simulation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Patience {
     /// To the end.
@@ -109,7 +109,7 @@ impl<'a> Solver<'a> {
         (solver, base)
     }
 
-    /// What would become of the pods of `removed`; [`Self::take_back`] or [`Self::keep`] must follow.
+    /// Simulates placing the pods of `removed` elsewhere; [`Self::take_back`] or [`Self::keep`] must follow.
     pub(crate) fn without(
         &mut self,
         removed: &[&Node],
@@ -285,7 +285,7 @@ impl<'a> Solver<'a> {
 }
 
 impl Query<'_, '_> {
-    /// Why the pod at `index` has no place, if it has none.
+    /// Returns the pod at `index` and why it has no place, if it has none.
     fn refused(&mut self, index: PodIx) -> Option<(PodKey, String)> {
         let refusals = match self.filling.outcomes.get(&index) {
             Some(PodOutcome::Unschedulable(refusals)) => refusals.clone(),
@@ -311,7 +311,7 @@ impl Query<'_, '_> {
     }
 }
 
-/// How messages name a node that is coming up.
+/// Returns the name of a launching node in messages.
 fn coming(node: &Node) -> String {
     let claim = node.claim.as_ref().map_or("", |claim| claim.name.as_str());
     let name = node.name.as_ref().map_or("", |name| name.as_str());

@@ -1,5 +1,5 @@
-//! What is counted while pods get their places is what one would count afterwards, and what is done to the plan once
-//! they have them costs no pod its place.
+//! Counts kept while pods get their places equal those made afterwards, and changes to the plan after that cost no
+//! pod its place.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -74,7 +74,7 @@ fn placed(snapshot: &Snapshot) -> Solver<'_> {
     solver
 }
 
-/// Whether `snapshot` has a pool with limits.
+/// Returns whether `snapshot` has a pool with limits.
 fn is_limited(snapshot: &Snapshot) -> bool {
     snapshot.pools.iter().any(|pool| pool.limits.is_some())
 }

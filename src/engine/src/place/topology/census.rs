@@ -1,4 +1,4 @@
-//! How many nodes each pool has in each domain, those of the plan included.
+//! Number of nodes that each pool has in each domain, those of the plan included.
 //!
 //! Rules about other pods look at one application at a time. A hundred applications of one pod each would all be
 //! fine with the first zone; how many nodes are there already is what spreads them.

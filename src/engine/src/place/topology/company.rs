@@ -1,4 +1,4 @@
-//! What the daemons of a node are to the rules about other pods.
+//! Role of the daemons of a node in the rules about other pods.
 //!
 //! A new node is not empty: daemons come with it, and to the scheduler their pods are pods like any other. So where a rule
 //! of a pod is about daemons, or one of a daemon set about the pod, the pod may join a new node in certain *companies*
@@ -38,11 +38,11 @@ const MOST_WAYS: usize = 8;
 pub(crate) struct Company {
     /// Instance types on which it is possible.
     pub(crate) variants: Bits<VariantIx>,
-    /// What the node must be for it.
+    /// Requirements on the node for it.
     pub(crate) asked: RuleSetId,
     /// Affinity that the daemons meet.
     met: Vec<GroupIx>,
-    /// How many of the daemons rules about hosts count.
+    /// Number of the daemons that rules about hosts count, by group.
     there: Vec<(GroupIx, u32)>,
 }
 
@@ -58,24 +58,24 @@ pub(super) struct Companies {
 }
 
 impl Company {
-    /// Whether its daemons meet the rule of `group`.
+    /// Returns whether its daemons meet the rule of `group`.
     pub(super) fn meets(&self, group: GroupIx) -> bool {
         self.met.contains(&group)
     }
 
-    /// How many of its daemons the rule of `group` counts on their host.
+    /// Returns the number of its daemons that the rule of `group` counts on their host.
     pub(super) fn there(&self, group: GroupIx) -> u32 {
         self.there.iter().find(|(known, _)| *known == group).map_or(0, |(_, daemons)| *daemons)
     }
 
-    /// Whether it is possible on every node of `space`, whatever that is narrowed to.
+    /// Returns whether it is possible on every node of `space`, whatever that is narrowed to.
     fn is_everywhere(&self, space: &PoolSpace<'_>, rules: &Rules<'_>) -> bool {
         space.base.is_within(&self.variants) && rules.rules_of(self.asked).is_empty()
     }
 }
 
 impl Companies {
-    /// Whether some daemon counts for the rule of `group`.
+    /// Returns whether some daemon counts for the rule of `group`.
     pub(super) fn count(&self, group: GroupIx) -> bool {
         self.of_groups.get(group).is_some_and(|daemons| !daemons.is_empty())
     }
@@ -97,7 +97,8 @@ impl Topology {
         self.companies.known.get(&(id, space.rules)).map(Vec::as_slice)
     }
 
-    /// Whether instance types, or what a node of `space` is narrowed to, decide whether its daemons suit profile `id`.
+    /// Returns whether instance types, or what a node of `space` is narrowed to, decide whether its daemons suit
+    /// profile `id`.
     pub(crate) fn minds_daemons(&self, id: ProfileIx, space: &PoolSpace<'_>, rules: &Rules<'_>) -> bool {
         let best = self.companies(id, space).map(|companies| companies.first());
         best.is_some_and(|best| !best.is_some_and(|best| best.is_everywhere(space, rules)))
@@ -234,7 +235,7 @@ impl Topology {
                 for group in counting {
                     let (key, group) =
                         self.groups.get_index_mut(group.get()).expect("invariant: groups are never removed");
-                    // What may come is company to keep away from, and none to count on.
+                    // A daemon that may come is company to keep away from, and none to count on.
                     if key.kind == Kind::Affinity && !certain || !key.counts_node(node, &snapshot.registry) {
                         continue;
                     }
@@ -256,7 +257,7 @@ fn keeping_off(daemon: &Pod, snapshot: &Snapshot) -> impl Iterator<Item = GroupK
     terms.map(|term| term_key(term, Kind::Inverse, &daemon.key.namespace, snapshot))
 }
 
-/// Whether `daemon` cannot come to `node` for a pod that is there: one of the two keeps off the other.
+/// Returns whether `daemon` cannot come to `node` for a pod that is there: one of the two keeps off the other.
 fn is_kept_off(daemon: &Pod, node: &Node, snapshot: &Snapshot) -> bool {
     let keeps_off = |owner: &Pod, other: &Pod| {
         owner.pod_anti_affinity.required.iter().any(|term| {
@@ -319,7 +320,7 @@ impl Builder<'_, '_> {
         companies
     }
 
-    /// What the daemons of `group` are to the rules of a profile.
+    /// Returns the role of the daemons of `group` in the rules of a profile.
     fn found(
         &self,
         profile: &ProfileKey,
@@ -355,7 +356,7 @@ impl Builder<'_, '_> {
         found
     }
 
-    /// What nodes must be to get `daemon`, any one of these, as far as it depends on more than that they are of `group`.
+    /// Returns the requirements of which a node must meet one to get `daemon`, beyond those of `group`.
     fn wanted(
         &self,
         daemon: DaemonIx,
@@ -381,7 +382,7 @@ impl Builder<'_, '_> {
         alternatives.iter().map(|asked| asked.iter().filter(is_open).cloned().collect()).collect()
     }
 
-    /// What nodes must be not to get `daemon`, any one of these; none where nothing keeps it away.
+    /// Returns the requirements of which a node must meet one to stay without `daemon`; none where nothing keeps it away.
     fn ways_out(&self, daemon: DaemonIx) -> Vec<Requirements> {
         let otherwise = |asked: &Requirements| -> Vec<Requirements> {
             let open = asked.iter().filter(|asked| !comes_by_itself(asked.key().as_str()));
@@ -393,14 +394,14 @@ impl Builder<'_, '_> {
     }
 }
 
-/// What the daemons of a node are to a profile.
+/// Role of the daemons of a node in the rules of a profile.
 #[derive(Default)]
 struct Found {
     /// It must not be with them.
     avoided: Vec<DaemonIx>,
     /// By affinity: those that meet it.
     meeting: Vec<(GroupIx, Vec<DaemonIx>)>,
-    /// How many rules about hosts count.
+    /// Number of daemons that rules about hosts count, by group.
     there: Vec<(GroupIx, u32)>,
 }
 
@@ -422,7 +423,7 @@ fn product(ways: &[Requirements], more: &[Requirements]) -> Vec<Requirements> {
     both.take(MOST_WAYS).collect()
 }
 
-/// What a node is that does not meet `asked`; `None` for bounds.
+/// Returns the requirement of nodes that do not meet `asked`; `None` for bounds.
 fn opposite(asked: &Requirement, registry: &LabelRegistry) -> Option<Requirement> {
     let (operator, values) = match asked.operator() {
         Operator::In => (Operator::NotIn, asked.values()),

@@ -1,4 +1,4 @@
-//! Which domains there are and how many pods each has before the pass begins (spec scheduling 18.2).
+//! Domains, and the number of pods of each before the pass begins (spec scheduling 18.2).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -98,7 +98,7 @@ pub(super) fn undecided(group: &mut Group, key: &GroupKey, node: &Node, registry
 struct Domains {
     /// Of every node.
     of_nodes: IxVec<SnapshotNodeIx, Option<LabelValue>>,
-    /// How many of the nodes that stay are in each.
+    /// Number of nodes that stay, by domain.
     backers: BTreeMap<LabelValue, u32>,
 }
 
@@ -112,7 +112,7 @@ impl Domains {
     }
 }
 
-/// How many of the nodes that stay and count are in each domain.
+/// Returns the number of nodes in each domain that stay and count.
 fn backers(
     domains: &IxVec<SnapshotNodeIx, Option<LabelValue>>,
     counting: Option<&IxVec<SnapshotNodeIx, bool>>,

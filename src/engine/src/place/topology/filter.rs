@@ -1,6 +1,5 @@
-//! Which nodes count for a spread constraint: by default those the pod's node affinity allows, whatever
-//! their taints (spec scheduling 18.3). Soft taints never matter: the scheduler counts a node it would rather
-//! not use.
+//! Nodes that count for a spread constraint: by default those the pod's node affinity allows, whatever their taints (spec
+//! scheduling 18.3). Soft taints never matter: the scheduler counts a node it would rather not use.
 
 use karpenter_model::pod::affinity::NodeInclusion;
 use karpenter_model::{
@@ -14,8 +13,8 @@ use crate::rules::{RuleSetId, Rules};
 /// The nodes that count; part of a group's identity as a whole.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(crate) struct Filter {
-    /// What nodes must be to count, any one of these; `None` when labels do not matter. Empty where the selector
-    /// contradicts every term.
+    /// Alternatives for nodes that count, one of which must hold; `None` when labels do not matter. Empty where
+    /// the selector contradicts every term.
     alternatives: Option<Vec<Requirements>>,
     /// `None` when taints do not matter.
     tolerations: Option<Vec<Toleration>>,
@@ -35,7 +34,7 @@ impl Filter {
         filter
     }
 
-    /// What nodes must be to count, any one of these; taints aside.
+    /// Returns the alternatives for nodes that count, one of which must hold; taints aside.
     pub(crate) fn alternatives(&self, rules: &mut Rules<'_>) -> Vec<RuleSetId> {
         match &self.alternatives {
             Some(alternatives) => alternatives.iter().map(|alternative| rules.set(alternative)).collect(),
@@ -43,17 +42,17 @@ impl Filter {
         }
     }
 
-    /// Whether labels decide which nodes count.
+    /// Returns whether labels decide which nodes count.
     pub(crate) fn asks_for_labels(&self) -> bool {
         self.alternatives.is_some()
     }
 
-    /// Whether every node counts.
+    /// Returns whether every node counts.
     pub(crate) fn is_everywhere(&self) -> bool {
         self.alternatives.is_none() && self.tolerations.is_none()
     }
 
-    /// Whether taints are tolerated, as far as they matter.
+    /// Returns whether taints are tolerated, as far as they matter.
     pub(crate) fn tolerates(&self, taints: &[Taint]) -> bool {
         self.tolerations.as_ref().is_none_or(|tolerations| {
             let tolerated = |taint: &Taint| tolerations.iter().any(|toleration| toleration.tolerates(taint));
@@ -61,7 +60,8 @@ impl Filter {
         })
     }
 
-    /// Whether an existing node counts. One that is not launched yet does if it will, whatever it turns out to be.
+    /// Returns whether an existing node counts. One that is not launched yet counts if it will do so in every
+    /// possible outcome.
     pub(crate) fn accepts_node(&self, node: &Node, registry: &LabelRegistry) -> bool {
         let satisfies = |alternative: &Requirements| {
             alternative.iter().all(|asked| node_labels::satisfies(node, asked, registry))
@@ -70,8 +70,8 @@ impl Filter {
             && self.alternatives.as_ref().is_none_or(|alternatives| alternatives.iter().any(satisfies))
     }
 
-    /// Whether something with `requirements` counts: it must satisfy the selector and any one term, and must
-    /// define what they ask for.
+    /// Returns whether something with `requirements` counts: it must satisfy the selector and any one term,
+    /// and must define what they ask for.
     pub(crate) fn accepts(&self, requirements: &Requirements) -> bool {
         let satisfied = |wanted: &Requirements| requirements.compatible(wanted, Undefined::Nothing).is_ok();
         self.alternatives.as_ref().is_none_or(|alternatives| alternatives.iter().any(satisfied))

@@ -1,4 +1,4 @@
-//! What rules about hosts say when pods are put together on hosts that do not exist yet, before any is placed.
+//! Rules about hosts for pods that are put together on hosts that do not exist yet, before any is placed.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::group::Kind;
 use super::record::counting;
 use crate::index::{GroupIx, ProfileIx};
 
-/// When pods are tried where rules about others decide the order, and not size.
+/// Order of pods where rules about others decide it, and not size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) enum Turn {
     /// It must share its host with others.
@@ -40,12 +40,12 @@ impl Turn {
 pub(crate) struct Tally(BTreeMap<GroupIx, u32>);
 
 impl Topology {
-    /// Whether any rule is about hosts.
+    /// Returns whether any rule is about hosts.
     pub(crate) fn has_host_rules(&self) -> bool {
         self.groups.keys().any(|key| key.topology_key == label::HOSTNAME)
     }
 
-    /// When a pod of profile `id` is tried.
+    /// Returns the turn of a pod of profile `id`.
     pub(crate) fn turn(&self, id: ProfileIx) -> Turn {
         let (profile, _) = self.entry(id);
         let turns = profile.owned.iter().map(|group| {
@@ -58,7 +58,7 @@ impl Topology {
             }
         });
         let turns: Vec<Turn> = turns.collect();
-        // Who keeps others off does so whatever else it has rules about.
+        // A pod that keeps others off does so whatever else it has rules about.
         let last = turns.iter().copied().find(|turn| *turn == Turn::Last);
         last.or(turns.into_iter().min()).unwrap_or_default()
     }
@@ -77,8 +77,8 @@ impl Topology {
         limiting.min_by_key(|(_, most)| *most)
     }
 
-    /// Whether rules about hosts let a pod of profile `id` join the pods in `tally` on a new host. Affinity aside: whose
-    /// pods must be together are put there together.
+    /// Returns whether rules about hosts let a pod of profile `id` join the pods in `tally` on a new host. Affinity
+    /// aside: pods that must be together are put there together.
     pub(crate) fn may_join(&self, id: ProfileIx, tally: &Tally) -> bool {
         let (_, links) = self.entry(id);
         links.rules.iter().filter(|link| link.host).all(|link| {

@@ -1,7 +1,7 @@
 //! Domains that a spread constraint has to count because of new nodes of other pods.
 //!
-//! Where no new node could be for the sake of its own pods, a domain does not count ([`super::reach`]). A new node that other
-//! pods get there makes it count for the scheduler all the same, and pods that have a place by then may have too many
+//! A domain in which no new node could be for the sake of its own pods does not count ([`super::reach`]). A new node that
+//! other pods get there makes it count for the scheduler all the same, and pods that have a place by then may have too many
 //! neighbours. Placement begins again in that case, with those domains counted from the start.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,8 +49,8 @@ impl Topology {
         fragile.collect()
     }
 
-    /// What is left of the domains that a new node with these `requirements` and `taints` may come up in, by key, without those
-    /// that would break a constraint of `fragile`; keys of which none is left aside.
+    /// Returns the rest of the domains in which a new node with these `requirements` and `taints` may come up, by key,
+    /// without those that would break a constraint of `fragile`; keys of which none is left aside.
     pub(crate) fn harmless(
         &self,
         fragile: &[Fragile<'_>],
@@ -71,8 +71,9 @@ impl Topology {
         left.map(|(key, values)| Requirement::one_of(key.clone(), values.into_iter().cloned())).collect()
     }
 
-    /// Whether a spread constraint of the profile `id` would be broken on in-flight node `number` whatever domain it takes the
-    /// node to: the node's domain is open, so pods there that the constraint counts are in none yet, and would come with it.
+    /// Returns whether a spread constraint of the profile `id` would be broken on in-flight node `number` whatever domain it
+    /// takes the node to: the node's domain is open, so pods there that the constraint counts are in none yet, and would
+    /// come with it.
     pub(crate) fn crowds(&self, id: ProfileIx, number: InFlightIx) -> bool {
         let Some(undecided) = self.undecided.get(&number) else { return false };
         let (profile, links) = self.entry(id);
@@ -95,7 +96,7 @@ impl Topology {
         self.late.iter().filter(|(group, _)| broken.contains(group)).cloned().collect()
     }
 
-    /// Whether `id` has a spread constraint that is broken.
+    /// Returns whether `id` has a spread constraint that is broken.
     pub(crate) fn is_broken_for(&self, id: ProfileIx) -> bool {
         let broken: BTreeSet<GroupIx> = self.broken().into_iter().map(|(group, _)| group).collect();
         self.entry(id).0.hard_spread.iter().any(|group| broken.contains(group))

@@ -1,5 +1,5 @@
-//! Where the first of pods goes that others must be with: where the fewest of those others are kept out by what they select
-//! and by their volumes (aws#8914).
+//! Domain of the first of pods that others must be with: the one that keeps out the fewest of those others by what they
+//! select and by their volumes (aws#8914).
 
 use std::collections::BTreeSet;
 
@@ -22,7 +22,7 @@ impl Topology {
         }
     }
 
-    /// How many different pods that must be with one of `group` could not be in the domain `value`.
+    /// Returns the number of different pods that must be with one of `group` and could not be in the domain `value`.
     pub(super) fn kept_out(&self, group: GroupIx, value: &LabelValue) -> u32 {
         let key = &self.at(group).0.topology_key;
         let seekers = self.seekers.get(&group).into_iter().flatten();
@@ -30,8 +30,8 @@ impl Topology {
         u32::try_from(kept_out).unwrap_or(u32::MAX)
     }
 
-    /// Whether a pod that the others of `group` follow may be the first of them in `domain`: not where fewer of them would
-    /// be kept out of another one. Once a pod of theirs has a place there is no choice left.
+    /// Returns whether a pod that the others of `group` follow may be the first of them in `domain`: not where fewer of
+    /// them would be kept out of another one. Once a pod of theirs has a place there is no choice left.
     pub(super) fn may_lead(&self, index: GroupIx, domain: &Domain) -> bool {
         let (GroupKey { topology_key: key, .. }, group) = self.at(index);
         let Some(seekers) = self.seekers.get(&index) else { return true };

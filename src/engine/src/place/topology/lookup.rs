@@ -1,4 +1,4 @@
-//! Which groups may select a pod, by its labels: a pod meets few of the rules of a large cluster.
+//! Groups that may select a pod, by its labels: a pod meets few of the rules of a large cluster.
 
 use std::collections::BTreeMap;
 

@@ -17,7 +17,7 @@ use crate::volumes::SharedClaim;
 pub(crate) struct PodRules<'p> {
     pod: &'p Pod,
     snapshot: &'p Snapshot,
-    /// Who the pod is, by number.
+    /// Number of the pod's identity.
     pub(super) identity: IdentityIx,
     /// Groups that its hard anti-affinity makes for others.
     pub(super) inverse: Vec<GroupIx>,

@@ -28,20 +28,20 @@ use crate::rules::{RuleSetId, Rules};
 /// By key and domain: the pools that reach it.
 type Universe = BTreeMap<LabelKey, BTreeMap<LabelValue, Vec<PoolIx>>>;
 
-/// What a pod asks of a new node besides what it selects.
+/// Demands of a pod on a new node besides what it selects.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Request {
     pub(crate) amounts: Amounts,
-    /// Where its volumes can be attached: any one of these.
+    /// Places where its volumes can be attached: any one of these.
     pub(crate) places: Vec<RuleSetId>,
 }
 
-/// What decides where new nodes could be.
+/// Facts that decide where new nodes could be.
 pub(crate) struct Reach<'r, 'a> {
     pub(super) pools: &'r Pools<'a>,
     pub(super) catalogues: &'r mut IxVec<CatalogueIx, Catalogue<'a>>,
     pub(super) rules: &'r mut Rules<'a>,
-    /// What pods of each profile request.
+    /// Requests of the pods of each profile.
     requests: Interned<(ProfileIx, Request)>,
     /// By pool: the instance types a pool without nodes could launch.
     within_limits: IxVec<PoolIx, Bits<VariantIx>>,
@@ -83,7 +83,7 @@ impl<'r, 'a> Reach<'r, 'a> {
         }
     }
 
-    /// What the pods of each profile request, by the number of the profile.
+    /// Returns the requests of the pods of each profile, by the number of the profile.
     pub(super) fn requests(&self, profiles: usize) -> IxVec<ProfileIx, Vec<Request>> {
         let mut requests = IxVec::filled(Vec::new(), profiles);
         for (profile, request) in &self.requests {
@@ -125,8 +125,8 @@ impl<'r, 'a> Reach<'r, 'a> {
     }
 }
 
-/// Whether an instance type of `allowed` that can be had in the domain `value` of `key` from the pool of `space`, narrowed
-/// to what is `asked` for, holds one of `requests` and the daemons that run there.
+/// Returns whether an instance type of `allowed` that can be had in the domain `value` of `key` from the pool of `space`,
+/// narrowed to what is `asked` for, holds one of `requests` and the daemons that run there.
 fn hosts<'a>(
     (space, catalogue): (&PoolSpace<'a>, &mut Catalogue<'a>),
     allowed: &Bits<VariantIx>,

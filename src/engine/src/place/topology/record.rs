@@ -1,5 +1,5 @@
-//! What a pod that has got a place changes: the counts of the groups that select it, and where its own spread constraints
-//! must hold from then on.
+//! Changes by a pod that has got a place: the counts of the groups that select it, and the domains in which its own
+//! spread constraints must hold from then on.
 
 use karpenter_model::names::label;
 use karpenter_model::{LabelRegistry, Node, Requirements};

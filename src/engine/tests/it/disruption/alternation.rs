@@ -30,7 +30,7 @@ struct Cluster {
 }
 
 impl Cluster {
-    /// What `text` says, with the pods of two workloads in turn; the first begins.
+    /// Creates the cluster of `text`, with the pods of two workloads in turn; the first begins.
     fn new(text: &str, workloads: [&str; 2], seed: u64) -> Self {
         let world = snapshot(text);
         let workloads = workloads.map(|pods| snapshot(&format!("{text}{pods}")).pending);

@@ -1,4 +1,4 @@
-//! What holds for every cluster: commands pass the audit, alone and together with those under way; budgets are never
+//! Properties of every cluster: commands pass the audit, alone and together with those under way; budgets are never
 //! exceeded; every machine has an outcome; order does not matter; nothing changed means nothing rejected.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +16,7 @@ use super::decided;
 /// Clusters per property, unless the environment asks for more; a failure names its number.
 const SEEDS: u64 = 300;
 
-/// How many clusters a property is tried on.
+/// Number of clusters a property is tried on.
 pub(super) fn seeds() -> u64 {
     karpenter_testkit::seeds(SEEDS)
 }

@@ -1,4 +1,4 @@
-//! What a second look refused is not proposed again at once, and again, and again.
+//! A command that a second look refused is not proposed again at once, and again, and again.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What happens to a command when the world changes within its quiet time (spec disruption 3.14 and 8.7).
+//! Result of a command when the world changes within its quiet time (spec disruption 3.14 and 8.7).
 
 use std::collections::BTreeSet;
 
@@ -28,7 +28,7 @@ fn looked(text: &str, command: &Command) -> Result<Command, RejectionKind> {
     confirmed(&world(text), command, &Standing { proposed: &[], running: &BTreeSet::new() })
 }
 
-/// What comes of a second look; whatever may start must pass the audit.
+/// Returns the result of a second look; whatever may start must pass the audit.
 fn confirmed(
     snapshot: &Snapshot,
     command: &Command,
@@ -263,7 +263,7 @@ pod   p cpu=500m select=capacity=on-demand on=a
     let cheaper = "type  small cpu=2 mem=4Gi pods=10 od=0.19 spot=0.04 zones=a,b";
     let command = command(text, Method::SingleNode);
     assert_eq!(looked(text, &command).as_ref(), Ok(&command));
-    // What it saves falls from three quarters of the pool's cost to less than half of it.
+    // The saving falls from three quarters of the pool's cost to less than half of it.
     let dear = text.replace("type=large", "type=mid");
     let mut mid = command.clone();
     mid.candidates[0].instance_type = Some("mid".into());

@@ -140,7 +140,7 @@ fn a_decision_that_is_handed_back_is_the_one_that_would_be_made_anew() {
     assert!(handed_back > 10 * changed && changed > 3, "{handed_back} handed back, {changed} changed");
 }
 
-/// What is changed, and how.
+/// Name of a change, and the change.
 type Change = (&'static str, fn(&mut Snapshot));
 
 #[test]
@@ -219,7 +219,7 @@ pod   p cpu=1 claim=own on=a
         ..world
     };
     assert_eq!(look(&more(after(&world, 50)), memory).commands.len(), 1);
-    // Where nodes are copies, decisions are not handed back but methods may still be settled.
+    // Decisions about copied nodes are not handed back, but methods may still be settled.
     let settled = &mut Memory::default();
     assert_eq!(look(&copied(&again(&world, 0)), settled).commands, []);
     assert_eq!(look(&more(copied(&after(&world, 10))), settled).commands.len(), 1);

@@ -1,4 +1,4 @@
-//! Whether a budget window is open, by the planner and by the audit, against a table worked out by hand, and against
+//! Windows of budgets by the planner and by the audit, against a table worked out by hand, and against
 //! each other for random schedules.
 
 use std::collections::BTreeSet;
@@ -21,7 +21,7 @@ node  a pool=web type=small zone=a capacity=on-demand\n"
     ))
 }
 
-/// What the planner and the audit think: open, closed, or not to be understood counts as open.
+/// Returns the opinions of the planner and the audit: open, closed, or not to be understood counts as open.
 fn opinions(now: &str, schedule: &str, duration: &str) -> (bool, bool) {
     let standing = Standing { proposed: &[], running: &BTreeSet::new() };
     let guarded = guarded(now, schedule, duration);

@@ -20,12 +20,12 @@ use crate::rules::{RuleSetId, Rules};
 pub(super) struct Server<'s, 'p, 'a> {
     /// The in-flight node.
     pub(super) number: InFlightIx,
-    /// Who has what.
+    /// Devices that are taken.
     pub(super) devices: Option<&'s Holdings<'a>>,
     pub(super) demand: &'s Demand,
     pub(super) space: &'p PoolSpace<'a>,
     pub(super) lower: MinValuesPolicy,
-    /// Where the devices it would get are written down.
+    /// Output for the devices it would get.
     pub(super) proposal: &'p mut Option<Proposal>,
 }
 

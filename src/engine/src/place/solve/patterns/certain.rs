@@ -15,7 +15,7 @@ use crate::amounts::Amounts;
 use crate::index::InFlightIx;
 use crate::place::in_flight::InFlightNode;
 
-/// How far above the bound the price of a node may be, in percent.
+/// Largest excess of the price of a node over the bound, in percent.
 const ABOVE_BOUND: i64 = 2;
 /// The same where none like its pods would fit beside them.
 const ABOVE_BOUND_IF_FULL: i64 = 10;
@@ -41,7 +41,7 @@ impl Solver<'_> {
         certain
     }
 
-    /// Whether a pod of `node` has a rule about other pods, or others have one about it.
+    /// Returns whether a pod of `node` has a rule about other pods, or others have one about it.
     fn minds_others(&self, node: &InFlightNode) -> bool {
         let bound = |pod| self.filling.topology.bound(self.compiled.profile(pod)).is_some();
         node.pods.iter().any(|pod| bound(*pod))
@@ -49,7 +49,7 @@ impl Solver<'_> {
 }
 
 impl Query<'_, '_> {
-    /// Whether new node `number`, in the place of which any of `offered` could be, is certain.
+    /// Returns whether new node `number`, in the place of which any of `offered` could be, is certain.
     fn is_certain(&mut self, number: InFlightIx, units: &Units, offered: &[Machine]) -> bool {
         let Some(rules) = self.unreserved(number) else { return false };
         let Self { compiled, filling, caches } = self;

@@ -25,7 +25,7 @@ use crate::index::{IxVec, LoadIx, UnitIx};
 use crate::place::topology::Turn;
 pub(super) use loads::{Loads, Unit};
 
-/// How often all machines are looked at.
+/// Number of rounds over all machines.
 const ROUNDS: usize = 8;
 /// Looks at a machine for a unit, in all.
 const MOST_LOOKS: usize = 3_000_000;
@@ -58,7 +58,7 @@ struct Search<'s, 'l> {
     looks: usize,
 }
 
-/// What would leave a load for a cheaper machine, or none, to be enough.
+/// Units that would have to leave a load for a cheaper machine, or none, to be enough.
 #[derive(Debug, PartialEq, Eq)]
 struct Choice {
     load: LoadIx,
@@ -89,13 +89,13 @@ impl Search<'_, '_> {
         }
     }
 
-    /// What `load` could do without: all of it, and for each cheaper machine what that would not hold.
+    /// Returns what `load` could do without: all of it, and for each cheaper machine what that would not hold.
     fn choices(&self, load: LoadIx) -> Vec<Choice> {
         let units = self.loads.on(load);
         if units.is_empty() || units.len() > MOST_UNITS {
             return Vec::new();
         }
-        // What keeps others off finds another place with most trouble, then what is large: they are to stay.
+        // Units that keep others off find another place with most trouble, then large ones: they are to stay.
         let mut units = units.to_vec();
         units.sort_by_key(|unit| (!self.keeps_off(*unit), Reverse(self.loads.share_of(*unit)), *unit));
         let price = self.loads.price_of(load);
@@ -169,7 +169,7 @@ impl Search<'_, '_> {
         self.loads.positions().filter(takes).min_by_key(|load| (self.loads.left(*load), *load))
     }
 
-    /// Whether `load` has room for `unit` at its price, and may have it.
+    /// Returns whether `load` has room for `unit` at its price, and may have it.
     fn takes(&self, load: LoadIx, unit: UnitIx) -> bool {
         self.loads.has_room(load, unit) && self.loads.admits(load, unit)
     }
@@ -282,7 +282,7 @@ impl Search<'_, '_> {
         self.looks = self.looks.saturating_sub(self.loads.positions().len());
     }
 
-    /// Whether `load` is one of those that are to be filled.
+    /// Returns whether `load` is one of those that are to be filled.
     fn is_filled(&self, load: LoadIx) -> bool {
         self.loads.on(load).len() > MOST_UNITS
     }
@@ -297,7 +297,8 @@ impl Search<'_, '_> {
 }
 
 impl Choice {
-    /// What it saves, times the share of `other`: a choice saves more for its share than another one where this is more.
+    /// Returns the saving times the share of `other`: a choice saves more for its share than another one where this is
+    /// more.
     fn saving_by_share(&self, other: &Self) -> i128 {
         i128::from(self.saving) * i128::from(other.share.max(1))
     }

@@ -37,7 +37,7 @@ const MOST_SETS: usize = 4;
 /// In-flight nodes that may exchange pods.
 struct Set {
     pool: PoolIx,
-    /// What their requirements say about domains.
+    /// Requirements of the pods about domains.
     domains: RuleSetId,
     nodes: Vec<InFlightIx>,
 }
@@ -141,7 +141,8 @@ impl Solver<'_> {
 }
 
 impl Query<'_, '_> {
-    /// What the nodes of `set` cost without reservations, in billionths of a dollar an hour, and what their pods request.
+    /// Returns the price of the nodes of `set` without reservations, in billionths of a dollar an hour, and the requests
+    /// of their pods.
     fn worth(&mut self, set: &Set) -> Option<(i64, Amounts)> {
         let (mut total, mut price) = (Amounts::default(), 0_i64);
         for number in &set.nodes {

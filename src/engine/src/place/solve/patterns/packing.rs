@@ -1,4 +1,4 @@
-//! Which sizes of pods share a machine so that all machines together cost little. Rules are not known here: pods are
+//! Sizes of pods that share a machine so that all machines together cost little. Rules are not known here: pods are
 //! amounts, and machines are room for a price.
 //!
 //! Every size has a *value*, what one of its pods may cost. A machine is filled with what is worth most for the room it
@@ -9,7 +9,7 @@
 //!
 //! Integers only, no randomness, equal values in the order of the lists: the same input gives the same patterns.
 
-/// How often values are corrected, unless more is worth it.
+/// Number of corrections of values, unless more is worth it.
 pub(super) const ROUNDS: usize = 6;
 /// The share of the price, in percent, that further rounds may still save.
 const HOPE: i64 = 8;
@@ -33,9 +33,9 @@ const MOST_CHANGES: usize = 32;
 pub(super) struct Size {
     /// By resource.
     pub(super) amounts: Vec<i64>,
-    /// How many pods there are; at least one.
+    /// Number of pods; at least one.
     pub(super) count: usize,
-    /// Which kind of pods they are, below [`MOST_KINDS`].
+    /// Kind of the pods, below [`MOST_KINDS`].
     pub(super) kind: usize,
     /// A group of sizes, numbered from zero, of which a machine may have only so many pods.
     pub(super) cap: Option<(usize, usize)>,
@@ -57,19 +57,19 @@ pub(super) struct Machine {
 pub(super) struct Pattern {
     /// The machine.
     pub(super) machine: usize,
-    /// How many of each size, by number of the size; none of these is zero.
+    /// Number of pods of each size, by number of the size; none of these is zero.
     pub(super) pods: Vec<(usize, usize)>,
-    /// How many machines are filled like this.
+    /// Number of machines filled like this.
     pub(super) times: usize,
 }
 
 impl Machine {
-    /// Whether pods of `size` may be on it, room aside.
+    /// Returns whether pods of `size` may be on it, room aside.
     pub(super) fn takes(&self, size: &Size) -> bool {
         self.is_for(1 << size.kind)
     }
 
-    /// Whether pods of all these `kinds`, a bit for each, may be on it.
+    /// Returns whether pods of all these `kinds`, a bit for each, may be on it.
     pub(super) fn is_for(&self, kinds: u64) -> bool {
         self.accepts & kinds == kinds
     }
@@ -83,12 +83,12 @@ pub(super) fn least_price(totals: &[i64], machines: &[Machine]) -> i64 {
     liquid(totals, machines).0
 }
 
-/// What each resource counts by that bound.
+/// Returns the weight of each resource in the bound of [`least_price`].
 pub(super) fn weights(totals: &[i64], machines: &[Machine]) -> Vec<u64> {
     liquid(totals, machines).1
 }
 
-/// What `room` holds of `totals`, by `weights`.
+/// Returns the part of `totals` that `room` holds, by `weights`.
 pub(super) fn worth(room: &[i64], totals: &[i64], weights: &[u64]) -> i128 {
     let share = |(room, total): (&i64, &i64)| (i128::from(*room) << SHARE_BITS) / i128::from((*total).max(1));
     room.iter().zip(totals).map(share).zip(weights).map(|(share, weight)| share * i128::from(*weight)).sum()
@@ -96,7 +96,7 @@ pub(super) fn worth(room: &[i64], totals: &[i64], weights: &[u64]) -> i128 {
 
 fn liquid(totals: &[i64], machines: &[Machine]) -> (i64, Vec<u64>) {
     let asked: Vec<usize> = (0..totals.len()).filter(|name| totals[*name] > 0).collect();
-    // What of the total each machine holds, rounded up, which can only lower the bound.
+    // Share of the total that each machine holds, rounded up, which can only lower the bound.
     let held = |machine: &Machine| -> Vec<u64> {
         let share = |name: &usize| {
             let room = i128::from(machine.room[*name].max(0)) << SHARE_BITS;
@@ -175,15 +175,15 @@ struct Packing<'p> {
     shares: Vec<u64>,
     /// By group: how many pods of it a machine may have.
     caps: Vec<usize>,
-    /// How often a size was looked at so far.
+    /// Number of times that a size was examined so far.
     looks: usize,
 }
 
 /// One machine with pods.
 struct Filled {
-    /// How many of each size; none of these is zero.
+    /// Number of pods of each size; none of these is zero.
     pods: Vec<(usize, usize)>,
-    /// What they are worth together.
+    /// Sum of the values of the pods.
     value: i64,
 }
 
@@ -192,12 +192,12 @@ struct Filled {
 struct Candidate {
     size: usize,
     value: u64,
-    /// What a pod cost when it was last looked at. Room only gets scarcer, so it costs no less now.
+    /// Cost of a pod when it was last examined. Room only gets scarcer, so it costs no less now.
     least_cost: u64,
 }
 
 impl Candidate {
-    /// Whether it is worth more for its cost than `other`.
+    /// Returns whether it is worth more for its cost than `other`.
     fn is_worth_more_than(&self, other: &Self) -> bool {
         u128::from(self.value) * u128::from(other.least_cost)
             > u128::from(other.value) * u128::from(self.least_cost)
@@ -224,7 +224,7 @@ impl<'p> Packing<'p> {
         Self { sizes, machines, shares, caps, looks: 0 }
     }
 
-    /// What a pod of each size costs on machines of its own; `None` where one fits on no machine.
+    /// Returns the cost of a pod of each size on machines of its own; `None` where one fits on no machine.
     fn alone(&self) -> Option<Vec<i64>> {
         let cost = |size: &Size| {
             let costs = self.machines.iter().filter(|machine| machine.takes(size)).filter_map(|machine| {
@@ -326,7 +326,7 @@ impl<'p> Packing<'p> {
                 if best.is_some_and(|best| !candidate.is_worth_more_than(&best)) {
                     return true;
                 }
-                // What has no room has none later.
+                // A size that has no room has none later.
                 if !has_room(candidate.size) {
                     return false;
                 }
@@ -381,12 +381,12 @@ impl<'p> Packing<'p> {
     }
 }
 
-/// Whether `amounts` fit into `room`.
+/// Returns whether `amounts` fit into `room`.
 pub(super) fn fits(amounts: &[i64], room: &[i64]) -> bool {
     amounts.iter().zip(room).all(|(amount, room)| amount <= room)
 }
 
-/// How many pods of `amounts` fit into `room`.
+/// Returns the number of pods of `amounts` that fit into `room`.
 fn most(amounts: &[i64], room: &[i64]) -> usize {
     let fits = |(amount, room): (&i64, &i64)| (*amount > 0).then(|| (room / amount).max(0));
     let most = amounts.iter().zip(room).filter_map(fits).min();

@@ -1,4 +1,4 @@
-//! Which pods of a plan are to share a new node, those with rules about hosts among them: as [patterns](super::packing) have
+//! Pods of a plan that are to share a new node, those with rules about hosts among them: as [patterns](super::packing) have
 //! it, or as they do with [machines filled up](super::fuller).
 //!
 //! Nothing is moved here. What comes out are wishes: each pod is then placed by the code that places every pod, which
@@ -36,7 +36,7 @@ const MOST_WORK: usize = 200_000_000;
 const MOST_LOOKS: usize = 200_000;
 /// Cheap machines that are looked at beside those that hold most for their price, where a rule limits pods on a host.
 const CHEAPEST: usize = 6;
-/// How often values of sizes are corrected.
+/// Number of corrections of the values of sizes.
 const ROUNDS: usize = 24;
 /// With more pods none move to where there is room, so that the time of a pass stays what it is.
 const MOST_MOVED: usize = 2_000;
@@ -44,12 +44,12 @@ const MOST_MOVED: usize = 2_000;
 const LEAST_SAVING: i64 = 1;
 
 impl Solver<'_> {
-    /// Which pods of this plan are to share a new node, if patterns promise a cheaper plan.
+    /// Returns the pods of this plan that are to share a new node, if patterns promise a cheaper plan.
     pub(in crate::place::solve) fn targets(&mut self) -> Option<Vec<Target>> {
         self.targets_by(DemandView::AtBest, Self::packed)
     }
 
-    /// Which pods of this plan are to share a new node, if filling what is paid for promises a cheaper plan.
+    /// Returns the pods of this plan that are to share a new node, if filling what is paid for promises a cheaper plan.
     pub(in crate::place::solve) fn fuller_targets(&mut self) -> Option<Vec<Target>> {
         self.targets_by(DemandView::AsPlaced, Self::fuller)
     }
@@ -108,7 +108,7 @@ impl Solver<'_> {
         let nodes: Vec<InFlightIx> = stock.nodes.iter().map(|node| node.number).collect();
         let before = self.price_of(&nodes)?;
         let number = i64::try_from(nodes.len()).unwrap_or(i64::MAX);
-        // What a node costs on top of its price, so that patterns with fewer nodes win where prices are close.
+        // Cost of a node in addition to its price, so that patterns with fewer nodes win where prices are close.
         let each = before / number * NODE / 100;
         for machine in &mut machines {
             machine.price = machine.price.saturating_add(each);

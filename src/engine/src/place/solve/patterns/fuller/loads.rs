@@ -10,49 +10,48 @@ use crate::place::topology::{Tally, Topology, Turn};
 
 /// Bits of a share of all that is requested.
 const SHARE_BITS: u32 = 20;
-/// What a sum of shares may be too small by, because each is rounded down.
+/// Largest rounding error of a sum of shares, each of which is rounded down.
 const ROUNDED: i64 = 16;
 
 /// Pods that move together.
 #[derive(Debug, Clone)]
 pub(crate) struct Unit {
-    /// Which kind of pods they are, below [`super::super::packing::MOST_KINDS`].
+    /// Kind of the pods, below [`super::super::packing::MOST_KINDS`].
     pub(crate) kind: usize,
-    /// What they request, by resource.
+    /// Sum of their requests, by resource.
     pub(crate) amounts: Vec<i64>,
-    /// What they are to others, one by one.
+    /// Profiles of the pods, one by one.
     pub(crate) profiles: Vec<ProfileIx>,
-    /// When they are tried.
     pub(crate) turn: Turn,
 }
 
 /// Machines with units on them.
 pub(crate) struct Loads<'l> {
     units: &'l IxVec<UnitIx, Unit>,
-    /// What can be bought, the cheapest first.
+    /// Machines that can be bought, the cheapest first.
     machines: &'l IxVec<MachineIx, Machine>,
     topology: &'l Topology,
-    /// What all units request together.
+    /// Sum of the requests of all units.
     total: Vec<i64>,
     worth: IxVec<UnitIx, Worth>,
     all: IxVec<LoadIx, Load>,
-    /// What all loads cost.
+    /// Sum of the prices of all loads.
     price: i64,
     log: Vec<Change>,
 }
 
-/// What a unit is in numbers that can be compared.
+/// Numbers of a unit that can be compared.
 struct Worth {
     /// Its share of everything that is requested.
     share: i64,
-    /// What it costs on a machine of its own.
+    /// Price of a machine of its own.
     price_alone: i64,
 }
 
 /// The units of one machine.
 struct Load {
     units: Vec<UnitIx>,
-    /// What they request together.
+    /// Sum of the requests of the units.
     amounts: Vec<i64>,
     /// By kind: how many units.
     kinds: Vec<usize>,
@@ -77,7 +76,7 @@ struct Change {
     load: LoadIx,
     unit: UnitIx,
     kind: ChangeKind,
-    /// What the load needed before.
+    /// Fit of the load before the change.
     fit: Fit,
 }
 
@@ -115,7 +114,7 @@ impl<'l> Loads<'l> {
         Some(loads)
     }
 
-    /// What all loads cost.
+    /// Returns the price of all loads.
     pub(crate) fn price(&self) -> i64 {
         self.price
     }
@@ -144,7 +143,7 @@ impl<'l> Loads<'l> {
         self.worth[unit].share
     }
 
-    /// What `unit` costs on a machine of its own.
+    /// Returns the price of `unit` on a machine of its own.
     pub(super) fn price_alone(&self, unit: UnitIx) -> i64 {
         self.worth[unit].price_alone
     }
@@ -164,13 +163,13 @@ impl<'l> Loads<'l> {
         self.all[load].left
     }
 
-    /// What `load` costs; nothing without units.
+    /// Returns the price of `load`; zero without units.
     pub(super) fn price_of(&self, load: LoadIx) -> i64 {
         let Load { units, fit, .. } = &self.all[load];
         if units.is_empty() { 0 } else { self.machines[fit.cheapest].price }
     }
 
-    /// What `load` would cost with `unit`; `None` where no machine would hold both.
+    /// Returns the price of `load` with `unit`; `None` where no machine would hold both.
     pub(super) fn price_with(&self, load: LoadIx, unit: UnitIx) -> Option<i64> {
         let sum: Vec<i64> = self.sums(load, unit).collect();
         let machine = self.cheapest(self.kinds_with(load, unit), &sum)?;
@@ -183,7 +182,7 @@ impl<'l> Loads<'l> {
         self.machines.iter().take_while(move |machine| machine.price < price)
     }
 
-    /// Whether `load`, which has units, has room for `unit` at its price.
+    /// Returns whether `load`, which has units, has room for `unit` at its price.
     pub(super) fn has_room(&self, load: LoadIx, unit: UnitIx) -> bool {
         let Load { units, kinds, fit, left, .. } = &self.all[load];
         // The share is quickly compared, and rules most machines out.
@@ -199,15 +198,15 @@ impl<'l> Loads<'l> {
         self.affordable(load).any(|machine| machine.is_for(kinds) && holds(machine))
     }
 
-    /// Whether rules about hosts let `unit` come to `load` when its turn comes.
+    /// Returns whether rules about hosts let `unit` join `load` when its turn comes.
     pub(super) fn admits(&self, load: LoadIx, unit: UnitIx) -> bool {
         let Unit { profiles, turn, .. } = &self.units[unit];
         let tally = &self.all[load].tallies[turn.position()];
         profiles.iter().all(|id| self.topology.may_join(*id, tally))
     }
 
-    /// What would have to leave `load` so that it has room for `unit` at its price, by resource; not above zero where there
-    /// is enough. `None` where no machine of that price is for both.
+    /// Returns the amounts that would have to leave `load` so that it has room for `unit` at its price, by resource; not
+    /// above zero where there is enough. `None` where no machine of that price is for both.
     pub(super) fn missing(&self, load: LoadIx, unit: UnitIx) -> Option<Vec<i64>> {
         let kinds = self.kinds_with(load, unit);
         let machines = self.affordable(load).filter(|machine| machine.is_for(kinds));
@@ -336,7 +335,7 @@ impl<'l> Loads<'l> {
         self.kinds(load) | 1 << self.units[unit].kind
     }
 
-    /// What `load` and `unit` request together, by resource.
+    /// Returns the sum of the requests of `load` and `unit`, by resource.
     fn sums(&self, load: LoadIx, unit: UnitIx) -> impl Iterator<Item = i64> {
         self.all[load].amounts.iter().zip(&self.units[unit].amounts).map(|(taken, more)| taken + more)
     }
@@ -347,7 +346,7 @@ impl<'l> Loads<'l> {
         Some(Worth { share: self.share(&unit.amounts), price_alone: self.machines[machine].price })
     }
 
-    /// How much of everything `amounts` are, as the sum of the shares of each resource.
+    /// Returns the size of `amounts`, as the sum of the shares of each resource.
     fn share(&self, amounts: &[i64]) -> i64 {
         let share = |(amount, total): (&i64, &i64)| (amount << SHARE_BITS).checked_div(*total).unwrap_or(0);
         amounts.iter().zip(&self.total).map(share).sum()
@@ -368,7 +367,7 @@ impl Load {
     }
 }
 
-/// What all of `units` request together, by resource.
+/// Returns the sum of the requests of all of `units`, by resource.
 fn total(units: &IxVec<UnitIx, Unit>) -> Vec<i64> {
     let mut total = vec![0; units.iter().next().map_or(0, |unit| unit.amounts.len())];
     for unit in units.iter() {

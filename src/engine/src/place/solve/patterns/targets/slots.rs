@@ -1,4 +1,4 @@
-//! Which units get the places of patterns, as rules about hosts allow.
+//! Assignment of units to the places of patterns, as rules about hosts allow.
 //!
 //! A pattern says how many units of each size a machine has; which units these are is chosen here. Units that keep others
 //! off come first, apart from each other, because they have the least choice. What finds no place of its size goes where
@@ -14,19 +14,19 @@ use crate::place::topology::{Tally, Topology, Turn};
 pub(super) struct Slot {
     /// Of which sizes units are still to come, and how many.
     places: Vec<(usize, usize)>,
-    /// How many units there are in all by the pattern.
+    /// Number of units in all by the pattern.
     planned: usize,
     units: Vec<UnitIx>,
-    /// How many of them keep others off.
+    /// Number of units that keep others off.
     keeping_off: usize,
     tally: Tally,
-    /// What is left of the machine, in the units of the packing.
+    /// Room left on the machine, in the units of the packing.
     free: Vec<i64>,
     /// The kinds that may be on it.
     accepts: u64,
 }
 
-/// What units are chosen from and for.
+/// Input of the choice of units.
 #[derive(Clone, Copy)]
 pub(super) struct Choice<'c> {
     pub(super) stock: &'c Stock,
@@ -43,12 +43,12 @@ impl Slot {
         Self { places, planned, free: machine.room.clone(), accepts: machine.accepts, ..Self::default() }
     }
 
-    /// Whether rules about hosts let `unit` join.
+    /// Returns whether rules about hosts let `unit` join.
     fn admits(&self, unit: &Unit, topology: &Topology) -> bool {
         unit.profiles.iter().all(|id| topology.may_join(*id, &self.tally))
     }
 
-    /// Whether there is room for a unit of `size`, places aside.
+    /// Returns whether there is room for a unit of `size`, places aside.
     fn has_room(&self, size: &Size) -> bool {
         fits(&size.amounts, &self.free) && self.accepts >> size.kind & 1 == 1
     }

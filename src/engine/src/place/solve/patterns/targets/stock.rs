@@ -13,12 +13,12 @@ use crate::rules::{KeyId, RuleSetId};
 /// A rule about hosts is part of patterns where its pods need at least one in so many of the nodes of a plan.
 const MATTERS: usize = 3;
 
-/// What pods that may move count as asking of a node.
+/// View of the demand of pods that may move.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum DemandView {
-    /// What they would ask of a new node.
+    /// Demand on a new node.
     AtBest,
-    /// What they could ask for where they are.
+    /// Demand that they could have where they are.
     AsPlaced,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Stock {
     numbers: BTreeMap<RuleSetId, usize>,
     pub(super) units: IxVec<UnitIx, Unit>,
     pub(super) nodes: Vec<StockNode>,
-    /// What all units request together.
+    /// Sum of the requests of all units.
     pub(super) total: Amounts,
     /// By the rule that limits pods on a host.
     pub(super) limits: BTreeMap<GroupIx, Limit>,
@@ -43,11 +43,11 @@ pub(super) struct Unit {
     pub(super) level: LevelIx,
     /// Number of its requirements among [`Stock::kinds`].
     pub(super) kind: usize,
-    /// What its pods request together.
+    /// Sum of the requests of its pods.
     pub(super) amounts: Amounts,
     /// The rule that limits it on a host.
     limit: Option<GroupIx>,
-    /// What its pods are to others, one by one.
+    /// Profiles of its pods, one by one.
     pub(super) profiles: Vec<ProfileIx>,
     pub(super) turn: Turn,
 }
@@ -61,13 +61,13 @@ pub(super) struct StockNode {
 /// Units that may share a host only so many at a time.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limit {
-    /// How many there are.
+    /// Number of units.
     units: usize,
-    /// How many may be on one host.
+    /// Largest number of units on one host.
     pub(super) most_on_host: usize,
 }
 
-/// What patterns know of a unit.
+/// Properties of a unit that matter to patterns.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct SizeKey<'s> {
     pub(super) kind: usize,
@@ -87,7 +87,7 @@ impl Stock {
         sizes
     }
 
-    /// Whether units need about as many nodes as there are because of `limit`.
+    /// Returns whether units need about as many nodes as there are because of `limit`.
     fn matters(&self, limit: Limit) -> bool {
         limit.units * MATTERS > limit.most_on_host.saturating_mul(self.nodes.len())
     }
@@ -148,7 +148,7 @@ impl Query<'_, '_> {
         groups.into_values().collect()
     }
 
-    /// What all of `pods`, which are on in-flight node `number` in `domains`, ask of a node together.
+    /// Returns the demand of all of `pods` together, which are on in-flight node `number` in `domains`.
     fn asked_together(
         &mut self,
         view: DemandView,
@@ -168,8 +168,8 @@ impl Query<'_, '_> {
         Some((all?, amounts))
     }
 
-    /// What the pod, which is on in-flight node `number` in `domains`, asks of a new node of its pool at the first level
-    /// at which there is an instance type for it.
+    /// Returns the demand of the pod, which is on in-flight node `number` in `domains`, on a new node of its pool at the
+    /// first level at which there is an instance type for it.
     fn asked(
         &mut self,
         view: DemandView,
@@ -205,8 +205,8 @@ impl Query<'_, '_> {
         }
     }
 
-    /// Whether pods of profile `id` stay in their domain: rules of their own are about it, or they come before pods whose
-    /// rules are. On a new node they also stay for pods that must be with them.
+    /// Returns whether pods of profile `id` stay in their domain: rules of their own are about it, or they come before
+    /// pods whose rules are. On a new node they also stay for pods that must be with them.
     fn keeps_domain(&self, view: DemandView, id: ProfileIx) -> bool {
         let topology = &self.filling.topology;
         let is_about_it = match view {
