@@ -1,4 +1,4 @@
-//! Whether a budget window is open, found by asking every minute the window could have opened in.
+//! Open windows of budgets, found by asking every minute the window could have opened in.
 //!
 //! Slower than the planner's evaluator and written from the grammar alone (spec disruption 3.4): two opinions.
 
@@ -28,9 +28,9 @@ struct Times {
     any_day: bool,
 }
 
-/// Whether a window of `duration` that opens as `schedule` says is open at `now`, in seconds since the epoch; `None` when the
-/// schedule cannot be read. One that never opens counts as always open, as the reference has it. What clocks skip counts in
-/// the minute in which they do.
+/// Returns whether a window of `duration` that opens by `schedule` is open at `now`, in seconds since the epoch; `None` when
+/// the schedule cannot be read. One that never opens counts as always open, as the reference has it. A time that clocks skip
+/// counts in the minute in which they do.
 pub(crate) fn is_open(schedule: &str, duration: Duration, now: i64) -> Option<bool> {
     let (zone, times) = read(schedule)?;
     let length = i64::try_from(duration.as_secs()).unwrap_or(i64::MAX);
@@ -54,14 +54,14 @@ pub(crate) fn is_open(schedule: &str, duration: Duration, now: i64) -> Option<bo
     Some(!(today..=today + HORIZON).any(|day| times.covers(day)))
 }
 
-/// What a clock in `zone` shows at `instant`, as seconds since it showed the epoch's midnight.
+/// Returns the time that a clock in `zone` shows at `instant`, in seconds since it showed the epoch's midnight.
 fn on_clock(zone: &TimeZone, instant: i64) -> i64 {
     let offset = Timestamp::from_second(instant).map_or(0, |instant| zone.to_offset(instant).seconds());
     instant + i64::from(offset)
 }
 
 impl Times {
-    /// Whether the minute a clock shows matches, in seconds since it showed the epoch's midnight.
+    /// Returns whether the minute a clock shows matches, in seconds since it showed the epoch's midnight.
     fn match_minute(&self, shown: i64) -> bool {
         let has =
             |set: &BTreeSet<u32>, value: i64| u32::try_from(value).is_ok_and(|value| set.contains(&value));
@@ -70,7 +70,7 @@ impl Times {
             && has(&self.minutes, shown.rem_euclid(3_600) / MINUTE)
     }
 
-    /// Whether `day`, counted from the epoch, matches.
+    /// Returns whether `day`, counted from the epoch, matches.
     fn covers(&self, day: i64) -> bool {
         let (month, of_month) = month_and_day(day);
         // The epoch was a Thursday.

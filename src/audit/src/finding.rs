@@ -1,4 +1,4 @@
-//! What is wrong with a plan.
+//! Faults of a plan.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -66,7 +66,7 @@ pub enum Rule {
     Score,
 }
 
-/// What breaks a rule: what would have to be left out for the rest of the plan to keep it.
+/// Part of a plan that breaks a rule: what would have to be left out for the rest of the plan to keep it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Subject {
     /// The plan as a whole.
@@ -83,7 +83,7 @@ pub enum Subject {
     Reservation(ReservationId),
     /// Every pod that uses one of these claims, which have a device or a counter in common.
     Claims {
-        /// What they have in common.
+        /// Property that they have in common.
         of: String,
         /// The claims.
         claims: BTreeSet<ResourceClaimKey>,
@@ -146,11 +146,11 @@ impl fmt::Display for Subject {
 /// One broken rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// Which rule.
+    /// Rule that is broken.
     pub rule: Rule,
-    /// What breaks it.
+    /// Part of the plan that breaks it.
     pub subject: Subject,
-    /// How.
+    /// Text that says how the rule is broken.
     pub detail: String,
 }
 

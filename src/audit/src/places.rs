@@ -1,4 +1,4 @@
-//! Where every pod will be once the plan is carried out, as far as rules about other pods can tell.
+//! Places of all pods once the plan is carried out, as far as they matter to rules about other pods.
 
 mod crowd;
 
@@ -28,11 +28,10 @@ pub(crate) struct Placed<'a> {
     pub(crate) place: Place<'a>,
     /// Number of the machine: pods with the same one are on the same machine.
     pub(crate) machine: usize,
-    /// How it got there.
     pub(crate) origin: Origin,
 }
 
-/// How a pod gets to its machine.
+/// Way in which a pod gets to its machine.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Origin {
     /// The plan puts it there.
@@ -49,7 +48,7 @@ pub(crate) struct Places<'a> {
     all: Vec<Placed<'a>>,
     /// Machines the plan launches.
     pub(crate) launches: &'a [Launch],
-    /// Who they are to the rules of others: by namespace and labels, where they are in the list.
+    /// Positions of the pods in the list, by namespace and labels, by which rules of others select.
     kinds: BTreeMap<(&'a Namespace, &'a Labels), Vec<usize>>,
     /// By machine: daemons that keep others off it and may come to it.
     keeping_off: BTreeMap<usize, Vec<&'a Pod>>,
@@ -167,7 +166,7 @@ fn daemons<'a>(
     })
 }
 
-/// Whether `daemon` and a pod on `node` keep off each other.
+/// Returns whether `daemon` and a pod on `node` keep off each other.
 fn is_kept_off(world: &World<'_>, daemon: &Pod, node: &Node) -> bool {
     let keeps_off = |owner: &Pod, other: &Pod| {
         let mut terms = owner.pod_anti_affinity.required.iter();
@@ -190,7 +189,7 @@ impl Place<'_> {
         }
     }
 
-    /// Whether the machine may be in `domain` of `key`.
+    /// Returns whether the machine may be in `domain` of `key`.
     fn may_be_in(&self, registry: &LabelRegistry, key: &LabelKey, domain: &LabelValue) -> bool {
         let key = &registry.normalize_key(key);
         match self {
@@ -224,8 +223,8 @@ impl Place<'_> {
     }
 }
 
-/// Whether the machine comes up without a label `key`: the instance decides about well-known ones alone, and the claim does
-/// not ask for it.
+/// Returns whether the machine comes up without a label `key`: the instance decides about well-known ones alone, and the
+/// claim does not ask for it.
 fn lacks(launch: &Launch, key: &LabelKey, registry: &LabelRegistry) -> bool {
     let own = launch.requirements.get(key.as_str());
     !registry.is_well_known(key.as_str())
@@ -233,7 +232,7 @@ fn lacks(launch: &Launch, key: &LabelKey, registry: &LabelRegistry) -> bool {
         && own.is_none_or(Requirement::accepts_absence)
 }
 
-/// Whether `term` of a pod in namespace `own` is about `pod`.
+/// Returns whether `term` of a pod in namespace `own` is about `pod`.
 pub(crate) fn selects(world: &World<'_>, term: &AffinityTerm, own: &Namespace, pod: &Pod) -> bool {
     let namespace = &pod.key.namespace;
     let by_label = term.namespace_selector.as_ref().is_some_and(|selector| {
@@ -245,7 +244,7 @@ pub(crate) fn selects(world: &World<'_>, term: &AffinityTerm, own: &Namespace, p
     in_namespace && matches(term.selector.as_ref(), pod)
 }
 
-/// Whether `selector` selects `pod`; without a selector no pod is selected.
+/// Returns whether `selector` selects `pod`; without a selector no pod is selected.
 pub(crate) fn matches(selector: Option<&LabelSelector>, pod: &Pod) -> bool {
     selector.is_some_and(|selector| selector.matches(&pod.labels))
 }

@@ -1,4 +1,4 @@
-//! What is left of a plan once everything its findings are about is out of it.
+//! Rest of a plan without anything that its findings are about.
 //!
 //! One odd pod must not stop the launches for all other pods. So launches and nominations that a finding
 //! names are left out, and with them those of pods that share a rule about other pods with a pod of theirs,
@@ -17,15 +17,15 @@ use crate::finding::{Finding, Subject};
 use crate::places::{matches, selects};
 use crate::world::World;
 
-/// How often something may be left out until nothing is applied at all: each round audits what remains.
+/// Largest number of rounds that leave something out, before nothing is applied at all: each round audits what remains.
 const MOST_ROUNDS: usize = 8;
 
 /// A plan that broke rules, without what broke them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SoundPart {
-    /// What may be applied; it has no findings.
+    /// Plan that may be applied; it has no findings.
     pub plan: Plan,
-    /// What was wrong with the plan as it was made.
+    /// Findings about the plan as it was made.
     pub findings: Vec<Finding>,
     /// The pods those findings are about, with the first finding about each. A finding about the plan as a whole is
     /// about no pod.
@@ -86,7 +86,7 @@ struct Named {
 }
 
 impl Named {
-    /// What `finding` is about; `None` when that is the whole plan.
+    /// Returns the parts that `finding` is about; `None` when that is the whole plan.
     fn of(finding: &Finding, world: &World<'_>, plan: &Plan) -> Option<Self> {
         let launches = |is_meant: &dyn Fn(&Launch) -> bool| {
             let meant = || plan.launches.iter().filter(|launch| is_meant(launch));
@@ -190,7 +190,7 @@ impl<'p> Kind<'p> {
     }
 }
 
-/// Whether a hard rule of one of two pods is about the other, or both have the same one.
+/// Returns whether a hard rule of one of two pods is about the other, or both have the same one.
 fn shares(world: &World<'_>, one: &Pod, other: &Pod) -> bool {
     let hard = |spread: &&SpreadConstraint| spread.when_unsatisfiable == WhenUnsatisfiable::DoNotSchedule;
     let about = |owner: &Pod, pod: &Pod| {

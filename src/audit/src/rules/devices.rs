@@ -1,6 +1,6 @@
 //! Claims of placed pods have the devices they ask for, and no device is given twice (spec scheduling 22.2).
 //!
-//! What selectors say is not asked again. Replacements of commands are not looked at: their devices are not part of
+//! Selectors are not evaluated again. Replacements of commands are not audited: their devices are not part of
 //! a plan.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -56,7 +56,7 @@ pub(crate) fn check<'a>(world: &'a World<'_>, plan: &'a Plan, findings: &mut Vec
     books.overdrawn(plan, findings);
 }
 
-/// What is known about devices.
+/// Facts about devices.
 struct Books<'a> {
     claims: &'a BTreeMap<ResourceClaimKey, std::sync::Arc<ResourceClaim>>,
     /// Slices of the newest generations.
@@ -84,7 +84,7 @@ impl<'a> Books<'a> {
         Self { claims: &devices.claims, slices, leaving, shared }
     }
 
-    /// Whether `claim` has devices that it keeps.
+    /// Returns whether `claim` has devices that it keeps.
     fn keeps(&self, claim: &ResourceClaim) -> bool {
         claim.allocation.is_some() && !claim.is_released_by(|pod| self.leaving.contains(pod))
     }
@@ -158,7 +158,7 @@ impl<'a> Books<'a> {
                 *totals.entry(meter).or_default() += amount;
             }
         }
-        // What each machine holds, by what it may turn out to be.
+        // Devices of each machine, by what it may turn out to be.
         let mut machines: BTreeMap<Holder<'_>, BTreeMap<&GrantPlace, BTreeMap<Meter<'_>, i128>>> =
             BTreeMap::new();
         for grant in &plan.grants {
@@ -225,7 +225,7 @@ impl<'a> Books<'a> {
         Subject::Claims { of: of.to_string(), claims }
     }
 
-    /// What is taken with device `name`: itself where it is exclusive, and what it draws.
+    /// Returns the amounts taken with device `name`: itself where it is exclusive, and the counters it draws from.
     fn taken(&self, name: Name<'a>) -> Vec<(Meter<'a>, i128)> {
         let Some(device) = self.device(name) else { return Vec::new() };
         let drawn = device.draws.iter().flat_map(|set| {
@@ -237,7 +237,7 @@ impl<'a> Books<'a> {
         own.into_iter().chain(drawn).collect()
     }
 
-    /// How much there is of a counter.
+    /// Returns the limit of a counter.
     fn limit(
         &self,
         driver: &DriverName,

@@ -29,7 +29,7 @@ pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Vec<Finding>)
     }
 }
 
-/// What a machine has, or the most it may become while it is not launched.
+/// Returns the capacity of a machine, or the most it may become while it is not launched.
 fn largest(world: &World<'_>, node: &Node, pool: &PoolName) -> Resources {
     let known = node.effective_capacity();
     let (Some(claim), Some(types)) = (node.unlaunched(), world.snapshot.instance_types.get(pool)) else {

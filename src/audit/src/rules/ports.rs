@@ -25,7 +25,7 @@ pub(crate) fn check_launch(world: &World<'_>, launch: &Launch, findings: &mut Ve
     }
 }
 
-/// Whether two pods cannot share a host.
+/// Returns whether two pods cannot share a host.
 pub(crate) fn conflict(pod: &Pod, other: &Pod) -> bool {
     pod.key != other.key
         && pod.host_ports.iter().any(|port| other.host_ports.iter().any(|held| held.conflicts_with(port)))

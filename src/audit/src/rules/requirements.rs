@@ -15,8 +15,8 @@ pub(crate) fn check_launch(world: &World<'_>, launch: &Launch, findings: &mut Ve
     }
 }
 
-/// Whether every machine the claim may become satisfies `wanted`: each requirement is no wider than asked,
-/// and a label the claim sets itself has an allowed value.
+/// Returns whether every machine the claim may become satisfies `wanted`: each requirement is no wider than
+/// asked, and a label the claim sets itself has an allowed value.
 fn implies(launch: &Launch, wanted: &[Requirement]) -> bool {
     wanted.iter().all(|asked| {
         let key = asked.key();

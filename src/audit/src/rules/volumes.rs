@@ -142,8 +142,8 @@ fn without_disk(world: &World<'_>, node: &Node, pods: &[&Pod]) -> Option<Finding
     })
 }
 
-/// Whether every machine `launch` may become is in reach of `volume`: for every combination of values of the
-/// labels its alternatives speak of, one alternative holds.
+/// Returns whether every machine `launch` may become is in reach of `volume`: for every combination of values
+/// of the labels its alternatives name, one alternative holds.
 fn everywhere(world: &World<'_>, launch: &Launch, volume: &Volume) -> bool {
     if volume.alternatives.is_empty() {
         return true;

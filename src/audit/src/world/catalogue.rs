@@ -1,4 +1,4 @@
-//! What one pool can launch, and the daemons that will run there (spec scheduling 16).
+//! Launches that one pool can make, and the daemons that will run there (spec scheduling 16).
 //!
 //! Rules ask for the same instance types with every launch, so which daemons run on one is worked out once.
 
@@ -19,7 +19,7 @@ pub(crate) struct Catalogue<'a> {
 /// The daemons that will run on a new machine.
 pub(crate) struct Daemons<'a> {
     pub(crate) pods: Vec<&'a Pod>,
-    /// What they request together.
+    /// Sum of their requests.
     pub(crate) requests: Resources,
 }
 

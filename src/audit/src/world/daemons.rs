@@ -1,4 +1,4 @@
-//! Which daemons a machine runs once it is up, whether a plan launches it, it is coming or it is there
+//! Daemons that a machine runs once it is up, whether a plan launches it, it is coming or it is there
 //! (spec scheduling 16).
 //!
 //! Up means: with its life-cycle labels, and with a name that a machine without a Node does not have yet, so that no daemon
@@ -23,7 +23,7 @@ pub(crate) struct Expected<'a> {
     pub(crate) certain: bool,
 }
 
-/// What is known about one label of a machine.
+/// Fact about one label of a machine.
 enum Known {
     Value(LabelValue),
     OneOf(Requirement),
@@ -33,7 +33,7 @@ enum Known {
 }
 
 impl Known {
-    /// Whether `asked` holds in the end, and whether it may.
+    /// Returns whether `asked` holds in the end, and whether it may.
     fn answer(&self, asked: &Requirement) -> (bool, bool) {
         let missing = asked.accepts_absence();
         match self {
@@ -72,7 +72,7 @@ impl<'a> World<'a> {
             .collect()
     }
 
-    /// Which of `daemons` may come with the machine of `launch`.
+    /// Returns those of `daemons` that may come with the machine of `launch`.
     pub(crate) fn daemons_with<'d>(&self, launch: &Launch, daemons: &[&'d Daemon]) -> Vec<Expected<'d>> {
         let types = self.types_of(launch);
         let known = |key: &LabelKey, one: &InstanceType| {
@@ -100,7 +100,7 @@ impl<'a> World<'a> {
         expected
     }
 
-    /// Which of `daemons` a machine runs or is to get.
+    /// Returns those of `daemons` that a machine runs or is to get.
     fn daemons_on<'d>(&self, node: &Node, daemons: impl Iterator<Item = &'d Daemon>) -> Vec<Expected<'d>> {
         let taints = node.effective_taints();
         let known = |key: &LabelKey| self.known(node, key);
@@ -115,7 +115,7 @@ impl<'a> World<'a> {
         expected.collect()
     }
 
-    /// Which of `daemons` a machine is to get and has no pod of.
+    /// Returns those of `daemons` that a machine is to get and has no pod of.
     pub(crate) fn daemons_to_come<'d>(
         &self,
         node: &Node,
@@ -130,7 +130,7 @@ impl<'a> World<'a> {
         expected
     }
 
-    /// What the daemons of `node` will request on top of what daemons request there.
+    /// Returns the resources that the daemons of `node` will request in addition to the requests of those there.
     pub(crate) fn daemons_missing(&self, node: &Node) -> Resources {
         let missing = self.daemons_on(node, self.daemons()).into_iter().map(|Expected { daemon, .. }| {
             let own = node.pods.iter().filter(|pod| daemon.owns(pod) && !pod.is_terminal());
@@ -163,8 +163,8 @@ impl<'a> World<'a> {
         Known::Missing
     }
 
-    /// Whether a machine that is not registered may be of an instance type that suits `asked`. Where its types are not
-    /// known, any may.
+    /// Returns whether a machine that is not registered may have an instance type that suits `asked`. Where its types
+    /// are not known, any may.
     fn may_become(&self, node: &Node, asked: &Requirements) -> bool {
         if node.registered() {
             return false;
@@ -180,8 +180,8 @@ impl<'a> World<'a> {
         types.iter().any(|one| is_one(one) && one.requirements.intersects(asked).is_ok())
     }
 
-    /// What the nodes of `pod`, of a daemon set, must be: any one of these. A term that says nothing or contradicts the
-    /// selector is met by no node.
+    /// Returns the alternatives for nodes of `pod`, which belongs to a daemon set; one must hold. A term that is empty
+    /// or contradicts the selector is met by no node.
     fn asked_by(&self, pod: &Pod) -> Vec<Requirements> {
         let selected = Requirements::from_labels(self.registry(), &pod.node_selector);
         let with = |term: &NodeTerm| {
@@ -200,7 +200,7 @@ impl<'a> World<'a> {
     }
 }
 
-/// What the labels of every new machine of ours come to be, and its name.
+/// Returns the labels of every new machine of ours once it is up, and its name.
 fn once_up() -> [(&'static str, &'static str); 4] {
     [
         (label::REGISTERED, "true"),
@@ -210,7 +210,7 @@ fn once_up() -> [(&'static str, &'static str); 4] {
     ]
 }
 
-/// Whether a machine meets one of `sets` for certain, and whether it may.
+/// Returns whether a machine meets one of `sets` for certain, and whether it may.
 fn verdict(sets: &[Requirements], known: impl Fn(&LabelKey) -> Known) -> (bool, bool) {
     let answers = sets.iter().map(|asked| {
         let each = asked.iter().map(|asked| known(asked.key()).answer(asked));

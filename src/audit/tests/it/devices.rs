@@ -1,4 +1,4 @@
-//! What the audit says about devices.
+//! Findings about devices.
 
 use karpenter_audit::Rule;
 use karpenter_audit::audit;

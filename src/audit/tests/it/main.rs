@@ -45,7 +45,7 @@ fn sound() -> (Snapshot, Plan) {
     (snapshot, plan)
 }
 
-/// What disruption proposes when nothing is under way.
+/// Returns the commands of disruption when nothing is under way.
 fn commands(snapshot: &Snapshot) -> Vec<Command> {
     let running = BTreeSet::<NodeId>::new();
     let standing = Standing { proposed: &[], running: &running };

@@ -26,7 +26,7 @@ fn planned(world: &str) -> (Snapshot, Plan) {
     (snapshot, plan)
 }
 
-/// What is left of the plan for `world` after `change`.
+/// Returns the sound part of the plan for `world` after `change`.
 fn left(world: &str, change: impl Fn(&mut Plan)) -> (SoundPart, Vec<String>) {
     let (snapshot, mut plan) = planned(world);
     change(&mut plan);

@@ -1,4 +1,4 @@
-//! How the work of the audit grows with the cluster, counted in allocations: a plan for thousands of pods that wait must
+//! Growth of the audit's work with the cluster, counted in allocations: a plan for thousands of pods that wait must
 //! not be held up by its audit.
 
 use std::fmt::Write;

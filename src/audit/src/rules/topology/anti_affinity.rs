@@ -31,7 +31,7 @@ pub(crate) fn check(world: &World<'_>, places: &Places<'_>, findings: &mut Vec<F
     }
 }
 
-/// Whether `daemon`, which comes to the machine of `one`, keeps its pod out of any domain the machine has.
+/// Returns whether `daemon`, which comes to the machine of `one`, keeps its pod out of any domain the machine has.
 fn keeps_off(world: &World<'_>, daemon: &Pod, one: &Placed<'_>) -> bool {
     daemon.pod_anti_affinity.required.iter().any(|term| {
         let domains = one.place.domains(world.registry(), &term.topology_key);

@@ -19,7 +19,7 @@ pub(crate) fn check(world: &World<'_>, places: &Places<'_>, findings: &mut Vec<F
     }
 }
 
-/// Who the terms are about.
+/// Pods that the terms are about.
 struct Crowds<'p, 'a> {
     world: &'p World<'a>,
     places: &'p Places<'p>,
@@ -37,7 +37,7 @@ impl<'p> Crowds<'p, '_> {
     }
 }
 
-/// Whether all `terms` of a pod in namespace `own` are about `pod`.
+/// Returns whether all `terms` of a pod in namespace `own` are about `pod`.
 fn all_select(world: &World<'_>, terms: &[AffinityTerm], own: &Namespace, pod: &Pod) -> bool {
     terms.iter().all(|term| selects(world, term, own, pod))
 }

@@ -52,7 +52,7 @@ pub(crate) fn check(world: &World<'_>, places: &Places<'_>, findings: &mut Vec<F
     }
 }
 
-/// What decides about the counts of a constraint, whichever pod has it.
+/// Properties that decide about the counts of a constraint, whichever pod has it.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Question<'p> {
     spread: &'p SpreadConstraint,
@@ -80,7 +80,7 @@ impl<'p> Question<'p> {
     }
 }
 
-/// Where each volume of `pod` that cannot be attached everywhere can be: any one of the alternatives.
+/// Returns the alternatives of each volume of `pod` that cannot be attached everywhere: one of them must hold.
 fn volumes<'w>(world: &'w World<'_>, pod: &Pod) -> Vec<&'w [Vec<Expression>]> {
     let known = pod.volumes.iter().filter_map(|claim| {
         let volume = world.snapshot.volumes.get(&(pod.key.namespace.clone(), claim.name.clone()))?;
@@ -127,8 +127,8 @@ struct Asked<'w, 'a> {
 }
 
 impl Asked<'_, '_> {
-    /// Whether it is certain what the constraint counts: it is about hosts, or every new pod it counts carries it, with the
-    /// same idea of which machines count, and none comes with its machine.
+    /// Returns whether it is certain what the constraint counts: it is about hosts, or every new pod it counts carries it,
+    /// with the same policies on which machines count, and none comes with its machine.
     fn is_decidable(&self, places: &Places<'_>) -> bool {
         if self.key == label::HOSTNAME {
             return true;
@@ -149,7 +149,7 @@ impl Asked<'_, '_> {
         })
     }
 
-    /// Whether `other` counts.
+    /// Returns whether `other` counts.
     fn counts(&self, other: &Pod) -> bool {
         let (pod, spread) = (self.pod, self.spread);
         let revision =
@@ -217,7 +217,7 @@ impl Asked<'_, '_> {
         domains
     }
 
-    /// Whether nothing but the constraint ties the pod to others.
+    /// Returns whether nothing but the constraint ties the pod to others.
     fn has_no_other_rules(&self, places: &Places<'_>) -> bool {
         let pod = self.pod;
         let kept_out = |other: &Pod| {
@@ -231,7 +231,7 @@ impl Asked<'_, '_> {
             && places.of_kind(kept_out).next().is_none()
     }
 
-    /// Whether a machine the constraint counts could be launched in `domain` for this pod's sake.
+    /// Returns whether a machine the constraint counts could be launched in `domain` for this pod's sake.
     fn is_in_reach(&self, offers: &[Offer<'_>], domain: &LabelValue) -> bool {
         let tolerated = |offer: &&Offer<'_>| {
             offer.pool.limits.is_none() && hard_taint(&offer.pool.template.taints, self.pod).is_none()
@@ -240,12 +240,12 @@ impl Asked<'_, '_> {
             let mut offers = offers.iter().filter(|offer| offer.domains.contains(domain)).filter(tolerated);
             offers.any(|offer| self.could_get(offer, domain, wanted))
         };
-        // Where the pod does not go no machine comes for its sake, even if the constraint would count it.
+        // A domain where the pod cannot go gets no machine for its sake, even if the constraint would count it.
         let goes = self.spread.node_affinity_policy == NodeInclusion::Honor || self.allows(domain);
         goes && self.can_attach(domain) && self.stated.iter().any(|wanted| offered(wanted))
     }
 
-    /// Whether each volume of the pod can be attached in `domain`.
+    /// Returns whether each volume of the pod can be attached in `domain`.
     fn can_attach(&self, domain: &LabelValue) -> bool {
         let registry = self.world.registry();
         let there = |expression: &Expression| {
@@ -255,12 +255,12 @@ impl Asked<'_, '_> {
         self.volumes.iter().all(|alternatives| alternatives.iter().any(|one| one.iter().all(there)))
     }
 
-    /// Whether the pod may be in `domain` whichever of its terms it goes by, which is not known here.
+    /// Returns whether the pod may be in `domain` whichever of its terms applies, which is not known here.
     fn allows(&self, domain: &LabelValue) -> bool {
         self.stated.iter().flatten().all(|one| *one.key() != self.key || one.allows(domain.as_str()))
     }
 
-    /// Whether a machine as `wanted`, with room for the pod, could be launched in `domain`.
+    /// Returns whether a machine as `wanted`, with room for the pod, could be launched in `domain`.
     fn could_get(&self, offer: &Offer<'_>, domain: &LabelValue, wanted: &[Requirement]) -> bool {
         let registry = self.world.registry();
         let mut claim = offer.template.clone();
@@ -280,7 +280,7 @@ impl Asked<'_, '_> {
         agrees && offer.types.iter().any(holds)
     }
 
-    /// Whether pods on a machine count, by the inclusion policies of the constraint.
+    /// Returns whether pods on a machine count, by the inclusion policies of the constraint.
     fn includes(&self, place: &Place<'_>) -> bool {
         let (registry, spread) = (self.world.registry(), self.spread);
         let affinity = spread.node_affinity_policy == NodeInclusion::Ignore
@@ -303,7 +303,7 @@ impl Asked<'_, '_> {
 /// A pool that could launch a machine.
 struct Offer<'a> {
     pool: &'a Pool,
-    /// What its claims start with.
+    /// Requirements that its claims start with.
     template: Requirements,
     /// Types it could launch if it had no nodes, with what daemons request there.
     types: Vec<(&'a InstanceType, Resources)>,
@@ -342,7 +342,7 @@ fn offered<'a>(world: &World<'a>, key: &LabelKey) -> Vec<Offer<'a>> {
     offers
 }
 
-/// Whether `pool` could launch one machine of type `known` if it had no others.
+/// Returns whether `pool` could launch one machine of type `known` if it had no others.
 fn is_within_limits(pool: &Pool, known: &InstanceType) -> bool {
     let one = known.capacity.clone().with(resources::NODES, Quantity::ONE);
     pool.limits.iter().flat_map(Resources::iter).all(|(name, limit)| one.amount(name.as_str()) <= *limit)
