@@ -1,4 +1,4 @@
-//! What a claim stands for before it is launched.
+//! Machine that a claim stands for before it is launched.
 //!
 //! The reference stops all planning while any claim has no machine. Here such a claim counts at once, as the least
 //! it can turn out to be: for every resource the smallest allocatable among the types it may be launched as (each
@@ -15,10 +15,10 @@ use std::sync::Arc;
 
 use karpenter_model::{Claim, ClaimName, InstanceType, LabelRegistry, PodKey, Resources, Target};
 
-/// What a pool can launch.
+/// Instance types that a pool can launch.
 pub(crate) type Types = Arc<[Arc<InstanceType>]>;
 
-/// Which machine each pod was promised a place on, by a plan or by a command: the claim, where it has one.
+/// Machine on which each pod was promised a place, by a plan or by a command: the claim, where it has one.
 #[derive(Debug, Default)]
 pub(crate) struct Promises {
     pods: BTreeMap<Target, BTreeSet<PodKey>>,

@@ -5,7 +5,7 @@
 //! again (aws#8367). So the room of the youngest node of each node class and instance type is remembered, and plans
 //! count on the smaller of the two.
 //!
-//! Where all types of a class that have been seen fall short, and they are two or more, it is the class and not a type
+//! If all types of a class that have been seen fall short, and they are two or more, it is the class and not a type
 //! that keeps more back: types not seen yet are then expected to lack the same, in proportion where that is less.
 //! Otherwise each type would be tried in turn.
 //!
@@ -25,7 +25,7 @@ use karpenter_model::{
 
 use crate::promise::Types;
 
-/// What nodes have, by node class.
+/// Capacity of nodes, by node class.
 #[derive(Debug, Default)]
 pub(crate) struct Room {
     classes: BTreeMap<NodeClassRef, OfClass>,
@@ -44,7 +44,7 @@ struct OfClass {
 struct Seen {
     claim: ClaimName,
     created_at: Timestamp,
-    /// What its claim announced.
+    /// Resources that its claim announced.
     announced: Resources,
     allocatable: Resources,
 }

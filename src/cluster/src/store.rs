@@ -23,7 +23,7 @@ impl Version {
     }
 }
 
-/// Which object of a name, and which state of it.
+/// Identity and version of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stamp {
     /// Uid of the object; `None` where it is not said.
@@ -65,12 +65,12 @@ impl<T, O: Clone> Clone for Known<T, O> {
     }
 }
 
-/// What a newer state took the place of.
+/// State that a newer one replaced.
 #[derive(Debug)]
 pub struct Put<T, O> {
-    /// What was known under the name, of this object or of an earlier one.
+    /// Value known under the name before, of this object or of an earlier one.
     pub before: Option<Known<T, O>>,
-    /// Whether decisions read something else now; a heartbeat changes what is shown and nothing more.
+    /// True if decisions read something else now; a heartbeat changes what is shown and nothing more.
     pub changed: bool,
 }
 
@@ -155,7 +155,7 @@ impl<K: Ord + Clone, T: PartialEq, O> Store<K, T, O> {
         gone.collect()
     }
 
-    /// What is known of an object.
+    /// Returns the value known of an object.
     pub fn get<Q: Ord + ?Sized>(&self, key: &Q) -> Option<&Known<T, O>>
     where
         K: Borrow<Q>,
@@ -202,7 +202,7 @@ impl<K: Ord + Clone, T: PartialEq, O> Store<K, T, O> {
     }
 }
 
-/// Whether both say which object they are about, and it is the same.
+/// Returns whether both state which object they are about, and it is the same.
 fn same_object(one: &Stamp, other: &Stamp) -> bool {
     one.uid.is_some() && one.uid == other.uid
 }

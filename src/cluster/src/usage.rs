@@ -1,4 +1,4 @@
-//! What each pool's machines add up to, kept up to date machine by machine (spec scheduling 27.5).
+//! Sums over the machines of each pool, kept up to date machine by machine (spec scheduling 27.5).
 //!
 //! Every machine contributes at most once, and what it contributed is remembered: a change takes exactly that out
 //! again, so nothing is ever subtracted twice.
@@ -38,12 +38,12 @@ impl Usage {
         }
     }
 
-    /// What a pool's machines add up to; empty when it has none.
+    /// Returns the sum over the machines of a pool; empty when it has none.
     pub(crate) fn of(&self, pool: &PoolName) -> Resources {
         self.pools.get(pool).map(|sum| sum.resources.clone()).unwrap_or_default()
     }
 
-    /// How many machines a pool has.
+    /// Returns the number of machines of a pool.
     pub(crate) fn machines(&self, pool: &PoolName) -> usize {
         self.pools.get(pool).map_or(0, |sum| sum.machines)
     }

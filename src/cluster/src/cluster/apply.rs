@@ -1,4 +1,4 @@
-//! How facts come in, and which machines they touch.
+//! Application of facts, and the machines they touch.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

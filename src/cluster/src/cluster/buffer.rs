@@ -13,7 +13,7 @@ use super::Cluster;
 use super::kind::Shown;
 use crate::machine::Members;
 
-/// What is known of capacity buffers.
+/// Capacity buffers, as far as they are known.
 #[derive(Debug, Default)]
 pub(super) struct Room {
     pods: BTreeMap<BufferKey, BTreeMap<PodKey, Arc<Pod>>>,
@@ -55,7 +55,7 @@ impl<O: Shown> Cluster<O> {
         !same
     }
 
-    /// Whether any buffer has virtual pods.
+    /// Returns whether any buffer has virtual pods.
     pub fn has_buffer_pods(&self) -> bool {
         !self.own.room.pods.is_empty()
     }
@@ -101,7 +101,7 @@ impl<O: Shown> Cluster<O> {
             .map(|(_, pod)| pod)
     }
 
-    /// How many virtual pods the last plan placed on the machine with these objects.
+    /// Returns the number of virtual pods that the last plan placed on the machine with these objects.
     pub(super) fn buffer_pods_on(&self, members: &Members) -> usize {
         let claims = members.claims.iter().map(|name| Target::Claim(name.clone()));
         let nodes = members.nodes.iter().map(|name| Target::Node(name.clone()));

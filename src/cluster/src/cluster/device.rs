@@ -10,7 +10,7 @@ use super::Cluster;
 use super::kind::{Shown, UsedClaim};
 
 impl<O: Shown> Cluster<O> {
-    /// What there is, and who has it; nothing while resource claims are ignored.
+    /// Returns the devices and their claims; nothing while resource claims are ignored.
     pub(super) fn devices(&self) -> Arc<Devices> {
         if self.settings.ignore_dra_requests {
             return Arc::default();

@@ -18,8 +18,8 @@ use crate::store::Store;
 /// Key of a persistent volume claim.
 pub type VolumeClaimKey = (Namespace, VolumeClaimName);
 
-/// What is kept of claims, Nodes and pools beside what decisions read: the objects as the API server shows them, or `()`.
-/// The index itself never looks at it.
+/// Data kept of claims, Nodes and pools beside what decisions read: the objects as the API server shows them, or `()`.
+/// The index itself never reads them.
 pub trait Shown: 'static {
     /// A NodeClaim.
     type Claim: Clone + Debug + 'static;
@@ -35,7 +35,7 @@ impl Shown for () {
     type Pool = ();
 }
 
-/// How many volumes of each CSI driver a Node can attach, as its `CSINode` says.
+/// Number of volumes of each CSI driver that a Node can attach, from its `CSINode`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AttachLimits(pub BTreeMap<DriverName, u32>);
 
@@ -50,9 +50,9 @@ pub struct UsedClaim {
 
 /// A kind of object, as decisions read it.
 pub trait Kind: PartialEq + Sized + 'static {
-    /// What tells objects of the kind apart.
+    /// Key that distinguishes objects of the kind.
     type Key: Ord + Clone + 'static;
-    /// What is kept beside the model.
+    /// Data kept beside the model.
     type Object<O: Shown>: Clone + 'static;
 
     #[doc(hidden)]

@@ -1,5 +1,5 @@
-//! What persistent volume claims mean for placement. A claim is resolved again whenever it, its volume or its class
-//! changes; what it means is [`resolve`]'s to say.
+//! Meaning of persistent volume claims for placement. A claim is resolved again whenever it, its volume or its
+//! class changes; [`resolve`] decides what it means.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub(super) struct Volumes {
 }
 
 impl Volumes {
-    /// What each claim means.
+    /// Returns the resolved volume of each claim.
     pub(super) fn resolved(&self) -> &BTreeMap<VolumeClaimKey, Arc<Volume>> {
         &self.resolved
     }
@@ -58,7 +58,7 @@ impl<O: Shown> Cluster<O> {
         for key in self.derived.volumes.claims_of.get(name).cloned().unwrap_or_default() {
             self.resolve_volume(&key);
         }
-        // Where nothing is provisioned a claim that waits may be bound to any volume of its class.
+        // A claim that waits may be bound to any volume of its class if nothing is provisioned.
         let classes: BTreeSet<&String> =
             [old, new].into_iter().flatten().filter_map(|volume| volume.class.as_ref()).collect();
         for class in classes {
