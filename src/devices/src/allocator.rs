@@ -33,30 +33,30 @@ pub struct Allocator<'a> {
     numbers: BTreeMap<ResourceClaimKey, ClaimId>,
 }
 
-/// Where claims could be served.
+/// Place where claims could be served.
 pub struct Candidate<'c> {
     /// The machine.
     pub spot: Spot,
-    /// What it is.
+    /// Kind of the place.
     pub place: Place<'c>,
     /// Its possible types with their pool, in order of preference; `None` for a machine whose devices are published.
     pub types: Vec<Option<(&'c PoolName, &'c InstanceTypeName)>>,
 }
 
-/// What a candidate is.
+/// Kind of a candidate.
 pub enum Place<'c> {
     /// A machine that exists or is coming up.
     Machine {
         /// Its Node, if it has one.
         name: Option<&'c NodeName>,
-        /// Whether it satisfies a requirement, whatever becomes of it.
+        /// Returns whether it satisfies a requirement in every possible outcome.
         satisfies: &'c dyn Fn(&Requirement) -> bool,
     },
     /// A machine that is to be launched.
     Launch {
         /// Its requirements, those of the pod included.
         requirements: &'c Requirements,
-        /// Whether the type at this position would do with these requirements, devices aside.
+        /// Returns whether the type at this position would do with these requirements, devices aside.
         suits: &'c mut dyn FnMut(usize, &Requirements) -> bool,
     },
 }
@@ -74,12 +74,12 @@ pub struct DeviceRef<'a> {
     pub promised: bool,
 }
 
-/// How the claims of a pod would be served.
+/// Allocation that would serve the claims of a pod.
 #[derive(Debug, Clone)]
 pub struct Proposal {
     /// The machine.
     pub spot: Spot,
-    /// What its requirements must be; for one that is to be launched only.
+    /// Requirements it must have; for one that is to be launched only.
     pub requirements: Requirements,
     /// Types it may have, in the order they were given, by position.
     pub types: Vec<usize>,
@@ -97,8 +97,8 @@ impl<'a> Allocator<'a> {
         Self { registry, index, selectors, claims, numbers }
     }
 
-    /// Who has what before anything is decided. Claims that only pods use which are gone, or are `leaving`, are
-    /// released.
+    /// Returns the ledger before anything is decided. Claims used only by pods that are gone, or are `leaving`,
+    /// are released.
     pub fn ledger(&self, leaving: impl IntoIterator<Item = PodUid>) -> Ledger {
         let mut ledger = Ledger::default();
         for claim in &self.claims {
@@ -149,7 +149,7 @@ impl<'a> Allocator<'a> {
         Ok(claims)
     }
 
-    /// How `claims` would be served on `candidate`.
+    /// Proposes devices for `claims` on `candidate`.
     pub fn allocate(
         &self,
         ledger: &Ledger,
@@ -215,7 +215,7 @@ impl<'a> Allocator<'a> {
         drivers.map(|driver| driver.as_str().to_owned()).collect()
     }
 
-    /// What `claim` has in the cluster.
+    /// Returns the amounts that `claim` holds in the cluster.
     fn held(&self, claim: &Claim) -> Vec<(usize, i128)> {
         let devices = claim.object.allocation.iter().flat_map(|allocation| &allocation.devices);
         let held = devices.filter_map(|held| {
@@ -225,8 +225,8 @@ impl<'a> Allocator<'a> {
         held.flatten().collect()
     }
 
-    /// What the requirements of `candidate` may be given where the devices of `claims` are that have some, best
-    /// first, and the claims that have none.
+    /// Returns the requirements that `candidate` may get where the devices of those `claims` are that have
+    /// some, best first, and the claims that have none.
     fn ways(
         &self,
         ledger: &Ledger,
@@ -313,8 +313,8 @@ impl<'a> Allocator<'a> {
         Proposal { spot: spot.clone(), requirements, types, taken, served: served.into_iter().collect() }
     }
 
-    /// What was taken on `spot`, by type: the claim and the device with the driver and pool it is from; `None` for a
-    /// machine whose devices are published.
+    /// Returns the devices taken on `spot`, by type: the claim and the device with the driver and pool it is from;
+    /// `None` for a machine whose devices are published.
     pub fn taken<'s>(
         &'s self,
         ledger: &'s Ledger,
@@ -339,7 +339,7 @@ impl<'a> Allocator<'a> {
 }
 
 impl Place<'_> {
-    /// Whether the type at position `number` would do with `requirements`, devices aside.
+    /// Returns whether the type at position `number` would do with `requirements`, devices aside.
     pub(crate) fn suits(&mut self, number: usize, requirements: &Requirements) -> bool {
         match self {
             Self::Machine { .. } => true,
@@ -347,7 +347,7 @@ impl Place<'_> {
         }
     }
 
-    /// What the requirements are at `term`, if they can be: `requirements` are those of a machine to be launched.
+    /// Returns the requirements narrowed to `term`, if they can be: `requirements` are those of a machine to be launched.
     pub(crate) fn narrow(
         &self,
         requirements: &Requirements,
@@ -367,7 +367,7 @@ impl Place<'_> {
         self.meet(requirements, &wanted, registry)
     }
 
-    /// What the requirements are when `wanted` holds too, if it can.
+    /// Returns the requirements narrowed to `wanted`, if they can be.
     fn meet(
         &self,
         requirements: &Requirements,

@@ -1,9 +1,9 @@
-//! How much of a capacity a request takes of a device that is shared.
+//! Amount of a capacity that a request takes of a device that is shared.
 
 use karpenter_model::Quantity;
 use karpenter_model::device::{CapacityPolicy, CapacityValues, DeviceCapacity};
 
-/// What is taken of `capacity` when `requested` is asked for; `None` when its policy has no such amount.
+/// Returns the amount taken of `capacity` when `requested` is asked for; `None` when its policy has no such amount.
 ///
 /// Without a policy the request is taken as it is, and without a request everything. The policy's default stands
 /// for a missing request, and amounts are rounded up to the next one it allows.

@@ -21,11 +21,11 @@ pub struct ClaimId(pub(crate) usize);
 #[derive(Debug)]
 pub(crate) struct Claim {
     pub(crate) object: Arc<ResourceClaim>,
-    /// What it asks for, or why that cannot be planned for.
+    /// Demand of the claim, or the reason why it cannot be planned.
     pub(crate) demand: Result<Demand, Refusal>,
 }
 
-/// What a claim asks for.
+/// Devices that a claim asks for.
 #[derive(Debug)]
 pub(crate) struct Demand {
     pub(crate) key: ResourceClaimKey,

@@ -23,7 +23,7 @@ pub(crate) type Uses = Vec<(MeterId, i128)>;
 /// Something claims take amounts of.
 #[derive(Debug, Clone)]
 pub(crate) struct Meter {
-    /// How much there is.
+    /// Amount there is.
     pub(crate) limit: i128,
     /// Each machine of the type has its own.
     pub(crate) per_machine: bool,
@@ -37,7 +37,7 @@ pub(crate) struct Entry {
     pub(crate) device: Device,
     /// Every machine of the type brings one along.
     pub(crate) promised: bool,
-    /// What is taken of counters, and of itself when it is exclusive.
+    /// Amounts taken of counters, and of the device itself when it is exclusive.
     fixed: Uses,
     /// Capacities that are shared, by name.
     shared: BTreeMap<QualifiedName, MeterId>,
@@ -58,13 +58,13 @@ pub(crate) struct Slice {
 pub(crate) struct Pool {
     /// Its slices, by name.
     pub(crate) slices: Vec<Slice>,
-    /// Why none of its devices may be used, if so.
+    /// Reason why none of its devices may be used, if so.
     pub(crate) problem: Option<String>,
     /// As messages name it.
     pub(crate) name: String,
 }
 
-/// What machines of one type bring along.
+/// Devices that machines of one type bring along.
 #[derive(Debug, Default)]
 pub(crate) struct Template {
     /// The devices; none when the template is contradictory.
@@ -161,7 +161,7 @@ impl Index {
             let mut group: BTreeSet<DeviceId> =
                 binding.devices.iter().filter_map(|name| by_name.get(name).copied()).collect();
             let groups = numbered.groups.entry(binding.attribute.clone()).or_default();
-            // What shares a device is one group.
+            // Bindings that share a device are one group.
             groups.retain(|known| {
                 let apart = known.is_disjoint(&group);
                 if !apart {
@@ -234,9 +234,9 @@ impl Template {
 }
 
 impl Entry {
-    /// What `request` takes when it gets this device; `None` when the device cannot give it. An exclusive device
-    /// is taken whole and must have what is asked for. A shared one draws from counters once per claim, which is
-    /// more than the Kubernetes scheduler counts, never less.
+    /// Returns the amounts that `request` takes when it gets this device; `None` when the device cannot give it.
+    /// An exclusive device is taken whole and must have what is asked for. A shared one draws from counters once
+    /// per claim, which is more than the Kubernetes scheduler counts, never less.
     pub(crate) fn uses(&self, request: &Request) -> Option<Uses> {
         let mut asked = BTreeMap::new();
         for (name, quantity) in &request.capacity {
@@ -255,15 +255,15 @@ impl Entry {
         Some(uses)
     }
 
-    /// What a claim has of this device, of whose shared capacities it has `consumed`.
+    /// Returns the amounts that a claim has of this device, of whose shared capacities it has `consumed`.
     pub(crate) fn held(&self, consumed: &BTreeMap<QualifiedName, Quantity>) -> Uses {
         let taken = |(name, meter): (&QualifiedName, &MeterId)| Some((*meter, consumed.get(name)?.nanos()));
         self.fixed.iter().copied().chain(self.shared.iter().filter_map(taken)).collect()
     }
 }
 
-/// What makes a pool unusable: two devices or counter sets of one name, or a device that draws from counters the
-/// pool does not have.
+/// Returns the reason why a pool is unusable, if it is: two devices or counter sets of one name, or a device
+/// that draws from counters the pool does not have.
 fn contradiction(parts: &[Part<'_>]) -> Option<String> {
     let mut names = BTreeSet::new();
     let devices = || parts.iter().flat_map(|part| part.devices);

@@ -1,4 +1,4 @@
-//! Who has what, as far as a pass has got.
+//! Holders of devices, as far as a pass has got.
 //!
 //! A machine whose type is still open holds, of every meter, the most that any of its types would take.
 
@@ -18,12 +18,12 @@ pub enum Spot {
     Launch(usize),
 }
 
-/// Who has what.
+/// Ledger of the holders of devices.
 #[derive(Debug, Clone, Default)]
 pub struct Ledger {
-    /// What claims have that are allocated in the cluster and stay so.
+    /// Amounts held by claims that are allocated in the cluster and stay so.
     pub(crate) allocated: BTreeMap<MeterId, i128>,
-    /// What was taken in this pass, by machine and type.
+    /// Shares taken in this pass, by machine and type.
     shares: BTreeMap<Spot, BTreeMap<Option<InstanceTypeName>, Share>>,
     /// The most of a meter that any type of a machine takes.
     most: BTreeMap<MeterId, BTreeMap<Spot, i128>>,
@@ -39,7 +39,7 @@ pub struct Ledger {
     pub(crate) version: u64,
 }
 
-/// What one type of a machine takes.
+/// Share that one type of a machine takes.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Share {
     pub(crate) meters: BTreeMap<MeterId, i128>,
@@ -54,7 +54,7 @@ pub(crate) struct Served {
     pub(crate) spot: Spot,
     /// Some of its devices can be reached from this machine only.
     pub(crate) local: bool,
-    /// Where its devices can be reached.
+    /// Requirements under which its devices can be reached.
     pub(crate) requirements: Requirements,
 }
 
@@ -64,25 +64,25 @@ impl Ledger {
         self.version
     }
 
-    /// What others than `spot` have of `meter`.
+    /// Returns the amount of `meter` that others than `spot` hold.
     pub(crate) fn others(&self, meter: MeterId, spot: &Spot) -> i128 {
         let taken = self.most.get(&meter).into_iter().flatten();
         let others = taken.filter(|(other, _)| *other != spot).map(|(_, amount)| *amount);
         others.fold(self.allocated.get(&meter).copied().unwrap_or(0), i128::saturating_add)
     }
 
-    /// What `spot` has of `meter` if it turns out to be `kind`.
+    /// Returns the amount of `meter` that `spot` holds if it turns out to be `kind`.
     pub(crate) fn own(&self, meter: MeterId, spot: &Spot, kind: Option<&InstanceTypeName>) -> i128 {
         let share = self.shares.get(spot).and_then(|kinds| kinds.get(&kind.cloned()));
         share.and_then(|share| share.meters.get(&meter)).copied().unwrap_or(0)
     }
 
-    /// Whether anything is held by `spot`.
+    /// Returns whether anything is held by `spot`.
     pub fn holds(&self, spot: &Spot) -> bool {
         self.shares.contains_key(spot)
     }
 
-    /// What `spot` holds, by type.
+    /// Returns the shares of `spot`, by type.
     pub(crate) fn shares(&self, spot: &Spot) -> impl Iterator<Item = (&Option<InstanceTypeName>, &Share)> {
         self.shares.get(spot).into_iter().flatten()
     }

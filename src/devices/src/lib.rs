@@ -1,4 +1,4 @@
-//! Which devices the claims of a pod would get on a machine, existing or new (`resource.k8s.io/v1`;
+//! Allocation of devices to the claims of a pod on a machine, existing or new (`resource.k8s.io/v1`;
 //! spec scheduling 22.2).
 //!
 //! [`Allocator`] is asked for one pod and one candidate at a time and answers with a [`Proposal`]: the instance

@@ -1,8 +1,8 @@
-//! Why the claims of a pod cannot be served.
+//! Reason why the claims of a pod cannot be served.
 
 use karpenter_model::{DeviceClassName, DeviceName, DeviceRequestName, DriverName, ResourceClaimKey};
 
-/// Why the claims of a pod cannot be served.
+/// Reason why the claims of a pod cannot be served.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub enum Refusal {
     /// The claim is not there, or not yet.
@@ -29,7 +29,7 @@ pub enum Refusal {
     TooMany {
         /// The claim.
         claim: ResourceClaimKey,
-        /// What it asks for.
+        /// Number of devices it asks for.
         count: usize,
     },
     /// A selector is no CEL expression.
@@ -39,7 +39,7 @@ pub enum Refusal {
         claim: ResourceClaimKey,
         /// The expression.
         selector: String,
-        /// What is wrong with it.
+        /// Error of the compiler.
         message: String,
     },
     /// A selector of a request for all devices failed on one of them, so it is not known what all of them are.
@@ -49,7 +49,7 @@ pub enum Refusal {
         claim: ResourceClaimKey,
         /// The request.
         request: DeviceRequestName,
-        /// What happened.
+        /// Error of the evaluation.
         message: String,
     },
     /// A request for all devices meets a pool that is being published or is contradictory.
@@ -59,7 +59,7 @@ pub enum Refusal {
         claim: ResourceClaimKey,
         /// The request.
         request: DeviceRequestName,
-        /// What is wrong with the pool.
+        /// Problem of the pool.
         problem: String,
     },
     /// The claim has devices that cannot be used there.
@@ -72,7 +72,7 @@ pub enum Refusal {
         claim: ResourceClaimKey,
         /// The device.
         device: DeviceName,
-        /// What is in the way.
+        /// Reason why the device must not be used.
         why: String,
     },
     /// No candidate has the devices.
@@ -83,7 +83,7 @@ pub enum Refusal {
     TooIntricate(ResourceClaimKey),
 }
 
-/// How a pool of a driver is named in messages.
+/// Returns the name of a pool of a driver in messages.
 pub(crate) fn pool(driver: &DriverName, pool: &str) -> String {
     format!("pool `{pool}` of driver `{driver}`")
 }

@@ -13,7 +13,7 @@ use kube_cel::KubeCelExt;
 use kube_cel::cel::parser::{Expression, Parser};
 use kube_cel::cel::{Context, Value};
 
-/// What a selector says about a device.
+/// Result of a selector for a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SelectorMatch {
     /// It matches.
@@ -62,7 +62,7 @@ impl Selectors {
         id
     }
 
-    /// What `selector` says about each of `devices`, given with their drivers, always the same ones.
+    /// Returns the results of `selector` for each of `devices`, given with their drivers, always the same ones.
     pub(crate) fn of<'d>(
         &self,
         selector: SelectorId,
@@ -133,7 +133,7 @@ impl Compiled {
     }
 }
 
-/// What `function` makes of `text`.
+/// Returns the value of `function` for `text`.
 fn call(function: &str, text: &str, context: &mut Context<'_>) -> Result<Value, String> {
     let expression = Parser::new().parse(&format!("{function}(text)")).map_err(|error| error.to_string())?;
     context.add_variable_from_value("text", text);
@@ -162,7 +162,7 @@ fn indexed(source: &str) -> String {
     out
 }
 
-/// What stands between quotes in `source`; more than there are string literals does no harm.
+/// Returns the texts between quotes in `source`; more than there are string literals does no harm.
 fn texts(source: &str) -> BTreeSet<String> {
     let quoted = |quote: char| source.split(quote).skip(1).step_by(2).map(str::to_owned);
     quoted('"').chain(quoted('\'')).collect()

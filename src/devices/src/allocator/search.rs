@@ -19,9 +19,9 @@ use crate::selector::{SelectorMatch, Selectors};
 pub(crate) struct Choice<'s> {
     pub(crate) claim: ClaimId,
     pub(crate) device: DeviceId,
-    /// What is taken of it.
+    /// Amounts taken of it.
     pub(crate) uses: Uses,
-    /// Where it can be reached, if not everywhere.
+    /// Term under which it can be reached, if not everywhere.
     pub(crate) term: Option<&'s PlaceTerm>,
     /// It can be reached from this machine only.
     pub(crate) local: bool,
@@ -43,7 +43,7 @@ pub(crate) enum Found<'s> {
 struct Offer<'s> {
     device: DeviceId,
     uses: Uses,
-    /// Where it can be reached: where one of these holds; everywhere if there are none.
+    /// Terms under which it can be reached: one of these must hold; everywhere if there are none.
     terms: Option<&'s [PlaceTerm]>,
     local: bool,
     promised: bool,
@@ -55,7 +55,7 @@ struct Ask<'s> {
     demand: &'s Demand,
     /// Its position in the claim.
     request: usize,
-    /// Where the constraints of its claim begin among all of them.
+    /// Position of the first constraint of its claim among all of them.
     pins: usize,
     offers: Vec<Offer<'s>>,
 }
@@ -65,13 +65,13 @@ struct Ask<'s> {
 struct Slot {
     /// The request, by position.
     ask: usize,
-    /// Which of its offers it must be, where all of them are wanted.
+    /// Position of the offer it must be, where all of them are wanted.
     only: Option<usize>,
     /// Slots of the request from this one on.
     left: usize,
 }
 
-/// What the devices of a constraint have in common so far.
+/// Value that the devices of a constraint have in common so far.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Pin<'s> {
     /// They are none.
@@ -82,7 +82,7 @@ enum Pin<'s> {
     Group(usize),
 }
 
-/// What a search works on, whatever the type.
+/// Input of a search, whatever the type.
 #[derive(Clone, Copy)]
 pub(crate) struct Scene<'s> {
     pub(crate) index: &'s Index,
@@ -92,7 +92,7 @@ pub(crate) struct Scene<'s> {
     pub(crate) spot: &'s Spot,
     /// The type, where it has a name.
     pub(crate) kind: Option<&'s InstanceTypeName>,
-    /// What machines of the type bring along.
+    /// Devices that machines of the type bring along.
     pub(crate) template: Option<&'s Template>,
 }
 
@@ -232,7 +232,7 @@ impl<'s, 'x, 'c> Search<'s, 'x, 'c> {
         Ok((offers, barred))
     }
 
-    /// Why `request` must not have `device` although it matches.
+    /// Returns why `request` must not have `device` although it matches.
     fn bar(&self, demand: &Demand, request: &Request, device: DeviceId) -> Option<Refusal> {
         let device = &self.scene.index.entries[device].device;
         let why = match (&device.unsupported, first_untolerated(&device.taints, &request.tolerations)) {
@@ -243,7 +243,7 @@ impl<'s, 'x, 'c> Search<'s, 'x, 'c> {
         Some(Refusal::Barred { claim: demand.key.clone(), device: device.name.clone(), why })
     }
 
-    /// Whether devices of `slice` can be reached, or what it says about counters counts.
+    /// Returns whether devices of `slice` can be reached, or its counters count.
     fn is_visible(&self, slice: &Slice, requirements: &Requirements) -> bool {
         let reached = match &slice.reach {
             Reach::Everywhere => true,
@@ -258,8 +258,8 @@ impl<'s, 'x, 'c> Search<'s, 'x, 'c> {
         reached || slice.has_counters
     }
 
-    /// Whether every selector of `request` matches; one that cannot tell does not, except that all devices cannot
-    /// be had then.
+    /// Returns whether every selector of `request` matches; one that cannot tell does not, except that all
+    /// devices cannot be had then.
     fn matches(&self, demand: &Demand, request: &Request, device: DeviceId) -> Result<bool, Refusal> {
         let entries = &self.scene.index.entries;
         let devices = || entries.iter().map(|entry| (entry.driver.as_str(), &entry.device));
@@ -319,7 +319,7 @@ impl<'s, 'x, 'c> Search<'s, 'x, 'c> {
         None
     }
 
-    /// Whether fewer than `left` offers from `number` on could be had at all, exclusive ones only.
+    /// Returns whether fewer than `left` offers from `number` on could be had at all, exclusive ones only.
     fn too_few(&self, ask: usize, number: usize, left: usize) -> bool {
         let offers = &self.asks[ask].offers[number..];
         let shareable = |offer: &Offer<'_>| self.scene.index.entries[offer.device].device.shareable;
@@ -329,7 +329,7 @@ impl<'s, 'x, 'c> Search<'s, 'x, 'c> {
         (number..number + offers.len()).filter(|number| self.fits(ask, *number)).take(left).count() < left
     }
 
-    /// Whether there is enough left of everything an offer takes.
+    /// Returns whether there is enough left of everything an offer takes.
     fn fits(&self, ask: usize, number: usize) -> bool {
         let Scene { index, ledger, spot, kind, .. } = self.scene;
         let uses = &self.asks[ask].offers[number].uses;
@@ -398,7 +398,7 @@ impl<'s, 'x, 'c> Search<'s, 'x, 'c> {
         self.pins.splice(first..first + before.len(), before);
     }
 
-    /// What is known about `attribute` of `device`.
+    /// Returns the value known about `attribute` of `device`.
     fn value(&self, device: DeviceId, attribute: &QualifiedName) -> Option<Pin<'s>> {
         let scene = self.scene;
         if let Some(value) = scene.index.entries[device].device.attributes.get(attribute) {

@@ -67,7 +67,7 @@ fn slots(claim: &ResourceClaim) -> Vec<(Option<i64>, bool)> {
     slots.collect()
 }
 
-/// Whether `given` breaks nothing: no exclusive device twice, no counter and no capacity overdrawn.
+/// Returns whether `given` breaks nothing: no exclusive device twice, no counter and no capacity overdrawn.
 fn sound(world: &World, given: &[Given]) -> bool {
     world.devices.slices.iter().enumerate().all(|(pool, slice)| {
         let of_pool = || given.iter().filter(move |(of, _, _)| *of == pool);
@@ -88,7 +88,7 @@ fn sound(world: &World, given: &[Given]) -> bool {
     })
 }
 
-/// Whether `claim` can be served in `zone` beside `given`, trying everything.
+/// Returns whether `claim` can be served in `zone` beside `given`, trying everything.
 fn possible(world: &World, claim: &ResourceClaim, given: &mut Vec<Given>, zone: &str) -> bool {
     fn fill(
         world: &World,

@@ -1,4 +1,4 @@
-//! What claims ask for, and claims that have devices already.
+//! Demands of claims, and claims that have devices already.
 
 use karpenter_model::device::{
     Consumer, Device, DeviceConstraint, DeviceCount, DeviceRequest, Reach, RequestKind,

@@ -1,4 +1,4 @@
-//! Which devices there are: generations, completeness, contradictions, where they can be reached.
+//! Devices of pools: generations, completeness, contradictions, places from which they can be reached.
 
 use karpenter_model::device::{DeviceCount, Reach};
 

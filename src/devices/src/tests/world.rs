@@ -85,7 +85,7 @@ pub(super) fn slice(pool: &str, devices: Vec<Device>) -> ResourceSlice {
     }
 }
 
-/// Where the zone is one of `zones`.
+/// Returns a term that holds where the zone is one of `zones`.
 pub(super) fn zone(zones: &[&str]) -> PlaceTerm {
     PlaceTerm { expressions: vec![Expression::new(ZONE, Operator::In, zones)], ..PlaceTerm::default() }
 }
@@ -214,8 +214,8 @@ pub(super) fn pod(claims: &[&str]) -> Pod {
 }
 
 impl Run<'_> {
-    /// What new machine `number` of one of `types` would give `claims`, where it can only be launched in a zone
-    /// that `sold` allows for the type.
+    /// Proposes devices for `claims` on new machine `number` of one of `types`, where it can only be launched
+    /// in a zone that `sold` allows for the type.
     pub(super) fn ask(
         &self,
         claims: &[&str],
@@ -277,7 +277,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// What `spot` has, by type: claim and device.
+    /// Returns the devices that `spot` holds, by type: claim and device.
     pub(super) fn taken(&self, spot: &Spot) -> Vec<String> {
         let taken = self.allocator.taken(&self.ledger, spot);
         let text = taken.map(|(kind, claim, device)| {
