@@ -1,4 +1,5 @@
-//! What pools can launch: a few families of the account in memory, read once through the provider, as a controller does.
+//! Instance types that pools can launch: a few families of the account in memory, read once through the provider, as a
+//! controller does.
 
 use std::sync::Arc;
 

@@ -27,7 +27,7 @@ pub(crate) fn merge(objects: &mut Vec<Value>, changed: Vec<Value>) {
     }
 }
 
-/// Whether a pod is one of a daemon set.
+/// Returns whether a pod belongs to a daemon set.
 pub fn is_daemon(pod: &Value) -> bool {
     pod.pointer("/metadata/ownerReferences/0/kind").is_some_and(|kind| kind == "DaemonSet")
 }

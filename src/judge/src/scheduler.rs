@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// What binds the pods of a cluster as its scheduler does.
+/// Scheduler that binds the pods of a cluster.
 pub trait Binds {
     /// Binds the pods of these objects that have no node.
     ///
@@ -18,7 +18,7 @@ pub trait Binds {
     /// Objects that no API server would take.
     fn bind(&mut self, objects: &[Value]) -> Result<Verdict>;
 
-    /// Whether it can be asked a hundred times for one world, so that every node a pool could add is tried.
+    /// Returns whether it can be asked a hundred times for one world, so that every node a pool could add is tried.
     fn is_quick(&self) -> bool {
         true
     }
@@ -43,7 +43,7 @@ enum Answer {
 pub struct Verdict {
     /// Objects that are new or were changed.
     pub changed: Vec<Value>,
-    /// Why no node takes a pod, by namespace and name.
+    /// Reasons why no node takes a pod, by namespace and name.
     pub refused: BTreeMap<String, String>,
 }
 

@@ -27,7 +27,7 @@ pub(crate) const CLASS: &str = "judge.karpenter.sh/class";
 /// passes are nodes that are launched and do not help.
 const PASSES: usize = 6;
 
-/// What plan and scheduler disagree about.
+/// Disagreement between plan and scheduler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Difference {
     /// The plan has a place for more pods of a class than the scheduler binds.
@@ -38,7 +38,7 @@ pub enum Difference {
         planned: usize,
         /// Pods that are bound.
         bound: usize,
-        /// Why the scheduler refuses one of them.
+        /// Reason why the scheduler refuses one of them.
         why: String,
     },
     /// The plan leaves a pod pending that would run on a node of a pool.
@@ -47,7 +47,7 @@ pub enum Difference {
         class: String,
         /// The node.
         node: String,
-        /// Why the plan leaves it pending.
+        /// Reason why the plan leaves it pending.
         why: String,
     },
     /// Nodes are launched in every pass.
@@ -55,13 +55,13 @@ pub enum Difference {
 }
 
 impl Difference {
-    /// Whether another difference is of the same kind, about whatever pod.
+    /// Returns whether another difference is of the same kind, whichever pod it is about.
     pub fn is_like(&self, other: &Self) -> bool {
         std::mem::discriminant(self) == std::mem::discriminant(other)
     }
 }
 
-/// What a trial came to.
+/// Result of a trial.
 #[derive(Debug, Default)]
 pub struct Outcome {
     /// Pods that present nodes take.
@@ -76,7 +76,7 @@ pub struct Outcome {
     pub passes: usize,
     /// Passes in which pods that the plan left pending were bound.
     pub overtaken: usize,
-    /// What plan and scheduler disagree about.
+    /// Disagreements between plan and scheduler.
     pub differences: Vec<Difference>,
 }
 
@@ -212,7 +212,7 @@ fn forsaken(
 struct Count {
     planned: usize,
     bound: usize,
-    /// Why the scheduler refuses one of them.
+    /// Reason why the scheduler refuses one of them.
     refused: String,
 }
 

@@ -43,7 +43,7 @@ pub fn draw(seed: u64) -> Vec<Value> {
     objects
 }
 
-/// Whether something happens that does in so many of a hundred cases.
+/// Returns true in `percent` of a hundred cases.
 fn happens(rng: &mut Rng, percent: u32) -> bool {
     rng.u32(0..100) < percent
 }

@@ -1,4 +1,4 @@
-//! What pods are admitted by: limit ranges and runtime classes.
+//! Admission of pods: limit ranges and runtime classes.
 
 use fastrand::Rng;
 use serde_json::{Value, json};

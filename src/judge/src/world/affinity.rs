@@ -1,4 +1,4 @@
-//! What pods ask of each other and of nodes.
+//! Rules of pods about each other and about nodes.
 
 use fastrand::Rng;
 use karpenter_model::names::label;

@@ -23,7 +23,7 @@ pub(super) fn classes() -> Vec<Value> {
     vec![default, zonal, class("now", "Immediate")]
 }
 
-/// How the volumes of an app are.
+/// Kind of the volumes of an app.
 pub(super) struct Kind {
     /// In which of these zones bound volumes are; claims wait where there is none.
     zones: Vec<&'static str>,

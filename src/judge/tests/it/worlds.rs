@@ -18,7 +18,7 @@ const OPEN_PER_MILLE: usize = 10;
 /// Launches become other types and zones for each of these.
 const DRAWS: std::ops::Range<u64> = 0..6;
 
-/// How long fresh worlds are tried, unless it is said how many.
+/// Time for which fresh worlds are tried, unless their number is given.
 const WITHIN: Duration = Duration::from_mins(2);
 
 /// The first difference of each world of a folder.
