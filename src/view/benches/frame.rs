@@ -1,4 +1,4 @@
-//! What one frame costs at 5,000 nodes and 50,000 pods, and what such a cluster takes in memory. Ten frames a second leave
+//! Cost of one frame at 5,000 nodes and 50,000 pods, and the memory that such a cluster takes. Ten frames a second leave
 //! 100 ms for each.
 //!
 //! `cargo bench -p karpenter-view --bench frame`

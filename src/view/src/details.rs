@@ -1,11 +1,11 @@
-//! What a page shows that is not followed but asked for while the page is open: events, and the controller's answer.
+//! Data of a page that are not followed but requested while the page is open: events, and the controller's explanation.
 
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use karpenter_model::PodKey;
 
-/// What a page is about.
+/// Subject of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// A machine: its node, its claim, or both.
@@ -20,7 +20,7 @@ pub enum Subject {
 }
 
 impl Subject {
-    /// How `karpenter explain` calls it: the node rather than its claim.
+    /// Returns the name that `karpenter explain` takes: the node rather than its claim.
     pub(crate) fn question(&self) -> String {
         match self {
             Self::Machine { node: Some(node), .. } => format!("node/{node}"),
@@ -37,16 +37,16 @@ pub enum Found<T> {
     Asking,
     /// The answer.
     Is(T),
-    /// Why there is none.
+    /// Reason why there is none.
     Not(String),
 }
 
 /// An event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventFacts {
-    /// When it was last seen.
+    /// Time when it was last seen.
     pub at: Timestamp,
-    /// How often.
+    /// Number of times it was seen.
     pub count: i32,
     /// One word.
     pub reason: String,
@@ -54,14 +54,14 @@ pub struct EventFacts {
     pub message: String,
 }
 
-/// What was asked for about a subject.
+/// Data requested about a subject.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Details {
-    /// What it is about.
+    /// Subject of the data.
     pub subject: Subject,
     /// Its events, the latest first.
     pub events: Found<Vec<EventFacts>>,
-    /// What the controller says.
+    /// Explanation of the controller.
     pub explained: Found<String>,
 }
 

@@ -17,7 +17,7 @@ use crate::ui::Ui;
 struct Document<'a> {
     at: String,
     cluster: &'a str,
-    /// Whether every list was read; what is missing is in `troubles`.
+    /// True if every list was read; what is missing is in `troubles`.
     complete: bool,
     troubles: Vec<String>,
     totals: Sums<'a>,

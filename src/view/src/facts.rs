@@ -1,4 +1,4 @@
-//! What is kept of an object: the fields that are shown, and nothing else.
+//! Data kept of an object: the fields that are shown, and nothing else.
 //!
 //! A pod as the API server sends it takes some ten kilobytes, what is kept of it a few hundred bytes. Texts that many
 //! objects share (keys and values of labels, messages of the scheduler) are stored once.
@@ -124,13 +124,13 @@ pub(crate) struct ClaimFacts {
     pub(crate) node: Option<Box<str>>,
     pub(crate) provider_id: Option<Box<str>>,
     pub(crate) labels: Labels,
-    /// What it was made for: what the pods it is expected to take ask for.
+    /// Requests that it was made for: those of the pods it is expected to take.
     pub(crate) requests: Amounts,
     pub(crate) allocatable: Amounts,
     pub(crate) conditions: Box<[ConditionFacts]>,
     pub(crate) created: Timestamp,
     pub(crate) deleted: bool,
-    /// Why it cannot be decoded, so that the rest is what could be read of it; `None` where all is known.
+    /// Reason why it cannot be decoded, in which case only some fields are set; `None` where all is known.
     pub(crate) problem: Option<Box<str>>,
 }
 
@@ -201,7 +201,7 @@ impl ClaimFacts {
         self.conditions.iter().find(|condition| &*condition.kind == kind)
     }
 
-    /// Whether the condition `kind` is true.
+    /// Returns whether the condition `kind` is true.
     pub(crate) fn is(&self, kind: &str) -> bool {
         self.condition(kind).is_some_and(|condition| condition.status == ConditionStatus::True)
     }
@@ -222,7 +222,7 @@ pub(crate) enum PodFacts {
 #[derive(Debug)]
 pub(crate) struct WaitingPod {
     pub(crate) created: Timestamp,
-    /// What it waits for, in words.
+    /// Reason why it waits, in words.
     pub(crate) waits_for: Arc<str>,
     pub(crate) requests: Amounts,
 }
@@ -236,7 +236,7 @@ impl PodFacts {
         if matches!(phase, Some("Succeeded" | "Failed")) {
             return (key, Self::Ended);
         }
-        // What cannot be read takes nothing here; the API server admits no such amounts.
+        // Requests that cannot be read count as zero; the API server admits no such amounts.
         let requests = convert::pod(object).or_else(|_| convert::pod_without_rules(object));
         let requests = shown.amounts(|name| requests.as_ref().ok()?.requests.get(name));
         let node = object.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
@@ -252,7 +252,7 @@ impl PodFacts {
     }
 }
 
-/// What a pod without a node waits for.
+/// Returns what a pod without a node waits for.
 fn waits_for(object: &Pod) -> String {
     let status = object.status.as_ref();
     let gates = object.spec.iter().flat_map(|spec| spec.scheduling_gates.iter().flatten());

@@ -1,4 +1,4 @@
-//! Which machines are shown: words and labels, all of which have to match.
+//! Filter of the machines that are shown: words and labels, all of which have to match.
 
 use std::fmt;
 
@@ -34,12 +34,12 @@ impl Filter {
         Self { text: text.trim().to_owned(), terms: terms.collect() }
     }
 
-    /// Whether nothing is filtered out.
+    /// Returns whether nothing is filtered out.
     pub(crate) fn is_empty(&self) -> bool {
         self.terms.is_empty()
     }
 
-    /// Whether `machine` is shown.
+    /// Returns whether `machine` is shown.
     pub(crate) fn matches(&self, machine: &Machine<'_>) -> bool {
         self.terms.iter().all(|term| match term {
             Term::Word(word) => {

@@ -1,4 +1,4 @@
-//! What the cluster has cost during the last hour, minute by minute, for as long as it was looked at.
+//! Cost of the cluster during the last hour, minute by minute, for as long as it was watched.
 //!
 //! A minute's figure is the mean over that minute, weighted by time: a machine that ran for half of it counts half.
 
@@ -16,7 +16,7 @@ const MINUTE_MS: i64 = 60_000;
 pub struct CostHistory {
     /// One for each minute that was looked at, the oldest first; the last one is not over.
     minutes: VecDeque<Minute>,
-    /// When the cost was last recorded, in milliseconds of the epoch, and what it is since.
+    /// Time when the cost was last recorded, in milliseconds of the epoch, and the cost since.
     last: Option<(i64, Price)>,
 }
 
@@ -63,7 +63,7 @@ impl CostHistory {
         self.minutes.iter().map(|it| mean(it.weighted, it.milliseconds)).collect()
     }
 
-    /// What was spent in the time that is kept.
+    /// Returns the money spent in the time that is kept.
     pub(crate) fn spent(&self) -> Price {
         let weighted: i128 = self.minutes.iter().map(|minute| minute.weighted).sum();
         mean(weighted, 60 * MINUTE_MS)

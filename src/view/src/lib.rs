@@ -8,7 +8,7 @@
 //!   part reads a clock, a terminal or the network, so a test is keys in and text out;
 //! - the **loop** (`live`): watches, a probe of the API server, the terminal. Everything it asks is `get`, `list` or `watch`.
 //!
-//! Where there is no terminal to draw on, [`timeline`] tells in lines what happens.
+//! Without a terminal to draw on, [`timeline`] prints a line for each thing that happens.
 //!
 //! Prices come through a [`PriceBook`], so this crate knows no cloud.
 

@@ -8,7 +8,7 @@ use crate::machine::Machine;
 use crate::order::Sort;
 use crate::totals::Totals;
 
-/// What the user wants to see of all machines.
+/// Choices of the user about all machines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Choice {
     pub(crate) sort: Sort,
@@ -18,7 +18,7 @@ pub(crate) struct Choice {
     pub(crate) unfolded: BTreeSet<Arc<str>>,
 }
 
-/// What a row is about: the identity of a row, whatever it shows.
+/// Subject of a row: the identity of a row, whatever it shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Id {
     /// A pool; empty for machines without one.

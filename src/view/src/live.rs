@@ -39,14 +39,14 @@ pub use terminal::terminal_width;
 /// Asks the controller what it says about `node/NAME`, `nodeclaim/NAME` or `pod/NAMESPACE/NAME`. The error is for people.
 pub type Explainer = Arc<dyn Fn(String) -> BoxFuture<'static, Result<String, String>> + Send + Sync>;
 
-/// Where everything comes from.
+/// Sources of all data.
 #[derive(Clone)]
 pub struct Sources {
     /// The cluster, of which Nodes, pods, claims and events are read.
     pub client: Client,
-    /// What the cluster is called.
+    /// Name of the cluster.
     pub cluster: String,
-    /// What machines cost; may change.
+    /// Prices of machines; may change.
     pub prices: watch::Receiver<Prices>,
     /// The controller.
     pub explainer: Explainer,
@@ -58,14 +58,14 @@ pub struct Sources {
 const FRAME: Duration = Duration::from_millis(100);
 /// Ages and the time change this often.
 const SECOND: Duration = Duration::from_secs(1);
-/// How long one frame for a script waits for lists.
+/// Time that one frame for a script waits for lists.
 const LISTS_WITHIN: Duration = Duration::from_mins(2);
 /// And then for prices: the price list of AWS has many pages.
 const PRICES_WITHIN: Duration = Duration::from_mins(1);
 
 const WATCH_ENDED: &str = "a watch of the cluster has failed; please report this";
 
-/// What one look at the cluster has to work with.
+/// Input of one view of the cluster.
 struct Look {
     sources: Sources,
     cluster: Arc<Cluster>,

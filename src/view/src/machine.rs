@@ -15,7 +15,7 @@ use crate::world::World;
 
 pub(crate) use state::{Phase, State};
 
-/// What EKS calls the capacity type on nodes of its node groups, and its words with ours.
+/// Label of the capacity type that EKS sets on nodes of its node groups, and its values with ours.
 const EKS_CAPACITY_TYPE: &str = "eks.amazonaws.com/capacityType";
 const EKS_CAPACITY_TYPES: [(&str, &str); 2] = [("ON_DEMAND", "on-demand"), ("SPOT", "spot")];
 
@@ -32,7 +32,7 @@ pub(crate) struct Machine<'a> {
     pub(crate) zone: &'a str,
     pub(crate) capacity: &'a str,
     pub(crate) price: Option<Price>,
-    /// What its pods ask for; what it was made for as long as it has no node.
+    /// Requests of its pods; those it was made for as long as it has no node.
     pub(crate) requested: &'a [Quantity],
     pub(crate) allocatable: &'a [Quantity],
     pub(crate) pods: usize,
@@ -47,7 +47,7 @@ impl Machine<'_> {
         node.or_else(|| self.claim.and_then(|(_, claim)| value(&claim.labels, key)))
     }
 
-    /// Whether there is an instance that costs money.
+    /// Returns whether there is an instance that costs money.
     pub(crate) fn is_launched(&self) -> bool {
         self.state.phase != Phase::Pending
     }

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use crate::machine::Machine;
 use crate::text::per_mille;
 
-/// What machines are sorted by; among equals by name.
+/// Column by which machines are sorted; among equals by name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SortBy {
     #[default]
@@ -107,7 +107,7 @@ impl FromStr for SortBy {
 /// An order and its direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sort {
-    /// What counts.
+    /// Column that decides.
     pub by: SortBy,
     /// The other way round.
     pub reversed: bool,

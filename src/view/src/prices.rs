@@ -1,4 +1,4 @@
-//! What machines cost: a closure from the caller, because where prices come from is a matter of the cloud.
+//! Prices of machines: a closure from the caller, because the source of prices depends on the cloud.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,10 +7,10 @@ use karpenter_model::Price;
 
 use crate::trouble::Trouble;
 
-/// What an offering costs: instance type, zone and capacity type in, price per hour out.
+/// Price of an offering: instance type, zone and capacity type in, price per hour out.
 pub type PriceBook = Arc<dyn Fn(&str, &str, &str) -> Option<Price> + Send + Sync>;
 
-/// How far the prices are.
+/// State of the prices.
 #[derive(Clone)]
 pub enum Prices {
     /// The user has asked for none.
@@ -34,12 +34,12 @@ impl Prices {
         }
     }
 
-    /// Whether there are any.
+    /// Returns whether there are any.
     pub(crate) const fn are_there(&self) -> bool {
         matches!(self, Self::Known(_) | Self::Partial(..))
     }
 
-    /// What is wrong with them.
+    /// Returns the problem with them.
     pub(crate) fn trouble(&self) -> Option<Trouble> {
         match self {
             Self::Off | Self::Loading | Self::Known(_) => None,
@@ -48,7 +48,7 @@ impl Prices {
         }
     }
 
-    /// Whether there will be no better answer than the present one.
+    /// Returns whether the present state is final.
     pub(crate) const fn settled(&self) -> bool {
         !matches!(self, Self::Loading)
     }

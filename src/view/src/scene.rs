@@ -16,24 +16,24 @@ use crate::world::World;
 pub struct Scene<'a> {
     /// The cluster.
     pub world: &'a World,
-    /// What machines cost.
+    /// Prices of machines.
     pub prices: &'a Prices,
-    /// What the cluster has cost.
+    /// Cost of the cluster so far.
     pub history: &'a CostHistory,
-    /// What is wrong, the most important first.
+    /// Troubles, the most important first.
     pub troubles: &'a [Trouble],
-    /// What was asked for the page that is open.
+    /// Data requested for the page that is open.
     pub details: Option<&'a Details>,
-    /// What the cluster is called.
+    /// Name of the cluster.
     pub cluster: &'a str,
-    /// Whether everything has been listed once.
+    /// True if everything has been listed once.
     pub complete: bool,
     /// The time.
     pub now: Timestamp,
 }
 
 impl<'a> Scene<'a> {
-    /// What all machines cost per hour, as far as prices are known.
+    /// Returns the cost of all machines per hour, as far as prices are known.
     pub fn cost(&self) -> Price {
         self.totals().price
     }

@@ -1,4 +1,4 @@
-//! How money, amounts and times are written in little room.
+//! Money, amounts and times, written in little room.
 //!
 //! Rounded for the eye only: what is added up is exact.
 
@@ -74,7 +74,8 @@ pub(crate) fn amount(resource: &str, quantity: Quantity) -> String {
     format!("{}Pi", short(nanos))
 }
 
-/// What is requested of what there is: two amounts of `resource`, the second one a dash when there is none.
+/// Returns the requested part of the allocatable amount: two amounts of `resource`, the second one a dash
+/// when there is none.
 pub(crate) fn part_of(resource: &str, requested: Quantity, allocatable: Quantity) -> String {
     let whole = if allocatable.is_zero() { "-".to_owned() } else { amount(resource, allocatable) };
     format!("{}/{whole}", amount(resource, requested))
@@ -95,7 +96,7 @@ fn short(nanos: i128) -> String {
     format!("{whole}.{}", fraction.trim_end_matches('0'))
 }
 
-/// How much of `allocatable` is requested, in percent; none when there is nothing to take from.
+/// Returns the requested share of `allocatable`, in percent; `None` when there is nothing to take from.
 pub(crate) fn percent(requested: Quantity, allocatable: Quantity) -> Option<i64> {
     per_mille(requested, allocatable).map(|share| (share + 5) / 10)
 }

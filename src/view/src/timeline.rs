@@ -1,4 +1,4 @@
-//! What happens in a cluster, one readable line at a time: pods that wait, machines that are launched for them
+//! Events of a cluster, one readable line at a time: pods that wait, machines that are launched for them
 //! and why, when they were ready, what was removed.
 //!
 //! The story follows from what the API server shows, so it is the same for the demo in memory, for a local

@@ -39,13 +39,13 @@ impl Totals {
             _ => {}
         }
         if machine.node.is_some() {
-            // What a claim was made for is asked for by pods that have no node yet.
+            // Requests that a claim was made for come from pods that have no node yet.
             add(&mut self.requested, machine.requested);
             add(&mut self.allocatable, machine.allocatable);
         }
     }
 
-    /// How many machines are in each phase that has any, in the order of a life.
+    /// Returns the number of machines in each phase that has any, in the order of a life.
     pub(crate) fn by_phase(&self) -> impl Iterator<Item = (Phase, usize)> {
         Phase::ALL
             .into_iter()

@@ -1,4 +1,4 @@
-//! What keeps the screen from being complete, and what to do about it.
+//! Obstacles to a complete screen, and what to do about them.
 
 use jiff::Timestamp;
 use karpenter_kube_harness::watch;
@@ -12,7 +12,7 @@ pub(crate) const CLAIMS: Followed = Followed { group: "karpenter.sh", resource: 
 /// Read for one page at a time.
 pub(crate) const EVENTS: Followed = Followed { group: "", resource: "events" };
 
-/// What prices need.
+/// Rights that prices need.
 const PRICE_RIGHTS: &str = "Prices come from AWS with your own credentials, which need pricing:GetProducts and \
     ec2:DescribeSpotPriceHistory; `--no-prices` leaves them out.";
 
@@ -24,7 +24,7 @@ pub(crate) struct Followed {
 }
 
 impl Followed {
-    /// What an unsuccessful request for it means; `code` is the HTTP status, none without an answer.
+    /// Returns the trouble of an unsuccessful request for it; `code` is the HTTP status, none without an answer.
     pub(crate) fn trouble(self, verb: &'static str, code: Option<u16>, text: &str) -> Trouble {
         match code {
             Some(403) => Trouble::Refused { verb, group: self.group, resource: self.resource },
@@ -33,7 +33,7 @@ impl Followed {
         }
     }
 
-    /// What the trouble of a watch means.
+    /// Returns the trouble of a watch.
     pub(crate) fn trouble_of_watch(self, trouble: &watch::Trouble) -> Trouble {
         self.trouble(trouble.verb, trouble.code, &trouble.text)
     }
@@ -46,7 +46,7 @@ pub enum Trouble {
     Away {
         /// The last time it did.
         since: Timestamp,
-        /// What happened instead.
+        /// Event that happened instead.
         why: String,
     },
     /// The user may not do this.
@@ -55,21 +55,21 @@ pub enum Trouble {
         verb: &'static str,
         /// The group of the resource, empty for the core group.
         group: &'static str,
-        /// What was asked for.
+        /// Resource that was requested.
         resource: &'static str,
     },
     /// The API server does not know the resource.
     Missing {
         /// The group of the resource.
         group: &'static str,
-        /// What was asked for.
+        /// Resource that was requested.
         resource: &'static str,
     },
     /// A list is not there yet for another reason.
     Unlisted {
-        /// What was asked for.
+        /// Resource that was requested.
         resource: &'static str,
-        /// What went wrong.
+        /// Error text.
         why: String,
     },
     /// Claims are written in a way that this release cannot decode.
@@ -78,7 +78,7 @@ pub enum Trouble {
         claim: String,
         /// The path of its field, and what is wrong with it.
         problem: String,
-        /// How many more there are.
+        /// Number of further objects.
         more: usize,
     },
     /// There are no prices.
@@ -94,7 +94,7 @@ impl Trouble {
         Some(Self::Undecoded { claim: claim.to_owned(), problem: problem.to_owned(), more: claims.count() })
     }
 
-    /// Whether waiting does not help: a person has to change something.
+    /// Returns whether waiting does not help: a person has to change something.
     pub const fn lasts(&self) -> bool {
         matches!(self, Self::Refused { .. } | Self::Missing { .. })
     }

@@ -1,4 +1,4 @@
-//! What the user has chosen, and how keys change it.
+//! Choices of the user, and how keys change them.
 //!
 //! A selection is the thing that is selected, not its line: it stays where it is while rows come, go and move.
 
@@ -18,7 +18,7 @@ use crate::scene::Scene;
 
 pub(crate) use cursor::Cursor;
 
-/// What is on the screen.
+/// Page on the screen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Page {
     /// All machines.
@@ -30,13 +30,13 @@ pub(crate) enum Page {
     Waiting,
     /// One of them.
     Pod(PodKey),
-    /// What is wrong, in full.
+    /// Troubles, in full.
     Troubles,
     /// The keys.
     Help,
 }
 
-/// What the loop is to do after a key.
+/// Action of the loop after a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish {
     /// Draw again.
@@ -45,7 +45,7 @@ pub enum Wish {
     Quit,
 }
 
-/// What the user has chosen.
+/// Choices of the user.
 #[derive(Clone, Debug, Default)]
 pub struct Ui {
     page: Page,
@@ -82,7 +82,7 @@ impl Ui {
         self.scrolled
     }
 
-    /// What the page that is open is about, for which more has to be asked.
+    /// Returns the subject of the open page, for which more has to be requested.
     pub(crate) fn subject(&self, scene: &Scene<'_>) -> Option<Subject> {
         match &self.page {
             Page::Machine(name) => {

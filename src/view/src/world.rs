@@ -21,7 +21,7 @@ pub struct World {
     loads: BTreeMap<NodeName, Load>,
 }
 
-/// What the pods of a node ask for.
+/// Requests of the pods of a node.
 #[derive(Debug)]
 pub(crate) struct Load {
     pub(crate) pods: usize,
@@ -130,7 +130,7 @@ impl World {
         self.texts.clean();
     }
 
-    /// Which resources are kept.
+    /// Returns the resources that are kept.
     pub(crate) const fn shown(&self) -> &Shown {
         &self.shown
     }
@@ -153,7 +153,7 @@ impl World {
         &self.waiting
     }
 
-    /// What the pods of `node` ask for; none when it has no pods.
+    /// Returns the requests of the pods of `node`; `None` when it has no pods.
     pub(crate) fn load(&self, node: &NodeName) -> Option<&Load> {
         self.loads.get(node)
     }

@@ -1,5 +1,5 @@
-//! What a page needs beyond the world: events of its subject, and what the controller says. Asked for while the page is
-//! open, every few seconds.
+//! Data of a page beyond the world: events of its subject, and the controller's explanation. Asked for while the page
+//! is open, every few seconds.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::Explainer;
 use crate::details::{Details, EventFacts, Found, Subject};
 use crate::trouble::EVENTS;
 
-/// How often the same is asked again.
+/// Interval at which the same is requested again.
 const PERIOD: Duration = Duration::from_secs(5);
 /// Events of one object that are asked for.
 const EVENTS_MAX: u32 = 200;
@@ -34,7 +34,7 @@ impl Asker {
         Self { client, explainer, details: None, asked: None, questions: JoinSet::new() }
     }
 
-    /// What is known about what was asked last.
+    /// Returns the data of the last request.
     pub(super) const fn details(&self) -> Option<&Details> {
         self.details.as_ref()
     }

@@ -96,7 +96,7 @@ impl Cluster {
         self.probe.away()
     }
 
-    /// What is wrong, the most important first.
+    /// Returns the troubles, the most important first.
     pub(super) fn troubles(&self) -> Vec<Trouble> {
         let away = self.away();
         let mut troubles: Vec<Trouble> = away.clone().into_iter().collect();
@@ -117,7 +117,7 @@ impl Cluster {
         self.troubles.last(what.resource).map(|trouble| what.trouble_of_watch(&trouble))
     }
 
-    /// Whether each kind was listed, or cannot be.
+    /// Returns whether each kind was listed, or cannot be.
     pub(super) fn is_complete(&self) -> bool {
         FOLLOWED.into_iter().all(|what| {
             self.listed.lock().contains(what.resource)

@@ -1,4 +1,4 @@
-//! Whether the API server answers: watches of a server that has gone are silent for minutes, so it is asked for its version.
+//! Probe of the API server: watches of a server that has gone are silent for minutes, so it is asked for its version.
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use tokio::time::{Duration, sleep, timeout};
 
 use crate::trouble::Trouble;
 
-/// How often.
+/// Interval of the requests.
 const PERIOD: Duration = Duration::from_secs(5);
-/// How long an answer may take.
+/// Longest time for an answer.
 const WITHIN: Duration = Duration::from_secs(5);
 
-/// What is known of the API server.
+/// Availability of the API server, as far as it is known.
 pub(super) struct Probe {
     clock: Arc<dyn Clock>,
     state: Mutex<State>,

@@ -7,7 +7,7 @@ use ratatui::crossterm::event::{self, Event};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
-/// How long the thread that reads takes to see that the loop has ended.
+/// Longest time until the thread that reads notices the end of the loop.
 const POLL: Duration = Duration::from_millis(200);
 
 /// Keys and changes of size, read by a thread of their own until the receiver is dropped. Ends when the terminal does.

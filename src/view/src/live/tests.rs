@@ -18,9 +18,9 @@ use super::*;
 struct World {
     server: ApiServer,
     clock: Arc<dyn Clock>,
-    /// Whether the way to the API server is cut.
+    /// Set when the connection to the API server is cut.
     cut: Arc<AtomicBool>,
-    /// What the controller was asked.
+    /// Questions that the controller received.
     asked: Arc<Mutex<Vec<String>>>,
 }
 
@@ -104,7 +104,7 @@ impl World {
         }
     }
 
-    /// What is on the screen when `script`, which gets the keyboard, has ended.
+    /// Returns the screen when `script`, which gets the keyboard, has ended.
     async fn screen<F: Future<Output = ()>>(&self, script: impl FnOnce(Keyboard) -> F) -> String {
         let mut terminal = Terminal::new(TestBackend::new(100, 40)).unwrap();
         let (sender, keys) = mpsc::unbounded_channel();

@@ -1,13 +1,13 @@
-//! How far a machine is in its life, and why it is not further.
+//! Phase of a machine in its life, and why it is not further.
 
 use karpenter_model::names::condition;
 
 use crate::facts::{ClaimFacts, NodeFacts};
 
-/// What is said of a machine whose claim is of another release.
+/// Text for a machine whose claim belongs to another release.
 const UNDECODED: &str = "not decoded";
 
-/// How far a machine is. In the order of attention it needs, which is the order when sorted by state.
+/// Phase of a machine. In the order of attention it needs, which is the order when sorted by state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Phase {
     /// Its kubelet does not say that it is ready.
@@ -55,7 +55,7 @@ impl Phase {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct State<'a> {
     pub(crate) phase: Phase,
-    /// Why it is in this phase, in the words of the condition that says so; empty when there is nothing to say.
+    /// Reason for this phase, in the words of the condition; empty when there is nothing to say.
     pub(crate) why: &'a str,
 }
 

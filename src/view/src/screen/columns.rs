@@ -1,11 +1,11 @@
-//! Which columns fit, and how wide they are.
+//! Columns that fit, and their widths.
 //!
 //! Columns have an order in which they are shown and another in which they are given room. 80 characters take what one
 //! cannot do without; what is left over widens columns whose content is longer.
 
 use crate::list::Row;
 
-/// What a column shows.
+/// Content of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Name,
@@ -15,7 +15,7 @@ pub(super) enum Kind {
     Capacity,
     Hour,
     Month,
-    /// How much of a resource is requested, in percent; by the place of the resource among those shown.
+    /// Requested share of a resource, in percent; by the place of the resource among those shown.
     Share(usize),
     /// The same as two amounts.
     Amount(usize),
@@ -57,7 +57,7 @@ impl Columns {
         for (place, kind, column_width) in candidates(resources) {
             let needed = column_width + usize::from(!all.is_empty());
             if needed > left {
-                // What comes later matters less: nothing takes the room of what did not fit.
+                // Later columns matter less: nothing takes the room of one that did not fit.
                 break;
             }
             left -= needed;
@@ -89,7 +89,7 @@ fn candidates(resources: &[String]) -> Vec<(usize, Kind, usize)> {
         (12, Kind::Share(1), 4),
         (4, Kind::Capacity, 4),
     ];
-    // What the user asks for comes before what all see.
+    // Columns that the user asks for precede those that all see.
     all.extend((2..resources.len()).map(|index| (10 + 2 * index, Kind::Share(index), 4)));
     all.extend([
         (3, Kind::Zone, 10),
@@ -125,7 +125,7 @@ fn title(kind: Kind, resources: &[String]) -> String {
     }
 }
 
-/// How many characters a row would like in a column.
+/// Returns the number of characters that a row needs in a column.
 fn content(kind: Kind, row: &Row<'_>) -> usize {
     let Row::Machine(machine) = row else {
         return match row {

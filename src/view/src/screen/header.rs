@@ -1,4 +1,4 @@
-//! What stands above and below the table: the cluster in four lines, the selection in one, what is wrong, the keys.
+//! Lines above and below the table: the cluster in four lines, the selection in one, the troubles, the keys.
 
 use karpenter_model::{Price, Quantity};
 use ratatui::text::{Line, Span};
@@ -12,7 +12,7 @@ use crate::text::{cut, part_of, per_hour, per_month, percent, sum};
 use crate::totals::Totals;
 use crate::ui::{Page, Ui};
 
-/// What is wrong takes this many lines at most; the rest is on a page of its own.
+/// Largest number of lines for troubles; the rest is on a page of its own.
 const TROUBLE_LINES: usize = 2;
 
 /// The cluster in four lines.
@@ -136,7 +136,7 @@ pub(super) fn selection(row: &Row<'_>, scene: &Scene<'_>, width: usize) -> Line<
     style::dim(cut(&parts.join(" · "), width))
 }
 
-/// What is wrong, in a few lines.
+/// Returns the troubles, in a few lines.
 pub(super) fn troubles(scene: &Scene<'_>, style: Style) -> Vec<Line<'static>> {
     let mut lines: Vec<Line<'static>> =
         scene.troubles.iter().take(TROUBLE_LINES).map(|trouble| style.wrong(trouble.short())).collect();

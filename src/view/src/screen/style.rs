@@ -6,7 +6,7 @@ use ratatui::text::{Line, Span};
 
 use crate::machine::Phase;
 
-/// What the terminal can show.
+/// Capabilities of the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
     /// Colours may be used.
@@ -15,7 +15,7 @@ pub struct Style {
     pub ascii: bool,
 }
 
-/// What is drawn, and what stands for it on a terminal that has only ASCII. The last eight are the bars.
+/// Characters that are drawn, and their replacements on a terminal that has only ASCII. The last eight are the bars.
 const ASCII: [(&str, &str); 14] = [
     ("…", "~"),
     ("▸", "+"),

@@ -108,7 +108,7 @@ fn of_pool(
     Span::styled(padded(&text, column), Modifier::BOLD)
 }
 
-/// How many machines are in which phase.
+/// Returns the number of machines in each phase.
 pub(super) fn phases(totals: &Totals) -> String {
     let parts = totals.by_phase().map(|(phase, count)| format!("{count} {}", phase.as_str()));
     parts.collect::<Vec<_>>().join(", ")

@@ -14,7 +14,7 @@ use kube::ResourceExt;
 use super::{Change, Line};
 use crate::PriceBook;
 
-/// What was printed of every claim so far.
+/// Lines printed of every claim so far.
 pub(crate) struct Claims {
     prices: PriceBook,
     known: BTreeMap<String, Told>,

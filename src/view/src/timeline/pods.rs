@@ -1,4 +1,4 @@
-//! How many pods run and how many wait, told as one line per change.
+//! Numbers of pods that run and that wait, printed as one line per change.
 
 use std::collections::BTreeMap;
 
@@ -47,7 +47,7 @@ impl Pods {
         }
     }
 
-    /// Whether the counts differ from what was last printed.
+    /// Returns whether the counts differ from those last printed.
     pub(crate) fn has_news(&self) -> bool {
         self.printed.unwrap_or_default() != self.counts()
     }

@@ -2,7 +2,7 @@
 
 use ratatui::crossterm::event::KeyCode;
 
-/// What is selected, and which part of the list is on the screen.
+/// Selected item, and the part of the list that is on the screen.
 #[derive(Clone, Debug)]
 pub(crate) struct Cursor<T> {
     /// The list as it was drawn last.
@@ -19,7 +19,7 @@ impl<T> Default for Cursor<T> {
 }
 
 impl<T: PartialEq> Cursor<T> {
-    /// What is selected.
+    /// Returns the selected item.
     pub(crate) fn selected(&self) -> Option<&T> {
         self.items.get(self.selected)
     }

@@ -36,7 +36,7 @@ fn labels(number: usize) -> Value {
         CAPACITY_TYPE: if number.is_multiple_of(2) { "spot" } else { "on-demand" }, ARCH: "amd64", OS: "linux",
         HOSTNAME: name(number),
     });
-    // What a provider adds: machines of AWS carry some twenty of them.
+    // Labels of the provider: machines of AWS carry some twenty of them.
     for index in 0..20 {
         labels[format!("karpenter.k8s.aws/fact-{index}")] = format!("{}", number % (index + 1)).into();
     }

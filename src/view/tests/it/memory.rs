@@ -1,4 +1,4 @@
-//! What a cluster takes in memory. 5,000 nodes and 50,000 pods have to leave most of 150 MB to the rest of the program.
+//! Memory that a cluster takes. 5,000 nodes and 50,000 pods have to leave most of 150 MB to the rest of the program.
 
 use crate::large;
 
