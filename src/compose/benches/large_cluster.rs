@@ -1,6 +1,6 @@
-//! What a large cluster costs the controller: 100,000 pods on 10,000 nodes, then one pod in a hundred replaced every second.
-//! `cargo bench -p karpenter-compose --bench large_cluster` prints the table of docs/performance.md and which bar is missed;
-//! `-- 600` lets pods come and go for so many seconds instead of sixty.
+//! Cost of a large cluster for the controller: 100,000 pods on 10,000 nodes, then one pod in a hundred replaced every
+//! second. `cargo bench -p karpenter-compose --bench large_cluster` prints the table of docs/performance.md and which bar is
+//! missed; `-- 600` replaces pods for that number of seconds instead of sixty.
 //!
 //! The controller is the one of the program, put together by the same file, and looks for something to consolidate all the
 //! time: pods fill their nodes, so there is nothing. The API server of the tests runs in a process of its own, where pods
@@ -40,12 +40,12 @@ const NODES: usize = 10_000;
 const PODS_OF_NODE: usize = 10;
 const CLUSTER: &str = "large";
 const TYPE: &str = "m5.2xlarge";
-/// What the controller may hold, in MiB, without what the account in memory does.
+/// Memory that the controller may hold, in MiB, without that of the account in memory.
 const BAR: u64 = 500;
 /// Seconds in which pods come and go, and of how many one goes every second.
 const CHURN: u64 = 60;
 const ONE_IN: usize = 100;
-/// How long anything may take before the measurement is called broken.
+/// Longest time that anything may take before the measurement is called broken.
 const PATIENCE: Duration = Duration::from_mins(10);
 
 fn main() -> Result<()> {
@@ -210,7 +210,7 @@ struct World {
 }
 
 impl World {
-    /// What all machines have in common, once pool and class are ready.
+    /// Returns the parts that all machines have in common, once pool and class are ready.
     async fn shared(&self) -> Result<Value> {
         let pools = Api::<NodePool>::all(self.kubernetes.clone());
         let classes = Api::<EC2NodeClass>::all(self.kubernetes.clone());
@@ -288,7 +288,7 @@ impl World {
         Ok(())
     }
 
-    /// Whether the controller's view is complete and has so many nodes.
+    /// Returns whether the controller's view is complete and has this number of nodes.
     fn knows(&self, nodes: usize) -> bool {
         let state = &self.metrics.cluster_state;
         #[expect(clippy::cast_precision_loss, reason = "a gauge")]

@@ -1,4 +1,4 @@
-//! How long a plan of an export takes, from the text of the file to the text that is printed:
+//! Duration of a plan of an export, from the text of the file to the text that is printed:
 //! `cargo bench -p karpenter-compose --features demo --bench plan_export` prints the figure of docs/plan.md.
 //!
 //! The export has 1,000 nodes of one pool with 9,000 pods, 500 pods that wait, and every
@@ -24,7 +24,7 @@ const PODS_OF_NODE: usize = 9;
 const WAITING: usize = 500;
 const AT: &str = "2026-01-02T00:00:00Z";
 const BEFORE: &str = "2026-01-01T00:00:00Z";
-/// What the issue of the plan promises.
+/// Bar that the issue of the plan promises.
 const BAR: Duration = Duration::from_secs(2);
 
 fn main() -> Result<()> {
@@ -61,7 +61,7 @@ fn ground() -> Ground {
     }
 }
 
-/// What `karpenter plan -f export.yaml` does between reading and printing.
+/// Computes what `karpenter plan -f export.yaml` does between reading and printing.
 fn planned(stream: &str) -> Result<Forecast> {
     let world = World::new(Objects::read("export", stream)?, AT.parse()?, ground(), WhatIf::default())?;
     let offerings = world.exported().ok_or_else(|| anyhow!("no export"))?;

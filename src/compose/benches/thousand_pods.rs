@@ -1,6 +1,6 @@
-//! How long a thousand pods wait for machines that take five seconds to boot, on a clock:
-//! `cargo bench -p karpenter-compose --features demo --bench thousand_pods` prints the figure of docs/performance.md,
-//! with `-- 20000` that of so many pods.
+//! Waiting time of a thousand pods for machines that take five seconds to boot, on a clock:
+//! `cargo bench -p karpenter-compose --features demo --bench thousand_pods` prints the figure of docs/performance.md, with
+//! `-- 20000` that of this number of pods.
 //!
 //! Everything is in one process and counted: API server, scheduler, kubelets and account in memory, and the controller.
 
@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 
-/// What the demonstration promises for a thousand pods.
+/// Bar that the demonstration promises for a thousand pods.
 const BAR: Duration = Duration::from_secs(30);
-/// What is promised for up to twenty thousand: all claims are made by then. Their pods wait for a scheduler, here the one in
+/// Bar for up to twenty thousand: all claims are made by then. Their pods wait for a scheduler, here the one in
 /// memory.
 const CLAIMED: Duration = Duration::from_mins(1);
 

@@ -1,4 +1,4 @@
-//! What pools can launch, for plans outside a controller: asked of the AWS account, or of the account in memory.
+//! Offerings of pools, for plans outside a controller: read from the AWS account, or from the account in memory.
 //!
 //! Only reads: nothing is launched, written or tagged. What does not answer leaves what follows from it unknown, and says
 //! so.
@@ -23,7 +23,7 @@ use karpenter_plan::Offerings;
 /// Reads what pools can launch, from a provider that launches nothing.
 pub struct OfferingsReader {
     provider: AwsProvider,
-    /// What could not be had, in sentences.
+    /// Data that could not be read, in sentences.
     pub notes: Vec<String>,
 }
 
@@ -51,7 +51,7 @@ impl OfferingsReader {
         Ok(Self { provider, notes })
     }
 
-    /// What these pools can launch with these node classes.
+    /// Returns the offerings of these pools with these node classes.
     pub async fn offerings(
         &mut self,
         pools: &[karpenter_model::Pool],

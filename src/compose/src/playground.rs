@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Parts;
 
-/// How long things take.
+/// Durations in the playground.
 #[derive(Clone, Copy, Debug)]
 pub struct Speed {
     /// From launch until EC2 calls an instance running.
@@ -119,7 +119,7 @@ impl Playground {
         self.server.load(object).map(drop).map_err(|refusal| anyhow!("the API server refuses: {refusal}"))
     }
 
-    /// What a controller of the cluster is made from: the default settings, without fixed ports, which might be taken.
+    /// Returns the parts of a controller of the cluster: the default settings, without fixed ports, which might be taken.
     pub fn parts(&self) -> Result<Parts> {
         let given = |flag: &Flag| {
             ["metrics-port", "health-probe-port"].contains(&flag.name).then_some(("0", Source::Flag))

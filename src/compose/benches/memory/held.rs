@@ -1,8 +1,8 @@
-//! What the process holds.
+//! Memory of the process.
 
 use std::time::{Duration, Instant};
 
-/// How long memory must not change before it is read: longer than idle threads live and allocators hold on to pages.
+/// Time without a change before memory is read: longer than idle threads live and allocators hold on to pages.
 const CALM: Duration = Duration::from_secs(15);
 
 /// Memory of the process, in MiB.

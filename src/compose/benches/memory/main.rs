@@ -1,4 +1,4 @@
-//! How much memory the controller holds: `cargo bench -p karpenter-compose --bench memory` prints the table of
+//! Memory of the controller: `cargo bench -p karpenter-compose --bench memory` prints the table of
 //! docs/performance.md and which bars are missed.
 //!
 //! The controller is the one of the program, put together by the same file, on an account in memory that sells 1,100
@@ -52,12 +52,12 @@ const PODS: usize = 1_000;
 /// Anonymous resident memory at most, in MiB.
 const BAR_ONE_POOL: u64 = 80;
 const BAR_PODS: u64 = 120;
-/// What one more pool and class may add.
+/// Memory that one more pool and class may add.
 const BAR_EACH: u64 = 3;
 /// Growth over all rounds at most, in percent.
 const BAR_GROWTH: u64 = 10;
 
-/// How long anything may take before the measurement is called broken.
+/// Longest time that anything may take before the measurement is called broken.
 const PATIENCE: Duration = Duration::from_mins(5);
 
 /// Lets EC2 instances take a role.

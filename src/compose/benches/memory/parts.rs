@@ -1,4 +1,4 @@
-//! What the controller is started with where its memory is measured.
+//! Parts with which the controller is started where its memory is measured.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What was converted launches the machine that the same wishes launch when a person writes them for v1.
+//! Converted objects launch the machine that the same wishes launch when a person writes them for v1.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -106,7 +106,7 @@ struct Machine {
     instance_profile: Option<String>,
     tags: BTreeMap<String, String>,
     user_data: String,
-    /// What its launch template says beside that: disks, metadata service, monitoring, interfaces.
+    /// Rest of its launch template: disks, metadata service, monitoring, interfaces.
     template: LaunchTemplateData,
     claim: NodeClaimSpec,
 }
@@ -204,7 +204,7 @@ async fn a_provisioner_with_its_template_launches_what_its_equal_launches() {
     assert_eq!(machine.tags["Team"], "web");
 }
 
-/// What v1alpha5 took for granted is what makes the difference: v1 would launch a spot machine of any category.
+/// Defaults of v1alpha5 make the difference: v1 would launch a spot machine of any category.
 #[tokio::test(start_paused = true)]
 async fn a_provisioner_that_says_nothing_launches_what_its_defaults_were() {
     let old = "

@@ -20,12 +20,12 @@ use tokio_util::sync::CancellationToken;
 pub(crate) const CLUSTER: &str = "demo";
 /// From launch until EC2 calls an instance running.
 pub(crate) const BOOT: Duration = Duration::from_secs(5);
-/// How often the pods are counted, for each thousand of them: reading them all is work for the same cores.
+/// Interval of the counts of pods, for each thousand of them: reading them all is work for the same cores.
 const LOOK: Duration = Duration::from_millis(100);
-/// When it is called broken.
+/// Time after which it is called broken.
 const PATIENCE: Duration = Duration::from_mins(10);
 
-/// How it went.
+/// Results of the run.
 #[derive(Debug)]
 pub(crate) struct Crowd {
     /// From the creation of the Deployment until all of its pods run.
@@ -113,7 +113,7 @@ fn deployment(name: &str, replicas: usize) -> Value {
     })
 }
 
-/// When the youngest claim was made.
+/// Returns the creation time of the youngest claim.
 async fn last_claim(playground: &Playground) -> Result<Timestamp> {
     let api: Api<NodeClaim> = Api::all(playground.client());
     let claims = api.list(&ListParams::default()).await.context("cannot list claims")?.items;

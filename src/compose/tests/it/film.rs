@@ -30,13 +30,13 @@ const FILM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/view.svg");
 /// A line for the command, one blank, and the screen.
 const SIZE: Rect = Rect { x: 0, y: 0, width: 124, height: 17 };
 const SCREEN: Rect = Rect { x: 0, y: 2, width: 124, height: 15 };
-/// What is typed, and how many nodes there are when all has settled.
+/// Number of replicas that is typed, and the number of nodes when all has settled.
 const STEPS: [(usize, usize); 3] = [(10, 5), (6, 3), (3, 2)];
-/// How often one looks.
+/// Interval of the looks.
 const LOOK: Duration = Duration::from_millis(500);
 /// Virtual time without a change after which a step has settled: twice `consolidateAfter` and a validation.
 const SETTLED: Duration = Duration::from_secs(45);
-/// How long a frame is shown: long enough to be read, and never as long as it is boring.
+/// Time that a frame is shown: long enough to be read, and never as long as it is boring.
 const SHORTEST: Duration = Duration::from_millis(700);
 const LONGEST: Duration = Duration::from_secs(3);
 

@@ -1,4 +1,4 @@
-//! What a well-known demonstration shows: a thousand pods wait, and run half a minute later.
+//! Well-known demonstration: a thousand pods wait, and run half a minute later.
 
 use std::time::Duration;
 

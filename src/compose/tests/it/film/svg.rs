@@ -1,7 +1,7 @@
 //! Frames of a terminal as one SVG that plays by itself: style rules and no script, so it also moves where a page shows it
 //! as a picture. A run of rows that stays the same over several frames is written once.
 //!
-//! Where the reader has asked for less motion the last frame stands still.
+//! If the reader has asked for less motion, the last frame stands still.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -17,7 +17,7 @@ const MARGIN: usize = 12;
 const PAPER: &str = "#1b1f24";
 const INK: &str = "#d0d7de";
 
-/// What the terminal shows, and for how long.
+/// Screen of the terminal, and the time for which it is shown.
 pub(super) struct Frame {
     pub(super) buffer: Buffer,
     pub(super) lasts: Duration,
@@ -54,7 +54,7 @@ pub(super) fn film(title: &str, frames: &[Frame]) -> String {
     )
 }
 
-/// When each span of frames is to be seen.
+/// Returns the rules that show each span of frames in its time.
 fn rules(spans: &BTreeSet<(usize, usize)>, frames: &[Frame]) -> String {
     let total: Duration = frames.iter().map(|frame| frame.lasts).sum();
     let percent = |frame: usize| {
@@ -92,7 +92,7 @@ fn rules(spans: &BTreeSet<(usize, usize)>, frames: &[Frame]) -> String {
     rules
 }
 
-/// How a run of characters looks.
+/// Style of a run of characters.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Look {
     colour: &'static str,
