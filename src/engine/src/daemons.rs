@@ -60,7 +60,7 @@ pub(crate) struct DaemonGroup {
     pub(crate) daemons: Vec<DaemonIx>,
     /// Requests of the daemons, pod slots included.
     pub(crate) requests: Resources,
-    /// The same with attachments of their volumes, dense.
+    /// Requests with attachments of the daemons' volumes, dense.
     pub(crate) overhead: Amounts,
     /// Host ports the daemons hold.
     pub(crate) ports: Vec<HostPort>,
@@ -69,7 +69,7 @@ pub(crate) struct DaemonGroup {
 /// The daemons that are still to come to a node.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Coming {
-    /// Those that have no pod there; `true` where it comes whatever the node turns out to be, and has room.
+    /// Daemons that have no pod there; `true` where it comes whatever the node turns out to be, and has room.
     pub(crate) daemons: Vec<(DaemonIx, bool)>,
     /// Requests in addition to those of the daemons that run there.
     pub(crate) requests: Resources,
@@ -83,7 +83,7 @@ struct Kind {
     /// Facts about the keys that daemon sets ask for, in their order.
     facts: Vec<Fact>,
     taints: Vec<Taint>,
-    /// Of a node that is not registered: its pool, and what is known about its instance type.
+    /// Pool of a node that is not registered, and the fact about its instance type.
     unregistered: Option<(Option<PoolName>, Fact)>,
 }
 

@@ -36,7 +36,8 @@ pub fn plan(snapshot: &Snapshot) -> (Plan, Report) {
     of(snapshot, place::place(snapshot))
 }
 
-/// The same, and the launches that need not wait for pods which may still come: those could hardly make them cheaper.
+/// Plans as [`plan`], and returns the launches that need not wait for pods which may still come: such pods could
+/// hardly make them cheaper.
 pub fn plan_ahead(snapshot: &Snapshot) -> (Plan, Report, BTreeSet<BinId>) {
     let mut placement = place::place_ahead(snapshot);
     let certain = std::mem::take(&mut placement.certain);

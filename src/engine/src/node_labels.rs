@@ -6,11 +6,11 @@ use karpenter_model::{LabelKey, LabelRegistry, LabelValue, Node, Requirement};
 /// Fact about one label of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Fact {
-    /// It has no such label.
+    /// The node has no such label.
     Absent,
-    /// It has this value.
+    /// The node has this value.
     Is(LabelValue),
-    /// It will have one of these values: the node is not launched yet.
+    /// The node will have one of these values: it is not launched yet.
     Within(Requirement),
 }
 

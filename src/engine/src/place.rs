@@ -32,7 +32,7 @@ use karpenter_model::{
 pub(crate) struct Placement {
     /// Claims to create.
     pub(crate) launches: Vec<Launch>,
-    /// Those of them that later pods could hardly make cheaper, where that was asked.
+    /// Launches that later pods could hardly make cheaper, where that was asked.
     pub(crate) certain: BTreeSet<BinId>,
     /// Pods that existing or coming nodes take.
     pub(crate) nominations: Vec<Nomination>,
@@ -51,7 +51,7 @@ pub(crate) fn place(snapshot: &Snapshot) -> Placement {
     solve::Solver::run(snapshot)
 }
 
-/// The same, and which launches are certain.
+/// Places the pods of `snapshot`, and determines which launches are certain.
 pub(crate) fn place_ahead(snapshot: &Snapshot) -> Placement {
     solve::Solver::run_ahead(snapshot)
 }

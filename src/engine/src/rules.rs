@@ -129,7 +129,7 @@ impl<'a> Rules<'a> {
         self.rules_of(set).iter().map(|rule| self.requirement(*rule).clone()).collect()
     }
 
-    /// The same, built once.
+    /// Returns the requirements behind `set`, built once.
     pub(crate) fn whole(&mut self, set: RuleSetId) -> Arc<Requirements> {
         if let Some(known) = self.whole.get(&set) {
             return Arc::clone(known);

@@ -47,7 +47,7 @@ pub(crate) struct Need {
     pub(crate) problems: Vec<String>,
     /// Volumes that one pod at a time may use and another pod uses: no node is of any use to the pod.
     pub(crate) taken: Vec<String>,
-    /// Any one of these must hold of the node; none when they exclude each other.
+    /// Alternatives for the node, one of which must hold; none when they exclude each other.
     pub(crate) places: Arc<[Requirements]>,
     /// Reasons that tie the pod to nodes that exist.
     pub(crate) tied: Vec<String>,
@@ -55,7 +55,7 @@ pub(crate) struct Need {
     pub(crate) own: Resources,
     /// Volumes other pods mount too, with the resource each takes one of.
     pub(crate) shared: BTreeMap<VolumeIx, ResourceName>,
-    /// Those of them that are not there yet and will be in one zone.
+    /// Shared volumes that do not exist yet and will be in one zone.
     pub(crate) one_zone: Vec<SharedClaim>,
 }
 
@@ -66,7 +66,7 @@ pub(crate) struct Volumes<'a> {
     needs: Interned<Need>,
     /// Volumes that more than one pod mounts.
     shared: Interned<ClaimKey<'a>>,
-    /// Of volumes of the batch that one pod at a time may use: which pods on nodes do.
+    /// Pods on nodes that use a volume of the batch which one pod at a time may use, by claim.
     users: BTreeMap<ClaimKey<'a>, Vec<&'a PodKey>>,
     /// Attachment limits of nodes, per driver that waiting pods use.
     limits: BTreeMap<&'a DriverName, Limits>,

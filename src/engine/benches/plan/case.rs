@@ -6,11 +6,11 @@ use karpenter_testkit::world::{self, Mix};
 /// Limit of a case.
 #[derive(Clone, Copy)]
 pub(crate) enum Bar {
-    /// Nothing; the figure is for comparison.
+    /// No bar; the figure is for comparison.
     None,
-    /// So many milliseconds.
+    /// Milliseconds.
     Milliseconds(u32),
-    /// So many percent of what the first case of the table takes.
+    /// Percent of the time of the first case of the table.
     Percent(u32),
 }
 

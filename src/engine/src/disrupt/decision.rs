@@ -49,7 +49,7 @@ pub struct MethodStats {
     pub simulations: u32,
     /// The simulations of the pass were used up before it had looked at everything; the next pass goes on.
     pub unfinished: bool,
-    /// It has not come to an end for as long as its time limit, counted once for each such span.
+    /// Set when the method has not finished within its time limit, counted once for each such span.
     pub timed_out: bool,
 }
 
@@ -69,9 +69,9 @@ pub struct Move {
 /// Result of weighing a move; a metric label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MoveDecision {
-    /// It is worth it.
+    /// The move is worth it.
     Approved,
-    /// It is not.
+    /// The move is not worth it.
     Rejected,
 }
 
@@ -116,7 +116,7 @@ impl Brake {
         }
     }
 
-    /// The same as a reason in reports.
+    /// Returns the brake as a reason in reports.
     pub(crate) const fn code(self) -> ReasonCode {
         match self {
             Self::MassDrift => ReasonCode::MassDrift,

@@ -24,9 +24,9 @@ pub enum RejectionKind {
     Budget,
     /// Pods would not find the places they were promised.
     Scheduling,
-    /// It would no longer be cheaper.
+    /// The command would no longer be cheaper.
     Price,
-    /// It would no longer be worth it.
+    /// The command would no longer be worth it.
     Score,
 }
 

@@ -7,14 +7,14 @@ use std::fmt;
 /// The score of a move: the share of the pool's cost it saves over the share of the pool's pods it disturbs.
 #[derive(Debug, Clone, Copy)]
 pub struct Score {
-    /// Not negative.
+    /// Numerator, not negative.
     numerator: i128,
-    /// Not negative; zero is an infinite score.
+    /// Denominator, not negative; zero is an infinite score.
     denominator: i128,
 }
 
 impl Score {
-    /// Nothing gained.
+    /// Score of a move that gains nothing.
     pub const ZERO: Self = Self { numerator: 0, denominator: 1 };
     /// Something for nothing.
     pub(crate) const INFINITE: Self = Self { numerator: 1, denominator: 0 };

@@ -74,7 +74,7 @@ impl Quoted {
 pub(crate) struct Quote {
     /// Least and greatest price by capacity type, in launch preference.
     pub(crate) by_capacity_type: BTreeMap<CapacityType, (Price, Price)>,
-    /// Those of them with an estimate among their prices.
+    /// Capacity types with an estimate among their prices.
     pub(crate) estimated: BTreeSet<CapacityType>,
 }
 

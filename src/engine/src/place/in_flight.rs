@@ -19,7 +19,6 @@ use crate::rules::{RuleSetId, Rules};
 /// Possible outcomes of an in-flight node.
 #[derive(Debug, Clone)]
 pub(crate) struct State {
-    /// Its requirements.
     pub(crate) rules: RuleSetId,
     /// Requests of its pods, daemons aside.
     pub(crate) total: Amounts,
@@ -34,12 +33,12 @@ pub(crate) struct State {
 /// An in-flight node: a claim the plan will create.
 #[derive(Debug, Clone)]
 pub(crate) struct InFlightNode {
-    /// Its pool, by position.
+    /// Position of its pool.
     pub(crate) pool: PoolIx,
     pub(crate) state: State,
     /// Host ports of its pods.
     pub(crate) ports: HostPorts,
-    /// Its pods, by position in the queue.
+    /// Positions of its pods in the queue.
     pub(crate) pods: Vec<PodIx>,
     /// The number its devices are held under, if it holds any.
     pub(crate) devices: Option<InFlightIx>,
@@ -56,14 +55,15 @@ impl State {
         Self { rules, total, variants, attached: BTreeSet::new(), reserved: BTreeSet::new() }
     }
 
-    /// The same with nothing but what `demand` takes in it: others that are expected bring theirs when they come.
+    /// Returns the state with nothing but what `demand` takes in it: other pods that are expected bring theirs
+    /// when they come.
     pub(crate) fn with_only(self, demand: &Demand) -> Self {
         let (mut total, mut attached) = (demand.amounts.clone(), BTreeSet::new());
         demand.attach(&mut attached, &mut total);
         Self { total, attached, ..self }
     }
 
-    /// Its requirements when `demand` joins with its volumes at `place`; `None` when they exclude each other.
+    /// Returns the requirements when `demand` joins with its volumes at `place`; `None` when they exclude each other.
     pub(crate) fn rules_with(
         &self,
         demand: &Demand,
@@ -144,7 +144,8 @@ pub(crate) fn fitting(
     fitting
 }
 
-/// The same where there is room for the answer already: `fitting` becomes it, what is in `scratch` is lost.
+/// Computes [`fitting`] where there is room for the result already: `fitting` becomes it, the content of
+/// `scratch` is lost.
 pub(crate) fn fit(
     total: &Amounts,
     allowed: &Bits<VariantIx>,

@@ -73,7 +73,7 @@ pub(crate) struct Learnt {
 }
 
 impl Learnt {
-    /// Nothing yet about any of `levels`.
+    /// Results for `levels`, none of which is known yet.
     pub(crate) fn new(levels: &Levels) -> Self {
         let (demands, levels) = (levels.demands().len(), levels.len());
         Self {

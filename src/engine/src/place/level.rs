@@ -22,7 +22,7 @@ pub(crate) struct Demand {
     pub(crate) rules: Option<RuleSetId>,
     /// Requests.
     pub(crate) requests: Resources,
-    /// The same, dense.
+    /// Requests, dense.
     pub(crate) amounts: Amounts,
     /// Tolerations, those added by relaxation included.
     pub(crate) tolerations: Vec<Toleration>,
@@ -36,7 +36,7 @@ pub(crate) struct Demand {
     pub(crate) shared: Vec<(VolumeIx, ResourceIx)>,
     /// Claims for devices it uses.
     pub(crate) claims: Vec<ClaimId>,
-    /// It has a node and would have to leave it.
+    /// Set when the pod has a node and would have to leave it.
     pub(crate) moves: bool,
 }
 

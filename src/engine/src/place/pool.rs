@@ -29,20 +29,20 @@ pub(crate) struct PoolSpace<'a> {
     pub(crate) labels: Labels,
     /// Requirements that its claims start with: template requirements and labels.
     pub(crate) template: Requirements,
-    /// The same, interned.
+    /// Interned form of `template`.
     pub(crate) rules: RuleSetId,
     /// Catalogue that holds its instance types.
     pub(crate) catalogue: CatalogueIx,
     /// Instance types its own requirements leave.
     pub(crate) base: Bits<VariantIx>,
-    /// The same instance types by the daemons that will run on them.
+    /// Instance types of `base` by the daemons that will run on them.
     pub(crate) daemons: Vec<DaemonGroup>,
 }
 
 /// The pools of a pass.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Pools<'a> {
-    /// Those that take part, in the order they are tried.
+    /// Pools that take part, in the order they are tried.
     pub(crate) spaces: IxVec<PoolIx, PoolSpace<'a>>,
     /// Outcome of each pool: it takes part, or the reason why not.
     pub(crate) outcomes: BTreeMap<PoolName, PoolOutcome>,

@@ -75,7 +75,7 @@ impl<'a> Solver<'a> {
         Self::solved(snapshot).finish(&BTreeSet::new())
     }
 
-    /// The same, and which launches are [certain](patterns).
+    /// Places every pod of `snapshot`, and determines which launches are [certain](patterns).
     pub(crate) fn run_ahead(snapshot: &'a Snapshot) -> Placement {
         let mut solver = Self::solved(snapshot);
         let certain = solver.certain();
@@ -563,8 +563,8 @@ enum JoinedOpen {
 enum Tried {
     /// The pod has a place.
     Placed,
-    /// Nothing takes it.
+    /// No node takes the pod.
     Refused,
-    /// This pool would take it, but every reservation it could use is held.
+    /// This pool would take the pod, but every reservation it could use is held.
     UsedUp(PoolIx),
 }

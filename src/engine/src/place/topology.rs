@@ -76,9 +76,9 @@ pub(crate) type Prospects<'p> = dyn FnMut(&LabelKey, &LabelValue) -> Option<Pros
 /// Domains that a rule leaves, in order of preference.
 #[derive(Debug)]
 pub(crate) enum Choices<'t> {
-    /// Any one of these values of the key.
+    /// Values of the key, any one of which may be taken.
     Values(&'t LabelKey, Vec<&'t LabelValue>),
-    /// Any one of these; none when no domain is fine for now.
+    /// Requirements, any one of which may be taken; none when no domain is fine for now.
     Any(Vec<Requirements>),
 }
 
@@ -96,9 +96,9 @@ impl Choices<'_> {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct ProfileKey {
     owned: Vec<GroupIx>,
-    /// Those of them that are its required affinity.
+    /// Owned groups of its required affinity.
     required_affinity: Vec<GroupIx>,
-    /// Those of them that are spread constraints the scheduler insists on.
+    /// Owned groups of spread constraints the scheduler insists on.
     hard_spread: Vec<GroupIx>,
     owned_inverse: Vec<GroupIx>,
     /// Number of the pod's identity.
@@ -118,21 +118,21 @@ struct Identity {
 pub(crate) enum Admission {
     /// The pod may go there.
     Yes,
-    /// Not as things are: affinity may be met later, once a matching pod is there.
+    /// The pod may not go there as things are: affinity may be met later, once a matching pod is there.
     NotNow,
-    /// Not in this pass: hosts only get fuller.
+    /// The pod may not go there in this pass: hosts only get fuller.
     Never,
 }
 
 /// Rule of a pod about sharing a host with others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) enum HostRules {
-    /// Nothing.
+    /// No rule about hosts.
     #[default]
     None,
-    /// It keeps apart from some.
+    /// The pod keeps apart from some others.
     Apart,
-    /// It must be with some.
+    /// The pod must be with some others.
     Together,
 }
 
@@ -153,11 +153,11 @@ struct Links {
     rules: Vec<Link>,
     /// Groups that count this pod.
     counted: Vec<GroupIx>,
-    /// Those of them by which others must be in the domain of this pod, whatever rules it has itself.
+    /// Groups by which others must be in the domain of this pod, whatever rules it has itself.
     sought: Vec<GroupIx>,
     /// Rules about sharing a host.
     hosts: HostRules,
-    /// Some rule is about other domains than hosts, or other pods must be in the domain of this one.
+    /// True if some rule is about other domains than hosts, or other pods must be in the domain of this one.
     domains: bool,
 }
 
@@ -169,7 +169,7 @@ struct Link {
     own: bool,
     /// The rule is about hosts.
     host: bool,
-    /// It is a spread constraint of others, which the pod must not break where it has put them.
+    /// True if it is a spread constraint of others, which the pod must not break where it has put them.
     guard: bool,
 }
 
@@ -507,7 +507,8 @@ impl Topology {
         self.to_join(id, |_| false).map(|group| group.inhabited().collect())
     }
 
-    /// The same for in-flight nodes. Where daemons may be what it joins, any node may do.
+    /// Returns the only in-flight nodes the profile may join, if some rule makes it join others. Where
+    /// daemons may be what it joins, any node may do.
     pub(crate) fn in_flight_to_join(&self, id: ProfileIx) -> Option<Vec<InFlightIx>> {
         self.to_join(id, |group| self.companies.count(group))
             .map(|group| group.inhabited_in_flight().collect())

@@ -24,7 +24,7 @@ pub(crate) use crate::place::solve::simulation::{Patience, Simulated};
 pub(crate) enum Destinations {
     /// Every node that stays.
     All,
-    /// Those that are not inside the `consolidateAfter` window of their pool; for consolidation.
+    /// Nodes outside the `consolidateAfter` window of their pool; for consolidation.
     Quiet,
 }
 
@@ -41,7 +41,7 @@ impl<'a> WhatIf<'a> {
         Self::beside(snapshot, movable, destinations, &BTreeSet::new())
     }
 
-    /// The same, and pods that would have to move do not go to nodes that are `taken`.
+    /// Simulations as in [`Self::new`], in which pods that would have to move do not go to nodes that are `taken`.
     pub(crate) fn beside(
         snapshot: &'a Snapshot,
         movable: &[&'a Node],

@@ -12,23 +12,23 @@ use crate::disrupt::note::Note;
 /// The first thing that blocks a node. `Display` is the text of the event `DisruptionBlocked`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Blocker {
-    /// It has no claim.
+    /// The node has no claim.
     Unmanaged,
-    /// It has no Node.
+    /// The claim has no Node.
     NoNode,
-    /// Its Node is not initialized.
+    /// The Node is not initialized.
     NotInitialized,
-    /// It is terminating.
+    /// The node is terminating.
     Leaving,
     /// A pending pod was promised a place on it.
     Nominated,
-    /// It says so itself.
+    /// The node has the annotation `karpenter.sh/do-not-disrupt` itself.
     NodeDoNotDisrupt,
     /// The cluster is shifted away from its zone. It will be wanted when that is over.
     ZoneAway(Zone),
-    /// It does not say which pool it is of.
+    /// The node has no label of a pool.
     NoPoolLabel,
-    /// Its pool does not exist.
+    /// The pool of the node does not exist.
     PoolMissing(PoolName),
     /// The instance types of its pool are unknown.
     NoInstanceTypes(PoolName),
@@ -43,7 +43,7 @@ pub(crate) enum Blocker {
 }
 
 impl Blocker {
-    /// The same as a reason with operands.
+    /// Returns the blocker as a reason with operands.
     pub(crate) fn reason(&self) -> Reason {
         match self {
             Self::Unmanaged => Reason::bare(ReasonCode::Unmanaged),

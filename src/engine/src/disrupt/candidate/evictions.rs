@@ -22,7 +22,7 @@ pub(crate) struct Evictions<'a> {
 }
 
 impl<'a> Evictions<'a> {
-    /// Those of the nodes that are leaving and `counts` admits.
+    /// Evictions from the nodes that are leaving and that `counts` admits.
     pub(crate) fn new(snapshot: &'a Snapshot, counts: impl Fn(&Node) -> bool) -> Self {
         let mut evictions = Self { snapshot, spent: BTreeMap::new(), moving: BTreeSet::new() };
         for node in snapshot.nodes.iter().filter(|node| node.is_leaving() && counts(node)) {

@@ -49,7 +49,7 @@ impl Look<'_, '_> {
         Ok(())
     }
 
-    /// No instance type of the command has become too expensive.
+    /// Checks that no instance type of the command has become too expensive.
     fn everything_is_still_cheap(&self, proposal: &Proposal<'_>) -> Result<(), Rejection> {
         for (fresh, launch) in proposal.replacements.iter().zip(&self.command.replacements) {
             let cheap: BTreeSet<_> = fresh.instance_types.iter().collect();

@@ -27,9 +27,9 @@ pub(crate) const SPOT_TO_SPOT_TYPES: usize = 15;
 pub(crate) struct Leaving {
     /// Price of all of it.
     pub(crate) price: Price,
-    /// It is all spot.
+    /// True if all nodes are spot.
     pub(crate) all_spot: bool,
-    /// It is one node.
+    /// True if it is a single node.
     pub(crate) alone: bool,
 }
 

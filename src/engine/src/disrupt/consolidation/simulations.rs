@@ -52,7 +52,7 @@ impl<'a> Simulations<'a> {
         self.what_ifs.first_mut().map(|what_if| what_if.without(removed, patience))
     }
 
-    /// The same for each of `nodes` alone, as far as the allowance goes.
+    /// Simulates each of `nodes` alone, as far as the allowance goes.
     pub(crate) fn simulate_each(&mut self, nodes: &[&Node], patience: Patience) -> Vec<Simulated> {
         let nodes = &nodes[..nodes.len().min(self.left)];
         if self.charge(nodes.len()).is_none() {

@@ -129,7 +129,7 @@ impl Limits {
         (!is_overrun).then_some(left)
     }
 
-    /// Those of `variants` that take no more of what is limited than `largest` does.
+    /// Returns those of `variants` that take no more of what is limited than `largest` does.
     pub(crate) fn no_larger(
         &self,
         catalogue: &Catalogue<'_>,

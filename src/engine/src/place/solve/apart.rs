@@ -61,7 +61,8 @@ impl<'a> Solver<'a> {
         self.price_of(&numbers)
     }
 
-    /// The same of these in-flight nodes.
+    /// Returns the least total price of these in-flight nodes, in billionths of a dollar an hour; `None`
+    /// where a price is not known.
     pub(super) fn price_of(&mut self, numbers: &[InFlightIx]) -> Option<i64> {
         let Self { compiled, caches, filling } = self;
         let mut total: i64 = 0;

@@ -30,7 +30,7 @@ pub(super) struct Compiled<'a> {
     pub(super) arrivals: IxVec<ArrivalIx, PodIx>,
     /// Nodes that earlier passes promised pods a place on.
     pub(super) promised: InternedMap<PodIx, NodeIx>,
-    /// Of pods with volumes that one pod at a time may use, and that others mount too: those volumes.
+    /// Volumes that one pod at a time may use and others mount too, by the pod that uses them.
     pub(super) exclusive: BTreeMap<PodIx, Vec<(VolumeIx, &'a VolumeClaimName)>>,
     /// True if every refusal is explained at once; a what-if simulation explains only those it reports.
     pub(super) explains: bool,

@@ -25,7 +25,7 @@ pub(super) struct Filling<'a> {
     pub(super) existing: Existing<'a>,
     pub(super) topology: Topology,
     pub(super) in_flight: IxVec<InFlightIx, InFlightNode>,
-    /// Those that may take more pods.
+    /// In-flight nodes that may take more pods.
     pub(super) open: OpenNodes,
     /// The first in-flight node of this pass; those before it are closed.
     pub(super) closed: InFlightIx,
@@ -40,9 +40,9 @@ pub(super) struct Filling<'a> {
     pub(super) placed: usize,
     /// Users of volumes that one pod at a time may use, among the pods that have a place.
     pub(super) users: BTreeMap<VolumeIx, PodIx>,
-    /// Those of them that are on an existing node, in the order they got there.
+    /// Pods that are on an existing node, in the order they got there.
     pub(super) joined: Vec<(PodIx, NodeId)>,
-    /// The same as a plan says it.
+    /// Nominations of these pods, as in the plan.
     pub(super) nominations: Vec<Nomination>,
     /// True if only pods with the same requirements share an in-flight node.
     pub(super) apart: bool,
@@ -109,7 +109,7 @@ impl<'a> Filling<'a> {
         self.nominations.clear();
     }
 
-    /// Of a queue of `pods`: those that have a place, and those of them that have it on an in-flight node.
+    /// Returns those of a queue of `pods` that have a place, and those of them that have it on an in-flight node.
     pub(super) fn whereabouts(&self, pods: usize) -> (Bits<PodIx>, Bits<PodIx>) {
         let (mut placed, mut launched) = (Bits::none(pods), Bits::none(pods));
         self.in_flight.iter().flat_map(|node| &node.pods).for_each(|pod| launched.insert(*pod));

@@ -25,7 +25,7 @@ pub(super) enum Joined {
     As(State),
     /// Rules about other pods are in the way for now.
     NotNow,
-    /// The same, for every in-flight node with these requirements: they leave no domain that is fine.
+    /// No domain is fine, for every in-flight node with these requirements.
     NoDomain,
     /// Every reservation the in-flight node could use then is held.
     UsedUp,
@@ -65,11 +65,11 @@ pub(super) struct Surroundings<'s, 'a> {
 
 /// Requirements that an in-flight node may have once the pod has joined.
 enum Narrowed {
-    /// Nothing: they exclude each other.
+    /// No requirements: they exclude each other.
     Clash,
-    /// Nothing as things are: no domain is fine.
+    /// No requirements as things are: no domain is fine.
     NoDomain,
-    /// Any of these, best first.
+    /// Requirements, any one of which holds, best first.
     AtPlaces(Vec<NarrowedAtPlace>),
 }
 
@@ -129,7 +129,7 @@ impl<'s, 'a> Joiner<'s, 'a> {
             let state = State { variants, ..state.clone() };
             match self.join_with(Some((place, company)), &state, number, hosting, space, catalogue) {
                 joined @ (Joined::As(_) | Joined::UsedUp) => return joined,
-                // Of this company alone: others may be on other instance types.
+                // Only this company is in the way: others may be on other instance types.
                 Joined::NotNow | Joined::NoDomain => outcome = Joined::NotNow,
                 Joined::KeptOut | Joined::Clash | Joined::Never => {}
             }
@@ -137,7 +137,7 @@ impl<'s, 'a> Joiner<'s, 'a> {
         outcome
     }
 
-    /// The same with the daemons of `company`, which has a number.
+    /// Joins with the daemons of `company`, which has a number.
     fn join_with(
         &mut self,
         company: Option<(usize, &Company)>,

@@ -45,7 +45,7 @@ const NODE: i64 = 5;
 /// Expected excess of patterns over the bound, in percent of the average price of a node, because the last nodes
 /// are not full. Measured on worlds of 2 to 106 nodes, where it is between 6 and 74.
 const UNUSED: i64 = 35;
-/// The same in percent of the bound, at most.
+/// Upper limit of the excess by [`UNUSED`], in percent of the bound.
 const MOST_UNUSED: i64 = 4;
 /// Sets of nodes with more sizes of pods are left alone: filling one machine looks at every size.
 const MOST_SIZES: usize = 256;
@@ -101,7 +101,7 @@ impl Solver<'_> {
         sets
     }
 
-    /// Those of `nodes` whose pods may be mixed; `None` where a price is not known.
+    /// Selects the `nodes` whose pods may be mixed; `None` where a price is not known.
     fn mixable(&mut self, mut nodes: Vec<InFlightIx>) -> Option<Alike> {
         nodes.retain(|number| {
             let node = &self.filling.in_flight[*number];

@@ -252,7 +252,7 @@ struct Opened<'t> {
     demand: Option<&'t Demand>,
     /// Number of pods of each size that are still to come.
     places: BTreeMap<Size, usize>,
-    /// Those that will keep others off.
+    /// Pods that will keep others off.
     kept_for: Tally,
     node: Option<InFlightIx>,
 }

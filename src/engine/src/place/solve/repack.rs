@@ -322,8 +322,8 @@ impl Query<'_, '_> {
         Some(Part { state: State::bare(rules, total, variants), pods, price })
     }
 
-    /// Of the instance types `allowed` for a node like in-flight node `like`, those that hold `total`, and the least price
-    /// of one; `None` when there is none.
+    /// Returns the instance types of `allowed` that hold `total`, for a node like in-flight node `like`, and the least
+    /// price of one; `None` when there is none.
     fn fitting_at(
         &mut self,
         like: InFlightIx,

@@ -26,7 +26,7 @@ const FULL: i128 = 10_000;
 struct Coming {
     allocatable: Amounts,
     left: Amounts,
-    /// Its number, once a pod is on it.
+    /// Number of the in-flight node, once a pod is on it.
     number: Option<InFlightIx>,
 }
 
@@ -86,7 +86,7 @@ impl Solver<'_> {
         levels.into_iter().rev().any(|level| self.bind_as(index, level, coming, counted))
     }
 
-    /// The same at one level.
+    /// Puts the pod where the scheduler would, at one level.
     fn bind_as(
         &mut self,
         index: PodIx,

@@ -55,7 +55,7 @@ pub(crate) struct Simulated {
     pub(crate) used_nodes: Vec<NodeId>,
     /// Pods nothing would take, and why.
     pub(crate) unplaced: Vec<(PodKey, String)>,
-    /// It was stopped before its end.
+    /// Set when the simulation was stopped before its end.
     pub(crate) gave_up: bool,
 }
 

@@ -397,7 +397,7 @@ impl Builder<'_, '_> {
 /// Role of the daemons of a node in the rules of a profile.
 #[derive(Default)]
 struct Found {
-    /// It must not be with them.
+    /// Daemons that it must not be with.
     avoided: Vec<DaemonIx>,
     /// By affinity: those that meet it.
     meeting: Vec<(GroupIx, Vec<DaemonIx>)>,

@@ -96,7 +96,7 @@ pub(super) fn undecided(group: &mut Group, key: &GroupKey, node: &Node, registry
 
 /// The domains of one key.
 struct Domains {
-    /// Of every node.
+    /// Domain of every node.
     of_nodes: IxVec<SnapshotNodeIx, Option<LabelValue>>,
     /// Number of nodes that stay, by domain.
     backers: BTreeMap<LabelValue, u32>,

@@ -50,9 +50,9 @@ pub(crate) struct GroupKey {
 /// The pods a rule is about.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Whom {
-    /// Those that all of these select. Sorted, each one once.
+    /// Pods that all of these select. Sorted, each one once.
     Selected(Vec<PodSelector>),
-    /// Those that have the rule themselves, because they use this claim, whose volume will be where the first of them is.
+    /// Pods that have the rule themselves, because they use this claim, whose volume will be where the first of them is.
     Sharing(SharedClaim),
 }
 
@@ -68,7 +68,8 @@ pub(crate) struct PodSelector {
 pub(crate) struct Incoming<'p> {
     /// The pod matches the rule itself.
     pub(crate) own: bool,
-    /// It needs no other pod to be with: it matches its own affinity, and there is no matching pod it could be with.
+    /// Set when the pod needs no other pod to be with: it matches its own affinity, and there is no matching pod it
+    /// could be with.
     pub(crate) first: bool,
     /// The rule is a spread constraint of others: it keeps out only where it would be broken for one that has a place.
     pub(crate) guard: bool,
@@ -98,7 +99,7 @@ pub(crate) struct Group {
     bound: BTreeMap<Domain, u32>,
     /// Domains with at least one pod.
     occupied: usize,
-    /// It is read with less caution; see [`concession`](super::concession).
+    /// True if it is read with less caution; see [`concession`](super::concession).
     conceded: bool,
     /// Pods added so far; as long as it stays the same, so do the answers.
     version: u64,
@@ -245,7 +246,7 @@ impl Group {
         self.version += 1;
     }
 
-    /// One node fewer is in the domain `value`.
+    /// Records that one node fewer is in the domain `value`.
     pub(crate) fn unknow(&mut self, value: &LabelValue) {
         self.change(value, |tally| tally.nodes = tally.nodes.saturating_sub(1));
         self.version += 1;
@@ -425,12 +426,12 @@ impl Group {
         self.occupied
     }
 
-    /// Those of them that are label values.
+    /// Returns the label values with at least one pod.
     pub(crate) fn inhabited(&self) -> impl Iterator<Item = &LabelValue> {
         self.values.iter().filter(|(_, tally)| tally.pods > 0).map(|(value, _)| value)
     }
 
-    /// Those of them that are in-flight nodes.
+    /// Returns the in-flight nodes with at least one pod.
     pub(crate) fn inhabited_in_flight(&self) -> impl Iterator<Item = InFlightIx> {
         self.in_flight.iter().map(|(number, _)| *number)
     }
@@ -549,7 +550,7 @@ impl Group {
     }
 }
 
-/// None of these `values` of the key of a rule.
+/// Returns the requirement for none of these `values` of the key of a rule.
 fn none_of(key: &GroupKey, values: Vec<LabelValue>, registry: &LabelRegistry) -> Option<Requirement> {
     let key = key.topology_key.clone();
     let expression = Expression { key, operator: Operator::NotIn, values, min_values: None };

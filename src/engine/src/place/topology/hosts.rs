@@ -12,16 +12,16 @@ use crate::index::{GroupIx, ProfileIx};
 /// Order of pods where rules about others decide it, and not size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) enum Turn {
-    /// It must share its host with others.
+    /// The pod must share its host with others.
     Together,
-    /// It is to spread over hosts: pods that are on one already may keep it off.
+    /// The pod is to spread over hosts: pods that are on one already may keep it off.
     Spread,
-    /// It has rules about other domains.
+    /// The pod has rules about other domains.
     First,
-    /// It has no rules.
+    /// The pod has no rules.
     #[default]
     Then,
-    /// It keeps others off its host: a host it comes to early is lost for them.
+    /// The pod keeps others off its host: a host it joins early is lost for them.
     Last,
 }
 
@@ -29,7 +29,7 @@ impl Turn {
     /// All of them, the first one first.
     pub(crate) const ALL: [Self; 5] = [Self::Together, Self::Spread, Self::First, Self::Then, Self::Last];
 
-    /// Its position in [`Self::ALL`].
+    /// Returns the position in [`Self::ALL`].
     pub(crate) fn position(self) -> usize {
         Self::ALL.iter().position(|turn| *turn == self).unwrap_or_default()
     }

@@ -104,7 +104,7 @@ impl Cluster {
 /// One machine of 8 cores costs as much as two of 4.
 const EQUAL: &str =
     "type narrow cpu=4 mem=8Gi pods=20 od=0.10 zones=a\ntype wide cpu=8 mem=16Gi pods=40 od=0.20 zones=a\n";
-/// The same for nearly half the money in one machine.
+/// Instance types of which one machine of 8 cores costs nearly half as much as two of 4.
 const CHEAPER: &str =
     "type narrow cpu=4 mem=8Gi pods=20 od=0.10 zones=a\ntype wide cpu=8 mem=16Gi pods=40 od=0.11 zones=a\n";
 const POOL: &str = "pool web types=* budget=100%\n";

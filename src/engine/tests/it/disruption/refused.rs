@@ -105,7 +105,7 @@ fn drifted() -> String {
     WORLD.replacen("capacity=on-demand", "capacity=on-demand drifted=1m", 1)
 }
 
-/// The same where nothing but drift takes it.
+/// Returns the world where nothing but drift takes the machine.
 fn only_drifted() -> String {
     drifted().replace("budget=100%", "budget=100% consolidate=never")
 }

@@ -17,9 +17,9 @@ use crate::place::in_flight::InFlightNode;
 
 /// Largest excess of the price of a node over the bound, in percent.
 const ABOVE_BOUND: i64 = 2;
-/// The same where none like its pods would fit beside them.
+/// Largest excess where no pod like those of the node would fit beside them, in percent.
 const ABOVE_BOUND_IF_FULL: i64 = 10;
-/// So many pods make a node worth having, whatever its size.
+/// Number of pods that make a node worth having, whatever its size.
 const MANY: usize = 32;
 
 impl Solver<'_> {

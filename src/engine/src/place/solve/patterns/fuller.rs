@@ -116,7 +116,7 @@ impl Search<'_, '_> {
         choices
     }
 
-    /// Those of `units` that `machine` does not hold, if the first ones are put on it first.
+    /// Returns those of `units` that `machine` does not hold, if the first ones are put on it first.
     fn too_much_for(&self, machine: &Machine, units: &[UnitIx]) -> Vec<UnitIx> {
         let mut free = machine.room.clone();
         let leaves = |unit: &UnitIx| {

@@ -32,7 +32,7 @@ const MOST_SIZES: usize = 1_024;
 /// Looks at a size while a machine is filled after which no further round is begun: so many divided by the number of pods,
 /// because a machine is looked at for longer where it holds more of them, but not more than [`MOST_LOOKS`].
 const MOST_WORK: usize = 200_000_000;
-/// Most of them.
+/// Largest number of looks at a size, whatever the number of pods.
 const MOST_LOOKS: usize = 200_000;
 /// Cheap machines that are looked at beside those that hold most for their price, where a rule limits pods on a host.
 const CHEAPEST: usize = 6;

@@ -42,7 +42,7 @@ pub(crate) struct Loads<'l> {
 
 /// Numbers of a unit that can be compared.
 struct Worth {
-    /// Its share of everything that is requested.
+    /// Share of the unit in everything that is requested.
     share: i64,
     /// Price of a machine of its own.
     price_alone: i64,

@@ -12,7 +12,7 @@ use crate::place::topology::{Tally, Topology, Turn};
 /// A machine of a pattern while units are chosen for it.
 #[derive(Default)]
 pub(super) struct Slot {
-    /// Of which sizes units are still to come, and how many.
+    /// Sizes of which units are still to come, and the number of units.
     places: Vec<(usize, usize)>,
     /// Number of units in all by the pattern.
     planned: usize,
