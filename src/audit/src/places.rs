@@ -36,7 +36,7 @@ pub(crate) struct Placed<'a> {
 pub(crate) enum Origin {
     /// The plan puts it there.
     Plan,
-    /// It is there and stays.
+    /// The pod is there and stays.
     Stays,
     /// A daemon set puts it there, for certain or perhaps.
     Daemon { certain: bool },
@@ -116,8 +116,8 @@ impl<'a> Places<'a> {
         self.keeping_off.get(&one.machine).into_iter().flatten().copied()
     }
 
-    /// Those `is_meant` says yes to, in order. It is asked once per namespace and labels, and must look at nothing
-    /// else: a rule is about thousands of pods, but about few kinds of them.
+    /// Returns the pods that `is_meant` accepts, in order. It is called once per namespace and labels, and must
+    /// look at nothing else: a rule is about thousands of pods, but about few kinds of them.
     pub(crate) fn of_kind(&self, is_meant: impl Fn(&Pod) -> bool) -> impl Iterator<Item = &Placed<'a>> {
         let meant =
             self.kinds.values().filter(|kind| kind.first().is_some_and(|one| is_meant(self.all[*one].pod)));

@@ -86,7 +86,7 @@ impl<'p> Crowd<'p> {
         Self { registry, key, by_machine, sure, by_domain, undecided, certain, sharing, joined }
     }
 
-    /// Those that may be in a domain the machine of `one` may be in.
+    /// Returns the pods that may be in a domain the machine of `one` may be in.
     pub(crate) fn sharing(&mut self, one: &Placed<'_>) -> &Few<'p> {
         let Self { registry, key, by_machine, by_domain, undecided, sharing, .. } = self;
         sharing.entry(one.machine).or_insert_with(|| {
@@ -113,8 +113,8 @@ impl<'p> Crowd<'p> {
         })
     }
 
-    /// Those the machine of `one` will be with: both are in one domain for certain, or the machine may be in several
-    /// domains and they are in one of them; the planner leaves a choice only when each domain has one.
+    /// Returns the pods that the machine of `one` will be with: both are in one domain for certain, or the machine may be
+    /// in several domains and they are in one of them; the planner leaves a choice only when each domain has one.
     pub(crate) fn joined(&mut self, world: &World<'_>, one: &Placed<'_>) -> &Few<'p> {
         if !self.joined.contains_key(&one.machine) {
             let mut found = Few::default();

@@ -148,7 +148,7 @@ impl<'a> Books<'a> {
         }
     }
 
-    /// No exclusive device is held twice, and no counter is overdrawn.
+    /// Checks that no exclusive device is held twice, and no counter is overdrawn.
     fn overdrawn(&self, plan: &'a Plan, findings: &mut Vec<Finding>) {
         let mut totals: BTreeMap<Meter<'_>, i128> = BTreeMap::new();
         let kept = self.claims.values().filter(|claim| self.keeps(claim));
@@ -195,7 +195,7 @@ impl<'a> Books<'a> {
         self.promised_twice(plan, findings);
     }
 
-    /// No device that comes with a machine is given to two claims there. Those of shared devices are not
+    /// Checks that no device that comes with a machine is given to two claims there. Shared devices are not
     /// distinguished.
     fn promised_twice(&self, plan: &Plan, findings: &mut Vec<Finding>) {
         let mut given: BTreeSet<(&GrantPlace, &GrantedDevice)> = BTreeSet::new();

@@ -116,7 +116,7 @@ fn too_dear(world: &World<'_>, command: &Command) -> Vec<String> {
     wrong
 }
 
-/// One machine in place of several is cheaper than each of them that is of a type it may be of.
+/// Checks that one machine in place of several is cheaper than each of them whose type it may have.
 fn same_again(world: &World<'_>, command: &Command) -> Option<String> {
     let [launch] = &command.replacements[..] else { return None };
     if command.method != Method::MultiNode {

@@ -13,13 +13,13 @@ use karpenter_model::{
 
 use super::{World, hard_taint, value_of};
 
-/// No Node has this name.
+/// Placeholder for the name of a Node, which no Node has.
 const NAMELESS: &str = "-";
 
 /// A daemon that a machine is to get.
 pub(crate) struct Expected<'a> {
     pub(crate) daemon: &'a Daemon,
-    /// It comes whatever the machine turns out to be.
+    /// True if it comes whatever the machine turns out to be.
     pub(crate) certain: bool,
 }
 

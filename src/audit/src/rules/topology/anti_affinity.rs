@@ -56,7 +56,7 @@ fn terms<'a>(world: &World<'a>) -> Terms<'a> {
     terms
 }
 
-/// One of `owners` whose domain the machine may be in.
+/// Returns one of `owners` whose domain the machine may be in.
 fn owner_near<'a>(
     world: &World<'_>,
     place: &Place<'_>,

@@ -27,7 +27,7 @@ struct Crowds<'p, 'a> {
 }
 
 impl<'p> Crowds<'p, '_> {
-    /// Those all `terms` of a pod in namespace `own` are about, by their domains of `key`.
+    /// Returns the pods that all `terms` of a pod in namespace `own` are about, by their domains of `key`.
     fn of(&mut self, own: &'p Namespace, terms: &'p [AffinityTerm], key: &'p LabelKey) -> &mut Crowd<'p> {
         let Self { world, places, known } = self;
         known.entry((own, terms, key)).or_insert_with(|| {
@@ -42,7 +42,7 @@ fn all_select(world: &World<'_>, terms: &[AffinityTerm], own: &Namespace, pod: &
     terms.iter().all(|term| selects(world, term, own, pod))
 }
 
-/// No pod that the pod's anti-affinity selects may end up in its domain.
+/// Checks that no pod that the pod's anti-affinity selects may end up in its domain.
 fn apart<'p>(crowds: &mut Crowds<'p, '_>, one: &'p Placed<'_>) -> Option<Finding> {
     let own = &one.pod.key;
     for term in &one.pod.pod_anti_affinity.required {
