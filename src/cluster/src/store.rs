@@ -28,7 +28,7 @@ impl Version {
 pub struct Stamp {
     /// Uid of the object; `None` where it is not said.
     pub uid: Option<Arc<str>>,
-    /// Its resource version, in an event about its end that of its deletion.
+    /// Resource version of the object, in an event about its end that of its deletion.
     pub version: Version,
 }
 
@@ -53,9 +53,9 @@ impl Epoch {
 /// An object as shown and as read.
 #[derive(Debug)]
 pub struct Known<T, O> {
-    /// As the API server shows it, where that is kept; else `()`.
+    /// Object as the API server shows it, where that is kept; else `()`.
     pub object: O,
-    /// As decisions read it. It stays the same allocation while it stays equal.
+    /// Object as decisions read it. It stays the same allocation while it stays equal.
     pub model: Arc<T>,
 }
 
@@ -163,7 +163,7 @@ impl<K: Ord + Clone, T: PartialEq, O> Store<K, T, O> {
         self.live.get(key).map(|entry| &entry.known)
     }
 
-    /// As decisions read the object.
+    /// Returns the object as decisions read it.
     pub fn model<Q: Ord + ?Sized>(&self, key: &Q) -> Option<&Arc<T>>
     where
         K: Borrow<Q>,

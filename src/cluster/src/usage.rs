@@ -48,7 +48,7 @@ impl Usage {
         self.pools.get(pool).map_or(0, |sum| sum.machines)
     }
 
-    /// The same two figures without the machines `going`.
+    /// Returns the sum and the number of machines of a pool without the machines `going`.
     pub(crate) fn without(&self, pool: &PoolName, going: &BTreeSet<NodeId>) -> (Resources, usize) {
         let (mut resources, mut machines) = (self.of(pool), self.machines(pool));
         for id in going {

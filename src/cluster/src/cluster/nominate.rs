@@ -26,9 +26,10 @@ impl<O: Shown> Cluster<O> {
         true
     }
 
-    /// The same for one pod and only as long as it is believed: when the pod still waits `patience` after its machine
-    /// could have taken it, the scheduler refuses, and the promise made once more protects nothing. A pod that runs on a
-    /// node which is to go has not been offered to the scheduler, however long its drain is held.
+    /// Notes that one pod was promised a place as [`Self::nominate`] does, only as long as that is believed: when the
+    /// pod still waits `patience` after its machine could have taken it, the scheduler refuses, and the promise made
+    /// once more protects nothing. A pod that runs on a node which is to go has not been offered to the scheduler,
+    /// however long its drain is held.
     pub fn nominate_for(
         &mut self,
         pod: &PodKey,
