@@ -39,7 +39,7 @@ pub struct Candidate<'c> {
     pub spot: Spot,
     /// Kind of the place.
     pub place: Place<'c>,
-    /// Its possible types with their pool, in order of preference; `None` for a machine whose devices are published.
+    /// Possible types with their pool, in order of preference; `None` for a machine whose devices are published.
     pub types: Vec<Option<(&'c PoolName, &'c InstanceTypeName)>>,
 }
 
@@ -47,14 +47,14 @@ pub struct Candidate<'c> {
 pub enum Place<'c> {
     /// A machine that exists or is coming up.
     Machine {
-        /// Its Node, if it has one.
+        /// Name of the Node, if it has one.
         name: Option<&'c NodeName>,
         /// Returns whether it satisfies a requirement in every possible outcome.
         satisfies: &'c dyn Fn(&Requirement) -> bool,
     },
     /// A machine that is to be launched.
     Launch {
-        /// Its requirements, those of the pod included.
+        /// Requirements of the launch, those of the pod included.
         requirements: &'c Requirements,
         /// Returns whether the type at this position would do with these requirements, devices aside.
         suits: &'c mut dyn FnMut(usize, &Requirements) -> bool,
@@ -64,9 +64,9 @@ pub enum Place<'c> {
 /// A device with where it is from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeviceRef<'a> {
-    /// Its driver.
+    /// Driver of the device.
     pub driver: &'a DriverName,
-    /// Its pool.
+    /// Pool of the device.
     pub pool: &'a DevicePoolName,
     /// The device.
     pub device: &'a Device,

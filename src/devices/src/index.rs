@@ -49,7 +49,6 @@ pub(crate) struct Slice {
     pub(crate) owner: Option<NodeName>,
     pub(crate) reach: Reach,
     pub(crate) has_counters: bool,
-    /// Its devices.
     pub(crate) devices: Vec<DeviceId>,
 }
 
@@ -60,7 +59,7 @@ pub(crate) struct Pool {
     pub(crate) slices: Vec<Slice>,
     /// Reason why none of its devices may be used, if so.
     pub(crate) problem: Option<String>,
-    /// As messages name it.
+    /// Name in messages.
     pub(crate) name: String,
 }
 

@@ -12,9 +12,9 @@ use crate::index::{DeviceId, MeterId, Uses};
 /// A machine claims are served on.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Spot {
-    /// One that exists or is coming up.
+    /// A machine that exists or is coming up.
     Machine(NodeId),
-    /// One that is to be launched, by number.
+    /// A machine that is to be launched, by number.
     Launch(usize),
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct Share {
 #[derive(Debug, Clone)]
 pub(crate) struct Served {
     pub(crate) spot: Spot,
-    /// Some of its devices can be reached from this machine only.
+    /// Set when some of its devices can be reached from this machine only.
     pub(crate) local: bool,
     /// Requirements under which its devices can be reached.
     pub(crate) requirements: Requirements,

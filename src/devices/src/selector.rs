@@ -16,11 +16,11 @@ use kube_cel::cel::{Context, Value};
 /// Result of a selector for a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SelectorMatch {
-    /// It matches.
+    /// The device matches.
     Yes,
-    /// It does not.
+    /// The device does not match.
     No,
-    /// It cannot tell.
+    /// The selector cannot tell.
     Failed(String),
 }
 

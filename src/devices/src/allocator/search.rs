@@ -23,7 +23,7 @@ pub(crate) struct Choice<'s> {
     pub(crate) uses: Uses,
     /// Term under which it can be reached, if not everywhere.
     pub(crate) term: Option<&'s PlaceTerm>,
-    /// It can be reached from this machine only.
+    /// Set when the device can be reached from this machine only.
     pub(crate) local: bool,
     /// The machine will bring it along.
     pub(crate) promised: bool,
@@ -34,7 +34,7 @@ pub(crate) struct Choice<'s> {
 pub(crate) enum Found<'s> {
     /// Devices for every claim, and what the requirements are then.
     Yes(Vec<Choice<'s>>, Requirements),
-    /// None; the reason is given where it is not simply that none are left.
+    /// No devices; the reason is given where it is not simply that none are left.
     No(Option<Refusal>),
 }
 
@@ -53,7 +53,7 @@ struct Offer<'s> {
 struct Ask<'s> {
     claim: ClaimId,
     demand: &'s Demand,
-    /// Its position in the claim.
+    /// Position of the request in the claim.
     request: usize,
     /// Position of the first constraint of its claim among all of them.
     pins: usize,
@@ -74,7 +74,7 @@ struct Slot {
 /// Value that the devices of a constraint have in common so far.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Pin<'s> {
-    /// They are none.
+    /// There are no devices yet.
     Open,
     /// This value.
     Value(&'s AttributeValue),

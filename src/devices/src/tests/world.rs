@@ -257,7 +257,7 @@ impl Run<'_> {
         self.join_as(claims, name, zone, None)
     }
 
-    /// The same on one that is not initialized and of type `kind`.
+    /// Puts a pod with `claims` on a Node that is not initialized and has type `kind`.
     pub(super) fn join_as(
         &mut self,
         claims: &[&str],
