@@ -59,14 +59,14 @@ pub struct EventFacts {
 pub struct Details {
     /// Subject of the data.
     pub subject: Subject,
-    /// Its events, the latest first.
+    /// Events of the subject, the latest first.
     pub events: Found<Vec<EventFacts>>,
     /// Explanation of the controller.
     pub explained: Found<String>,
 }
 
 impl Details {
-    /// Nothing is known about `subject` yet.
+    /// Details about `subject` while nothing is known yet.
     pub(crate) fn asking(subject: Subject) -> Self {
         Self { subject, events: Found::Asking, explained: Found::Asking }
     }

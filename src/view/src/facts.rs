@@ -36,12 +36,12 @@ impl Shown {
         Self(names)
     }
 
-    /// Their names, in the order in which they are shown.
+    /// Returns the names of the resources, in the order in which they are shown.
     pub(crate) fn names(&self) -> &[String] {
         &self.0
     }
 
-    /// Their amounts by `of`, in the same order.
+    /// Returns the amounts of the resources by `of`, in the same order.
     fn amounts(&self, of: impl Fn(&str) -> Option<Quantity>) -> Amounts {
         self.0.iter().map(|name| of(name).unwrap_or_default()).collect()
     }
@@ -89,7 +89,7 @@ pub(crate) struct NodeFacts {
     /// The kubelet says that it is ready.
     pub(crate) ready: bool,
     pub(crate) cordoned: bool,
-    /// It carries the taint of nodes that are disrupted.
+    /// Set when the node carries the taint of nodes that are disrupted.
     pub(crate) disrupted: bool,
     pub(crate) created: Timestamp,
     pub(crate) deleted: bool,
@@ -174,7 +174,7 @@ impl ClaimFacts {
         (name(&object.metadata).into(), facts)
     }
 
-    /// The same of one that cannot be decoded: each part that can be.
+    /// Returns the facts of a claim that cannot be decoded: each part that can be.
     pub(crate) fn of_undecoded(object: &Undecoded, shown: &Shown, texts: &mut Texts) -> (ClaimName, Self) {
         let text = |pointer: &str| object.text(pointer).map(str::to_owned);
         let conditions = object.value.pointer("/status/conditions").and_then(Value::as_array);
@@ -210,11 +210,11 @@ impl ClaimFacts {
 /// A pod, as far as it matters here.
 #[derive(Debug)]
 pub(crate) enum PodFacts {
-    /// It has a node, and takes this much of it.
+    /// The pod has a node, and takes this much of it.
     Bound { node: NodeName, requests: Amounts },
-    /// It has none.
+    /// The pod has no node.
     Waiting(WaitingPod),
-    /// It has ended, and takes nothing.
+    /// The pod has ended, and takes nothing.
     Ended,
 }
 

@@ -14,7 +14,7 @@ const MINUTE_MS: i64 = 60_000;
 /// Costs of the last hour.
 #[derive(Clone, Debug, Default)]
 pub struct CostHistory {
-    /// One for each minute that was looked at, the oldest first; the last one is not over.
+    /// Minutes that were watched, the oldest first; the last one is not over.
     minutes: VecDeque<Minute>,
     /// Time when the cost was last recorded, in milliseconds of the epoch, and the cost since.
     last: Option<(i64, Price)>,

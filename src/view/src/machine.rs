@@ -22,7 +22,7 @@ const EKS_CAPACITY_TYPES: [(&str, &str); 2] = [("ON_DEMAND", "on-demand"), ("SPO
 /// One machine.
 #[derive(Clone, Debug)]
 pub(crate) struct Machine<'a> {
-    /// Of its node, or of its claim as long as it has none. Unique.
+    /// Name of its node, or of its claim as long as it has none. Unique.
     pub(crate) name: Arc<str>,
     pub(crate) node: Option<&'a NodeFacts>,
     pub(crate) claim: Option<(&'a str, &'a ClaimFacts)>,

@@ -26,7 +26,7 @@ pub enum SortBy {
     Pods,
     /// The youngest first.
     Age,
-    /// Those that need attention first.
+    /// Machines that need attention first.
     State,
 }
 

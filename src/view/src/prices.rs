@@ -15,13 +15,13 @@ pub type PriceBook = Arc<dyn Fn(&str, &str, &str) -> Option<Price> + Send + Sync
 pub enum Prices {
     /// The user has asked for none.
     Off,
-    /// They are being read.
+    /// Prices are being read.
     Loading,
-    /// They are there.
+    /// Prices are there.
     Known(PriceBook),
-    /// Some are there; which are not, and why.
+    /// Some prices are there; which are not, and why.
     Partial(PriceBook, String),
-    /// They could not be read, and why.
+    /// Prices could not be read, and why.
     Unavailable(String),
 }
 

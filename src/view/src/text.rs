@@ -101,7 +101,7 @@ pub(crate) fn percent(requested: Quantity, allocatable: Quantity) -> Option<i64>
     per_mille(requested, allocatable).map(|share| (share + 5) / 10)
 }
 
-/// The same in thousandths.
+/// Returns the requested share of `allocatable` in thousandths; `None` when there is nothing to take from.
 pub(crate) fn per_mille(requested: Quantity, allocatable: Quantity) -> Option<i64> {
     let (part, whole) = (requested.nanos(), allocatable.nanos());
     if whole <= 0 {

@@ -91,9 +91,9 @@ pub async fn follow(client: Client, prices: PriceBook, printer: Printer) -> Resu
 
 /// A change to one object.
 pub(crate) enum Change<K> {
-    /// It is there, new or changed.
+    /// The object is there, new or changed.
     Present(K),
-    /// It is gone.
+    /// The object is gone.
     Gone(String),
 }
 

@@ -28,7 +28,7 @@ pub(crate) enum Page {
     Machine(Arc<str>),
     /// All pods that wait.
     Waiting,
-    /// One of them.
+    /// One waiting pod.
     Pod(PodKey),
     /// Troubles, in full.
     Troubles,

@@ -54,7 +54,7 @@ impl World {
         self.claims.insert(name, facts);
     }
 
-    /// The same of one that this release cannot decode: what can be read of it.
+    /// Records a claim that this release cannot decode: what can be read of it.
     pub(crate) fn put_undecoded_claim(&mut self, object: &Undecoded) {
         let (name, facts) = ClaimFacts::of_undecoded(object, &self.shown, &mut self.texts);
         self.claims.insert(name, facts);
@@ -112,13 +112,13 @@ impl World {
         self.texts.clean();
     }
 
-    /// The same of claims.
+    /// Takes a complete list of claims: all others are gone.
     pub(crate) fn keep_claims(&mut self, listed: &BTreeSet<Key>) {
         self.claims.retain(|name, _| listed.contains(&(String::new(), name.as_str().to_owned())));
         self.texts.clean();
     }
 
-    /// The same of pods.
+    /// Takes a complete list of pods: all others are gone.
     pub(crate) fn keep_pods(&mut self, listed: &BTreeSet<Key>) {
         let gone = |key: &&PodKey| {
             !listed.contains(&(key.namespace.as_str().to_owned(), key.name.as_str().to_owned()))

@@ -91,7 +91,7 @@ impl Cluster {
         self.news.notified().await;
     }
 
-    /// That the API server does not answer, if so.
+    /// Returns the trouble if the API server does not answer.
     pub(super) fn away(&self) -> Option<Trouble> {
         self.probe.away()
     }

@@ -66,7 +66,7 @@ impl Probe {
         news
     }
 
-    /// That it does not answer, if so.
+    /// Returns the trouble if the API server does not answer.
     pub(super) fn away(&self) -> Option<Trouble> {
         let state = self.state.lock();
         let why = state.away.clone()?;

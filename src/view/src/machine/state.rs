@@ -10,11 +10,11 @@ const UNDECODED: &str = "not decoded";
 /// Phase of a machine. In the order of attention it needs, which is the order when sorted by state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Phase {
-    /// Its kubelet does not say that it is ready.
+    /// The kubelet does not say that it is ready.
     NotReady,
-    /// It was chosen for disruption.
+    /// The machine was chosen for disruption.
     Disrupted,
-    /// It is being deleted.
+    /// The machine is being deleted.
     Removing,
     /// There is a claim, and no instance.
     Pending,

@@ -17,7 +17,7 @@ pub(super) enum Kind {
     Month,
     /// Requested share of a resource, in percent; by the place of the resource among those shown.
     Share(usize),
-    /// The same as two amounts.
+    /// Requested and allocatable amount of a resource.
     Amount(usize),
     Pods,
     Age,

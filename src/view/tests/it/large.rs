@@ -54,7 +54,7 @@ pub(crate) fn node(number: usize) -> Value {
     })
 }
 
-/// Its claim.
+/// Returns the claim with this number.
 pub(crate) fn claim(number: usize) -> Value {
     let conditions =
         ["Launched", "Registered", "Initialized", "Consolidatable", "ConsistentStateFound", "Ready"].map(
