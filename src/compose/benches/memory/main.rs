@@ -215,7 +215,8 @@ impl World {
         self.make_all(numbers.map(|number| (number, None))).await
     }
 
-    /// The same; the kubelets of a class take at most so many pods.
+    /// Makes a class and a pool for each number as [`Self::make`] does; the kubelets of a class take at most
+    /// the number of pods given beside it.
     async fn make_all(&self, all: impl Iterator<Item = (usize, Option<usize>)>) -> Result<()> {
         let mut count = 0;
         for (number, max_pods) in all {

@@ -53,7 +53,7 @@ spec:
   - {deviceName: /dev/xvdb, ebs: {volumeSize: 51200Mi, volumeType: gp3, encrypted: true}}
 ";
 
-/// The same, written for v1 by hand.
+/// Objects of the same content, written for v1 by hand.
 const BY_HAND: &str = "
 apiVersion: karpenter.sh/v1
 kind: NodePool
@@ -172,7 +172,7 @@ fn machine(playground: &Playground, instance: &Instance, claim: NodeClaimSpec) -
     })
 }
 
-/// It tolerates what the pools below are tainted with.
+/// Returns a pod that tolerates what the pools below are tainted with.
 fn pod() -> Value {
     json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "web", "namespace": "default" },

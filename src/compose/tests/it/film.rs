@@ -52,7 +52,7 @@ struct Camera {
 }
 
 impl Camera {
-    /// Looks once. Whether something has changed but the time.
+    /// Looks once; returns whether something has changed but the time.
     async fn look(&mut self, command: &str) -> bool {
         let world = self.world().await;
         let now = self.clock.now();
