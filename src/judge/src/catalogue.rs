@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 /// The region of every world.
 pub const REGION: &str = "us-west-2";
-/// Its zones.
+/// Zones of the catalogue.
 pub const ZONES: [&str; 3] = ["us-west-2a", "us-west-2b", "us-west-2c"];
 /// The instant of every plan.
 pub(crate) const AT: &str = "2026-01-01T00:00:00Z";

@@ -43,7 +43,7 @@ pub enum Difference {
     },
     /// The plan leaves a pod pending that would run on a node of a pool.
     Forsaken {
-        /// Its class.
+        /// Class of the pod.
         class: String,
         /// The node.
         node: String,

@@ -48,7 +48,7 @@ fn happens(rng: &mut Rng, percent: u32) -> bool {
     rng.u32(0..100) < percent
 }
 
-/// One of some values.
+/// Returns one of some values.
 fn one<'a, T>(rng: &mut Rng, values: &'a [T]) -> &'a T {
     &values[rng.usize(0..values.len())]
 }
