@@ -30,7 +30,7 @@ pub struct Backlog {
 
 impl Backlog {
     /// The pods of `pending` that have a place, and at most `most` of those whose turn it is; all of them when there
-    /// are no more than that. The others are left out of the pass: nothing is decided or said about them.
+    /// are no more than that. The others are left out of the pass: nothing is decided or reported about them.
     pub fn admit(&mut self, pending: &[Arc<Pod>], most: usize) -> Vec<Arc<Pod>> {
         let (mut admitted, waiting): (Vec<_>, Vec<_>) =
             pending.iter().cloned().partition(|pod| self.placed.contains(&pod.key));

@@ -31,7 +31,7 @@ use place::Placement;
 /// Places the pods of `snapshot`, and reports the reasons.
 ///
 /// Pods that wait for capacity, and those of terminating nodes, get a place on existing, coming or
-/// new nodes. Which nodes go is for [`disrupt::decide`] to say; this plan has no commands.
+/// new nodes. [`disrupt::decide`] decides which nodes are removed; this plan has no commands.
 pub fn plan(snapshot: &Snapshot) -> (Plan, Report) {
     of(snapshot, place::place(snapshot))
 }

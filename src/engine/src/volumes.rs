@@ -82,7 +82,7 @@ struct Limits {
 }
 
 impl<'a> Volumes<'a> {
-    /// The volumes of `batch` and of the pods that stay where they are; `moves` says that those of the batch run.
+    /// The volumes of `batch` and of the pods that stay where they are; `moves` is set if those of the batch run.
     pub(crate) fn new(snapshot: &'a Snapshot, batch: &[&'a Pod], moves: bool) -> Self {
         let nothing = Need {
             problems: Vec::new(),

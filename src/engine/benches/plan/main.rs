@@ -88,7 +88,7 @@ fn measure(snapshot: &Snapshot) -> (Duration, String) {
     (least, format!("{least:>10.1?} {median:>10.1?} {each:>10.1?} {:>8} {:>8}", counts.0, counts.1))
 }
 
-/// The most `bar` allows, and what it says; `base` is the first case of the table.
+/// The most `bar` allows, and its text; `base` is the first case of the table.
 fn limit(bar: Bar, base: Duration) -> Option<(Duration, String)> {
     match bar {
         Bar::None => None,

@@ -46,7 +46,7 @@ pub(crate) fn propose(pass: &mut Pass<'_>) {
     }
 }
 
-/// Writes down why emptiness does not take a node, if no later method has a say about it.
+/// Records why emptiness does not take a node, if no later method decides about it.
 fn refuse(pass: &mut Pass<'_>, candidate: &Candidate<'_>, reason: Reason) {
     if reason.code == ReasonCode::ConsolidationDisabled {
         let text = format!("NodePool {:?} has consolidation disabled", candidate.pool.name.as_str());

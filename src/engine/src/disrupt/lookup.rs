@@ -40,7 +40,7 @@ impl<'a> Lookup<'a> {
         self.types.get(pool).is_some_and(|types| !types.is_empty())
     }
 
-    /// The type a node of `pool` says it is, if the pool still has it.
+    /// Returns the instance type in the label of a node of `pool`, if the pool still has it.
     pub(crate) fn instance_type(&self, node: &Node, pool: &PoolName) -> Option<&'a InstanceType> {
         self.types.get(pool)?.get(&node.instance_type()?).copied()
     }

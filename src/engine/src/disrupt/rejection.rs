@@ -9,7 +9,7 @@ use karpenter_model::NodeId;
 pub struct Rejection {
     /// Kind of the reason.
     pub kind: RejectionKind,
-    /// The nodes that speak against it.
+    /// Nodes that are the reason.
     pub nodes: Vec<NodeId>,
     /// Text for people.
     pub detail: String,
@@ -31,7 +31,7 @@ pub enum RejectionKind {
 }
 
 impl RejectionKind {
-    /// The word in events. The reference knows `budget`, `scheduling` and `churn`; it does not look at prices again.
+    /// Returns the word in events. The reference has `budget`, `scheduling` and `churn`; it does not check prices again.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Churn => "churn",

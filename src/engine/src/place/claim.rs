@@ -187,7 +187,7 @@ struct Cut<'a> {
 }
 
 /// The types that `set` leaves of `node`, cut to the allowed number. When `minValues` do not hold then,
-/// they are lowered or it is an error, as `policy` says.
+/// they are lowered or it is an error, by `policy`.
 fn cut<'a>(
     mut set: RuleSetId,
     node: &InFlightNode,
@@ -286,7 +286,7 @@ fn narrowed(
     requirements
 }
 
-/// Labels of the claim: the pool's, and one value for every custom key that is asked for, or that the pool speaks of. Keys
+/// Labels of the claim: the pool's, and one value for every custom key that is asked for, or that the pool names. Keys
 /// that depend on what is launched, well known or defined by the types themselves, are left to the provider. A key of
 /// which only values are excluded, as by the anti-affinity of others, needs no label: a value drawn for it would be a
 /// domain that is none.

@@ -1,4 +1,4 @@
-//! Devices of pods with resource claims (spec scheduling 22.2): the allocator, and who has what so far.
+//! Devices of pods with resource claims (spec scheduling 22.2): the allocator, and the holders of devices so far.
 //!
 //! A pass without such pods, or with claims ignored, has none of this.
 
@@ -16,7 +16,7 @@ use karpenter_model::{
 use crate::index::{InFlightIx, Ix};
 use crate::node_labels;
 
-/// The devices of a pass and who has them.
+/// Devices of a pass and their holders.
 #[derive(Debug, Clone)]
 pub(crate) struct Holdings<'a> {
     allocator: Arc<Allocator<'a>>,
@@ -27,7 +27,7 @@ pub(crate) struct Holdings<'a> {
 pub(crate) type HeldBefore = Ledger;
 
 impl<'a> Holdings<'a> {
-    /// The devices of `snapshot` for `pods`, if any of these cares; each tells whether it has to be asked to move.
+    /// The devices of `snapshot` for `pods`, if any of these has claims; the flag is set for pods that would have to move.
     pub(crate) fn new<'p>(
         snapshot: &'a Snapshot,
         mut pods: impl Iterator<Item = (&'p Pod, bool)> + Clone,
@@ -94,12 +94,12 @@ impl<'a> Holdings<'a> {
         proposal.map_err(|refusal| Reason::new(ReasonCode::Devices, refusal))
     }
 
-    /// Takes what `proposal` says.
+    /// Takes the devices of `proposal`.
     pub(crate) fn commit(&mut self, proposal: Proposal) {
         self.allocator.commit(&mut self.ledger, proposal);
     }
 
-    /// In-flight node `number` can only be what `stays` says.
+    /// Limits in-flight node `number` to the types that `stays` accepts.
     pub(crate) fn narrowed(&mut self, number: InFlightIx, stays: impl Fn(&InstanceTypeName) -> bool) {
         self.ledger.keep(&launch(number), stays);
     }

@@ -28,7 +28,7 @@ use crate::place::topology::{Admission, Domain, Topology};
 use crate::rules::{RuleSetId, Rules};
 use crate::volumes::Volumes;
 
-/// Kinds with so many nodes are worth a set operation.
+/// Number of nodes from which on a kind is worth a set operation.
 const COMMON: usize = 64;
 
 /// Facts about a node that labels and taints decide.

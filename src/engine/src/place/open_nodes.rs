@@ -11,7 +11,7 @@ use crate::rules::RuleSetId;
 /// Open in-flight nodes by load.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct OpenNodes {
-    /// Per number of pods: the in-flight nodes that have so many, and how many they are.
+    /// Per number of pods: the in-flight nodes that have it, and their number.
     by_load: Vec<(usize, Bits<InFlightIx>)>,
     /// Per set of requirements: the in-flight nodes that have these.
     by_rules: InternedMap<RuleSetId, Bits<InFlightIx>>,
@@ -94,7 +94,7 @@ impl OpenNodes {
         *self = Self::default();
     }
 
-    /// A walk over those of `nodes` that are open; `load` tells how many pods each has.
+    /// A walk over those of `nodes` that are open; `load` returns the number of pods of each.
     pub(crate) fn only(&self, nodes: Vec<InFlightIx>, load: impl Fn(InFlightIx) -> usize) -> Walk {
         let is_open =
             |number| self.by_load.get(load(number)).is_some_and(|(_, nodes)| nodes.contains(number));

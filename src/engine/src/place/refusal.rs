@@ -2,7 +2,7 @@
 //! has failed (spec scheduling 14, error bookkeeping).
 //!
 //! Checks go in the order in which [`ReasonCode`] declares its reasons, so that the greatest reason is the one of
-//! the pool that comes closest: a pool speaks of limits only where it would host the demand without them.
+//! the pool that comes closest: a pool names limits only where it would host the demand without them.
 
 mod near_miss;
 

@@ -1,4 +1,4 @@
-//! The order in which a pod gives up what it would like (spec scheduling 20).
+//! Order in which the preferences of a pod are given up (spec scheduling 20).
 //!
 //! One step per failure, always the first that applies: the first required node affinity term while there is
 //! another one, the heaviest preferred pod affinity, pod anti-affinity and node affinity term, a soft topology

@@ -51,7 +51,7 @@ use compiled::Compiled;
 use filling::Filling;
 use join::{Joined, Joiner, Surroundings};
 
-/// With so many domains that count because of new nodes of other pods no plan is made again.
+/// Number of domains that count because of new nodes of other pods from which on no plan is made again.
 const MOST_EXPECTED: usize = 100;
 
 /// Everything a pass works on.
@@ -228,7 +228,7 @@ impl<'a> Solver<'a> {
         Some(reject::refused(Reason::new(ReasonCode::InvalidVolume, used?)))
     }
 
-    /// Places the pod at `index` as `level` says, if anything takes it.
+    /// Places the pod at `index` by `level`, if any node takes it.
     fn try_level(&mut self, index: PodIx, level: LevelIx) -> Tried {
         let Self { compiled, caches, filling } = self;
         let Known { demand, profile, level_memo, .. } = caches.learnt.known(&compiled.levels, level);

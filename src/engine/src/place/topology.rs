@@ -57,8 +57,8 @@ pub(crate) use reach::{Reach, Request};
 
 /// Most combinations of domains that are tried for one pod on one in-flight node.
 const MAX_CHOICES: usize = 64;
-/// Prices that differ by less than one part in so many do not decide between domains: prices of spot change all the
-/// time, and what spreads nodes is worth something too.
+/// Number of steps in a price: a difference of less than one step does not decide between domains, because prices of
+/// spot change all the time, and what spreads nodes is worth something too.
 const PRICE_STEPS: i64 = 20;
 
 /// Offer of a domain to a pod that looks for an in-flight node.
@@ -246,7 +246,7 @@ impl Topology {
         PodRules::new((pod, one_zone), IdentityIx::new(identity), snapshot, self)
     }
 
-    /// The profile of a pod at the level `relaxed`, which may go where `bounds` say.
+    /// The profile of a pod at the level `relaxed`, which may go anywhere within `bounds`.
     pub(crate) fn profile<'p>(
         &mut self,
         pod_rules: &mut PodRules<'p>,
@@ -715,7 +715,7 @@ impl Topology {
     }
 }
 
-/// Required anti-affinity of the pods that stay where they are: where it holds, whose it is, and its group.
+/// Required anti-affinity of the pods that stay where they are: its node, its owner and its group.
 fn bound_owners(snapshot: &Snapshot) -> impl Iterator<Item = (&Node, &Pod, GroupKey)> {
     let stays = |node: &Node, pod: &Pod| {
         !(pod.is_terminal() || node.is_leaving() && snapshot.currently_reschedulable(pod))

@@ -73,7 +73,7 @@ impl<'a> WhatIf<'a> {
         self.solver.survives(removed, &self.base, replacement)
     }
 
-    /// `removed` are gone from now on, and their pods are where [`Self::without`] says.
+    /// `removed` are gone from now on, and their pods are where [`Self::without`] places them.
     pub(crate) fn commit(&mut self, removed: &[&Node]) -> Simulated {
         let (simulated, before) = self.solver.without(removed, &self.base, Patience::Full);
         self.solver.keep(&before, &mut self.base);

@@ -54,7 +54,7 @@ fn everything_of_the_template_is_on_the_claim() {
     );
 }
 
-/// Annotations of the claim about overlays, for a pod that takes so much cpu.
+/// Annotations of the claim about overlays, for a pod that requests `cpu`.
 fn noted(cpu: u32, pool: &str) -> Vec<(String, String)> {
     let text = format!(
         "type small cpu=2 mem=4Gi od=0.1 overlaid=price\ntype large cpu=8 mem=16Gi od=0.4 overlaid=capacity\n\

@@ -19,7 +19,7 @@ fn gone(commands: &[Command]) -> Vec<&str> {
     commands.iter().flat_map(|command| &command.candidates).map(|gone| gone.target.node.as_str()).collect()
 }
 
-/// Two half-empty machines whose pods have a device each; `slices` says where the devices are.
+/// Two half-empty machines whose pods have a device each; `slices` places the devices.
 fn pair(slices: &str) -> Snapshot {
     snapshot(&format!(
         "set devices=on

@@ -32,7 +32,7 @@ pub(crate) enum Blocker {
     PoolMissing(PoolName),
     /// The instance types of its pool are unknown.
     NoInstanceTypes(PoolName),
-    /// A pod says so.
+    /// A pod has the annotation `karpenter.sh/do-not-disrupt`.
     PodDoNotDisrupt(PodKey),
     /// A pod disruption budget allows no eviction now.
     Budget { pod: PodKey, budget: String },

@@ -75,7 +75,7 @@ impl<'a> Narrowing<'a> {
         self.check_min_values()
     }
 
-    /// Leaves what is cheaper than what goes, as the rules for spot say.
+    /// Keeps the options that are cheaper than the nodes to remove, by the rules for spot.
     pub(crate) fn narrow(&mut self, leaving: Leaving, spot_to_spot: bool) -> Result<(), Refusal> {
         self.spot_for_spot(leaving, spot_to_spot)?;
         if leaving.all_spot && self.sells_spot() {
@@ -136,7 +136,7 @@ impl<'a> Narrowing<'a> {
         Ok(())
     }
 
-    /// Leaves what costs less than `price` by so many `percent`.
+    /// Keeps the options that cost less than `price` by at least `percent`.
     pub(crate) fn worth_moving(&mut self, price: Price, percent: u8) -> Result<(), Refusal> {
         let least = self.least_worst();
         let most = less(price, percent);
@@ -233,7 +233,7 @@ impl<'a> Narrowing<'a> {
     }
 }
 
-/// `price` less so many percent of it.
+/// Returns `price` less `percent` of it.
 pub(crate) fn less(price: Price, percent: u8) -> Price {
     price.saturating_sub(Price::from_nanos(price.nanos() / 100 * i64::from(percent.min(100))))
 }
@@ -285,7 +285,7 @@ impl Quote {
         self.retain(|sold, _| sold == capacity_type);
     }
 
-    /// Leaves the capacity types that `keep` wants, given whether their prices are estimates.
+    /// Keeps the capacity types that `keep` accepts, given whether their prices are estimates.
     fn retain(&mut self, keep: impl Fn(CapacityType, bool) -> bool) {
         let estimated = &self.estimated;
         self.by_capacity_type.retain(|sold, _| keep(*sold, estimated.contains(sold)));

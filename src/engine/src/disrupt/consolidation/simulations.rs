@@ -1,4 +1,4 @@
-//! A bounded pool of what-if simulations: so many per pass, on all cores where there are many to run.
+//! A bounded pool of what-if simulations: a number per pass, on all cores where there are many to run.
 //!
 //! Results come back in the order of the nodes asked about and do not depend on which core computed them: every core
 //! works on its own copy of the same starting point and undoes each simulation before the next one.

@@ -1,6 +1,6 @@
 //! Time for which a method has been searching without finishing.
 //!
-//! A pass may ask so many questions, and the next one goes on: on a large cluster that is normal, and no reason to
+//! A pass has a limit on simulations, and the next one goes on: on a large cluster that is normal, and no reason to
 //! raise an alert. It becomes one when the look takes longer than the reference would let it.
 
 use std::collections::BTreeMap;

@@ -19,7 +19,7 @@ impl Allowance {
         (self.left / others.saturating_add(1)).max(1)
     }
 
-    /// A method has run so many simulations.
+    /// Records that a method has run this number of `simulations`.
     pub(crate) fn spend(&mut self, simulations: u32) {
         self.left = self.left.saturating_sub(simulations);
     }

@@ -2,7 +2,7 @@
 //!
 //! Commands happen in the order in which they were proposed: each was judged on what those before it leave, so
 //! passes and second looks take them in that order too. In any other, pods of two commands may get places that
-//! the commands do not have, and both may then want the same one.
+//! the commands do not have, and both may then get the same one.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,5 @@
 //! The nearest miss: the smallest change of the pod, or of what is on offer, that would have let a pool host
-//! it. What people need to know after "no".
+//! it. A person who reads a refusal needs it.
 
 use std::fmt;
 
@@ -123,7 +123,7 @@ impl Refused<'_, '_> {
         })
     }
 
-    /// The first instance type by name that would do if `statements` were all the demand says about its node.
+    /// The first instance type by name that would do if `statements` were all demands on the node.
     fn host(&mut self, statements: RuleSetId) -> Option<InstanceTypeName> {
         let Self { criteria, space, catalogue, rules, .. } = self;
         let set = rules.meet(space.rules, statements)?;

@@ -7,7 +7,7 @@
 //! saves [`LEAST_SAVING`]. A pod that has a place in the first has one in the second, and in no lighter pool.
 //!
 //! Only where pods with different requirements share an in-flight node, and nothing is reserved: reserved instances have
-//! prices that depend on who holds them.
+//! prices that depend on their holders.
 
 use super::Solver;
 use super::filling::Filling;

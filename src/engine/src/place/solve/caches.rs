@@ -9,7 +9,7 @@
 //! | `learnt`: existing nodes that are unsuitable | demand | one filling that passes begin with |
 //! | `learnt`: existing and in-flight nodes without room | demand | one pass |
 //! | `learnt`: existing and in-flight nodes other pods keep it out of, exhaustion | level | one pass |
-//! | `refusals`: what each pool said | level and version of the rules about other pods | one pass |
+//! | `refusals`: the refusal of each pool | level and version of the rules about other pods | one pass |
 //! | `made`: claims without their pods | pool, requirements, instance types, reservations | the solver, 1,000 at most |
 //! | `refused`: scratch space | – | one search |
 
@@ -31,7 +31,7 @@ pub(super) struct Caches<'a> {
     pub(super) rules: Rules<'a>,
     pub(super) catalogues: IxVec<CatalogueIx, Catalogue<'a>>,
     pub(super) learnt: Learnt,
-    /// Per level that everything refused: what each pool said, and the version of the rules about others then.
+    /// Per level that everything refused: the refusal of each pool, and the version of the rules about others then.
     pub(super) refusals: BTreeMap<LevelIx, (u64, Vec<PoolRefusal>)>,
     /// Claims for in-flight nodes that are alike.
     pub(super) made: Made,

@@ -51,7 +51,7 @@ const MOST_UNUSED: i64 = 4;
 const MOST_SIZES: usize = 256;
 /// Looks at a size while a machine is filled after which no further round is begun.
 const MOST_LOOKS: usize = 10_000;
-/// A total is at least so many bits of its fine units, which is more than a price has.
+/// Least number of bits of a total in its fine units, which is more than a price has.
 const FINE_BITS: u32 = 32;
 /// Most sets of alike nodes that are packed again in a pass, those that cost most.
 const MOST_SETS: usize = 16;

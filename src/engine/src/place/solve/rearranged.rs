@@ -14,7 +14,7 @@
 //! it cheaper, [`MOST_FILLED_UP`] times at most.
 //!
 //! The cheapest of the plans is taken where it saves [`LEAST_SAVING`], every pod that has a place by the first one
-//! has one by it, and none is in a lighter pool. Not where something is reserved, whose price depends on who holds it,
+//! has one by it, and none is in a lighter pool. Not where something is reserved, whose price depends on its holder,
 //! and not with virtual pods, which must come after all others.
 
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
 //! Placement of displaced pods by the scheduler: by its own scores, and not as the plan has it.
 //!
-//! The plan of a command fills nodes closely. The scheduler knows nothing of it: it takes the pods that come in place of the
+//! The plan of a command fills nodes closely. The scheduler has no access to it: it takes the pods that come in place of the
 //! evicted ones as they come, large ones first because they are evicted first (`lifecycle::node::drain`), and prefers the
 //! node that has most left. Those it leaves over would get another node, which a later command would take away again. So
 //! a command for which that is to be expected is not proposed.

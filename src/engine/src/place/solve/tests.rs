@@ -13,7 +13,7 @@ use super::Solver;
 /// Worlds of each kind, unless the environment asks for more.
 const SEEDS: u64 = 60;
 
-/// `snapshot` as it is once every pod is where the plan says. Only existing nodes may take pods.
+/// Returns `snapshot` with every pod where the plan places it. Only existing nodes may take pods.
 fn settled(snapshot: &Snapshot) -> Snapshot {
     let mut world = snapshot.clone();
     let (plan, _) = crate::plan(snapshot);

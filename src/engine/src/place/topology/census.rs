@@ -59,7 +59,7 @@ impl Census {
         let Self { keys, planned, in_flight, .. } = self;
         let known = in_flight.entry(number).or_insert_with(|| IxVec::filled(None, keys.len()));
         for (place, key) in keys.enumerate() {
-            // In-flight nodes only get narrower: who is in one domain stays there.
+            // In-flight nodes only get narrower: one that is in a domain stays there.
             if known[place].is_none() {
                 known[place] = only(requirements, key).cloned();
                 if let Some(value) = &known[place] {

@@ -35,7 +35,7 @@ pub(crate) enum Kind {
     Affinity,
     /// No matching pod may be in the domain.
     AntiAffinity,
-    /// The other side of anti-affinity: counts the owners, keeps out who matches.
+    /// The other side of anti-affinity: counts the owners, keeps out pods that match.
     Inverse,
 }
 
@@ -212,7 +212,7 @@ impl Group {
         self.version += 1;
     }
 
-    /// Makes the domain `value` known, in which so many more nodes are.
+    /// Makes the domain `value` known, and adds `nodes` to the number of its nodes.
     pub(crate) fn know(&mut self, value: LabelValue, nodes: u32) {
         self.values.entry(value).or_default().nodes += nodes;
         self.version += 1;
@@ -286,7 +286,7 @@ impl Group {
         self.version += 1;
     }
 
-    /// Changes what is known about `value` and forgets it when nothing speaks for it any more.
+    /// Changes what is known about `value` and forgets it when it has no node and is not reachable any more.
     fn change(&mut self, value: &LabelValue, change: impl Fn(&mut Tally)) {
         if let Some(tally) = self.values.get_mut(value) {
             change(tally);

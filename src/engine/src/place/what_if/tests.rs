@@ -5,7 +5,7 @@ use karpenter_testkit::{disruptable, small};
 
 use super::*;
 
-/// Worlds of each kind, unless the environment asks for so many questions that more are needed.
+/// Least number of worlds of each kind; the environment may ask for questions that need more.
 const SEEDS: u64 = 24;
 /// Questions per world.
 const QUESTIONS: usize = 12;

@@ -21,14 +21,14 @@ fn world(text: &str) -> Snapshot {
     snapshot(&format!("{TYPES}{text}"))
 }
 
-/// Counts so many virtual pods on a machine, as a provisioning pass did.
+/// Counts this number of virtual pods on a machine, as a provisioning pass did.
 fn counted(snapshot: &mut Snapshot, node: &str, pods: usize) {
     let found = snapshot.nodes.iter_mut().find(|known| known.display_name() == node);
     let found = found.expect("the machine is in the text");
     Arc::make_mut(found).buffer_pods = pods;
 }
 
-/// A virtual pod that wants so many millicores.
+/// Returns a virtual pod that requests `millicores`.
 fn virtual_pod(snapshot: &Snapshot, name: &str, millicores: i64) -> Arc<Pod> {
     let pod = Pod::pending(PodKey::new("default", name), name, snapshot.now);
     let requests = pod.requests.clone().with("cpu", karpenter_model::Quantity::from_millis(millicores));

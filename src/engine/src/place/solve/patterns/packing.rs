@@ -37,7 +37,7 @@ pub(super) struct Size {
     pub(super) count: usize,
     /// Kind of the pods, below [`MOST_KINDS`].
     pub(super) kind: usize,
-    /// A group of sizes, numbered from zero, of which a machine may have only so many pods.
+    /// A group of sizes, numbered from zero, and the largest number of pods of it on a machine.
     pub(super) cap: Option<(usize, usize)>,
 }
 

@@ -3,9 +3,9 @@
 //!
 //! Nothing is moved here. What comes out are wishes: each pod is then placed by the code that places every pod, which
 //! refuses what a rule forbids. So rules need only be kept as far as it pays. Pods with rules about domains stay in their
-//! domain, groups that must share a host are one thing, and of pods that may share a host only so many at a time no
-//! pattern has more, where that matters: where they need about as many nodes as the plan has. Other rules about hosts
-//! are looked at when pods are chosen for the places of a pattern.
+//! domain, groups that must share a host are one thing, and a pattern has no more pods of a kind than may share a host,
+//! where that matters: where they need about as many nodes as the plan has. Other rules about hosts are looked at when pods
+//! are chosen for the places of a pattern.
 //!
 //! Nodes are looked at pool by pool: their pods become a [`Stock`] of units, and a packing of these becomes targets.
 
@@ -29,8 +29,8 @@ use stock::{DemandView, SizeKey, Stock, Unit};
 
 /// Pools with more sizes of pods of all kinds are left as they are: filling one machine looks at every size.
 const MOST_SIZES: usize = 1_024;
-/// Looks at a size while a machine is filled after which no further round is begun: so many divided by the number of pods,
-/// because a machine is looked at for longer where it holds more of them, but not more than [`MOST_LOOKS`].
+/// Looks at a size, times the number of pods, after which no further round of filling a machine is begun, because a
+/// machine with more pods takes more looks; the number of looks alone is at most [`MOST_LOOKS`].
 const MOST_WORK: usize = 200_000_000;
 /// Largest number of looks at a size, whatever the number of pods.
 const MOST_LOOKS: usize = 200_000;

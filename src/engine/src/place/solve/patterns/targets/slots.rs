@@ -1,6 +1,6 @@
 //! Assignment of units to the places of patterns, as rules about hosts allow.
 //!
-//! A pattern says how many units of each size a machine has; which units these are is chosen here. Units that keep others
+//! A pattern fixes the number of units of each size on a machine; which units these are is chosen here. Units that keep others
 //! off come first, apart from each other, because they have the least choice. What finds no place of its size goes where
 //! there is room.
 
@@ -37,7 +37,7 @@ pub(super) struct Choice<'c> {
 }
 
 impl Slot {
-    /// A `machine` with `places` of so many units of each size.
+    /// Creates a slot for `machine` with `places`: sizes and their numbers of units.
     pub(super) fn new(machine: &Machine, places: Vec<(usize, usize)>) -> Self {
         let planned = places.iter().map(|(_, count)| count).sum();
         Self { places, planned, free: machine.room.clone(), accepts: machine.accepts, ..Self::default() }

@@ -10,7 +10,7 @@ use crate::place::solve::Query;
 use crate::place::topology::Turn;
 use crate::rules::{KeyId, RuleSetId};
 
-/// A rule about hosts is part of patterns where its pods need at least one in so many of the nodes of a plan.
+/// A rule about hosts is part of patterns where its pods need at least one in this number of nodes of a plan.
 const MATTERS: usize = 3;
 
 /// View of the demand of pods that may move.
@@ -58,7 +58,7 @@ pub(super) struct StockNode {
     pub(super) units: Range<UnitIx>,
 }
 
-/// Units that may share a host only so many at a time.
+/// Limit on the number of units that may share a host.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limit {
     /// Number of units.
@@ -77,7 +77,7 @@ pub(super) struct SizeKey<'s> {
 }
 
 impl Stock {
-    /// The units by what patterns know of them.
+    /// Units by the properties that matter to patterns.
     pub(super) fn sizes(&self) -> InternedMap<SizeKey<'_>, Vec<UnitIx>> {
         let mut sizes: InternedMap<SizeKey<'_>, Vec<UnitIx>> = InternedMap::default();
         for (index, Unit { kind, limit, amounts, .. }) in self.units.enumerate() {
