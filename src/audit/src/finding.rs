@@ -16,7 +16,7 @@ pub enum Rule {
     NotWaiting,
     /// A machine or pool is not there, or cannot be used.
     Unusable,
-    /// A claim does not look like its pool says.
+    /// A claim does not match the template of its pool.
     Template,
     /// The list of instance types is empty, too long, unknown, or has repetitions.
     InstanceTypes,
@@ -32,7 +32,7 @@ pub enum Rule {
     Taint,
     /// Pods and daemons do not fit.
     Capacity,
-    /// Two pods want the same host port.
+    /// Two pods request the same host port.
     HostPort,
     /// Required anti-affinity of a running pod forbids the place.
     AntiAffinity,

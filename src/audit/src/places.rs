@@ -132,7 +132,7 @@ impl<'a> Places<'a> {
 fn social_daemons<'a>(world: &'a World<'_>, plan: &Plan) -> Vec<&'a Daemon> {
     let launched = plan.launches.iter().flat_map(|launch| world.pods_of(launch));
     let sent = plan.nominations.iter().filter_map(|nomination| world.pod(&nomination.pod));
-    // Pods of one deployment say the same.
+    // Pods of one deployment have the same rules.
     let rules: BTreeSet<_> = launched
         .chain(sent)
         .map(|pod| {
@@ -207,7 +207,7 @@ impl Place<'_> {
         domains.next().is_none().then_some(first)
     }
 
-    /// The domains the machine may be in; where a claim does not say, those its instance types come in.
+    /// The domains the machine may be in; where a claim leaves it open, those its instance types are offered in.
     fn possible(&self, world: &World<'_>, key: &LabelKey) -> Option<BTreeSet<LabelValue>> {
         let (registry, domains) = (world.registry(), self.domains(world.registry(), key));
         if let (Self::Launch(launch), None) = (self, &domains) {

@@ -5,7 +5,7 @@ use karpenter_model::{Command, Plan, Snapshot};
 use crate::audit;
 
 /// `commands` without those that break a rule. When the whole does, each is judged on top of those that do not, so that one
-/// that is wrong stops no other: `is_sound` audits a plan whose last command is the one in question, and tells what it finds.
+/// that is wrong stops no other: `is_sound` audits a plan whose last command is the one in question, and returns the findings.
 pub fn sound_commands(
     snapshot: &Snapshot,
     commands: Vec<Command>,

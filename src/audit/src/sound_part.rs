@@ -168,7 +168,7 @@ fn placed<'p>(world: &'p World<'_>, plan: &'p Plan) -> impl Iterator<Item = &'p 
     launched.chain(sent).filter_map(|key| world.pod(key))
 }
 
-/// All that decides about whom a pod shares rules with.
+/// Properties that decide with which pods a pod shares rules.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Kind<'p> {
     namespace: &'p Namespace,

@@ -1,4 +1,4 @@
-//! Pods a rule is about, by where they are: who shares a domain with a machine is looked up, not searched for.
+//! Pods a rule is about, by where they are: pods that share a domain with a machine are looked up, not searched for.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,9 +21,9 @@ pub(crate) struct Crowd<'p> {
     undecided: Vec<usize>,
     /// By domain: those that are in it for certain; computed when first needed.
     certain: Option<BTreeMap<LabelValue, Few<'p>>>,
-    /// Answers by machine: who may share a domain with it.
+    /// Answers by machine: pods that may share a domain with it.
     sharing: BTreeMap<usize, Few<'p>>,
-    /// Answers by machine: who shares its domain, whichever that will be.
+    /// Answers by machine: pods that share its domain, whichever that will be.
     joined: BTreeMap<usize, Few<'p>>,
 }
 

@@ -35,7 +35,7 @@ pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Vec<Finding>)
     }
 }
 
-/// A claim says that its Node has joined, and there is none.
+/// A claim reports that its Node has joined, and there is none.
 fn is_lost(node: &Node) -> bool {
     let joined = node.claim.as_ref().is_some_and(|claim| claim.is_true(ConditionType::Registered));
     joined && node.name.is_none()

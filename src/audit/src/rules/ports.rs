@@ -1,4 +1,4 @@
-//! No two pods of a claim want the same host port, and no daemon holds it.
+//! No two pods of a claim request the same host port, and no daemon holds it.
 
 use karpenter_model::{Launch, Pod};
 

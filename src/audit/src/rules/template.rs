@@ -1,4 +1,4 @@
-//! A claim looks like the pool it belongs to says (spec scheduling 21).
+//! A claim matches the template of its pool (spec scheduling 21).
 
 use karpenter_model::Launch;
 use karpenter_model::names::{annotation, label};

@@ -1,8 +1,8 @@
 //! Required anti-affinity of pods that run, and of daemons that are to, keeps others out of their domain (spec
 //! scheduling 18.4).
 //!
-//! Pods of one deployment say the same and are the same to what others say, so a term is looked at once however many pods
-//! state it, and whom it is about is asked once per namespace and labels.
+//! Pods of one deployment have the same rules and are the same to those of others, so a term is read once however many pods
+//! state it, and the pods it is about are found once per namespace and labels.
 
 use std::collections::BTreeMap;
 

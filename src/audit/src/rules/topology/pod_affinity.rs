@@ -1,7 +1,7 @@
 //! Required affinity and anti-affinity of the pods the plan places (spec scheduling 18.4).
 //!
 //! As the scheduler has it, a pod counts for affinity only when every required term selects it, and for anti-affinity when
-//! any does. Pods of one deployment ask the same, so who their terms are about is found out once for all of them.
+//! any does. Pods of one deployment ask the same, so the pods their terms are about are found once for all of them.
 
 use std::collections::BTreeMap;
 

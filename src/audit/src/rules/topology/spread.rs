@@ -9,7 +9,7 @@
 //! none could, for lack of room beside the daemons, because of the volumes of the pod, for lack of an offering, of a pool that
 //! the pod tolerates or of a type that the whole limits of the pool would allow, there will be no node to count. Whether a
 //! pod with other rules about pods could have a machine of its own there, or one of a pool with limits, is not worked out: then
-//! domains without a machine are left out. A node counts by any of the required terms of the pod, and whatever they say where
+//! domains without a machine are left out. A node counts by any of the required terms of the pod, and whatever they state where
 //! the constraint ignores node affinity: the scheduler does not ask whether the pod could use its domain.
 //!
 //! Pods of one deployment ask the same, so the counts are taken once for all of them.
