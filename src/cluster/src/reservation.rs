@@ -1,6 +1,6 @@
 //! Room under a node limit, granted before claims are created (spec scheduling 27.5, last rule).
 //!
-//! Several reconciles may want nodes of one pool at once. Each is granted only what the limit leaves after the
+//! Several reconciles may need nodes of one pool at once. Each is granted only what the limit leaves after the
 //! nodes that exist and those already granted; a grant is given back when its claim has been created, or could not
 //! be.
 

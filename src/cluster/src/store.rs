@@ -26,7 +26,7 @@ impl Version {
 /// Identity and version of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stamp {
-    /// Uid of the object; `None` where it is not said.
+    /// Uid of the object; `None` where it is not known.
     pub uid: Option<Arc<str>>,
     /// Resource version of the object, in an event about its end that of its deletion.
     pub version: Version,
@@ -126,8 +126,8 @@ impl<K: Ord + Clone, T: PartialEq, O> Store<K, T, O> {
         Some(Put { before: Some(before), changed })
     }
 
-    /// Takes an object out and says what was known of it. What is known stays if it is of another object, or newer than
-    /// an event that does not say which object it is about.
+    /// Removes an object and returns what was known of it. What is known stays if it is of another object, or newer than
+    /// an event without the uid of its object.
     pub fn remove(&mut self, key: &K, stamp: &Stamp) -> Option<Known<T, O>> {
         let Some(entry) = self.live.get(key) else {
             self.bury(key, stamp.clone());

@@ -14,7 +14,7 @@ use crate::store::{Epoch, Known, Put, Stamp};
 type Gone<T, O> = (<T as Kind>::Key, Known<T, <T as Kind>::Object<O>>);
 
 impl<O: Shown> Cluster<O> {
-    /// Takes an object as it looks now, and says what it took the place of; `None` when as new a state is known or the
+    /// Takes an object as it looks now, and returns the state it replaced; `None` when as new a state is known or the
     /// object is gone. Late, repeated and reordered calls are harmless.
     pub fn put<T: Kind>(
         &mut self,
@@ -32,7 +32,7 @@ impl<O: Shown> Cluster<O> {
         Some(put)
     }
 
-    /// Takes an object out and says what was known of it; `None` when nothing was, or something newer is.
+    /// Removes an object and returns what was known of it; `None` when nothing was, or something newer is.
     pub fn remove<T: Kind>(&mut self, key: &T::Key, stamp: &Stamp) -> Option<Known<T, T::Object<O>>> {
         let known = T::store_mut(&mut self.facts).remove(key, stamp)?;
         self.removed(key, &known);

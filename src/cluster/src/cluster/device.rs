@@ -20,7 +20,7 @@ impl<O: Shown> Cluster<O> {
             slices: self.facts.slices.models().cloned().collect(),
             classes: classes.map(|(name, known)| (name.clone(), Arc::clone(&known.model))).collect(),
             claims: claims.map(|(key, known)| (key.clone(), self.reserved(&known.model))).collect(),
-            // No provider says what its machines bring along.
+            // No provider reports the devices that its machines bring along.
             templates: BTreeMap::new(),
         })
     }

@@ -129,7 +129,7 @@ impl Cluster {
     }
 }
 
-/// A claim we have just created, before any watch tells of it.
+/// A claim we have just created, before any watch reports it.
 fn create(cluster: &mut Cluster, version: Version, claim: Claim, pods: impl IntoIterator<Item = PodKey>) {
     let name = claim.name.clone();
     cluster.apply(Event::claim(version, claim));

@@ -43,7 +43,7 @@ fn requiring(key: &str, values: &[&str]) -> Claim {
     Claim { requirements, requests: cpu(2), ..unlaunched("c1") }
 }
 
-/// An index that knows the pool of the claims.
+/// An index that contains the pool of the claims.
 fn with_pool() -> Cluster {
     let mut cluster = cluster();
     tell(&mut cluster, [Event::pool(Version(1), Pool::bare("web"))]);
