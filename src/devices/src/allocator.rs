@@ -23,7 +23,7 @@ const MOST_STEPS: usize = 100_000;
 /// Most combinations of places that the devices of allocated claims can be used at.
 const MOST_WAYS: usize = 64;
 
-/// The devices of a pass and who has them.
+/// Devices of a pass and their holders.
 #[derive(Debug)]
 pub struct Allocator<'a> {
     registry: &'a LabelRegistry,
@@ -198,7 +198,7 @@ impl<'a> Allocator<'a> {
         }
     }
 
-    /// Takes what `proposal` says.
+    /// Takes the devices of `proposal`.
     pub fn commit(&self, ledger: &mut Ledger, proposal: Proposal) {
         if proposal.taken.iter().any(|(_, share)| !share.devices.is_empty()) || ledger.holds(&proposal.spot) {
             ledger.take(&proposal.spot, proposal.taken);

@@ -1,4 +1,4 @@
-//! The devices of a pass by number, with the meters that say what is left of them.
+//! The devices of a pass by number, with the meters of what is left of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 

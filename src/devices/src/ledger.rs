@@ -87,7 +87,7 @@ impl Ledger {
         self.shares.get(spot).into_iter().flatten()
     }
 
-    /// Gives `spot` what `taken` says per type; its other types are out of the question from now on.
+    /// Gives `spot` the amounts in `taken` per type; its other types are out of the question from now on.
     pub(crate) fn take(&mut self, spot: &Spot, taken: Vec<(Option<InstanceTypeName>, Share)>) {
         let known = self.shares.remove(spot).unwrap_or_default();
         let mut kinds = BTreeMap::new();

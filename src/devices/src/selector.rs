@@ -36,7 +36,7 @@ struct Compiled {
     texts: BTreeSet<String>,
 }
 
-/// The selectors of a pass with what they say about its devices.
+/// Selectors of a pass with their results for its devices.
 #[derive(Debug, Default)]
 pub(crate) struct Selectors {
     selectors: Vec<(Compiled, OnceLock<Vec<SelectorMatch>>)>,
@@ -45,7 +45,7 @@ pub(crate) struct Selectors {
 }
 
 impl Selectors {
-    /// The number of selector `text`; an error says what is wrong with it. It is compiled the first time.
+    /// Returns the number of selector `text`, or the error of the compiler. It is compiled the first time.
     pub(crate) fn add(&mut self, text: &str) -> Result<SelectorId, String> {
         if let Some(known) = self.numbers.get(text) {
             return known.clone();

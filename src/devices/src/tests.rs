@@ -1,4 +1,4 @@
-//! Tables over what the specification says, and a comparison with trying everything.
+//! Tables over the specification, and a comparison with trying everything.
 
 mod brute_force;
 mod claims;

@@ -137,7 +137,7 @@ impl<'s, 'x, 'c> Search<'s, 'x, 'c> {
         }
     }
 
-    /// Adds the requests of a claim; the inner error tells that the type cannot serve it.
+    /// Adds the requests of a claim; the inner error means that the type cannot serve it.
     fn add(
         &mut self,
         claim: ClaimId,
