@@ -86,7 +86,7 @@ pub(crate) struct NodeFacts {
     pub(crate) provider_id: Option<Box<str>>,
     pub(crate) labels: Labels,
     pub(crate) allocatable: Amounts,
-    /// The kubelet says that it is ready.
+    /// The kubelet reports that it is ready.
     pub(crate) ready: bool,
     pub(crate) cordoned: bool,
     /// Set when the node carries the taint of nodes that are disrupted.

@@ -22,7 +22,7 @@ enum Term {
 }
 
 impl Filter {
-    /// The filter that `text` says; every text says one.
+    /// Returns the filter in `text`; every text is one.
     pub fn new(text: &str) -> Self {
         let terms = text.split_whitespace().map(|term| match term.split_once('=') {
             None => Term::Word(term.to_owned()),

@@ -36,7 +36,7 @@ use asking::Asker;
 use following::Cluster;
 pub use terminal::terminal_width;
 
-/// Asks the controller what it says about `node/NAME`, `nodeclaim/NAME` or `pod/NAMESPACE/NAME`. The error is for people.
+/// Requests the explanation of the controller for `node/NAME`, `nodeclaim/NAME` or `pod/NAMESPACE/NAME`. The error is for people.
 pub type Explainer = Arc<dyn Fn(String) -> BoxFuture<'static, Result<String, String>> + Send + Sync>;
 
 /// Sources of all data.
@@ -132,7 +132,7 @@ pub async fn gather<T>(sources: Sources, shown: Shown, with: impl FnOnce(&Scene<
         }
     }
     let mut prices = look.sources.prices.clone();
-    // Without prices in time the scene says that there are none.
+    // Without prices in time the scene shows that there are none.
     let _ = timeout(PRICES_WITHIN, prices.wait_for(Prices::settled)).await;
     Ok(look.observe(None, with))
 }

@@ -57,7 +57,7 @@ impl Machine<'_> {
 pub(crate) fn machines<'a>(world: &'a World, prices: &Prices) -> Vec<Machine<'a>> {
     let mut claims_of_nodes: HashMap<&str, (&str, &ClaimFacts)> = HashMap::new();
     for (name, claim) in world.claims() {
-        // A claim knows its instance before its node; the id also tells nodes of the same name one after the other.
+        // A claim has its instance before its node; the id also distinguishes nodes of the same name one after the other.
         for key in [&claim.provider_id, &claim.node].into_iter().flatten() {
             claims_of_nodes.insert(key, (name.as_str(), claim));
         }

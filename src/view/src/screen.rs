@@ -42,7 +42,7 @@ pub fn draw(scene: &Scene<'_>, ui: &mut Ui, style: Style, area: Rect, buffer: &m
     style.finish(buffer);
 }
 
-/// All of it as plain text, `width` characters wide: what there is to say about machines and pods, however long.
+/// All of it as plain text, `width` characters wide: everything about machines and pods, however long.
 pub fn plain(scene: &Scene<'_>, ui: &Ui, width: usize) -> String {
     let style = Style::plain();
     let (rows, sums) = list::rows(scene.machines(), ui.choice());

@@ -58,7 +58,7 @@ pub enum Trouble {
         /// Resource that was requested.
         resource: &'static str,
     },
-    /// The API server does not know the resource.
+    /// The API server does not serve the resource.
     Missing {
         /// The group of the resource.
         group: &'static str,

@@ -43,7 +43,7 @@ impl Probe {
                      login` or `aws eks update-kubeconfig`"
                         .to_owned(),
                 ),
-                // An answer is an answer: who may not read the version may well read Nodes.
+                // An answer is an answer: a user who may not read the version may well read Nodes.
                 Ok(Err(kube::Error::Api(status))) if status.code < 500 => None,
                 Ok(Err(error)) => Some(ApiFailure::from(error).to_string()),
                 Err(_elapsed) => Some(format!("no answer for {} s", WITHIN.as_secs())),

@@ -169,7 +169,7 @@ async fn an_api_server_that_goes_away_is_named_and_its_return_ends_that() {
             seconds(3).await;
             world.cut(true);
             seconds(60).await;
-            // Another view of the same world cannot even begin, and says why.
+            // Another view of the same world cannot even begin, and shows the reason.
             away = gather(world.sources(), Shown::new(&[]), |_| ()).await.unwrap_err().to_string();
             world.cut(false);
             world.node("second");

@@ -10,7 +10,7 @@ const UNDECODED: &str = "not decoded";
 /// Phase of a machine. In the order of attention it needs, which is the order when sorted by state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Phase {
-    /// The kubelet does not say that it is ready.
+    /// The kubelet does not report that it is ready.
     NotReady,
     /// The machine was chosen for disruption.
     Disrupted,

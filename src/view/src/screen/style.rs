@@ -1,4 +1,4 @@
-//! Colours, and how to do without them. What a colour says is always said by a word too.
+//! Colours, and how to do without them. The meaning of a colour is always in a word too.
 
 use ratatui::buffer::Buffer;
 use ratatui::style::{Color, Modifier};

@@ -73,7 +73,7 @@ fn of_machine(
 /// The state with its reason, if that can be read in `width` characters.
 fn state(machine: &Machine<'_>, width: usize) -> String {
     let (phase, why) = (machine.state.phase.as_str(), machine.state.why);
-    // Less than this of a reason says nothing.
+    // A shorter part of a reason is of no use.
     let least = why.len().min(6);
     if why.is_empty() || width < phase.len() + 2 + least {
         return phase.to_owned();
