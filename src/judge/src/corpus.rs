@@ -1,4 +1,4 @@
-//! Worlds in files: one YAML stream each, whose comment says what it shows.
+//! Worlds in files: one YAML stream each, whose comment describes it.
 
 use std::path::{Path, PathBuf};
 

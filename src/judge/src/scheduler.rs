@@ -48,7 +48,7 @@ pub struct Verdict {
 }
 
 impl Scheduler {
-    /// Builds the program if it is not as its source says, and starts it.
+    /// Builds the program if it does not match its source, and starts it.
     ///
     /// # Errors
     /// Go is missing, or the program does not build.

@@ -20,7 +20,7 @@ use crate::objects::{merge, node_of, of_kind, refuse_pods_without_node, waiting}
 use crate::promise;
 use crate::scheduler::Binds;
 
-/// The annotation that says which pods are interchangeable.
+/// Annotation with the class of interchangeable pods.
 pub(crate) const CLASS: &str = "judge.karpenter.sh/class";
 
 /// Passes until nothing more has to be launched: a pod that has to wait for others to be bound needs another one. More
@@ -111,7 +111,7 @@ pub fn hold(
         objects = after;
         if counts.0.values().any(|count| count.bound > count.planned) {
             // Pods without a place in the plan took room on its nodes: more important ones do, whatever names are written.
-            // Who lacks room for that has a place in the next plan.
+            // A pod that lacks room for that has a place in the next plan.
             outcome.overtaken += 1;
         } else {
             outcome.differences = counts.differences();

@@ -1,4 +1,4 @@
-//! Worlds drawn by seed: pods with every constraint that the engine knows, on and beside nodes that are half full.
+//! Worlds drawn by seed: pods with every constraint that the engine supports, on and beside nodes that are half full.
 //!
 //! Worlds are small, so that constraints meet: a handful of apps, each some pods of one class, that select each other by
 //! labels that they share.

@@ -79,7 +79,7 @@ pub(super) fn affinity(app: usize, apps: usize, rng: &mut Rng) -> Option<Value> 
     (affinity != json!({})).then_some(affinity)
 }
 
-/// The term as a required one, in so many of a hundred cases, or as a preferred one.
+/// Returns the term as a required one, in `percent` of a hundred cases, or as a preferred one.
 fn weighted(term: Value, field: &str, percent: u32, rng: &mut Rng) -> (&'static str, Value) {
     if happens(rng, percent) {
         ("requiredDuringSchedulingIgnoredDuringExecution", term)

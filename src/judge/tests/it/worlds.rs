@@ -11,8 +11,8 @@ use karpenter_judge::{corpus, shrink::shrink, world};
 use karpenter_testkit::number;
 use serde_json::Value;
 
-/// Of a thousand fresh worlds, so many may still differ: each is of a kind in `corpus/open`, as far as was looked. It goes
-/// down with every kind that is fixed.
+/// Number of a thousand fresh worlds that may still differ: each is of a kind in `corpus/open`, as far as was checked. It
+/// falls with every kind that is fixed.
 const OPEN_PER_MILLE: usize = 10;
 
 /// Launches become other types and zones for each of these.
