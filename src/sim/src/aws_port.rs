@@ -94,7 +94,7 @@ impl AwsPort {
         if lot.fate == Fate::Lost { Err(lost(operation)) } else { answer }
     }
 
-    /// What `DescribeInstances` answers: sometimes part of what it answered before.
+    /// Returns the answer of `DescribeInstances`: sometimes part of an earlier answer.
     fn described(&self, mut instances: Vec<Instance>) -> Vec<Instance> {
         let mut known = self.known.lock();
         let stale = self.chances.stale();

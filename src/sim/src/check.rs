@@ -47,7 +47,7 @@ pub struct Violation {
     pub seconds: u64,
     /// The rule.
     pub rule: &'static str,
-    /// Who broke it, and how.
+    /// The object or process that broke it, and how.
     pub what: String,
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct Truth {
     started: Instant,
 }
 
-/// How old what a controller sees may be, in seconds: watches are late, and answers may take more than a minute.
+/// Largest age of a controller's picture of the cluster, in seconds: watches are late, and answers may take more than a minute.
 const OUTDATED: u64 = 180;
 
 /// Groups and plural names of what is followed.
@@ -113,7 +113,7 @@ pub(crate) struct Scene {
     pub(crate) chosen: BTreeSet<Key>,
     /// Pods by their node.
     by_node: BTreeMap<String, BTreeMap<Key, Arc<Value>>>,
-    /// Those that are not terminated.
+    /// Instances that are not terminated.
     pub(crate) instances: Arc<Vec<Arc<Instance>>>,
 }
 
@@ -204,7 +204,7 @@ fn pool_of(object: &Value) -> &str {
     object::label(object, label::NODE_POOL).unwrap_or_default()
 }
 
-/// Whether a Node has the taint of disruption.
+/// Returns whether a Node has the taint of disruption.
 fn is_disrupted(node: &Value) -> bool {
     object::list(node, "/spec/taints").iter().any(|one| one["key"] == taint::DISRUPTED)
 }
@@ -282,7 +282,7 @@ impl Truth {
         if state.unserving.any_open() {
             state.unserving.look(&state.scene, now, &mut found);
         }
-        // What has not changed is as it was found before, but for machines that are without claim for ever longer.
+        // Unchanged objects give the findings of the last look, except machines without a claim: their time grows.
         if !quiet || !still {
             limits::look(&state.scene, &state.cores, &mut found);
         }
@@ -360,13 +360,13 @@ impl Truth {
         (state.scene.nodes.values().cloned().collect(), state.scene.pods.values().cloned().collect())
     }
 
-    /// What is missing until everything is as it should be at rest.
+    /// Returns what is missing until everything is as it should be at rest.
     pub(crate) fn unfinished(&self) -> Unfinished {
         self.look();
         ending::unfinished(&self.state.lock().scene)
     }
 
-    /// What was found wrong so far.
+    /// Returns the violations found so far.
     pub(crate) fn violations(&self) -> Vec<Violation> {
         self.state.lock().found.clone()
     }
@@ -392,10 +392,10 @@ impl Truth {
     }
 }
 
-/// What a checker found: the rule, and how it was broken.
+/// Violations that a checker found: the rule, and how it was broken.
 type Found = Vec<(&'static str, String)>;
 
-/// Whether a pod is a daemon. They come with their nodes and go with them, so no rule is about them.
+/// Returns whether a pod is a daemon. Daemons start and end with their nodes, so no rule covers them.
 fn is_daemon(pod: &Value) -> bool {
     object::controller(pod).is_some_and(|owner| owner["kind"] == "DaemonSet")
 }

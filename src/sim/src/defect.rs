@@ -22,7 +22,7 @@ use crate::target::Target;
 mod misreading;
 mod promises;
 
-/// What the name of a workload's second disruption budget ends with.
+/// Suffix of the name of a workload's second disruption budget.
 pub(crate) const SECOND_BUDGET: &str = "-again";
 
 /// A planted defect.
@@ -78,7 +78,7 @@ pub enum Defect {
     PromisesForgotten,
     /// A claim whose Node is gone is room still, as one is whose Node has not joined yet.
     LostNodeIsRoom,
-    /// What pods were promised is replaced when their node registers, and what was counted with it.
+    /// Promises to pods are replaced when their node registers, together with the counts made from them.
     PromisesReplaced,
     /// Pods of daemon sets ask for room, and are no pods that others keep off or go beside.
     DaemonsOutOfTopology,
@@ -88,13 +88,13 @@ pub enum Defect {
     PodBudgetUnspent,
     /// A claim asks for as many values as its pool does, and not for as many as it may still have.
     MinValuesOfThePool,
-    /// What room nodes turned out to have is not known of the next one of their type.
+    /// The room that nodes turned out to have is ignored for the next node of their type.
     RoomForgotten,
-    /// What was counted about nodes that do not serve ends with the process.
+    /// Counts about nodes that do not serve end with the process.
     BrakeLost,
 }
 
-/// What a process that leads on remembers of the Lease.
+/// The Lease as remembered by a process that keeps leading.
 pub(crate) type Led = Arc<Mutex<LedLease>>;
 
 /// The Lease as a process wrote it last.
@@ -164,7 +164,7 @@ impl Defect {
         tags
     }
 
-    /// Whether termination is only said to be done.
+    /// Returns whether termination is reported as done without being done.
     pub(crate) fn swallows_termination(self) -> bool {
         self == Self::SwallowedTermination
     }
@@ -291,12 +291,12 @@ impl Defect {
     }
 }
 
-/// The same about a Lease that no other process knows.
+/// Redirects a request to a Lease that no other process uses.
 async fn of_its_own(request: Request<Body>, who: &str) -> Result<Request<Body>, BoxError> {
     const NAME: &str = "karpenter-leader-election";
     let (mut head, body) = request.into_parts();
     let own = format!("{NAME}-{who}");
-    // What was read from there has the name already.
+    // Objects that were read from there have this name already.
     head.uri = head.uri.to_string().replace(NAME, &own).parse()?;
     let text = String::from_utf8(body.collect().await?.to_bytes().to_vec())?;
     Ok(Request::from_parts(head, Body::from(text.replace(&own, NAME).replace(NAME, &own).into_bytes())))

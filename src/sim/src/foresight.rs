@@ -1,4 +1,4 @@
-//! Whether `karpenter plan` says what the controller then does: a plan of a world's export, and the world left to the
+//! Comparison of `karpenter plan` with what the controller then does: a plan of a world's export, and the world left to the
 //! controller.
 //!
 //! The cluster comes about by the controller's own work. Then it changes: while no controller runs, which a plan of the
@@ -28,17 +28,18 @@ use crate::world::World;
 
 /// Longest time until the cluster has come about.
 const PATIENCE: Duration = Duration::from_mins(15);
-/// How long nothing is missing before it has: `consolidateAfter` of every pool has passed by then.
+/// Time without a change of what is missing until the world counts as settled: `consolidateAfter` of every pool has passed by
+/// then.
 const REST: Duration = Duration::from_secs(90);
 /// Between two looks whether it has.
 const LOOK: Duration = Duration::from_secs(10);
-/// How long a change takes to be there: pods are made and the scheduler has tried them.
+/// Time until a change is complete: pods are created and the scheduler has tried them.
 const CHANGE: Duration = Duration::from_secs(10);
 
-/// How a plan and the controller compare in one world.
+/// Comparison of a plan with the controller in one world.
 #[derive(Clone, Debug, Default)]
 pub struct Foreseen {
-    /// What the controller did otherwise; empty when it did what the plan said.
+    /// Differences between the controller's work and the plan; empty when there are none.
     pub differences: Vec<String>,
     /// The plan, as people read it.
     pub text: String,
@@ -112,7 +113,7 @@ async fn settle(world: &World) {
     while began.elapsed() < PATIENCE && since.elapsed() < REST {
         sleep(LOOK).await;
         let now = world.truth.unfinished();
-        // What waits for ever is missing in every look.
+        // Objects that wait for ever are missing in every look.
         if now != missing {
             (missing, since) = (now, Instant::now());
         }

@@ -1,4 +1,4 @@
-//! What a seed means: a world, what happens to it and when, and which faults are possible.
+//! Meaning of a seed: a world, what happens to it and when, and which faults are possible.
 //!
 //! A history is data. Shrinking leaves parts of it out ([`crate::shrink`]); what is left happens as before, because
 //! every part was drawn before the run began and every fault has a stream of its own.
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::defect::Defect;
 
-/// What can go wrong while a history is played.
+/// Faults that are possible while a history is played.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fault {
     /// Requests to the API server and their answers take up to two seconds each.
@@ -86,7 +86,7 @@ impl Fault {
     ];
 }
 
-/// What a pool consolidates.
+/// Consolidation policy of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Policy {
     WhenEmpty,
@@ -106,7 +106,7 @@ pub(crate) struct Pool {
     pub(crate) consolidate_after: u32,
     pub(crate) policy: Policy,
     pub(crate) spot: bool,
-    /// How many machines it has, whatever pods there are; as many as pods need if none.
+    /// Number of its machines, whatever pods there are; as many as pods need if none.
     pub(crate) replicas: Option<u32>,
     /// Minutes after which a machine has to go.
     pub(crate) expire_after: Option<u32>,
@@ -126,7 +126,7 @@ pub(crate) struct Reservation {
     pub(crate) instances: u32,
 }
 
-/// What keeps the pods of a workload up.
+/// Controller that keeps the pods of a workload up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Deployment,
@@ -135,25 +135,25 @@ pub(crate) enum Kind {
     Job,
 }
 
-/// What the pods of a workload want of the daemons on their node.
+/// Affinity of the pods of a workload to the daemons on their node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Company {
-    /// One that every node has.
+    /// Daemon that every node has.
     Beside,
     /// None of those that spot nodes have.
     Apart,
 }
 
-/// How machines differ from what is foreseen, until the trouble is over.
+/// Differences of machines from what is foreseen, until the trouble is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Odd {
-    /// So many hundredths of a resource are missing.
+    /// Hundredths of a resource that are missing.
     Room(&'static str, i32),
     /// They join with a taint.
     Taint,
-    /// They join later, and are ready later, by so many seconds.
+    /// Seconds by which they join later, and by which they are ready later.
     Late(u64, u64),
-    /// They stop being ready, so often and so long, in seconds.
+    /// Period and duration, in seconds, for which they stop being ready.
     Flaps(u64, u64),
 }
 
@@ -187,7 +187,7 @@ pub(crate) struct Event {
     pub(crate) what: What,
 }
 
-/// What happens. A `usize` picks one of those there are at the time.
+/// Content of an event. A `usize` picks one of those there are at the time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum What {
     Scale(String, u32),
@@ -213,11 +213,11 @@ pub(crate) enum What {
     DeleteNode(usize),
     /// Another client removes a Node at once, whatever finalizers it has; its instance stops or goes on.
     LoseNode(usize, bool),
-    /// Machines differ from now on, so many of them at most.
+    /// Machines differ from now on, at most this number of them.
     Differ(Odd, usize),
     /// No capacity in a zone for a while, for spot or for the rest.
     Dry(usize, bool, Duration),
-    /// So many instances end instead of booting.
+    /// This number of instances end instead of booting.
     Doom(u32),
     /// For a while new machines never join.
     NoJoin(Duration),
@@ -225,7 +225,7 @@ pub(crate) enum What {
     Silence(usize),
     /// All watches end, and the history they would resume from is forgotten.
     Forget,
-    /// A replica dies after so many pieces of I/O.
+    /// A replica dies after this number of pieces of I/O.
     Crash(usize, u32),
     /// A replica is cut off.
     Hold(usize, Duration),
@@ -312,18 +312,18 @@ impl History {
         }
     }
 
-    /// The same with a defect planted.
+    /// Returns the history with a defect planted.
     #[must_use]
     pub fn with_defect(self, defect: Defect) -> Self {
         Self { defect: Some(defect), ..self }
     }
 
-    /// Whether a fault is possible.
+    /// Returns whether a fault is possible.
     pub fn has(&self, fault: Fault) -> bool {
         self.faults.contains(&fault)
     }
 
-    /// The same without a fault and its events.
+    /// Returns the history without a fault and its events.
     pub(crate) fn without_fault(&self, fault: Fault) -> Self {
         let mut less = self.clone();
         less.faults.remove(&fault);
@@ -331,14 +331,14 @@ impl History {
         less
     }
 
-    /// The same without the events number `from` to `to`.
+    /// Returns the history without the events number `from` to `to`.
     pub(crate) fn without_events(&self, from: usize, to: usize) -> Self {
         let mut less = self.clone();
         less.events.drain(from..to);
         less
     }
 
-    /// The same without workload number `index`.
+    /// Returns the history without workload number `index`.
     pub(crate) fn without_workload(&self, index: usize) -> Self {
         let mut less = self.clone();
         let gone = less.workloads.remove(index).name;

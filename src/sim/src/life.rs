@@ -1,8 +1,8 @@
 //! The life of one process of the controller: every piece of I/O passes here, and here it dies or stands still.
 //!
-//! What a process does between two pieces of I/O cannot be seen from outside, so a crash at any of its steps is a crash at
-//! one of these boundaries: before a request is sent, when it was sent, when it was carried out, before its answer
-//! or a frame of a watch arrives.
+//! Steps of a process between two pieces of I/O cannot be seen from outside, so a crash at any of its steps is a crash at one
+//! of these boundaries: before a request is sent, when it was sent, when it was carried out, before its answer or a frame of a
+//! watch arrives.
 
 use std::sync::Arc;
 
@@ -67,12 +67,11 @@ impl Life {
         }
     }
 
-    /// Whether it is dead.
     pub(crate) fn is_dead(&self) -> bool {
         self.state.lock().dead
     }
 
-    /// Dies at the boundary after so many more.
+    /// Dies at the boundary after this number of further ones.
     pub(crate) fn die_after(&self, boundaries: u32) {
         self.state.lock().fuse = Some(boundaries);
     }

@@ -25,7 +25,7 @@ pub(crate) struct Fleet {
     differing: Mutex<Differing>,
 }
 
-/// How machines differ.
+/// Machines that differ from others of their type.
 #[derive(Default)]
 struct Differing {
     /// The last that means a machine counts.
@@ -36,24 +36,24 @@ struct Differing {
 
 /// Machines that differ.
 pub(crate) struct Rule {
-    /// Which ones, of those that are launched from now on.
+    /// Selects such machines among those launched from now on.
     pub(crate) means: Box<dyn Fn(&Instance) -> bool + Send>,
-    /// So many more of them.
+    /// Number of further machines that it applies to.
     pub(crate) left: usize,
-    /// How.
+    /// Difference from other machines of the type.
     pub(crate) difference: Difference,
 }
 
 #[derive(Default)]
 struct Known {
     instances: Arc<Vec<Arc<Instance>>>,
-    /// Those of this cluster, in order of their ids.
+    /// Instances of this cluster, in order of their ids.
     described: Arc<Vec<(Arc<Instance>, Arc<Machine>)>>,
     listed: Listed,
 }
 
 impl Fleet {
-    /// Those of `cluster`.
+    /// Returns the machines of `cluster`.
     pub(crate) fn new(account: &Account, cluster: &str) -> Self {
         let volumes = account.clone();
         let described = Ec2Machines::new(account.clients(), cluster);
@@ -88,7 +88,7 @@ impl Fleet {
 }
 
 impl Differing {
-    /// How a machine differs, which is settled when it is met first.
+    /// Returns the difference of a machine; it is settled when the machine is met first.
     fn difference(&mut self, instance: &Instance) -> Difference {
         if let Some(difference) = self.met.get(&instance.id) {
             return difference.clone();

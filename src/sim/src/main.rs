@@ -187,7 +187,7 @@ fn shrunk(history: &History, rule: &str, runs: usize) -> Result<()> {
     ))?)
 }
 
-/// What a swarm has played.
+/// Results of a swarm.
 #[derive(Clone, Copy, Default)]
 struct Done {
     count: u64,

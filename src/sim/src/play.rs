@@ -131,7 +131,7 @@ async fn apply_event(world: &Arc<World>, what: What) {
             on_one(world, pick, |_| true, |id| world.agent.behave(id.as_str(), Behaviour::Silent));
         }
         What::Forget => {
-            // What is forgotten can no longer be checked.
+            // Forgotten changes can no longer be checked.
             world.truth.look();
             world.server.write(karpenter_kube_sim::apiserver::store::Store::compact);
             world.server.faults().break_watches("");
@@ -164,7 +164,7 @@ async fn leave(client: &kube::Client, name: &str) {
     let _another_kind = jobs.delete(name, &how).await;
 }
 
-/// How machines are that differ in this way.
+/// Returns the difference of machines that are odd in this way.
 fn difference(odd: Odd) -> Difference {
     let seconds = Duration::from_secs;
     match odd {

@@ -43,7 +43,7 @@ pub(crate) async fn keep_running(world: Arc<World>, replica: usize, stop: Cancel
             }
             ended = &mut running => {
                 world.trace.note(&who, "process", &outcome(&world, ended));
-                // What it spawned and left behind reaches the world no more.
+                // Tasks that it spawned and left behind reach the world no more.
                 life.die();
             }
         }
@@ -52,7 +52,7 @@ pub(crate) async fn keep_running(world: Arc<World>, replica: usize, stop: Cancel
     }
 }
 
-/// How a process ended by itself. It may give up; it may not panic.
+/// Describes how a process ended by itself. It may give up; it may not panic.
 fn outcome(world: &World, ended: Result<Result<()>, tokio::task::JoinError>) -> String {
     match ended {
         Ok(Ok(())) => "ends".to_owned(),
@@ -112,7 +112,7 @@ fn parts(world: &Arc<World>, who: &str, life: &Life) -> Result<Parts> {
     })
 }
 
-/// What the provider is asked with.
+/// Settings of the provider.
 pub(crate) fn aws_settings(world: &World) -> karpenter_aws::Settings {
     karpenter_aws::Settings {
         cluster_ca_bundle: Some("Y2VydGlmaWNhdGU=".to_owned()),

@@ -18,12 +18,12 @@ use crate::world::World;
 /// Longest time after the trouble until everything has to be as it should: a machine that never joins is given up after a
 /// quarter of an hour.
 const PATIENCE: Duration = Duration::from_mins(40);
-/// How often to look whether it is.
+/// Time between two looks whether everything is as it should be.
 const LOOK: Duration = Duration::from_secs(10);
-/// How long it has to stay so.
+/// Time for which it has to stay so.
 const REST: Duration = Duration::from_mins(2);
 
-/// How a run ended.
+/// Outcome of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// Hash of everything that happened.
@@ -75,7 +75,7 @@ async fn play_through(history: &Arc<History>, trace: Trace) -> Result<Outcome> {
     }
     tokio::select! {
         biased;
-        // What happens after a rule was broken may follow from that.
+        // Anything that happens after a rule was broken may follow from that.
         () = world.truth.broken() => {}
         () = async {
             play::play(&world).await;

@@ -1,9 +1,9 @@
-//! What a request to the API server is about, read from its path as the server would.
+//! Target of a request to the API server, read from its path as the server would.
 
 use http::Request;
 use kube::client::Body;
 
-/// What a request is about.
+/// Resource and verb of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Target {
     pub(crate) verb: String,
@@ -27,7 +27,7 @@ impl Target {
         Self { verb, namespace, plural: next(), name: next(), subresource: next() }
     }
 
-    /// Whether it changes anything.
+    /// Returns whether the request changes anything.
     pub(crate) fn writes(&self) -> bool {
         !matches!(self.verb.as_str(), "GET" | "WATCH")
     }

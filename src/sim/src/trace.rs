@@ -1,4 +1,4 @@
-//! What happened, line by line, and its hash: two runs that are equal in it went the same way.
+//! Everything that happened, line by line, and its hash: two runs with the same hash went the same way.
 //!
 //! Everything that passes between a controller and the world is a line, contents of watches included, so the hash says
 //! more than that the ends agree.
@@ -35,7 +35,7 @@ impl Trace {
         Self { state: Arc::new(Mutex::new(state)), started: Instant::now(), print }
     }
 
-    /// Adds a line: who, what, and how it went.
+    /// Adds a line: actor, action and result.
     pub(crate) fn note(&self, who: &str, what: &str, outcome: &str) {
         let at = self.started.elapsed().as_micros();
         let line = format!("{}.{:06} {who} {what} {outcome}", at / 1_000_000, at % 1_000_000);
@@ -53,7 +53,7 @@ impl Trace {
         }
     }
 
-    /// How many clones there are, this one included.
+    /// Returns the number of clones, this one included.
     #[cfg(test)]
     pub(crate) fn holders(&self) -> usize {
         Arc::strong_count(&self.state)

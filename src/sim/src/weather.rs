@@ -1,4 +1,4 @@
-//! What happens to one request: drawn from the stream of the port it passes, and nothing at all once the weather is calm.
+//! Fate of one request: drawn from the stream of the port it passes, and no fault at all once the weather is calm.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use crate::history::{Fault, History};
 use crate::seed::{Seed, one_in};
 
-/// Which faults are possible at the moment. Clones share it.
+/// Faults that are possible at the moment. Clones share them.
 #[derive(Clone)]
 pub(crate) struct Weather {
     seed: Seed,
@@ -19,7 +19,7 @@ pub(crate) struct Weather {
     hidden: Arc<Mutex<BTreeSet<Hidden>>>,
 }
 
-/// What EC2 does not find.
+/// Resources that EC2 does not find.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Hidden {
     /// Any image.
@@ -75,7 +75,7 @@ impl Weather {
     }
 }
 
-/// How one request fares.
+/// Fate of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// It is answered.
@@ -98,7 +98,7 @@ pub(crate) struct Lot {
     pub(crate) lands: bool,
 }
 
-/// What happens to one event of a watch.
+/// Everything that happens to one event of a watch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FrameLot {
     pub(crate) late: Duration,
@@ -107,7 +107,7 @@ pub(crate) struct FrameLot {
     pub(crate) silent: bool,
 }
 
-/// Where a watch ends.
+/// Place at which a watch ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cut {
     /// Instead of the event.
@@ -124,7 +124,7 @@ pub(crate) struct Chances {
 }
 
 impl Chances {
-    /// What happens to a request to the API server; only writes meet conflicts.
+    /// Draws the lot of a request to the API server; only writes meet conflicts.
     pub(crate) fn of_kube(&self, writes: bool) -> Lot {
         let chance = |fault, n| self.weather.chance(fault, n);
         self.with(|random| {
@@ -143,7 +143,7 @@ impl Chances {
         })
     }
 
-    /// What happens to a call of AWS.
+    /// Draws the lot of a call of AWS.
     pub(crate) fn of_aws(&self) -> Lot {
         let chance = |fault, n| self.weather.chance(fault, n);
         self.with(|random| {
@@ -160,18 +160,18 @@ impl Chances {
         })
     }
 
-    /// Whether a description is out of date.
+    /// Draws whether a description is out of date.
     pub(crate) fn stale(&self) -> bool {
         let chance = self.weather.chance(Fault::AwsStale, 4);
         self.with(|random| one_in(random, chance))
     }
 
-    /// Whether something is not found.
+    /// Returns whether something is not found.
     pub(crate) fn hides(&self, what: &Hidden) -> bool {
         self.weather.hidden.lock().contains(what)
     }
 
-    /// How many instances of a capacity reservation are said to be free, if not as many as there are.
+    /// Draws the reported number of free instances of a capacity reservation; `None` for the true one.
     pub(crate) fn miscounted(&self, total: u32) -> Option<u32> {
         let chance = self.weather.chance(Fault::AwsReservations, 3);
         self.with(|random| {
@@ -180,7 +180,7 @@ impl Chances {
         })
     }
 
-    /// What happens to an event of a watch.
+    /// Draws the lot of one event of a watch.
     pub(crate) fn of_frame(&self) -> FrameLot {
         let chance = |fault, n| self.weather.chance(fault, n);
         self.with(|random| {

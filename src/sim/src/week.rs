@@ -45,7 +45,7 @@ pub struct Week {
     pub hash: String,
     /// Rules that were broken.
     pub violations: Vec<Violation>,
-    /// What was seen at the end of every hour.
+    /// The cluster at the end of every hour.
     pub hours: Vec<Hour>,
     /// Instances ever launched.
     pub launched: usize,
@@ -60,16 +60,16 @@ pub struct Hour {
     pub pods: u64,
     /// Instances pending or running at its end.
     pub machines: usize,
-    /// Those among them whose image is not the newest.
+    /// Machines among them whose image is not the newest.
     pub outdated: usize,
-    /// What instances cost in this hour.
+    /// Cost of the instances in this hour.
     pub cost: Price,
-    /// What the pods that were wanted cost at least in this hour.
+    /// Least cost of the pods that were wanted in this hour.
     pub bound: Price,
 }
 
 impl Week {
-    /// What the whole cost, and what it cost at least.
+    /// Returns the cost of the whole, and its lower bound.
     pub fn total(&self) -> (Price, Price) {
         (self.hours.iter().map(|hour| hour.cost).sum(), self.hours.iter().map(|hour| hour.bound).sum())
     }
@@ -97,7 +97,7 @@ async fn played(shape: &Shape, trace: Trace) -> Result<Week> {
     };
     let hours = tokio::select! {
         biased;
-        // What happens after a rule was broken may follow from that.
+        // Anything that happens after a rule was broken may follow from that.
         () = world.truth.broken() => Vec::new(),
         hours = player.play() => hours?,
     };

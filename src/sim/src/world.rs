@@ -38,25 +38,25 @@ use crate::weather::Weather;
 
 /// Name of the cluster of random histories, and of its interruption queue.
 pub(crate) const CLUSTER: &str = "sim";
-/// What every node runs, in random histories that have daemons.
+/// Daemon of every node, in random histories that have daemons.
 const DAEMON: &str = "agent";
-/// What spot nodes run besides.
+/// Additional daemon of spot nodes.
 const SPOT_DAEMON: &str = "spot-agent";
 /// The storage class of random histories.
 const STORAGE_CLASS: &str = "gp3";
-/// When random histories begin.
+/// Time at which random histories begin.
 pub(crate) const START: &str = "2026-01-01T12:00:00Z";
-/// How long the API server keeps changes: ten times as long as any watch is held up. With all of them, the history is most of
-/// the memory that a day of a large cluster takes.
+/// Time for which the API server keeps changes: ten times as long as any watch is held up. With all of them, the history is
+/// most of the memory that a day of a large cluster takes.
 const KEPT: Duration = Duration::from_mins(10);
 /// Instance types on sale: the smallest number that has a few of every family.
 const TYPES: usize = 40;
 
-/// What a world stands on.
+/// Inputs that a world is built from.
 pub(crate) struct Ground {
     /// Name of the cluster, and of its interruption queue.
     pub(crate) cluster: String,
-    /// When it begins.
+    /// Time at which it begins.
     pub(crate) start: Timestamp,
     pub(crate) account: Options,
     pub(crate) machines: kubelet::Options,
@@ -343,14 +343,14 @@ pub(crate) fn class() -> Value {
     })
 }
 
-/// The same, for instances in the account's capacity reservations, too.
+/// Returns the class, for instances in the account's capacity reservations, too.
 fn class_with_reservations() -> Value {
     let mut class = class();
     class["spec"]["capacityReservationSelectorTerms"] = discovery();
     class
 }
 
-/// What selects all that is tagged for the cluster.
+/// Returns selector terms for all that is tagged for the cluster.
 fn discovery() -> Value {
     json!([{"tags": {tag::DISCOVERY: CLUSTER}}])
 }
@@ -410,7 +410,7 @@ fn objects_of(workload: &Workload) -> Vec<Value> {
     std::iter::once(controller(workload)).chain(budgets).chain(claim).collect()
 }
 
-/// What every node runs, and what spot nodes run besides, for lack of one host port instead of it.
+/// Returns the daemon sets of every node and of spot nodes. Both use one host port: a spot node runs one of them.
 fn daemon_sets() -> [Value; 2] {
     [(DAEMON, json!({})), (SPOT_DAEMON, json!({label::CAPACITY_TYPE: "spot"}))].map(|(name, selector)| {
         let labels = json!({"app": name});

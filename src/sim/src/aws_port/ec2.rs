@@ -154,7 +154,7 @@ impl Ec2 for Port {
         let (chances, defect) = (self.port.chances.clone(), self.port.defect);
         self.forward("DescribeCapacityReservations", move |ec2| async move {
             let mut found = ec2.describe_capacity_reservations(&query).await?;
-            // What is asked for by its id is not looked up by its tags, which is what EC2 is late with.
+            // Lookups by id do not use the tags, which is what EC2 is late with.
             if query.ids.is_empty() && chances.hides(&Hidden::Reservations) {
                 found.clear();
             }

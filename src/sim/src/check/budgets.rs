@@ -54,7 +54,7 @@ pub(super) fn budget(pool: &Value) -> Option<usize> {
     budgets.filter_map(|budget| budget["nodes"].as_str()?.parse().ok()).min()
 }
 
-/// Whether the instance of a Node has not been told to end; `changing` is the Node that has just changed.
+/// Returns whether the instance of a Node has not been ordered to end; `changing` is the Node that has just changed.
 fn lives(scene: &Scene, key: &Key, changing: &Value) -> bool {
     if *key == Key::of(changing) {
         return true;

@@ -14,7 +14,7 @@ pub(crate) struct ByInstance {
     keys: BTreeMap<String, BTreeSet<Key>>,
 }
 
-/// Where a Node says which instance it is, or a claim; empty when it does not.
+/// Returns the instance that a Node or a claim names; empty when it names none.
 fn instance_of(object: &Value) -> &str {
     let of_node = text(object, "/spec/providerID");
     if of_node.is_empty() { text(object, "/status/providerID") } else { of_node }
@@ -26,12 +26,12 @@ impl ByInstance {
         self.objects.get(key)
     }
 
-    /// All of them, in order of their names.
+    /// Returns all objects, in order of their names.
     pub(crate) fn values(&self) -> impl Iterator<Item = &Arc<Value>> {
         self.objects.values()
     }
 
-    /// Those about an instance, in order of their names.
+    /// Returns the objects about an instance, in order of their names.
     pub(crate) fn of_instance(&self, provider_id: &str) -> impl Iterator<Item = (&Key, &Arc<Value>)> {
         let keys = self.keys.get(provider_id).into_iter().flatten();
         keys.filter_map(|key| self.objects.get_key_value(key))

@@ -1,4 +1,4 @@
-//! Who is disrupted: no node with a pod that cannot leave, and none before what takes its place has come up.
+//! Candidates for disruption: no node with a pod that cannot leave, and none before its replacement has come up.
 //!
 //! Both begin with the taint of disruption on a node whose claim is not being deleted. A pod counts once it has been where
 //! it is for so long that every controller must know. That something takes the place of a node cannot be seen in the
@@ -17,7 +17,7 @@ use super::pods::{covers, is_protected};
 use super::{Found, OUTDATED, Scene, is_disrupted, pool_of};
 use crate::target::Target;
 
-/// What is remembered of nodes and pods, in seconds.
+/// Memory about nodes and pods; times in seconds.
 #[derive(Default)]
 pub(super) struct Candidates {
     /// Pods on nodes, and since when.
@@ -26,7 +26,7 @@ pub(super) struct Candidates {
     budgets: BTreeMap<Key, u64>,
     /// Nodes being disrupted, and since when.
     tainted: BTreeMap<Key, u64>,
-    /// When a pod had no node last.
+    /// Time at which a pod last had no node.
     waiting: Option<u64>,
     /// Instances that something has happened to: their nodes need not be replaced first.
     struck: BTreeSet<String>,
@@ -102,8 +102,8 @@ impl Candidates {
         let Some((key, node)) = scene.node_of_claim(claim) else { return none };
         let Some(since) = self.tainted.get(key) else { return none };
         let unrest = self.waiting.is_some_and(|at| at >= *since);
-        // What takes the place of a machine of a fixed number comes from the template, whatever runs on it (spec disruption
-        // 3.7): its pods are planned for as it drains. That the number is kept is a rule of its own.
+        // The replacement for a machine of a fixed number comes from the template, whatever runs on it (spec disruption 3.7):
+        // its pods are planned for as it drains. That the number is kept is a rule of its own.
         let pool = scene.pools.get(&Key::new("", pool_of(node)));
         if pool.is_some_and(|pool| pool.pointer("/spec/replicas").is_some()) {
             return none;
@@ -138,12 +138,12 @@ impl Candidates {
     }
 }
 
-/// Whether a pod might be kept from leaving, by its annotation or by a budget.
+/// Returns whether a pod might be kept from leaving, by its annotation or by a budget.
 fn is_guarded<'b>(pod: &Value, budgets: impl IntoIterator<Item = &'b Arc<Value>>) -> bool {
     is_protected(pod) || budgets.into_iter().any(|budget| covers(budget, pod))
 }
 
-/// Why a pod cannot leave, if it cannot.
+/// Returns the reason why a pod cannot leave, if there is one.
 pub(super) fn stays(pod: &Value, budgets: &[&Value]) -> Option<&'static str> {
     if is_protected(pod) {
         return Some("must not be disrupted");
@@ -152,12 +152,12 @@ pub(super) fn stays(pod: &Value, budgets: &[&Value]) -> Option<&'static str> {
     (covering.count() > 1).then_some("has two budgets, which the API server evicts no pod with")
 }
 
-/// Whether a Node says that it is ready.
+/// Returns whether a Node has the condition `Ready`.
 pub(super) fn is_ready(node: &Value) -> bool {
     object::condition(node, "Ready") == Some("True")
 }
 
-/// Whether a Node takes no new pods.
+/// Returns whether a Node takes no new pods.
 fn is_kept_free(node: &Value) -> bool {
     node["spec"]["unschedulable"] == true
         || object::is_deleting(node)

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::{Found, OUTDATED, Scene, pool_of};
 
-/// When what machines are made from has changed, in seconds.
+/// Times of the last change to the inputs of machines, in seconds.
 #[derive(Default)]
 pub(super) struct Drift {
     /// Templates of pools, by name.
@@ -81,23 +81,23 @@ impl Drift {
     }
 }
 
-/// Whether a claim that is `age` seconds old has lived half of its time.
+/// Returns whether a claim that is `age` seconds old has lived half of its time.
 fn is_half_over(claim: &Value, age: u64) -> bool {
     let time = object::text(claim, "/spec/expireAfter").parse::<SignedDuration>().ok();
     time.is_some_and(|time| SignedDuration::from_secs(age.cast_signed()) * 2 >= time)
 }
 
-/// Whether the claim carries a recommendation of the cloud to move off its machine.
+/// Returns whether the claim carries a recommendation of the cloud to move off its machine.
 fn is_recommended_to_leave(claim: &Value) -> bool {
     object::annotation(claim, annotation::REBALANCE_RECOMMENDED).is_some()
 }
 
-/// Whether a part of an object is another one than before.
+/// Returns whether a part of an object differs from before.
 fn is_changed(change: &Change, part: &str) -> bool {
     change.previous.as_ref().is_some_and(|before| before.pointer(part) != change.object.pointer(part))
 }
 
-/// Whether a pool would make this claim with other labels today.
+/// Returns whether a pool would make this claim with other labels today.
 pub(super) fn is_outdated(scene: &Scene, claim: &Value) -> bool {
     let Some(pool) = scene.pools.get(&Key::new("", pool_of(claim))) else { return false };
     let wanted = pool.pointer("/spec/template/metadata/labels").and_then(Value::as_object);

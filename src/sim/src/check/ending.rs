@@ -11,7 +11,7 @@ use super::candidates::stays;
 use super::drift::is_outdated;
 use super::{Scene, claim_of, fixed, labels, pool_of};
 
-/// What is missing, in words; nothing when all is well.
+/// Missing things, in words; empty when all is well.
 pub(crate) type Unfinished = Vec<String>;
 
 /// Looks at everything.
@@ -52,7 +52,7 @@ pub(super) fn unfinished(scene: &Scene) -> Unfinished {
     missing
 }
 
-/// Whether the pool of a Node has a fixed number of machines, with or without pods.
+/// Returns whether the pool of a Node has a fixed number of machines, with or without pods.
 fn is_of_fixed_pool(scene: &Scene, node: &Value) -> bool {
     scene.pools.get(&Key::new("", pool_of(node))).is_some_and(|pool| fixed::replicas(pool).is_some())
 }
@@ -62,14 +62,14 @@ fn waits_for_ever(scene: &Scene, claim: &Value) -> bool {
     object::is_deleting(claim) && is_held(scene, claim)
 }
 
-/// Whether a pod on the Node of a claim cannot leave.
+/// Returns whether a pod on the Node of a claim cannot leave.
 fn is_held(scene: &Scene, claim: &Value) -> bool {
     let budgets: Vec<&Value> = scene.budgets.values().map(AsRef::as_ref).collect();
     let node = scene.node_of_claim(claim);
     node.is_some_and(|(key, _)| scene.pods_on(&key.name).any(|pod| stays(pod, &budgets).is_some()))
 }
 
-/// Whether a claim of the same pool as this claim or Node waits for ever, which may use up the budget.
+/// Returns whether a claim of the same pool as this claim or Node waits for ever, which may use up the budget.
 fn is_blocked(scene: &Scene, object: &Value) -> bool {
     let same = |other: &&Arc<Value>| pool_of(other) == pool_of(object);
     scene.claims.values().filter(same).any(|other| waits_for_ever(scene, other))
@@ -79,7 +79,7 @@ fn is_empty(scene: &Scene, node: &Value) -> bool {
     scene.pods_on(object::name(node)).next().is_none()
 }
 
-/// What the scheduler said of a pod that it found no place for.
+/// Returns the message of the scheduler about a pod that it found no place for.
 fn said_of(pod: &Value) -> String {
     let message = object::condition_text(pod, condition::POD_SCHEDULED, "/message");
     message.filter(|message| !message.is_empty()).map_or_else(String::new, |message| format!(": {message}"))

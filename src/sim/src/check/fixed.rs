@@ -44,7 +44,7 @@ impl Fixed {
     }
 }
 
-/// How many machines a pool is to have, if that is fixed.
+/// Returns the wanted number of machines of a pool, if that is fixed.
 pub(super) fn replicas(pool: &Value) -> Option<usize> {
     pool.pointer("/spec/replicas")?.as_u64().and_then(|number| usize::try_from(number).ok())
 }

@@ -1,4 +1,4 @@
-//! What claims and Nodes say of their machines is what the account says of them.
+//! Labels of claims and Nodes agree with the account about their machines.
 
 use karpenter_aws_api::ec2::{Instance, Lifecycle};
 use karpenter_aws_api::id::ReservationId;

@@ -7,7 +7,7 @@ use karpenter_kube_sim::apiserver::store::{ListQuery, Store};
 use super::Found;
 use crate::target::Target;
 
-/// Who holds the Lease, if a process does.
+/// Process that holds the Lease, if one does.
 #[derive(Default)]
 pub(super) struct Leader(Option<String>);
 
@@ -29,7 +29,7 @@ impl Leader {
     }
 }
 
-/// Whether the Lease of the election is held.
+/// Returns whether the Lease of the election is held.
 pub(super) fn is_held(store: &Store) -> bool {
     let leases = store.registry().get("coordination.k8s.io", "v1", "leases");
     let query = ListQuery { namespace: "kube-system".to_owned(), ..ListQuery::default() };

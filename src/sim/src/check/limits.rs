@@ -28,8 +28,8 @@ pub(super) fn look(scene: &Scene, cores: &BTreeMap<String, u32>, found: &mut Fou
     }
 }
 
-/// Whether the Node of an instance was chosen for disruption, be it that it stays after all: what was launched in its place
-/// before that stays too.
+/// Returns whether the Node of an instance was chosen for disruption, even if it stays after all: what was launched in its
+/// place before that stays too.
 fn leaves(scene: &Scene, instance: &Instance) -> bool {
     let id = instance.id.as_str();
     scene

@@ -12,7 +12,7 @@ use super::{Found, Scene, claim_of};
 /// Longest time a machine may be without a claim, in seconds: five looks of the collector, three of which may fail.
 const UNOWNED: u64 = 600;
 
-/// What is remembered of machines.
+/// Memory about machines.
 #[derive(Default)]
 pub(super) struct Machines {
     /// Instances without claim, and since when.
@@ -20,7 +20,7 @@ pub(super) struct Machines {
 }
 
 impl Machines {
-    /// Whether an instance had no claim at the last look.
+    /// Returns whether an instance had no claim at the last look.
     pub(super) fn any_unowned(&self) -> bool {
         !self.unowned.is_empty()
     }

@@ -40,18 +40,18 @@ pub(super) fn leaving(store: &Store, target: &Target, deletes: bool) -> Found {
     found
 }
 
-/// Whether a pod says that it must not be disrupted.
+/// Returns whether a pod has the annotation that it must not be disrupted.
 pub(super) fn is_protected(pod: &Value) -> bool {
     object::annotation(pod, annotation::DO_NOT_DISRUPT) == Some("true")
 }
 
-/// Whether a disruption budget is about a pod.
+/// Returns whether a disruption budget selects a pod.
 pub(super) fn covers(budget: &Value, pod: &Value) -> bool {
     object::namespace(budget) == object::namespace(pod)
         && label_selector_matches(&budget["spec"]["selector"], &pod["metadata"]["labels"])
 }
 
-/// Whether the claim of a node says how long its pods may keep it. The claim is found by its instance.
+/// Returns whether the claim of a node limits the time its pods may keep it. The claim is found by its instance.
 fn is_patience_limited(store: &Store, node: &str) -> bool {
     let Ok(node) = store.get(&resource(store, "", "nodes"), &Key::new("", node)) else { return false };
     let id = object::text(&node, "/spec/providerID");

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::candidates::is_ready;
 use super::{Found, OUTDATED, Scene, is_disrupted, pool_of};
 
-/// What is remembered of pods and claims, in seconds.
+/// Memory about pods and claims; times in seconds.
 #[derive(Default)]
 pub(super) struct Surplus {
     /// Pods, and when they had no node to stay on last.
@@ -52,7 +52,7 @@ impl Surplus {
         self.touched.0.insert(node.clone());
         if change.kind == ChangeKind::Deleted || object::is_deleting(&change.object) {
             self.coming.remove(&key);
-            // What comes in their place may be seen in the same look.
+            // Their replacements may be seen in the same look.
             self.needed.extend(scene.pods_on(&node).map(|pod| (Key::of(pod), now)));
             match change.kind {
                 ChangeKind::Deleted => drop(self.leaving.remove(&key)),
@@ -119,14 +119,14 @@ impl Surplus {
         }
         self.homeless_need(now);
         self.forget_arrived(scene);
-        // What counts for no claim that comes now, or will come, is forgotten.
+        // Pods that count for no claim created now or later are forgotten.
         let first = self.coming.values().min().copied().unwrap_or(now);
         self.needed.retain(|_, at| *at + OUTDATED >= first);
     }
 }
 
-/// Whether a Node has less room than its claim promises, has joined and lacks a label of it, or has a label or a taint that
-/// only another controller can have set: daemons may come for the one, and the other may keep the pods off.
+/// Returns whether a Node has less room than its claim promises, has joined and lacks a label of it, or has a label or a taint
+/// that only another controller can have set: daemons may come for the one, and the other may keep the pods off.
 fn is_other(node: &Value, claim: &Value) -> bool {
     let amount = |object: &Value, resource: &str| {
         let amount = object.pointer("/status/allocatable")?.get(resource)?.as_str()?;
@@ -158,7 +158,7 @@ fn is_other(node: &Value, claim: &Value) -> bool {
         || (labels[label::REGISTERED] == "true" && unlabelled())
 }
 
-/// How many pods a buffer keeps room for; any number if that depends on other objects.
+/// Returns the number of pods that a buffer keeps room for; any number if that depends on other objects.
 fn buffered(buffer: &Value) -> usize {
     let replicas = buffer.pointer("/spec/replicas").and_then(Value::as_u64);
     replicas.and_then(|replicas| usize::try_from(replicas).ok()).unwrap_or(usize::MAX)

@@ -19,13 +19,13 @@ use serde_json::Value;
 use super::candidates::is_ready;
 use super::{Found, Scene, is_disrupted, pool_of};
 
-/// How many nodes may be launched for the pods of one owner before it is learnt that they do not serve them. Each pod may get
+/// Largest number of nodes launched for the pods of one owner before it is learnt that they do not serve them. Each pod may get
 /// a node of its own before any of them has come up.
 const AT_MOST: usize = 3;
-/// How long a node has to be up, in seconds: the scheduler looks at pods twice a second, and again when taints have gone.
+/// Time for which a node has to be up, in seconds: the scheduler looks at pods twice a second, and again when taints have gone.
 const UP: u64 = 10;
 
-/// What is remembered of promises and of nodes.
+/// Memory about promises and nodes.
 #[derive(Default)]
 pub(super) struct Unserving {
     /// By claim.
@@ -34,7 +34,7 @@ pub(super) struct Unserving {
     counted: BTreeMap<String, Count>,
 }
 
-/// What a node was launched for.
+/// Pods that a node was launched for.
 #[derive(Default)]
 struct Promise {
     /// Pods that have no node yet, by their owner.
@@ -49,7 +49,7 @@ struct Promise {
 struct Count {
     /// Claims, and the pool of each.
     claims: BTreeMap<String, String>,
-    /// Most of its pods that waited at once.
+    /// Largest number of its pods that waited at once.
     waiting: usize,
 }
 
@@ -173,13 +173,13 @@ impl Unserving {
         }
     }
 
-    /// Whether anything is waited for.
+    /// Returns whether a promise is open.
     pub(super) fn any_open(&self) -> bool {
         !self.open.is_empty()
     }
 }
 
-/// Whether a Node takes the pods it was launched for, as far as its controller and its kubelet are concerned.
+/// Returns whether a Node takes the pods it was launched for, as far as its controller and its kubelet are concerned.
 fn is_up(node: &Value) -> bool {
     is_ready(node)
         && object::label(node, label::REGISTERED) == Some("true")

@@ -10,7 +10,7 @@ use super::{Defect, SECOND_BUDGET};
 const NOT_TRUE: &str = "planted";
 
 impl Defect {
-    /// Whether objects of this kind are misread.
+    /// Returns whether objects of this kind are misread.
     pub(super) fn misreads(self, plural: &str) -> bool {
         match self {
             Self::BudgetOffByOne | Self::LimitsMisread | Self::ReplicasMisread | Self::NeverConsolidates => {
@@ -36,7 +36,7 @@ impl Defect {
         }
     }
 
-    /// Whether this object is not seen at all.
+    /// Returns whether this object is not seen at all.
     pub(super) fn overlooks(self, object: &Value) -> bool {
         let name = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
         match self {
@@ -97,7 +97,7 @@ impl Defect {
                     }));
                 }
             }
-            // What it writes is not there, and it does not notice.
+            // The finalizer that it writes is not there, and it does not notice.
             Self::LostFinalizer if object["metadata"]["deletionTimestamp"].is_null() => {
                 object["metadata"]["finalizers"] = json!([finalizer::TERMINATION]);
             }
@@ -122,7 +122,7 @@ impl Defect {
 }
 
 impl Defect {
-    /// Whether claims are written otherwise.
+    /// Returns whether claims are written wrongly.
     pub(super) fn miswrites(self) -> bool {
         matches!(self, Self::LostFinalizer | Self::ReplacementNotAwaited | Self::MinValuesOfThePool)
     }
@@ -155,12 +155,12 @@ impl Defect {
     }
 }
 
-/// Whether a claim has a machine that has not registered.
+/// Returns whether a claim has a machine that has not registered.
 fn is_joining(claim: &Value) -> bool {
     is(claim, condition::LAUNCHED) && !is(claim, condition::REGISTERED)
 }
 
-/// Whether a condition of a claim is true.
+/// Returns whether a condition of a claim is true.
 pub(super) fn is(claim: &Value, kind: &str) -> bool {
     let all = claim.pointer("/status/conditions").and_then(Value::as_array);
     all.into_iter().flatten().any(|one| one["type"] == kind && one["status"] == "True")

@@ -38,7 +38,7 @@ impl fmt::Display for Drawn {
 }
 
 impl Drawn {
-    /// What the world stands on.
+    /// Returns the inputs that the world is built from.
     pub(super) fn ground(&self) -> Result<Ground> {
         Ok(Ground {
             cluster: CLUSTER.to_owned(),
@@ -259,8 +259,8 @@ impl Workload {
     }
 }
 
-/// What changes: pods come, in workloads that arrive or grow and under other limits; or nodes go, by workloads that shrink and,
-/// where a controller runs to see it, by templates of pools that change.
+/// Draws changes: pods come, in workloads that arrive or grow and under other limits; or nodes go, by workloads that shrink
+/// and, where a controller runs to see it, by templates of pools that change.
 fn changes(random: &mut Rng, under_way: bool, pools: &[Value], workloads: &[Workload]) -> Vec<Value> {
     let pods_come = one_in(random, 2);
     let mut changes = Vec::new();
@@ -280,7 +280,7 @@ fn changes(random: &mut Rng, under_way: bool, pools: &[Value], workloads: &[Work
                 changes.push(pool);
             }
             _ if pods_come => {}
-            // Which pods go is for their controller to say, so it has to have said it before the plan.
+            // The pods that go are chosen by their controller, so it has to have chosen them before the plan.
             0..=2 if !under_way => changes.extend(scaled(random.u32(..replicas))),
             3 if pool["spec"].get("replicas").is_some() => {
                 pool["spec"]["replicas"] = json!(random.u32(0..4));

@@ -13,12 +13,12 @@ use serde_json::Value;
 
 use super::observed::Observed;
 
-/// What one pass of the controller starts is started within this time.
+/// Longest time until everything that one pass of the controller starts is started.
 const PASS: Duration = Duration::from_secs(3);
 /// Claims for waiting pods are created within this time: watches, the batch of pods, and the plan.
 const PROVISION: Duration = Duration::from_secs(8);
 
-/// How they differ, in words; nothing when they do not.
+/// Returns the differences between forecast and observation, in words; empty when there are none.
 pub(super) fn differences(forecast: &Forecast, observed: &Observed) -> Vec<String> {
     let mut differences = if pods_come(forecast) {
         let seen = observed.claims.iter().filter(|(at, _)| *at <= PROVISION);
@@ -30,8 +30,8 @@ pub(super) fn differences(forecast: &Forecast, observed: &Observed) -> Vec<Strin
     differences
 }
 
-/// Whether pods get places. Then nodes are not compared: a pass that decides about nodes may come before the one that decides
-/// about pods, or after it.
+/// Returns whether pods get places. Then nodes are not compared: a pass that decides about nodes may come before the one that
+/// decides about pods, or after it.
 pub(super) fn pods_come(forecast: &Forecast) -> bool {
     !forecast.nominated.is_empty() || !forecast.launches.is_empty()
 }
@@ -93,7 +93,7 @@ fn removals(forecast: &Forecast, observed: &Observed) -> Vec<String> {
     differences
 }
 
-/// What distinguishes one claim from another, but for its name.
+/// Returns the text that distinguishes one claim from another, except for its name.
 fn of_launch(launch: &Launched) -> String {
     // Those of static pools leave the type to the provider.
     let types =

@@ -1,4 +1,4 @@
-//! What the controller begins with: the claims it creates, the nodes it disrupts, the pods it says it cannot place.
+//! First actions of the controller: the claims it creates, the nodes it disrupts, the pods it reports as impossible to place.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,22 +16,21 @@ use crate::world::World;
 
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(250);
-/// How long the controller has to begin: a pass that decides about nodes every ten seconds, and what it needs to know
-/// before.
+/// Time for the controller to begin: a pass that decides about nodes every ten seconds, and what it needs to know before.
 const BEGIN: Duration = Duration::from_secs(26);
 
-/// What was seen.
+/// Observations of one world.
 #[derive(Debug, Default)]
 pub(super) struct Observed {
     /// Claims in the order they were created, with when.
     pub(super) claims: Vec<(Duration, Arc<Value>)>,
     /// Nodes that were tainted to go, or whose claim was deleted, with when.
     pub(super) leaving: BTreeMap<String, Duration>,
-    /// Why pods stay pending, by the name of the pod.
+    /// Reasons why pods stay pending, by the name of the pod.
     pub(super) refused: BTreeMap<String, BTreeSet<String>>,
     /// Pods without a node at the end, by name.
     pub(super) pending: BTreeSet<String>,
-    /// How long it was watched.
+    /// Duration of the observation.
     pub(super) took: Duration,
 }
 
@@ -46,7 +45,7 @@ pub(super) struct Observer {
 }
 
 impl Observer {
-    /// What is there now is not the controller's doing.
+    /// Starts to observe. Objects that are there already are not the controller's doing.
     pub(super) fn new(world: &Arc<World>) -> Self {
         let mut observer =
             Self { world: Arc::clone(world), before: BTreeSet::new(), going: BTreeSet::new(), revision: 0 };
@@ -84,7 +83,7 @@ impl Observer {
                 observed.pending.insert(object::name(&pod).to_owned());
             }
         }
-        // What was said of a pod before and still holds is not said again.
+        // Events about a pod that were written before and still hold are not written again.
         let said = self.list("Event").into_iter().filter(|event| {
             let pod = text(event, "/involvedObject/name");
             object::revision(event) > self.revision || observed.pending.contains(pod)

@@ -51,7 +51,7 @@ pub(super) fn history(number: u64) -> History {
         events.retain(|event| !matches!(event.what, What::DeleteClaim(_) | What::DeleteNode(_)));
     }
     for fault in &faults {
-        // Where nothing is reserved nothing can be found missing.
+        // Without reservations none can be found missing.
         if *fault != Fault::AwsReservations || !reservations.is_empty() {
             strikes(*fault, &mut seed.stream(&format!("{fault:?}")), trouble, &mut events);
         }
@@ -99,7 +99,7 @@ fn pools(random: &mut Rng) -> Vec<Pool> {
     pools
 }
 
-/// How machines of a pool end by themselves. Pods that are `held` would keep one that is too old for ever.
+/// Draws how machines of a pool end by themselves. Pods that are `held` would keep one that is too old for ever.
 fn ends(pool: &mut Pool, held: bool, random: &mut Rng) {
     let (expires, waits) = (one_in(random, 4), one_in(random, 4));
     let (minutes, seconds) = (random.u32(4..12), random.u32(30..180));
@@ -269,7 +269,7 @@ fn moment(random: &mut Rng, trouble: Duration) -> Duration {
     Duration::from_millis(random.u64(30_000..longest.max(30_001)))
 }
 
-/// What happens in a cluster and an account where nothing is wrong.
+/// Draws what happens in a cluster and an account where nothing is wrong.
 fn life(
     random: &mut Rng,
     trouble: Duration,

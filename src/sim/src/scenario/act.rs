@@ -136,7 +136,7 @@ async fn remove_finalizers(world: &World, object: &Object) -> Result<()> {
     removed.with_context(|| format!("cannot take the finalizers off {kind} `{name}`; {hint}")).map(drop)
 }
 
-/// What the API server said, without what only programs read.
+/// Returns the message of the API server, without the parts that only programs read.
 fn refusal(error: kube::Error) -> anyhow::Error {
     match error {
         kube::Error::Api(status) => anyhow!("{}", status.message),

@@ -11,7 +11,7 @@ use super::judge::Failure;
 use super::read::{Action, Scenario};
 use super::value::Span;
 
-/// Where a scenario is played.
+/// Place in which a scenario is played.
 pub trait Stage {
     /// Looks at cluster and account and records what is there.
     fn look(&mut self) -> impl Future<Output = Result<()>>;
@@ -21,7 +21,7 @@ pub trait Stage {
     fn allow(&mut self, fault: FaultName, possible: bool) -> impl Future<Output = Result<()>>;
 }
 
-/// Whether something that happened met anything.
+/// Result of a step: it met something, or nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Met {
     /// It did, or does not depend on what is there.
@@ -31,7 +31,7 @@ pub enum Met {
 }
 
 impl Met {
-    /// That of a step for which there were so many machines.
+    /// Returns the result of a step for which there were `count` machines.
     pub fn machines(count: usize) -> Self {
         if count == 0 { Self::NoMachine } else { Self::Something }
     }
@@ -91,7 +91,7 @@ pub async fn follow(
     }
 }
 
-/// What each step of the timeline, by its line, has met so far; one that is repeated may meet nothing at some of its times.
+/// Results of each step of the timeline so far, by its line; one that is repeated may meet nothing at some of its times.
 #[derive(Default)]
 struct Steps(BTreeMap<u64, Met>);
 
@@ -116,7 +116,7 @@ impl Steps {
     }
 }
 
-/// How many spans of each fault have begun and not ended.
+/// Number of spans of each fault that have begun and not ended.
 #[derive(Default)]
 struct OpenSpans(BTreeMap<FaultName, u32>);
 

@@ -1,4 +1,4 @@
-//! Whether what was expected is true of a recording. Pure: the same recording gives the same answers.
+//! Comparison of expectations with a recording. Pure: the same recording gives the same answers.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,13 +18,13 @@ use super::value::{Dollars, Span, is_of_type};
 pub struct Failure {
     /// Line of the file; `None` for what is expected of every scenario.
     pub line: Option<u64>,
-    /// What was looked at.
+    /// The subject that was judged.
     pub subject: String,
-    /// What has to be true of it.
+    /// The condition that has to be true of it.
     pub expected: String,
-    /// What was found.
+    /// The value that was found.
     pub actual: String,
-    /// What the file says it is for.
+    /// Purpose of the expectation, from the file.
     pub because: Option<String>,
 }
 
@@ -70,7 +70,7 @@ struct Wrong {
     actual: String,
 }
 
-/// What a number has to be.
+/// Bounds of a number.
 struct Bounds<T> {
     exactly: Option<T>,
     at_most: Option<T>,
@@ -228,7 +228,7 @@ fn nodes_of(picture: &Picture) -> String {
     format!(", for {}", kinds.join(", "))
 }
 
-/// Which nodes are meant.
+/// Nodes that an expectation means; `None` for any value.
 #[derive(Clone, Copy)]
 struct NodeFilter<'a> {
     pool: Option<&'a str>,

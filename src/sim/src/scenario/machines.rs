@@ -1,4 +1,4 @@
-//! Which instances and offerings a step of a timeline means.
+//! Instances and offerings that a step of a timeline means.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,8 @@ use karpenter_model::taint::{Effect, Taint};
 use super::format::{CapacityLoss, CapacityType, Differ, Machines, NodeTaint, PriceChange, TaintEffect};
 use super::value::{Amount, is_of_type};
 
-/// Those of `found` that belong to nodes and are meant, the oldest first. `found` must have live instances only.
+/// Returns the instances of `found` that belong to nodes and are meant, the oldest first. `found` must have live instances
+/// only.
 pub fn meant(which: &Machines, mut found: Vec<Instance>) -> Vec<Instance> {
     found.retain(|instance| means(which, instance));
     found.sort_by(|a, b| (a.launched_at, &a.id).cmp(&(b.launched_at, &b.id)));
@@ -19,7 +20,7 @@ pub fn meant(which: &Machines, mut found: Vec<Instance>) -> Vec<Instance> {
     found
 }
 
-/// Whether an instance belongs to a node and is meant, however many are.
+/// Returns whether an instance belongs to a node and is meant, whatever the count.
 pub(crate) fn means(which: &Machines, instance: &Instance) -> bool {
     let tagged = |key: &str| instance.tags.get(key).cloned().unwrap_or_default();
     let spot = instance.lifecycle == Some(Lifecycle::Spot);
@@ -43,7 +44,7 @@ impl Differ {
         }
     }
 
-    /// How they differ.
+    /// Returns the difference of these machines.
     pub(crate) fn difference(&self) -> Difference {
         let amounts =
             |of: &BTreeMap<String, Amount>| of.iter().map(|(name, by)| (name.clone(), by.0)).collect();

@@ -1,5 +1,5 @@
-//! What keeps pods of a scenario waiting at its end, as the objects of the cluster say it: a person who reads that pods wait has to
-//! know whether it is the role, the class, a claim or the pod.
+//! Obstacles that keep pods of a scenario waiting at its end, as the objects of the cluster report them: a person who reads
+//! that pods wait has to know whether it is the role, the class, a claim or the pod.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +22,7 @@ const CONTROLLER: &str = "karpenter";
 /// Most that are said.
 const SAID: usize = 8;
 
-/// What is in the way while pods wait; nothing when none does.
+/// Returns the obstacles while pods wait; empty when none does.
 pub(super) fn found(world: &World) -> Vec<String> {
     let objects = world.server.read(|store| {
         let resources = store.registry().iter().filter(|one| {

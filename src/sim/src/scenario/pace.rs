@@ -1,5 +1,5 @@
-//! How fast the machines of scenarios are, in memory and on real parts: about as those of EKS, which are ready some three
-//! quarters of a minute after their launch. One pace, so that what is expected of pending times holds in both.
+//! Pace of the machines of scenarios, in memory and on real parts: about as those of EKS, which are ready some three quarters
+//! of a minute after their launch. One pace, so that what is expected of pending times holds in both.
 
 use std::time::Duration;
 
@@ -9,6 +9,6 @@ pub const PENDING: Duration = Duration::from_secs(8);
 pub const BOOT: Duration = Duration::from_secs(25);
 /// From its registration until the Node is ready.
 pub const READY: Duration = Duration::from_secs(10);
-/// How much longer the last two may take, in percent: machines that are launched together are never ready together, and where
-/// they are the scheduler meets them all in one pass.
+/// Largest share by which the last two may be longer, in percent: machines that are launched together are never ready together,
+/// and where they are the scheduler meets them all in one pass.
 pub const SPREAD: u32 = 20;

@@ -68,7 +68,7 @@ async fn played(history: Arc<History>, scenario: &Scenario, print: bool) -> Resu
     let broken = folded(&world.truth.violations());
     let could_happen = failed.is_none();
     let mut failures: Vec<Failure> = failed.into_iter().chain(broken).collect();
-    // What could not happen makes the expectations mean nothing. A rule that breaks does not.
+    // An action that could not happen makes the expectations mean nothing. A rule that breaks does not.
     if could_happen {
         failures.extend(judge(&scenario.expectations, &recording));
     }

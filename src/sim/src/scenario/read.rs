@@ -41,13 +41,13 @@ const EVERY_MIN: Duration = Duration::from_secs(1);
 pub struct Scenario {
     /// The file, as it was named.
     pub path: String,
-    /// What it says about itself and its world.
+    /// Statements of the file about itself and its world.
     pub file: File,
     /// Objects the cluster begins with.
     pub manifests: Vec<Manifest>,
-    /// What happens, in the order of time.
+    /// Everything that happens, in the order of time.
     pub events: Vec<Event>,
-    /// What has to be true, in the order of the file.
+    /// Everything that has to be true, in the order of the file.
     pub expectations: Vec<Line<Expected>>,
     /// The file, for the lines of its fields.
     text: String,
@@ -79,7 +79,7 @@ impl Scenario {
         line_of(&self.text, &format!("{field}:"))
     }
 
-    /// Whether it begins when those begin that do not say when.
+    /// Returns whether the scenario begins at the default time, that of scenarios without `start`.
     pub fn begins_by_default(&self) -> bool {
         self.file.start == super::format::start()
     }
@@ -109,7 +109,7 @@ fn cluster_of(objects: &[Value]) -> Option<String> {
 pub struct Line<T> {
     /// Counted from 1.
     pub line: u64,
-    /// What is there.
+    /// Content of the line.
     pub what: T,
 }
 
@@ -123,11 +123,11 @@ pub struct Event {
     pub at: Duration,
     /// Of the step that says so; a step that is repeated has several events.
     pub line: u64,
-    /// What.
+    /// Action of the step.
     pub action: Action,
 }
 
-/// What happens.
+/// Action of a step.
 #[derive(Clone, Debug)]
 pub enum Action {
     /// A Deployment gets another number of replicas.
@@ -156,7 +156,7 @@ pub enum Action {
     ChangePrice(PriceChange),
     /// AWS publishes a newer release of images.
     ReleaseImages(ImageRelease),
-    /// So many of the next instances end while they boot.
+    /// This number of the next instances end while they boot.
     DoomBoots(u32),
     /// Machines that boot do not join.
     NeverJoin(For),
@@ -166,7 +166,7 @@ pub enum Action {
     Disconnect(For),
 }
 
-/// Why there is no scenario in a file.
+/// Reason why a file gives no scenario.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unread {
     /// The file cannot be read at all.
@@ -176,7 +176,7 @@ pub enum Unread {
     File {
         /// As it was named.
         path: String,
-        /// What the system says.
+        /// Error of the operating system.
         problem: String,
     },
     /// It says something a scenario cannot say.
@@ -188,7 +188,7 @@ pub enum Unread {
         line: u64,
         /// Empty where it is about no single one.
         field: String,
-        /// What is wrong with it.
+        /// Description of the error.
         problem: String,
     },
 }
@@ -197,7 +197,7 @@ fn of_field(field: &str) -> String {
     if field.is_empty() { String::new() } else { format!(", field `{field}`") }
 }
 
-/// What is wrong at a place: line, field, problem.
+/// Error at a place: line, field, problem.
 type Wrong = (u64, String, String);
 
 /// Reads a file, and the manifests it names.
@@ -266,7 +266,7 @@ fn line_of(text: &str, word: &str) -> u64 {
     text.lines().zip(1..).find(|(line, _)| line.starts_with(word)).map_or(1, |(_, number)| number)
 }
 
-/// What the reader of YAML says.
+/// Returns the error of the YAML reader, with its place.
 fn said(text: &str, error: &Error) -> Wrong {
     let error = error.without_snippet();
     let place = error.location();
@@ -338,7 +338,7 @@ fn add_events(
     Ok(())
 }
 
-/// What one step does, and how long after its time.
+/// Returns the actions of one step, and the delay of each after the step's time.
 fn actions(step: &Step, line: u64, folder: &Path) -> Result<Vec<(Duration, Action)>, Wrong> {
     let mut all: Vec<(Duration, Action)> = Vec::new();
     let mut kinds = 0;

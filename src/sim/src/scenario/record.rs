@@ -1,5 +1,5 @@
-//! What happened while a scenario was played, as far as expectations may ask for it: made of objects as the API server has
-//! them, and of instances with their prices. Where these come from is for the caller to know.
+//! Record of a played scenario, as far as expectations may ask for it: made of objects as the API server has them, and of
+//! instances with their prices. Where these come from is for the caller to know.
 //!
 //! A [`Picture`] is taken every few seconds and kept when it differs from the one before, so a quiet day is short.
 
@@ -24,12 +24,13 @@ pub struct Recording {
     /// By uid.
     pub(crate) events: BTreeMap<String, Occurrence>,
     pub(crate) took: Duration,
-    /// What one plan for all pods of the end costs an hour; `None` where none was made.
+    /// Hourly price of one plan for all pods of the end; `None` where none was made.
     pub(crate) one_plan: Option<Price>,
 }
 
 impl Recording {
-    /// How many nodes have been there, the last picture included, and how many pods do not run in it.
+    /// Returns the number of nodes that have been there, the last picture included, and the number of pods that do not run in
+    /// it.
     pub fn at_the_end(&self) -> (usize, u64) {
         let last = self.pictures.last();
         let nodes = last.map_or(0, |picture| picture.nodes.len());
@@ -58,7 +59,7 @@ pub(crate) struct NodeFact {
     pub(crate) arch: String,
 }
 
-/// What is asked of pods.
+/// Facts about a pod that expectations may ask for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct PodFact {
     pub(crate) namespace: String,
@@ -67,7 +68,7 @@ pub(crate) struct PodFact {
     pub(crate) node: Option<NodeFact>,
 }
 
-/// How long a pod waited.
+/// Waiting time of a pod.
 #[derive(Clone, Debug)]
 pub(crate) struct Wait {
     pub(crate) namespace: String,
@@ -222,7 +223,7 @@ impl Recorder {
         }
     }
 
-    /// The end: pods that still wait have waited until `now`, and the run took so long.
+    /// Ends the recording: pods that still wait have waited until `now`, and the run took `took`.
     pub fn finish(mut self, took: Duration, now: Timestamp) -> Recording {
         for wait in self.recording.waits.values_mut().filter(|wait| wait.ended == Timestamp::MAX) {
             wait.ended = now;
@@ -232,7 +233,7 @@ impl Recorder {
     }
 }
 
-/// What is asked of a node; `None` for one of no pool.
+/// Returns the facts about a node that expectations may ask for; `None` for one without a pool.
 fn fact(node: &Value) -> Option<NodeFact> {
     let of = |key: &str| object::label(node, key).unwrap_or_default().to_owned();
     Some(NodeFact {

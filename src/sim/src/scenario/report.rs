@@ -1,4 +1,4 @@
-//! How scenarios went: for people, and as `JUnit`'s XML for programs.
+//! Reports about scenarios: for people, and as `JUnit`'s XML for programs.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -10,14 +10,15 @@ use super::judge::{Failure, percentile, spent};
 use super::record::{Picture, Recording, Wait};
 use super::value::Span;
 
-/// How a scenario went that was played to its end.
+/// Result of a scenario that was played to its end.
 #[derive(Clone, Debug)]
 pub struct Played {
-    /// What happened.
+    /// Everything that happened.
     pub recording: Recording,
-    /// What was not as expected.
+    /// Expectations that were not met, and rules that were broken.
     pub failures: Vec<Failure>,
-    /// What keeps pods waiting at the end, as the cluster says it; empty where none waits or where it is not looked for.
+    /// Obstacles that keep pods waiting at the end, as the cluster reports them; empty where none waits or where it is not
+    /// looked for.
     pub obstacles: Vec<String>,
     /// Of everything that was asked and answered, equal for equal runs; `None` where no two runs are equal.
     pub hash: Option<String>,
@@ -39,13 +40,13 @@ pub enum Outcome {
 pub struct Case {
     /// The file.
     pub path: String,
-    /// What it is called.
+    /// Name of the scenario.
     pub name: String,
-    /// What tells this run from others of the file: its seed, or the parts it was played on.
+    /// Mark that distinguishes this run from others of the file: its seed, or the parts it was played on.
     pub how: String,
     /// Time of the wall.
     pub took: Duration,
-    /// What came out.
+    /// Result of the run.
     pub outcome: Outcome,
 }
 
@@ -59,7 +60,7 @@ impl Case {
         }
     }
 
-    /// Why it was not played; nothing when it was.
+    /// Returns the reasons why it was not played; empty when it was.
     pub fn reasons(&self) -> &[String] {
         if let Outcome::NotPlayed(reasons) = &self.outcome { reasons } else { &[] }
     }
@@ -116,7 +117,7 @@ pub fn total(cases: &[Case]) -> String {
     text
 }
 
-/// What happened when, for those who look for the numbers to expect; empty for a case that was not played.
+/// Returns what happened at which time, for those who look for the numbers to expect; empty for a case that was not played.
 pub fn timeline(case: &Case) -> String {
     let Outcome::Played(played) = &case.outcome else { return String::new() };
     let recording = &played.recording;
@@ -166,7 +167,7 @@ fn pods(picture: &Picture) -> (u64, u64) {
     (sum(true), sum(false))
 }
 
-/// The same as XML, a suite for each file, under the name of the command that played them.
+/// Writes the cases as XML, a suite for each file, under the name of the command that played them.
 pub fn junit(command: &str, cases: &[Case]) -> Result<String> {
     let mut report = quick_junit::Report::new(command);
     let mut paths: Vec<&str> = cases.iter().map(|case| case.path.as_str()).collect();

@@ -115,7 +115,7 @@ impl Visitor<'_> for Text {
     }
 }
 
-/// Whether a type is meant by a name or a family with a star.
+/// Returns whether a type is meant by a name or a family with a star.
 pub(crate) fn is_of_type(pattern: &str, name: &str) -> bool {
     pattern.strip_suffix('*').map_or(pattern == name, |family| name.starts_with(family))
 }

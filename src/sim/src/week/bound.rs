@@ -1,4 +1,4 @@
-//! What a number of pods costs at least, no matter what buys the machines for them.
+//! Least cost of a number of pods, no matter what buys the machines for them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -50,7 +50,7 @@ impl Bounds {
         Ok(Self { ground, at, objects, offerings, known: BTreeMap::new() })
     }
 
-    /// What pods cost an hour at least.
+    /// Returns the least hourly cost of the pods.
     pub(super) fn least_price(&mut self, replicas: &[u32]) -> Result<Price> {
         if let Some(known) = self.known.get(replicas) {
             return Ok(*known);

@@ -1,4 +1,4 @@
-//! How large the cluster is, and how many pods are wanted when.
+//! Size of the cluster, and the number of pods that are wanted at each time.
 
 use std::time::Duration;
 
@@ -13,27 +13,26 @@ pub(super) const STEP: u32 = 30;
 /// Thousandths of a core that a pod of each workload asks for.
 const WORKLOADS: [u32; 8] = [500, 800, 1_100, 1_400, 1_700, 2_100, 2_600, 3_300];
 
-/// Of the pods of the busiest hour so many in a thousand are wanted at the beginning of each hour of a day.
+/// Pods wanted at the beginning of each hour of a day, in thousandths of those of the busiest hour.
 const DAY: [u32; 24] = [
     260, 230, 210, 200, 200, 220, 280, 400, 560, 720, 860, 950, 1_000, 990, 960, 930, 900, 850, 760, 640,
     520, 430, 360, 300,
 ];
 
-/// What is played.
+/// Parameters of a week.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Which machines are interrupted, and every name and delay.
+    /// Seed of the interruptions, and of every name and delay.
     pub seed: u64,
     /// Machines of the busiest hour, about.
     pub machines: u32,
-    /// How long it takes.
+    /// Duration in hours.
     pub hours: u32,
     /// The hour in which newer images are released.
     pub images_at: Option<u32>,
 }
 
 impl Shape {
-    /// How long it takes.
     pub(super) fn lasts(&self) -> Duration {
         Duration::from_hours(self.hours.into())
     }

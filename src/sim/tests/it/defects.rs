@@ -14,7 +14,7 @@ use karpenter_sim::{Defect, History, run};
 use crate::each;
 use crate::swarm::plays_well;
 
-/// How many histories may be played for one defect. The rarest are found by one in some hundred.
+/// Largest number of histories played for one defect. The rarest defects are found by one history in some hundred.
 const LOOKS: usize = 600;
 
 /// Each with a seed that finds it soon, where the search begins.
@@ -48,7 +48,7 @@ const PLANTED: [(Defect, u64, &str); 27] = [
     (Defect::MinValuesOfThePool, 13, "liveness"),
 ];
 
-/// Those of which random histories have too few of the worlds that show them, each with a scenario that has one.
+/// Defects that random histories show too rarely, each with a scenario that shows it.
 const IN_SCENARIOS: [(Defect, &str, &str); 5] = [
     (Defect::LostNodeIsRoom, "a-node-is-lost", "`p"),
     (Defect::PromisesReplaced, "nodes-that-do-not-serve", "rule `nodes that do not serve`"),

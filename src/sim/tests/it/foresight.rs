@@ -1,4 +1,4 @@
-//! What `karpenter plan` says is what the controller then does: in every one of these worlds the claims it creates first, the
+//! The plan of `karpenter plan` is what the controller then does: in every one of these worlds the claims it creates first, the
 //! nodes it disrupts first and the pods it refuses are those of the plan of an export.
 
 use karpenter_sim::{Foreseen, foresee};

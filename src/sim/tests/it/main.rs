@@ -1,4 +1,4 @@
-//! What the simulation promises: runs repeat, and what the product does breaks no rule.
+//! Promises of the simulation: runs repeat, and what the product does breaks no rule.
 
 #![allow(clippy::unwrap_used, reason = "tests stop where something is missing")]
 

@@ -9,7 +9,7 @@ use crate::each;
 /// last one of the rule about nodes that do not serve, which went on counting when a pool's template changed.
 const ONCE_BROKEN: [u64; 5] = [5_259, 7_246, 7_281, 424_264, 2_206_911_050];
 
-/// How many that were never played.
+/// Number of histories that were never played.
 const FRESH: usize = 60;
 /// The first of them where `FRESH_SEED` names none.
 const ANY: u64 = 30_000;

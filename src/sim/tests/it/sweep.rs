@@ -11,12 +11,12 @@ use karpenter_sim::scenario::read::read;
 
 use crate::each;
 
-/// How many in the edit loop: each difference twice.
+/// Number of variations in the edit loop: each difference twice.
 const VARIATIONS: u64 = 14;
 /// Variations that showed a mistake: of the controller (`docs/simulation.md`), and of the rule, which held nodes to serve nothing
 /// on which one of several pods ran.
 const ONCE_BROKEN: [u64; 2] = [25, 48];
-/// How long each takes: holds of a day have begun by then.
+/// Duration of each: holds of a day have begun by then.
 const MINUTES: u32 = 40;
 /// Nodes that may be bought for a workload which none of them serves.
 const UNSERVING: usize = 3;
@@ -172,7 +172,7 @@ expect:
     when: always
 ";
 
-/// What pods say that select a label.
+/// Affinity of pods that select a label.
 const AFFINITY: &str = "affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: \
      [{key: karpenter.k8s.aws/instance-cpu-manufacturer, operator: Exists}]}]}}}";
 /// The label.

@@ -3,7 +3,7 @@
 
 use karpenter_sim::{Shape, week};
 
-/// What the hours may cost, in hundredths of the bound. The bound knows no time until a machine has come up, and none until
+/// Largest cost of the hours, in hundredths of the bound. The bound counts no time until a machine has come up, and none until
 /// one that is too large is replaced.
 const AT_MOST: i64 = 120;
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::scenario::player::play;
 use crate::scenario::read::read;
 
-/// What is not as expected when a pod is created at 11 min, with these steps and these expectations, within 25 min.
+/// Returns the failures when a pod is created at 11 min, with these steps and these expectations, within 25 min.
 fn failures(steps: &[&str], expectations: &[&str]) -> Vec<String> {
     let manifests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/manifests");
     let folder = tempfile::tempdir().unwrap();

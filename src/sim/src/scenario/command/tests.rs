@@ -9,7 +9,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios")
 }
 
-/// What playing a file says: nothing when all went as expected.
+/// Returns the failures of playing a file; empty when all went as expected.
 fn failures(path: &Path) -> Vec<String> {
     let scenario = read(path).unwrap();
     let case = case(&scenario, scenario.file.seed, false);
@@ -50,7 +50,7 @@ fn a_day_of_traffic_goes_as_it_says() {
 
 #[test]
 fn a_change_that_raises_cost_beyond_the_scenario_fails_it() {
-    // What a pull request would do to the manifests: no spot any more.
+    // A change that a pull request might make to the manifests: no spot any more.
     let found = changed("zone-spread.yaml", "cost", &[("manifests/spot.yaml", "manifests/general.yaml")]);
     let cost = "line 25: `cost.perHour` at the end: expected at most $0.1600, actual $0.4590, for 3 c6a.xlarge on-demand";
     assert!(found.iter().any(|failure| failure == cost), "{found:#?}");

@@ -26,7 +26,7 @@ impl Stage for Notes {
     }
 }
 
-/// When a fault, in minutes, is possible and no longer, with these spans of it.
+/// Returns the minutes at which a fault becomes possible or impossible, with these spans of it.
 async fn allowed(spans: &[&str]) -> Vec<(u64, bool)> {
     let spans: String = spans.iter().map(|span| format!("  - {{fault: awsErrors, {span}}}\n")).collect();
     let text = format!(
@@ -52,7 +52,7 @@ async fn a_fault_is_possible_until_the_last_of_overlapping_spans_has_ended() {
     assert_eq!(touching, [(1, true), (9, false)]);
 }
 
-/// What a step fails with that comes at minutes 5 and 10 when there are machines in these minutes.
+/// Returns the failure of a step at minutes 5 and 10 when there are machines in these minutes.
 async fn step_with_machines(machines: std::ops::Range<u64>) -> Option<String> {
     let text = "name: a\nmanifests: []\nduration: 20m\ntimeline:\n  - {at: 5m, interrupt: {}, repeat: {every: 5m, times: 2}}\n\
                 expect:\n  - nodes: {exactly: 0}\n";

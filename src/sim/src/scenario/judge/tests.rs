@@ -66,7 +66,7 @@ fn recording() -> Recording {
     }
 }
 
-/// What one expectation, written as in a file, says about the recording.
+/// Returns the failure of one expectation, written as in a file, about the recording.
 fn said(text: &str) -> Option<String> {
     let given = serde_saphyr::from_str(text).unwrap();
     let what = Expected::of(given, Span(minutes(30))).unwrap();

@@ -1,4 +1,4 @@
-//! What a scenario expects, checked: one subject, with bounds, at times that mean something for it.
+//! Expectations of a scenario, checked: one subject, with bounds, at times that mean something for it.
 
 use crate::scenario::format::{
     Cost, Disruptions, Events, Expectation, Money, Nodes, PendingTime, Pods, Realised, When,
@@ -8,13 +8,13 @@ use crate::scenario::value::Span;
 /// Something that has to be true.
 #[derive(Clone, Debug)]
 pub struct Expected {
-    /// What it is for; part of the message when it is not met.
+    /// Purpose of the expectation; part of the message when it is not met.
     pub(crate) because: Option<String>,
     pub(crate) window: Window,
     pub(crate) subject: Subject,
 }
 
-/// When it has to be true: at the end, if nothing is given.
+/// Times at which it has to be true: at the end, if nothing is given.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Window {
     pub(crate) at: Option<Span>,
@@ -69,12 +69,12 @@ impl Expected {
         Ok(Self { because, window, subject })
     }
 
-    /// Whether it compares the cluster with one plan for all pods.
+    /// Returns whether it compares the cluster with one plan for all pods.
     pub fn is_of_one_plan(&self) -> bool {
         matches!(self.subject, Subject::Realised(_))
     }
 
-    /// Whether it is about money, which means nothing at prices that are not known.
+    /// Returns whether it is about money, which means nothing at prices that are not known.
     pub fn is_about_cost(&self) -> bool {
         matches!(self.subject, Subject::CostPerHour(_) | Subject::CostTotal(_))
     }

@@ -31,7 +31,7 @@ pub fn files(paths: &[PathBuf]) -> Outcome<Vec<PathBuf>> {
     Ok(all)
 }
 
-/// What is in a folder and ends like this, by name.
+/// Returns the entries of a folder with these endings, by name.
 fn entries(folder: &Path, endings: &[&str]) -> std::io::Result<Vec<PathBuf>> {
     let mut found =
         fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>()?;

@@ -1,4 +1,4 @@
-//! Whether the names in a scenario mean anything: what is expected of a pool that is not there is always true or always
+//! Check that the names in a scenario mean anything: an expectation about a pool that is not there is always true or always
 //! false, and a gate that cannot fail is none. The same holds for instance types that are not sold, and for events that are
 //! never written.
 
@@ -148,7 +148,7 @@ impl Known {
     }
 }
 
-/// What machines are built for.
+/// Checks the architecture of machines.
 fn arch(name: Option<&str>) -> Result<(), Problem> {
     let Some(name) = name.filter(|name| !["amd64", "arm64"].contains(name)) else { return Ok(()) };
     Err(("arch".to_owned(), format!("no machine is of architecture `{name}`; write `amd64` or `arm64`")))
@@ -179,7 +179,7 @@ fn meant(name: &str) -> String {
     )
 }
 
-/// Whether such events are ever written.
+/// Checks that such events are ever written.
 fn written(events: &Events) -> Result<(), Problem> {
     let reasons = reason::reference();
     let named = reasons.iter().map(|(reason, _)| reason.name());

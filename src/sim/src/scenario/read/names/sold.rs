@@ -1,4 +1,4 @@
-//! What the account in memory sells, by name. It is the same in every region, and no call of it waits.
+//! Instance types that the account in memory sells, by name. It is the same in every region, and no call of it waits.
 
 use std::collections::BTreeSet;
 use std::pin::pin;
