@@ -4,8 +4,8 @@
 //! with one file per verb - HTTP over it ([`http`]). The store is guarded by one lock that is never held across an
 //! await; watchers sleep on the revision and then read the log.
 //!
-//! What it is not: no authentication, no authorization, no admission webhooks, no conversion webhooks, no API
-//! priority and fairness. Faults are injected on purpose instead ([`faults`]).
+//! Not included: no authentication, no authorization, no admission webhooks, no conversion webhooks, no API priority and
+//! fairness. Faults are injected on purpose instead ([`faults`]).
 
 mod builtin;
 mod columns;
@@ -43,14 +43,14 @@ pub use self::{
     serve::Serving,
 };
 
-/// How the server is set up.
+/// Setup of the server.
 #[derive(Clone)]
 pub struct Options {
     /// Source of every timestamp.
     pub clock: Arc<dyn Clock>,
     /// Decides uids and generated names.
     pub seed: u64,
-    /// How far a watcher may lag behind before it gets 410.
+    /// Largest lag of a watcher before it gets 410.
     pub kept: Kept,
     /// Kubernetes version that `/version` reports, for example `1.35`.
     pub version: String,

@@ -6,7 +6,7 @@
 //! of its tables changed, at most once per [`Options::tick`]; those that would look at every node or pod read from the
 //! log what has changed instead.
 //!
-//! What they leave out is said in each file.
+//! Each file names what its stand-in leaves out.
 
 mod cluster;
 mod daemonset;
@@ -35,16 +35,16 @@ use self::cluster::Cluster;
 use self::pods::Pods;
 use crate::apiserver::{ApiServer, TableName};
 
-/// How often the stand-ins look.
+/// Time settings of the stand-ins.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Shortest time between two passes; changes in between are seen together.
     pub tick: Duration,
     /// Longest time between two passes: for what only time changes, such as heartbeats that stay away.
     pub poll: Duration,
-    /// How old a heartbeat may be before its node counts as unreachable.
+    /// Age of a heartbeat from which its node counts as unreachable.
     pub heartbeat_grace: Duration,
-    /// How long a volume stays attached to a node after the last pod there that used it.
+    /// Time for which a volume stays attached to a node after the last pod there that used it.
     pub detach: Duration,
 }
 
@@ -64,7 +64,7 @@ trait StandIn: Send {
     /// Core group and plural names of what it reads.
     fn tables(&self) -> &[(&'static str, &'static str)];
 
-    /// Whether time alone can make a pass necessary.
+    /// Returns whether time alone can make a pass necessary.
     fn watches_time(&self) -> bool {
         false
     }

@@ -41,7 +41,7 @@ pub use self::machine::{Machine, MachineState, Machines};
 use self::schedule::Schedule;
 use self::view::View;
 
-/// How the machines behave. All durations are time of the clock.
+/// Behavior of the machines. All durations are time of the clock.
 #[derive(Clone)]
 pub struct Options {
     /// Only machines whose user data names this cluster join; empty for any.
@@ -52,8 +52,8 @@ pub struct Options {
     pub boot: Duration,
     /// From registration until the Node is ready.
     pub ready: Duration,
-    /// How much longer both may take, in percent: each machine has a time of its own between none and this, as machines
-    /// that are launched together are never ready together.
+    /// Largest share by which both may be longer, in percent: each machine has a time of its own between none and this, as
+    /// machines that are launched together are never ready together.
     pub spread: u32,
     /// From binding until a pod runs.
     pub pod_start: Duration,
@@ -88,7 +88,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// What takes `at_least` so long takes this machine so long.
+    /// Returns the time that this machine takes for something that takes `at_least` this long.
     fn on(&self, machine: &Machine, at_least: Duration) -> Duration {
         let share = u32::try_from(hash(&machine.instance_id) % 1_000).expect("invariant: below a thousand");
         at_least + at_least * self.spread * share / 100_000
@@ -100,7 +100,7 @@ fn hash(of: &impl Hash) -> u64 {
     BuildHasherDefault::<DefaultHasher>::default().hash_one(of)
 }
 
-/// What one machine does differently.
+/// Difference of one machine from a healthy one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Behaviour {
     /// Nothing: it joins, gets ready and runs pods.
@@ -131,7 +131,7 @@ struct Behaviours {
     changed: bool,
 }
 
-/// What a pass remembers for the next one; losing it delays things, nothing more.
+/// Memory from one pass to the next; losing it delays things, nothing more.
 #[derive(Default)]
 struct Memory {
     heartbeats: BTreeMap<String, Timestamp>,
@@ -178,12 +178,12 @@ impl Fleet {
     }
 }
 
-/// What every step of a look at a node uses.
+/// Values that every step of a look at a node uses.
 struct Pass<'a> {
     agent: &'a Agent,
     view: &'a View,
     now: Timestamp,
-    /// When the node that is looked at has to be looked at again.
+    /// Time at which the node has to be looked at again.
     next: Option<Timestamp>,
 }
 
@@ -294,7 +294,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Whether `at` has come; if not, the node is looked at again then.
+    /// Returns whether `at` has come; if not, the node is looked at again then.
     fn is_due(&mut self, at: Timestamp) -> bool {
         if at <= self.now {
             return true;

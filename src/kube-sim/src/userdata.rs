@@ -1,5 +1,5 @@
-//! What an instance's user data makes its kubelet do: the formats of the EKS images, read the way those images read
-//! them at boot.
+//! Settings that an instance's user data gives its kubelet: the formats of the EKS images, read the way those images read them
+//! at boot.
 //!
 //! The node agent knows nothing about the machine's purpose except what it finds here, so a mistake in generated user
 //! data shows as a node that joins wrong, or not at all.
@@ -28,10 +28,10 @@ pub enum Image {
     Bottlerocket,
 }
 
-/// What the user data says about the node.
+/// Settings for the node from the user data.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Bootstrap {
-    /// Who reads it.
+    /// Image that reads it.
     pub image: Image,
     /// Cluster to join.
     pub cluster_name: String,
@@ -51,11 +51,11 @@ pub struct Bootstrap {
     pub eviction_hard: BTreeMap<String, String>,
     /// Addresses of the cluster DNS.
     pub cluster_dns: Vec<String>,
-    /// Whether local disks become one ephemeral volume.
+    /// True if local disks become one ephemeral volume.
     pub local_disks: bool,
 }
 
-/// Why a machine with this user data does not join.
+/// Reason why a machine with this user data does not join.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// Nothing in it.
@@ -67,7 +67,7 @@ pub enum Error {
     /// A multipart archive that cannot be taken apart.
     #[error("the MIME archive is malformed: {why}")]
     Mime {
-        /// What is missing.
+        /// Description of what is missing.
         why: &'static str,
     },
     /// A `NodeConfig` that does not parse.

@@ -21,11 +21,11 @@ pub struct Column {
     pub kind: String,
     /// 0 is always shown, larger ones only with `-o wide`.
     pub priority: i64,
-    /// Where the cells come from.
+    /// Source of the cells.
     pub source: Source,
 }
 
-/// Where the text of a cell comes from.
+/// Source of the text of a cell.
 #[derive(Debug, Clone)]
 pub enum Source {
     /// A path into the object.

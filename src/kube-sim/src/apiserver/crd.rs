@@ -10,7 +10,7 @@ use super::{
     resource::{Resource, Scale, TableName},
 };
 
-/// Whether a table holds definitions.
+/// Returns whether a table holds definitions.
 pub(crate) fn is_crd_table(table: &TableName) -> bool {
     table.group == "apiextensions.k8s.io" && table.plural == "customresourcedefinitions"
 }

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use super::refusal::Refusal;
 use super::signal::{Signal, Waiter};
 
-/// What goes wrong.
+/// Injected fault.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Fault {
     /// 409 `Conflict`.
@@ -24,9 +24,9 @@ pub enum Fault {
     Delay(Duration),
     /// The connection ends before anything is done.
     HangUp,
-    /// What was asked for is done, and the connection ends before the answer.
+    /// The request is carried out, and the connection ends before the answer.
     LostAnswer,
-    /// What was asked for is done, and the answer comes this much later.
+    /// The request is carried out, and the answer comes this much later.
     LateAnswer(Duration),
 }
 
@@ -35,7 +35,7 @@ pub enum Fault {
 #[error("the connection was closed before an answer")]
 pub(crate) struct HungUp;
 
-/// How a request fares.
+/// Fate of a request.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Fate {
     /// It is answered after this long.
@@ -45,7 +45,7 @@ pub(super) enum Fate {
     HungUp,
 }
 
-/// Which requests a fault hits. An empty text matches everything.
+/// Requests that a fault hits. An empty text matches everything.
 #[derive(Debug, Clone)]
 pub struct Rule {
     verb: String,
@@ -144,7 +144,7 @@ impl Faults {
         self.broken_watches.subscribe()
     }
 
-    /// What happens to a request: how long it waits, and how it fares then.
+    /// Returns the fate of a request: the time it waits, and the outcome then.
     pub(super) fn strike(&self, request: Request<'_>) -> (Duration, Fate) {
         let mut delay = Duration::ZERO;
         let state = &mut *self.state.lock();

@@ -15,7 +15,7 @@ pub trait Listed: kube::Resource<DynamicType = ()> + Clone + Send + DeserializeO
 
 impl<K: kube::Resource<DynamicType = ()> + Clone + Send + DeserializeOwned + 'static> Listed for K {}
 
-/// What was read last of each kind, by the revision of its write, which no other write has.
+/// Objects of each kind as last read, by the revision of their write, which no other write has.
 #[derive(Default)]
 pub struct Listing {
     kinds: Mutex<HashMap<TypeId, ByRevision>>,

@@ -6,7 +6,7 @@
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-/// Where an object lives within its resource.
+/// Place of an object within its resource.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
     /// Empty for cluster-scoped objects.
@@ -86,7 +86,7 @@ pub fn revision(object: &Value) -> u64 {
     metadata(object, "resourceVersion").parse().unwrap_or(0)
 }
 
-/// Whether deletion has begun.
+/// Returns whether deletion has begun.
 pub fn is_deleting(object: &Value) -> bool {
     !metadata(object, "deletionTimestamp").is_empty()
 }

@@ -1,4 +1,4 @@
-//! What the API server says when it refuses a request: the `Status` object of the Kubernetes API.
+//! Refusals of the API server: the `Status` object of the Kubernetes API.
 //!
 //! Clients branch on `code`, `reason` and the causes, so these carry the same strings as kube-apiserver's.
 

@@ -1,4 +1,4 @@
-//! What the API server knows about one kind of object: names, scope, subresources, columns and schema.
+//! Description of one kind of object: names, scope, subresources, columns and schema.
 //!
 //! Built-in kinds come from the table in [`super::builtin`], custom ones from stored
 //! CustomResourceDefinitions ([`super::crd`]). Both end up in one [`Registry`], so no verb asks which of the
@@ -31,15 +31,15 @@ pub struct Resource {
     pub short_names: Vec<String>,
     /// Categories, for example `all`.
     pub categories: Vec<String>,
-    /// Whether objects live in a namespace.
+    /// True if objects live in a namespace.
     pub namespaced: bool,
-    /// Whether `/status` exists and status is writable only through it.
+    /// True if `/status` exists and status is writable only through it.
     pub has_status: bool,
     /// Paths of the scale subresource, when there is one.
     pub scale: Option<Scale>,
-    /// Whether writes of the spec count `metadata.generation` up.
+    /// True if writes of the spec count `metadata.generation` up.
     pub counts_generations: bool,
-    /// Whether the kind is defined by a CustomResourceDefinition.
+    /// True if the kind is defined by a CustomResourceDefinition.
     pub custom: bool,
     /// Columns of `kubectl get` after the name.
     pub columns: Vec<Column>,
@@ -50,11 +50,11 @@ pub struct Resource {
 /// JSON pointers of the scale subresource.
 #[derive(Debug, Clone)]
 pub struct Scale {
-    /// Where the wanted count is.
+    /// Path of the wanted count.
     pub spec: String,
-    /// Where the observed count is.
+    /// Path of the observed count.
     pub status: String,
-    /// Where the label selector is, in text or structured form; empty when there is none.
+    /// Path of the label selector, in text or structured form; empty when there is none.
     pub selector: String,
 }
 
@@ -96,7 +96,7 @@ impl Resource {
         if self.group.is_empty() { self.kind.clone() } else { format!("{}.{}", self.kind, self.group) }
     }
 
-    /// Whether this is the core resource `plural`.
+    /// Returns whether this is the core resource `plural`.
     pub(crate) fn is_core(&self, plural: &str) -> bool {
         self.group.is_empty() && self.plural == plural
     }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::refusal::Refusal;
 
-/// Both selectors of one request.
+/// Label selector and field selector of one request.
 #[derive(Debug, Clone, Default)]
 pub struct Selectors {
     labels: Vec<Requirement>,
@@ -39,15 +39,15 @@ impl Selectors {
         })
     }
 
-    /// Whether the object is selected.
+    /// Returns whether the object is selected.
     pub fn matches(&self, object: &Value) -> bool {
         let labels = &object["metadata"]["labels"];
         self.labels.iter().all(|r| r.matches(labels)) && self.fields.iter().all(|f| f.matches(object))
     }
 }
 
-/// Whether a structured `LabelSelector` (of a workload or a budget) selects `labels`. An absent selector
-/// selects nothing, an empty one everything.
+/// Returns whether a structured `LabelSelector` (of a workload or a budget) selects `labels`. An absent selector selects
+/// nothing, an empty one everything.
 pub fn label_selector_matches(selector: &Value, labels: &Value) -> bool {
     if !selector.is_object() {
         return false;

@@ -45,7 +45,7 @@ impl ApiServer {
 }
 
 impl Serving {
-    /// Where the server listens.
+    /// Returns the address the server listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

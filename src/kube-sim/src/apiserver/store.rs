@@ -47,7 +47,7 @@ use super::{
     resource::{Registry, Resource, TableName},
 };
 
-/// How the writer asks for a write.
+/// Options of a write.
 #[derive(Debug, Clone, Default)]
 pub struct WriteOptions {
     /// `fieldManager`, or what the user agent suggests.
@@ -58,7 +58,7 @@ pub struct WriteOptions {
     pub strict: bool,
 }
 
-/// Which part of an object a write may change.
+/// Part of an object that a write may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     /// Everything except the status of kinds with a status subresource.
@@ -120,7 +120,7 @@ impl Store {
             .expect("invariant: the initial objects are valid");
     }
 
-    /// What the server serves.
+    /// Returns the kinds that the server serves.
     pub fn registry(&self) -> &Registry {
         &self.registry
     }

@@ -75,7 +75,7 @@ fn populate(cluster: &Cluster<'_>, set: &Value, nodes: &[Arc<Value>], own: &[&Ar
             });
         }
     }
-    // What is left is meant for nodes that are gone; bound pods go with the garbage of their node.
+    // Remaining pods are meant for nodes that are gone; bound pods go with the garbage of their node.
     for pod in by_node.into_values().flatten().filter(|pod| text(pod, "/spec/nodeName").is_empty()) {
         cluster.delete("", "pods", pod);
     }

@@ -74,7 +74,7 @@ fn roll(cluster: &Cluster<'_>, deployment: &Value, sets: &[Arc<Value>]) {
     }
 }
 
-/// What a rolling update may do.
+/// Bounds of a rolling update.
 struct Bounds {
     wanted: i64,
     surge: i64,

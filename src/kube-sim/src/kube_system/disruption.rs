@@ -31,7 +31,7 @@ pub(super) struct Disruption {
 
 /// A pod that a budget is about, as far as it matters to it.
 struct Covered {
-    /// Those that have ended do not count.
+    /// True if it has ended; such pods do not count.
     ended: bool,
     /// It serves and is to stay.
     healthy: bool,

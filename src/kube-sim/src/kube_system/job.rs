@@ -1,5 +1,5 @@
-//! Jobs: pods until so many of them have succeeded. Pods end as the kubelet says; finished Jobs stay. What has ended counts on
-//! when its pod is gone, with its node say.
+//! Jobs: pods until a wanted number of them have succeeded. Pods end as the kubelet says; finished Jobs stay. What has ended
+//! counts on when its pod is gone, with its node say.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

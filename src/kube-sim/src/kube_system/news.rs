@@ -1,4 +1,4 @@
-//! What was written to a table since a stand-in looked last.
+//! Writes to a table since a stand-in looked last.
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use crate::apiserver::{
     store::{Change, ListQuery, Store},
 };
 
-/// How far a stand-in has read a table.
+/// Revision up to which a stand-in has read a table.
 #[derive(Default)]
 pub(super) struct Cursor(Option<u64>);
 
-/// What a stand-in has not seen of a table.
+/// Content of a table that a stand-in has not seen.
 pub(super) enum News {
     /// Changes, oldest first.
     Changes(Vec<Change>),
@@ -22,7 +22,7 @@ pub(super) enum News {
 }
 
 impl Cursor {
-    /// What was written to the table of a built-in kind since the last time.
+    /// Returns the writes to the table of a built-in kind since the last time.
     pub(super) fn news(&mut self, server: &ApiServer, group: &str, plural: &str) -> News {
         server.read(|store| {
             let table = TableName::new(group, plural);

@@ -30,7 +30,7 @@ pub(super) struct NodeLifecycle {
     grace: SignedDuration,
     nodes: Cursor,
     leases: Cursor,
-    /// When nodes were heard of last.
+    /// Time of the last heartbeat of each node.
     beats: BTreeMap<String, Timestamp>,
     in_order: BTreeSet<(Timestamp, String)>,
 }

@@ -15,15 +15,15 @@ use crate::apiserver::object;
 pub(super) struct Pod {
     /// As it is stored.
     pub(super) object: Arc<Value>,
-    /// Whether its deletion has begun.
+    /// True if its deletion has begun.
     pub(super) deleting: bool,
-    /// Whether it has ended, well or not.
+    /// True if it has ended, well or not.
     pub(super) ended: bool,
-    /// Whether it serves.
+    /// True if it is ready.
     pub(super) ready: bool,
     /// Higher is more important.
     pub(super) priority: i64,
-    /// What it asks of a node.
+    /// Resources it asks of a node.
     pub(super) requests: Resources,
 }
 
@@ -39,7 +39,7 @@ impl Pod {
         }
     }
 
-    /// Whether it counts towards what its controller wants: it neither ended nor is about to.
+    /// Returns whether it counts towards what its controller wants: it neither ended nor is about to.
     pub(super) fn is_active(&self) -> bool {
         !self.deleting && !self.ended
     }

@@ -1,4 +1,4 @@
-//! Pods by whom they belong to, kept current from the log of the store: a stand-in that wants the pods of one node or owner
+//! Pods by node and by owner, kept current from the log of the store: a stand-in that wants the pods of one node or owner
 //! does not look at all of them.
 
 use std::collections::{BTreeMap, BTreeSet};

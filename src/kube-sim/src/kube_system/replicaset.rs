@@ -35,7 +35,7 @@ impl StandIn for ReplicaSets {
                 let pods: Vec<Arc<Pod>> = owned.cloned().collect();
                 let done = object::is_deleting(&set) || scale(cluster, &set, &pods);
                 report(cluster, &set, &pods);
-                // What was refused is tried again with every change of any set or pod.
+                // Refused pods are tried again with every change of any set or pod.
                 if !done {
                     continue;
                 }

@@ -1,4 +1,4 @@
-//! What a pod asks of a node.
+//! Resources that a pod asks of a node.
 
 use karpenter_model::{Quantity, Resources};
 use serde_json::Value;
@@ -26,7 +26,7 @@ pub(super) fn of(pod: &Value) -> Resources {
     Resources::max([&largest, &running]).merge(&overhead).merge(&Resources::one_pod())
 }
 
-/// Whether an init container runs beside the containers until the pod ends.
+/// Returns whether an init container runs beside the containers until the pod ends.
 pub(super) fn is_sidecar(init: &Value) -> bool {
     init["restartPolicy"] == "Always"
 }

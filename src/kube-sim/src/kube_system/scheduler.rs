@@ -42,10 +42,9 @@ pub(super) struct Scheduler {
     nodes: Cursor,
     /// In order of their names.
     candidates: Vec<Candidate>,
-    /// How many changes there have been so far.
+    /// Number of changes so far.
     changes: Changes,
-    /// How many there had been when a pod, by uid, was refused last: before the next one that may help it, it is not
-    /// tried again.
+    /// Number of changes when a pod, by uid, was refused last: before the next one that may help it, it is not tried again.
     refused: BTreeMap<String, Changes>,
 }
 
@@ -54,7 +53,7 @@ pub(super) struct Scheduler {
 struct Changes {
     /// Of nodes and of what runs on them.
     all: u64,
-    /// Those among them that give room, or another node.
+    /// Changes among them that give room, or another node.
     openings: u64,
 }
 
@@ -177,7 +176,7 @@ fn nominated(pod: &Value, candidates: &[Candidate]) -> Option<usize> {
     candidates.binary_search_by(|one| one.name.as_str().cmp(name)).ok()
 }
 
-/// How many nodes refused for each reason.
+/// Number of nodes that refused, by reason.
 type Reasons = BTreeMap<String, usize>;
 
 /// Pods with this in common get the same answer: what one of them was refused, binding others cannot grant within a
@@ -189,14 +188,14 @@ fn siblings(pod: &Value) -> Option<String> {
     uniform.then(|| text(pod, "/metadata/ownerReferences/0/uid").to_owned())
 }
 
-/// Whether what has changed since `then` may give a pod a place that it was refused.
+/// Returns whether the changes since `then` may give a pod a place that it was refused.
 fn helps(pod: &Value, then: Changes, now: Changes) -> bool {
     let affinity = &pod["spec"]["affinity"];
     let apart = affinity.get("podAntiAffinity").is_some() || !candidate::host_ports(pod).is_empty();
     if minds_others(pod) || apart { now != then } else { now.openings != then.openings }
 }
 
-/// Whether where other pods are may give it a place.
+/// Returns whether a pod's place depends on where other pods are.
 fn minds_others(pod: &Value) -> bool {
     let attracted = pod["spec"]["affinity"].get("podAffinity").is_some();
     attracted || !list(pod, "/spec/topologySpreadConstraints").is_empty()
@@ -235,7 +234,7 @@ fn choose(pod: &Pod, candidates: &[Candidate], volumes: &Volumes) -> Result<usiz
     best.map(|(_, index)| index).ok_or_else(in_words)
 }
 
-/// Says that none of so many `nodes` takes a pod, and which of them it is `named` for, where others are sent away.
+/// Reports that none of `nodes` nodes takes a pod, and the node that it is `named` for, where others are sent away.
 fn say_unschedulable(
     cluster: &Cluster<'_>,
     pod: &Value,

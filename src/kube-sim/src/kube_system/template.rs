@@ -27,22 +27,22 @@ pub(super) fn reference(owner: &Value, kind: &str) -> Value {
     })
 }
 
-/// Whether `owner` controls `object`.
+/// Returns whether `owner` controls `object`.
 pub(super) fn controls(owner: &Value, object: &Value) -> bool {
     object::controller(object).is_some_and(|reference| text(reference, "/uid") == object::uid(owner))
 }
 
-/// Whether a pod counts towards what its controller wants: it neither ended nor is about to.
+/// Returns whether a pod counts towards what its controller wants: it neither ended nor is about to.
 pub(super) fn is_active(pod: &Value) -> bool {
     !object::is_deleting(pod) && !has_ended(pod)
 }
 
-/// Whether a pod has ended, well or not.
+/// Returns whether a pod has ended, well or not.
 pub(super) fn has_ended(pod: &Value) -> bool {
     matches!(text(pod, "/status/phase"), "Succeeded" | "Failed")
 }
 
-/// Whether a pod serves.
+/// Returns whether a pod is ready.
 pub(super) fn is_ready(pod: &Value) -> bool {
     object::condition(pod, "Ready") == Some("True")
 }

@@ -21,7 +21,7 @@ use crate::apiserver::{
 
 /// The driver of every volume.
 const DRIVER: &str = "ebs.csi.aws.com";
-/// How long a volume stays attached to a node that is gone: nothing there says that it is not written to any more.
+/// Time for which a volume stays attached to a node that is gone: nothing there reports that it is not written to any more.
 const FORCED: SignedDuration = SignedDuration::from_mins(6);
 
 /// Remembers since when volumes are attached without use.
@@ -52,7 +52,7 @@ impl StandIn for Volumes {
     fn pass(&mut self, cluster: &mut Cluster<'_>) {
         let claims = cluster.list("", "persistentvolumeclaims");
         let mut attachments = cluster.list("storage.k8s.io", "volumeattachments");
-        // Who made another one ends it.
+        // Another client's attachments are ended by that client.
         attachments.retain(|one| object::name(one) == name_of(volume_of(one), text(one, "/spec/nodeName")));
         if claims.is_empty() && attachments.is_empty() {
             return;
@@ -83,7 +83,7 @@ impl StandIn for Volumes {
 }
 
 impl Volumes {
-    /// Whether an attachment that no pod needs has been there for long enough.
+    /// Returns whether an attachment that no pod needs has been there for long enough.
     fn is_over(&mut self, cluster: &Cluster<'_>, attachment: &Value, node: &str) -> bool {
         let since = *self.unused.entry(Key::of(attachment)).or_insert(cluster.now);
         let patience = if cluster.node(node).is_some() { self.detach } else { FORCED };

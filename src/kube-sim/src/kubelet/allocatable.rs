@@ -33,14 +33,14 @@ fn disk(machine: &Machine, bootstrap: &Bootstrap) -> Quantity {
     volume.or_else(|| machine.capacity.get("ephemeral-storage")).unwrap_or(ROOT_VOLUME)
 }
 
-/// What the node has.
+/// Returns the capacity of the node.
 pub(super) fn capacity(machine: &Machine, bootstrap: &Bootstrap) -> Resources {
     let hardware = machine.capacity.clone().with("ephemeral-storage", disk(machine, bootstrap));
     let pods = pods(&hardware, bootstrap);
     changed(hardware.with("pods", pods), &machine.difference.hardware)
 }
 
-/// What the node offers: capacity without reservations and hard eviction thresholds.
+/// Returns the allocatable resources of the node: capacity without reservations and hard eviction thresholds.
 pub(super) fn allocatable(machine: &Machine, bootstrap: &Bootstrap) -> Resources {
     let capacity = &capacity(machine, bootstrap);
     // nodeadm and the bootstrap script compute it from the network of the instance type before they read `maxPods`.
@@ -64,7 +64,7 @@ fn stated(text: Option<&String>) -> Option<Quantity> {
     text?.parse().ok()
 }
 
-/// What the EKS images reserve by themselves (spec aws-provider 3).
+/// Returns the amount that the EKS images reserve by themselves (spec aws-provider 3).
 fn computed_reserve(name: &str, capacity: &Resources, pods: Quantity) -> Quantity {
     match name {
         "cpu" => Quantity::from_millis(reserved_millis(capacity.amount("cpu").as_millis_ceil())),

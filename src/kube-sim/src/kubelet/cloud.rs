@@ -11,7 +11,7 @@ use kube::{
 
 use super::{Memory, Pass};
 
-/// How long a machine must be missing: lists of clouds lag behind launches.
+/// Time for which a machine must be missing: lists of clouds lag behind launches.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 impl Pass<'_> {

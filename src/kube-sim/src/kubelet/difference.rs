@@ -1,4 +1,4 @@
-//! How a machine differs from what its type, its image and its user data promise: the world where the model of it is wrong.
+//! Differences of a machine from what its type, its image and its user data promise: the world where the model of it is wrong.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use karpenter_model::taint::Taint;
 use karpenter_model::{Quantity, Resources};
 
-/// What one machine has, or does, otherwise than foreseen.
+/// Differences of one machine from what is foreseen.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Difference {
     /// Changes of what the hardware has, by resource: reservations are taken off afterwards.
@@ -20,20 +20,20 @@ pub struct Difference {
     pub without_labels: BTreeSet<String>,
     /// Taints the kubelet registers with besides those of the user data.
     pub taints: Vec<Taint>,
-    /// How much later the Node is registered.
+    /// Additional time until the Node is registered.
     pub joins_later: Duration,
-    /// How much later the Node is ready.
+    /// Additional time until the Node is ready.
     pub ready_later: Duration,
     /// The Node stops being ready from time to time.
     pub flaps: Option<Flaps>,
 }
 
-/// How often a Node stops being ready, and for how long.
+/// Interruptions of a Node's readiness.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Flaps {
     /// From one time to the next.
     pub every: Duration,
-    /// How long it is not ready each time.
+    /// Time for which it is not ready each time.
     pub lasts: Duration,
 }
 
@@ -81,7 +81,7 @@ pub(super) fn changed(mut amounts: Resources, changes: &BTreeMap<String, Change>
 }
 
 impl Flaps {
-    /// Whether a Node is ready this long after its registration, and for how much longer that is so.
+    /// Returns whether a Node is ready this long after its registration, and the time for which that stays so.
     pub(super) fn at(self, since: Duration) -> (bool, Duration) {
         let every = self.every.max(Duration::from_secs(1));
         let up = every.saturating_sub(self.lasts);

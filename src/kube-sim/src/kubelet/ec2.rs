@@ -1,7 +1,7 @@
 //! The machines of an AWS account, for the [`kubelet`](super): any account that speaks EC2, in memory,
 //! emulated or real.
 //!
-//! What never changes about a machine (its type, its user data) is asked for once.
+//! Constant properties of a machine (its type, its user data) are asked for once.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 
 use super::{Difference, Machine, MachineState, Machines};
 
-/// What firmware and kernel keep of the advertised memory, in thousandths; real machines lose two to four percent.
+/// Share of the advertised memory that firmware and kernel keep, in thousandths; real machines lose two to four percent.
 const MEMORY_LOST_PER_MILLE: u64 = 30;
 
 /// The machines of one cluster.
@@ -49,7 +49,7 @@ impl Ec2Machines {
         }
     }
 
-    /// The same with the volumes of their launch templates; without, all have those of their image.
+    /// Returns the machines with the volumes of their launch templates; without, all have those of their image.
     #[must_use]
     pub fn with_volumes(
         self,

@@ -15,7 +15,7 @@ pub trait Machines: Send + Sync {
     /// All machines of the cluster that are not terminated; complete, or an error.
     async fn list(&self) -> Result<Vec<Machine>, Box<dyn std::error::Error + Send + Sync>>;
 
-    /// The same, shared: who knows that nothing has changed gives what it gave before.
+    /// Returns all machines, shared: a source that has seen no change returns what it returned before.
     async fn shared(&self) -> Result<Arc<Vec<Arc<Machine>>>, Box<dyn std::error::Error + Send + Sync>> {
         Ok(Arc::new(self.list().await?.into_iter().map(Arc::new).collect()))
     }
@@ -44,24 +44,24 @@ pub struct Machine {
     pub architecture: String,
     /// `linux` or `windows`.
     pub operating_system: String,
-    /// What the hardware has: `cpu`, `memory`, `pods` (what the image computes when the user data says nothing),
+    /// Resources of the hardware: `cpu`, `memory`, `pods` (what the image computes when the user data says nothing),
     /// `ephemeral-storage` where the image has another disk than usual, and extended resources.
     pub capacity: Resources,
     /// Sizes of the volumes that were asked for, by device; what is absent is as the image has it.
     pub volumes: BTreeMap<String, Quantity>,
-    /// What the local disks have together.
+    /// Total size of the local disks.
     pub local_disks: Quantity,
-    /// Where it is in its life.
+    /// State in the life of the machine.
     pub state: MachineState,
-    /// When it was launched.
+    /// Time of the launch.
     pub launched_at: Timestamp,
     /// Decoded user data.
     pub user_data: Vec<u8>,
-    /// How it differs from all this.
+    /// Difference of the machine from all this.
     pub difference: Difference,
 }
 
-/// Where a machine is in its life.
+/// State in the life of a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MachineState {
     /// Being started.

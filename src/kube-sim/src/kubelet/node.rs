@@ -100,7 +100,7 @@ impl Pass<'_> {
     }
 }
 
-/// Whether the node says that it is ready.
+/// Returns whether the node has the condition `Ready`.
 pub(super) fn is_ready(node: &Node) -> bool {
     condition(node, "Ready") == Some("True")
 }

@@ -79,13 +79,13 @@ fn bound_at(pod: &Pod) -> Timestamp {
     bound.or_else(|| pod.creation_timestamp().map(|t| t.0)).unwrap_or(Timestamp::UNIX_EPOCH)
 }
 
-/// When a running pod was started.
+/// Returns the time at which a running pod was started.
 fn started(pod: &Pod) -> Option<Timestamp> {
     let status = pod.status.as_ref().filter(|status| status.phase.as_deref() == Some("Running"))?;
     status.start_time.as_ref().map(|time| time.0)
 }
 
-/// How long a pod takes whose containers run `sleep` with a number of seconds, and are not started again.
+/// Returns the duration of a pod whose containers run `sleep` with a number of seconds, and are not started again.
 fn sleeps(pod: &Pod) -> Option<Duration> {
     let spec =
         pod.spec.as_ref().filter(|spec| spec.restart_policy.as_deref().is_some_and(|it| it != "Always"))?;
@@ -122,7 +122,7 @@ fn running(pod: &Pod, machine: &Machine, now: &str) -> Value {
     })
 }
 
-/// Whether the readiness probe of a container succeeds. No process runs, so a port is served if the container declares
+/// Returns whether the readiness probe of a container succeeds. No process runs, so a port is served if the container declares
 /// it; a command succeeds, and so does a container that is not asked.
 fn is_ready(container: &Container) -> bool {
     let Some(probe) = &container.readiness_probe else { return true };

@@ -1,4 +1,4 @@
-//! When which node has to be looked at again.
+//! Times at which nodes have to be looked at again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,7 +34,7 @@ impl Schedule {
         due
     }
 
-    /// When the first one is due.
+    /// Returns the time at which the first one is due.
     pub(super) fn first(&self) -> Option<Timestamp> {
         self.in_order.first().map(|(at, _)| *at)
     }

@@ -69,12 +69,12 @@ impl View {
     }
 }
 
-/// What is watched.
+/// Watched kind.
 trait Watched: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + Send + Sync + 'static {
     /// It is as given, or no more.
     fn put(self, there: bool, state: &mut State);
 
-    /// All of them are these.
+    /// Replaces all objects of the kind by these.
     fn replace(all: Vec<Self>, state: &mut State);
 }
 

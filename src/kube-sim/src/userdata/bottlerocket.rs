@@ -7,7 +7,7 @@ use toml::{Table, Value};
 
 use super::{Bootstrap, Error, Image};
 
-/// What the settings say.
+/// Reads the settings.
 pub(super) fn parse(text: &str) -> Result<Bootstrap, Error> {
     let settings: Table =
         text.parse().map_err(|error: toml::de::Error| Error::Bottlerocket { why: error.to_string() })?;

@@ -33,7 +33,7 @@ pub(super) fn merged(before: &Value, after: &Value) -> Value {
     result
 }
 
-/// What the configuration says.
+/// Reads the configuration.
 pub(super) fn bootstrap(config: &Value) -> Bootstrap {
     let kubelet = |name: &str| config.pointer(&format!("/spec/kubelet/config/{name}"));
     let number = |name: &str| kubelet(name).and_then(Value::as_u64).and_then(|n| u32::try_from(n).ok());

@@ -2,7 +2,7 @@
 
 use super::{Bootstrap, Image, flags};
 
-/// What the script's bootstrap call says; `None` when it makes none.
+/// Reads the script's bootstrap call; `None` when it makes none.
 pub(super) fn parse(script: &str) -> Option<Bootstrap> {
     let joined = script.replace("\\\n", " ").replace("`\n", " ");
     joined.lines().rev().find_map(|line| linux(line).or_else(|| windows(line)))

@@ -116,7 +116,7 @@ fn every_family_says_the_same() {
     for (name, image, text) in families {
         let mut expected = Bootstrap { image, ..expected() };
         if image == Image::Script {
-            // What the flag leaves out is not reserved.
+            // Resources that the flag leaves out are not reserved.
             expected.kube_reserved.insert("ephemeral-storage".to_owned(), "0".to_owned());
         }
         assert_eq!(parse(text.as_bytes()), Ok(expected), "{name}");

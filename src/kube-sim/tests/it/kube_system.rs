@@ -98,7 +98,7 @@ impl World {
     }
 }
 
-/// What pods of a deployment have that spread over zones.
+/// Spread constraint of deployments whose pods spread over zones.
 fn by_zone() -> Value {
     json!({"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone",
         "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {"app": "web"}}}]})

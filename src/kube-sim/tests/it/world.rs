@@ -1,4 +1,4 @@
-//! What every test starts from.
+//! Starting point of every test.
 
 use std::sync::Arc;
 

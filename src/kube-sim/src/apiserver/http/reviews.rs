@@ -1,4 +1,4 @@
-//! Reviews of who asks and what they may do. Every caller is an administrator here.
+//! Reviews of callers and of their rights. Every caller is an administrator here.
 
 use serde_json::{Value, json};
 
@@ -8,13 +8,13 @@ use crate::apiserver::refusal::Refusal;
 /// Kinds of reviews.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Review {
-    /// Who am I?
+    /// Identity of the caller.
     Subject,
-    /// Whose token is this?
+    /// Owner of a token.
     Token,
     /// May I, or may they?
     Access,
-    /// What may I?
+    /// Rights of the caller.
     Rules,
 }
 

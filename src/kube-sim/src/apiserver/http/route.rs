@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use super::reviews::Review;
 use crate::apiserver::{ApiServer, resource::Resource};
 
-/// What a path names.
+/// Target of a path.
 #[derive(Debug)]
 pub(super) enum Route {
     /// Objects of a resource.
@@ -64,7 +64,7 @@ impl Query {
     }
 }
 
-/// What `path` names; `None` when nothing.
+/// Returns the target of `path`; `None` when it names nothing.
 pub(super) fn route(server: &ApiServer, path: &str) -> Option<Route> {
     let decoded: Vec<String> = path.split('/').filter(|s| !s.is_empty()).map(decoded).collect();
     let parts: Vec<&str> = decoded.iter().map(String::as_str).collect();

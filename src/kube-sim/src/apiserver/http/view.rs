@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::apiserver::{columns, object, resource::Resource, store::Store, versions};
 
-/// How the client wants objects to look.
+/// Representation of objects that the client asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum View {
     Full,

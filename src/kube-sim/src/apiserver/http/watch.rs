@@ -38,7 +38,7 @@ struct Watch {
     view: View,
     bookmarks: bool,
     cursor: u64,
-    /// Whether the history was read at least once.
+    /// True if the history was read at least once.
     follows: bool,
     ready: VecDeque<Bytes>,
     ended: bool,
@@ -153,7 +153,7 @@ impl Watch {
 
     fn read_log(&mut self) {
         let server = self.server.clone();
-        // What a watch begins with may be older than the history; after that it has seen all there was.
+        // The start of a watch may be older than the history; after that it has seen all there was.
         let since = if self.follows { Store::unseen } else { Store::changes_since };
         self.follows = true;
         server.read(|store| match since(store, &self.resource.table(), self.cursor) {

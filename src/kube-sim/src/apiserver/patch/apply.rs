@@ -1,4 +1,4 @@
-//! Server-side apply: the intent of one manager merged into an object, with a record of who owns what.
+//! Server-side apply: the intent of one manager merged into an object, with a record of the owner of each field.
 //!
 //! Simplified against kube-apiserver in one way: only appliers are recorded as managers, so fields written by
 //! ordinary updates have no manager and never conflict.
@@ -18,9 +18,9 @@ use crate::apiserver::{Cause, object, refusal::Refusal, resource::Resource};
 pub(crate) struct Request<'a> {
     /// The applied configuration.
     pub intent: &'a Value,
-    /// Who applies it.
+    /// Field manager that applies it.
     pub manager: &'a str,
-    /// Whether fields of other managers are taken over.
+    /// True if fields of other managers are taken over.
     pub force: bool,
     /// `status`, or empty for the object itself.
     pub subresource: &'a str,

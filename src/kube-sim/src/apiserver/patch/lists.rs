@@ -1,11 +1,11 @@
-//! Which lists of built-in kinds are maps or sets in disguise.
+//! Lists of built-in kinds that are maps or sets in disguise.
 //!
 //! The Kubernetes types carry this as struct tags; what matters to the objects of this simulator is small enough
 //! for a table keyed by field name. A list that is not named here is replaced as a whole.
 
 use serde_json::Value;
 
-/// How the entries of a list are distinguished.
+/// Way in which the entries of a list are distinguished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ListKind {
     /// The list is one value.

@@ -1,4 +1,4 @@
-//! What admission plugins and per-kind strategies do to built-in objects before they are stored.
+//! Changes that admission plugins and per-kind strategies make to built-in objects before they are stored.
 
 use k8s_openapi::api::core::v1::Pod;
 use karpenter_api::convert::Admission;
@@ -85,7 +85,7 @@ fn require_containers(resource: &Resource, pod: &Value) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// What the objects of these kinds admit others by.
+/// Returns the objects of these kinds that others are admitted by.
 fn admission<const N: usize>(store: &Store, kinds: [(&str, &str); N]) -> Admission {
     let tables = kinds.map(|(group, plural)| {
         store.registry.get(group, "v1", plural).expect("invariant: the kind is built in").table()

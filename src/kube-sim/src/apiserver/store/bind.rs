@@ -39,7 +39,7 @@ fn set_scheduled(pod: &mut Value, now: &str) {
     let scheduled =
         json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": now});
     let status = object::map_mut(pod, "status");
-    // What was expected has happened, or has not (feature gate ClearingNominatedNodeNameAfterBinding, on since 1.35).
+    // The expectation has come true, or has not (feature gate ClearingNominatedNodeNameAfterBinding, on since 1.35).
     status.remove("nominatedNodeName");
     object::default_to(status, "conditions", json!([]));
     if let Some(conditions) = status.get_mut("conditions").and_then(Value::as_array_mut) {

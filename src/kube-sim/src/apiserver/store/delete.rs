@@ -14,7 +14,7 @@ use crate::apiserver::{
     resource::Resource,
 };
 
-/// How to delete.
+/// Options of a deletion.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DeleteOptions {
     /// Seconds a pod gets to stop; `None` for the pod's own value.
@@ -23,11 +23,11 @@ pub struct DeleteOptions {
     pub uid: String,
     /// Delete only if the object still has this `resourceVersion`; empty for any.
     pub resource_version: String,
-    /// What happens to dependents.
+    /// Fate of dependents.
     pub propagation: Propagation,
 }
 
-/// What happens to the dependents of a deleted object.
+/// Fate of the dependents of a deleted object.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Propagation {
     /// They are deleted after it.
@@ -57,7 +57,7 @@ impl DeleteOptions {
     }
 }
 
-/// What is left of a deleted object.
+/// Result of a deletion.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Deleted {
     /// Deletion has begun; finalizers or a grace period hold the object.

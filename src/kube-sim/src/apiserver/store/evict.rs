@@ -80,7 +80,7 @@ impl Store {
         self.table(&TableName::new("", "pods")).map(|(_, p)| p).filter(|p| covered(p)).cloned().collect()
     }
 
-    /// How many pods the controller of `pod` wants, when it is a workload of this store.
+    /// Returns the number of pods that the controller of `pod` wants, when it is a workload of this store.
     fn wanted_replicas(&self, pod: &Value) -> Option<(String, i64)> {
         let owner = object::controller(pod)?;
         let uid = text(owner, "/uid").to_owned();

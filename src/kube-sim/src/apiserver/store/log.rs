@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::apiserver::{refusal::Refusal, resource::TableName};
 
-/// How much of the history is kept. A watcher that lags further behind gets 410.
+/// Length of the history that is kept. A watcher that lags further behind gets 410.
 #[derive(Debug, Clone, Copy)]
 pub struct Kept {
     /// Changes per resource.
@@ -28,7 +28,7 @@ pub struct Change {
     pub revision: u64,
     /// Time of the write.
     pub at: Timestamp,
-    /// What happened.
+    /// Kind of the write.
     pub kind: ChangeKind,
     /// The object after the write; for deletions, its last state with the revision of the deletion.
     pub object: Arc<Value>,
@@ -39,7 +39,7 @@ pub struct Change {
     pub(crate) text: Arc<OnceLock<Bytes>>,
 }
 
-/// What a write did.
+/// Effect of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChangeKind {
     /// The object is new.
@@ -97,8 +97,8 @@ impl Log {
         self.unseen(table, revision)
     }
 
-    /// The same for those who have followed the table so far: a compaction takes nothing from them but changes of it
-    /// that they have not read.
+    /// Returns changes as `since`, for readers that have followed the table so far: a compaction takes nothing from them but
+    /// changes of it that they have not read.
     pub(super) fn unseen(&self, table: &TableName, revision: u64) -> Result<Vec<Change>, Refusal> {
         let Some(window) = self.tables.get(table) else { return Ok(Vec::new()) };
         if revision < window.forgotten {

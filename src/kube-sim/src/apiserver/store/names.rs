@@ -1,4 +1,4 @@
-//! Which names kube-apiserver accepts.
+//! Names that kube-apiserver accepts.
 
 use crate::apiserver::Cause;
 use serde_json::json;

@@ -12,7 +12,7 @@ use crate::apiserver::{
 /// The finalizer that holds an owner until its dependents are gone.
 pub(super) const FOREGROUND: &str = "foregroundDeletion";
 
-/// Who depends on whom, by uid of the owner.
+/// Dependents of objects, by uid of the owner.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Owners {
     dependents: BTreeMap<String, BTreeSet<(TableName, Key)>>,
@@ -46,8 +46,8 @@ impl Owners {
         self.dependents.get(uid).into_iter().flatten().cloned().collect()
     }
 
-    /// Whether every owner the object names has existed and is gone. Owners that never existed do not count:
-    /// tests make them up.
+    /// Returns whether every owner the object names has existed and is gone. Owners that never existed do not count: tests make
+    /// them up.
     pub(super) fn all_gone(&self, object: &Value) -> bool {
         let mut owners = object::owner_uids(object).peekable();
         owners.peek().is_some() && owners.all(|uid| self.gone.contains(uid))

@@ -133,7 +133,7 @@ impl Store {
 /// Fields that a write of the status reads.
 const OF_STATUS: [&str; 4] = ["apiVersion", "kind", "metadata", "status"];
 
-/// Whether a patch merges into these fields and says nothing of others.
+/// Returns whether a patch merges into these fields and contains no others.
 fn is_about_status(patch: &Patch) -> bool {
     let merges = matches!(patch.kind, PatchKind::Merge | PatchKind::Strategic);
     let fields = patch.body.as_object();

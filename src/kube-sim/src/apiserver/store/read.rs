@@ -8,16 +8,16 @@ use serde_json::{Value, json};
 use super::Store;
 use crate::apiserver::{object::Key, refusal::Refusal, resource::Resource, selector::Selectors};
 
-/// What to list.
+/// Query of a list.
 #[derive(Debug, Clone, Default)]
 pub struct ListQuery {
     /// Empty for all namespaces and for cluster-scoped kinds.
     pub namespace: String,
-    /// Which objects.
+    /// Selectors of the objects.
     pub selectors: Selectors,
     /// Largest number of objects in one page; 0 for no limit.
     pub limit: usize,
-    /// Where the page before ended; empty for the first one.
+    /// End of the page before; empty for the first one.
     pub resume: String,
 }
 

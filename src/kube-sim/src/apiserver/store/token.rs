@@ -1,4 +1,4 @@
-//! Token requests of service accounts and reviews of who is asking: enough for clients that insist on asking.
+//! Token requests of service accounts and reviews of the caller: enough for clients that insist on asking.
 
 use jiff::SignedDuration;
 use serde_json::{Value, json};

@@ -165,13 +165,13 @@ fn same_but_for_managers(left: &Value, right: &Value) -> bool {
         && same_fields(&left["metadata"], &right["metadata"], counts)
 }
 
-/// Whether two objects are the same in what counts for the generation: everything but metadata and, when it has its own
+/// Returns whether two objects are the same in what counts for the generation: everything but metadata and, when it has its own
 /// subresource, status.
 fn same_spec(resource: &Resource, left: &Value, right: &Value) -> bool {
     same_fields(left, right, |field, _| field != "metadata" && !(field == "status" && resource.has_status))
 }
 
-/// Whether two maps have the same fields among those that count.
+/// Returns whether two maps have the same fields among those that count.
 fn same_fields(left: &Value, right: &Value, counts: impl Fn(&str, &Value) -> bool) -> bool {
     let counted = |value: &Value| {
         let fields = value.as_object().into_iter().flatten();

@@ -15,12 +15,12 @@ pub(super) fn terms<'a>(pod: &'a Value, kind: &str) -> &'a [Value] {
     terms.and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// Whether a pod has required anti-affinity, so that others must mind it.
+/// Returns whether a pod has required anti-affinity, so that others must respect it.
 pub(super) fn avoids_others(pod: &Value) -> bool {
     !terms(pod, "podAntiAffinity").is_empty()
 }
 
-/// Whether a term of `owner` is about `other`. A namespace selector selects all namespaces here.
+/// Returns whether a term of `owner` is about `other`. A namespace selector selects all namespaces here.
 pub(super) fn selects(term: &Value, owner: &Value, other: &Value) -> bool {
     let inside = match list(term, "/namespaces") {
         [] if term.get("namespaceSelector").is_some_and(Value::is_object) => true,

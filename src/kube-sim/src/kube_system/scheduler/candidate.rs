@@ -1,4 +1,4 @@
-//! Nodes as the scheduler sees them: what is left on each, and who is there.
+//! Nodes as the scheduler sees them: what is left on each, and the pods on it.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -18,12 +18,12 @@ pub(super) struct Candidate {
     pub(super) node: Arc<Value>,
     /// Pods on it that have not ended.
     pub(super) pods: Vec<Arc<Pod>>,
-    /// Those among them that keep others away.
+    /// Pods among them that keep others away.
     pub(super) avoiding: Vec<Arc<Pod>>,
     /// Pods that name it and are not here yet.
     pub(super) expected: Vec<Arc<Pod>>,
     cordoned: bool,
-    /// Those of its taints that keep pods off it.
+    /// Taints of the node that keep pods off it.
     taints: Vec<Value>,
     allocatable: Resources,
     free: Resources,
@@ -60,7 +60,7 @@ impl Candidate {
         self.pods.push(pod.clone());
     }
 
-    /// Whether a pod that was refused here before may have a place now.
+    /// Returns whether a pod that was refused here before may have a place now.
     pub(super) fn offers_more_than(&self, before: &Self) -> bool {
         let same = |pointer| self.node.pointer(pointer) == before.node.pointer(pointer);
         let freed = self.free.iter().any(|(name, amount)| *amount > before.free.amount(name.as_str()));
@@ -136,7 +136,7 @@ pub(super) fn host_ports(pod: &Value) -> Vec<HostPort<'_>> {
         .collect()
 }
 
-/// Whether a toleration covers a taint.
+/// Returns whether a toleration covers a taint.
 pub(in crate::kube_system) fn tolerates(toleration: &Value, taint: &Value) -> bool {
     let (key, effect) = (text(toleration, "/key"), text(toleration, "/effect"));
     let same_effect = effect.is_empty() || effect == text(taint, "/effect");

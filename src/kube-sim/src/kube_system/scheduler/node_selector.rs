@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::apiserver::object::{self, at, list, text};
 
-/// Whether the pod may run on the node as far as labels and names are concerned.
+/// Returns whether the pod may run on the node as far as labels and names are concerned.
 pub(in crate::kube_system) fn admits(pod: &Value, node: &Value) -> bool {
     let selector = pod["spec"]["nodeSelector"].as_object();
     let selected =
@@ -12,12 +12,12 @@ pub(in crate::kube_system) fn admits(pod: &Value, node: &Value) -> bool {
     selected && required(pod).is_none_or(|required| selects(required, node))
 }
 
-/// Whether one of the terms of a node selector selects the node.
+/// Returns whether one of the terms of a node selector selects the node.
 pub(super) fn selects(selector: &Value, node: &Value) -> bool {
     list(selector, "/nodeSelectorTerms").iter().any(|term| term_matches(term, node))
 }
 
-/// Whether there may be nodes that the pod must not run on.
+/// Returns whether there may be nodes that the pod must not run on.
 pub(super) fn restricts(pod: &Value) -> bool {
     pod["spec"].get("nodeSelector").is_some() || required(pod).is_some()
 }

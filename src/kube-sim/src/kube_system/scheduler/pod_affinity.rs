@@ -14,7 +14,7 @@ use super::{
 };
 use crate::apiserver::object::text;
 
-/// Where a pod is attracted to and repelled from.
+/// Domains that a pod is attracted to and repelled from.
 pub(super) struct Neighbours {
     attractions: Vec<Attraction>,
     /// Topology key and domain.
@@ -52,7 +52,7 @@ impl Neighbours {
         Self { attractions, forbidden }
     }
 
-    /// Whether every required affinity term finds company in the candidate's domain.
+    /// Returns whether every required affinity term finds company in the candidate's domain.
     pub(super) fn attract_to(&self, candidate: &Candidate) -> bool {
         self.attractions.iter().all(|attraction| {
             let domain = candidate.label(&attraction.key);
@@ -60,13 +60,13 @@ impl Neighbours {
         })
     }
 
-    /// Whether a pod in the candidate's domain keeps the pod away, by its own terms or by theirs.
+    /// Returns whether a pod in the candidate's domain keeps the pod away, by its own terms or by theirs.
     pub(super) fn repel_from(&self, candidate: &Candidate) -> bool {
         self.forbidden.iter().any(|(key, domain)| candidate.label(key) == Some(domain))
     }
 }
 
-/// What the affinity `terms` of `pod` ask of its node.
+/// Returns the demands of the affinity `terms` of `pod` on its node.
 fn attractions(terms: &[Value], pod: &Value, all: &[Candidate]) -> Vec<Attraction> {
     let by_all = |other: &Value| terms.iter().all(|term| selects(term, pod, other));
     let with_company: Vec<&Candidate> =

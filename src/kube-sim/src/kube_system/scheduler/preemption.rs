@@ -18,7 +18,7 @@ use crate::apiserver::store::Part;
 use crate::kube_system::cluster::Cluster;
 use crate::kube_system::pod::Pod;
 
-/// Whether pods that were sent away for `pod` are still on the node that it names.
+/// Returns whether pods that were evicted for `pod` are still on the node that it names.
 pub(super) fn is_under_way(pod: &Pod, candidates: &[Candidate]) -> bool {
     let leaving = |other: &Arc<Pod>| other.deleting && other.priority < pod.priority;
     nominated(&pod.object, candidates).is_some_and(|index| candidates[index].pods.iter().any(leaving))
@@ -71,7 +71,7 @@ fn victims(pod: &Pod, ask: &Ask<'_>, candidate: &Candidate) -> Option<Vec<Arc<Po
     Some(victims)
 }
 
-/// Whether a node would take the pod if these were on it.
+/// Returns whether a node would take the pod if only these pods were on it.
 fn takes(ask: &Ask<'_>, candidate: &Candidate, pods: &[Arc<Pod>]) -> bool {
     let mut without = Candidate::of(Arc::clone(&candidate.node), pods.iter());
     without.expected.clone_from(&candidate.expected);

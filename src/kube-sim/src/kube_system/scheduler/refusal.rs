@@ -1,4 +1,4 @@
-//! Why a node does not take a pod: the filters, in kube-scheduler's order and words.
+//! Reasons why a node does not take a pod: the filters, in kube-scheduler's order and words.
 
 use std::fmt;
 
@@ -24,7 +24,7 @@ pub(super) struct Ask<'a> {
     neighbours: Neighbours,
 }
 
-/// Why one node refuses a pod. Hundreds do so for the same reason: it is put into words once.
+/// Reason why one node refuses a pod. Hundreds of nodes do so for the same reason: it is put into words once.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Reason<'a> {
     /// In these words.
@@ -47,7 +47,7 @@ impl fmt::Display for Reason<'_> {
 }
 
 impl<'a> Ask<'a> {
-    /// What `pod` asks of each of the nodes.
+    /// Computes the demands of `pod` on each of the nodes.
     pub(super) fn of(pod: &'a Pod, candidates: &[Candidate], volumes: &'a Volumes) -> Self {
         let object = &*pod.object;
         Self {
@@ -60,7 +60,7 @@ impl<'a> Ask<'a> {
         }
     }
 
-    /// Why the node does not take the pod, if it does not.
+    /// Returns the reason why the node does not take the pod, if there is one.
     pub(super) fn refusal(&self, candidate: &'a Candidate) -> Option<Reason<'a>> {
         let pod: &'a Value = &self.pod.object;
         if candidate.is_cordoned_for(pod) {

@@ -47,7 +47,7 @@ impl Spread {
         Self(constraints.into_iter().map(|constraint| Counted::of(constraint, owner, &eligible)).collect())
     }
 
-    /// Whether no constraint is violated by going to the candidate.
+    /// Returns whether no constraint is violated by going to the candidate.
     pub(super) fn admits(&self, candidate: &Candidate) -> bool {
         self.0.iter().all(|counted| {
             let Some(domain) = candidate.label(&counted.key) else { return false };
@@ -61,7 +61,7 @@ impl Spread {
 }
 
 impl Counted {
-    /// The least count when so many `more` are in `domain`.
+    /// Returns the least count when `more` are added in `domain`.
     fn least_with(&self, domain: &str, more: i64) -> i64 {
         let with_more = |(name, count): (&String, &i64)| if name == domain { count + more } else { *count };
         if self.enough { self.counts.iter().map(with_more).min().unwrap_or(0) } else { 0 }

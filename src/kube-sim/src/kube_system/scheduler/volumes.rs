@@ -22,7 +22,7 @@ pub(super) struct Volumes {
 }
 
 impl Volumes {
-    /// Those there are, if one of these pods uses any.
+    /// Reads claims and volumes, if one of these pods uses any.
     pub(super) fn of(cluster: &Cluster<'_>, pods: &[Arc<Pod>]) -> Self {
         if !pods.iter().any(|pod| uses_claims(&pod.object)) {
             return Self::default();
@@ -36,7 +36,7 @@ impl Volumes {
         }
     }
 
-    /// Whether the pod waits for a volume that is being made.
+    /// Returns whether the pod waits for a volume that is being made.
     pub(super) fn keep_waiting(&self, pod: &Value) -> bool {
         claims_of(pod).any(|claim| self.being_made.contains(&claim))
     }
@@ -48,7 +48,7 @@ impl Volumes {
         self.being_made.extend(unbound);
     }
 
-    /// What the volumes of the pod ask of a node.
+    /// Returns the nodes that the volumes of the pod allow.
     pub(super) fn reach(&self, pod: &Value) -> Reach<'_> {
         let mut selectors = Vec::new();
         for claim in claims_of(pod) {
@@ -60,7 +60,7 @@ impl Volumes {
     }
 }
 
-/// Where volumes can be reached from.
+/// Nodes from which volumes can be reached.
 pub(super) enum Reach<'v> {
     /// A claim is not there.
     Nowhere,
@@ -69,7 +69,7 @@ pub(super) enum Reach<'v> {
 }
 
 impl Reach<'_> {
-    /// Why they cannot be reached from a node.
+    /// Returns the reason why they cannot be reached from a node.
     pub(super) fn refusal(&self, node: &Value) -> Option<&'static str> {
         match self {
             Self::Nowhere => Some("persistentvolumeclaim not found"),
@@ -81,7 +81,7 @@ impl Reach<'_> {
     }
 }
 
-/// Whether a pod uses claims.
+/// Returns whether a pod uses claims.
 pub(super) fn uses_claims(pod: &Value) -> bool {
     claims_of(pod).next().is_some()
 }

@@ -1,4 +1,4 @@
-//! What follows from a removal: dependents of a gone owner, contents of a namespace, instances of a custom kind.
+//! Consequences of a removal: dependents of a gone owner, contents of a namespace, instances of a custom kind.
 //!
 //! kube-controller-manager does this a moment later in the background; here it happens within the same verb,
 //! so a simulation has no window in which orphans are visible and needs no controller for it.
