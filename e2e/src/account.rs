@@ -26,7 +26,7 @@ use nix::unistd::Pid;
 
 use crate::engine::Engine;
 
-/// Which account to use.
+/// Account to use.
 #[derive(Clone, Debug)]
 pub enum Choice {
     /// The launcher, as a process.
@@ -61,7 +61,7 @@ impl Account {
         })
     }
 
-    /// What to set `AWS_ENDPOINT_URL` to.
+    /// Returns the value for `AWS_ENDPOINT_URL`.
     pub fn endpoint(&self) -> &str {
         match self {
             Self::Moto(account) => account.endpoint(),

@@ -25,7 +25,7 @@ use nix::unistd::Pid;
 
 use crate::engine::Engine;
 
-/// Which cluster to use.
+/// Cluster to use.
 #[derive(Clone, Debug)]
 pub enum Choice {
     /// Processes on this machine.
@@ -62,7 +62,7 @@ impl Cluster {
         })
     }
 
-    /// How to reach it.
+    /// Returns the access to the cluster.
     pub fn access(&self) -> &Access {
         match self {
             Self::Local(cluster) => cluster.access(),
@@ -79,7 +79,7 @@ impl Cluster {
         }
     }
 
-    /// Where the API server writes down what the controller asks of it, if this cluster lets us say so.
+    /// Returns the file in which the API server records the controller's requests, if this cluster lets us configure that.
     pub fn audit_log(&self) -> Option<PathBuf> {
         match self {
             Self::Local(cluster) => Some(cluster.audit_log()),
@@ -106,7 +106,7 @@ impl Cluster {
         }
     }
 
-    /// Whether it was there before us, and has to be left as it was.
+    /// Returns whether it was there before us, and has to be left as it was.
     pub fn is_borrowed(&self) -> bool {
         matches!(self, Self::Kubeconfig(_))
     }

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::process::sibling;
 
-/// Where the account is, as the environment of every `karpenter` process says it.
+/// Location of the account, as in the environment of every `karpenter` process.
 #[derive(Clone, Debug)]
 pub struct AwsEnvironment {
     /// Endpoint of the emulated account.
@@ -26,7 +26,7 @@ impl AwsEnvironment {
         self.variables_as("test")
     }
 
-    /// The same for a caller whose calls must be distinguishable from those of others, by access key.
+    /// Returns variables for a caller whose calls must be distinguishable from those of others, by access key.
     fn variables_as(&self, access_key: &str) -> Vec<(&'static str, OsString)> {
         let mut variables = self.location();
         variables
@@ -34,7 +34,7 @@ impl AwsEnvironment {
         variables
     }
 
-    /// Where the account is, without credentials.
+    /// Returns the location of the account, without credentials.
     pub(crate) fn location(&self) -> Vec<(&'static str, OsString)> {
         vec![
             ("AWS_ENDPOINT_URL", self.endpoint.clone().into()),
@@ -58,12 +58,12 @@ pub async fn run(aws: &AwsEnvironment, arguments: &[&str]) -> Result<(i32, Strin
     run_with(aws.variables_as(&caller(arguments)), arguments).await
 }
 
-/// The same in front of a cluster, and of no account.
+/// Runs `karpenter` with access to a cluster, and to no account.
 pub async fn run_at(kubeconfig: &Path, arguments: &[&str]) -> Result<(i32, String)> {
     run_with(vec![("KUBECONFIG", kubeconfig.into())], arguments).await
 }
 
-/// The same in front of both.
+/// Runs `karpenter` with access to an account and a cluster.
 pub async fn run_in(aws: &AwsEnvironment, kubeconfig: &Path, arguments: &[&str]) -> Result<(i32, String)> {
     let mut variables = aws.variables_as(&caller(arguments));
     variables.push(("KUBECONFIG", kubeconfig.into()));

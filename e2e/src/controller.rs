@@ -27,27 +27,27 @@ use crate::process::Guard;
 /// The service account the chart installs the controller under.
 const SERVICE_ACCOUNT: &str = "karpenter";
 
-/// What the token is for that the controller gets its role with.
+/// Audience of the token that the controller gets its role with.
 const PODS: &str = "pods.eks.amazonaws.com";
 
 /// The last words of a controller that could not renew its Lease, which on a busy machine happens. It is the one way in
 /// which it may end by itself: Kubernetes puts it right by starting the controller again.
 const LOST_LEASE: &str = "error: lost lease";
 
-/// What differs between the controllers of scenarios.
+/// Differences between the controllers of scenarios.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Whether it waits for the Lease before it acts.
+    /// True if it waits for the Lease before it acts.
     pub election: bool,
     /// `FEATURE_GATES`; empty leaves the defaults.
     pub feature_gates: String,
     /// Further variables of its environment.
     pub variables: Vec<(&'static str, String)>,
-    /// Where on this machine it serves metrics and explanations.
+    /// Port on this machine that serves metrics and explanations.
     pub metrics_port: u16,
 }
 
-/// How the controller runs.
+/// Way in which the controller runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Choice {
     /// As a process of this machine.
@@ -57,16 +57,16 @@ pub enum Choice {
     Chart,
 }
 
-/// What a controller acts on.
+/// Cluster and account that a controller acts on.
 #[derive(Clone, Copy)]
 pub struct Place<'a> {
     /// The cluster.
     pub cluster: &'a Cluster,
     /// The account.
     pub account: &'a Account,
-    /// How `karpenter` reaches the account.
+    /// Environment with which `karpenter` reaches the account.
     pub aws: &'a AwsEnvironment,
-    /// What ends processes that outlive the harness.
+    /// Guard that ends processes that outlive the harness.
     pub guard: &'a Arc<Guard>,
 }
 
@@ -79,7 +79,7 @@ pub enum Controller {
 }
 
 impl Controller {
-    /// One that is not installed yet.
+    /// Returns a controller that is not installed yet.
     pub fn new(choice: Choice) -> Self {
         match choice {
             Choice::Process => Self::Process(process::InProcess::default()),

@@ -22,17 +22,17 @@ use tokio::process::Command;
 use crate::process::said;
 use own::Own;
 
-/// Which engine to use.
+/// Engine to use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// The one that `docker` finds.
+    /// Engine that `docker` finds.
     Machine,
-    /// One that is started here and ends with this process; needs root.
+    /// Engine that is started here and ends with this process; needs root.
     Own,
 }
 
 impl Choice {
-    /// What `KARPENTER_CONTAINERS` says: `own` or `machine`, which is the default.
+    /// Reads `KARPENTER_CONTAINERS`: `own` or `machine`, which is the default.
     pub fn from_environment() -> Result<Self> {
         match std::env::var("KARPENTER_CONTAINERS").as_deref() {
             Ok("own") => Ok(Self::Own),
@@ -72,7 +72,7 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Whether it is one of our own: nothing can be pulled then, images are made here.
+    /// Returns whether it is one of our own: nothing can be pulled then, images are made here.
     pub fn is_own(&self) -> bool {
         self.own.is_some()
     }
@@ -101,7 +101,7 @@ impl Engine {
         command
     }
 
-    /// What programs have in their environment that talk to this engine.
+    /// Returns the environment of programs that talk to this engine.
     pub fn environment(&self) -> Vec<(&'static str, OsString)> {
         self.own.as_ref().map(Own::environment).unwrap_or_default()
     }
@@ -130,7 +130,7 @@ impl Engine {
         finish(&mut command, &what).await.map(drop)
     }
 
-    /// Whether it has an image of this name.
+    /// Returns whether it has an image of this name.
     pub async fn has_image(&self, name: &str) -> bool {
         self.docker(&["image", "inspect", "--format", "{{.Id}}", name]).await.is_ok()
     }

@@ -36,7 +36,7 @@ pub async fn administrator(environment: &AwsEnvironment) -> Result<Clients> {
     sdk::connect(config).await.context("set up the administrator's AWS clients")
 }
 
-/// How fast the machines of a world are.
+/// Pace of the machines of a world.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
     /// From the launch of an instance until EC2 calls it running.
@@ -45,7 +45,7 @@ pub struct Pace {
     pub boot: Duration,
     /// From its registration until the Node is ready.
     pub ready: Duration,
-    /// How much longer the last two may take, in percent, each machine a time of its own.
+    /// Largest share by which the last two may be longer, in percent, each machine a time of its own.
     pub spread: u32,
     /// From the binding of a pod until it runs.
     pub pod_start: Duration,

@@ -21,9 +21,9 @@ const APPLIED: &str = "e2e.karpenter.sh/applied";
 pub const NODEPOOL: &str = include_str!("../../docs/examples/nodepool.yaml");
 /// The Deployment of the README.
 pub const INFLATE: &str = include_str!("../../docs/examples/inflate.yaml");
-/// Where the chart is installed.
+/// Namespace of the chart.
 pub const NAMESPACE: &str = "kube-system";
-/// What its replicas elect their leader with.
+/// Lease with which its replicas elect their leader.
 pub const LEASE: &str = "karpenter-leader-election";
 /// Roles, bindings and the service account of the chart.
 pub const RBAC: &str = include_str!("../../charts/karpenter/rbac/karpenter.yaml");
@@ -127,12 +127,12 @@ pub async fn remove_applied(client: &Client) -> Result<()> {
     .await
 }
 
-/// Whether [`apply`] has made an object, or parts of it.
+/// Returns whether [`apply`] has made an object, or parts of it.
 pub fn is_applied(object: &impl ResourceExt) -> bool {
     object.annotations().contains_key(APPLIED)
 }
 
-/// What was applied, with the way to delete each.
+/// Returns the applied objects, with the way to delete each.
 async fn applied(client: &Client) -> Result<Vec<(DynamicObject, Api<DynamicObject>)>> {
     let discovery = Discovery::new(client.clone()).run().await.context("ask which kinds the cluster has")?;
     let mut found = Vec::new();
@@ -163,7 +163,7 @@ async fn applied(client: &Client) -> Result<Vec<(DynamicObject, Api<DynamicObjec
     Ok(found)
 }
 
-/// What the API server said, without the status object around it.
+/// Returns the message of the API server, without the status object around it.
 pub(crate) fn refusal(error: anyhow::Error) -> anyhow::Error {
     match error.downcast_ref::<kube::Error>() {
         Some(kube::Error::Api(status)) => anyhow::anyhow!("{}", status.message),

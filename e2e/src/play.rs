@@ -7,8 +7,9 @@
 //! The manifests are applied before the controller starts, as in the simulation: all pods that there are meet its first
 //! look, however slowly they were made. The time of the scenario begins when the controller has been started.
 //!
-//! What a file says and real parts cannot do is found before anything starts ([`counterpart`]); such a file is not played.
-//! A scenario fails, besides, when a rule of every world is broken (see [`World::verdict`]) or the controller ends by itself.
+//! Statements of a file that real parts cannot carry out are found before anything starts ([`counterpart`]); such a file is not
+//! played. A scenario fails, besides, when a rule of every world is broken (see [`World::verdict`]) or the controller ends by
+//! itself.
 
 mod counterpart;
 mod market;
@@ -83,7 +84,7 @@ async fn on_real_parts(scenario: &Scenario, options: Options) -> Result<Outcome>
         world.dump().await;
     }
     let ended = suites::end(world).await.context("end the world of the scenario");
-    // What went wrong first may be why its world does not end well.
+    // The first failure may be the reason why its world does not end well.
     if failed { outcome } else { ended.and(outcome) }
 }
 
@@ -115,7 +116,7 @@ async fn in_world(scenario: &Scenario, world: &mut World) -> Result<Outcome> {
         actual: format!("{error:#}"),
         because: None,
     }));
-    // What could not happen makes the rest mean nothing.
+    // An action that could not happen makes the rest mean nothing.
     if failures.is_empty() {
         failures = judge(&scenario.expectations, &recording);
     }

@@ -40,7 +40,7 @@ pub fn sibling(name: &str) -> Result<PathBuf> {
     })
 }
 
-/// What a program printed that has ended; a failure says the last of it.
+/// Returns the output of a program that has ended; a failure contains the last of it.
 pub(crate) fn said(what: &str, output: Output) -> Result<String> {
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
@@ -54,7 +54,7 @@ pub(crate) fn said(what: &str, output: Output) -> Result<String> {
     )
 }
 
-/// What to run.
+/// Program to run.
 #[derive(Clone)]
 pub struct Program {
     /// The name used in messages and as the name of the log file.
@@ -154,12 +154,12 @@ impl Process {
         format!("last lines of {} (`{}`):\n{}", self.name, self.log.display(), tail(&self.log, 15))
     }
 
-    /// Whether one of the last lines of the log contains `text`.
+    /// Returns whether one of the last lines of the log contains `text`.
     pub fn has_last_said(&self, text: &str) -> bool {
         tail(&self.log, 15).contains(text)
     }
 
-    /// Whether the log tells of a port another process had bound.
+    /// Returns whether the log reports a port that another process had bound.
     pub fn found_its_port_taken(&self) -> bool {
         says_port_is_taken(&tail(&self.log, 500))
     }

@@ -1,4 +1,4 @@
-//! What runs have shown: as a table for people, as `JUnit`'s XML for programs.
+//! Results of runs: as a table for people, as `JUnit`'s XML for programs.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -11,11 +11,11 @@ use quick_junit::{NonSuccessKind, TestCase, TestCaseStatus, TestSuite};
 pub struct Case {
     /// The suite it belongs to.
     pub suite: &'static str,
-    /// What it is called, in a sentence.
+    /// Name of the case, as a sentence.
     pub name: String,
     /// From its start to its end.
     pub took: Duration,
-    /// What went wrong.
+    /// Failure of the case.
     pub failure: Option<String>,
 }
 
@@ -31,7 +31,7 @@ pub fn table(cases: &[Case]) -> String {
     text
 }
 
-/// The same as `JUnit`'s XML, which CI systems read.
+/// Writes the cases as `JUnit`'s XML, which CI systems read.
 pub fn junit(cases: &[Case]) -> Result<String> {
     let mut report = quick_junit::Report::new("karpenter-e2e");
     let mut suites: Vec<&str> = cases.iter().map(|case| case.suite).collect();

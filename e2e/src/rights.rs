@@ -1,4 +1,4 @@
-//! Whether the controller had the rights it needed, and needed the rights it had.
+//! Rights of the controller: it had those it needed, and needed those it had.
 //!
 //! A suite runs the controller with what a user gives it: the role `karpenter bootstrap apply` has made, by the
 //! credentials of EKS Pod Identity, and the service account of the chart. Afterwards the account tells what AWS would
@@ -20,14 +20,14 @@ use std::fmt::{self, Write};
 /// One right as a document grants it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Right {
-    /// Where it is granted: the sid of a statement, or a role with API group and resource.
+    /// Document that grants it: the sid of a statement, or a role with API group and resource.
     pub place: String,
-    /// What is granted there: an action, a resource, or a verb.
+    /// Granted action, resource or verb.
     pub what: String,
 }
 
 impl Right {
-    /// What is granted where.
+    /// Returns the right `what`, granted at `place`.
     pub fn new(place: &str, what: &str) -> Self {
         Self { place: place.to_owned(), what: what.to_owned() }
     }
@@ -39,17 +39,17 @@ impl fmt::Display for Right {
     }
 }
 
-/// What was granted and what was used of it.
+/// Granted rights, and those that were used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rights {
     /// All that is granted.
     pub granted: BTreeSet<Right>,
-    /// What a call has made use of.
+    /// Rights that a call has used.
     pub used: BTreeSet<Right>,
 }
 
 impl Rights {
-    /// Both together.
+    /// Adds the rights of `other`.
     pub fn absorb(&mut self, other: Self) {
         self.granted.extend(other.granted);
         self.used.extend(other.used);

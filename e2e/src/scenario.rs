@@ -1,4 +1,4 @@
-//! What is proven end to end. One behaviour per file; each is a function over a [`World`](crate::world::World), run
+//! Behaviours that are proven end to end. One behaviour per file; each is a function over a [`World`](crate::world::World), run
 //! by the tests and by `karpenter-e2e run`.
 
 mod behaviour;

@@ -9,13 +9,13 @@ use std::time::Duration;
 use anyhow::{Error, Result, bail};
 use tokio::time::{Instant, sleep};
 
-/// How long anything may take. On an idle machine every wait of this crate ends within seconds, and it ends as soon
-/// as what it waits for holds; the rest is for machines that have other things to do.
+/// Longest time that anything may take. On an idle machine every wait of this crate ends within seconds, and it ends as soon as
+/// what it waits for holds; the rest is for machines that have other things to do.
 pub const PATIENCE: Duration = Duration::from_mins(10);
 
-/// How long it is until the question is asked again: an eighth of what was waited so far, within these bounds. What takes
-/// a minute is not known a moment earlier for being asked four times a second by every behaviour of a suite, and the
-/// answers are most of what an API server with a dozen behaviours would do.
+/// Time until the question is asked again: an eighth of what was waited so far, within these bounds. What takes a minute is not
+/// known a moment earlier for being asked four times a second by every behaviour of a suite, and the answers are most of what
+/// an API server with a dozen behaviours would do.
 const ASK_AGAIN: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(1)];
 
 /// Asks `question` until it answers `Ok(Ok(value))`. `Ok(Err(text))` means "not yet" and says what was seen; an
@@ -27,7 +27,7 @@ where
     until_within(PATIENCE, what, question).await
 }
 
-/// The same for what takes many steps, each of which would be [`until`]'s.
+/// Waits as [`until`] for what takes many steps, each of which would be [`until`]'s.
 pub async fn until_within<T, F>(patience: Duration, what: &str, mut question: impl FnMut() -> F) -> Result<T>
 where
     F: Future<Output = Result<std::result::Result<T, String>>>,
@@ -74,7 +74,7 @@ where
     .await
 }
 
-/// Whether the same request may well succeed in a moment.
+/// Returns whether the same request may well succeed in a moment.
 fn is_passing(error: &Error) -> bool {
     error.chain().any(|cause| {
         if let Some(error) = cause.downcast_ref::<kube::Error>() {

@@ -2,7 +2,7 @@
 //! acts in, put together the way a user would do it, with `karpenter bootstrap apply`, `karpenter crds` and the
 //! chart's roles.
 //!
-//! When a scenario fails, [`World::dump`] writes what it takes to understand it into the run folder.
+//! A failed scenario writes what it takes to understand it into the run folder ([`World::dump`]).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -48,19 +48,19 @@ pub(crate) const KUBERNETES: &str = "1.35";
 /// machine of few cores, the controllers of others lose their Leases.
 static STARTS: Semaphore = Semaphore::const_new(2);
 
-/// What to put the world together from.
+/// Parts of the world, and their settings.
 pub struct Options {
-    /// Which cluster.
+    /// Cluster to use.
     pub cluster: cluster::Choice,
-    /// Which account.
+    /// Account to use.
     pub account: account::Choice,
-    /// How the controller runs.
+    /// Way in which the controller runs.
     pub controller: controller::Choice,
-    /// Where logs and dumps go; stays after the run.
+    /// Folder of logs and dumps; stays after the run.
     pub folder: PathBuf,
-    /// How fast machines are.
+    /// Pace of the machines.
     pub pace: Pace,
-    /// Where the EKS cluster is, and what it is called.
+    /// Region and name of the EKS cluster.
     pub site: Site,
 }
 
@@ -80,7 +80,7 @@ impl Default for Site {
     }
 }
 
-/// What a world's processes are part of.
+/// Part of a world that a process belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
     /// The program under test.
@@ -108,7 +108,7 @@ impl Part {
 /// A process of a world.
 #[derive(Clone, Copy, Debug)]
 pub struct Member {
-    /// What it is part of.
+    /// Part that it belongs to.
     pub part: Part,
     /// The name of its program.
     pub program: &'static str,
@@ -122,7 +122,7 @@ pub struct World {
     pub client: Client,
     /// The account, seen with an administrator's eyes.
     pub aws: Clients,
-    /// What every `karpenter` process gets to know about the account.
+    /// Environment of every `karpenter` process about the account.
     pub environment: AwsEnvironment,
     cluster: Cluster,
     account: Account,
@@ -139,7 +139,7 @@ pub struct World {
     election: bool,
     gates: String,
     variables: Vec<(&'static str, String)>,
-    /// Chosen at the first start and kept: who asks the controller need not know that it has died meanwhile.
+    /// Chosen at the first start and kept, so that a controller that has died meanwhile is found at the same port again.
     metrics_port: OnceLock<u16>,
 }
 
@@ -210,7 +210,7 @@ impl World {
         self.start_controller().await
     }
 
-    /// The same without the controller: the account is ready, and the cluster has the definitions and the roles.
+    /// Installs everything but the controller: the account is ready, and the cluster has the definitions and the roles.
     pub async fn prepare(&self) -> Result<()> {
         let (code, text) = self.karpenter(&["bootstrap", "apply", "--zonal-shift"]).await?;
         ensure!(code == 0, "`karpenter bootstrap apply` ended with {code}:\n{text}");
@@ -272,7 +272,7 @@ impl World {
         Place { cluster, account, aws, guard }
     }
 
-    /// What is true of every run, whatever it proved: nothing was asked of the account that it cannot answer, and the
+    /// Checks what is true of every run, whatever it proved: nothing was asked of the account that it cannot answer, and the
     /// controller had every right it needed.
     pub async fn verdict(&self) -> Result<Rights> {
         self.check_account().await?;
@@ -331,12 +331,12 @@ impl World {
         format!("{}-karpenter", self.environment.cluster)
     }
 
-    /// How many controllers have been started so far.
+    /// Returns the number of controllers started so far.
     pub fn controller_starts(&self) -> usize {
         self.starts.load(Ordering::Relaxed)
     }
 
-    /// Where the controller serves metrics and explanations while it runs.
+    /// Returns the address at which the controller serves metrics and explanations while it runs.
     pub fn metrics_endpoint(&self) -> Result<String> {
         Ok(format!("http://127.0.0.1:{}", self.metrics_port()?))
     }
@@ -379,7 +379,7 @@ impl World {
         self.cluster.restart(program, dead).await
     }
 
-    /// How many calls the controller has made to the account, if that counts them.
+    /// Returns the number of calls that the controller has made to the account, if the account counts them.
     pub async fn calls_of_controller(&self) -> Result<u64> {
         let Some(control) = self.account.control() else { return Ok(0) };
         control.count_calls(&self.caller().await?).await
@@ -391,7 +391,7 @@ impl World {
         Ok(role.arn.to_string())
     }
 
-    /// Where the API server writes down what the controller asks of it, if it does.
+    /// Returns the file in which the API server records the controller's requests, if it does.
     pub fn audit_log(&self) -> Option<PathBuf> {
         self.cluster.audit_log()
     }
@@ -416,13 +416,13 @@ impl World {
         command_line::run(&self.environment, arguments).await
     }
 
-    /// The same with the administrator's rights in the cluster.
+    /// Runs `karpenter` with the administrator's rights in the cluster.
     pub async fn karpenter_in_cluster(&self, arguments: &[&str]) -> Result<(i32, String)> {
         command_line::run_in(&self.environment, self.kubeconfig(), arguments).await
     }
 
-    /// What `karpenter explain` says. A controller in the cluster is found as users find it, by its Lease and through the
-    /// API server; one on this machine has no pod, and one without an election no Lease.
+    /// Returns the answer of `karpenter explain`. A controller in the cluster is found as users find it, by its Lease and
+    /// through the API server; one on this machine has no pod, and one without an election no Lease.
     pub async fn explain(&self, question: &str) -> Result<(i32, String)> {
         if matches!(self.controller, Controller::Chart(_)) && self.election {
             let arguments = ["explain", question, "--leader-election-namespace", NAMESPACE];
@@ -441,17 +441,17 @@ impl World {
         self.cases.lock().push(case);
     }
 
-    /// How behaviours have ended so far.
+    /// Returns the results of behaviours so far.
     pub fn cases(&self) -> Vec<Case> {
         self.cases.lock().clone()
     }
 
-    /// Whether the cluster was there before us, and has to be left as it was.
+    /// Returns whether the cluster was there before us, and has to be left as it was.
     pub fn is_borrowed(&self) -> bool {
         self.cluster.is_borrowed()
     }
 
-    /// Where logs and dumps are.
+    /// Returns the folder of logs and dumps.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -582,9 +582,9 @@ pub fn moto(folder: PathBuf) -> account::Choice {
     })
 }
 
-/// How an account behaves in a scenario. Machines go in seconds instead of the minutes EC2 takes, but never at once; and
-/// spot instances need the service-linked role that `karpenter bootstrap` makes, because the controller's policy does not
-/// let it make one.
+/// Returns the settings of an account in a scenario. Machines go in seconds instead of the minutes EC2 takes, but never at
+/// once; and spot instances need the service-linked role that `karpenter bootstrap` makes, because the controller's policy does
+/// not let it make one.
 fn as_ec2_does(pending: Duration) -> account::control::Settings {
     account::control::Settings {
         pending_seconds: Some(pending.as_secs_f32()),

@@ -1,4 +1,4 @@
-//! What a test may do to the emulated account that no AWS client can: see `localstack/emulator/control.py`.
+//! Operations of a test on the emulated account that no AWS client offers: see `localstack/emulator/control.py`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use super::http::Http;
 #[derive(Clone, Debug)]
 pub struct Control(Http);
 
-/// What a seeded account has.
+/// Contents of a seeded account.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Seeded {
     /// The EKS cluster.
@@ -48,7 +48,7 @@ pub struct CapacityRule {
     /// `spot` or `on-demand`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity_type: Option<String>,
-    /// How many more instances may start.
+    /// Number of further instances that may start.
     pub remaining: u32,
     /// The error code; `InsufficientInstanceCapacity` if empty.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -68,16 +68,16 @@ pub struct Fault {
     pub code: Option<String>,
     /// The HTTP status; SDKs retry 500 and above.
     pub status: u16,
-    /// How many calls are struck; -1 for all from now on.
+    /// Number of calls that are struck; -1 for all from now on.
     pub count: i64,
-    /// How many calls pass before the first is struck.
+    /// Number of calls that pass before the first is struck.
     pub skip: u32,
-    /// How long each struck call is held up.
+    /// Seconds by which each struck call is held up.
     pub delay_seconds: f32,
     /// The ARN of a role, or an access key, whose calls are meant; those of all if empty.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub caller: Option<String>,
-    /// Each call is struck with the chance of one in so many.
+    /// Chance that a call is struck: one in this number.
     pub one_in: u32,
 }
 
@@ -105,11 +105,11 @@ pub struct NewReservation {
     pub instance_type: String,
     /// E.g. `us-west-2a`.
     pub zone: String,
-    /// How many instances.
+    /// Number of instances.
     pub count: u32,
     /// `open` or `targeted`.
     pub match_criteria: String,
-    /// How many instances more than it has EC2 says are left.
+    /// Number by which EC2 overstates the instances that are left.
     pub overstated: u32,
     /// Tags.
     pub tags: BTreeMap<String, String>,
@@ -129,7 +129,7 @@ impl NewReservation {
     }
 }
 
-/// How the account behaves; empty fields stay as they are.
+/// Behavior of the account; empty fields stay as they are.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Settings {
     /// Seconds in state `pending`.
@@ -147,7 +147,7 @@ pub struct Settings {
     /// `implicit` or `required`: whether EC2 makes the spot service-linked role by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spot_role: Option<String>,
-    /// Whether state changes are published.
+    /// True if state changes are published.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state_change_events: Option<bool>,
     /// The instance types on sale, of those that AWS sells in a region.
@@ -183,7 +183,7 @@ pub enum Notice {
 /// The calls the account has answered.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Calls {
-    /// How often each `service:Operation` was called.
+    /// Number of calls of each `service:Operation`.
     pub counts: BTreeMap<String, u64>,
     /// Calls the emulator cannot answer; a run with any proves less than it seems to.
     pub unimplemented: BTreeMap<String, u64>,
@@ -208,7 +208,7 @@ pub struct Call {
     pub status: u16,
     /// The error code of a refused call.
     pub error: Option<String>,
-    /// How long the answer took.
+    /// Duration until the answer.
     pub milliseconds: u64,
 }
 
@@ -263,13 +263,13 @@ pub struct Disk {
 pub struct Question {
     /// The call that raised it first, as `service:Operation`.
     pub call: String,
-    /// What IAM is asked to allow, e.g. `ec2:RunInstances`.
+    /// Action that IAM is asked to allow, e.g. `ec2:RunInstances`.
     pub action: String,
     /// On which resource: an ARN, or `*`.
     pub resource: String,
     /// Condition keys.
     context: BTreeMap<String, OneOrMany>,
-    /// How often.
+    /// Number of such calls.
     pub count: u64,
 }
 
@@ -297,7 +297,7 @@ impl Control {
         Self(Http::new(endpoint))
     }
 
-    /// Whether there is a launcher.
+    /// Fails if there is no launcher.
     pub async fn healthy(&self) -> Result<()> {
         self.get::<Value>("health").await.map(drop)
     }
@@ -337,7 +337,7 @@ impl Control {
         self.make("reservations", wanted).await
     }
 
-    /// Makes a placement group of so many partitions; its id.
+    /// Makes a placement group of `partitions` partitions; returns its id.
     pub async fn partition_group(&self, name: &str, partitions: u32) -> Result<String> {
         let wanted = json!({ "name": name, "strategy": "partition", "partitions": partitions });
         self.make("placement-groups", &wanted).await
@@ -407,7 +407,7 @@ impl Control {
         self.post("impair", &json!({ "instance": instance, "checks": checks, "since": since })).await
     }
 
-    /// Shifts the cluster away from a zone for so long; zero ends the shift.
+    /// Shifts the cluster away from a zone for `duration`; zero ends the shift.
     pub async fn shift(&self, cluster_arn: &str, zone_id: &str, duration: Duration) -> Result<()> {
         let seconds = duration.as_secs_f64();
         self.post(
@@ -447,13 +447,13 @@ impl Control {
         self.get("calls").await
     }
 
-    /// How many calls `caller` has made: the ARN of a role, or an access key.
+    /// Returns the number of calls that `caller` has made: the ARN of a role, or an access key.
     pub async fn count_calls(&self, caller: &str) -> Result<u64> {
         let calls: Calls = self.get(&format!("calls?caller={caller}")).await?;
         Ok(calls.counts.values().sum())
     }
 
-    /// What AWS would have asked IAM about the calls of `caller`: the ARN of a role, or an access key.
+    /// Returns the questions that AWS would have asked IAM about the calls of `caller`: the ARN of a role, or an access key.
     pub async fn questions(&self, caller: &str) -> Result<Vec<Question>> {
         #[derive(Deserialize)]
         struct Answer {
@@ -469,12 +469,12 @@ impl Control {
         Ok(answer.questions)
     }
 
-    /// Where pods of a cluster get the credentials of their role, as from the agent of EKS Pod Identity.
+    /// Returns the address where pods of a cluster get the credentials of their role, as from the agent of EKS Pod Identity.
     pub fn pod_identity(&self, region: &str, cluster: &str) -> String {
         format!("{}{}", self.endpoint(), Self::pod_identity_path(region, cluster))
     }
 
-    /// The same without the address, which differs for pods on a node.
+    /// Returns the path of that address; the rest differs for pods on a node.
     pub fn pod_identity_path(region: &str, cluster: &str) -> String {
         format!("/_karpenter/pod-identity?cluster={cluster}&region={region}")
     }

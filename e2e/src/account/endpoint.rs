@@ -27,7 +27,7 @@ impl EndpointAccount {
         Ok(Self { endpoint: url.trim_end_matches('/').to_owned(), control })
     }
 
-    /// What to set `AWS_ENDPOINT_URL` to.
+    /// Returns the value for `AWS_ENDPOINT_URL`.
     pub fn endpoint(&self) -> &str {
         &self.endpoint
     }

@@ -67,7 +67,7 @@ impl LocalStackAccount {
         Ok((endpoint, relay))
     }
 
-    /// What to set `AWS_ENDPOINT_URL` to.
+    /// Returns the value for `AWS_ENDPOINT_URL`.
     pub fn endpoint(&self) -> &str {
         &self.endpoint
     }

@@ -22,7 +22,7 @@ use crate::wait::PATIENCE;
 
 const STOP_WITHIN: Duration = Duration::from_secs(3);
 
-/// How to start the account.
+/// Options of the account.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Seed the account for an EKS cluster of this name.
@@ -31,7 +31,7 @@ pub struct Options {
     pub region: String,
     /// Its Kubernetes version, e.g. `1.35`.
     pub kubernetes: String,
-    /// Where the log goes; a temporary folder if empty.
+    /// Folder of the log; a temporary folder if empty.
     pub folder: Option<PathBuf>,
     /// The address it listens on.
     pub host: Ipv4Addr,
@@ -98,12 +98,12 @@ impl MotoAccount {
         })
     }
 
-    /// What to set `AWS_ENDPOINT_URL` to.
+    /// Returns the value for `AWS_ENDPOINT_URL`.
     pub fn endpoint(&self) -> &str {
         &self.endpoint
     }
 
-    /// What the account was furnished with, if it was asked to be.
+    /// Returns the seeded contents of the account, if it was asked to be seeded.
     pub fn seeded(&self) -> Option<&Seeded> {
         self.seeded.as_ref()
     }

@@ -1,4 +1,4 @@
-//! How to reach a cluster: the administrator's client, and kubeconfigs for other identities.
+//! Access to a cluster: the administrator's client, and kubeconfigs for other identities.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 /// Long enough for any run, short enough to be harmless in a forgotten file.
 const TOKEN_SECONDS: i64 = 24 * 60 * 60;
 
-/// Who a kubeconfig speaks as.
+/// Identity that a kubeconfig authenticates with.
 pub enum Identity<'a> {
     /// A bearer token.
     Token(&'a str),

@@ -44,13 +44,13 @@ impl KindCluster {
         Ok(Self { name: name.to_owned(), created, access, engine, kind, folder })
     }
 
-    /// How to reach it.
+    /// Returns the access to the cluster.
     pub fn access(&self) -> &Access {
         &self.access
     }
 
-    /// What the API server has written down about the controller's requests; `None` for a cluster that was there
-    /// before, whose API server is configured by its owner.
+    /// Returns the API server's record of the controller's requests; `None` for a cluster that was there before, whose API
+    /// server is configured by its owner.
     pub fn audit_log(&self) -> Option<PathBuf> {
         self.created.then(|| audit_folder(self.folder.path()).join(AUDIT_LOG))
     }

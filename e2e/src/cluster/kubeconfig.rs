@@ -55,7 +55,7 @@ impl KubeconfigCluster {
         }
     }
 
-    /// How to reach it.
+    /// Returns the access to the cluster.
     pub fn access(&self) -> &Access {
         &self.access
     }

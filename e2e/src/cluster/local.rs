@@ -34,11 +34,11 @@ pub const SERVICE_CIDR: &str = "10.100.0.0/16";
 /// A port is given away between asking for it and binding it about never; three times means something else.
 const ATTEMPTS: usize = 3;
 
-/// How to start a local cluster.
+/// Options of a local cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Where logs, certificates and kubeconfigs go, and stay. `None`: a temporary folder that is removed
-    /// after an orderly stop and kept after a failure.
+    /// Folder of logs, certificates and kubeconfigs; it stays. `None`: a temporary folder that is removed after an orderly stop
+    /// and kept after a failure.
     pub folder: Option<PathBuf>,
     /// The programs. `None`: whatever [`prepare::binaries`] finds or builds.
     pub binaries: Option<Binaries>,
@@ -109,7 +109,7 @@ impl LocalCluster {
         self.components.restart(program, dead).await
     }
 
-    /// How to reach it.
+    /// Returns the access to the cluster.
     pub fn access(&self) -> &Access {
         &self.access
     }
@@ -124,7 +124,7 @@ impl LocalCluster {
         self.access.kubeconfig()
     }
 
-    /// What the API server has written down about the controller's requests, one JSON object a line.
+    /// Returns the API server's record of the controller's requests, one JSON object a line.
     pub fn audit_log(&self) -> PathBuf {
         self.folder.join(arguments::AUDIT_LOG)
     }

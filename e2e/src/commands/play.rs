@@ -13,7 +13,7 @@ use karpenter_sim::scenario::report::{Case, junit, line, timeline, total};
 
 use super::world::Choices;
 
-/// When nothing failed, and not everything could be played.
+/// Exit code when nothing failed, and not everything could be played.
 const NOT_ALL: u8 = 3;
 
 #[derive(Args)]

@@ -1,8 +1,8 @@
 //! The controller in the cluster, as the charts install it with Helm.
 //!
-//! What users get that a process on this machine does not show: the image, the Deployment with its security context and
-//! probes, the roles as the chart renders them, two replicas with one leader, credentials of EKS Pod Identity, and the way
-//! from a pod to the account. Definitions come from the chart `karpenter-crd`, everything else from `karpenter`.
+//! Additional coverage over a process on this machine: the image, the Deployment with its security context and probes, the
+//! roles as the chart renders them, two replicas with one leader, credentials of EKS Pod Identity, and the way from a pod to
+//! the account. Definitions come from the chart `karpenter-crd`, everything else from `karpenter`.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ const PODS: &str = "app.kubernetes.io/name=karpenter,app.kubernetes.io/instance=
 /// The chart's default.
 const METRICS_PORT: u16 = 8080;
 
-/// How many log lines a failure shows.
+/// Number of log lines that a failure shows.
 const LAST_LINES: i64 = 15;
 
 /// Kills the processes of some pods on their node, in which a container has its pod's name as host name. A grace period of
@@ -56,18 +56,18 @@ pub struct InCluster {
     running: Mutex<Option<Running>>,
 }
 
-/// What is made once.
+/// Results of the preparation, which is made once.
 struct Ready {
     image: ControllerImage,
     nodes: Vec<String>,
     helm: PathBuf,
 }
 
-/// What belongs to one start.
+/// State of one start.
 struct Running {
-    /// Where logs go.
+    /// Folder of the logs.
     folder: PathBuf,
-    /// Whether only one of the pods acts.
+    /// True if only one of the pods acts.
     election: bool,
     /// There is none before its pods are ready.
     forward: Option<Forward>,
@@ -237,8 +237,8 @@ async fn upgrade(ready: &Ready, place: Place<'_>, chart: &str, arguments: &[&str
     finish(&mut command, &format!("helm upgrade --install {chart}")).await.map(drop)
 }
 
-/// What differs from the chart's defaults. The cluster has one node, without a zone, so nothing can be kept apart; the
-/// affinity that keeps the controller off nodes it manages stays.
+/// Returns the values that differ from the chart's defaults. The cluster has one node, without a zone, so nothing can be kept
+/// apart; the affinity that keeps the controller off nodes it manages stays.
 fn values(image: &ControllerImage, aws: &AwsEnvironment, settings: &Settings) -> Result<Value> {
     let mut environment = vec![
         json!({ "name": "AWS_ENDPOINT_URL", "value": aws.endpoint }),
@@ -292,7 +292,7 @@ async fn pods(client: &Client) -> Result<Vec<Pod>> {
     Ok(api.list(&ListParams::default().labels(PODS)).await.context("list the controller's pods")?.items)
 }
 
-/// Waits until the Deployment has exactly so many pods of its template, and all of them are ready. Its status alone may
+/// Waits until the Deployment has exactly `replicas` pods of its template, and all of them are ready. Its status alone may
 /// still be about a pod that was deleted a moment ago.
 async fn rolled_out(client: &Client, replicas: usize) -> Result<Vec<Pod>> {
     let deployments: Api<Deployment> = Api::namespaced(client.clone(), NAMESPACE);
@@ -322,7 +322,7 @@ fn is_ready(pod: &Pod) -> bool {
     conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }
 
-/// How often containers of a pod were started again.
+/// Returns the number of restarts of a pod's containers.
 fn restarts(pod: &Pod) -> i32 {
     let statuses = pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten());
     statuses.map(|status| status.restart_count).sum()

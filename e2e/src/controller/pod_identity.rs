@@ -12,10 +12,10 @@ use super::PODS;
 use crate::account::Control;
 use crate::engine::Engine;
 
-/// Where SDKs expect the agent.
+/// Address at which SDKs expect the agent.
 const ADDRESS: &str = "169.254.170.23";
 
-/// Where the webhook mounts the token, and its name there.
+/// Folder in which the webhook mounts the token, followed by the name of its file.
 const FOLDER: &str = "/var/run/secrets/pods.eks.amazonaws.com/serviceaccount";
 const TOKEN: &str = "eks-pod-identity-token";
 
@@ -56,7 +56,7 @@ pub(super) fn volume() -> Value {
     json!({ "name": TOKEN, "projected": { "sources": [{ "serviceAccountToken": token }] } })
 }
 
-/// Where the container has that volume.
+/// Returns the mount of that volume in the container.
 pub(super) fn mount() -> Value {
     json!({ "name": TOKEN, "mountPath": FOLDER, "readOnly": true })
 }

@@ -13,7 +13,7 @@ use crate::command_line::{binary, definitions};
 use crate::manifests::{self, NAMESPACE};
 use crate::process::{Process, Program, Supervised};
 
-/// How long an orderly stop may take: workers drain, the Lease is released.
+/// Longest time of an orderly stop: workers drain, the Lease is released.
 const STOP_WITHIN: Duration = Duration::from_secs(15);
 
 /// Kubernetes starts a container that has ended again after a moment.
@@ -25,9 +25,9 @@ pub struct InProcess {
     running: Mutex<Option<Supervised>>,
 }
 
-/// What EKS Pod Identity puts into a pod's environment.
+/// Values that EKS Pod Identity puts into a pod's environment.
 struct PodIdentity {
-    /// Where the credentials are.
+    /// Address of the credentials.
     credentials: String,
     /// The token to ask for them with.
     token: PathBuf,

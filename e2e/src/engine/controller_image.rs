@@ -15,7 +15,7 @@ use crate::prepare::cache;
 
 const REPOSITORY: &str = "karpenter-e2e/controller";
 
-/// Where the distributions keep the certificates, and where the image has them.
+/// Files in which the distributions keep the certificates, and in which the image has them.
 const CERTIFICATES: [&str; 3] =
     ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
 

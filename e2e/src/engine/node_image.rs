@@ -6,9 +6,9 @@
 //! | the machine's | kind's default, which it pulls |
 //! | our own | made here, from Debian's packages, Go modules and the files of kind's module |
 //!
-//! What is made here differs from a `kindest/node`: containerd, runc and the CNI plugins are Debian's; the network is a
-//! `ptp` configuration for one node, so there is no second node and no network policy; the storage class `standard` has
-//! no provisioner.
+//! Differences of our own image from a `kindest/node`: containerd, runc and the CNI plugins are Debian's; the network is a
+//! `ptp` configuration for one node, so there is no second node and no network policy; the storage class `standard` has no
+//! provisioner.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -149,7 +149,7 @@ async fn of_kubeadm(engine: &Engine, recipes: &Path, parts: &NodeParts, base: &s
     Ok(images)
 }
 
-/// What the node's Dockerfile copies. Files of a Go module are read-only and have no modes; kind's Dockerfile says
+/// Collects what the node's Dockerfile copies. Files of a Go module are read-only and have no modes; kind's Dockerfile says
 /// which are programs.
 fn node_context(recipes: &Path, parts: &NodeParts) -> Result<tempfile::TempDir> {
     let context = tempfile::Builder::new()

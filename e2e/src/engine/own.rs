@@ -25,7 +25,7 @@ use crate::wait;
 
 /// The two ends of the pair. 198.18.0.0/15 is for measurements between networks (RFC 2544); no network uses it.
 pub(super) const OUTSIDE: Ipv4Addr = Ipv4Addr::new(198, 18, 77, 1);
-/// Where containers publish their ports.
+/// Address at which containers publish their ports.
 pub(super) const INSIDE: Ipv4Addr = Ipv4Addr::new(198, 18, 77, 2);
 
 /// The name of this machine's end.
@@ -34,7 +34,7 @@ const INTERFACE: &str = "karpenter-e2e";
 /// The control group above all containers.
 const CONTROL_GROUP: &str = "karpenter-e2e";
 
-/// What a kubelet and kube-proxy set for the whole machine.
+/// Settings that a kubelet and kube-proxy make for the whole machine.
 const KERNEL_SETTINGS: [&str; 6] = [
     "vm/overcommit_memory",
     "vm/panic_on_oom",

@@ -50,7 +50,7 @@ impl Relay {
         Ok(Self { address, task })
     }
 
-    /// Where it listens.
+    /// Returns the address it listens on.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }

@@ -1,4 +1,5 @@
-//! What a scenario says that real parts cannot do. Each reason names the line and the field, as errors of reading do.
+//! Statements of a scenario that real parts cannot carry out. Each reason names the line and the field, as errors of reading
+//! do.
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use karpenter_sim::scenario::value::Span;
 /// Settings that are the harness's own: where the controller listens.
 const OURS: [&str; 3] = ["metrics-port", "health-probe-port", "bind-address"];
 
-/// Why a scenario cannot be played, whatever the parts; nothing when it can be.
+/// Returns the reasons why a scenario cannot be played, whatever the parts; empty when it can be.
 pub(super) fn lacking(scenario: &Scenario, longest: Duration) -> Vec<String> {
     let mut reasons: Vec<(u64, String)> = Vec::new();
     let mut lacks = |line: u64, field: &str, why: &str| reasons.push((line, reason(line, field, why)));
@@ -70,7 +71,7 @@ pub(super) fn lacking(scenario: &Scenario, longest: Duration) -> Vec<String> {
     reasons.into_iter().map(|(_, reason)| reason).collect()
 }
 
-/// The same of an account that has no control requests, because it is an emulator of others.
+/// Returns the reasons for an account that has no control requests, because it is an emulator of others.
 pub(super) fn lacking_control(scenario: &Scenario) -> Vec<String> {
     let mut reasons = Vec::new();
     let why = "this account has no control requests; choose `moto` or `localstack`";
@@ -100,7 +101,7 @@ pub(super) fn release_date(version: &str) -> Option<Date> {
     Date::strptime("v%Y%m%d", version).ok()
 }
 
-/// Why a fault has no counterpart.
+/// Returns the reason why a fault has no counterpart.
 fn of_fault(fault: FaultName) -> Option<&'static str> {
     match fault {
         FaultName::KubeLatency

@@ -1,4 +1,4 @@
-//! What the emulated account sells in a scenario, and at what price: the types, list prices and images of the account in
+//! Offerings of the emulated account in a scenario, and their prices: the types, list prices and images of the account in
 //! memory, as `karpenter test` plays the file with. What is expected of costs is expected of these prices, and a controller
 //! that may choose among the same offerings should choose the same.
 //!

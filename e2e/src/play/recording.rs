@@ -1,7 +1,7 @@
 //! Shows the real API server to the recorder of scenarios: every state of pods, events and claims as a watch brings it, and
 //! the nodes and pods that are there when a picture is taken.
 //!
-//! What was there before the watches began belongs to the cluster and does not count, nor do further pods of the same
+//! Objects that were there before the watches began belong to the cluster and do not count, nor do further pods of the same
 //! owners, as those of its daemon sets on new nodes; nor do the controller's own pods.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,7 +27,7 @@ use tokio::time::Instant;
 use crate::manifests::NAMESPACE;
 use crate::wait::PATIENCE;
 
-/// What is watched: group, version, kind, and the name in paths.
+/// Watched kinds: group, version, kind, and the name in paths.
 const KINDS: [(&str, &str, &str, &str); 4] = [
     ("", "v1", "Pod", "pods"),
     ("", "v1", "Event", "events"),
@@ -131,7 +131,7 @@ impl Seen {
 
 type Changes = BoxStream<'static, watcher::Result<Event<DynamicObject>>>;
 
-/// What a watch begins with, by uid; `None` when it ends before.
+/// Returns the objects that a watch begins with, by uid; `None` when it ends before.
 async fn first_list(changes: &mut Changes) -> Option<BTreeMap<String, Value>> {
     let mut listed = BTreeMap::new();
     loop {
@@ -178,12 +178,12 @@ fn value(object: DynamicObject) -> Value {
     serde_json::to_value(object).unwrap_or_default()
 }
 
-/// Whether an object is one of these, or belongs to one.
+/// Returns whether an object is one of these, or belongs to one.
 fn is_from(uids: &BTreeSet<String>, of: &Value) -> bool {
     uids.contains(object::uid(of)) || object::owner_uids(of).any(|owner| uids.contains(owner))
 }
 
-/// Whether a pod is one of the controller's, as the chart names them.
+/// Returns whether a pod is one of the controller's, as the chart names them.
 fn is_controllers(pod: &Value) -> bool {
     object::namespace(pod) == NAMESPACE && object::label(pod, "app.kubernetes.io/name") == Some("karpenter")
 }
@@ -207,7 +207,7 @@ mod tests {
         })
     }
 
-    /// Waits until the watch of pods knows so many.
+    /// Waits until the watch of pods has seen `count` pods.
     async fn known(watches: &Watches, count: usize) {
         wait::until(&format!("{count} pods"), || async {
             let known = watches.seen.lock().objects.get("Pod").map_or(0, BTreeMap::len);
@@ -217,7 +217,7 @@ mod tests {
         .unwrap();
     }
 
-    /// What is not as these expectations say.
+    /// Returns the failures of these expectations.
     fn wrong(recording: &Recording, expect: &str) -> Vec<String> {
         let file = tempfile::Builder::new().suffix(".yaml").tempfile().unwrap();
         let manifests = ["old", "new"].map(|name| pod(name, "default", "web").to_string()).join(", ");

@@ -40,7 +40,7 @@ impl Shortage {
         Ok(number)
     }
 
-    /// After so long EC2 has them again.
+    /// Ends the shortage after `lasts`: EC2 has the offerings again.
     pub(super) async fn end_after(self, lasts: Duration, number: usize) -> Result<()> {
         tokio::time::sleep(lasts).await;
         let mut rules = self.rules.lock().await;

@@ -31,9 +31,9 @@ use crate::account::control::Notice;
 use crate::world::World;
 use crate::{manifests, wait};
 
-/// What EC2 gives a spot instance.
+/// Time that EC2 gives a spot instance.
 const NOTICE: Duration = Duration::from_mins(2);
-/// How often new instances are looked for that are to end while they boot, which takes half a minute.
+/// Time between two looks for new instances that are to end while they boot, which takes half a minute.
 const NEWS: Duration = Duration::from_secs(1);
 
 /// Cluster, account, machines and controller of one scenario.
@@ -43,9 +43,9 @@ pub(super) struct RealParts<'a> {
     shortage: Option<Shortage>,
     weather: Option<Weather>,
     watches: Watches,
-    /// How many times machines are kept from joining now; they join again when the last of them ends.
+    /// Number of faults that keep machines from joining now; they join again when the last of them ends.
     never_joins: Arc<AtomicU32>,
-    /// What happens later, or goes on for a while.
+    /// Tasks that happen later, or go on for a while.
     later: JoinSet<Result<()>>,
 }
 

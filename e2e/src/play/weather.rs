@@ -8,14 +8,14 @@ use karpenter_sim::scenario::format::FaultName;
 use crate::account::Control;
 use crate::account::control::Fault;
 
-/// What is struck.
+/// Services whose calls are struck.
 const SERVICES: [&str; 2] = ["ec2", "sqs"];
 /// Errors, with their HTTP status: those of the simulation.
 const ERRORS: [(&str, u16); 3] =
     [("RequestLimitExceeded", 503), ("InternalError", 500), ("ServiceUnavailable", 503)];
 /// One of the errors strikes one request in twelve, as in the simulation.
 const ONE_IN: u32 = 12;
-/// Half of the requests take so long: the mean of the simulation, where they take up to five seconds.
+/// Delay of half of the requests: the mean of the simulation, where they take up to five seconds.
 const DELAY_SECONDS: f32 = 2.5;
 
 /// The faults of one account that are possible now.

@@ -13,7 +13,7 @@ pub(super) fn find_on_path(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|folder| folder.join(name)).find(|candidate| is_executable(candidate))
 }
 
-/// Whether `path` is a file that some user may execute.
+/// Returns whether `path` is a file that some user may execute.
 pub(super) fn is_executable(path: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt;
     path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
@@ -25,7 +25,7 @@ pub(super) fn run(command: &mut Command) -> Result<String> {
     said(&program, command.output().with_context(|| format!("run `{program}`"))?)
 }
 
-/// How often something that is fetched is asked for.
+/// Number of attempts to fetch something.
 const ATTEMPTS: usize = 4;
 
 /// Runs a command that fetches something, again when that fails: networks and registries have bad moments. What was

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 
 use super::{cache, command};
 
-/// What keeps a program small: no symbol table, no debugger's data.
+/// Linker flags that keep a program small: no symbol table, no debugger's data.
 pub(super) const SMALL: &str = "-s -w";
 
 /// A key of the cache that changes when one of `modules` does, or one of the `further` inputs.
@@ -36,7 +36,7 @@ pub(super) fn build(module: &Path, flags: &str, output: &Path, packages: &[Strin
     command::fetch(&mut build).with_context(what).map(drop)
 }
 
-/// Where Go keeps the files of a module that `module` requires.
+/// Returns the folder in which Go keeps the files of a module that `module` requires.
 pub(super) fn files_of(module: &Path, path: &str) -> Result<PathBuf> {
     let mut list = Command::new(go()?);
     list.current_dir(module).args(["list", "-m", "-f", "{{.Dir}}", path]);

@@ -31,7 +31,7 @@ pub fn kubectl() -> Result<PathBuf> {
     }
 }
 
-/// What a node image is made of.
+/// Parts of a node image.
 pub struct NodeParts {
     /// The folder of kubeadm, kubelet, kubectl, the control plane, etcd, coredns and pause.
     pub programs: PathBuf,

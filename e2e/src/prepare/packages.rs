@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 
 use super::{cache, command};
 
-/// Where unpacked programs lie, below the folder of the entry.
+/// Folders of unpacked programs, below the folder of the entry.
 const PROGRAMS: [&str; 4] = ["usr/sbin", "usr/bin", "sbin", "bin"];
 
 /// Programs that run although they lie where their packages did not expect to be.
@@ -54,7 +54,7 @@ impl Packages {
             .with_context(|| format!("the packages have no program `{name}`"))
     }
 
-    /// What the programs need in their environment: each other, their libraries, and iptables its extensions.
+    /// Returns the environment that the programs need: to find each other, their libraries, and iptables its extensions.
     pub(crate) fn environment(&self) -> Vec<(&'static str, OsString)> {
         let Some(folder) = &self.folder else { return Vec::new() };
         let path = std::env::var_os("PATH").unwrap_or_default();

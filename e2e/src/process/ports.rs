@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail};
 /// Below the ephemeral ports of Linux (from 32768) and of the IANA (from 49152).
 const PORTS: Range<u16> = 20_000..32_000;
 
-/// How many ports may be found taken; a machine that has none of so many has none.
+/// Number of ports that may be found taken; a machine with none free among this many has none.
 const ATTEMPTS: usize = 1_000;
 
 /// `N` different ports that were free on 127.0.0.1 a moment ago.
@@ -41,7 +41,7 @@ pub fn free_ports<const N: usize>() -> Result<[u16; N]> {
     Ok(ports)
 }
 
-/// Whether the log of a program that ended tells of a port another process had bound.
+/// Returns whether the log of a program that ended reports a port that another process had bound.
 pub(super) fn says_port_is_taken(log: &str) -> bool {
     log.to_lowercase().contains("address already in use")
 }

@@ -70,7 +70,7 @@ impl Supervised {
     }
 }
 
-/// What it takes to start a program again.
+/// Inputs to start a program again.
 struct Again {
     program: Program,
     folder: PathBuf,
@@ -91,7 +91,7 @@ impl Again {
                     Some(Err(_)) | None => return,
                 }
             }
-            // Held until there is a successor: who stops it meanwhile stops that one.
+            // Held until there is a successor: a stop meanwhile stops that one.
             let mut process = process.lock().await;
             let Some(ended) = process.as_ref().filter(|ended| (self.may_end)(ended)) else { return };
             tracing::warn!(end, "started again: {}", ended.last_words());

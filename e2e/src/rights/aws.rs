@@ -11,7 +11,7 @@ use super::{Right, Rights};
 use crate::account::Control;
 use crate::account::control::Question;
 
-/// Whose pods take the role on.
+/// Service whose pods take the role on.
 const PODS: &str = "pods.eks.amazonaws.com";
 
 /// Evaluates every call that was made with the credentials of `role`; fails with those IAM would have refused, and when
@@ -25,7 +25,7 @@ pub async fn check(control: &Control, aws: &Clients, role: &str, cluster: &str) 
     evaluate(&policies, &questions)
 }
 
-/// What the role's trust document says about the cluster's pods.
+/// Checks that the role's trust document admits the cluster's pods.
 async fn trusts_pods(role: &Role, aws: &Clients, cluster: &str) -> Result<()> {
     let cluster = aws.eks.describe_cluster(cluster).await.context("read the cluster")?;
     let account = cluster.arn.as_str().split(':').nth(4).context("an ARN has an account")?.to_owned();
@@ -42,7 +42,7 @@ async fn trusts_pods(role: &Role, aws: &Clients, cluster: &str) -> Result<()> {
     Ok(())
 }
 
-/// What is attached to the role, in the versions that are in force, and its boundary.
+/// Returns the policies attached to the role, in the versions that are in force, and its boundary.
 async fn policies(aws: &Clients, role: &Role) -> Result<Policies> {
     let mut attached = Vec::new();
     for policy in aws.iam.list_attached_role_policies(&role.name).await? {

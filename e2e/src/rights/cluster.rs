@@ -111,7 +111,7 @@ pub fn check(log: &Path) -> Result<Rights> {
     Ok(rights)
 }
 
-/// How often the controller wrote, as the audit log has it.
+/// Number of the controller's writes in the audit log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Writes {
     /// Everything but events; evictions and renewals of the Lease are writes.

@@ -61,7 +61,7 @@ pub async fn plan(control: &Control, caller: &str) -> Result<()> {
     check(control, caller, vec![Policy::of_identity(&document.to_string())?]).await.map(drop)
 }
 
-/// What doctor asks only of accounts that are otherwise than the emulated one.
+/// Actions that doctor needs only for accounts unlike the emulated one.
 const SELDOM: &[&str] = &[
     // Of queues and volumes that a key of the customer's encrypts.
     "kms:DescribeKey",

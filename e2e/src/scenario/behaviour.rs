@@ -20,16 +20,16 @@ use crate::world::World;
 
 /// One thing that users count on.
 pub(super) struct Behaviour {
-    /// What it is called, in a sentence.
+    /// Name of the behaviour, as a sentence.
     pub(super) name: &'static str,
-    /// What proves it.
+    /// Proof of the behaviour.
     pub(super) proof: Proof,
 }
 
 /// Proves a behaviour in a world that others use at the same time.
 pub(super) type Proof = for<'a> fn(&'a World) -> LocalBoxFuture<'a, Result<()>>;
 
-/// Which behaviours of a suite to prove: those whose name contains the text; all without one.
+/// Behaviours of a suite to prove: those whose name contains the text; all without one.
 #[derive(Clone, Debug, Default)]
 pub struct Only(pub Option<String>);
 

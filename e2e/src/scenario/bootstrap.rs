@@ -70,7 +70,7 @@ async fn expect(world: &World, action: &str, code: i32, fragment: &str) -> Resul
     Ok(text)
 }
 
-/// What a hurried operator might do by hand.
+/// Damages the account as a hurried operator might do by hand.
 async fn damage(world: &World, cluster: &str) -> Result<()> {
     let sqs = &world.aws.sqs;
     let url = sqs.get_queue_url(cluster).await?;

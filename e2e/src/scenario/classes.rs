@@ -1,8 +1,8 @@
-//! What a class asks of EC2, looked at on the instances that come of it: every behaviour has classes, a pool and pods of
-//! its own, and all of them happen at once.
+//! Requests of a class to EC2, checked on the instances that result: every behaviour has classes, a pool and pods of its own,
+//! and all of them happen at once.
 //!
-//! What the class resolved to is read from its status, what was launched from EC2's own description of the instance. The
-//! stand-in for the kubelet joins with nothing but the user data, so a pod that runs has been given the right one.
+//! The resolution of the class is read from its status, the launch from EC2's own description of the instance. The stand-in for
+//! the kubelet joins with nothing but the user data, so a pod that runs has been given the right one.
 
 mod account;
 mod images;

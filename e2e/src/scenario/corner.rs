@@ -111,8 +111,8 @@ impl<'a> Corner<'a> {
         manifests::apply_json(&self.world.client, deployment).await
     }
 
-    /// The same before there is a pool for them; returns when the scheduler has found no node for any of them. The
-    /// pool that is applied next meets all of them at once, however slowly they were made.
+    /// Creates pods before there is a pool for them; returns when the scheduler has found no node for any of them. The pool
+    /// that is applied next meets all of them at once, however slowly they were made.
     pub(super) async fn pods_without_pool(&self, app: &str, replicas: usize, change: Value) -> Result<()> {
         self.pods(app, replicas, change).await?;
         wait::until(&format!("{replicas} pods of `{app}` to be found unschedulable"), || async {
@@ -176,7 +176,7 @@ impl<'a> Corner<'a> {
         Ok(api.list(&ours).await.context("list NodeClaims")?.items)
     }
 
-    /// Whether `claim` is there and not being deleted.
+    /// Returns whether `claim` is there and not being deleted.
     pub(super) async fn keeps(&self, claim: &NodeClaim) -> Result<bool> {
         let stays = |now: &NodeClaim| now.uid() == claim.uid() && now.metadata.deletion_timestamp.is_none();
         Ok(self.claims().await?.iter().any(stays))
@@ -194,7 +194,7 @@ impl<'a> Corner<'a> {
         .await
     }
 
-    /// What selects nodes and claims of this corner.
+    /// Returns the label selector of nodes and claims of this corner.
     pub(super) fn selector(&self) -> String {
         format!("{CORNER}={}", self.name)
     }
@@ -293,7 +293,7 @@ pub(super) async fn told(world: &World, namespace: &str, name: &str, reason: &st
     .await
 }
 
-/// The same for an event that is published once: a controller that was killed may have taken it along unwritten.
+/// Waits as [`told`] for an event that is published once: a controller that was killed may have taken it along unwritten.
 pub(super) async fn told_once(
     world: &World,
     namespace: &str,
@@ -405,7 +405,7 @@ pub(super) fn requiring(requirements: Value) -> Value {
     json!({"spec": {"template": {"spec": {"requirements": requirements}}}})
 }
 
-/// How many of `nodes` have each value of a label.
+/// Returns the number of `nodes` with each value of a label.
 pub(super) fn by_label(nodes: &[Node], key: &str) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for node in nodes {
@@ -414,7 +414,7 @@ pub(super) fn by_label(nodes: &[Node], key: &str) -> BTreeMap<String, usize> {
     counts
 }
 
-/// How many different nodes there are.
+/// Returns the number of different nodes.
 pub(super) fn distinct(nodes: &[Node]) -> usize {
     nodes.iter().map(ResourceExt::name_any).collect::<BTreeSet<_>>().len()
 }

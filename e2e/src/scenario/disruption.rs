@@ -1,8 +1,7 @@
 //! Every way a node leaves, proven in one world: side by side as in `scheduling`, in peace or while the controller is
 //! killed again and again.
 //!
-//! What must hold at every moment is looked at all the time, not only at the end: see
-//! [`watch`](super::watch).
+//! Invariants are checked all the time, not only at the end: see [`watch`](super::watch).
 
 mod balanced;
 mod blocked;
@@ -23,7 +22,7 @@ use serde_json::{Value, json};
 use super::behaviour::{self, Behaviour, Only};
 use crate::world::World;
 
-/// What these behaviours need beyond the defaults.
+/// Feature gates of these behaviours beyond the defaults.
 const GATES: &str = "SpotToSpotConsolidation=true,NodeRepair=true,StaticCapacity=true";
 
 /// The names of the behaviours.
@@ -40,7 +39,8 @@ pub async fn run(world: &mut World, only: &Only) -> Result<()> {
     behaviour::clear_away(world).await
 }
 
-/// The same; `seed` decides when the controller dies and is printed, so that a failure can be repeated.
+/// Runs all behaviours while the controller dies again and again; `seed` decides when the controller dies and is printed, so
+/// that a failure can be repeated.
 pub async fn run_with_crashes(world: &mut World, seed: u64, only: &Only) -> Result<()> {
     install(world).await?;
     let proven = crashes::during(
@@ -55,7 +55,7 @@ pub async fn run_with_crashes(world: &mut World, seed: u64, only: &Only) -> Resu
     behaviour::clear_away(world).await
 }
 
-/// Without election: who leads is proven elsewhere, and a machine busy with a dozen behaviours may renew too late.
+/// Without election: that is proven elsewhere, and a machine busy with a dozen behaviours may renew too late.
 async fn install(world: &mut World) -> Result<()> {
     world.without_election();
     world.with_feature_gates(GATES);

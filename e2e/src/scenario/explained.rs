@@ -1,4 +1,4 @@
-//! What `karpenter explain` answers, asked as a user asks: by the built binary, of the controller that runs.
+//! Answers of `karpenter explain`, asked as a user asks: by the built binary, of the controller that runs.
 
 use anyhow::Result;
 

@@ -1,4 +1,4 @@
-//! What scenarios ask of a world, and what they change in it.
+//! Facts that scenarios read from a world, and changes they make to it.
 
 use anyhow::{Context, Result};
 use k8s_openapi::api::apps::v1::Deployment;
@@ -100,7 +100,7 @@ pub(super) fn phase(pod: &Pod) -> &str {
     pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default()
 }
 
-/// Whether the scheduler has looked for a node for this pod and found none.
+/// Returns whether the scheduler has looked for a node for this pod and found none.
 pub(super) fn is_unschedulable(pod: &Pod) -> bool {
     let mut conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
     conditions.any(|condition| {

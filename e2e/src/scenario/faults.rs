@@ -1,6 +1,6 @@
-//! What goes wrong around the controller: an account that throttles, fails and does not know yet what it has sold, machines
-//! that die while they boot, hundreds of notices at once, an API server and an etcd that stand still or die, a controller
-//! that itself stands still beyond its Lease. Pods get their nodes afterwards, and no node is bought twice.
+//! Faults around the controller: an account that throttles, fails and does not yet return what it has sold, machines that die
+//! while they boot, hundreds of notices at once, an API server and an etcd that stand still or die, a controller that itself
+//! stands still beyond its Lease. Pods get their nodes afterwards, and no node is bought twice.
 //!
 //! Each fault is one of the whole world, so the behaviours follow one another. Those of processes need the cluster
 //! `local`.
@@ -28,7 +28,7 @@ use crate::world::World;
 const PODS: usize = 4;
 /// Twice what the controller gives a request before it gives it up.
 const STANDSTILL: Duration = Duration::from_secs(40);
-/// How long a program of the control plane is away.
+/// Time for which a program of the control plane is away.
 const DEAD: Duration = Duration::from_secs(10);
 /// Calls of an action that fail.
 const FAILURES: i64 = 12;
@@ -89,8 +89,8 @@ const TABLES: &[&[Behaviour]] = &[
 
 /// Launches, and everything that looks at instances.
 const LAUNCHES: &[&str] = &["CreateFleet", "DescribeInstances", "CreateTags"];
-/// What looks at instances. EC2 is eventually consistent: for a while calls about an instance that it has sold say that there
-/// is none. <https://docs.aws.amazon.com/ec2/latest/devguide/eventual-consistency.html>
+/// Operations that look at instances. EC2 is eventually consistent: for a while calls about an instance that it has sold say
+/// that there is none. <https://docs.aws.amazon.com/ec2/latest/devguide/eventual-consistency.html>
 const LOOKS: &[&str] = &["DescribeInstances", "CreateTags"];
 
 /// Actions of EC2 fail for a while, more often than one call is tried; the first of them is met for certain.
@@ -196,7 +196,7 @@ async fn go_on(corner: &Corner<'_>) -> Result<()> {
     bought(corner.world, corner.name, PODS).await
 }
 
-/// A pool has had so many instances, whatever became of them: one for each need of a pod.
+/// Checks that a pool has had `needed` instances, including those that are gone: one for each need of a pod.
 async fn bought(world: &World, pool: &str, needed: usize) -> Result<()> {
     let of_pool = Filter::tag(names::label::NODE_POOL, pool);
     let query = InstanceQuery { ids: Vec::new(), filters: vec![of_pool] };

@@ -38,7 +38,7 @@ pub async fn run(world: &World) -> Result<()> {
     play(world).await
 }
 
-/// The same in a world in which the controller already runs.
+/// Runs the scenario in a world in which the controller already runs.
 pub async fn play(world: &World) -> Result<()> {
     world.install_pool(manifests::hurried).await?;
     manifests::apply(&world.client, manifests::INFLATE).await?;

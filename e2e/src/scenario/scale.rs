@@ -1,8 +1,8 @@
-//! How the whole behaves under load: workloads of a fixed size, one after the other in one world, and figures of each.
+//! Behavior under load: workloads of a fixed size, one after the other in one world, and figures of each.
 //!
-//! What it took is measured from outside: instants at which a watch shows a change, processor time and memory of each
-//! process as the kernel counts them, calls as the account counts them, writes as the API server's audit log has them.
-//! A figure tells more with a baseline of the same machine beside it: [`Figures::regressions`].
+//! Costs are measured from outside: instants at which a watch shows a change, processor time and memory of each process as the
+//! kernel counts them, calls as the account counts them, writes as the API server's audit log has them. A figure tells more
+//! with a baseline of the same machine beside it: [`Figures::regressions`].
 
 mod figures;
 mod fresh;
@@ -25,7 +25,7 @@ use moments::Moments;
 
 pub use figures::{Figures, Row};
 
-/// What the world is loaded with.
+/// Load of the world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub enum Workload {
     /// 500 pods of 900m and 3100Mi, 500 of 3500m and 28Gi; then 700 of them, consolidated.
@@ -74,11 +74,11 @@ struct Run<'a> {
     percent: u32,
 }
 
-/// When a pod is bound, and when it runs.
+/// Moments of a pod: it is bound, and it runs.
 const POD: [fn(&Pod) -> bool; 2] =
     [|pod| pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some()), |pod| phase(pod) == "Running"];
 
-/// Which moment of [`POD`] is which.
+/// Indexes into [`POD`].
 const BOUND: usize = 0;
 const RUNNING: usize = 1;
 
@@ -101,7 +101,7 @@ impl<'a> Run<'a> {
         self.corner.name
     }
 
-    /// So many at full size.
+    /// Returns the size of this run for `full` at full size.
     fn sized(&self, full: usize) -> usize {
         (full * self.percent as usize).div_ceil(100)
     }

@@ -1,6 +1,5 @@
-//! What pods may ask of nodes, proven in one world: every behaviour has a [`Corner`](corner::Corner) of its own and
-//! all of them happen at once, so that the suite takes as long as its slowest part. What happens to all of
-//! them comes afterwards.
+//! Demands of pods on nodes, proven in one world: every behaviour has a [`Corner`](corner::Corner) of its own and all of them
+//! happen at once, so that the suite takes as long as its slowest part. Behaviours that affect all of them come afterwards.
 //!
 //! A failure names its behaviour and does not keep the others from finishing. At the end everything is scaled to
 //! zero, the pools and classes are deleted, and nothing may be left.
@@ -30,7 +29,7 @@ use futures::future::FutureExt;
 use super::behaviour::{self, Behaviour, Only};
 use crate::world::World;
 
-/// What these behaviours need beyond the defaults.
+/// Feature gates of these behaviours beyond the defaults.
 const GATES: &str = "ReservedCapacity=true,NodeOverlay=true,CapacityBuffer=true";
 
 /// The names of the behaviours.
@@ -38,7 +37,7 @@ pub fn behaviours() -> Vec<&'static str> {
     behaviour::names(&[BEHAVIOURS, FOR_ALL])
 }
 
-/// Runs all behaviours in a world in which nothing of ours is installed yet. Without election: who leads is proven
+/// Runs all behaviours in a world in which nothing of ours is installed yet. Without election: that is proven
 /// elsewhere, and a machine busy with a dozen behaviours may renew too late.
 pub async fn run(world: &mut World, only: &Only) -> Result<()> {
     world.without_election();
@@ -139,7 +138,7 @@ const BEHAVIOURS: &[Behaviour] = &[
     },
 ];
 
-/// What the whole cluster feels, one after the other.
+/// Behaviours that affect the whole cluster, one after the other.
 const FOR_ALL: &[Behaviour] = &[Behaviour {
     name: "a zone the cluster is shifted away from is left alone until it is over",
     proof: |world| shift::run(world).boxed_local(),

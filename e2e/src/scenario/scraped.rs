@@ -1,5 +1,5 @@
-//! What a scrape of the running controller shows, held against the table of metrics: every family is declared, and
-//! has the type and the labels it is declared with.
+//! Scrape of the running controller, compared with the table of metrics: every family is declared, and has the type and the
+//! labels it is declared with.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use kube::Client;
 use crate::wait;
 use crate::world::World;
 
-/// What a controller that has launched, replaced and removed nodes cannot but show.
+/// Families of every controller that has launched, replaced and removed nodes.
 const SHOWN: &[&str] = &[
     "controller_runtime_reconcile_total",
     "karpenter_build_info",

@@ -84,12 +84,12 @@ impl Suite {
     }
 }
 
-/// What differs between two runs of the same suite.
+/// Differences between two runs of the same suite.
 #[derive(Clone, Debug)]
 pub struct Chosen {
     /// Decides what happens by chance; part of every failure.
     pub seed: u64,
-    /// Which behaviours.
+    /// Behaviours to prove.
     pub only: Only,
     /// The suite has failed when it has not ended by then.
     pub deadline: Duration,
@@ -101,11 +101,11 @@ impl Default for Chosen {
     }
 }
 
-/// What a run of a suite has shown.
+/// Result of a run of a suite.
 pub struct Outcome {
     /// Each behaviour, or the story as a whole; what holds for every run is a case of its own when it does not.
     pub cases: Vec<Case>,
-    /// What the controller has used of its rights.
+    /// Rights that the controller has, and has used.
     pub rights: Rights,
     /// The world as it was at the end, for a look around; [`end`] ends it.
     pub world: World,

@@ -1,5 +1,5 @@
-//! What must hold at every moment, and what must have happened at some: read from a watch, which tells of every
-//! state an object was in, however short, and however slow the machine is that looks.
+//! Conditions that must hold at every moment, or must have held at some: read from a watch, which reports every state an object
+//! was in, however short, and however slow the machine is that looks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -28,7 +28,7 @@ type Seen<K> = BTreeMap<String, K>;
 struct States<K> {
     changes: Pin<Box<dyn Stream<Item = watcher::Result<Event<K>>> + Send>>,
     seen: Seen<K>,
-    /// What a list that has begun has shown so far; takes the place of `seen` at its end.
+    /// Objects of a list that has begun; takes the place of `seen` at its end.
     listed: Option<Seen<K>>,
 }
 
@@ -153,7 +153,7 @@ fn is_leaving(claim: &NodeClaim) -> bool {
     (claim.metadata.deletion_timestamp.is_some() || is("DisruptionReason")) && !is("InstanceTerminating")
 }
 
-/// Whether new pods are kept off the node because it is to go.
+/// Returns whether new pods are kept off the node because it is to go.
 fn is_tainted(node: &Node) -> bool {
     let mut taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
     taints.any(|taint| taint.key == DISRUPTED)

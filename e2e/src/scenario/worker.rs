@@ -37,7 +37,7 @@ impl<'a> Worker<'a> {
         id.map(facts::instance_of).context("the claim has no instance")
     }
 
-    /// Waits until its claim is deleted, which must be `within` so long of the `trouble`, and it runs on another node of the
+    /// Waits until its claim is deleted, which must be within `within` of the `trouble`, and it runs on another node of the
     /// corner.
     pub(super) async fn is_replaced(&self, trouble: Instant, within: Duration) -> Result<()> {
         let Self { corner, node, claim } = self;

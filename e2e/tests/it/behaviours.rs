@@ -15,7 +15,7 @@ use karpenter_e2e::scenario::{Chosen, Suite, end, run};
 use karpenter_e2e::world::{self, Options, Site, World};
 use parking_lot::Mutex;
 
-/// Where logs and dumps of a scenario stay.
+/// Returns the folder in which logs and dumps of a scenario stay.
 pub(crate) fn folder(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
@@ -132,7 +132,7 @@ async fn a_load_of_every_kind_ends_with_its_figures() {
     assert!(figures.regressions(&figures, 0.0).expect("the same size").is_empty());
 }
 
-/// What the command line says to these arguments, without a cluster: exit code, standard output, standard error.
+/// Returns the answer of the command line to these arguments, without a cluster: exit code, standard output, standard error.
 pub(crate) fn harness(arguments: &[&str]) -> (Option<i32>, String, String) {
     let output =
         std::process::Command::new(env!("CARGO_BIN_EXE_karpenter-e2e")).args(arguments).output().unwrap();

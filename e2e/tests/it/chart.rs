@@ -45,7 +45,7 @@ fn cases(folder: &str, ending: &str) -> Vec<(String, PathBuf)> {
     found
 }
 
-/// What the first line of a file says after `# key: `.
+/// Returns the text after `# key: ` in the first line of a file.
 fn heading(path: &Path, key: &str) -> String {
     let text = fs::read_to_string(path).unwrap();
     let first = text.lines().next().unwrap_or_default();
@@ -154,7 +154,7 @@ fn every_value_of_the_reference_reaches_the_manifests_by_itself() {
         ELSEWHERE.iter().map(|(path, value)| ((*path).to_owned(), serde_json::from_str(value).unwrap())),
     );
     assert!(values.len() > 70, "{}", values.len());
-    // What some values are about has to be there.
+    // Objects that some values name have to be there.
     let base = [
         "--set",
         LEAST,

@@ -12,7 +12,7 @@ use super::skipped::skip;
 /// One engine at a time.
 static ENGINE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
-/// Whether this machine has, or may start, an engine and what a kind cluster is made of.
+/// Returns whether this machine has, or may start, an engine and the parts of a kind cluster.
 async fn can_run(test: &str) -> bool {
     let choice = Choice::from_environment().expect("KARPENTER_CONTAINERS is understood");
     if choice == Choice::Own {
@@ -25,8 +25,8 @@ async fn can_run(test: &str) -> bool {
     engine.is_none()
 }
 
-/// What an engine, a kind node and a kubelet could leave behind: interfaces, mounts, packet filter rules, control groups
-/// and kernel settings. Those that change by themselves are left out.
+/// Returns everything that an engine, a kind node and a kubelet could leave behind: interfaces, mounts, packet filter rules,
+/// control groups and kernel settings. Those that change by themselves are left out.
 fn machine() -> BTreeSet<String> {
     let said = |program: &str, arguments: &[&str]| {
         let output = Command::new(program).args(arguments).output();

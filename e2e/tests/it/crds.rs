@@ -102,7 +102,7 @@ fn api_of(client: &Client, object: &Value) -> Api<DynamicObject> {
     Api::all_with(client.clone(), &resource)
 }
 
-/// Whether everything in `part` is in `whole`.
+/// Returns whether everything in `part` is in `whole`.
 fn contains(whole: &Value, part: &Value) -> bool {
     match (whole, part) {
         (Value::Object(whole), Value::Object(part)) => {

@@ -14,7 +14,7 @@ use tokio::runtime::Handle;
 
 use control_plane::ControlPlane;
 
-/// How many worlds are tried, unless it is said how many.
+/// Number of worlds that are tried, unless configured otherwise.
 const WORLDS: u64 = 3;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -28,7 +28,7 @@ async fn the_control_plane_binds_as_the_schedulers_code_alone_does() {
     cluster.stop().await.expect("all processes end");
 }
 
-/// What it came to, and the worlds in which control plane and code disagree.
+/// Compares control plane and code; returns a summary, and the worlds in which they disagree.
 fn compare(mut whole: ControlPlane) -> Result<(String, Vec<String>)> {
     let catalogue = Catalogue::read()?;
     let mut code = Scheduler::start()?;

@@ -20,7 +20,7 @@ use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, 
 const DATA: u8 = 0;
 const ERROR: u8 = 1;
 
-/// What was asked: the path at the kubelet, and the first line of the request in the stream.
+/// Requests: the path at the kubelet, and the first line of the request in the stream.
 pub(crate) type Asked = Arc<Mutex<Vec<(String, String)>>>;
 
 /// A kubelet that listens until it is dropped.

@@ -56,7 +56,7 @@ const NOT_HERE: &[(&str, &str)] = &[
     ("sha256sum ", "checks a release, and none is published yet"),
 ];
 
-/// The same, for a control plane without a controller and without machines.
+/// Commands that are not run for a control plane without a controller and without machines.
 const NOT_WITHOUT_MACHINES: &[(&str, &str)] = &[
     ("kubectl rollout status", "waits for a kubelet to run pods"),
     ("kubectl wait --for=delete pod", "waits for a kubelet to end pods"),
@@ -64,7 +64,7 @@ const NOT_WITHOUT_MACHINES: &[(&str, &str)] = &[
     ("karpenter explain", "asks the controller"),
 ];
 
-/// How a command begins, what it must end with, and what it must say; an exit code below zero is any.
+/// Beginning of a command, its exit code, and the text it must print; an exit code below zero is any.
 type Expected = (&'static str, i32, &'static str);
 
 /// Whatever is not listed must succeed.
@@ -121,7 +121,7 @@ fn commands(page: &str, heading: &str) -> Vec<String> {
 struct Desk {
     folder: tempfile::TempDir,
     environment: Vec<(String, String)>,
-    /// Where the controller of a world answers questions, if it is at work.
+    /// Address at which the controller of a world answers questions, if it is at work.
     controller: Option<String>,
 }
 
@@ -182,7 +182,7 @@ impl Desk {
         all.find(|(start, _)| command.starts_with(start)).map(|(_, why)| *why)
     }
 
-    /// What stands for the port-forward of the pages.
+    /// Returns the stand-in for the port-forward of the pages.
     fn prelude(&self) -> String {
         let Some(controller) = &self.controller else { return String::new() };
         format!(
@@ -232,12 +232,12 @@ impl Desk {
             .collect()
     }
 
-    /// The same, and each ends as expected.
+    /// Runs commands one after the other, each of which must end as expected.
     async fn follow(&self, commands: &[String]) -> Result<()> {
         self.follow_and_expect(commands, &[]).await
     }
 
-    /// The same, where some commands end as a page says and not as they usually do.
+    /// Runs commands one after the other, where some end as a page describes and not as they usually do.
     async fn follow_and_expect(&self, commands: &[String], special: &[Expected]) -> Result<()> {
         for Ended { command, code, said } in self.run(commands).await? {
             let (_, expected, words) = special
@@ -259,8 +259,8 @@ async fn account() -> Result<MotoAccount> {
     MotoAccount::start(options).await
 }
 
-/// What a new EKS cluster contains, two nodes of a managed node group among it. Pods and events come of themselves, and
-/// the API server has the flow schemas.
+/// Creates the contents of a new EKS cluster, two nodes of a managed node group among them. Pods and events come of themselves,
+/// and the API server has the flow schemas.
 async fn furnish(cluster: &LocalCluster) -> Result<()> {
     let recorded = include_str!("../../../src/doctor/recorded/eks.yaml");
     let recorded = recorded.replace("us-west-2", REGION).replace("demo", CLUSTER);
@@ -284,7 +284,7 @@ async fn lacking(programs: &[&str]) -> Vec<String> {
     lacking
 }
 
-/// Whether the machine has these programs; says so if it has not.
+/// Returns whether the machine has these programs; reports it if it has not.
 async fn can_run(test: &str, programs: &[&str]) -> bool {
     let lacking = lacking(programs).await;
     if let [first, ..] = lacking.as_slice() {
@@ -317,8 +317,8 @@ async fn readme_leads_from_a_cluster_to_a_controller_and_back() {
     account.stop().await.unwrap();
 }
 
-/// What README says to try on a cluster that has never heard of Karpenter, by a service account that may only look; the calls
-/// of AWS are those docs/plan.md lists.
+/// Follows the README's steps for a cluster without Karpenter, by a service account that may only look; the calls of AWS are
+/// those docs/plan.md lists.
 async fn try_it(account: &MotoAccount, cluster: &LocalCluster) -> Result<()> {
     let rights = fs::read_to_string(prepare::cache::repository().join("docs/examples/plan-rights.yaml"))?;
     for document in manifests::documents(&rights)? {
@@ -332,7 +332,7 @@ async fn try_it(account: &MotoAccount, cluster: &LocalCluster) -> Result<()> {
         ensure!(commands.iter().any(|command| command.starts_with(needed)), "README does not say `{needed}`");
     }
     let special: &[Expected] = &[
-        // What is printed goes into a file. Pods of the cluster itself may wait for nodes, or not.
+        // The output goes into a file. Pods of the cluster itself may wait for nodes, or not.
         ("karpenter plan --cluster-name prod --what-if pool.yaml --what-if pods.yaml --output html", -1, ""),
         ("karpenter plan --cluster-name prod --what-if", -1, "x pool `general`"),
         ("karpenter export", 0, "note:"),
@@ -352,7 +352,7 @@ async fn try_it(account: &MotoAccount, cluster: &LocalCluster) -> Result<()> {
     rights::operators::plan(account.control(), PLANNER).await
 }
 
-/// Who signs the calls of a plan.
+/// Access key that signs the calls of a plan.
 const PLANNER: &str = "planner";
 /// A plan for which no account is asked.
 const OF_MEMORY: &str = "--offerings memory --what-if pool.yaml --what-if pods.yaml";

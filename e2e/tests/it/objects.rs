@@ -11,7 +11,7 @@ use serde_json::json;
 
 /// Kinds of which the cluster makes objects by itself.
 const COMING_AND_GOING: [&str; 2] = ["Event", "EndpointSlice"];
-/// How the programs of a control plane sign what they make by themselves.
+/// Prefix of the field managers of a control plane's programs.
 const CONTROL_PLANE: &str = "kube-";
 
 /// Objects by kind, namespace and name.

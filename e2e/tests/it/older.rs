@@ -18,7 +18,7 @@ use tokio::process::Command;
 
 use super::chart;
 
-/// What the guide converts.
+/// Manifests that the guide converts.
 const EXAMPLE: &str = "docs/examples/older-versions.yaml";
 
 /// Every manifest that the converter's goldens emit, asked of the API server without storing it. A field that the server
@@ -27,7 +27,7 @@ pub(crate) async fn every_converted_manifest_is_accepted(client: &Client) {
     let (mut accepted, mut wrong) = (Vec::new(), Vec::new());
     for golden in goldens() {
         let case = golden.file_name().unwrap().to_string_lossy().into_owned();
-        // What was of v1 in the input is passed on as it is, and may be wrong; values are no manifests.
+        // Objects of v1 in the input are passed on as they are, and may be wrong; values are no manifests.
         if case.starts_with("v1-") || case.starts_with("values-") {
             continue;
         }
@@ -65,7 +65,7 @@ fn goldens() -> Vec<PathBuf> {
     goldens
 }
 
-/// What the API server has against an object, or warns of.
+/// Returns the API server's error or warning about an object.
 async fn refusal(client: &Client, object: &Value) -> Option<String> {
     let text = |field: &str| object[field].as_str().unwrap();
     let plural =

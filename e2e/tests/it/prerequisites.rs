@@ -43,7 +43,7 @@ impl Fresh {
         self.account.control().renew(cluster, REGION, &Options::default().kubernetes).await
     }
 
-    /// What `karpenter bootstrap apply` makes of the account with these roles and flags.
+    /// Returns the account as `karpenter bootstrap apply` makes it with these roles and flags.
     async fn reference(&self, roles: &[&str], flags: &[&str]) -> Result<inventory::Inventory> {
         self.make_roles(roles).await?;
         self.bootstrap(&[&["apply"], flags].concat(), 0).await?;

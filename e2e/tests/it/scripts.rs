@@ -27,7 +27,7 @@ fn run(script: &str, arguments: &[&str], stubs: &[(&str, &str)]) -> Output {
     let script = prepare::cache::repository().join("scripts").join(script);
     let mut command = Command::new(folder.path().join("bash"));
     command.arg(script).args(arguments).env("PATH", folder.path());
-    // What was chosen for these tests is not what a newcomer has.
+    // Variables chosen for these tests are not in a newcomer's environment.
     command.env_remove("KARPENTER_CONTAINERS").env_remove("KUBEBUILDER_ASSETS").output().unwrap()
 }
 

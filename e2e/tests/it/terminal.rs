@@ -159,8 +159,8 @@ fn drive(mut terminal: Terminal) {
     terminal.quit();
 }
 
-/// The same way by the other program, without a word about where the controller is: with the rights of the page and not
-/// without them.
+/// Explains a node by the other program, without the address of the controller: with the rights of the page and not without
+/// them.
 async fn explain_reaches_the_leader(cluster: &LocalCluster) {
     let client = cluster.client();
     let name = "viewer";
@@ -207,7 +207,7 @@ async fn karpenter(kubeconfig: &Path, arguments: &[&str]) -> (i32, String) {
 
 /// One node that is ready, with a pod and the controller on it, a claim without a node, and a pod that waits.
 async fn furnish(client: &Client, kubelet: u16) {
-    // What other tests of this control plane have left.
+    // Other tests of this control plane may have left claims.
     let claims: Api<NodeClaim> = Api::all(client.clone());
     claims.delete_collection(&DeleteParams::default(), &ListParams::default()).await.unwrap();
     let labels = json!({

@@ -5,9 +5,9 @@ use anyhow::Result;
 use super::SERVICE_CIDR;
 use crate::process::free_ports;
 
-/// What the API server is configured to write down.
+/// Policy for what the API server records.
 pub(super) const AUDIT_POLICY_FILE: &str = "audit-policy.yaml";
-/// Where it does.
+/// File of the records.
 pub(super) const AUDIT_LOG: &str = "audit.log";
 
 /// The loopback ports of one attempt to start.

@@ -26,7 +26,7 @@ const STOP_WITHIN: Duration = Duration::from_secs(5);
 /// quarter of their processor time.
 const COLLECT_AFTER_GROWTH: &str = "400";
 
-/// Why a start failed: worth another try with other ports, or not.
+/// Reason why a start failed: worth another try with other ports, or not.
 pub(super) enum StartError {
     PortTaken(Error),
     Other(Error),

@@ -1,4 +1,4 @@
-//! What every EKS cluster has from the start and a bare control plane has not.
+//! Objects that every EKS cluster has from the start and a bare control plane has not.
 
 use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::{Service, ServiceAccount};

@@ -1,4 +1,4 @@
-//! What of the account a class names: subnets, security groups, profiles; and what it gives its instances: disks, tags.
+//! Parts of the account that a class names: subnets, security groups, profiles; and what it gives its instances: disks, tags.
 
 use std::collections::BTreeSet;
 

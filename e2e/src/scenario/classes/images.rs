@@ -1,5 +1,4 @@
-//! Which image an instance boots: every kind of selector, what the status says about it, and families that are not the
-//! default one.
+//! Image that an instance boots: every kind of selector, the images in the status, and families that are not the default one.
 
 use std::collections::BTreeSet;
 
@@ -158,7 +157,7 @@ async fn boots(corner: &Corner<'_>, class: &str, expected: &ImageId) -> Result<(
     Ok(())
 }
 
-/// What the status of a class lists: of images for the same machines the newest (spec aws-provider 6.2).
+/// Returns the images in the status of a class: of images for the same machines the newest (spec aws-provider 6.2).
 fn listed(class: &EC2NodeClass) -> BTreeSet<String> {
     class.status.iter().flat_map(|status| &status.amis).map(|ami| ami.id.clone()).collect()
 }

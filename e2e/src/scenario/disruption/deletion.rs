@@ -1,4 +1,4 @@
-//! What people delete by hand goes in order: drained first, its instance terminated, its pods placed elsewhere.
+//! Deletions by hand, which go in order: drained first, then the instance terminated, the pods placed elsewhere.
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Node;
@@ -58,7 +58,7 @@ pub(super) async fn held_by_a_budget(world: &World) -> Result<()> {
     corner.running("worker", 1).await.map(drop)
 }
 
-/// Whether a node is still there, by uid: the next one may get the address, and so the name, of the one before.
+/// Returns whether a node is still there, by uid: the next one may get the address, and so the name, of the one before.
 async fn is_there(nodes: &Api<Node>, node: &Node) -> Result<bool> {
     let there = nodes.get_opt(&node.name_any()).await.context("read the node")?;
     Ok(there.is_some_and(|there| there.uid() == node.uid()))

@@ -17,9 +17,9 @@ use crate::scenario::{facts, watch};
 use crate::wait;
 use crate::world::World;
 
-/// How long an instance may be stopped before its claim is deleted: a message waits for the queue's next long poll.
+/// Longest time an instance may be stopped before its claim is deleted: a message waits for the queue's next long poll.
 const NOTICED_WITHIN: Duration = Duration::from_mins(1);
-/// Checks that have failed for so long count (spec aws-provider 14.2).
+/// Time for which checks must have failed to count (spec aws-provider 14.2).
 const IMPAIRED: SignedDuration = SignedDuration::from_mins(2);
 /// From then on: no message tells of checks, they are asked for once a minute. A controller that is killed again and again,
 /// for two minutes here, may lead for the first time after that, when the Lease of the one before has run out.

@@ -27,7 +27,7 @@ pub(super) async fn run(world: &World) -> Result<()> {
     let cpus = label(&large, CPUS).to_owned();
     ensure!(cpus.parse::<u32>()? >= TOO_MANY, "the first node has {cpus} CPUs");
 
-    // What the pool allows besides is no drift: the node is as good as before, it only costs too much now.
+    // Further types that the pool allows are no drift: the node is as good as before, it only costs too much now.
     corner.pool("spot", with_cpus(1)).await?;
     let small = wait::until("another node with fewer CPUs", || async {
         let nodes = corner.nodes().await?;
@@ -58,7 +58,7 @@ pub(super) async fn run(world: &World) -> Result<()> {
     Ok(())
 }
 
-/// A pool of spot machines, with more than so many CPUs each.
+/// Returns a pool of spot machines, with more than `more_than` CPUs each.
 fn with_cpus(more_than: u32) -> Value {
     let spot = requiring(json!([
         needs(names::label::CAPACITY_TYPE, &["spot"]),

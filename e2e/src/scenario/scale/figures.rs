@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// The figures of one workload by name. A name ends with its unit, if it has one.
 pub type Row = BTreeMap<String, f64>;
 
-/// What a run has shown.
+/// Figures of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
     /// Size of the workloads, of their full size.
@@ -21,7 +21,7 @@ pub struct Figures {
 
 /// Figures that are better when they are greater; of all others less is better.
 const MORE_IS_BETTER: &[&str] = &["pods_per_second", "nodes_per_minute"];
-/// What describes a run rather than its quality begins so.
+/// Prefixes of figures that describe a run rather than its quality.
 const DESCRIBES: &[&str] = &["share_", "pods_moved", "machine_"];
 /// Two measurements that differ by less than this differ by chance, whatever their ratio.
 const LEAST: f64 = 1.0;
@@ -46,7 +46,7 @@ impl Figures {
         serde_json::to_string_pretty(self).context("write the figures as JSON")
     }
 
-    /// What [`Figures::to_json`] has written.
+    /// Reads the output of [`Figures::to_json`].
     pub fn from_json(text: &str) -> Result<Self> {
         serde_json::from_str(text).context("read figures of the scale suite from JSON")
     }
@@ -62,8 +62,8 @@ impl Figures {
         text
     }
 
-    /// What is worse than in `baseline` by more than `tolerance` percent, a line for each. Workloads that only one of the
-    /// two has are passed over, and a figure that is missing now is worse.
+    /// Returns the figures that are worse than in `baseline` by more than `tolerance` percent, a line for each. Workloads that
+    /// only one of the two has are passed over, and a figure that is missing now is worse.
     pub fn regressions(&self, baseline: &Self, tolerance: f64) -> Result<Vec<String>> {
         ensure!(
             self.percent == baseline.percent,

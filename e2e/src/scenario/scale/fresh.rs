@@ -19,7 +19,7 @@ pub(super) struct Fresh {
     pub(super) price: f64,
 }
 
-/// What would be launched for the Deployments of `corner` if nothing were there but its pools.
+/// Plans the launches for the Deployments of `corner` as if nothing were there but its pools.
 pub(super) async fn plan(corner: &Corner<'_>) -> Result<Fresh> {
     let world = corner.world;
     let client = world.client.clone();
@@ -36,13 +36,13 @@ pub(super) async fn plan(corner: &Corner<'_>) -> Result<Fresh> {
     Ok(Fresh { nodes, price: dollars(&planned["price"]["after"])? })
 }
 
-/// What the nodes of the cluster cost now, in US dollars an hour.
+/// Returns the price of the cluster's nodes now, in US dollars an hour.
 pub(super) async fn price(world: &World) -> Result<f64> {
     let planned = answer(world, &["plan", "-o", "json"]).await?;
     dollars(&planned["price"]["now"])
 }
 
-/// What `karpenter plan` prints, whatever it comes to.
+/// Returns the output of `karpenter plan`, whatever its result.
 async fn answer(world: &World, arguments: &[&str]) -> Result<Value> {
     let (code, text) = world.karpenter_in_cluster(arguments).await?;
     ensure!(code != 1, "`karpenter {}` ended with {code}:\n{text}", arguments.join(" "));

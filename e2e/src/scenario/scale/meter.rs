@@ -1,5 +1,5 @@
-//! What a workload costs: processor time and memory of the processes of a world, the controller's calls to the account
-//! and its writes to the API server. Parts that are no processes of this machine have no figures here.
+//! Costs of a workload: processor time and memory of the processes of a world, the controller's calls to the account and its
+//! writes to the API server. Parts that are no processes of this machine have no figures here.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -42,7 +42,7 @@ impl<'a> Meter<'a> {
         })
     }
 
-    /// What was used since; `nodes` is how many were launched meanwhile.
+    /// Returns the usage since the beginning; `nodes` is the number launched meanwhile.
     pub(super) async fn end(self, nodes: usize) -> Result<Row> {
         let mut row = Row::new();
         let mut note = |name: &str, value: f64| row.insert(name.to_owned(), value);
@@ -87,8 +87,8 @@ async fn processor_seconds(world: &World) -> Seconds {
     members.map(|one| ((one.part, one.id), seconds_of(one.id).unwrap_or_default())).collect()
 }
 
-/// What each part has used between two looks. A process that came in between counts from its start: a controller that lost
-/// its Lease is another one afterwards. What one used that has ended since is not known.
+/// Returns the processor time of each part between two looks. A process that started in between counts from its start: a
+/// controller that lost its Lease is another one afterwards. The usage of a process that has ended since is not known.
 fn used(before: &Seconds, now: &Seconds) -> BTreeMap<Part, f64> {
     let mut used = BTreeMap::new();
     for (process, seconds) in now {
@@ -114,7 +114,7 @@ fn peak_mib(id: Pid) -> Option<f64> {
     Some(f64::from(kib) / 1024.0)
 }
 
-/// What the kernel says of this very process is what the figures are made of.
+/// Figures are made from the kernel's data about this very process.
 #[cfg(test)]
 mod tests {
     use super::*;

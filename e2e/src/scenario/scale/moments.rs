@@ -1,4 +1,4 @@
-//! When each object of a watch reached what: seen first, then the given moments, then gone. The instants are those at
+//! Instants at which each object of a watch was seen first, reached the given moments, and was gone. The instants are those at
 //! which the watch showed it here, so they are later than the truth by what the API server and this process take.
 
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ pub(super) struct Moments {
     task: AbortHandle,
 }
 
-/// What is known of one object.
+/// Instants of one object.
 #[derive(Clone, Debug)]
 struct Life {
     seen: Instant,
@@ -74,17 +74,17 @@ impl Moments {
         Ok(moments)
     }
 
-    /// How many were ever seen.
+    /// Returns the number of objects ever seen.
     pub(super) fn ever(&self) -> usize {
         self.lives.lock().len()
     }
 
-    /// How many are there.
+    /// Returns the number of objects that are there.
     pub(super) fn alive(&self) -> usize {
         self.lives.lock().values().filter(|life| life.gone.is_none()).count()
     }
 
-    /// How many are there and have reached a moment.
+    /// Returns the number of objects that are there and have reached a moment.
     pub(super) fn alive_at(&self, moment: usize) -> usize {
         self.lives
             .lock()

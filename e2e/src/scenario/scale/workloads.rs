@@ -23,8 +23,8 @@ use crate::scenario::watch;
 use crate::wait;
 
 const CPUS: &str = "karpenter.k8s.aws/instance-cpu";
-/// A cluster is settled when nothing has come or gone for so long: longer than the controller takes from looking for a
-/// saving (every 10 s) over its quiet time (30 s) and second look (15 s later) to the claim of a replacement.
+/// Time without change after which a cluster counts as settled: longer than the controller takes from looking for a saving
+/// (every 10 s) over its quiet time (30 s) and second look (15 s later) to the claim of a replacement.
 const QUIET: Duration = Duration::from_mins(2);
 
 /// A thousand pods of two sizes; then seven hundred, and everything that is too much goes.
@@ -222,13 +222,13 @@ pub(super) async fn interruptions(run: &Run<'_>) -> Result<Row> {
     ]))
 }
 
-/// How many may leave at once by a budget of 10 %, which is rounded up (spec disruption 3.4): replacements that are ready
-/// count among the nodes of the pool, beside the nodes that leave for them.
+/// Returns the number that may leave at once by a budget of 10 %, which is rounded up (spec disruption 3.4): replacements that
+/// are ready count among the nodes of the pool, beside the nodes that leave for them.
 fn a_tenth_of(nodes: usize) -> usize {
     (1..=nodes).find(|leaving| (nodes + leaving).div_ceil(10) <= *leaving).unwrap_or(nodes)
 }
 
-/// What many small steps in a row may take; each of them is far below what anything may take.
+/// Longest time of many small steps in a row; each of them is far below what anything may take.
 const LONG: Duration = Duration::from_mins(30);
 
 async fn all_run(run: &Run<'_>, pods: usize) -> Result<()> {

@@ -25,7 +25,7 @@ pub(super) async fn run(world: &World) -> Result<()> {
         "a pod of 10000 CPUs does not stay pending"
     );
     let pod = format!("pod/impossible/{}", colossi[0].name_any());
-    // What it lacks on the machine that comes closest, for the pool that could have been meant.
+    // The resource that it lacks on the machine that comes closest, for the pool that could have been meant.
     let why = ["waits, no pool can take it", "impossible: ", "cpu more (InstanceTypes)"];
     explained(world, &pod, &why).await?;
     let claims = corner.claims().await?.len();

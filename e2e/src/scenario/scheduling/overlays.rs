@@ -84,7 +84,7 @@ async fn overlay(world: &World, name: &str, spec: Value) -> Result<()> {
     .await
 }
 
-/// What a device plugin makes kubelet do.
+/// Announces devices in the status of the node, as kubelet does for a device plugin.
 async fn announce(world: &World, node: &Node) -> Result<()> {
     let api: Api<Node> = Api::all(world.client.clone());
     let devices = json!({DEVICE: "2"});

@@ -69,7 +69,7 @@ pub(super) async fn overstated(world: &World) -> Result<()> {
     told(world, "default", "overstated-", "InsufficientCapacityError", "ReservationCapacityExceeded").await
 }
 
-/// Where the reservations are.
+/// Zone of the reservations.
 const ZONE: &str = "us-west-2a";
 
 fn bought_for(name: &str) -> BTreeMap<String, String> {

@@ -46,7 +46,7 @@ pub(super) struct ControlPlane {
     client: Client,
     handle: Handle,
     world: usize,
-    /// What was created, by its key in the world.
+    /// Created objects, by key in the world.
     there: BTreeMap<Key, Value>,
     refused: BTreeMap<String, String>,
 }
@@ -122,7 +122,7 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// Whether nothing is asked that was not asked before.
+    /// Returns whether nothing is asked that was not asked before.
     fn world_was_asked(&self, objects: &[Value]) -> bool {
         of_kind(objects, "Pod").all(|pod| self.there.contains_key(&key(pod)))
     }
@@ -550,7 +550,7 @@ fn name(object: &Value) -> &str {
     object["metadata"]["name"].as_str().unwrap_or_default()
 }
 
-/// Why the scheduler refuses a pod, if it does.
+/// Returns the reason why the scheduler refuses a pod, if it does.
 fn why(pod: &Value) -> Option<String> {
     let conditions = pod.pointer("/status/conditions").and_then(Value::as_array)?;
     let scheduled =

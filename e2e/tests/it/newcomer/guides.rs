@@ -1,7 +1,7 @@
 //! Every command of the pages in `docs/guides`, copied from them and run by a shell. Those in `docs/guides/walkthroughs`
 //! are followed by [`super::walkthroughs`].
 //!
-//! What a reader has before the first step, a test makes: a release of this chart with another image stands for the
+//! A test makes the state that a reader has before the first step: a release of this chart with another image stands for the
 //! reference's, a Deployment for Cluster Autoscaler, names with prefixes for the roles of another Terraform module.
 
 use std::ffi::OsStr;
@@ -23,7 +23,7 @@ pub(super) struct Guide {
 
 /// Sections that are followed in one shell.
 pub(super) struct Part {
-    /// What brings about the state that the reader starts from.
+    /// Commands that bring about the state the reader starts from.
     pub(super) before: &'static [&'static str],
     pub(super) sections: &'static [&'static str],
 }
@@ -45,7 +45,7 @@ const OURS: &str = "helm upgrade karpenter charts/karpenter --namespace kube-sys
 const POOL: &str = "sed s/demo/prod/ docs/examples/nodepool.yaml | kubectl apply -f -";
 const CLUSTER_AUTOSCALER: &str = "kubectl create deployment cluster-autoscaler --namespace kube-system \
     --image registry.example.com/cluster-autoscaler";
-/// What `terraform output -json karpenter | jq .chart_values` writes.
+/// Output of `terraform output -json karpenter | jq .chart_values`.
 const CHART_VALUES: &str =
     r#"echo '{"settings": {"clusterName": "prod", "interruptionQueue": "prod"}}' > chart-values.json"#;
 /// The names that the submodule of terraform-aws-modules/eks chooses.
@@ -115,7 +115,7 @@ const FIRST_PODS: AtWork = AtWork {
     special: &[("kubectl get nodeclaims", 0, "general-")],
 };
 
-/// What the page before has left. A pool goes before its machines, which would take the pods of the next page.
+/// Removes what the page before has left. A pool goes before its machines, which would take the pods of the next page.
 const CLEAR: &str = "kubectl delete deployments --all --cascade=foreground && kubectl delete pods --all \
     && kubectl delete nodepools.karpenter.sh --all --timeout=5m \
     && kubectl wait --for=delete nodeclaims --all --timeout=5m";
@@ -168,10 +168,10 @@ const QUESTIONS: &[&AtWork] = &[
 /// Sections of a page that need a controller and machines at work.
 pub(super) struct AtWork {
     pub(super) page: &'static str,
-    /// What brings about the state that the reader starts from.
+    /// Commands that bring about the state the reader starts from.
     pub(super) before: &'static [&'static str],
     pub(super) sections: &'static [&'static str],
-    /// What commands end with and say there.
+    /// Exit codes and texts that are special there.
     pub(super) special: &'static [Expected],
 }
 

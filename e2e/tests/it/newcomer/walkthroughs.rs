@@ -16,7 +16,7 @@ const TALK: AtWork = AtWork {
     special: &[("karpenter view --once", 0, "an hour"), ("karpenter convert", 0, "4 of 4 objects converted")],
 };
 
-/// What `eksctl create cluster --with-oidc` makes besides the cluster.
+/// Objects that `eksctl create cluster --with-oidc` makes besides the cluster.
 const WITH_OIDC: &str = "aws iam create-open-id-connect-provider --client-id-list sts.amazonaws.com \
     --url $(aws eks describe-cluster --name $CLUSTER --query cluster.identity.oidc.issuer --output text)";
 
@@ -109,7 +109,7 @@ fn every_step_of_the_five_texts_names_a_test_that_exists() {
             let Ok(step) = cells[0].parse::<usize>() else { continue };
             assert_eq!(cells.len(), 4, "{letter}{step}");
             seen.insert(step);
-            // What follows a semicolon is a note.
+            // Text after a semicolon is a note.
             let verdict = cells[2].split("; ").next().unwrap_or_default();
             let known = ["works", "works converted"];
             assert!(

@@ -1,4 +1,4 @@
-//! What exists in an account, ready to be compared.
+//! Contents of an account, ready to be compared.
 
 use anyhow::{Context, Result, ensure};
 use karpenter_e2e::command_line::AwsEnvironment;

@@ -123,8 +123,8 @@ async fn the_module_is_formatted_valid_and_keeps_its_promises() {
     workspace.run(&["validate", "-no-color"]).await.unwrap();
 }
 
-/// What `terraform/chart` hands to Helm renders, image included. The values are a module without a provider, so this runs
-/// where the Helm provider is not to be had.
+/// Values that `terraform/chart` passes to Helm render, image included. The values are a module without a provider, so this
+/// runs where the Helm provider is not to be had.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_values_of_the_module_are_enough_for_the_chart() {
     let folder = folder();
@@ -333,7 +333,7 @@ async fn every_option() -> Result<()> {
     live(&"c".repeat(100), &["gpu-nodes", "windows-nodes"], &flags, &variables).await
 }
 
-/// What the next apply would do, as `create aws_ec2_tag.subnet["subnet-1"]`, in order.
+/// Returns the changes that the next apply would make, as `create aws_ec2_tag.subnet["subnet-1"]`, in order.
 async fn changes(workspace: &Workspace, arguments: &[&str]) -> Result<Vec<String>> {
     let plan = [&["plan", "-no-color", "-input=false", "-out=plan"], arguments].concat();
     workspace.run(&plan).await?;
