@@ -102,7 +102,7 @@ async fn carry_out(clients: &Clients, cluster: &str, step: &Step) -> Result<(), 
     once(clients, cluster, step).await
 }
 
-/// Whether the step is on who may join and act in the cluster. Such steps refer to roles.
+/// Returns whether the step changes who may join and act in the cluster. Such steps refer to roles.
 fn is_on_membership(step: &Step) -> bool {
     matches!(
         step,
@@ -303,7 +303,7 @@ fn already_fine(outcome: Result<(), AwsError>) -> Result<(), AwsError> {
     outcome.or_else(|error| if error.kind == Kind::AlreadyExists { Ok(()) } else { Err(error) })
 }
 
-/// What should go and is gone is done.
+/// Accepts that an object to be deleted is gone already.
 fn gone_is_fine(outcome: Result<(), AwsError>) -> Result<(), AwsError> {
     outcome.or_else(|error| if error.is_not_found() { Ok(()) } else { Err(error) })
 }

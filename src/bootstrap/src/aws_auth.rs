@@ -5,7 +5,7 @@
 
 use crate::settings::Platform;
 
-/// What is known of the `ConfigMap`.
+/// Content of the `ConfigMap`, if it could be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AwsAuth {
     /// It was read; a cluster without one maps nothing.
@@ -26,7 +26,7 @@ pub struct Mapping {
 }
 
 impl AwsAuth {
-    /// Whether it lets nodes with this role join; false as well when that is not known.
+    /// Returns whether it lets nodes with this role join; false as well when that is not known.
     pub fn lets_join(&self, principal: &str, platform: Platform) -> bool {
         let Self::Read(mappings) = self else { return false };
         let mut needed = vec!["system:bootstrappers", "system:nodes"];

@@ -18,7 +18,7 @@ use crate::desired::Desired;
 use crate::observe::Observed;
 use crate::settings::Settings;
 
-/// How something is.
+/// State of a prerequisite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
@@ -33,13 +33,13 @@ pub enum State {
 /// One thing that was looked at.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// What was looked at, in kebab case, the same in every version.
+    /// Name of the check, in kebab case, the same in every version.
     pub check: &'static str,
-    /// How it is.
+    /// State of the prerequisite.
     pub state: State,
-    /// What was seen.
+    /// Evidence of the state.
     pub evidence: String,
-    /// What to do; empty when nothing needs doing.
+    /// Fix for the operator; empty when nothing needs doing.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub fix: String,
 }
@@ -47,7 +47,7 @@ pub struct Finding {
 /// Everything that was looked at, in a fixed order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Report {
-    /// Whether nothing is missing.
+    /// True if nothing is missing.
     pub ready: bool,
     /// One for each check.
     pub findings: Vec<Finding>,

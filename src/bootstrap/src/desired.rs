@@ -20,7 +20,7 @@ pub const REGION_TAG: &str = "karpenter.sh/bootstrap-region";
 /// The id of each rule's single target; the same as in the reference template.
 pub(crate) const RULE_TARGET_ID: &str = "KarpenterInterruptionQueueTarget";
 
-/// What the controller's policies are described as; AWS never lets a description change.
+/// Description of the controller's policies; AWS never lets a description change.
 pub(crate) const POLICY_DESCRIPTION: &str = "What the Karpenter controller may do";
 
 /// IAM attaches no more managed policies to a role unless it is asked to.
@@ -29,7 +29,7 @@ const POLICIES_PER_ROLE: usize = 10;
 /// Tags by key.
 pub type Tags = BTreeMap<String, String>;
 
-/// What the account should hold for one cluster.
+/// Desired state of the account for one cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Desired {
     /// The controller's customer-managed policies.
@@ -40,7 +40,7 @@ pub struct Desired {
     pub instance_profile: InstanceProfile,
     /// The interruption queue.
     pub queue: Queue,
-    /// What `EventBridge` sends to the queue.
+    /// Rules by which `EventBridge` sends events to the queue.
     pub rules: Vec<Rule>,
     /// Let the nodes join the cluster, one for each role they can have.
     pub access_entries: Vec<AccessEntry>,
@@ -57,13 +57,13 @@ pub struct ManagedPolicy {
     pub arn: String,
     /// IAM path.
     pub path: String,
-    /// What it grants.
+    /// Rights it grants.
     pub document: Document,
     /// Its tags.
     pub tags: Tags,
 }
 
-/// What a role is for.
+/// Purpose of a role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// Nodes that run Linux.
@@ -88,13 +88,13 @@ impl Purpose {
 /// An IAM role with everything attached to it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Role {
-    /// What it is for.
+    /// Purpose of the role.
     pub purpose: Purpose,
     /// Name without path.
     pub name: String,
     /// IAM path.
     pub path: String,
-    /// Who may assume it.
+    /// Principals that may assume it.
     pub trust: Document,
     /// ARNs of the managed policies attached, sorted.
     pub attached: Vec<String>,
@@ -126,7 +126,7 @@ pub struct Queue {
     pub arn: String,
     /// SQS attributes other than the policy, as SQS spells and returns them.
     pub attributes: BTreeMap<String, String>,
-    /// Who may send.
+    /// Principals that may send.
     pub policy: Document,
     /// Its tags.
     pub tags: Tags,
@@ -206,7 +206,7 @@ fn tags(settings: &Settings) -> Tags {
     tags
 }
 
-/// The same for what IAM holds.
+/// Returns the tags of objects in IAM: those on everything, and the region.
 fn tags_of_iam(settings: &Settings, tags: &Tags) -> Tags {
     let mut tags = tags.clone();
     tags.insert(REGION_TAG.to_owned(), settings.region.clone());
@@ -235,7 +235,7 @@ fn policy_name(settings: &Settings, prefix: &str, index: usize) -> String {
     bounded(prefix, settings.policy_suffix(), &suffix, POLICY_NAME_MAX)
 }
 
-/// Whether a policy bears a name that one of ours has, or had when settings split them into more.
+/// Returns whether a policy bears a name that one of ours has, or had when settings split them into more.
 pub(crate) fn is_policy_name(settings: &Settings, name: &str) -> bool {
     let mut prefixes = controller::policies(settings).into_iter().map(|(prefix, _)| prefix);
     prefixes.any(|prefix| (0..POLICIES_PER_ROLE).any(|index| policy_name(settings, prefix, index) == name))

@@ -18,10 +18,10 @@ use crate::plan::{Plan, other_versions, target_ids};
 use crate::settings::Settings;
 use crate::step::Step;
 
-/// How many names a message lists.
+/// Number of names that a message lists.
 const LISTED: usize = 5;
 
-/// What `destroy` does about things that are still in use.
+/// Treatment by `destroy` of things that are still in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InUse {
     /// It refuses.
@@ -158,7 +158,7 @@ fn foreign_profiles(
     found
 }
 
-/// What IAM holds under our names for clusters of the same name elsewhere: not ours to delete.
+/// Describes the objects of IAM under our names that belong to clusters of the same name elsewhere: not ours to delete.
 fn of_other_regions(settings: &Settings, observed: &Observed) -> Vec<String> {
     let roles = observed.roles.iter().map(|(name, role)| (format!("role `{name}`"), &role.role.tags));
     let policies = observed.policies.values().map(|found| (format!("policy `{}`", found.name), &found.tags));

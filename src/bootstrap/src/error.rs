@@ -1,4 +1,4 @@
-//! Why bootstrap stopped.
+//! Reasons why bootstrap stops.
 
 /// A failed run. Whatever was done before stays done; running again goes on from there.
 #[derive(Debug, thiserror::Error)]
@@ -6,9 +6,9 @@ pub enum Error {
     /// Something could not be read. Nothing has been written.
     #[error("cannot read {what} before planning; nothing was changed")]
     Observe {
-        /// What was read.
+        /// Object that was read.
         what: String,
-        /// What AWS answered.
+        /// Error of AWS.
         #[source]
         source: karpenter_aws_api::Error,
     },
@@ -17,7 +17,7 @@ pub enum Error {
     Document {
         /// Role, policy or queue.
         object: String,
-        /// What is wrong with it.
+        /// Error in the document.
         #[source]
         source: karpenter_iam::Error,
     },
@@ -29,7 +29,7 @@ pub enum Error {
     Step {
         /// The step in words, for example `create role KarpenterNodeRole-prod`.
         step: String,
-        /// What AWS answered.
+        /// Error of AWS.
         #[source]
         source: karpenter_aws_api::Error,
     },
@@ -48,7 +48,7 @@ pub enum Error {
     ChangeSet {
         /// Name of the stack.
         stack: String,
-        /// Why, in AWS's words.
+        /// Reason in AWS's words.
         reason: String,
     },
     /// A stack ended otherwise than it should.
@@ -57,13 +57,13 @@ pub enum Error {
         if .reasons.is_empty() { "CloudFormation gives no reason".to_owned() } else { .reasons.join("; ") }
     )]
     Stack {
-        /// What was tried: `create`, `change`, `delete`, ...
+        /// Attempted operation: `create`, `change`, `delete`, ...
         doing: &'static str,
         /// Name of the stack.
         stack: String,
-        /// How it ended.
+        /// Last status of the stack.
         status: String,
-        /// What went wrong with which resource, first things first.
+        /// Failures of resources, first things first.
         reasons: Vec<String>,
     },
     /// An operation on a stack takes longer than we wait.
@@ -71,7 +71,7 @@ pub enum Error {
     StillBusy {
         /// Name of the stack.
         stack: String,
-        /// How it is.
+        /// Status of the stack.
         status: String,
     },
 }

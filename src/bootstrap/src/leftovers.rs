@@ -1,4 +1,4 @@
-//! What the controller of a cluster made and takes away itself while it runs: machines, launch templates, instance
+//! Objects that the controller of a cluster made and removes itself while it runs: machines, launch templates, instance
 //! profiles.
 //!
 //! Without the controller's role none of it ever goes: machines run on and cost money, and profiles hold the node role,
@@ -18,7 +18,7 @@ const POOL_TAG: &str = label::NODE_POOL;
 /// On every machine and every launch template.
 const CLASS_TAG: &str = label::aws::EC2_NODE_CLASS;
 
-/// What is left, each in order.
+/// Leftovers, each kind in order.
 #[derive(Clone, Debug, Default)]
 pub struct Leftovers {
     /// Instances of NodePools that are not terminated.
@@ -63,7 +63,7 @@ pub async fn observe(clients: &Clients, settings: &Settings) -> Result<Leftovers
 }
 
 impl Leftovers {
-    /// Whether nothing is left.
+    /// Returns whether nothing is left.
     pub fn is_empty(&self) -> bool {
         self.machines.is_empty() && self.templates.is_empty() && self.profiles.is_empty()
     }

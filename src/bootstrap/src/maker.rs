@@ -1,4 +1,4 @@
-//! Who made a thing that stands under one of our names, as far as its tags say.
+//! Maker of a thing that stands under one of our names, as far as its tags show.
 
 use karpenter_aws_api::Tags;
 
@@ -21,7 +21,7 @@ pub(crate) enum Maker {
     OtherRegion {
         /// Name of both clusters.
         cluster: String,
-        /// Where the other one is.
+        /// Region of the other one.
         region: String,
     },
     /// The stack of this name, which would change or delete it with the next update.
@@ -35,7 +35,7 @@ pub(crate) enum Maker {
 }
 
 impl Maker {
-    /// Who made a thing with these tags.
+    /// Returns the maker of a thing with these tags.
     pub(crate) fn of(tags: &Tags, settings: &Settings) -> Self {
         let cluster = &settings.cluster;
         match (tags.get(OWNER_TAG), tags.get(CLUSTER_TAG)) {
@@ -78,13 +78,13 @@ impl Maker {
         }
     }
 
-    /// Whether `--adopt` may take it over.
+    /// Returns whether `--adopt` may take it over.
     pub(crate) fn may_be_adopted(&self) -> bool {
         !matches!(self, Self::OtherCluster(_) | Self::OtherRegion { .. })
     }
 }
 
-/// What to do about a thing of a cluster of the same name in another region.
+/// Advice about a thing that belongs to a cluster of the same name in another region.
 pub(crate) const OTHER_NAMES: &str = "names of IAM are unique in an account across regions, give this cluster's things \
     other ones with --node-role-name, --windows-node-role-name, --controller-role-name, --instance-profile-name and \
     --policy-suffix";

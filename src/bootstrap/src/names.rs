@@ -6,18 +6,18 @@
 
 use sha2::{Digest, Sha256};
 
-/// How long IAM lets a role name be.
+/// Longest name of a role in IAM.
 pub const ROLE_NAME_MAX: usize = 64;
-/// How long IAM lets a managed policy or instance profile name be.
+/// Longest name of a managed policy or instance profile in IAM.
 pub(crate) const POLICY_NAME_MAX: usize = 128;
-/// What the longest beginning and number of a policy's name leave of that; EKS allows as much for a cluster's name.
+/// Length that the longest beginning and number of a policy's name leave of it; EKS allows as much for a cluster's name.
 pub(crate) const POLICY_SUFFIX_MAX: usize = 100;
-/// How long SQS lets a queue name be.
+/// Longest name of a queue in SQS.
 pub const QUEUE_NAME_MAX: usize = 80;
-/// How long `EventBridge` lets a rule name be.
+/// Longest name of a rule in `EventBridge`.
 pub(crate) const RULE_NAME_MAX: usize = 64;
 
-/// How long `CloudFormation` lets a stack name be.
+/// Longest name of a stack in `CloudFormation`.
 pub(crate) const STACK_NAME_MAX: usize = 128;
 
 const HASH_LENGTH: usize = 8;

@@ -24,7 +24,7 @@ pub const SPOT_ROLE: &str = "AWSServiceRoleForEC2Spot";
 /// The add-on that EKS Pod Identity needs.
 pub(crate) const POD_IDENTITY_AGENT: &str = "eks-pod-identity-agent";
 
-/// What the account has.
+/// Observed state of the account.
 #[derive(Clone, Debug)]
 pub struct Observed {
     /// The EKS cluster. `None` when it is gone, which only [`observe_remains`] puts up with.
@@ -43,9 +43,9 @@ pub struct Observed {
     pub queue: Option<Queue>,
     /// Rules by name.
     pub rules: BTreeMap<String, Rule>,
-    /// Whether the account has the policy that nodes of IPv6 clusters need; looked for only where settings ask for it.
+    /// True if the account has the policy that nodes of IPv6 clusters need; looked for only where settings ask for it.
     pub ipv6_policy: bool,
-    /// Whether the account has the spot service-linked role.
+    /// True if the account has the spot service-linked role.
     pub spot_role: bool,
     /// The node role that is managed elsewhere, if settings name one and it exists.
     pub existing_node_role: Option<Role>,
@@ -81,7 +81,7 @@ pub struct Policy {
 pub struct Role {
     /// The role.
     pub role: iam::Role,
-    /// Who may assume it.
+    /// Principals that may assume it.
     pub trust: Found,
     /// ARNs of attached managed policies.
     pub attached: Vec<String>,
@@ -99,7 +99,7 @@ pub struct Queue {
     pub url: QueueUrl,
     /// SQS attributes.
     pub attributes: BTreeMap<String, String>,
-    /// Who may send; `None` without a policy.
+    /// Principals that may send; `None` without a policy.
     pub policy: Option<Found>,
     /// Its tags.
     pub tags: Tags,
@@ -110,15 +110,15 @@ pub struct Queue {
 pub struct Rule {
     /// The rule.
     pub rule: events::Rule,
-    /// Where it sends.
+    /// Targets that it sends to.
     pub targets: Vec<events::Target>,
     /// Its tags.
     pub tags: Tags,
 }
 
 impl Observed {
-    /// Whether the role of an access entry was made again after it. EKS ties an entry to the id of its role, which another role
-    /// of the same name does not have: its nodes may not join
+    /// Returns whether the role of an access entry was made again after it. EKS ties an entry to the id of its role, which
+    /// another role of the same name does not have: its nodes may not join
     /// (<https://github.com/terraform-aws-modules/terraform-aws-eks/issues/3329>).
     pub(crate) fn is_older_than_its_role(&self, entry: &eks::AccessEntry) -> bool {
         let name = entry.principal.as_str().rsplit('/').next().unwrap_or_default();
@@ -129,12 +129,12 @@ impl Observed {
     }
 }
 
-/// Whether tags say that bootstrap made this thing for the cluster of these settings, in their region.
+/// Returns whether the tags show that bootstrap made this thing for the cluster of these settings, in their region.
 pub fn is_ours(tags: &Tags, settings: &Settings) -> bool {
     Maker::of(tags, settings) == Maker::Us
 }
 
-/// Whether EKS answers about access entries of this cluster: none has them while `aws-auth` alone decides who joins.
+/// Returns whether EKS answers about access entries of this cluster: none has them while `aws-auth` alone decides who joins.
 pub(crate) fn takes_access_entries(cluster: Option<&eks::Cluster>) -> bool {
     let mode = cluster.and_then(|cluster| cluster.authentication_mode.as_deref());
     mode.is_some_and(|mode| mode != "CONFIG_MAP")
@@ -154,14 +154,14 @@ impl Rule {
     }
 }
 
-/// What should be, and what is, of a cluster that exists.
+/// Desired and observed state of a cluster that exists.
 pub struct Look {
     /// The settings it was made with, which also say what addresses the cluster's pods have: what they said before, or
     /// else what EKS says.
     pub settings: Settings,
-    /// What should be, by those settings.
+    /// Desired state, by those settings.
     pub desired: Desired,
-    /// What the account has of it.
+    /// Observed state of the account.
     pub observed: Observed,
 }
 
@@ -333,7 +333,7 @@ impl Reader<'_> {
     }
 
     /// The desired policies and those called as ours are have to be read. Those of others matter to `check` alone and
-    /// only on the controller's role; who was granted what `permissions` prints may not read them, so the second half
+    /// only on the controller's role; a caller with the rights that `permissions` prints may not read them, so the second half
     /// names those that were refused.
     async fn policies(
         &self,

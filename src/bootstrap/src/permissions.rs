@@ -1,4 +1,4 @@
-//! What the caller of `karpenter bootstrap` needs: the least that `plan`, `check`, `apply` and `destroy` get by with.
+//! Rights that the caller of `karpenter bootstrap` needs: the least that `plan`, `check`, `apply` and `destroy` get by with.
 //!
 //! Meant for the people who have to grant it. A test compares the actions with the calls that an account recorded.
 //!
@@ -20,7 +20,7 @@ use crate::policy::split::{MANAGED_POLICY_MAX, split};
 use crate::policy::{Document, Statement, node};
 use crate::settings::{IpFamily, Removable, Settings};
 
-/// What the caller wants to do.
+/// Command that the caller wants to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Action {
     /// `plan` and `check`: read.
@@ -49,7 +49,8 @@ pub fn required(settings: &Settings, action: Action) -> Vec<Document> {
     split(statements, MANAGED_POLICY_MAX)
 }
 
-/// The same through a stack: what is asked of `CloudFormation`, and what that does with the caller's rights.
+/// Returns the policy documents that allow `action` through a stack: what is asked of `CloudFormation`, and what that does with
+/// the caller's rights.
 ///
 /// A stack that fails takes back what it made, so making one needs the rights to delete, too. `CloudFormation` calls more
 /// than we do for the same resource: the table of `handlers` says what.
@@ -126,7 +127,7 @@ impl Scope {
                 settings.partition, settings.region, settings.account, settings.cluster
             )
         };
-        // What the cluster's pods have is asked of EKS, after these rights are given, unless settings say it.
+        // The addresses of the cluster's pods are read from EKS, after these rights are given, unless settings name them.
         let ipv6 = settings.ip_family.is_none_or(|family| family == IpFamily::V6);
         let ipv6: Vec<String> = ipv6.then(|| node::cni_ipv6_policy(settings)).into_iter().collect();
         let role = |name: &String| settings.iam_arn(&format!("role{}{name}", settings.iam_path));
@@ -165,7 +166,7 @@ impl Scope {
                 &["iam:GetRole", "iam:GetRolePolicy", "iam:ListAttachedRolePolicies", "iam:ListRolePolicies"],
                 roles,
             ),
-            // What AWS wrote is no secret, and may be what the controller's role has.
+            // Policies written by AWS are no secret, and the controller's role may have them.
             Statement::allow(
                 "LookAtPoliciesOfAws",
                 &["iam:GetPolicy", "iam:GetPolicyVersion"],
@@ -331,7 +332,7 @@ impl Scope {
 }
 
 impl Scope {
-    /// What the controller may have left behind, and who else holds our roles.
+    /// Returns rights to look for what the controller may have left behind, and for other holders of our roles.
     fn look_for_leftovers(&self) -> Vec<Statement> {
         vec![
             Statement::allow(
@@ -356,8 +357,8 @@ impl Scope {
         Statement::allow("TakeOffBoundary", &["iam:DeleteRolePermissionsBoundary"], roles)
     }
 
-    /// What the handlers of `CloudFormation` call and `statements` do not grant. Those have the conditions under which a
-    /// call is granted, which is why nothing is granted twice.
+    /// Returns rights for the calls of `CloudFormation`'s handlers that `statements` do not grant. Those have the conditions
+    /// under which a call is granted, which is why nothing is granted twice.
     fn handlers(&self, action: Action, statements: &[Statement]) -> Vec<Statement> {
         let mut missing: BTreeMap<Subject, BTreeSet<&str>> = BTreeMap::new();
         for (call, subject) in handlers::ALL.iter().flat_map(|row| row.calls(action)) {
@@ -396,7 +397,7 @@ fn spot_role(settings: &Settings) -> String {
     settings.iam_arn(&format!("role/aws-service-role/spot.amazonaws.com/{SPOT_ROLE}"))
 }
 
-/// The same for roles that have the boundary which settings name.
+/// Limits a statement to roles that have the boundary which settings name.
 fn bounded(settings: &Settings, statement: Statement) -> Statement {
     match &settings.permissions_boundary {
         Some(boundary) => statement.when("StringEquals", "iam:PermissionsBoundary", [boundary.as_str()]),

@@ -25,14 +25,14 @@ const POLICY_VERSIONS_MAX: usize = 5;
 pub struct Plan {
     /// In the order they have to be done.
     pub steps: Vec<Step>,
-    /// Why the plan must not be carried out; empty when it may.
+    /// Reasons why the plan must not be carried out; empty when it may.
     pub conflicts: Vec<String>,
-    /// What an operator should know although it stops nothing.
+    /// Notes for the operator; they stop nothing.
     pub notes: Vec<String>,
 }
 
 impl Plan {
-    /// Whether the account already is as it should be.
+    /// Returns whether the account already is as it should be.
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty() && self.conflicts.is_empty()
     }
@@ -112,7 +112,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Whether something under our name is ours, or becomes so. Otherwise it is in the way, which is noted.
+    /// Returns whether something under our name is ours, or becomes so. Otherwise it is in the way, which is noted.
     fn owned(&mut self, what: &str, tags: &Tags, how: &str) -> bool {
         let cluster = &self.settings.cluster;
         let maker = Maker::of(tags, self.settings);
@@ -146,7 +146,7 @@ impl Planner<'_> {
         false
     }
 
-    /// The same of what serves as it is and stands in no way.
+    /// Returns whether something that serves as it is and stands in no way is ours, or becomes so.
     fn is_or_becomes_ours(&self, tags: &Tags) -> bool {
         let maker = Maker::of(tags, self.settings);
         maker == Maker::Us || (self.settings.foreign == Foreign::Adopted && maker.may_be_adopted())
@@ -402,7 +402,8 @@ impl Planner<'_> {
         true
     }
 
-    /// Whether the role is not there and will be made: an entry for it is of a role of the same name that was deleted.
+    /// Returns whether the role is not there and will be made: an existing entry belongs to a role of the same name that was
+    /// deleted.
     fn makes_role_of(&self, principal: &str) -> bool {
         let name = principal.rsplit('/').next().unwrap_or_default();
         self.desired.roles.iter().any(|role| role.name == name) && !self.observed.roles.contains_key(name)

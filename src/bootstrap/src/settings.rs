@@ -1,4 +1,4 @@
-//! What the operator decides: the cluster, where it lives, names and options. Validated once, at the edge.
+//! Decisions of the operator: the cluster, where it lives, names and options. Validated once, at the edge.
 
 mod validate;
 
@@ -9,7 +9,7 @@ use karpenter_aws_api::Partition;
 pub use self::validate::Invalid;
 use crate::names::{POLICY_NAME_MAX, QUEUE_NAME_MAX, ROLE_NAME_MAX, RULE_NAME_MAX, bounded};
 
-/// What the longest rule name adds to the prefix all of a cluster's rules share.
+/// Length that the longest rule name adds to the prefix all of a cluster's rules share.
 const LONGEST_RULE_SUFFIX: usize = "-InstanceStateChange".len();
 
 /// Everything the desired prerequisites are computed from. Build with [`Settings::new`] and set the optional
@@ -24,7 +24,7 @@ pub struct Settings {
     pub account: String,
     /// Second field of every ARN: `aws`, `aws-cn`, ...
     pub partition: String,
-    /// What EC2 is called as a principal in the partition: `ec2.amazonaws.com`, `ec2.amazonaws.com.cn`, ...
+    /// Principal of EC2 in the partition: `ec2.amazonaws.com`, `ec2.amazonaws.com.cn`, ...
     pub ec2_principal: String,
     /// IAM path of roles, policies and profile; begins and ends with `/`.
     pub iam_path: String,
@@ -32,9 +32,9 @@ pub struct Settings {
     pub permissions_boundary: Option<String>,
     /// Extra tags on everything that is created.
     pub tags: BTreeMap<String, String>,
-    /// How the controller gets its credentials.
+    /// Way in which the controller gets its credentials.
     pub identity: Identity,
-    /// What ties the controller role to this cluster with EKS Pod Identity.
+    /// Condition that ties the controller role to this cluster with EKS Pod Identity.
     pub pod_identity_trust: PodIdentityTrust,
     /// Namespace of the controller's service account.
     pub namespace: String,
@@ -44,7 +44,7 @@ pub struct Settings {
     pub node_role_name: Option<String>,
     /// ARN of a node role that is managed elsewhere; none is made then.
     pub existing_node_role: Option<String>,
-    /// Whether a second node role is made for Windows nodes: the access entry of Linux nodes does not serve them.
+    /// True if a second node role is made for Windows nodes: the access entry of Linux nodes does not serve them.
     pub windows: bool,
     /// Overrides the name of the node role for Windows.
     pub windows_node_role_name: Option<String>,
@@ -61,9 +61,9 @@ pub struct Settings {
     /// ARN of a customer-managed key that encrypts the queue; `None` leaves the key a queue has, and a new queue gets
     /// SQS-managed encryption.
     pub queue_kms_key: Option<String>,
-    /// What is taken off things that have it.
+    /// Protections to remove from things that have them.
     pub take_off: BTreeSet<Removable>,
-    /// What addresses the cluster's pods have; `None` while that is not known, and counts as IPv4.
+    /// Address family of the cluster's pods; `None` while that is not known, and counts as IPv4.
     pub ip_family: Option<IpFamily>,
     /// ARNs of further managed policies for the node role.
     pub extra_node_policies: Vec<String>,
@@ -71,22 +71,22 @@ pub struct Settings {
     pub extra_node_roles: Vec<ExtraNodeRole>,
     /// ARNs of private SSM parameters that `amiSelectorTerms` name.
     pub extra_ssm_parameters: Vec<String>,
-    /// Whether the controller reads the zonal-shift status of the cluster.
+    /// True if the controller reads the zonal-shift status of the cluster.
     pub zonal_shift: bool,
-    /// Whether an EKS access entry lets the nodes join.
+    /// True if an EKS access entry lets the nodes join.
     pub access_entry: bool,
-    /// How node classes find subnets and security group, and with it whether those are tagged.
+    /// Way in which node classes find subnets and security group; it decides whether those are tagged.
     pub selection: Selection,
     /// Subnets to tag for discovery; empty means the cluster's own.
     pub subnets: Vec<String>,
     /// The security group to tag for discovery; `None` means the cluster security group.
     pub security_group: Option<String>,
-    /// How things are treated that exist under our names and that others made.
+    /// Treatment of things that exist under our names and that others made.
     pub foreign: Foreign,
 }
 
-/// What stays on things that have it unless the operator says otherwise: who runs `apply` without the flag that put it
-/// there hardly means to weaken the account.
+/// Protections that stay on things that have them unless the operator decides otherwise: a person who runs `apply` without the
+/// flag that put one there hardly means to weaken the account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Removable {
     /// The permissions boundary of our roles.
@@ -95,7 +95,7 @@ pub enum Removable {
     QueueKmsKey,
 }
 
-/// How things are treated that exist under our names and that others made for this cluster.
+/// Treatment of things that exist under our names and that others made for this cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Foreign {
     /// They are in the way: nothing is done.
@@ -113,7 +113,7 @@ pub enum IpFamily {
     V6,
 }
 
-/// How node classes select subnets and security groups.
+/// Way in which node classes select subnets and security groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Selection {
     /// By the discovery tag, which holds the name of one cluster.
@@ -122,7 +122,7 @@ pub enum Selection {
     ByOthers,
 }
 
-/// How the controller's pods obtain credentials for the controller role.
+/// Way in which the controller's pods obtain credentials for the controller role.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Identity {
     /// EKS Pod Identity: an association between service account and role.
@@ -136,7 +136,7 @@ pub enum Identity {
     None,
 }
 
-/// What the trust document of the controller role asks of a session of EKS Pod Identity.
+/// Condition in the trust document of the controller role on a session of EKS Pod Identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PodIdentityTrust {
     /// That it is asked for on behalf of this cluster: `aws:SourceArn` and `aws:SourceAccount`.
@@ -152,7 +152,7 @@ pub enum PodIdentityTrust {
 pub struct ExtraNodeRole {
     /// Its ARN, path included.
     pub arn: String,
-    /// What runs on the nodes that have it.
+    /// Operating system of the nodes that have it.
     pub platform: Platform,
 }
 
@@ -241,7 +241,7 @@ impl Settings {
         self.controller_role_name.clone().unwrap_or_else(computed)
     }
 
-    /// What the names of the controller's policies end with.
+    /// Returns the suffix of the names of the controller's policies.
     pub fn policy_suffix(&self) -> &str {
         self.policy_suffix.as_deref().unwrap_or(&self.cluster)
     }
@@ -251,7 +251,7 @@ impl Settings {
         self.queue_name.clone().unwrap_or_else(|| bounded("", &self.cluster, "", QUEUE_NAME_MAX))
     }
 
-    /// What the names of the cluster's rules begin with.
+    /// Returns the prefix of the names of the cluster's rules.
     pub fn rule_prefix(&self) -> String {
         let computed = || bounded("Karpenter-", &self.cluster, "", RULE_NAME_MAX - LONGEST_RULE_SUFFIX);
         self.rule_prefix.clone().unwrap_or_else(computed)

@@ -50,7 +50,7 @@ pub fn json(plan: &Plan) -> String {
     lines_json(None, lines(plan), &plan.conflicts, &plan.notes)
 }
 
-/// The same with the name of the stack.
+/// The plan of a stack as JSON, with the name of the stack.
 pub fn stack_json(plan: &stack::look::Plan) -> String {
     lines_json(Some(&plan.stack), plan.lines(), &plan.rest.conflicts, &plan.rest.notes)
 }
@@ -68,7 +68,7 @@ fn lines_json(stack: Option<&str>, steps: Vec<Line>, conflicts: &[String], notes
     serde_json::to_string_pretty(&shown).expect("invariant: strings and lists always serialise")
 }
 
-/// How much there is to do.
+/// Returns the number of things to do, in words.
 pub fn summary(plan: &Plan) -> String {
     sum(&lines(plan), &plan.conflicts)
 }

@@ -1,5 +1,4 @@
-//! The same prerequisites through `CloudFormation`: the committed template as one stack, always changed through a
-//! change set.
+//! Prerequisites through `CloudFormation`: the committed template as one stack, always changed through a change set.
 //!
 //! | step | what it asks of `CloudFormation` |
 //! |---|---|
@@ -42,7 +41,7 @@ pub struct Target<'a> {
     pub settings: &'a Settings,
     pub desired: &'a Desired,
     pub observed: &'a Observed,
-    /// What the stack is called: [`name`] unless the operator says otherwise.
+    /// Name of the stack: [`name`] unless the operator gives another.
     pub name: &'a str,
 }
 
@@ -57,8 +56,8 @@ const KEPT: [(&str, Removable); 2] =
     [("PermissionsBoundaryArn", Removable::PermissionsBoundary), ("QueueKmsKeyArn", Removable::QueueKmsKey)];
 const SPOT_PARAMETER: &str = "SpotServiceLinkedRole";
 
-/// What the stack of a cluster is called unless the operator says otherwise: `Karpenter-<cluster>`, as the reference's
-/// documentation has it, within what `CloudFormation` takes for a name.
+/// Returns the name of a cluster's stack unless the operator gives another: `Karpenter-<cluster>`, as in the reference's
+/// documentation, within the limits of `CloudFormation` for a name.
 pub fn name(settings: &Settings) -> String {
     let cluster = settings.cluster.replace('_', "-");
     if cluster == settings.cluster {
@@ -135,7 +134,7 @@ fn change_set(
     })
 }
 
-/// The same for the same content, so that one left behind by a killed run is found and replaced.
+/// Returns a name that is equal for equal content, so that a change set left behind by a killed run is found and replaced.
 fn change_set_name(template: &str, parameters: &Tags, tags: &BTreeMap<String, String>) -> String {
     let entries = parameters.iter().chain(tags).map(|(key, value)| format!("\n{key}={value}"));
     let content: String = iter::once(template.to_owned()).chain(entries).collect();
@@ -147,7 +146,7 @@ fn check_size(template: &str) -> Result<(), Error> {
     if bytes <= TEMPLATE_BODY_MAX { Ok(()) } else { Err(Error::TemplateTooLarge { bytes }) }
 }
 
-/// What settings ask for and the template cannot do.
+/// Returns the errors for settings that the template cannot satisfy.
 fn beyond_the_template(settings: &Settings) -> Vec<String> {
     let mut found = Vec::new();
     for (platform, most, flag) in [

@@ -118,7 +118,7 @@ pub enum Step {
     PutRule {
         /// The rule as it should be.
         rule: Rule,
-        /// Whether it does not exist yet.
+        /// True if it does not exist yet.
         fresh: bool,
     },
     /// Point a rule at the queue.
@@ -160,7 +160,7 @@ pub enum Step {
     },
     /// Add tags to what exists, or put changed ones right. Tags of others stay.
     Tag {
-        /// What is tagged.
+        /// Object to tag.
         object: Tagged,
         /// Tags that lack or differ.
         tags: Tags,
@@ -200,7 +200,7 @@ pub enum Tagged {
 }
 
 impl Tagged {
-    /// What it is known by in messages.
+    /// Returns its name in messages.
     pub(crate) fn name(&self) -> &str {
         self.named().1
     }
@@ -221,7 +221,7 @@ impl Tagged {
     }
 }
 
-/// What a step does to its object.
+/// Effect of a step on its object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Effect {
@@ -242,7 +242,7 @@ pub struct Line {
     pub object: &'static str,
     /// Its name, id or ARN.
     pub name: String,
-    /// What exactly, where the name does not say it all.
+    /// Details, where the name does not tell it all.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub detail: String,
 }

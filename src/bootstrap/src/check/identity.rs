@@ -14,8 +14,8 @@ use crate::policy::trust::STS_AUDIENCE;
 use crate::settings::{Identity, Platform, Settings};
 
 const APPLY: &str = "karpenter bootstrap apply";
-/// What to do about an association that is not there. The account does not say how the controller gets its role, or as
-/// which service account it runs: both are flags.
+/// Fix for an association that is not there. The account does not tell how the controller gets its role, or as which service
+/// account it runs: both are flags.
 const ASSOCIATE: &str = "check again with --identity irsa if the service account has the annotation \
                          eks.amazonaws.com/role-arn, or with --service-account if the controller runs as another one; \
                          else karpenter bootstrap apply";
@@ -194,7 +194,7 @@ pub(super) fn controller(
     }
 }
 
-/// What its policies grant, of what the controller does.
+/// Checks that its policies grant what the controller does.
 fn rights(role: &Role, lacking: &Lacking, unread: &[&str], findings: &mut Findings) {
     let Lacking { missing, denying, unclear, reasons } = lacking;
     let (name, arn) = (&role.role.name, &role.role.arn);
@@ -290,7 +290,7 @@ fn pod_identity(settings: &Settings, role: &Role, observed: &Observed, findings:
         ),
         None if observed.cluster.as_ref().is_some_and(|cluster| cluster.auto_mode) => findings.ready(
             "pod-identity-agent",
-            // Where the controller runs, the account does not say.
+            // The account does not tell where the controller runs.
             format!(
                 "nodes of EKS Auto Mode have it built in; on other nodes it needs add-on {POD_IDENTITY_AGENT}"
             ),

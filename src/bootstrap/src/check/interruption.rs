@@ -63,7 +63,7 @@ pub(super) fn check(
     }
 }
 
-/// What the queue's policy says to the best of the rules that send, or would.
+/// Returns the decision of the queue's policy on the best of the rules that send, or would.
 fn accepts_events(
     settings: &Settings,
     desired: &Desired,
@@ -84,7 +84,7 @@ fn accepts_events(
     verdicts.min().unwrap_or(AccessDecision::Refused)
 }
 
-/// Whether a rule's pattern takes the events of `wanted`, as far as source and kind go.
+/// Returns whether a rule's pattern takes the events of `wanted`, as far as source and kind go.
 fn lets_through(pattern: &Value, wanted: &Value) -> bool {
     ["source", "detail-type"].iter().all(|field| match pattern.get(field) {
         None => true,

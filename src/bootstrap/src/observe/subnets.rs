@@ -1,4 +1,4 @@
-//! Which subnets nodes are launched into, unless the operator names them.
+//! Subnets that nodes are launched into, unless the operator names them.
 //!
 //! The cluster's own subnets are those of its control plane: often the private ones that nodes are in, but also public
 //! ones, or subnets without any route that nodes would never join from. So a subnet counts when it carries the tag by

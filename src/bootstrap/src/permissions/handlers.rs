@@ -1,4 +1,4 @@
-//! What `CloudFormation` calls with the caller's rights: the handlers of the resource types that the template has.
+//! Calls that `CloudFormation` makes with the caller's rights: the handlers of the resource types that the template has.
 //!
 //! The lists are `handlers.<operation>.permissions` and `tagging.permissions` of the public schemas of the types, as the
 //! package cfn-lint 1.58.0 has them in `cfnlint/data/schemas/resources`; `aws cloudformation describe-type --type RESOURCE
@@ -7,7 +7,7 @@
 
 use super::Action;
 
-/// What the calls of a handler are about.
+/// Resources that the calls of a handler are about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Subject {
     /// The cluster and its access entries.
@@ -284,7 +284,7 @@ pub(super) const ALL: &[Handlers] = &[
 ];
 
 impl Handlers {
-    /// What the handlers call when the stack is to be made, changed or deleted, and what each call is about. Looking
+    /// Returns the calls of the handlers when the stack is to be made, changed or deleted, and the subject of each. Looking
     /// makes a change set, for which no handler runs.
     pub(super) fn calls(&self, action: Action) -> impl Iterator<Item = (&'static str, Subject)> + use<'_> {
         let operations: &[&[&str]] = match action {
@@ -352,7 +352,7 @@ mod tests {
         Policies::of(documents.iter().map(policy).collect())
     }
 
-    /// Whether the call is granted, at least under the conditions that a statement has.
+    /// Returns whether the call is granted, at least under the conditions that a statement has.
     fn grants(policies: &Policies, call: &str, arn: &str) -> bool {
         let decision = policies.decide(&Request::new(call, arn).partial());
         matches!(decision, Decision::Allowed(_) | Decision::Denied(Denial::Undecided { .. }))

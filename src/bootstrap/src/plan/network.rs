@@ -91,7 +91,7 @@ impl Planner<'_> {
         self.step(Step::Tag { object, tags });
     }
 
-    /// Whether node classes of this cluster find it.
+    /// Returns whether node classes of this cluster find it.
     fn discovered(&self, tags: &Tags) -> bool {
         tags.get(DISCOVERY_TAG) == Some(&self.settings.cluster)
     }

@@ -23,7 +23,7 @@ pub struct Statement {
     pub sid: String,
     /// Allow or deny.
     pub effect: Effect,
-    /// Who is meant; only in trust and resource policies.
+    /// Principal of the statement; only in trust and resource policies.
     pub principal: Option<Principal>,
     /// API actions such as `ec2:CreateFleet`.
     pub actions: Vec<String>,
@@ -33,7 +33,7 @@ pub struct Statement {
     pub conditions: BTreeMap<String, BTreeMap<String, Vec<String>>>,
 }
 
-/// What a statement does with what it matches.
+/// Effect of a statement on what it matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Effect {
     /// Permits.
@@ -42,7 +42,7 @@ pub enum Effect {
     Deny,
 }
 
-/// Who a trust or resource policy speaks of.
+/// Principal of a trust or resource policy.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Principal {
     /// Any caller: `"*"`.
@@ -73,7 +73,7 @@ impl Document {
         Value::Object(root)
     }
 
-    /// What AWS counts against a policy's size limit: the characters that are not white space.
+    /// Returns the size that AWS counts against a policy's limit: the characters that are not white space.
     pub(crate) fn measured_size(&self) -> usize {
         self.to_json().chars().filter(|character| !character.is_whitespace()).count()
     }
@@ -95,7 +95,7 @@ impl Statement {
         statement
     }
 
-    /// The same statement for a principal.
+    /// Returns the statement for a principal.
     #[must_use]
     pub(crate) fn for_principal(mut self, kind: &str, names: &[&str]) -> Self {
         let mut names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
@@ -104,7 +104,7 @@ impl Statement {
         self
     }
 
-    /// The same statement under one more condition.
+    /// Returns the statement under one more condition.
     #[must_use]
     pub fn when<V: Into<String>>(
         mut self,

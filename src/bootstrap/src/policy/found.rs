@@ -11,7 +11,7 @@ use super::Document;
 /// A document that was read from the account.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// What it means.
+    /// Parsed policy.
     pub policy: Policy,
     statements: Vec<Value>,
 }
@@ -27,7 +27,7 @@ impl Found {
         Ok(Self { policy: Policy::found_on_resource(text)?, statements: statements(text)? })
     }
 
-    /// Whether it has the statements of `wanted`, in whatever order, and no others.
+    /// Returns whether it has the statements of `wanted`, in whatever order, and no others.
     pub fn says(&self, wanted: &Document) -> bool {
         let wanted = normal_statements(wanted.to_value());
         let has = |these: &[Value], those: &[Value]| those.iter().all(|one| these.contains(one));

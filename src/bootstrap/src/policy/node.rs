@@ -5,7 +5,7 @@ use crate::settings::{IpFamily, Settings};
 
 /// Lets the network plugin give pods IPv4 addresses.
 pub(crate) const CNI_POLICY: &str = "AmazonEKS_CNI_Policy";
-/// The same for IPv6. AWS has none: EKS's documentation has each account make one of this name.
+/// Lets the network plugin give pods IPv6 addresses. AWS has none: EKS's documentation has each account make one of this name.
 pub(crate) const CNI_IPV6_POLICY: &str = "AmazonEKS_CNI_IPv6_Policy";
 
 /// ARNs of the managed policies every node needs, and those the settings add.
@@ -30,7 +30,7 @@ pub(crate) fn cni_ipv6_policy(settings: &Settings) -> String {
     settings.iam_arn(&format!("policy/{CNI_IPV6_POLICY}"))
 }
 
-/// What EKS's documentation has that policy say.
+/// Returns that policy as EKS's documentation gives it.
 pub(crate) fn cni_ipv6_document(settings: &Settings) -> Document {
     let interfaces = format!("arn:{}:ec2:*:*:network-interface/*", settings.partition);
     Document::of(vec![

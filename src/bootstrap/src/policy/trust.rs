@@ -1,4 +1,4 @@
-//! Who may assume the two roles (spec aws-operations 1.3 and 1.5).
+//! Principals that may assume the two roles (spec aws-operations 1.3 and 1.5).
 
 use super::{Document, Statement};
 use crate::settings::{Identity, PodIdentityTrust, Settings};

@@ -16,13 +16,13 @@ use serde_json::{Map, Value, json};
 use super::Symbols;
 use crate::settings::Settings;
 
-/// How many roles of `ExtraNodeRoleArns` get an access entry: a template cannot make a resource for each element of a
+/// Number of roles in `ExtraNodeRoleArns` that get an access entry: a template cannot make a resource for each element of a
 /// list without a transform, which would ask for one more capability, so there is a fixed number of them.
 pub(crate) const EXTRA_LINUX_ROLES: usize = 4;
-/// The same for `ExtraWindowsNodeRoleArns`.
+/// Number of roles in `ExtraWindowsNodeRoleArns` that get an access entry.
 pub(crate) const EXTRA_WINDOWS_ROLES: usize = 2;
 
-/// Where the template is committed.
+/// Path of the committed template.
 pub const PATH: &str = "cloudformation/karpenter.yaml";
 
 /// Names of parameters and of values that [`intrinsic`] defines where they are used.

@@ -66,7 +66,7 @@ fn value(settings: &Settings) -> Value {
     config
 }
 
-/// What only some settings ask of the controller's role. `eksctl` has two spellings for the boundary.
+/// Adds what only some settings ask of the controller's role. `eksctl` has two spellings for the boundary.
 fn extend(role: &mut Value, settings: &Settings, boundary: &str) {
     if let Some(arn) = &settings.permissions_boundary {
         role[boundary] = json!(arn);

@@ -39,8 +39,8 @@ pub fn document(settings: &Settings) -> Value {
     })
 }
 
-/// What the policy of a customer's key has to allow, or rules match and nothing arrives (spec aws-operations 1.14,
-/// P-7).
+/// Returns the statement that the policy of a customer's key needs, or rules match and nothing arrives (spec aws-operations
+/// 1.14, P-7).
 fn key_statement(settings: &Settings) -> Value {
     json!({
         "Sid": "AllowEventsToUseTheKeyOfTheQueue",

@@ -13,7 +13,7 @@ use crate::desired::{Desired, Purpose, desired};
 use crate::policy::{Document, Statement, controller, trust};
 use crate::settings::{ExtraNodeRole, Foreign, Identity, Platform, PodIdentityTrust, Selection, Settings};
 
-/// What each placeholder is called in a tool. Names only, without `${}`.
+/// Names of the placeholders in a tool, without `${}`.
 pub(crate) struct Symbols {
     pub(crate) cluster: &'static str,
     pub(crate) region: &'static str,
@@ -36,19 +36,19 @@ pub(crate) struct Symbols {
 
 /// Every document a template needs.
 pub(crate) struct Documents {
-    /// What the controller's policies are called before the cluster's name, and what they always grant.
+    /// Prefixes of the policies' names before the cluster's name, and the rights they always grant.
     pub(crate) policies: Vec<(&'static str, Document)>,
     /// Granted only with zonal shift, in the last policy.
     pub(crate) zonal_shift: Statement,
     /// Granted only with a key of the customer's on the queue, in the last policy.
     pub(crate) queue_key: Statement,
-    /// Who may assume a node role.
+    /// Principals that may assume a node role.
     pub(crate) node_trust: Document,
-    /// Who may assume the controller role, by EKS Pod Identity and the cluster's ARN.
+    /// Principals that may assume the controller role, by EKS Pod Identity and the cluster's ARN.
     pub(crate) pod_identity_trust: Document,
-    /// The same by the tags of the session.
+    /// Principals that may assume the controller role, by EKS Pod Identity and the tags of the session.
     pub(crate) session_trust: Document,
-    /// Who may assume the controller role, by the cluster's identity provider.
+    /// Principals that may assume the controller role, by the cluster's identity provider.
     pub(crate) irsa_trust: Document,
     /// Everything else; its policies and roles are not for use.
     pub(crate) rest: Desired,

@@ -1,4 +1,4 @@
-//! What the Terraform module reads: documents as templates for `templatefile`, and a file of facts.
+//! Input of the Terraform module: documents as templates for `templatefile`, and a file of facts.
 //!
 //! The module's own code holds resources and variables only; every document, rule and AWS-managed policy comes from
 //! here, so that the module cannot fall behind `bootstrap apply`.
@@ -9,7 +9,7 @@ use super::{Documents, Symbols, node_policies};
 use crate::desired::{Purpose, RULE_TARGET_ID};
 use crate::policy::{Document, Statement};
 
-/// Where the files are committed.
+/// Folder of the committed files.
 pub const FOLDER: &str = "terraform/generated";
 
 /// Names of the variables that the module hands to `templatefile`.

@@ -1,11 +1,11 @@
-//! Which settings can be used, and what to say about those that cannot.
+//! Validation of settings, and messages about those that cannot be used.
 
 use std::collections::BTreeSet;
 
 use super::{Identity, LONGEST_RULE_SUFFIX, Settings};
 use crate::names::{POLICY_NAME_MAX, POLICY_SUFFIX_MAX, QUEUE_NAME_MAX, ROLE_NAME_MAX, RULE_NAME_MAX};
 
-/// What IAM lets names have besides letters and digits.
+/// Characters that IAM allows in names besides letters and digits.
 const NAMES: &str = "_+=,.@-";
 
 /// A setting that cannot be used, with what is allowed.
@@ -14,9 +14,9 @@ const NAMES: &str = "_+=,.@-";
 pub struct Invalid {
     /// The field, spelled like the command-line flag without dashes in front.
     pub field: &'static str,
-    /// What was given.
+    /// Given value.
     pub value: String,
-    /// What would be accepted.
+    /// Accepted values.
     pub allowed: &'static str,
 }
 

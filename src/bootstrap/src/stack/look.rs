@@ -1,4 +1,4 @@
-//! What `apply` would do to the stack and to the network, without doing it.
+//! Preview of `apply` on the stack and the network, without doing it.
 
 use std::time::Duration;
 
@@ -21,21 +21,21 @@ pub(super) const PAUSE: Duration = Duration::from_secs(3);
 /// A change set that is not whole after five minutes never will be.
 const CHANGE_SET_LOOKS: u32 = 100;
 
-/// What there is to do.
+/// Planned changes of stack and network.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     /// Name of the stack.
     pub stack: String,
-    /// How it is now.
+    /// Current situation of the stack.
     pub situation: Situation,
-    /// What a change set says. Empty, too, while the stack is in no state to be asked.
+    /// Changes of the change set. Empty, too, while the stack is in no state to be asked.
     pub changes: Vec<Change>,
     /// Discovery tags, and what stands in the way.
     pub rest: plan::Plan,
 }
 
 impl Plan {
-    /// Whether stack and network already are as they should be.
+    /// Returns whether stack and network already are as they should be.
     pub fn is_empty(&self) -> bool {
         self.situation.first().is_none() && self.changes.is_empty() && self.rest.is_empty()
     }
@@ -100,7 +100,7 @@ pub async fn plan(target: Target<'_>) -> Result<Plan, Error> {
     Ok(planned)
 }
 
-/// What `destroy` would do: take away what the controller left behind, the stack, and our tags of the network.
+/// Plans what `destroy` would do: take away what the controller left behind, the stack, and our tags of the network.
 pub async fn removal(target: Target<'_>, leftovers: &Leftovers, in_use: InUse) -> Result<Plan, Error> {
     let Target { clients, settings, desired, observed, name } = target;
     let existing = find(clients, settings, name).await?;
@@ -201,7 +201,7 @@ pub(super) async fn make(clients: &Clients, spec: &ChangeSetSpec) -> Result<Chan
     })
 }
 
-/// Whether a whole change set has anything in it.
+/// Result of a whole change set: changes, or nothing.
 pub(super) enum Outcome {
     Changes,
     Nothing,

@@ -20,9 +20,9 @@ const ROUNDS: u32 = 4;
 /// Something worth a line to the user who waits.
 #[derive(Debug)]
 pub enum Progress<'a> {
-    /// What is done next.
+    /// Next operation.
     Doing(String),
-    /// What happened to the stack or to one of its resources.
+    /// Event of the stack or of one of its resources.
     Event(&'a StackEvent),
     /// A step outside the stack is done.
     Done(&'a Step),
@@ -151,10 +151,10 @@ async fn delete(clients: &Clients, stack: &Stack, tell: Listener<'_>) -> Result<
     if ended.stack.status == "DELETE_COMPLETE" { Ok(()) } else { Err(ended.error("delete")) }
 }
 
-/// How a stack came to rest.
+/// Stack at rest after an operation.
 struct Ended {
     stack: Stack,
-    /// What went wrong on the way, first things first.
+    /// Failures on the way, first things first.
     reasons: Vec<String>,
 }
 

@@ -1,6 +1,6 @@
-//! What can be done with a stack, from its status alone.
+//! Operations that a stack allows, from its status alone.
 
-/// How a stack is, as far as it matters for what to do next.
+/// Situation of a stack, as far as it matters for the next operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Situation {
     /// There is none, or one that holds nothing: only change sets were made for it.
@@ -30,7 +30,7 @@ impl Situation {
         }
     }
 
-    /// What has to happen before the stack can be changed; `None` when it can.
+    /// Returns the operation that has to happen before the stack can be changed; `None` when none has to.
     pub fn first(self) -> Option<&'static str> {
         match self {
             Self::Absent | Self::Settled => None,

@@ -30,12 +30,12 @@ impl Fixture {
         Self::with(Options::default()).await
     }
 
-    /// The same with another account.
+    /// Makes the fixture with another account.
     pub(crate) async fn with(options: Options) -> Self {
         Self::with_clock(options, Arc::new(ManualClock::default())).await
     }
 
-    /// The same with an account that lives by this clock.
+    /// Makes the fixture with an account that lives by this clock.
     pub(crate) async fn with_clock(options: Options, clock: Arc<dyn Clock>) -> Self {
         let options = Options { spot_service_linked_role: false, ..options };
         let account = Account::with_clock(options, clock);
@@ -99,7 +99,7 @@ impl Fixture {
         self.destroy_although(InUse::Refuse).await
     }
 
-    /// What `destroy` would do.
+    /// Plans what `destroy` would do.
     pub(crate) async fn plan_to_destroy(&self, in_use: InUse) -> Result<Plan, Error> {
         let left = leftovers::observe(&self.clients, &self.settings).await?;
         let (desired, observed) = observe_remains(&self.clients, &self.settings).await?;

@@ -1,4 +1,4 @@
-//! Which subnets get the discovery tag when none is named.
+//! Subnets that get the discovery tag when none is named.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use crate::account::Fixture;
 
 const PRIVATE: &str = "kubernetes.io/role/internal-elb";
 
-/// Where the default route of a subnet leads.
+/// Target of a subnet's default route.
 #[derive(Clone, Copy)]
 enum Way {
     Nowhere,

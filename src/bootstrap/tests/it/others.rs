@@ -85,7 +85,7 @@ async fn getting_started() -> Fixture {
     fixture
 }
 
-/// What its `iamIdentityMappings` writes.
+/// Returns the mapping that its `iamIdentityMappings` writes.
 fn mapped() -> AwsAuth {
     AwsAuth::Read(vec![Mapping {
         role: format!("arn:aws:iam::123456789012:role/{NODE_ROLE}"),
@@ -102,7 +102,7 @@ async fn the_account_of_the_getting_started_is_ready() {
     assert!(report.text().contains("may join by the ConfigMap aws-auth"), "{}", report.text());
 }
 
-/// What `aws-auth` says counts where EKS heeds it, and what it says is not guessed.
+/// Mappings in `aws-auth` count where EKS heeds it, and mappings that are not read are not guessed.
 #[tokio::test(start_paused = true)]
 async fn the_authentication_mode_decides_what_counts() {
     let fixture = getting_started().await;

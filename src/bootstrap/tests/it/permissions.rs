@@ -1,4 +1,4 @@
-//! What `permissions` asks for is what the runs really do.
+//! Rights of `permissions`: exactly those that the runs use.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -206,7 +206,7 @@ async fn policies_of_others_on_our_roles_need_no_rights() {
     fixture.clients.iam.get_policy(&own).await.expect("it is not ours to delete");
 }
 
-/// What grants the controller its rights may be a policy of another tool's.
+/// The controller's rights may come from a policy of another tool.
 #[tokio::test(start_paused = true)]
 async fn a_policy_that_may_not_be_read_leaves_the_controllers_rights_open() {
     let fixture = Fixture::prepared().await;

@@ -284,7 +284,7 @@ async fn denials_of_trust_documents_and_of_the_queue_count() {
     assert_eq!(wrong(&fixture.check().await), [("queue", State::Missing)]);
 }
 
-/// What is to be done about the association of the controller, which is all that is wrong.
+/// Returns the fix for the association of the controller, which is all that is wrong.
 async fn pod_identity_fix(fixture: &Fixture) -> String {
     let report = fixture.check().await;
     assert_eq!(wrong(&report), [("pod-identity", State::Missing)]);
@@ -361,7 +361,7 @@ async fn the_role_that_may_be_passed_has_to_be_that_of_the_nodes() {
     }
 }
 
-/// What a user made with other tools: one policy with wildcards, rules of other names, no tags of ours.
+/// A user has made the account ready with other tools: one policy with wildcards, rules of other names, no tags of ours.
 #[tokio::test(start_paused = true)]
 async fn who_made_it_does_not_matter() {
     let fixture = Fixture::prepared().await;

@@ -1,4 +1,4 @@
-//! What is in the way is said, and nothing is done about it.
+//! Obstacles are reported, and nothing is done about them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -117,7 +117,7 @@ async fn with_names_of_its_own_a_second_cluster_lives_beside_the_first() {
     }
 }
 
-/// What was made under the cluster's name goes, whatever versions it has by then.
+/// Policies made under the cluster's name go, whatever versions they have by then.
 #[tokio::test(start_paused = true)]
 async fn another_suffix_takes_the_old_policies_place() {
     let mut fixture = Fixture::prepared().await;

@@ -1,5 +1,5 @@
-//! What the documents mean, worked out by an evaluator of IAM policies: the controller can do its work and nothing
-//! that would turn it against the account.
+//! Meaning of the documents, worked out by an evaluator of IAM policies: the controller can do its work and nothing that would
+//! turn it against the account.
 //!
 //! Every table runs for every kind of account: plain, with a path, with a permissions boundary, with the longest
 //! name, with everything optional, in China and in `GovCloud`. Sources: spec aws-operations 1.2 (statements
@@ -135,7 +135,7 @@ impl Account {
     }
 }
 
-/// The same request, about a profile with the tags the controller gives.
+/// Returns the request, about a profile with the tags the controller gives.
 pub(crate) fn as_owned_profile(account: &Account, request: Request) -> Request {
     request
         .with(&existing(&account.owner_key()), "owned")

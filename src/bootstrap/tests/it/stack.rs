@@ -392,7 +392,7 @@ async fn a_wrong_parameter_is_refused_before_anything_is_done() {
     assert_eq!(fixture.account.calls().count("ExecuteChangeSet"), 0);
 }
 
-/// What was asked of `CloudFormation` is granted, and nothing more of it.
+/// Calls to `CloudFormation` are granted, and no more than these.
 #[tokio::test(start_paused = true)]
 async fn permissions_name_what_is_asked_of_cloudformation() {
     let asked = |fixture: &Fixture| -> BTreeSet<String> {

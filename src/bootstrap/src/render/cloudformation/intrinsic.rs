@@ -46,12 +46,12 @@ pub(super) fn queue_name() -> Value {
     named("QueueName", "${ClusterName}")
 }
 
-/// What the names of the rules begin with.
+/// Returns the prefix of the rules' names.
 pub(super) fn rule_prefix() -> Value {
     named("RulePrefix", "Karpenter-${ClusterName}")
 }
 
-/// What EC2 is called as a principal, which is not always under `AWS::URLSuffix`
+/// Returns the principal of EC2, which is not always under `AWS::URLSuffix`
 /// ([`Partition::ec2_principal`](karpenter_aws_api::Partition::ec2_principal)).
 fn ec2_principal() -> Value {
     either("EuSovereign", json!("ec2.amazonaws.com"), substituted("ec2.${AWS::URLSuffix}"))

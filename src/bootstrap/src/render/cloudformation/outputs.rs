@@ -1,4 +1,4 @@
-//! What other stacks, charts and `karpenter bootstrap check` want to know about the stack.
+//! Outputs of the stack for other stacks, charts and `karpenter bootstrap check`.
 
 use serde_json::{Map, Value, json};
 

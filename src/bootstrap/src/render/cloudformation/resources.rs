@@ -229,8 +229,8 @@ fn pod_identity() -> Value {
     })
 }
 
-/// What the template's objects are tagged with. Stack tags come on top; the tag that marks what `karpenter
-/// bootstrap` may delete is left out, because CloudFormation looks after these.
+/// Returns the tags of the template's objects. Stack tags come on top; the tag that marks what `karpenter bootstrap` may delete
+/// is left out, because CloudFormation looks after these.
 fn tags() -> Value {
     json!([{ "Key": CLUSTER_TAG, "Value": reference("ClusterName") }])
 }

@@ -1,4 +1,4 @@
-//! What a user with the printed rights of `bootstrap apply` and `destroy` can do with them, and what not.
+//! Rights of a user with the printed policies of `bootstrap apply` and `destroy`, and their limits.
 
 use karpenter_bootstrap::Settings;
 use karpenter_bootstrap::desired::{Purpose, desired};
@@ -37,7 +37,7 @@ fn only_what_bootstrap_attaches_may_be_attached() {
             let mut rows: Vec<_> =
                 role.attached.iter().map(|policy| ("ours", attach(policy), true)).collect();
             if role.purpose != Purpose::Controller {
-                // What flags do not say is asked of the cluster, after the rights are given.
+                // The address family, if no flag gives it, is read from the cluster, after the rights are given.
                 let ipv6 = account.settings.iam_arn("policy/AmazonEKS_CNI_IPv6_Policy");
                 rows.push(("the network's of IPv6", attach(&ipv6), true));
             }

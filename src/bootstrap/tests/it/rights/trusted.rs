@@ -1,4 +1,4 @@
-//! Who may take the roles on, and who may write to the queue.
+//! Principals that may take the roles on, and those that may write to the queue.
 
 use karpenter_bootstrap::desired::{Purpose, desired};
 use karpenter_bootstrap::settings::{Identity, PodIdentityTrust};
