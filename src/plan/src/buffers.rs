@@ -1,7 +1,7 @@
 //! Room of capacity buffers: the virtual pods the controller would let wait for it. Only with the feature gate
 //! `CapacityBuffer`.
 //!
-//! What a buffer names is looked up among the objects. An export has no workloads, so each one that a buffer names is
+//! Objects that a buffer names are looked up among the others. An export has no workloads, so each one that a buffer names is
 //! written as what the buffer takes from it.
 
 use jiff::Timestamp;
@@ -83,8 +83,8 @@ fn found(objects: &Objects, kind: &str, namespace: &str, name: &str) -> Option<(
     Some((template, replicas.filter(|_| kind != "PodTemplate")))
 }
 
-/// What a buffer takes from a workload or a pod template, instead of which it stands: a Deployment of a cluster has its pods,
-/// while one of a manifest stands for them.
+/// Returns the parts of a workload or a pod template that a buffer takes, to stand instead of it: a Deployment of a cluster has
+/// its pods, while one of a manifest stands for them.
 pub fn template_of(object: &Value) -> Value {
     let (kind, namespace) = (text(object, "/kind"), text(object, "/metadata/namespace"));
     let (template, replicas) = taken(object);
@@ -110,7 +110,7 @@ fn of(kind: &str, namespace: &str, name: &str, template: &Value, replicas: Optio
     })
 }
 
-/// What buffers take from the workloads they name, as objects of an export.
+/// Returns the parts that buffers take from the workloads they name, as objects of an export.
 pub(crate) fn written(objects: &Objects) -> Vec<Value> {
     let mut written = Vec::new();
     for (key, object) in objects.of_kind("CapacityBuffer") {

@@ -20,7 +20,7 @@ use crate::offerings::{API_VERSION, INSTANCE_TYPE, Offerings};
 /// Kind of the document that says when and how an export was made.
 const HEADER: &str = "Export";
 
-/// When and how an export was made.
+/// Time and settings of an export.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Header {
@@ -32,10 +32,10 @@ pub(crate) struct Header {
     /// Zones the cluster is shifted away from.
     #[serde(default)]
     pub(crate) zones_away: BTreeSet<Zone>,
-    /// Why the types of a pool are not known.
+    /// Reasons why the types of a pool are not known.
     #[serde(default)]
     pub(crate) problems: BTreeMap<PoolName, String>,
-    /// What there was to say about where it comes from; left out of anonymous exports, because it names things.
+    /// Remarks on its origin; left out of anonymous exports, because they name things.
     #[serde(default)]
     pub(crate) notes: Vec<String>,
     /// Not every type there is was known.
@@ -52,12 +52,12 @@ impl Header {
     }
 }
 
-/// Whether objects are those of an export.
+/// Returns whether objects are those of an export.
 pub fn is_export(objects: &[Value]) -> bool {
     objects.iter().any(|one| one["kind"] == HEADER && one["apiVersion"] == API_VERSION)
 }
 
-/// Whether plans read objects of this kind.
+/// Returns whether plans read objects of this kind.
 pub(crate) fn reads(kind: &str) -> bool {
     fields::kept(kind, &Value::Null).is_some()
 }
@@ -69,12 +69,12 @@ pub fn settings_of(objects: &[Value]) -> Vec<String> {
     settings.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// How an export was made.
+/// Settings and remarks of an export.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct About<'a> {
     /// Settings of the controller that differ from their defaults, as `name=value`.
     pub settings: &'a [String],
-    /// What there is to say about where it comes from.
+    /// Remarks on its origin.
     pub notes: &'a [String],
 }
 

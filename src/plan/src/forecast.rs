@@ -1,4 +1,4 @@
-//! What would happen: the decisions of the engine for a snapshot, as a structure for people and tools.
+//! Forecast: the decisions of the engine for a snapshot, as a structure for people and tools.
 //!
 //! The engine decides and the audit checks, as in the controller; nothing is decided here. Commands that must be quiet
 //! first are given with the instant of their second look, at which the controller may still find a reason against them.
@@ -55,17 +55,17 @@ pub struct Forecast {
     pub later: Vec<Staying>,
     /// Nodes of which only the account can tell whether they drift.
     pub may_drift: Vec<MayDrift>,
-    /// Why every other node stays, by name.
+    /// Nodes that stay besides, with the reason of each, by name.
     pub staying: Vec<Staying>,
-    /// What pools do, by name.
+    /// Pools and their activity, by name.
     pub pools: Vec<PoolLine>,
     /// Rules that a decision broke: what they are about would not be carried out. A finding is a defect of the engine.
     pub findings: Vec<String>,
-    /// What there is to say about how the plan was made.
+    /// Remarks on how the plan was made.
     pub notes: Vec<String>,
     /// The effect of what is assumed; `null` when nothing is.
     pub because: Option<Difference>,
-    /// What the page draws.
+    /// Data of the page's drawing.
     #[serde(skip)]
     pub(crate) picture: Picture,
 }
@@ -96,14 +96,14 @@ impl Verdict {
     }
 }
 
-/// What managed nodes cost per hour, as far as their offerings are known. The nodes are those of the picture.
+/// Hourly prices of the managed nodes, as far as their offerings are known. The nodes are those of the picture.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Prices {
     /// The nodes there are, also those that are leaving already.
     pub now: Price,
-    /// Those that neither are leaving nor would go, and what would be launched, each launch at its cheapest. What
-    /// commands replace counts by their savings.
+    /// Price of the nodes that neither are leaving nor would go, and of what would be launched, each launch at its cheapest.
+    /// What commands replace counts by their savings.
     pub after: Price,
     /// Nodes whose price is not known and counts as zero.
     pub unknown_nodes: usize,
@@ -131,9 +131,9 @@ pub struct Launched {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Removal {
-    /// Why.
+    /// Reason for the removal.
     pub reason: DisruptionReason,
-    /// What chose them.
+    /// Method that chose the nodes.
     pub method: String,
     /// Nodes that go.
     pub nodes: Vec<Machine>,
@@ -141,7 +141,7 @@ pub struct Removal {
     pub replacements: Vec<Launched>,
     /// Pods that move to nodes there are.
     pub moves: Vec<Nominated>,
-    /// What is saved per hour; negative when it costs more.
+    /// Savings per hour; negative when it costs more.
     pub savings: Price,
     /// The earliest start; later than now when a second look comes first.
     pub not_before: Timestamp,
@@ -167,9 +167,9 @@ pub struct Machine {
 #[serde(rename_all = "camelCase")]
 pub struct Waiting {
     pub pod: String,
-    /// Why, the pool that comes closest first.
+    /// Reasons, the pool that comes closest first.
     pub reasons: Vec<Why>,
-    /// What would help, most promising first.
+    /// Changes that would help, most promising first.
     pub help: Vec<String>,
 }
 
@@ -199,7 +199,7 @@ pub struct Staying {
     pub reason: Why,
 }
 
-/// What a pool does.
+/// Activity of a pool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PoolLine {
@@ -211,14 +211,14 @@ pub struct PoolLine {
     pub launches: u32,
     /// Instance types it can launch now.
     pub instance_types: usize,
-    /// Why it takes no part, if so.
+    /// Reason why it takes no part, if it takes none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub skipped: Option<Why>,
     /// Nodes that may go at once for each reason, of those that count; `null` is no limit.
     pub budgets: BTreeMap<String, Option<u32>>,
 }
 
-/// What would happen to the cluster of `snapshot`; `notes` are passed on.
+/// Forecasts the changes to the cluster of `snapshot`; `notes` are passed on.
 pub fn forecast(snapshot: &Snapshot, mut notes: Vec<String>) -> Forecast {
     let (snapshot, expired) = with_expired_deleted(snapshot);
     let StaticPools { launches: of_static_pools, snapshot, surplus, notes: limited } =
@@ -278,7 +278,7 @@ pub fn forecast(snapshot: &Snapshot, mut notes: Vec<String>) -> Forecast {
 }
 
 impl Forecast {
-    /// The same with nodes of which only the account can tell whether they drift.
+    /// Returns the forecast with nodes of which only the account can tell whether they drift.
     #[must_use]
     pub(crate) fn with_may_drift(mut self, may_drift: Vec<MayDrift>) -> Self {
         if self.verdict == Verdict::Unchanged && !may_drift.is_empty() {
@@ -293,7 +293,7 @@ impl Forecast {
         self.may_drift.iter().map(|class| class.claims.len()).sum()
     }
 
-    /// Whether nodes would be launched or go, at once or as budgets allow.
+    /// Returns whether nodes would be launched or go, at once or as budgets allow.
     pub(crate) fn changes(&self) -> bool {
         !self.launches.is_empty() || !self.going().is_empty()
     }
@@ -306,7 +306,7 @@ impl Forecast {
     }
 }
 
-/// What of the plan passes the audit, as the controller carries it out.
+/// Returns the part of the plan that passes the audit, as the controller carries it out.
 fn sound_plan(snapshot: &Snapshot, plan: Plan, findings: &mut Vec<String>) -> Plan {
     let Some(part) = karpenter_audit::sound_part(snapshot, &plan) else { return plan };
     findings.extend(part.findings.iter().map(ToString::to_string));
@@ -317,7 +317,7 @@ fn sound_plan(snapshot: &Snapshot, plan: Plan, findings: &mut Vec<String>) -> Pl
 /// The controller's promise ends after a while; by then the pods are there.
 fn nominated_in(snapshot: &Snapshot, plan: &Plan) -> Snapshot {
     let mut snapshot = snapshot.clone();
-    // How many pods each takes that exist, and how many that stand for room.
+    // Numbers of pods that each node takes: those that exist, and those that stand for room.
     let mut taken: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     let virtual_pods: BTreeSet<_> =
         snapshot.pending.iter().filter(|pod| pod.is_virtual()).map(|pod| pod.key.clone()).collect();
@@ -362,7 +362,7 @@ fn with_expired_deleted(snapshot: &Snapshot) -> (Snapshot, BTreeSet<ClaimName>) 
     (snapshot, expired)
 }
 
-/// Whether a machine is of one of these claims.
+/// Returns whether a machine belongs to one of these claims.
 fn is_of(node: &Node, claims: &BTreeSet<ClaimName>) -> bool {
     node.claim.as_ref().is_some_and(|claim| claims.contains(&claim.name))
 }
@@ -482,7 +482,7 @@ fn machine(node: &Node, snapshot: &Snapshot) -> Machine {
     }
 }
 
-/// What the nodes of `snapshot` cost, in which those that go without a command are leaving.
+/// Returns the prices of the nodes in `snapshot`, in which those that go without a command are leaving.
 fn prices(snapshot: &Snapshot, launches: &[Launch], commands: &[Command]) -> Prices {
     let (mut now, mut staying, mut unknown_nodes) = (Price::ZERO, Price::ZERO, 0);
     for node in snapshot.nodes.iter().filter(|node| node.is_managed()) {
@@ -500,7 +500,7 @@ fn prices(snapshot: &Snapshot, launches: &[Launch], commands: &[Command]) -> Pri
     Prices { now, after: staying.saturating_add(new).saturating_sub(saved), unknown_nodes }
 }
 
-/// Why nodes stay that are not of claims that are `gone`: those that have drifted and wait for a budget, and all others.
+/// Returns why nodes stay whose claims are not `gone`: those that have drifted and wait for a budget, and all others.
 fn staying(
     snapshot: &Snapshot,
     decision: &Decision,

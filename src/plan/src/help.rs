@@ -1,4 +1,4 @@
-//! What would help a pod that stays pending, by the reason.
+//! Help for a pod that stays pending, by the reason.
 //!
 //! A reason nothing can be done about from outside has no advice; the text of the reason says what is in the way.
 

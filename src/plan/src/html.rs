@@ -1,8 +1,8 @@
 //! A forecast as one page that needs nothing else: no network, no script, no file beside it.
 //!
-//! What it shows in colours it says in words, and the picture has a table beside it. Names from the cluster are text to the
-//! compiler ([`markup`]); the page forbids scripts and requests besides. Nodes that are alike are one box; when there
-//! would be too many boxes all the same, nodes of one pool and type are.
+//! Everything shown in colours is written in words as well, and the picture has a table beside it. Names from the cluster are
+//! text to the compiler ([`markup`]); the page forbids scripts and requests besides. Nodes that are alike are one box; when
+//! there would be too many boxes all the same, nodes of one pool and type are.
 
 mod blocks;
 mod changes;

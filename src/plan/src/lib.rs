@@ -1,4 +1,4 @@
-//! What the controller would do with a cluster now, and why, without doing it.
+//! Plan of what the controller would do with a cluster now, and why, without doing it.
 //!
 //! Objects come in as JSON, from files or from an API server; what pools can launch comes from the caller or from an
 //! export. [`World`] makes the controller's own snapshot of them, [`forecast`] asks the controller's own engine and audit,

@@ -1,5 +1,5 @@
-//! What is allowed and yet cannot be meant: limits no node fits into, requirements nothing meets, budgets that never open,
-//! weights without effect, keys with a letter wrong.
+//! Findings in manifests that are allowed and yet cannot be meant: limits no node fits into, requirements nothing meets,
+//! budgets that never open, weights without effect, keys with a letter wrong.
 //!
 //! Every rule is a function from objects to findings. What an API server refuses is found as well, because manifests are
 //! mostly looked at before one has seen them.
@@ -39,18 +39,18 @@ pub struct LintFinding {
     pub field: String,
     /// Stable name of the rule.
     pub rule: &'static str,
-    /// How bad it is.
+    /// Severity of the finding.
     pub severity: LintSeverity,
-    /// What is wrong, and what follows from it.
+    /// Description of what is wrong, and what follows from it.
     pub problem: String,
-    /// What to do about it.
+    /// Advice on what to do about it.
     pub remedy: String,
-    /// Where the object begins, as `file` and `line`; `None` when it is of no file.
+    /// Beginning of the object, as `file` and `line`; `None` when it is in no file.
     #[serde(flatten)]
     pub origin: Option<Origin>,
 }
 
-/// How bad a finding is.
+/// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LintSeverity {
@@ -66,11 +66,11 @@ struct PoolRead {
     pool: Pool,
 }
 
-/// What rules look at.
+/// Input of the rules.
 struct Linted<'a> {
     objects: &'a Objects,
     pools: &'a [PoolRead],
-    /// What pools can launch; `None` when nothing was asked.
+    /// Offerings that pools can launch; `None` when nothing was asked.
     offerings: Option<&'a Offerings>,
     registry: &'a LabelRegistry,
     at: Timestamp,
@@ -107,7 +107,7 @@ pub fn lint(
     (found, notes)
 }
 
-/// What the rules say about the objects that count.
+/// Applies the rules to the objects that count.
 fn of_objects(
     objects: &Objects,
     offerings: Option<&Offerings>,

@@ -13,7 +13,8 @@ pub(crate) fn monthly(price: Price) -> String {
     dollars(Price::from_nanos(price.nanos().saturating_mul(HOURS)), 0)
 }
 
-/// What a removal saves per hour, as the end of a sentence: `saves $0.4000 per hour`, `costs $0.1000 more per hour`.
+/// Describes the hourly savings of a removal, as the end of a sentence: `saves $0.4000 per hour`, `costs $0.1000 more per
+/// hour`.
 pub(crate) fn saved(savings: Price) -> String {
     if savings < Price::ZERO {
         return format!("costs {} more per hour", hourly(opposite(savings)));
@@ -31,12 +32,12 @@ pub(crate) fn hourly(price: Price) -> String {
     dollars(price, 4)
 }
 
-/// The same of a price that may not be known: that is `-`, and never nothing.
+/// Writes a price that may not be known: then it is `-`, and never nothing.
 pub(crate) fn known(price: Option<Price>) -> String {
     price.map_or_else(|| "-".to_owned(), hourly)
 }
 
-/// Dollars with so many decimals.
+/// Writes dollars with this number of decimals.
 pub(crate) fn dollars(price: Price, decimals: u32) -> String {
     let scale = 10_i64.pow(decimals);
     let unit = 1_000_000_000 / scale;

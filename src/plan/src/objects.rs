@@ -12,7 +12,7 @@ use karpenter_api::yaml::without_nulls;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// Whether an object only shares the name of its kind with one that is read: it is of another API group, like a Job of
+/// Returns whether an object only shares the name of its kind with one that is read: it is of another API group, like a Job of
 /// `batch.volcano.sh`. One that says no group is of the core group, as the controller's view takes it.
 pub(crate) fn is_foreign(object: &Value) -> bool {
     let (group, _, of) = type_of(object);
@@ -26,7 +26,7 @@ pub(crate) fn type_of(object: &Value) -> (&str, &str, &str) {
     (group, version, text(object, "/kind"))
 }
 
-/// Which object it is. API groups are left out: the kinds that are read have different names, and [`Objects`] have no
+/// Key of an object. API groups are left out: the kinds that are read have different names, and [`Objects`] have no
 /// [foreign](is_foreign) ones.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct ObjectKey {
@@ -70,7 +70,7 @@ pub struct Objects {
 }
 
 impl Objects {
-    /// What pods and claims of manifests are admitted by.
+    /// Returns the objects that pods and claims of manifests are admitted by.
     pub(crate) fn admission(&self) -> Admission {
         let kinds = ["LimitRange", "RuntimeClass", "PriorityClass", "StorageClass"].into_iter();
         Admission::of(kinds.flat_map(|kind| self.of_kind(kind)).map(|(_, object)| object))
@@ -126,7 +126,7 @@ impl Objects {
         self.by_key.iter().filter(move |(key, _)| key.kind == kind)
     }
 
-    /// The same, to be changed.
+    /// Returns every object of a kind, to be changed.
     pub(crate) fn of_kind_mut<'a>(
         &'a mut self,
         kind: &'a str,

@@ -1,4 +1,4 @@
-//! What pools can launch, and how it is written to a file and read from it.
+//! Offerings that pools can launch, in memory and in files.
 //!
 //! An instance type is written once with the names of the pools that see it so; what is read is equal to what was
 //! written, so a plan of an export is the plan of the cluster.
@@ -22,12 +22,12 @@ pub(crate) const API_VERSION: &str = "export.karpenter.sh/v1";
 /// Kind of an instance type in an export.
 pub(crate) const INSTANCE_TYPE: &str = "InstanceType";
 
-/// What each pool can launch.
+/// Offerings that each pool can launch.
 #[derive(Clone, Debug, Default)]
 pub struct Offerings {
     /// Types per pool; of a pool that is missing they are not known.
     pub types: BTreeMap<PoolName, List>,
-    /// Why the types of a pool are not known.
+    /// Reasons why the types of a pool are not known.
     pub problems: BTreeMap<PoolName, String>,
     /// Zones the cluster is shifted away from.
     pub zones_away: BTreeSet<Zone>,
@@ -116,8 +116,8 @@ impl Offerings {
         Ok(pools.into_iter().map(|(pool, types)| (pool, types.into_values().collect())).collect())
     }
 
-    /// What `pools` can launch, by what the pools of an export could: that depends on the node class alone. Of a class that
-    /// no pool of the export had, it is not known.
+    /// Returns the offerings of `pools`, by those of the pools of an export: they depend on the node class alone. For a class
+    /// that no pool of the export had, they are not known.
     pub(crate) fn of_classes(mut self, exported: &[Pool], pools: &[Pool]) -> Self {
         let class = |pool: &Pool| pool.template.node_class.clone();
         let types =
@@ -143,7 +143,7 @@ impl Offerings {
         self
     }
 
-    /// The same with every offering as `change` makes it.
+    /// Returns the offerings, each as `change` makes it.
     #[must_use]
     pub(crate) fn with(mut self, change: impl Fn(&mut InstanceType)) -> Self {
         for types in self.types.values_mut() {

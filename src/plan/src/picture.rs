@@ -31,12 +31,12 @@ pub(crate) struct Drawn {
     pub(crate) fate: Fate,
     /// Of a node that is there.
     pub(crate) name: Option<String>,
-    /// What pods can take of it.
+    /// Room that pods can take of it.
     pub(crate) room: Amounts,
     pub(crate) pods: Vec<Filling>,
 }
 
-/// What a node is in a forecast.
+/// Fate of a node in a forecast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Fate {
     /// It would be launched for pods that wait.
@@ -62,7 +62,7 @@ pub(crate) struct Amounts {
 /// A pod on a node.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Filling {
-    /// What it is one of: namespace and application.
+    /// Workload that the pod belongs to: namespace and application.
     pub(crate) workload: String,
     pub(crate) daemon: bool,
     pub(crate) takes: Amounts,
@@ -80,7 +80,7 @@ impl Amounts {
     }
 }
 
-/// What a forecast is drawn from.
+/// Decisions that a forecast is drawn from.
 pub(crate) struct Decided<'a> {
     pub(crate) snapshot: &'a Snapshot,
     pub(crate) launches: &'a [Launch],
@@ -171,7 +171,7 @@ fn coming_node(launch: &Launch, pods: &BTreeMap<&PodKey, &Pod>, snapshot: &Snaps
     let mut filling: Vec<Filling> =
         launch.pods.iter().filter_map(|key| pods.get(key)).map(|pod| filling(pod)).collect();
     let taken = filling.iter().fold(Amounts::default(), |sum, one| sum.plus(one.takes));
-    // What pods do not account for is what daemons take.
+    // Requests that pods do not account for are those of daemons.
     let requests = Amounts::of(&launch.requests);
     let daemons = Amounts {
         cpu: requests.cpu.saturating_sub(taken.cpu).max(0),
@@ -194,7 +194,7 @@ fn coming_node(launch: &Launch, pods: &BTreeMap<&PodKey, &Pod>, snapshot: &Snaps
     }
 }
 
-/// What a node costs, by the offering it was bought through.
+/// Returns the price of a node, by the offering it was bought through.
 pub(crate) fn price_of(node: &Node, snapshot: &Snapshot) -> Option<Price> {
     let types = snapshot.instance_types.get(&node.pool()?)?;
     let name = node.instance_type()?;

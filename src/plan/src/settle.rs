@@ -1,4 +1,4 @@
-//! What the controllers of pools and claims would write before a plan is made, written here: hashes, the conditions of
+//! Writes that the controllers of pools and claims would make before a plan is made, made here: hashes, the conditions of
 //! pools, drift, the status of pod disruption budgets.
 //!
 //! In a cluster with a running controller nothing changes by it. A manifest that no controller has looked at becomes
@@ -43,7 +43,7 @@ pub(crate) fn pools(objects: &mut Objects, registry: &LabelRegistry, at: Timesta
     let classes = objects.clone();
     let mut unready = refused_classes(&classes);
     for (key, object) in objects.of_kind_mut("NodePool") {
-        // What cannot be read is reported when the objects are loaded.
+        // Pools that cannot be read are reported when the objects are loaded.
         let Ok(mut pool) = NodePool::deserialize(&*object) else { continue };
         let model = match convert::pool(&pool, registry) {
             Ok(model) => model,
@@ -120,14 +120,14 @@ fn refused_classes(objects: &Objects) -> Vec<String> {
     objects.of_kind("EC2NodeClass").filter_map(said).collect()
 }
 
-/// Why an API server refuses an object that none has stored.
+/// Returns why an API server refuses an object that none has stored.
 pub fn refused(object: &Value) -> Vec<String> {
     let is_stored = !text(object, "/metadata/uid").is_empty() && !is_planned(object);
     let causes = if is_stored { Vec::new() } else { admitted(object, true).err().unwrap_or_default() };
     causes.iter().map(|cause| format!("`{}`: {}", cause.field, cause.message)).collect()
 }
 
-/// What is known of the node class of a pool.
+/// Returns the node class of a pool, as far as it is known.
 fn class(objects: &Objects, reference: &NodeClassRef) -> NodeClass {
     let found = objects.of_kind(&reference.kind).find(|(key, _)| key.name == reference.name);
     let Some((_, class)) = found.filter(|(_, class)| refused(class).is_empty()) else {
@@ -251,7 +251,8 @@ fn controller_of(pod: &Value) -> Option<(&str, &str)> {
     Some((text(owner, "/kind"), text(owner, "/name")))
 }
 
-/// How many pods the controller of `pod` wants, if that is among the objects. A ReplicaSet wants what its Deployment does.
+/// Returns the number of pods that the controller of `pod` wants, if that is among the objects. A ReplicaSet wants what its
+/// Deployment does.
 fn wanted(objects: &Objects, budget: &ObjectKey, kind: &str, name: &str, pod: &Value) -> Option<i64> {
     let replicas = |object: &Value| object.pointer("/spec/replicas").map_or(Some(1), Value::as_i64);
     let named = |(key, _): &(&ObjectKey, &Value)| key.namespace == budget.namespace && key.name == name;

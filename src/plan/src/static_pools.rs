@@ -9,7 +9,7 @@ use karpenter_model::{
     ClaimName, InstanceType, Launch, Node, OfferingRef, Pool, Resources, Snapshot, resources,
 };
 
-/// What brings static pools to their number.
+/// Changes that bring static pools to their number.
 pub(crate) struct StaticPools {
     /// Machines that are missing, as far as limits allow.
     pub(crate) launches: Vec<Launch>,
@@ -55,7 +55,7 @@ pub(crate) fn static_pools(snapshot: &Snapshot) -> StaticPools {
     counted
 }
 
-/// How many machines the limits of a pool allow besides those there are, also those that are leaving.
+/// Returns the number of machines that the limits of a pool allow besides those there are, also those that are leaving.
 fn room(snapshot: &Snapshot, pool: &Pool) -> usize {
     let Some(limits) = &pool.limits else { return usize::MAX };
     let of_pool =

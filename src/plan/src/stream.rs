@@ -23,7 +23,7 @@ pub struct Manifest {
     pub origin: Option<Origin>,
 }
 
-/// Where an object begins.
+/// Place at which an object begins.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Origin {
     /// The file, as it was named.
@@ -44,7 +44,7 @@ pub enum Unreadable {
         line: usize,
         /// Empty where it is about no single one.
         field: String,
-        /// What is wrong with it.
+        /// Description of what is wrong with it.
         problem: String,
     },
     /// Nothing is in what was named.
@@ -119,7 +119,7 @@ pub fn manifests_of<'a>(
 }
 
 impl Objects {
-    /// The same without their places.
+    /// Reads the objects of a stream, without their places.
     pub fn read(file: &str, stream: &str) -> Result<Vec<Value>, Unreadable> {
         Ok(manifests(file, stream)?.into_iter().map(|manifest| manifest.object).collect())
     }
@@ -143,7 +143,7 @@ fn quoted(paths: &[PathBuf]) -> String {
     paths.iter().map(|path| format!("`{}`", path.display())).collect::<Vec<_>>().join(", ")
 }
 
-/// What is between two lines that begin with three dashes.
+/// Text between two lines that begin with three dashes.
 struct Document {
     /// Lines of the stream before it.
     before: usize,

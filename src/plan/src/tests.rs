@@ -23,7 +23,7 @@ fn world(objects: Vec<Value>, what_if: WhatIf) -> World {
     gated(objects, what_if, |_| {})
 }
 
-/// The same with some feature gates changed.
+/// Returns the world with some feature gates changed.
 fn gated(objects: Vec<Value>, what_if: WhatIf, change: impl FnOnce(&mut FeatureGates)) -> World {
     read(objects, what_if, change).unwrap()
 }
@@ -470,7 +470,7 @@ fn with_a_machine(changed: impl FnOnce(&mut Value)) -> Forecast {
     planned(objects, WhatIf::default())
 }
 
-/// Whether the cost is that of a machine now and that of what is launched instead, as the picture has it.
+/// Asserts that the cost is that of a machine now and that of what is launched instead, as the picture has it.
 fn assert_replaced(forecast: &Forecast) {
     let text = forecast.text();
     assert_eq!(forecast.launches.len(), 1, "{text}");
@@ -540,7 +540,7 @@ fn buffers_hold_room_if_their_gate_is_open() {
     assert!(missing.notes.contains(&expected.to_owned()), "{:?}", missing.notes);
 }
 
-/// What a plan says apart from names and their order.
+/// Returns the plan apart from names and their order.
 fn without_names(plan: &Forecast) -> Value {
     let sorted = |mut all: Vec<String>| {
         all.sort();

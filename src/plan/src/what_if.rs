@@ -15,7 +15,7 @@ use crate::settle;
 use crate::text::named;
 use crate::workloads::{self, Refusals, WORKLOADS, has_ended};
 
-/// What is to be different.
+/// Assumed differences.
 #[derive(Clone, Debug, Default)]
 pub struct WhatIf {
     /// Manifests that are applied: pods and workloads, pools, node classes and whatever else plans read.
@@ -93,7 +93,7 @@ impl std::fmt::Display for PriceChange {
 }
 
 impl WhatIf {
-    /// Whether nothing is to be different.
+    /// Returns whether nothing is to be different.
     pub fn is_empty(&self) -> bool {
         self.manifests.is_empty() && self.lost_zones.is_empty() && self.prices.is_empty()
     }
@@ -169,7 +169,7 @@ pub(crate) fn zones_of(objects: &Objects) -> BTreeSet<Zone> {
     zones.map(Zone::from).collect()
 }
 
-/// What there is instead of `written`: the name that is near, or the first few.
+/// Describes what there is instead of `written`: the name that is near, or the first few.
 fn there(written: &str, names: &BTreeSet<&str>) -> String {
     let meant = near(written, names.iter().copied());
     meant.map_or_else(|| listed(names), |meant| format!("`{meant}` is probably meant"))

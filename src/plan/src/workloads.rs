@@ -21,10 +21,10 @@ pub(crate) const WORKLOADS: [&str; 4] = ["Deployment", "ReplicaSet", "StatefulSe
 
 const JOB: &str = "Job";
 
-/// How the uid of an object begins that is in manifests alone.
+/// Prefix of the uid of an object that is in manifests alone.
 const PLANNED: &str = "planned-";
 
-/// How many pods of a Job may fail unless it says: the default of Kubernetes.
+/// Number of pods of a Job that may fail unless it gives another: the default of Kubernetes.
 const BACKOFF_LIMIT: u64 = 6;
 
 /// Most pods of a workload, and nodes of a pool: the pods that a cluster of Kubernetes is made for. A zero too many would
@@ -76,7 +76,7 @@ pub(crate) fn keep_replicas(objects: &Objects, key: &ObjectKey, manifest: &mut V
     }
 }
 
-/// Why an API server would refuse pods, with one of them each.
+/// Reasons why an API server would refuse pods, with one of the pods for each.
 pub(crate) type Refusals = BTreeMap<Refused, ObjectKey>;
 
 /// Adds the pods that workloads lack, and gives pods of manifests what an API server would have given them. `scaled` are
@@ -115,12 +115,12 @@ pub(crate) fn expand(objects: &mut Objects, scaled: &[ObjectKey], at: Timestamp)
     refused
 }
 
-/// Whether `pod` runs no more and never will.
+/// Returns whether `pod` runs no more and never will.
 pub(crate) fn has_ended(pod: &Value) -> bool {
     ["Succeeded", "Failed"].contains(&text(pod, "/status/phase"))
 }
 
-/// Whether another workload makes it, whose template counts instead.
+/// Returns whether another workload makes it, whose template counts instead.
 fn is_owned(workload: &Value) -> bool {
     let owners = workload.pointer("/metadata/ownerReferences").and_then(Value::as_array);
     owners.into_iter().flatten().any(|owner| owner["controller"] == true)
@@ -159,7 +159,7 @@ fn complete(objects: &mut Objects, key: &ObjectKey, workload: &Value, exactly: b
     }
 }
 
-/// How many pods a workload is to have at once.
+/// Returns the number of pods that a workload is to have at once.
 fn wanted(key: &ObjectKey, workload: &Value, own: &Own) -> usize {
     let wanted = if key.kind == JOB {
         of_job(workload, own)
@@ -169,8 +169,8 @@ fn wanted(key: &ObjectKey, workload: &Value, own: &Own) -> usize {
     usize::try_from(wanted).unwrap_or(usize::MAX)
 }
 
-/// How many pods of a Job are to run: no more than it has left to complete, none while it is suspended, and none after it
-/// has ended.
+/// Returns the number of pods of a Job that are to run: no more than it has left to complete, none while it is suspended, and
+/// none after it has ended.
 fn of_job(job: &Value, own: &Own) -> u64 {
     let number = |field: &str| job["spec"][field].as_u64();
     let conditions = job.pointer("/status/conditions").and_then(Value::as_array);
@@ -198,13 +198,13 @@ fn of_job(job: &Value, own: &Own) -> u64 {
 /// The pods of a workload.
 #[derive(Default)]
 struct Own {
-    /// Those that have not ended and are not going, those with a node first, then by name.
+    /// Pods that have not ended and are not going, those with a node first, then by name.
     running: Vec<ObjectKey>,
-    /// Those that have ended.
+    /// Pods that have ended.
     ended: Vec<ObjectKey>,
-    /// How many of them succeeded.
+    /// Number of them that succeeded.
     succeeded: u64,
-    /// How many of them failed.
+    /// Number of them that failed.
     failed: u64,
 }
 
@@ -267,7 +267,7 @@ fn planned_uid(key: &ObjectKey) -> String {
     format!("{PLANNED}{}-{}-{}", key.kind.to_lowercase(), key.namespace, key.name)
 }
 
-/// Whether no API server has admitted `object`.
+/// Returns whether no API server has admitted `object`.
 pub(crate) fn is_planned(object: &Value) -> bool {
     text(object, "/metadata/uid").starts_with(PLANNED)
 }
@@ -329,11 +329,11 @@ fn claim(name: &str, namespace: &str, template: &Value) -> Value {
     })
 }
 
-/// What an API server and the scheduler would add to a pod: what admission makes of it, an identity, and that it found no
+/// Adds to a pod what an API server and the scheduler would add: what admission makes of it, an identity, and that it found no
 /// node. One that cannot be read stays as it is. Returns why it would be refused.
 fn admit(key: &ObjectKey, pod: &mut Value, admission: &Admission, at: Timestamp) -> Vec<Refused> {
     let mut refused = Vec::new();
-    // What an API server has admitted says it all.
+    // Pods that an API server has admitted are complete.
     if text(pod, "/metadata/uid").is_empty() {
         if let Ok(mut read) = Pod::deserialize(&*pod) {
             refused = admission.admit(&mut read);

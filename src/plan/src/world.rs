@@ -25,10 +25,10 @@ use crate::what_if::{self, NoMatch, WhatIf};
 use crate::workloads::{Refusals, TooMany, too_many};
 use crate::{buffers, overlays, settle, workloads};
 
-/// How the provider names things, and what decisions are made by.
+/// Names of the provider, and settings of the decisions.
 #[derive(Clone, Debug)]
 pub struct Ground {
-    /// What is known about label keys.
+    /// Registry of label keys.
     pub registry: Arc<LabelRegistry>,
     /// Node classes of the provider; pools of others take no part.
     pub classes: Vec<NodeClassKind>,
@@ -59,9 +59,9 @@ pub enum WorldError {
         "cannot read what the export says about {what}; write it again with this version of `karpenter export`"
     )]
     Export {
-        /// What of it.
+        /// Part of the export.
         what: &'static str,
-        /// Why.
+        /// Error of the reader.
         source: serde_json::Error,
     },
     /// An object that asks for more pods or nodes than a cluster can have.
@@ -71,7 +71,7 @@ pub enum WorldError {
         object: String,
         /// The field that says so.
         field: &'static str,
-        /// What it says.
+        /// Value of the field.
         asked: TooMany,
     },
     /// A workload whose number of pods is no number.
@@ -83,7 +83,7 @@ pub enum WorldError {
         object: String,
         /// The field that says so.
         field: &'static str,
-        /// What it says, as JSON.
+        /// Value of the field, as JSON.
         written: Value,
     },
     /// A pod that a manifest asks for and that an API server would refuse. Left out, it would pass for one that has a place.
@@ -170,7 +170,7 @@ impl World {
         kinds.flat_map(|kind| self.objects.of_kind(kind.kind)).map(|(_, object)| object.clone()).collect()
     }
 
-    /// What the export says pools can launch; `None` when the objects are no export.
+    /// Returns the offerings of the export; `None` when the objects are no export.
     pub fn exported(&self) -> Option<&Offerings> {
         self.exported.as_ref()
     }
@@ -220,7 +220,7 @@ impl World {
         (snapshot, notes)
     }
 
-    /// What would happen; `notes` are those of the caller, before those of the plan.
+    /// Forecasts the changes; `notes` are those of the caller, before those of the plan.
     pub fn forecast(&self, offerings: &Offerings, mut notes: Vec<String>) -> Forecast {
         let (snapshot, more) = self.snapshot(offerings);
         notes.extend(more);

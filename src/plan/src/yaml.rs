@@ -1,22 +1,22 @@
-//! What is wrong with a text of YAML, in the words of the text: the line, the field and what to write there.
+//! Errors in a text of YAML, in the words of the text: the line, the field and what to write there.
 //!
 //! The library that reads YAML speaks of its own types (`invalid u32`) and options; neither says anything to the author of a
 //! file. Every error has a line. The field is empty where the text breaks off before one is known.
 
 use serde_saphyr::Error;
 
-/// What is wrong at one place of a text.
+/// Error at one place of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Misread {
     /// Counted from 1.
     pub line: usize,
     /// The field whose value it is, as it is written; empty where it is about no single one.
     pub field: String,
-    /// What is wrong with it, and what to write instead.
+    /// Description of what is wrong with it, and what to write instead.
     pub problem: String,
 }
 
-/// What `error` says about `text`, from which it was read.
+/// Translates `error`, which came from reading `text`.
 pub fn misread(text: &str, error: &Error) -> Misread {
     let error = error.without_snippet();
     let (line, column) = error.location().map_or((1, 1), |place| (place.line(), place.column()));
@@ -84,7 +84,7 @@ fn written(kind: &str) -> String {
     format!("a whole number from 0 to {most}")
 }
 
-/// What breaks the rules of YAML, with what is mostly meant.
+/// Describes a violation of the rules of YAML, with what is mostly meant.
 fn syntax(message: &str) -> String {
     let hints = [
         ("tabs disallowed", "a tab indents it; use spaces"),

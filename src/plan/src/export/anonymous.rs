@@ -216,7 +216,7 @@ fn is_other_name(key: &str) -> bool {
     label::NORMALIZED.iter().chain(&label::aws::NORMALIZED).any(|(other, _)| key == *other)
 }
 
-/// Whether a key has a meaning of its own.
+/// Returns whether a key has a meaning of its own.
 fn keeps_key(key: &str) -> bool {
     let domain = label::domain(key);
     let is_known =
@@ -224,8 +224,8 @@ fn keeps_key(key: &str) -> bool {
     is_known || is_other_name(key) || key.is_empty()
 }
 
-/// Whether a value says what a node is and is no text of users. Labels that instance types have are among them, because
-/// instance types are written with their values.
+/// Returns whether a value tells what a node is and is no text of users. Labels that instance types have are among them,
+/// because instance types are written with their values.
 fn keeps_value(key: &str, value: &str) -> bool {
     if NAMES.contains(&key) {
         return value.is_empty();

@@ -1,4 +1,4 @@
-//! Which fields of which kinds are written to an export: those that decisions read. All others are left out.
+//! Fields that are written to an export, by kind: those that decisions read. All others are left out.
 
 use karpenter_model::names::{annotation, label};
 use serde_json::{Map, Value, json};
@@ -153,7 +153,7 @@ fn daemon_set(object: &Value) -> Value {
     kept
 }
 
-/// What a buffer takes from a workload.
+/// Returns the parts that a buffer takes from a workload.
 fn template(object: &Value) -> Value {
     let mut kept = pick(object, &["spec.replicas"]);
     kept["spec"]["template"] = pod_template(&object["spec"]["template"]);
@@ -186,7 +186,7 @@ fn pick(object: &Value, paths: &[&str]) -> Value {
     kept
 }
 
-/// Whether decisions read an annotation.
+/// Returns whether decisions read an annotation.
 pub(super) fn is_read(annotation: &str) -> bool {
     ANNOTATIONS.iter().any(|start| annotation.starts_with(start))
 }

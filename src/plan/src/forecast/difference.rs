@@ -29,7 +29,7 @@ pub struct Difference {
 }
 
 impl Forecast {
-    /// The same forecast with what it changes in comparison to `before`, the forecast without what is `assumed`. The price
+    /// Returns the forecast with what it changes in comparison to `before`, the forecast without what is `assumed`. The price
     /// now becomes that of `before`: nodes and prices of today.
     #[must_use]
     pub fn against(mut self, before: &Self, assumed: Vec<String>) -> Self {

@@ -21,7 +21,7 @@ pub(super) struct Block<'a> {
     pub(super) price: Option<Price>,
     pub(super) room: Amounts,
     pub(super) taken: Amounts,
-    /// What fills it, in the order it is drawn.
+    /// Parts that fill it, in the order they are drawn.
     pub(super) parts: Vec<Part<'a>>,
 }
 
@@ -80,7 +80,7 @@ fn block<'a>(nodes: &[&'a Drawn]) -> Option<Block<'a>> {
     })
 }
 
-/// What daemon sets take of a node that does not exist yet.
+/// Name of the room that daemon sets take on a node that does not exist yet.
 const DAEMONS: &str = "daemon sets";
 
 fn part(pod: &Filling) -> Part<'_> {

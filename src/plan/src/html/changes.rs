@@ -1,4 +1,4 @@
-//! What would change and why, what would stay pending and what would help, and what stays as it is.
+//! Changes and their reasons, pods that would stay pending and what would help, and everything that stays as it is.
 
 use std::collections::BTreeMap;
 
@@ -175,7 +175,7 @@ pub(super) fn nodes(page: &mut Markup, id: &'static str, title: &'static str, al
     page.raw("</ul>\n</section>\n");
 }
 
-/// What pools do.
+/// Writes the table of pools.
 pub(super) fn pools(page: &mut Markup, forecast: &Forecast) {
     page.raw("<section aria-labelledby=\"pools\">\n<h2 id=\"pools\">Pools</h2>\n");
     if forecast.pools.is_empty() {
@@ -206,7 +206,7 @@ pub(super) fn pools(page: &mut Markup, forecast: &Forecast) {
     page.raw("</tbody></table></div>\n</section>\n");
 }
 
-/// What there is to say about the plan itself.
+/// Writes the remarks on the plan itself.
 pub(super) fn notes(page: &mut Markup, forecast: &Forecast) {
     let unknown = forecast.price.unknown_nodes;
     let unknown = (unknown > 0)

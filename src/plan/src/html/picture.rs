@@ -10,7 +10,7 @@ use crate::text::{count, named};
 
 /// Parts of a whole in which positions are drawn.
 const WHOLE: i64 = 1000;
-/// What is left free between two pods.
+/// Gap between two pods.
 const GAP: i64 = 4;
 
 type Colours<'a> = BTreeMap<&'a str, &'static str>;

@@ -13,7 +13,7 @@ pub(super) fn check(linted: &Linted<'_>, found: &mut Vec<LintFinding>) {
     }
 }
 
-/// Whether the budget is in force at all times.
+/// Returns whether the budget is in force at all times.
 pub(super) fn always(linted: &Linted<'_>, budget: &Budget) -> bool {
     budget.window.as_ref().is_none_or(|window| opening(window, linted.at) == Opening::Always)
 }
@@ -91,7 +91,7 @@ fn one(linted: &Linted<'_>, read: &PoolRead, index: usize, budget: &Budget, foun
     }
 }
 
-/// Whether `strict` always leaves `budget` without effect; of two equal ones the first counts.
+/// Returns whether `strict` always leaves `budget` without effect; of two equal ones the first counts.
 fn shadows(linted: &Linted<'_>, strict: &Budget, budget: &Budget, first: bool) -> bool {
     let stricter = match (&strict.nodes, &budget.nodes) {
         (BudgetNodes::Count(strict), BudgetNodes::Count(nodes)) => {

@@ -73,7 +73,7 @@ fn of_pool(linted: &Linted<'_>, read: &PoolRead, found: &mut Vec<LintFinding>) {
     }
 }
 
-/// Whether the manifest says it, rather than a default.
+/// Returns whether the field is in the manifest, rather than a default.
 fn written(linted: &Linted<'_>, read: &PoolRead, field: &str) -> bool {
     let name = read.pool.name.as_str();
     let mut pools = linted.objects.of_kind("NodePool");

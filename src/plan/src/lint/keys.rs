@@ -11,7 +11,7 @@ use crate::workloads::WORKLOADS;
 /// The kind whose template makes Jobs, which make pods.
 const CRON_JOB: &str = "CronJob";
 
-/// Where objects have annotations: of their own, and in templates.
+/// Paths at which objects have annotations: of their own, and in templates.
 const METADATA: [&str; 4] = [
     "metadata",
     "spec/template/metadata",

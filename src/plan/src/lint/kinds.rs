@@ -23,7 +23,7 @@ const OLD: [&str; 3] = ["AWSNodeTemplate", "Machine", "Provisioner"];
 /// Groups of Kubernetes whose other versions are gone.
 const V1_ALONE: [&str; 4] = ["", "apps", "batch", "policy"];
 
-/// What is wrong with objects as such, and notes on those of kinds that are not known here.
+/// Checks objects as such, and returns notes on those of kinds that are not known here.
 pub(super) fn check(manifests: &[Manifest], found: &mut Vec<LintFinding>) -> Vec<String> {
     let defined = Defined::read();
     let mut foreign: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
@@ -45,7 +45,7 @@ pub(super) fn check(manifests: &[Manifest], found: &mut Vec<LintFinding>) -> Vec
         }
         let key = ObjectKey::of(&manifest.object);
         if key.name.is_empty() {
-            // What is applied by other programs, as a Kustomization, needs no name.
+            // Objects that other programs apply, as a Kustomization, need no name.
             let is_object = defined.is_ours(group) || kinds_of(group).is_some();
             found.extend(is_object.then(|| unnamed(manifest)));
             continue;
@@ -61,7 +61,7 @@ fn note(((kind, group), places): ((String, String), Vec<String>)) -> String {
     format!("no rule looks at kind `{kind}` of group `{group}`: {}", crate::text::named(&places))
 }
 
-/// What the name of a type comes to.
+/// Judgement about the name of a type.
 enum Judged {
     Known,
     /// Of a group that neither Kubernetes nor Karpenter has.
@@ -126,7 +126,7 @@ impl Defined {
         self.unknown(group, kind)
     }
 
-    /// Whether a group that is not ours was probably meant to be.
+    /// Returns whether a group that is not ours was probably meant to be.
     fn is_meant(&self, group: &str) -> bool {
         group.contains("karpenter") || near(group, self.0.values().map(|(own, _)| own.as_str())).is_some()
     }
@@ -161,7 +161,7 @@ impl Defined {
     }
 }
 
-/// Whether one of our kinds has the right group, and a version that is served.
+/// Judges whether one of our kinds has the right group, and a version that is served.
 fn judge_version(own: &str, versions: &[String], group: &str, version: &str, kind: &str) -> Judged {
     if own == group && versions.iter().any(|one| one == version) {
         return Judged::Known;

@@ -1,4 +1,4 @@
-//! Which known word a word was probably meant to be.
+//! Search for the known word that a word was probably meant to be.
 
 /// The known word that differs from `written` by at most two letters, fewer for short words; `None` when it is known itself
 /// or nothing is near.

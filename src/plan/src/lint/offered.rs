@@ -1,6 +1,6 @@
 //! Requirements no offering meets, values no instance type has, limits no node fits into or that never count.
 //!
-//! Where not every type is known, a pool that names a value none of the known types has is left alone.
+//! Pools for which not every type is known are left alone if they name a value none of the known types has.
 
 use karpenter_model::resources::NODES;
 use karpenter_model::{InstanceType, Operator, Pool, Requirements, Resources};
@@ -42,7 +42,7 @@ pub(super) fn check(linted: &Linted<'_>, found: &mut Vec<LintFinding>) {
     }
 }
 
-/// What every claim of the pool asks for.
+/// Returns the requirements of every claim of the pool.
 fn launched_with(linted: &Linted<'_>, pool: &Pool) -> Requirements {
     let mut requirements = Requirements::from_labels(linted.registry, &pool.template.labels);
     requirements.add_all(&pool.template.requirements);

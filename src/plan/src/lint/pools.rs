@@ -80,7 +80,7 @@ fn overlap(linted: &Linted<'_>, one: &PoolRead, other: &PoolRead, found: &mut Ve
     }
 }
 
-/// Whether some node could be of either pool, and some pod go to either.
+/// Returns whether some node could be of either pool, and some pod go to either.
 fn meets(linted: &Linted<'_>, one: &Pool, other: &Pool) -> bool {
     let (mine, theirs) = (asked(linted, one), asked(linted, other));
     same_taints(one, other) && mine.intersects(&theirs).is_ok()
@@ -117,7 +117,7 @@ fn spot<'a>(
         without.remove(label::CAPACITY_TYPE);
         let theirs = asked(linted, &other.pool);
         let on_demand = theirs.value_of(&label::CAPACITY_TYPE.into()).allows(CapacityType::OnDemand.as_str());
-        // What only one of them names does not keep pods out that ask for neither.
+        // Keys that only one of them names do not keep pods out that ask for neither.
         on_demand
             && same_taints(&read.pool, &other.pool)
             && theirs.compatible(&without, Undefined::WellKnown(linted.registry)).is_ok()

@@ -1,4 +1,4 @@
-//! What an API server or the provider refuses of objects of our kinds: every field that is wrong, in the words of the one that
+//! Objects of our kinds that an API server or the provider refuses: every field that is wrong, in the words of the one that
 //! refuses it.
 
 use karpenter_api::schema::{Cause, refusals};
@@ -9,7 +9,7 @@ use super::{LintFinding, LintSeverity, kinds};
 use crate::objects::text;
 use crate::stream::Manifest;
 
-/// What the provider has against a node class.
+/// Check of a node class by the provider.
 pub type ClassFaults<'a> = &'a dyn Fn(&Value) -> Vec<ClassFault>;
 
 /// The rule about what an API server refuses.
@@ -36,7 +36,7 @@ pub(super) fn add(refused: Vec<LintFinding>, found: &mut Vec<LintFinding>) {
     }
 }
 
-/// Whether another rule says more about the field, or about what it is in. Other fields of the object are other findings.
+/// Returns whether another rule describes the field better, or what it is in. Other fields of the object are other findings.
 fn is_known(refused: &LintFinding, found: &[LintFinding]) -> bool {
     let is_in = |field: &str| {
         refused.field.strip_prefix(field).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))

@@ -4,7 +4,7 @@
 
 use Scope::{Cluster, Namespace};
 
-/// Where objects of a kind are.
+/// Scope of the objects of a kind.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Scope {
     /// Of the whole cluster.
@@ -156,12 +156,12 @@ fn all() -> impl Iterator<Item = (&'static str, &'static Kind)> {
     KUBERNETES.iter().chain(OURS).flat_map(|(group, kinds)| kinds.iter().map(move |kind| (*group, kind)))
 }
 
-/// Whether objects of a kind are in a namespace, as far as the kind is known.
+/// Returns whether objects of a kind are in a namespace, as far as the kind is known.
 pub(crate) fn has_namespace(kind: &str) -> bool {
     all().any(|(_, one)| one.name == kind && one.scope == Namespace)
 }
 
-/// Whether a kind that is read is of another group than `group`.
+/// Returns whether a kind that is read belongs to another group than `group`.
 pub(crate) fn is_of_another_group(kind: &str, group: &str) -> bool {
     all().any(|(own, one)| one.is_read && one.name == kind && own != group)
 }

@@ -110,7 +110,7 @@ pub(crate) fn drift(
 
 /// Writes that the provider finds a claim of another class than its own.
 fn mark(object: &mut Value, at: Timestamp) {
-    // What cannot be read is reported when the objects are loaded.
+    // Claims that cannot be read are reported when the objects are loaded.
     let Ok(mut claim) = NodeClaim::deserialize(&*object) else { return };
     let mut status = claim.status.take().unwrap_or_default();
     let mut conditions =

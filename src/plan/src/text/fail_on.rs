@@ -52,7 +52,7 @@ impl FailOn {
     /// The exit code when one of the conditions is true.
     pub const EXIT_CODE: u8 = 5;
 
-    /// Why `forecast` fails by this condition; `None` when it does not.
+    /// Returns why `forecast` fails by this condition; `None` when it does not.
     pub fn failure(self, forecast: &Forecast) -> Option<String> {
         let because = forecast.because.as_ref();
         match self {

@@ -29,7 +29,7 @@ struct Shown {
     answers: BufReader<File>,
     last: u64,
     session: String,
-    /// What the browser said without being asked.
+    /// Events that the browser sent without being asked.
     events: Vec<Value>,
 }
 
