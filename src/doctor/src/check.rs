@@ -1,11 +1,11 @@
-//! What a check is: who it is, what it looks for, what to do about it.
+//! Definition of a check: its name, what it looks for, what to do about it.
 
 use serde::Serialize;
 
 use crate::facts::{Facts, Unseen};
 use crate::repair::Repair;
 
-/// How much a finding matters.
+/// Importance of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
@@ -17,7 +17,7 @@ pub enum Severity {
     Error,
 }
 
-/// Which part of the world a check looks at.
+/// Part of the world that a check looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
@@ -36,38 +36,39 @@ pub struct Check {
     pub also: &'static [&'static str],
     pub severity: Severity,
     pub scope: Scope,
-    /// What users notice.
+    /// Symptom that users notice.
     pub symptom: &'static str,
-    /// Why it happens.
+    /// Cause of the symptom.
     pub cause: &'static str,
-    /// What to do.
+    /// Fix for the operator.
     pub fix: &'static str,
-    /// How it is found.
+    /// Way in which it is found.
     pub look: Look,
 }
 
 impl Check {
-    /// Whether it goes by this id, in any case.
+    /// Returns whether it has this id, in any case.
     pub fn is_called(&self, id: &str) -> bool {
         std::iter::once(&self.id).chain(self.also).any(|one| one.eq_ignore_ascii_case(id))
     }
 }
 
-/// How a check finds out.
+/// Source of a check's findings.
 #[derive(Clone, Copy, Debug)]
 pub enum Look {
     /// From what is configured.
     At(fn(&Facts) -> Outcome),
     /// From what was reported: an event, a condition or a line of the controller's log is one of these phrases.
     Said(&'static [Phrase]),
-    /// The same, unless the facts show that the cause is gone: what was said stays in the log and in events for an hour.
+    /// From what was reported, unless the facts show that the cause is gone: what was said stays in the log and in events for
+    /// an hour.
     SaidUnless(fn(&Facts) -> bool, &'static [Phrase]),
-    /// Both ways: what is configured shows what has not happened yet, what was said shows what cannot be
-    /// read.
+    /// From the configuration and from reports: what is configured shows what has not happened yet, what was said shows what
+    /// cannot be read.
     Either(fn(&Facts) -> Outcome, &'static [Phrase]),
 }
 
-/// Whose words a phrase is. Who changes a text of this controller finds by it what has to follow.
+/// Origin of a phrase. A person who changes a text of this controller finds by it what has to follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Speaker {
     /// AWS: a code or a text of its APIs, or a program on its images.
@@ -86,9 +87,9 @@ pub enum Speaker {
 #[derive(Clone, Copy, Debug)]
 pub struct Phrase {
     pub speaker: Speaker,
-    /// All of them are in it. In lower case, and found in any.
+    /// Words that are all in the text. In lower case, and found in any.
     pub words: &'static [&'static str],
-    /// None of them is.
+    /// Words of which none is in the text.
     pub without: &'static [&'static str],
 }
 
@@ -98,12 +99,12 @@ impl Phrase {
         Self { speaker, words, without: &[] }
     }
 
-    /// The same, unless it has one of these words.
+    /// Returns the phrase for texts without these words.
     pub(crate) const fn without(self, without: &'static [&'static str]) -> Self {
         Self { without, ..self }
     }
 
-    /// Whether this text, which is in lower case, is such a one.
+    /// Returns whether this text, which is in lower case, matches the phrase.
     pub(crate) fn is_in(&self, text: &str) -> bool {
         self.words.iter().all(|word| text.contains(word))
             && !self.without.iter().any(|word| text.contains(word))
@@ -145,7 +146,7 @@ pub struct Evidence {
     pub object: String,
     /// Field and value, in words.
     pub seen: String,
-    /// What `--fix` would do.
+    /// Repair by `--fix`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repair: Option<Repair>,
     /// It matters less than its check says: nothing depends on it yet, or something else makes up for it.
@@ -159,14 +160,14 @@ impl Evidence {
         Self { object: object.into(), seen: seen.into(), repair: None, severity: None }
     }
 
-    /// The same, with what `--fix` would do.
+    /// Returns the evidence, with what `--fix` would do.
     #[must_use]
     pub fn with(mut self, repair: Repair) -> Self {
         self.repair = Some(repair);
         self
     }
 
-    /// The same, but nothing fails for it: no reason to call anything ill.
+    /// Returns the evidence as advice: nothing fails for it, so there is no reason to call anything ill.
     #[must_use]
     pub(crate) fn advice_only(mut self) -> Self {
         self.severity = Some(Severity::Advice);

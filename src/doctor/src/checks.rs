@@ -76,7 +76,7 @@ fn object(kind: &str, metadata: &k8s_openapi::apimachinery::pkg::apis::meta::v1:
     }
 }
 
-/// Whether a selector selects what has these labels, as Kubernetes reads it: an empty one everything, none nothing.
+/// Returns whether a selector selects objects with these labels, as Kubernetes reads it: an empty one everything, none nothing.
 fn selects(selector: Option<&LabelSelector>, labels: Option<&BTreeMap<String, String>>) -> bool {
     let labels =
         labels.into_iter().flatten().map(|(key, value)| (key.as_str().into(), value.as_str().into()));

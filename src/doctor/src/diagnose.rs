@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::check::{Check, Evidence, Look, Outcome, Phrase, Scope, Severity};
 use crate::facts::{Answer, Cluster, Facts, Unseen, Words};
 
-/// What every check said, each list in the order of the registry.
+/// Results of all checks, each list in the order of the registry.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
     pub findings: Vec<Finding>,
@@ -36,7 +36,7 @@ pub struct NotLooked {
     pub why: String,
 }
 
-/// What a run of `karpenter doctor` amounts to.
+/// Result of a run of `karpenter doctor`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Health {
     /// Everything that can be looked at was, and nothing needs doing. Advice may be there.
@@ -105,7 +105,7 @@ fn look(check: &Check, facts: &Facts, said: &(Vec<Words>, Option<Unseen>)) -> Ou
     }
 }
 
-/// What is configured and what was said, together. Before there is a cluster nothing can have been said.
+/// Joins the findings from the configuration and from reports. Before there is a cluster nothing can have been reported.
 fn either(configured: Outcome, heard: impl FnOnce() -> Outcome, cluster: &Cluster) -> Outcome {
     let heard = match cluster.events {
         Answer::Unasked => Ok(Vec::new()),
@@ -126,8 +126,8 @@ fn finding(check: &Check, evidence: Vec<Evidence>) -> Finding {
 
 /// Everything that was said and is one of the phrases; each object once, with the first such text.
 ///
-/// What was heard is a finding even if another source kept silent; silence is only "nothing wrong" if every source
-/// could be asked.
+/// Reported causes are findings even if another source kept silent; silence is only "nothing wrong" if every source could be
+/// asked.
 fn heard((words, unseen): &(Vec<Words>, Option<Unseen>), phrases: &[Phrase]) -> Outcome {
     let mut found: BTreeMap<&str, &str> = BTreeMap::new();
     for Words { object, text } in words {

@@ -21,14 +21,14 @@ pub use cluster::{Cluster, Words};
 pub use files::{FilesError, export, import};
 pub use objects::Objects;
 
-/// What was asked and what was answered.
+/// Questions to AWS and the API server, with their answers.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Facts {
     /// Name of the EKS cluster.
     pub cluster_name: String,
-    /// What the prerequisites of the cluster are called.
+    /// Names of the prerequisites of the cluster.
     pub names: Names,
-    /// When the questions were asked.
+    /// Time at which the questions were asked.
     pub now: Timestamp,
     /// The AWS account.
     pub account: Account,
@@ -55,7 +55,7 @@ impl Facts {
         asked(&self.cluster) == asked(&Cluster::default())
     }
 
-    /// The same without the kinds of which an object cannot be decoded; `None` where all can.
+    /// Returns the facts without the kinds of which an object cannot be decoded; `None` where all can.
     pub(crate) fn without_undecoded(&self) -> Option<Self> {
         let mut rest = self.clone();
         rest.cluster.hide_undecoded().then_some(rest)

@@ -1,5 +1,5 @@
-//! What is wrong with an account and a cluster, why, and how to put it right: the troubleshooting pages of the
-//! reference as checks (spec aws-operations 1.14, 7.2, 7.3).
+//! Faults of an account and a cluster, their causes and fixes: the troubleshooting pages of the reference as checks (spec
+//! aws-operations 1.14, 7.2, 7.3).
 //!
 //! [`gather`] asks AWS and the API server, [`Facts`] holds the answers, [`diagnose`](diagnose::diagnose) is pure:
 //! the same facts give the same findings, from a live cluster or from exported files. [`repair`] carries out the

@@ -11,7 +11,7 @@ use kube::api::{Api, Patch, PatchParams};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// What repairs of the account need beyond what is read.
+/// Permission that repairs of the account need beyond those for reading.
 pub(crate) const PERMISSION: &str = "iam:CreateServiceLinkedRole";
 
 /// One safe fix.
@@ -43,7 +43,7 @@ impl fmt::Display for Repair {
     }
 }
 
-/// What repairs are carried out with: the clients that were reached.
+/// Connections for repairs: the clients that were reached.
 // No `Debug`: the client has none.
 #[derive(Clone, Default)]
 pub struct Connections {

@@ -236,7 +236,7 @@ fn no_region(facts: &Facts) -> Outcome {
     Ok(vec![Evidence::new(object("Deployment", &deployment.metadata), seen)])
 }
 
-/// Whether something injects role and region into the pods.
+/// Returns whether something injects role and region into the pods.
 fn has_role(facts: &Facts) -> Result<bool, Unseen> {
     Ok(facts.cluster.annotated_role()?.is_some() || facts.account.pod_identity.get()?.is_some())
 }
@@ -305,11 +305,11 @@ const HANDLER: &str = "node-termination-handler";
 enum Drain {
     /// Long before they are taken back, if they ever are.
     Rebalance,
-    /// When they are about to be taken back or maintained.
+    /// Shortly before they are taken back or maintained.
     Notice,
 }
 
-/// What the handler's settings say, by its own defaults.
+/// Returns the event on which the handler drains nodes, by its settings and its own defaults.
 fn drains(spec: &PodSpec) -> Option<Drain> {
     let variables = || spec.containers.iter().flat_map(|container| container.env.iter().flatten());
     let is = |wanted: &str, default: bool| {

@@ -1,4 +1,4 @@
-//! How the controller's pods come to their role: the agent of Pod Identity, the identity provider of web identity.
+//! Credentials of the controller's pods for their role: the agent of Pod Identity, the identity provider of web identity.
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use karpenter_iam::Request;
@@ -13,7 +13,7 @@ use crate::facts::{COMPUTE_TYPE, Facts, Unseen, label};
 /// Whom tokens of service accounts are for that a role is taken on with.
 const AUDIENCE: &str = "sts.amazonaws.com";
 
-/// What brings the credentials of a Pod Identity association to the pods of a node.
+/// Add-on that brings the credentials of a Pod Identity association to the pods of a node.
 const AGENT: &str = "eks-pod-identity-agent";
 
 pub(super) const CHECKS: &[Check] = &[
@@ -52,7 +52,7 @@ pub(super) const CHECKS: &[Check] = &[
 
 fn without_agent(facts: &Facts) -> Outcome {
     let Some(deployment) = facts.cluster.controller()? else { return Ok(Vec::new()) };
-    // Who names a role for its service account takes it on by web identity, which goes first.
+    // Installations that name a role for the service account take it on by web identity, which goes first.
     let is_by_agent =
         facts.account.pod_identity.get()?.is_some() && facts.cluster.annotated_role()?.is_none();
     if !is_by_agent {
@@ -90,7 +90,7 @@ fn without_provider(facts: &Facts) -> Outcome {
     Ok(vec![Evidence::new(format!("identity provider {issuer}"), "IAM does not know it")])
 }
 
-/// Who takes a role on, as a trust document names it, and with what.
+/// Principal that takes a role on, as a trust document names it, and with what.
 struct Taker {
     /// ARN of the role.
     role: String,
@@ -166,7 +166,7 @@ fn taker(facts: &Facts) -> Result<Option<Taker>, Unseen> {
     }))
 }
 
-/// Whether a trust document lets the role be taken on.
+/// Returns whether a trust document lets the role be taken on.
 fn trusts(document: &str, taker: &Taker) -> Result<bool, Unseen> {
     let request = Request::new(taker.action, &taker.role).by(taker.kind, &taker.name);
     let request = taker.keys.iter().fold(request, |request, (key, value)| request.with(key, value));

@@ -51,8 +51,8 @@ pub(super) fn is_not_deployed(facts: &Facts) -> Result<bool, Unseen> {
     Ok(facts.cluster.controller()?.is_none())
 }
 
-/// Whether definitions say that an installation of ours has begun. EKS Auto Mode brings some of the same names, which AWS
-/// keeps, with a node class of its own: without ours they are none of our business.
+/// Returns whether definitions show that an installation of ours has begun. EKS Auto Mode brings some of the same names, which
+/// AWS keeps, with a node class of its own: without ours they are none of our business.
 pub(super) fn is_begun(installed: &[CustomResourceDefinition]) -> bool {
     let has = |wanted: &str| installed.iter().any(|crd| name(&crd.metadata) == wanted);
     has("ec2nodeclasses.karpenter.k8s.aws")
@@ -89,7 +89,7 @@ fn said(differences: &[String]) -> Option<String> {
     (!differences.is_empty()).then(|| shown + &more)
 }
 
-/// What is otherwise in `present`, in words that follow the name of the definition.
+/// Returns the differences in `present`, in words that follow the name of the definition.
 fn differences(wanted: &CustomResourceDefinition, present: &CustomResourceDefinition) -> Vec<String> {
     let mut lacking = Vec::new();
     let mut found = Vec::new();
@@ -115,7 +115,7 @@ fn differences(wanted: &CustomResourceDefinition, present: &CustomResourceDefini
     found
 }
 
-/// What an upgrade by way of an older version leaves behind.
+/// Returns what an upgrade by way of an older version leaves behind.
 fn leftovers(present: &CustomResourceDefinition, versions: &BTreeSet<&str>) -> Vec<String> {
     let mut found = Vec::new();
     let conversion = present.spec.conversion.as_ref().filter(|conversion| conversion.strategy != "None");

@@ -69,12 +69,12 @@ pub(super) const CHECKS: &[Check] = &[
 
 /// The release that the charts' pages install definitions with.
 const CRD_RELEASE: &str = "karpenter-crd";
-/// How long a Node waits for its finalizer before `--fix` removes it. Without the finalizer its pods are neither evicted nor
+/// Time that a Node waits for its finalizer before `--fix` removes it. Without the finalizer its pods are neither evicted nor
 /// are `PodDisruptionBudgets` kept, and a controller that leads without a Lease may be draining it.
 const DELETED_FOR: SignedDuration = SignedDuration::from_mins(15);
 
-/// What waits for its finalizer, if no controller is there to remove it. Leases need a right of their own, so they only
-/// count where something waits.
+/// Returns the objects that wait for their finalizer, if no controller is there to remove it. Leases need a right of their own,
+/// so they only count where something waits.
 fn without_controller<T>(facts: &Facts, ending: Vec<T>) -> Result<Vec<T>, Unseen> {
     let is_gone = !ending.is_empty() && !facts.cluster.is_led(facts.now)?;
     Ok(if is_gone { ending } else { Vec::new() })
@@ -151,7 +151,7 @@ fn torn_definitions(facts: &Facts) -> Outcome {
     }
     let installed: Vec<_> = installed.iter().filter(|crd| ours.contains(name(&crd.metadata))).collect();
     let owner = installed.iter().find_map(|crd| release(crd));
-    // Who manages all of them by other means than Helm does so perhaps on purpose.
+    // Operators that manage all of them by other means than Helm do so perhaps on purpose.
     let is_on_purpose = owner.is_none();
     let (name, namespace) =
         owner.unwrap_or_else(|| (CRD_RELEASE.to_owned(), facts.cluster.service_account().0.to_owned()));

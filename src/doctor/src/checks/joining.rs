@@ -1,4 +1,5 @@
-//! What lets nodes join the cluster: access entries, and `aws-auth`, as far as the authentication mode has either count.
+//! Permissions of nodes to join the cluster: access entries, and `aws-auth`, as far as the authentication mode has either
+//! count.
 
 use serde::Deserialize;
 
@@ -9,7 +10,7 @@ const MAP_ONLY: &str = "CONFIG_MAP";
 /// Only access entries count.
 const ENTRIES_ONLY: &str = "API";
 
-/// What `aws-auth` says of a role.
+/// Mapping of a role in `aws-auth`.
 #[derive(Debug, Deserialize)]
 pub(super) struct Mapping {
     rolearn: String,
@@ -18,12 +19,12 @@ pub(super) struct Mapping {
 }
 
 impl Mapping {
-    /// Whether it is about the role of this name. EKS leaves roles out that are written with their path.
+    /// Returns whether it maps the role of this name. EKS leaves roles out that are written with their path.
     pub(super) fn is_of(&self, role: &str) -> bool {
         self.rolearn.rsplit_once(":role/").is_some_and(|(_, name)| name == role)
     }
 
-    /// Whether what takes the role on belongs to this group.
+    /// Returns whether it puts the role into this group.
     pub(super) fn gives(&self, group: &str) -> bool {
         self.groups.iter().any(|given| given == group)
     }
@@ -43,7 +44,7 @@ pub(super) fn entries(facts: &Facts) -> Result<&[AccessEntry], Unseen> {
     facts.account.access_entries.get().map(Vec::as_slice)
 }
 
-/// What `aws-auth` says where that counts; nothing where it does not exist.
+/// Returns the mappings in `aws-auth` where that counts; none where it does not exist.
 pub(super) fn mappings(facts: &Facts) -> Result<Vec<Mapping>, Unseen> {
     if mode(facts)? == Some(ENTRIES_ONLY) {
         return Ok(Vec::new());

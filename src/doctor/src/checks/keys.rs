@@ -32,12 +32,12 @@ pub(super) const CHECKS: &[Check] = &[
     },
 ];
 
-/// What `EventBridge` does with a queue's key.
+/// Actions of `EventBridge` on a queue's key.
 const BY_EVENTS: [&str; 2] = ["kms:GenerateDataKey", "kms:Decrypt"];
-/// What EC2 does with a volume's key.
+/// Actions of EC2 on a volume's key.
 const BY_LAUNCHES: [&str; 2] = ["kms:CreateGrant", "kms:Decrypt"];
 
-/// What marks AWS's own keys.
+/// Prefix that marks AWS's own keys.
 const OWN_KEYS: &str = "alias/aws/";
 
 /// Keys that a class names for the volumes of its nodes.

@@ -98,7 +98,7 @@ fn missing_endpoints(facts: &Facts) -> Outcome {
 }
 
 fn useless_endpoints(facts: &Facts) -> Outcome {
-    // Who has a way out reaches the services without them.
+    // Subnets with a way out reach the services without them.
     if facts.account.closed_subnets.get()?.is_empty() {
         return Ok(Vec::new());
     }

@@ -8,7 +8,7 @@ use super::{name, object};
 use crate::check::{Check, Evidence, Look, Outcome, Scope, Severity};
 use crate::facts::{Facts, Objects, label};
 
-/// How long a node may take to be ready for pods.
+/// Longest time a node may take to be ready for pods.
 const PATIENCE: jiff::SignedDuration = jiff::SignedDuration::from_mins(10);
 
 pub(super) const CHECKS: &[Check] = &[

@@ -88,7 +88,7 @@ fn owner(pod: &Pod) -> Option<&str> {
 
 fn without_requests(facts: &Facts) -> Outcome {
     let mut namespaces: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    // What EKS itself runs there asks for no memory, and users cannot change that.
+    // Pods that EKS itself runs there ask for no memory, and users cannot change that.
     let theirs = |pod: &&Pod| pod.metadata.namespace.as_deref() != Some("kube-system");
     for pod in on_managed_nodes(facts)?.into_iter().filter(theirs) {
         let containers = pod.spec.iter().flat_map(|spec| &spec.containers);

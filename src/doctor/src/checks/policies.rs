@@ -1,4 +1,4 @@
-//! What documents of the account that name principals say to a call.
+//! Decisions of documents of the account that name principals.
 //!
 //! A check knows less than IAM does when the call is made. Where the answer depends on that there is none, which is not
 //! the same as a fault.
@@ -8,7 +8,7 @@ use karpenter_iam::{Decision, Denial, Policies, Policy, Request};
 use crate::check::{Evidence, Outcome};
 use crate::facts::Unseen;
 
-/// Whether `document` lets all of `requests` be made; one that cannot be read lets none.
+/// Returns whether `document` lets all of `requests` be made; one that cannot be read lets none.
 pub(super) fn lets(document: &str, requests: impl IntoIterator<Item = Request>) -> Result<bool, Unseen> {
     let Ok(policy) = Policy::found_on_resource(document) else { return Ok(false) };
     let policies = Policies::of(vec![policy]);
@@ -25,7 +25,7 @@ pub(super) fn lets(document: &str, requests: impl IntoIterator<Item = Request>) 
     unclear.map_or(Ok(true), Err)
 }
 
-/// Whether one of the answers is yes.
+/// Returns whether one of the answers is yes.
 pub(super) fn any(answers: impl IntoIterator<Item = Result<bool, Unseen>>) -> Result<bool, Unseen> {
     let mut unclear = None;
     for answer in answers {
@@ -38,7 +38,7 @@ pub(super) fn any(answers: impl IntoIterator<Item = Result<bool, Unseen>>) -> Re
     unclear.map_or(Ok(false), Err)
 }
 
-/// What was found; what could not be looked at counts where nothing was.
+/// Returns the findings; what could not be looked at counts where there are none.
 pub(super) fn gathered(looks: impl IntoIterator<Item = Result<Option<Evidence>, Unseen>>) -> Outcome {
     let (mut found, mut unseen) = (Vec::new(), None);
     for look in looks {

@@ -58,7 +58,7 @@ const DRIVERS: [(&str, &str); 2] = [
     ("efs-csi-node", "efs.csi.aws.com/agent-not-ready"),
 ];
 
-/// Whether nodes of a capacity type are launched.
+/// Answer to whether nodes of a capacity type are launched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Launched {
     /// Some NodePool allows it, or not all could be asked: an account that is looked at by itself is to be ready for all.
@@ -69,8 +69,8 @@ pub(super) enum Launched {
     NotYet,
 }
 
-/// Whether some NodePool may launch instances of a capacity type. A pool that does not say allows all of them. What EKS
-/// Auto Mode launches needs nothing that is looked at here.
+/// Returns whether some NodePool may launch instances of a capacity type. A pool without that requirement allows all of them.
+/// Instances launched by EKS Auto Mode need nothing that is looked at here.
 pub(super) fn launched(facts: &Facts, capacity: &str) -> Launched {
     match facts.cluster.all_own_pools() {
         Err(_) => Launched::Yes,
@@ -97,7 +97,7 @@ pub(super) fn daemon<'a>(facts: &'a Facts, wanted: &str) -> Result<Option<&'a Da
     Ok(facts.cluster.daemon_sets.get()?.iter().find(|set| name(&set.metadata) == wanted))
 }
 
-/// Whether a container of the DaemonSet has this variable with the value `true`.
+/// Returns whether a container of the DaemonSet has this variable with the value `true`.
 pub(super) fn switched_on(set: &DaemonSet, wanted: &str) -> bool {
     let spec = set.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
     let variables =

@@ -112,7 +112,7 @@ fn few_vcpus(facts: &Facts) -> Outcome {
     Ok(found)
 }
 
-/// Whether instances of this type count against the quotas of standard ones: families A, C, D, H, I, M, R, T and Z. A
+/// Returns whether instances of this type count against the quotas of standard ones: families A, C, D, H, I, M, R, T and Z. A
 /// family is letters up to the number of its generation, and the first letter of some others is one of these.
 fn is_standard(instance_type: &str) -> bool {
     const OTHERS: [&str; 4] = ["dl", "hpc", "inf", "trn"];

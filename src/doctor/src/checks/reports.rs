@@ -1,4 +1,4 @@
-//! What was already reported: an event, a condition or a line of the controller's log that names a known cause.
+//! Causes that were already reported: an event, a condition or a line of the controller's log that names a known cause.
 
 use crate::check::{Check, Look, Phrase, Scope, Severity, aws, both, kubernetes, ours, reference};
 use crate::facts::{Answer, Facts};

@@ -1,4 +1,4 @@
-//! What IAM lets the controller's role do: boundaries, organisations, passing roles on (spec aws-operations 1.14).
+//! Rights of the controller's role in IAM: boundaries, organisations, passing roles on (spec aws-operations 1.14).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -89,7 +89,7 @@ fn unusable_role(facts: &Facts) -> Outcome {
             found.push(Evidence::new(class, format!("IAM knows no role `{role}`")));
             continue;
         };
-        // What a boundary or the organisation refuses is theirs to answer for.
+        // Refusals by a boundary or the organisation are the findings of other checks.
         let is_own_refusal = |right: &&Right| {
             right.action == "iam:PassRole"
                 && right.resource == exists.arn

@@ -1,4 +1,4 @@
-//! What Windows nodes need beside the rest.
+//! Additional needs of Windows nodes.
 
 use karpenter_api::EC2NodeClass;
 use karpenter_api::ec2nodeclass::AmiFamily;

@@ -13,7 +13,7 @@ use super::{name, object, selects};
 use crate::check::{Check, Evidence, Look, Outcome, Scope, Severity};
 use crate::facts::{Facts, Unseen, label};
 
-/// How many pods of something are in each zone.
+/// Number of pods in each zone.
 type ByZone<'a> = BTreeMap<&'a str, i32>;
 
 pub(super) const CHECKS: &[Check] = &[

@@ -1,4 +1,4 @@
-//! What the AWS account says, reduced to what checks look at.
+//! Answers of the AWS account, reduced to what checks look at.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,26 +22,26 @@ pub struct Account {
     pub security_groups: Answer<Vec<SecurityGroup>>,
     /// Roles that EC2NodeClasses name, the controller's, and those that bootstrap makes; `None` when IAM does not know one.
     pub roles: Answer<BTreeMap<String, Option<Role>>>,
-    /// Whether the spot service-linked role exists.
+    /// True if the spot service-linked role exists.
     pub spot_role: Answer<bool>,
     /// Queues: the configured one and the one bootstrap makes; `None` when SQS does not know one.
     pub queues: Answer<BTreeMap<String, Option<Queue>>>,
-    /// Who may join the cluster as a node.
+    /// Principals that may join the cluster as nodes.
     pub access_entries: Answer<Vec<AccessEntry>>,
     /// ARN of the role that a Pod Identity association gives the controller.
     pub pod_identity: Answer<Option<String>>,
-    /// Whether IAM knows the cluster's issuer as an identity provider; `None` when the controller's role is not taken
-    /// on by web identity, or belongs to another account.
+    /// True if IAM knows the cluster's issuer as an identity provider; `None` when the controller's role is not taken on by web
+    /// identity, or belongs to another account.
     pub identity_provider: Answer<Option<bool>>,
     /// Use and quotas of IAM by AWS's names, such as `InstanceProfilesQuota`.
     pub identity_limits: Answer<BTreeMap<String, u64>>,
     /// Capacity reservations of the account.
     pub reservations: Answer<Vec<Reservation>>,
-    /// How volumes are encrypted when a launch does not say.
+    /// Encryption of volumes when a launch does not give one.
     pub volumes: Answer<Volumes>,
     /// The keys that queues and volumes are encrypted with, by what they are named with there.
     pub keys: Answer<BTreeMap<String, Answer<Key>>>,
-    /// How many pods the interfaces of an instance give addresses to, for the types that classes with `maxPods` get.
+    /// Number of pods that the interfaces of an instance give addresses to, for the types that classes with `maxPods` get.
     pub pods_by_type: Answer<BTreeMap<String, u32>>,
     /// Subnets of those above from which no default route leads anywhere.
     pub closed_subnets: Answer<Vec<String>>,
@@ -49,7 +49,7 @@ pub struct Account {
     pub endpoints: Answer<Vec<Endpoint>>,
     /// vCPUs that standard instances may have, by capacity type: `on-demand`, `spot`.
     pub vcpu_quotas: Answer<BTreeMap<String, u64>>,
-    /// What IAM says to what the controller's role must be able to do.
+    /// Decisions of IAM on what the controller's role must be able to do.
     pub rights: Answer<Vec<Right>>,
 }
 
@@ -97,13 +97,13 @@ pub struct Role {
     #[serde(default)]
     pub arn: String,
     pub path: String,
-    /// JSON of who may take it.
+    /// Trust document, as JSON.
     pub trust: String,
     /// ARN of its permissions boundary.
     pub boundary: Option<String>,
     /// Number of managed policies.
     pub policies: usize,
-    /// When it was made, if that is known.
+    /// Time of its creation, if known.
     #[serde(default)]
     pub created_at: Option<Timestamp>,
 }
@@ -125,7 +125,7 @@ pub struct AccessEntry {
     pub principal: String,
     /// `EC2_LINUX`, `EC2_WINDOWS`, `STANDARD`, ...
     pub kind: String,
-    /// When it was made, if that is known.
+    /// Time of its creation, if known.
     #[serde(default)]
     pub created_at: Option<Timestamp>,
 }
@@ -149,11 +149,11 @@ pub struct Reservation {
 pub struct Key {
     /// Whatever it was asked for with: an ARN, an id or an alias.
     pub arn: String,
-    /// JSON of who may use it.
+    /// Key policy, as JSON.
     pub policy: String,
 }
 
-/// How volumes are encrypted when a launch does not say.
+/// Encryption of volumes when a launch does not give one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Volumes {
     /// They are, even if the launch does not ask for it.
@@ -170,11 +170,11 @@ pub struct Endpoint {
     pub service: String,
     /// `available`, `failed`, ...
     pub state: String,
-    /// Whether the service's usual names lead to it; `None` for gateways, which need no names.
+    /// True if the service's usual names lead to it; `None` for gateways, which need no names.
     pub private_names: Option<bool>,
 }
 
-/// What IAM says to one thing that a role must be able to do.
+/// Decision of IAM on one thing that a role must be able to do.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Right {
     /// ARN of the role.
@@ -184,8 +184,8 @@ pub struct Right {
     /// An ARN, or `*`.
     pub resource: String,
     pub allowed: bool,
-    /// What the permissions boundary says, if there is one.
+    /// Decision of the permissions boundary, if there is one.
     pub by_boundary: Option<bool>,
-    /// What the organisation's policies say, if there is one.
+    /// Decision of the organisation's policies, if there is one.
     pub by_organization: Option<bool>,
 }

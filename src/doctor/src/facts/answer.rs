@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-/// What a question was answered with.
+/// Answer to a question.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Answer<T> {
@@ -19,7 +19,7 @@ pub enum Answer<T> {
     Unseen(String),
 }
 
-/// Why a check could not look.
+/// Reason why a check could not look.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Unseen(pub String);
 

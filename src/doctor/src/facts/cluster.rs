@@ -1,4 +1,4 @@
-//! What the API server says.
+//! Answers of the API server.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -56,7 +56,7 @@ pub struct Cluster {
     pub log: Answer<Vec<String>>,
 }
 
-/// Something that was said, and by whom.
+/// Text that was reported, and the object or log that has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Words {
     pub object: String,
@@ -69,8 +69,8 @@ impl Cluster {
         Ok(self.deployments.get()?.iter().find(|deployment| is_controller(deployment)))
     }
 
-    /// Whether a controller holds its Lease: it may run outside of the cluster, or as something else than a Deployment. The
-    /// name of the Lease is a setting, which is not known of such a controller, so every name of ours counts.
+    /// Returns whether a controller holds its Lease: it may run outside of the cluster, or as something else than a Deployment.
+    /// The name of the Lease is a setting, which is not known of such a controller, so every name of ours counts.
     pub(crate) fn is_led(&self, now: Timestamp) -> Result<bool, Unseen> {
         let is_ours =
             |lease: &&Lease| lease.metadata.name.as_deref().is_some_and(|name| name.contains("karpenter"));
@@ -179,7 +179,7 @@ impl Cluster {
         Ok(own_pools(self.node_pools.get()?.decoded()))
     }
 
-    /// The same, unless there is one that cannot be decoded.
+    /// NodePools that the controller works on, unless there is one that cannot be decoded.
     pub(crate) fn all_own_pools(&self) -> Result<Vec<&NodePool>, Unseen> {
         Ok(own_pools(self.node_pools.get()?.all()?))
     }
@@ -271,7 +271,7 @@ pub(crate) fn listed<'a>(pool: &'a NodePool, key: &str) -> Vec<&'a str> {
     ours.flat_map(|found| found.values().iter().map(String::as_str)).collect()
 }
 
-/// Whether the requirements of a NodePool let a label of its nodes have this value.
+/// Returns whether the requirements of a NodePool let a label of its nodes have this value.
 pub(crate) fn allows(pool: &NodePool, key: &str, value: &str) -> bool {
     let requirements = convert::requirements(&LabelRegistry::core(), &pool.spec.template.spec.requirements);
     requirements.get(key).is_none_or(|requirement| requirement.allows(value))
@@ -312,8 +312,8 @@ fn event_words(event: &Event) -> Words {
     }
 }
 
-/// Whether EKS Auto Mode launched the node. Its controller is outside of the cluster, holds no Lease in it, and works on
-/// kinds of the same names and with the same finalizers.
+/// Returns whether EKS Auto Mode launched the node. Its controller is outside of the cluster, holds no Lease in it, and works
+/// on kinds of the same names and with the same finalizers.
 pub(crate) fn is_of_auto_mode(node: &Node) -> bool {
     label(node.metadata.labels.as_ref(), COMPUTE_TYPE) == Some("auto")
 }

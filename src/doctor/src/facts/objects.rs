@@ -21,12 +21,12 @@ pub struct Objects<K> {
 }
 
 impl<K> Objects<K> {
-    /// Those that could be decoded. What follows from the absence of an object follows from [`Self::all`] only.
+    /// Returns the objects that could be decoded. What follows from the absence of an object follows from [`Self::all`] only.
     pub fn decoded(&self) -> &[K] {
         &self.decoded
     }
 
-    /// Those that could not, without what EKS Auto Mode works on, which no check looks at.
+    /// Returns the objects that could not be decoded, without what EKS Auto Mode works on, which no check looks at.
     pub(crate) fn undecoded(&self) -> impl Iterator<Item = &Undecoded> {
         self.undecoded.iter().filter(|object| {
             let group = ["/spec/template/spec/nodeClassRef/group", "/spec/nodeClassRef/group"]
@@ -38,7 +38,7 @@ impl<K> Objects<K> {
 }
 
 impl<K: Resource<DynamicType = ()>> Objects<K> {
-    /// All of them, unless one could not be decoded.
+    /// Returns all objects, unless one could not be decoded.
     pub(crate) fn all(&self) -> Result<&[K], Unseen> {
         let mut undecoded = self.undecoded();
         let Some(first) = undecoded.next() else { return Ok(&self.decoded) };

@@ -188,7 +188,7 @@ async fn pod_identity(clients: &Clients, facts: &Facts) -> Result<Option<String>
     Ok(found.first().map(|association| association.role.to_string()))
 }
 
-/// Whether IAM knows the cluster's issuer, if the controller takes its role on by web identity.
+/// Asks whether IAM knows the cluster's issuer, if the controller takes its role on by web identity.
 async fn identity_provider(clients: &Clients, facts: &Facts, account: &Account) -> Answer<Option<bool>> {
     let role = match facts.cluster.annotated_role() {
         Ok(Some(role)) => role,

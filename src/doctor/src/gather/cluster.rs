@@ -12,9 +12,9 @@ use crate::facts::{Answer, Cluster, Objects};
 
 /// Lines of the log that are looked at.
 const LINES: i64 = 2000;
-/// How old they may be: an hour, as long as API servers keep events. What was wrong before may be repaired since.
+/// Largest age of these lines: an hour, as long as API servers keep events. Faults from before may be repaired since.
 const LOG_AGE_SECONDS: i64 = 60 * 60;
-/// Where EKS keeps its own settings.
+/// Namespace of EKS's own settings.
 const SYSTEM: &str = "kube-system";
 /// Objects of one page.
 const PAGE: u32 = 500;
@@ -112,7 +112,7 @@ fn refusal<K: Resource<DynamicType = ()>>(error: &kube::Error) -> String {
     format!("cannot list {plural}: {}", reason(error, "list", &resource))
 }
 
-/// Why the API server did not answer, and the right to add where it lacks one.
+/// Returns why the API server did not answer, and the right to add where the caller lacks one.
 fn reason(error: &kube::Error, verb: &str, resource: &str) -> String {
     match error {
         kube::Error::Api(status) if status.code == 403 => {

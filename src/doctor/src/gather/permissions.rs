@@ -1,4 +1,4 @@
-//! What AWS is asked for, as policies name it, and what to add to them where it refuses.
+//! Actions that AWS is asked for, as policies name them, and what to add to policies where AWS refuses.
 
 use karpenter_aws_api::{Error, Kind, Result};
 
@@ -39,7 +39,7 @@ pub(super) fn answer<T>(result: Result<T>) -> Answer<T> {
     result.map_err(|error| why(&error)).into()
 }
 
-/// Why AWS did not answer. An error names its operation; policies want the service with it.
+/// Returns why AWS did not answer. An error names its operation; policies want the service with it.
 pub(super) fn why(error: &Error) -> String {
     let is_asked = |action: &&&str| action.split(':').nth(1) == Some(error.operation);
     match PERMISSIONS.iter().find(is_asked).filter(|_| error.kind == Kind::Denied) {

@@ -1,4 +1,4 @@
-//! What IAM says to what the controller must be able to do.
+//! Decisions of IAM on what the controller must be able to do.
 //!
 //! A simulation asks about one resource. Most statements of the controller's policies are bound to tags and ARNs
 //! that only a launch has, and so are boundaries: each action is asked about a thing as the controller handles it, with
@@ -14,10 +14,10 @@ use karpenter_model::names;
 
 use crate::facts::{Account, Facts, Right};
 
-/// What EC2 does with the key of a volume, in the name of who launches.
+/// Actions of EC2 on the key of a volume, in the name of the principal that launches.
 const WITH_A_KEY: [&str; 3] = ["kms:CreateGrant", "kms:Decrypt", "kms:GenerateDataKeyWithoutPlaintext"];
 
-/// Who instances have their role from: EC2 has this name in every partition, whatever its endpoints are called.
+/// Principal that instances have their role from: EC2 has this name in every partition, whatever its endpoints are called.
 const EC2: &str = "ec2.amazonaws.com";
 
 /// One action of each kind the controller needs, for boundaries and organisations, by the resource it acts on.

@@ -11,7 +11,7 @@ use karpenter_model::names;
 
 use crate::facts::{Cluster, Objects};
 
-/// What was found, with the names of the classes that select it.
+/// Objects that were found, with the names of the classes that select them.
 pub(super) type Selected<T> = Vec<(T, BTreeSet<String>)>;
 
 /// Filters that find what one term selects, and the class it is of; no class for the discovery tag.

@@ -237,7 +237,7 @@ async fn a_pool_that_cannot_be_decoded_hides_no_other() {
     let [undecoded] = report.findings[1].evidence.as_slice() else { panic!("{report:#?}") };
     assert_eq!(undecoded.object, "NodePool newer");
     assert!(undecoded.seen.contains("spec.disruption.consolidationPolicy: "), "{}", undecoded.seen);
-    // What found nothing in the others has not looked at all of them.
+    // Checks that found nothing in the other pools have not looked at all of them.
     let unseen = report.unseen_by_reason();
     let reasons: Vec<&str> = unseen.keys().copied().collect();
     assert_eq!(reasons, ["NodePool newer cannot be decoded, see D-46"]);
@@ -332,7 +332,7 @@ async fn a_refusal_of_aws_names_the_action_to_allow() {
     assert!(why.ends_with("grant the caller this action on this resource: `iam:GetAccountSummary`"), "{why}");
 }
 
-/// What the SDK says when a call to this endpoint fails.
+/// Returns the SDK's error when a call to this endpoint fails.
 async fn failed_call(endpoint_url: String) -> String {
     let config = sdk::Config {
         region: Some("us-west-2".to_owned()),
@@ -438,7 +438,7 @@ async fn definitions_of_nobody_are_given_to_the_release_that_the_pages_use() {
     assert_eq!(ids(&examine(&account, &server).await.1), Vec::<&str>::new());
     let crds: Api<CustomResourceDefinition> = Api::all(server.client());
     let metadata = crds.get("nodepools.karpenter.sh").await.unwrap().metadata;
-    // What `helm install` asks of an object that is there already.
+    // Labels and annotations that `helm install` asks of an object that is there already.
     assert_eq!(metadata.labels.unwrap()["app.kubernetes.io/managed-by"], "Helm");
     let annotations = metadata.annotations.unwrap();
     assert_eq!(annotations["meta.helm.sh/release-name"], "karpenter-crd");

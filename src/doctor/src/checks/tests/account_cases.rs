@@ -339,7 +339,7 @@ fn a_key_that_keeps_out_who_needs_it_is_found() {
     }
 }
 
-/// What is not evaluated is neither a permission nor a fault.
+/// Conditions that are not evaluated are neither a permission nor a fault.
 #[test]
 fn a_key_with_an_unknown_condition_is_not_called_all_right() {
     let mut facts = super::healthy();
@@ -373,7 +373,7 @@ fn queue(facts: &mut crate::Facts) -> &mut Queue {
     facts.account.queues.as_mut().unwrap().get_mut("demo").and_then(Option::as_mut).unwrap()
 }
 
-/// What stands in `aws-auth`.
+/// Sets the roles in `aws-auth`.
 pub(super) fn map_roles(facts: &mut crate::Facts, roles: &str) {
     let maps = facts.cluster.config_maps.as_mut().unwrap().iter_mut();
     for map in maps.filter(|map| map.metadata.name.as_deref() == Some("aws-auth")) {

@@ -13,7 +13,7 @@ pub(super) fn abandoned(facts: &mut Facts) {
     deleted(facts, "2026-01-01T11:00:00Z");
 }
 
-/// The same, deleted at another time; it is noon.
+/// A Node waits for an absent controller, deleted at this time; it is noon.
 pub(super) fn deleted(facts: &mut Facts, at: &str) {
     facts.cluster.deployments = Answer::Seen(Vec::new());
     change(
@@ -310,7 +310,7 @@ pub(super) const REPORTS: &[Case] = &[
         );
     }),
     ("D-03", |facts| log(facts, "dial tcp: lookup sts.us-west-2.amazonaws.com: i/o timeout")),
-    // What the SDK says of names that cannot be looked up and of addresses that refuse is in `tests/it`.
+    // Texts of the SDK about names that cannot be looked up and about addresses that refuse are in `tests/it`.
     ("P-13", |facts| {
         log(
             facts,

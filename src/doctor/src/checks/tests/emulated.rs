@@ -1,4 +1,4 @@
-//! The same faults in an emulated account and on an API server in memory, through every question the doctor asks.
+//! Faults of the cases in an emulated account and on an API server in memory, through every question the doctor asks.
 //!
 //! The world of a case is built from its facts: each answer becomes the calls and objects that would have led
 //! to it. Only the controller's log, which an API server has from a kubelet, is taken over as it is.
@@ -210,7 +210,7 @@ async fn make_queue(clients: &Clients, name: &str, queue: &Queue) {
 /// Access entries, and the role of the controller's service account.
 async fn admit(clients: &Clients, cluster: &str, facts: &Facts) {
     for entry in facts.account.access_entries.get().unwrap() {
-        // Who is let in is a role that exists, also one the doctor has no reason to ask for.
+        // Principals of entries are roles that exist, also those the doctor has no reason to ask for.
         let name = entry.principal.rsplit('/').next().unwrap();
         if clients.iam.get_role(name).await.is_err() {
             make_role(clients, name, "/", trust("ec2.amazonaws.com"), None).await;
@@ -230,7 +230,7 @@ async fn admit(clients: &Clients, cluster: &str, facts: &Facts) {
     }
 }
 
-/// What no call makes.
+/// Adds to the account what no call can make.
 fn surround(account: &Account, facts: &Facts) {
     let of = &facts.account;
     if of.identity_provider == Answer::Seen(Some(true)) {
@@ -278,7 +278,7 @@ fn surround(account: &Account, facts: &Facts) {
     }
 }
 
-/// What the doctor says about the world of these facts; the account also says what it was asked.
+/// Returns the doctor's report on the world of these facts; the account has recorded its calls.
 async fn examine(facts: &Facts) -> Result<(Report, Account), String> {
     let server = cluster(facts).await?;
     let account = account(facts).await;

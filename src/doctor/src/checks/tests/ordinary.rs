@@ -27,7 +27,7 @@ fn ids(facts: &Facts) -> Vec<&'static str> {
 fn a_new_eks_cluster_is_healthy() {
     let report = diagnose(&recorded(), &[]);
     assert_eq!((report.health(), &report.unseen), (Health::Healthy, &vec![]), "{:#?}", report.findings);
-    // What its account lacks for Karpenter is said all the same.
+    // Prerequisites of Karpenter that its account lacks are reported all the same.
     assert_eq!(ids(&recorded()), ["P-16", "P-17", "P-22", "D-18"]);
 }
 
@@ -107,7 +107,7 @@ fn karpenter_as_the_pages_install_it_is_healthy() {
     assert_eq!(ids(&facts), ["D-43"]);
 }
 
-/// What users do, and how it looks.
+/// Ordinary setups of users, and their facts.
 const SETUPS: &[Case] = &[
     ("volumes of the in-tree plugin that the CSI driver serves", |facts| {
         daemon_set(facts, "ebs-csi-node", json!([]));
@@ -308,7 +308,7 @@ fn a_variable_that_a_secret_may_set_was_not_seen() {
         report.unseen[0].why,
         "INTERRUPTION_QUEUE may be set by Secret karpenter/settings, which is not read"
     );
-    // What stands in the Deployment itself goes first.
+    // Values in the Deployment itself go first.
     assert_eq!(facts.cluster.setting("LOG_LEVEL"), Ok(Some("info".to_owned())));
 }
 

@@ -9,7 +9,7 @@ const ONE_ZONE: &str = "\
     pool web types=* require=zone:In:a\n\
     volume in-b at=zone:In:b\n";
 
-/// Why a pod of this text waits; the first pod that does.
+/// Returns why a pod of this text waits; the first pod that does.
 fn refusal(pods: &str, code: ReasonCode) -> String {
     let snapshot = karpenter_testkit::snapshot(&format!("{ONE_ZONE}{pods}\n"));
     let (_, report) = karpenter_engine::plan(&snapshot);
