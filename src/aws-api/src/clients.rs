@@ -35,9 +35,9 @@ pub struct Clients {
     pub cloudformation: Arc<dyn CloudFormation>,
     /// Zones that clusters are shifted away from.
     pub shifts: Arc<dyn ZonalShifts>,
-    /// Who we are.
+    /// Identity of the caller.
     pub sts: Arc<dyn Sts>,
-    /// What only a diagnosis asks, of several services.
+    /// Queries of several services that only a diagnosis makes.
     pub survey: Arc<dyn Survey>,
     /// Region of every regional client above, for example `eu-west-1`.
     pub region: String,
@@ -111,7 +111,7 @@ impl Partition {
         }
     }
 
-    /// What EC2 is called as a principal: `ec2.amazonaws.com`, or under the suffix of the partition.
+    /// Returns the principal of EC2: `ec2.amazonaws.com`, or under the suffix of the partition.
     pub fn ec2_principal(self) -> String {
         match self {
             // IAM refuses `ec2.amazonaws.eu` as an invalid principal: https://github.com/pulumi/pulumi-eks/issues/2341.

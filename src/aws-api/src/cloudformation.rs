@@ -53,7 +53,7 @@ pub struct Stack {
     pub name: String,
     /// `CREATE_COMPLETE`, `UPDATE_ROLLBACK_FAILED`, ...
     pub status: String,
-    /// Why it has that status, where AWS says.
+    /// Reason for that status, where AWS gives one.
     pub reason: Option<String>,
     /// Parameters by name.
     pub parameters: Tags,
@@ -70,7 +70,7 @@ pub struct ChangeSetSpec {
     pub stack: String,
     /// Name of the change set, unique in its stack.
     pub name: String,
-    /// Whether the stack has to be made first.
+    /// True if the stack has to be made first.
     pub creates: bool,
     /// The template, at most [`TEMPLATE_BODY_MAX`] bytes.
     pub template: String,
@@ -89,13 +89,13 @@ pub struct ChangeSet {
     pub stack: StackId,
     /// `CREATE_PENDING`, `CREATE_IN_PROGRESS`, `CREATE_COMPLETE` or `FAILED`.
     pub status: String,
-    /// Why it failed; also when there is nothing to change.
+    /// Reason why it failed; also when there is nothing to change.
     pub reason: Option<String>,
-    /// What it would do, in AWS's order.
+    /// Changes it would make, in AWS's order.
     pub changes: Vec<Change>,
 }
 
-/// What would happen to one resource.
+/// Change of one resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     /// `Add`, `Modify`, `Remove`, ...
@@ -104,9 +104,9 @@ pub struct Change {
     pub logical_id: String,
     /// `AWS::IAM::Role`, ...
     pub kind: String,
-    /// What it is called in the account, once it exists.
+    /// Name or id in the account, once it exists.
     pub physical_id: Option<String>,
-    /// Whether a modification replaces it: `True`, `False` or `Conditional`.
+    /// Replacement by a modification: `True`, `False` or `Conditional`.
     pub replacement: Option<String>,
 }
 
@@ -115,21 +115,21 @@ pub struct Change {
 pub struct StackEvent {
     /// Unique in its stack.
     pub id: String,
-    /// When.
+    /// Time of the event.
     pub at: Timestamp,
     /// The resource's name in the template; the stack's name for the stack itself.
     pub logical_id: String,
-    /// What it is called in the account; the stack's ARN for the stack itself.
+    /// Name or id in the account; the stack's ARN for the stack itself.
     pub physical_id: Option<String>,
     /// `AWS::IAM::Role`, `AWS::CloudFormation::Stack`, ...
     pub kind: String,
     /// `CREATE_IN_PROGRESS`, `CREATE_FAILED`, ...
     pub status: String,
-    /// Why, where AWS says.
+    /// Reason, where AWS gives one.
     pub reason: Option<String>,
 }
 
-/// Whether AWS says of a change set that it is empty. It does so by failing, in one of two wordings.
+/// Returns whether AWS calls a change set empty. It does so by failing, in one of two wordings.
 pub fn says_nothing_to_change(reason: &str) -> bool {
     reason.contains("didn't contain changes") || reason.contains("No updates are to be performed")
 }

@@ -1,5 +1,5 @@
-//! What every backend must do: the same assertions run on the in-memory account in this crate's tests and on an
-//! emulator in the end-to-end suite, so that the fake is held to an independent implementation.
+//! Conformance of backends: the same assertions run on the in-memory account in this crate's tests and on an emulator in the
+//! end-to-end suite, so that the fake is held to an independent implementation.
 //!
 //! A check makes what it needs under names that begin with [`Subject::prefix`], asserts, and cleans up. A check
 //! that fails may leave things behind; use a fresh prefix, or a fresh account.
@@ -36,7 +36,7 @@ pub struct Subject {
     pub types: [InstanceType; 2],
     /// A cluster that accepts access entries; `None` leaves the EKS checks out.
     pub cluster: Option<String>,
-    /// What no check can make by itself; `None` leaves the checks of it out.
+    /// Resources that no check can make by itself; `None` leaves the checks of them out.
     pub reserved: Option<Reserved>,
     /// Lets a few seconds pass for the account: advances its clock, or sleeps.
     pub pass_time: Box<dyn Fn() -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>,
@@ -51,7 +51,7 @@ pub struct Reserved {
     pub placement_group: String,
 }
 
-/// What a check found wrong.
+/// Violation that a check found.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Violation(String);

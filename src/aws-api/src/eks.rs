@@ -132,7 +132,7 @@ pub struct AccessEntrySpec {
 pub struct AccessEntry {
     /// ARN of the entry itself.
     pub arn: Arn,
-    /// Who.
+    /// ARN of the role or user.
     pub principal: Arn,
     /// `EC2_LINUX`, ...
     pub kind: String,
@@ -140,7 +140,7 @@ pub struct AccessEntry {
     pub username: Option<String>,
     /// Kubernetes groups.
     pub groups: Vec<String>,
-    /// When it was made; `None` where EKS does not say.
+    /// Time of its creation; `None` where EKS gives none.
     pub created_at: Option<Timestamp>,
     /// Tags.
     pub tags: Tags,

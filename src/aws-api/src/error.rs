@@ -1,4 +1,4 @@
-//! Why an AWS call failed: a closed set of kinds a caller may branch on, and the text a human needs.
+//! Failures of AWS calls: a closed set of kinds a caller may branch on, and the text a human needs.
 //!
 //! Invariant: branching happens on [`Kind`], never on message text outside this module; only why a launch was refused is
 //! read from texts, in `karpenter-aws`. Messages are AWS's own and may change; codes are part of its API.
@@ -18,7 +18,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub struct Error {
     /// AWS operation, for example `CreateFleet`.
     pub operation: &'static str,
-    /// What it was about: an id, a name, or a short description of the query.
+    /// Subject of the call: an id, a name, or a short description of the query.
     pub subject: String,
     /// AWS error code, when AWS answered at all.
     pub code: Option<String>,
@@ -26,11 +26,11 @@ pub struct Error {
     pub message: String,
     /// Request id to quote to AWS support.
     pub request_id: Option<String>,
-    /// What a caller can do about it.
+    /// Kind of failure; a caller may branch on it.
     pub kind: Kind,
 }
 
-/// What went wrong, as far as a caller can act on it. Closed on purpose: a new kind is a new decision.
+/// Kind of failure, as far as a caller can act on it. Closed on purpose: a new kind is a new decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// The thing is not there (any more).
@@ -157,7 +157,7 @@ impl Error {
         self.kind == Kind::NotFound
     }
 
-    /// Whether AWS's text names this thing: tells which of the ids of one call a refusal is about.
+    /// Returns whether AWS's text names this thing: tells which of the ids of one call a refusal is about.
     pub fn names(&self, id: &str) -> bool {
         let part_of_id = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'-';
         let text = self.message.as_bytes();

@@ -77,7 +77,7 @@ pub struct Rule {
     pub enabled: bool,
 }
 
-/// Where a rule sends events.
+/// Target that a rule sends events to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Target {
     /// Unique within the rule.

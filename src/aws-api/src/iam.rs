@@ -152,7 +152,7 @@ pub struct Role {
     pub trust: String,
     /// Boundary, if any.
     pub permissions_boundary: Option<Arn>,
-    /// When it was made; `None` where IAM does not say. A role that is made again under its name has another instant.
+    /// Time of its creation; `None` where IAM gives none. A role that is made again under its name has another instant.
     pub created_at: Option<Timestamp>,
     /// Tags.
     pub tags: Tags,
@@ -206,7 +206,7 @@ pub struct PolicyVersion {
     pub id: String,
     /// In force.
     pub is_default: bool,
-    /// When it was made.
+    /// Time of its creation.
     pub created_at: Timestamp,
 }
 
@@ -232,7 +232,7 @@ pub struct InstanceProfile {
     pub path: String,
     /// Name of its role; IAM allows one.
     pub role: Option<String>,
-    /// When it was created.
+    /// Time of its creation.
     pub created_at: Timestamp,
     /// Tags; empty in listings.
     pub tags: Tags,

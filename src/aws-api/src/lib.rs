@@ -1,4 +1,4 @@
-//! What the product asks of AWS, in words of its own.
+//! Calls that the product makes of AWS, in words of its own.
 //!
 //! One narrow async trait per service, over structs of our own, with exactly the calls this product makes. A holder of
 //! [`Clients`] cannot reach the AWS SDK, so no crate but the backend compiles it, and every test can run on the account

@@ -15,7 +15,7 @@ pub trait Pricing: Send + Sync + Debug {
     async fn get_products(&self, query: &ProductQuery) -> Result<Listing<Product>>;
 }
 
-/// Which products: all attributes must equal the given text.
+/// Query of products: all attributes must equal the given text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProductQuery {
     /// Attribute name to text, for example `regionCode` to `eu-west-1`.

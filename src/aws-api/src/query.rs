@@ -1,4 +1,4 @@
-//! What listings have in common: filters in, complete answers out.
+//! Common parts of listings: filters in, complete answers out.
 
 use std::collections::BTreeMap;
 
@@ -66,6 +66,6 @@ impl<T> Listing<T> {
 pub struct Skipped {
     /// Name of the entry as far as it is known, otherwise `?`.
     pub entry: String,
-    /// What was missing or unreadable, for example ``no `memoryInfo` ``.
+    /// Missing or unreadable field, for example ``no `memoryInfo` ``.
     pub why: String,
 }

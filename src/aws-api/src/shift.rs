@@ -23,12 +23,12 @@ pub struct Shift {
     pub away_from: ZoneId,
     /// In force; another shift may take precedence.
     pub applied: bool,
-    /// When it ends by itself; absent for those that AWS starts and ends.
+    /// Time at which it ends by itself; absent for those that AWS starts and ends.
     pub expires: Option<Timestamp>,
 }
 
 impl Shift {
-    /// Whether it counts at this instant.
+    /// Returns whether it counts at this instant.
     pub fn is_active(&self, now: Timestamp) -> bool {
         self.applied && self.expires.is_none_or(|expires| expires > now)
     }

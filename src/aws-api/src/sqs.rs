@@ -51,14 +51,14 @@ pub trait Sqs: Send + Sync + Debug {
     async fn send_message(&self, queue: &QueueUrl, body: &str) -> Result<()>;
 }
 
-/// How to receive.
+/// Options for receiving.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceiveOptions {
     /// 1 to 10.
     pub max_messages: u8,
     /// Long poll, up to 20 s; whole seconds count.
     pub wait: Duration,
-    /// How long received messages stay hidden from others; whole seconds count.
+    /// Time for which received messages stay hidden from others; whole seconds count.
     pub visibility: Duration,
 }
 
@@ -78,6 +78,6 @@ pub struct Message {
     pub receipt: String,
     /// Text; may be empty.
     pub body: String,
-    /// When it was sent, if SQS says so.
+    /// Time at which it was sent, if SQS gives it.
     pub sent_at: Option<Timestamp>,
 }

@@ -1,4 +1,4 @@
-//! Who we are.
+//! Identity of the caller.
 
 use std::fmt::Debug;
 

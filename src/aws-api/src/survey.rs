@@ -1,5 +1,5 @@
-//! What only a diagnosis asks: how the account encrypts, routes and limits, and what a role may do
-//! (spec aws-operations 1.14, 7.3).
+//! Queries that only a diagnosis makes: how the account encrypts, routes and limits, and what a role may do (spec
+//! aws-operations 1.14, 7.3).
 //!
 //! The calls are of several services, but of one caller: `karpenter doctor`, with the rights of its user.
 //! The controller never makes them, so they are no part of its permissions; `karpenter bootstrap` makes one, to tell
@@ -40,7 +40,7 @@ pub trait Survey: Send + Sync + Debug {
     async fn simulate(&self, request: &Simulation) -> Result<Vec<SimulatedDecision>>;
 }
 
-/// How new volumes are encrypted.
+/// Encryption of new volumes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VolumeEncryption {
     /// Volumes are encrypted even if the launch does not ask for it.
@@ -54,7 +54,7 @@ pub struct VolumeEncryption {
 pub struct Key {
     /// `arn:aws:kms:eu-west-1:123456789012:key/...`
     pub arn: String,
-    /// Who may use it. JSON.
+    /// Key policy, as JSON.
     pub policy: String,
 }
 
@@ -73,7 +73,7 @@ pub struct VpcEndpoint {
     pub private_names: Option<bool>,
 }
 
-/// Where packets of subnets go.
+/// Routes of the packets of subnets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouteTable {
     /// `rtb-...`
@@ -91,7 +91,7 @@ pub struct RouteTable {
     pub is_public: bool,
 }
 
-/// What to ask IAM.
+/// Question to IAM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Simulation {
     /// Role whose policies count.
@@ -104,15 +104,15 @@ pub struct Simulation {
     pub context: BTreeMap<String, String>,
 }
 
-/// What IAM says to one action.
+/// Decision of IAM on one action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SimulatedDecision {
     /// The action.
     pub action: String,
     /// All policies taken together allow it.
     pub is_allowed: bool,
-    /// What the permissions boundary says, if the role has one.
+    /// Decision of the permissions boundary, if the role has one.
     pub by_boundary: Option<bool>,
-    /// What the service control policies say, if the account is in an organisation.
+    /// Decision of the service control policies, if the account is in an organisation.
     pub by_organization: Option<bool>,
 }

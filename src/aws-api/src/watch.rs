@@ -1,9 +1,9 @@
-//! What calls of AWS cost: how long they took, how they ended, how often they were repeated.
+//! Costs of calls of AWS: duration, outcome, and number of repetitions.
 
 use std::fmt::Debug;
 use std::time::Duration;
 
-/// Which call, and how it ended.
+/// Call of AWS, and its outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call<'a> {
     /// Service as the SDK names it: `EC2`, `SQS`.
@@ -19,7 +19,7 @@ pub trait Watch: Send + Sync + Debug {
     /// One attempt ended.
     fn attempted(&self, call: Call<'_>, took: Duration);
 
-    /// The call ended, after so many attempts more than the first.
+    /// The call ended, after `retries` attempts more than the first.
     fn called(&self, call: Call<'_>, retries: u32, took: Duration);
 }
 

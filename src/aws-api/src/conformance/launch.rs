@@ -10,7 +10,7 @@ use crate::id::InstanceId;
 use crate::{Filter, Kind, Secret};
 
 const USER_DATA: &str = "#!/bin/bash\necho hello \u{e9}\n";
-/// How often to let time pass before giving up on a state.
+/// Number of times that time passes before a check gives up on a state.
 const PATIENCE: u32 = 40;
 
 async fn template(subject: &Subject, name: &str) -> Result<(), Violation> {

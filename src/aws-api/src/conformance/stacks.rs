@@ -5,7 +5,7 @@ use crate::Kind;
 use crate::cloudformation::{ChangeSet, ChangeSetSpec, Stack, says_nothing_to_change};
 use crate::id::ChangeSetId;
 
-/// How often a status is looked at before something is wrong.
+/// Number of looks at a status before something is wrong.
 const LOOKS: usize = 30;
 
 fn spec(subject: &Subject, name: &str, seconds: &str, creates: bool) -> ChangeSetSpec {

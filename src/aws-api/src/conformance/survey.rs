@@ -1,4 +1,4 @@
-//! What a diagnosis asks.
+//! Queries of a diagnosis.
 
 use std::collections::BTreeMap;
 

@@ -4,12 +4,12 @@ use crate::Tags;
 use crate::ec2::TagSpecification;
 use crate::id::{FleetId, ImageId, InstanceId, InstanceType, SubnetId, Zone};
 
-/// One launch: so many instances, from the cheapest offerings that have capacity.
+/// Launch of a number of instances, from the cheapest offerings that have capacity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FleetRequest {
-    /// The same token with the same content returns the fleet already created instead of launching again.
+    /// Token: the same one with the same content returns the fleet already created instead of launching again.
     pub client_token: Option<String>,
-    /// How the capacity is bought and chosen.
+    /// Way in which the capacity is bought and chosen.
     pub capacity: CapacityKind,
     /// Instances to launch, at least 1.
     pub target: u32,
@@ -21,7 +21,7 @@ pub struct FleetRequest {
     pub context: Option<String>,
 }
 
-/// How capacity is bought, and by which strategy offerings are chosen.
+/// Way in which capacity is bought, and strategy by which offerings are chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CapacityKind {
     /// Spot capacity.
@@ -46,7 +46,7 @@ impl CapacityKind {
     }
 }
 
-/// How EC2 chooses among spot offerings.
+/// Strategy of EC2 among spot offerings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SpotAllocation {
     /// Deep pools first, then price.
@@ -68,7 +68,7 @@ impl SpotAllocation {
     }
 }
 
-/// How EC2 chooses among on-demand offerings.
+/// Strategy of EC2 among on-demand offerings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum OnDemandAllocation {
     /// Price.
@@ -117,9 +117,9 @@ pub struct FleetOverride {
 pub struct FleetResult {
     /// `fleet-...`
     pub id: FleetId,
-    /// What was launched.
+    /// Launched instances.
     pub instances: Vec<FleetInstances>,
-    /// What was not launched, one entry per offering: tried in vain, or not tried.
+    /// Offerings that launched nothing, one entry each: tried in vain, or not tried.
     pub errors: Vec<FleetError>,
 }
 
@@ -143,7 +143,7 @@ pub struct FleetInstances {
     pub offering: Option<FleetOverride>,
 }
 
-/// Why one offering yielded nothing.
+/// Reason why one offering yielded nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FleetError {
     /// EC2 error code, see [`crate::error::is_unfulfillable`].

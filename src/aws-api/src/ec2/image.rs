@@ -6,7 +6,7 @@ use super::Architecture;
 use crate::id::ImageId;
 use crate::{Filter, Tags};
 
-/// Which images.
+/// Query of images.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ImageQuery {
     /// Exactly these; an unknown one fails the call.
@@ -30,7 +30,7 @@ pub struct Image {
     pub owner: String,
     /// Architecture.
     pub architecture: Architecture,
-    /// When it was registered.
+    /// Time of its registration.
     pub created_at: Timestamp,
     /// From when on it is deprecated; `None` means never.
     pub deprecated_at: Option<Timestamp>,

@@ -9,7 +9,7 @@ use crate::id::{
 };
 use crate::{Filter, Tags};
 
-/// Which instances.
+/// Query of instances.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InstanceQuery {
     /// Exactly these; one that EC2 does not know fails the whole call.
@@ -70,7 +70,7 @@ pub struct Instance {
 /// One network interface of an instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InstanceInterface {
-    /// What kind, when it is one we launch.
+    /// Kind of the interface, when it is one we launch.
     pub kind: Option<InterfaceKind>,
     /// Its subnet.
     pub subnet: Option<SubnetId>,
@@ -150,10 +150,10 @@ impl From<&str> for Lifecycle {
     }
 }
 
-/// What `TerminateInstances` did to one instance.
+/// Effect of `TerminateInstances` on one instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StateChange {
-    /// Which.
+    /// Id of the instance.
     pub id: InstanceId,
     /// Before.
     pub previous: InstanceState,
@@ -164,7 +164,7 @@ pub struct StateChange {
 /// Health of one instance as `DescribeInstanceStatus` reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InstanceHealth {
-    /// Which.
+    /// Id of the instance.
     pub id: InstanceId,
     /// Its zone.
     pub zone: Option<Zone>,

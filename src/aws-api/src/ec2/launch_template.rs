@@ -16,11 +16,11 @@ pub struct LaunchTemplateSpec {
     pub client_token: Option<String>,
     /// Tags of the template itself.
     pub tags: Tags,
-    /// What instances get.
+    /// Settings of the instances.
     pub data: LaunchTemplateData,
 }
 
-/// What instances launched from a template get.
+/// Settings of instances launched from a template.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LaunchTemplateData {
     /// Image.
@@ -48,7 +48,7 @@ pub struct LaunchTemplateData {
     pub enclave: Option<bool>,
     /// `enabled` or `disabled`.
     pub nested_virtualization: Option<String>,
-    /// Which capacity reservations may be used.
+    /// Capacity reservations that may be used.
     pub capacity_reservation: Option<CapacityReservationTarget>,
     /// Purchase option other than plain spot or on-demand.
     pub market: Option<MarketType>,
@@ -108,7 +108,7 @@ pub struct NetworkInterface {
     pub card: Option<u32>,
     /// Device on the card.
     pub device: u32,
-    /// What kind.
+    /// Kind of the interface.
     pub kind: Option<InterfaceKind>,
     /// Security groups.
     pub security_groups: Vec<SecurityGroupId>,
@@ -212,7 +212,7 @@ pub struct Placement {
     pub partition: Option<u32>,
 }
 
-/// Who else is on the hardware.
+/// Sharing of the hardware with other instances.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Tenancy {
@@ -236,7 +236,7 @@ impl Tenancy {
     }
 }
 
-/// Which capacity reservations a launch may use.
+/// Capacity reservations that a launch may use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CapacityReservationTarget {
     /// Open ones, none, or only the target.
@@ -291,7 +291,7 @@ impl MarketType {
     }
 }
 
-/// Which launch templates.
+/// Query of launch templates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LaunchTemplateQuery {
     /// By name; one that does not exist fails the call.
@@ -309,7 +309,7 @@ pub struct LaunchTemplate {
     pub name: String,
     /// Newest version.
     pub latest_version: u64,
-    /// When it was created.
+    /// Time of its creation.
     pub created_at: Timestamp,
     /// Tags of the template itself.
     pub tags: Tags,

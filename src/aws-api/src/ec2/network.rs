@@ -1,4 +1,4 @@
-//! Where instances stand: zones, VPCs, subnets, security groups (spec aws-provider 7).
+//! Network of instances: zones, VPCs, subnets, security groups (spec aws-provider 7).
 
 use crate::id::{SecurityGroupId, SubnetId, VpcId, Zone, ZoneId};
 use crate::{Filter, Tags};
@@ -16,7 +16,7 @@ pub struct AvailabilityZone {
     pub state: String,
 }
 
-/// Which VPCs.
+/// Query of VPCs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VpcQuery {
     /// Exactly these.
@@ -38,7 +38,7 @@ pub struct Vpc {
     pub tags: Tags,
 }
 
-/// Which subnets.
+/// Query of subnets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SubnetQuery {
     /// Exactly these.
@@ -68,7 +68,7 @@ pub struct Subnet {
     pub tags: Tags,
 }
 
-/// Which security groups.
+/// Query of security groups.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SecurityGroupQuery {
     /// Exactly these.

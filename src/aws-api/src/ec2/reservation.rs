@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use crate::id::{InstanceType, PlacementGroupId, ReservationId, Zone};
 use crate::{Filter, Tags};
 
-/// Which capacity reservations.
+/// Query of capacity reservations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CapacityReservationQuery {
     /// Exactly these; an unknown one fails the call.
@@ -35,11 +35,11 @@ pub struct CapacityReservation {
     pub total: u32,
     /// Instances that can still be launched into it.
     pub available: u32,
-    /// When it ends, if it does.
+    /// Time at which it ends, if it does.
     pub ends_at: Option<Timestamp>,
     /// EC2 may take its instances back; `None` means no.
     pub interruptible: Option<bool>,
-    /// What its instances run, as it is billed: `Linux/UNIX`, `Red Hat Enterprise Linux`, `Windows`, ...
+    /// Operating system of its instances, as it is billed: `Linux/UNIX`, `Red Hat Enterprise Linux`, `Windows`, ...
     pub platform: Option<String>,
     /// `default` or `dedicated` hardware; `None` means default.
     pub tenancy: Option<String>,
@@ -47,7 +47,7 @@ pub struct CapacityReservation {
     pub tags: Tags,
 }
 
-/// Which placement groups.
+/// Query of placement groups.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlacementGroupQuery {
     /// By name.
@@ -65,7 +65,7 @@ pub struct PlacementGroup {
     pub id: PlacementGroupId,
     /// Name.
     pub name: String,
-    /// How it places.
+    /// Strategy of the placement.
     pub strategy: PlacementStrategy,
     /// `available`, `pending`, ...
     pub state: String,
@@ -75,7 +75,7 @@ pub struct PlacementGroup {
     pub tags: Tags,
 }
 
-/// How a placement group places.
+/// Strategy of a placement group.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PlacementStrategy {
     /// Close together.

@@ -14,7 +14,7 @@ pub struct RunInstancesRequest {
     pub interfaces: Vec<RunInterface>,
     /// Tags for `instance`, `volume` and `network-interface`.
     pub tags: Vec<TagSpecification>,
-    /// Those of the template again: a policy may look at the request alone.
+    /// Options of the template again: a policy may look at the request alone.
     pub metadata: Option<MetadataOptions>,
     /// Volumes of the template again.
     pub block_devices: Vec<BlockDevice>,

@@ -1,6 +1,6 @@
-//! What of AWS's texts is for people.
+//! Parts of AWS's texts that are for people.
 
-/// What EC2 puts before a ciphertext that differs in every answer to the same request and says nothing to people.
+/// Text that EC2 puts before a ciphertext that differs in every answer to the same request and tells people nothing.
 const CIPHERTEXT: &str = "Encoded authorization failure message:";
 
 /// `message` without the ciphertext of a refusal, so that the same refusal reads the same.
