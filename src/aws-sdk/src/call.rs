@@ -8,7 +8,7 @@ use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 
 use karpenter_aws_api::{Error, Kind, Result, error};
 
-/// What we are doing, and to what.
+/// Operation and its subject.
 #[derive(Clone, Debug)]
 pub(super) struct Call {
     operation: &'static str,
@@ -76,7 +76,7 @@ impl Call {
         value.ok_or_else(|| self.missing(name))
     }
 
-    /// The same for fields the SDK fills with the empty text when they are absent.
+    /// Returns a field that the SDK fills with the empty text when it is absent.
     pub(super) fn text(&self, value: String, name: &str) -> Result<String> {
         if value.is_empty() { Err(self.missing(name)) } else { Ok(value) }
     }

@@ -148,7 +148,7 @@ fn stack_of(call: &Call, stack: types::Stack) -> Result<Stack> {
     })
 }
 
-/// Those that have a name. An empty value is left out of an XML answer.
+/// Returns the pairs that have a name. An empty value is left out of an XML answer.
 fn pairs(found: impl Iterator<Item = (Option<String>, Option<String>)>) -> Tags {
     found.filter_map(|(name, value)| Some((name?, value.unwrap_or_default()))).collect()
 }

@@ -1,4 +1,4 @@
-//! How requests leave the machine: through the proxy the environment names, trusting the authorities it names.
+//! Transport of requests: through the proxy the environment names, trusting the authorities it names.
 //!
 //! `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY` mean what they mean to curl and to the reference. `AWS_CA_BUNDLE` takes
 //! the place of the system's authorities, as in every AWS SDK. This machine and the addresses that hand out
@@ -116,7 +116,7 @@ impl HttpConnector for Routed<SharedHttpConnector> {
     }
 }
 
-/// Whether a URL is on this machine, or one of the addresses that hand out credentials: instance metadata and the
+/// Returns whether a URL is on this machine, or one of the addresses that hand out credentials: instance metadata and the
 /// endpoints of containers and pods.
 fn is_near(url: &str) -> bool {
     let Ok(url) = url.parse::<http::Uri>() else { return false };

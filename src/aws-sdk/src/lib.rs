@@ -36,18 +36,18 @@ use karpenter_aws_api::watch::{Unwatched, Watch};
 use karpenter_aws_api::{Clients, Error, Partition, Result};
 use meter::Meter;
 
-/// Where and how to connect.
+/// Target and options of the connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Region; `None` takes it from the environment, the profile or instance metadata.
     pub region: Option<String>,
     /// One endpoint for all services, for emulators and tests; `None` is real AWS.
     pub endpoint_url: Option<String>,
-    /// Where credentials come from.
+    /// Source of the credentials.
     pub credentials: Credentials,
     /// Ends the user agent, as `karpenter.sh-<version>`.
     pub version: String,
-    /// How failed requests are repeated.
+    /// Repetition of failed requests.
     pub retries: Retries,
     /// Limit for one attempt. Must exceed the 20 s of a long poll.
     pub attempt_timeout: Duration,
@@ -69,7 +69,7 @@ impl Default for Config {
     }
 }
 
-/// Where credentials come from. Never a value of the caller's: what is not held cannot be printed.
+/// Source of credentials. Never a value of the caller's: what is not held cannot be printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Credentials {
     /// Environment, profile, web identity, container endpoint, instance metadata.
@@ -78,7 +78,7 @@ pub enum Credentials {
     Emulator,
 }
 
-/// How failed requests are repeated. Always bounded: the caller decides what an hour of failure means.
+/// Repetition of failed requests. Always bounded: the caller decides what an hour of failure means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retries {
     /// One attempt.
@@ -104,7 +104,7 @@ pub async fn connect(config: Config) -> Result<Clients> {
     connect_watched(config, Arc::new(Unwatched)).await
 }
 
-/// The same, and reports what each call costs.
+/// Connects, and reports what each call costs.
 pub async fn connect_watched(config: Config, watch: Arc<dyn Watch>) -> Result<Clients> {
     clients(&load(&config).await?, watch)
 }
@@ -118,7 +118,7 @@ fn clients(sdk: &SdkConfig, watch: Arc<dyn Watch>) -> Result<Clients> {
             "no region in settings, environment, profile or instance metadata; set `AWS_REGION`",
         )
     })?;
-    // Where there is no price list, the client has nothing to ask.
+    // Regions without a price list have nothing to ask the client for.
     let pricing_region =
         Partition::pricing_region(&region).map_or(Region::new(region.clone()), Region::from_static);
     Ok(Clients {

@@ -19,7 +19,7 @@ use karpenter_aws_api::watch::{Call, Watch};
 #[derive(Clone, Debug)]
 pub(super) struct Meter(Arc<dyn Watch>);
 
-/// When the call began, when its present attempt did, and which that is.
+/// Start of the call, start of its present attempt, and number of that attempt.
 #[derive(Clone, Copy, Debug)]
 struct Clock {
     call: Instant,

@@ -1,4 +1,4 @@
-//! Who we are, over the SDK.
+//! Identity of the caller, over the SDK.
 
 use async_trait::async_trait;
 use aws_config::SdkConfig;

@@ -1,4 +1,4 @@
-//! What a diagnosis asks, over the SDK of each service concerned.
+//! Queries of a diagnosis, over the SDK of each service concerned.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! What the environment says about credentials, proxies and authorities, each in a process of its own: variables
-//! cannot be changed safely while a process runs.
+//! Credentials, proxies and authorities from the environment, each case in a process of its own: variables cannot be changed
+//! safely while a process runs.
 //!
 //! A test makes its servers and files, then runs itself again with the variables; there [`Child::asks`] asks STS who
 //! it is. The answer and what the servers saw is what counts.
@@ -17,7 +17,7 @@ use super::super::{Config, Retries, connect};
 /// Set in the second process only.
 const ROLE: &str = "KARPENTER_TEST_ASKS_STS";
 
-/// The same test in a process with other variables.
+/// A test, run again in a process with other variables.
 struct Child {
     command: Command,
     home: TempDir,
@@ -175,7 +175,7 @@ fn a_profile_may_be_one_of_iam_identity_center() {
     let profile = "sso_session = work\nsso_account_id = 123456789012\nsso_role_name = admin\n";
     let session = "sso_region = eu-west-1\nsso_start_url = https://work.awsapps.com/start\n";
     child.file(".aws/config", &format!("[default]\n{profile}[sso-session work]\n{session}"));
-    // What `aws sso login` leaves behind; the file is named after the SHA-1 of the session's name.
+    // Token file that `aws sso login` leaves behind; it is named after the SHA-1 of the session's name.
     let token = r#"{"accessToken": "token", "expiresAt": "2999-01-01T00:00:00Z"}"#;
     child.file(".aws/sso/cache/e274eeff768c6396088ec6eb091f4bf4d47ab1e0.json", token);
     assert_eq!(child.set("AWS_ENDPOINT_URL", endpoint.url()).answer().as_deref(), Ok(server::ACCOUNT));

@@ -17,7 +17,7 @@ pub(super) struct Wire {
     pub(super) server: ServerGuard,
     pub(super) clients: Clients,
     asked: Arc<Mutex<Vec<String>>>,
-    /// What was reported about calls.
+    /// Reports about calls.
     pub(super) reported: Arc<Reported>,
 }
 

@@ -9,7 +9,7 @@ use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-/// Whose credentials these are, according to STS.
+/// Account of these credentials, according to STS.
 pub(super) const ACCOUNT: &str = "123456789012";
 
 /// An authority that signs certificates.
