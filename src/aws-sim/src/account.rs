@@ -93,7 +93,7 @@ impl Account {
         }
     }
 
-    /// What the account was made with.
+    /// Returns the options that the account was made with.
     pub fn options(&self) -> &Options {
         &self.inner.options
     }

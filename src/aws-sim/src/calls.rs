@@ -11,11 +11,11 @@ use karpenter_aws_api::Kind;
 pub struct CallRecord {
     /// AWS operation, `CreateFleet`.
     pub operation: &'static str,
-    /// What it was about.
+    /// Subject of the call.
     pub subject: String,
-    /// When.
+    /// Time of the call.
     pub at: Timestamp,
-    /// How it failed, or `None` when it worked.
+    /// Kind of failure, or `None` when the call worked.
     pub failure: Option<Kind>,
 }
 

@@ -18,7 +18,7 @@ pub struct Fault {
     effect: Effect,
 }
 
-/// What a fault does to a call.
+/// Effect of a fault on a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// AWS answers with this error code and text; nothing happens.
@@ -65,14 +65,14 @@ impl Fault {
         self
     }
 
-    /// Only so many times.
+    /// Limits the fault to this number of calls.
     #[must_use]
     pub fn times(mut self, times: u32) -> Self {
         self.times = Some(times);
         self
     }
 
-    /// Only after so many calls have passed unharmed.
+    /// Begins the fault after this number of calls have passed unharmed.
     #[must_use]
     pub fn after(mut self, calls: u32) -> Self {
         self.skip = calls;

@@ -1,4 +1,4 @@
-//! What kind of account to start with.
+//! Options of an account at its start.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,9 +24,9 @@ pub struct Options {
     pub boot_delay: Duration,
     /// From `shutting-down` to `terminated`.
     pub shutdown_delay: Duration,
-    /// How long a new instance stays invisible to `DescribeInstances`.
+    /// Time for which a new instance stays invisible to `DescribeInstances`.
     pub invisible_for: Duration,
-    /// How long EC2 does not know a new instance profile.
+    /// Time for which EC2 does not find a new instance profile.
     pub profile_propagation: Duration,
     /// From a spot interruption warning to the end of the instance; two minutes in AWS.
     pub spot_notice: Duration,

@@ -1,7 +1,7 @@
-//! What policies in the account say: may `EventBridge` send to a queue, and what do the policies of a role grant.
+//! Evaluation of policies in the account: may `EventBridge` send to a queue, and what do the policies of a role grant.
 //!
-//! What [`karpenter_iam`] does not evaluate never grants: a fake that lets too much through hides the missing permission
-//! that the real account would refuse for.
+//! Statements that [`karpenter_iam`] does not evaluate never grant: a fake that lets too much through hides the missing
+//! permission that the real account would refuse for.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ pub(super) fn is_well_formed(document: &str) -> bool {
     matches!(policy.get("Statement"), Some(Value::Array(_) | Value::Object(_)))
 }
 
-/// Who sends what, for a resource policy.
+/// Sender, action and resource of a request, for a resource policy.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request<'a> {
     pub(super) service: &'a str,

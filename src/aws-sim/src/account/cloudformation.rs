@@ -27,7 +27,7 @@ const STACK: &str = "AWS::CloudFormation::Stack";
 pub(super) struct Stacks {
     by_id: BTreeMap<StackId, StackEntry>,
     change_sets: BTreeMap<ChangeSetId, ChangeSetEntry>,
-    /// Why the next change of a stack is refused.
+    /// Reason for which the next change of a stack is refused.
     pub(super) refusal: Option<String>,
 }
 
@@ -94,7 +94,7 @@ impl StackEntry {
         self.event(at, &name, STACK, status, None);
     }
 
-    /// What was begun is done.
+    /// Finishes the operation that was begun.
     fn settle(&mut self, at: Timestamp) {
         if let Some(status) = self.becomes.take() {
             status.clone_into(&mut self.stack.status);

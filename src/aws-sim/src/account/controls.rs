@@ -1,4 +1,4 @@
-//! What a test may do to the account that no customer can: capacity, prices, faults, bad luck.
+//! Operations of a test on the account that no customer has: capacity, prices, faults, bad luck.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ use karpenter_aws_api::ec2::{
     Subnet, TagSpecification,
 };
 
-/// Which status check fails.
+/// Status check that fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Impairment {
     /// The operating system cannot be reached.
@@ -49,7 +49,7 @@ impl Account {
         self.truth(|state, _| state.clear_faults());
     }
 
-    /// These offerings together have room for so many more instances; 0 is an insufficient-capacity error.
+    /// Limits these offerings together to this number of further instances; 0 is an insufficient-capacity error.
     pub fn limit_capacity(&self, offerings: OfferingSelector, remaining: u32) {
         self.truth(|state, _| state.compute.capacity.limit(offerings, remaining));
     }
@@ -80,7 +80,7 @@ impl Account {
             let catalogue = &mut state.catalogue;
             for (name, price) in &mut catalogue.on_demand {
                 let of_type = offerings.instance_type.as_ref().is_none_or(|wanted| wanted == name);
-                // What is on demand costs the same in every zone.
+                // On-demand prices are the same in every zone.
                 if of_type && offerings.zone.is_none() && offerings.spot != Some(true) {
                     *price = price.saturating_mul(percent) / 100;
                 }
@@ -124,13 +124,13 @@ impl Account {
         })
     }
 
-    /// So many of the next instances end instead of reaching `running`.
+    /// Lets this number of the next instances end instead of reaching `running`.
     pub fn doom_next_boots(&self, count: u32) {
         self.truth(|state, _| state.compute.doomed_boots = count);
     }
 }
 
-/// What else exists in the account.
+/// Other objects of the account.
 impl Account {
     /// Writes a policy into a role, as `PutRolePolicy` would; true when the role exists.
     pub fn put_role_policy(&self, role: &str, policy: &str, document: &str) -> bool {
@@ -237,7 +237,7 @@ impl Account {
     }
 }
 
-/// What happens to instances. An id that does not exist is an error.
+/// Events of instances. An id that does not exist is an error.
 impl Account {
     /// Reclaims a spot instance: warning now, end after [`crate::Options::spot_notice`].
     pub fn interrupt_spot(&self, id: &InstanceId) -> Result<()> {
@@ -295,7 +295,7 @@ impl Account {
         })
     }
 
-    /// Both status checks pass again.
+    /// Lets both status checks pass again.
     pub fn recover(&self, id: &InstanceId) -> Result<()> {
         self.strike_instance(id, |state, _| {
             let vm = state.compute.find("recover", id)?;
@@ -346,7 +346,8 @@ impl Account {
         instances
     }
 
-    /// The same, shared; the same allocation as the last time when none of them has changed.
+    /// Returns the instances that still hold capacity, shared; the same allocation as the last time when none of them has
+    /// changed.
     pub fn live(&self) -> Arc<Vec<Arc<Instance>>> {
         self.truth(|state, _| state.compute.vms.live())
     }

@@ -54,7 +54,7 @@ pub(super) struct Compute {
     /// Instances that still have a change ahead of them.
     moving: BTreeSet<InstanceId>,
     pub(super) capacity: Capacity,
-    /// So many of the next instances end instead of reaching `running`.
+    /// Number of the next instances that end instead of reaching `running`.
     pub(super) doomed_boots: u32,
     /// Tags in the latest dry run of each operation.
     pub(super) dry_run_tags: BTreeMap<&'static str, Vec<TagSpecification>>,
@@ -86,7 +86,7 @@ impl Compute {
     pub(super) fn settle(&mut self, options: &Options, now: Timestamp) -> Vec<Transition> {
         let due = |id: &&InstanceId| {
             let next = self.vms.get(id).map(|vm| vm.next_change(options));
-            // What has nothing ahead of it moves no more.
+            // Instances without a next change move no more.
             next.is_some_and(|next| next.is_none_or(|(_, at)| at <= now))
         };
         let due: Vec<InstanceId> = self.moving.iter().filter(due).cloned().collect();

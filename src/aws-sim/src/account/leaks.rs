@@ -1,4 +1,4 @@
-//! What is left behind: everything in the account that belongs to a cluster.
+//! Leftovers: everything in the account that belongs to a cluster.
 
 use super::Account;
 use karpenter_aws_api::Tags;

@@ -8,7 +8,7 @@ use karpenter_aws_api::{Error, Result};
 
 use super::Account;
 
-/// What people and AWS do about impaired zones.
+/// Actions of people and AWS on impaired zones.
 impl Account {
     /// Registers a cluster for zonal shifts; `false` when there is no such cluster.
     pub fn register_for_zonal_shifts(&self, cluster: &str) -> bool {

@@ -14,7 +14,7 @@ use karpenter_model::clock::later;
 
 use super::Account;
 
-/// How long AWS refuses to create a queue with the name of a deleted one.
+/// Time for which AWS refuses to create a queue with the name of a deleted one.
 const NAME_COOL_DOWN: Duration = Duration::from_mins(1);
 
 /// Queues of the account by name.

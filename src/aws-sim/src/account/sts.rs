@@ -1,4 +1,4 @@
-//! Who we are: always the controller role of the account's cluster.
+//! Identity of the caller: always the controller role of the account's cluster.
 
 use async_trait::async_trait;
 

@@ -1,4 +1,4 @@
-//! What a diagnosis asks: encryption, endpoints, routes, keys, quotas, and what IAM would say.
+//! Queries of a diagnosis: encryption, endpoints, routes, keys, quotas, and what IAM would say.
 //!
 //! A new account is one in which nothing is wrong: volumes are encrypted with AWS's own key if at all, subnets have
 //! a way out, and no organisation denies anything.
@@ -56,9 +56,9 @@ impl Surroundings {
     }
 }
 
-/// What stands around the cluster.
+/// Surroundings of the cluster.
 impl Account {
-    /// How volumes are encrypted from now on.
+    /// Sets the encryption of volumes from now on.
     pub fn set_volume_encryption(&self, encryption: VolumeEncryption) {
         self.truth(|state, _| state.surroundings.encryption = encryption);
     }

@@ -1,4 +1,4 @@
-//! What EC2 can still sell: limits per offering, and the account's quotas.
+//! Capacity that EC2 can still sell: limits per offering, and the account's quotas.
 
 use std::collections::BTreeMap;
 
@@ -48,7 +48,7 @@ struct Limit {
     remaining: u32,
 }
 
-/// Why an instance cannot be had: EC2's code and text.
+/// Refusal of an instance: EC2's code and text.
 pub(super) type Refusal = (&'static str, String);
 
 impl Capacity {
@@ -63,7 +63,7 @@ impl Capacity {
         }
     }
 
-    /// So many more instances on these offerings together; replaces an earlier limit on the same offerings.
+    /// Limits these offerings together to this number of further instances; replaces an earlier limit on the same offerings.
     pub(crate) fn limit(&mut self, offerings: OfferingSelector, remaining: u32) {
         self.unlimit(&offerings);
         self.next_limit += 1;

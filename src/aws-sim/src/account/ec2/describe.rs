@@ -184,7 +184,7 @@ impl Compute {
         }
     }
 
-    /// Where EC2 puts an instance that names no partition.
+    /// Returns the partition for an instance that names none.
     pub(super) fn emptiest_partition(&self, group: &PlacementGroupId) -> Option<u32> {
         let placed = self.placement_groups.get(group)?;
         let partitions = placed.partitions.filter(|_| placed.strategy == PlacementStrategy::Partition)?;

@@ -26,7 +26,7 @@ pub(super) struct Launch<'a> {
     pub(super) now: Timestamp,
 }
 
-/// What an instance will be made of, once every check has passed.
+/// Parts of an instance, once every check has passed.
 struct Blueprint {
     data: LaunchTemplateData,
     template: (String, u64),

@@ -16,7 +16,7 @@ use karpenter_aws_api::id::{
     VpcId, Zone, ZoneId,
 };
 
-/// How long EC2 still shows a terminated instance.
+/// Time for which EC2 still shows a terminated instance.
 const REMEMBERED: Duration = Duration::from_hours(1);
 
 /// One machine.

@@ -15,7 +15,7 @@ pub(crate) struct Vms {
     all: BTreeMap<InstanceId, Vm>,
     /// Lent for writing since they were described.
     changed: BTreeSet<InstanceId>,
-    /// Those that are not terminated, as they were described.
+    /// Instances that are not terminated, as they were described.
     described: BTreeMap<InstanceId, Arc<Instance>>,
     live: Arc<Vec<Arc<Instance>>>,
 }

@@ -6,7 +6,7 @@ use crate::policy;
 use karpenter_aws_api::sqs::Attributes;
 use karpenter_aws_api::{Error, Result};
 
-/// What SQS reports for a queue without configuration.
+/// Returns the attributes that SQS reports for a queue without configuration.
 pub(super) fn defaults() -> Attributes {
     [
         ("DelaySeconds", "0"),
@@ -52,7 +52,7 @@ pub(super) fn check(operation: &'static str, subject: &str, attributes: &Attribu
     Ok(())
 }
 
-/// How long messages live.
+/// Returns the time for which messages live.
 pub(super) fn retention(attributes: &Attributes) -> Duration {
     let seconds = attributes.get("MessageRetentionPeriod").and_then(|text| text.parse().ok());
     Duration::from_secs(seconds.unwrap_or(345_600))

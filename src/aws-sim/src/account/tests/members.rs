@@ -1,4 +1,4 @@
-//! Who may join a cluster.
+//! Members of a cluster: which nodes may join.
 
 use karpenter_aws_api::Tags;
 use karpenter_aws_api::eks::AccessEntrySpec;
