@@ -1,6 +1,6 @@
 //! The documents of a file, cut so that putting them together again gives the same bytes.
 //!
-//! What needs no conversion is passed on as it was written, with comments and order of fields.
+//! Documents that need no conversion are passed on as they were written, with comments and order of fields.
 
 use std::borrow::Cow;
 
@@ -39,7 +39,7 @@ pub(crate) fn split(text: &str) -> Vec<Document<'_>> {
     documents
 }
 
-/// How much of a line is a marker: all of it, unless content follows.
+/// Returns the length of the marker in a line: all of it, unless content follows.
 fn marker_length(line: &str) -> Option<usize> {
     let rest = line.strip_prefix("---")?;
     if !rest.is_empty() && !rest.starts_with(char::is_whitespace) {

@@ -1,7 +1,7 @@
 //! Reading the fields of a map one by one, so that none is overlooked.
 //!
-//! What is read is taken out. What is left at the end is unknown to the old version too, and reported by its path: an
-//! API server would have refused or pruned it, and a typing error must not disappear without a word.
+//! Fields that are read are taken out. Fields left at the end are unknown to the old version too, and reported by their path:
+//! an API server would have refused or pruned them, and a typing error must not disappear without a word.
 
 use std::collections::BTreeMap;
 

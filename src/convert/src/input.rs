@@ -76,7 +76,7 @@ pub fn read(paths: &[PathBuf]) -> Result<Inputs, InputError> {
     Ok(inputs)
 }
 
-/// Whether a text has an object, or may have one that its author has to correct first.
+/// Returns whether a text has an object, or may have one that its author has to correct first.
 fn has_manifest(text: &str) -> bool {
     // Most say so where a line begins, and need no parser for it.
     if text.lines().any(|line| line.starts_with("apiVersion:")) {
@@ -94,7 +94,7 @@ fn has_manifest(text: &str) -> bool {
     })
 }
 
-/// Whether something with these fields is an object or a list of objects: chart values may have a `kind` as well.
+/// Returns whether something with these fields is an object or a list of objects: chart values may have a `kind` as well.
 fn is_object(has: impl Fn(&str) -> bool) -> bool {
     has("kind") && ["apiVersion", "metadata", "items"].into_iter().any(has)
 }

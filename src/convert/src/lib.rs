@@ -35,7 +35,7 @@ pub use report::{ObjectReport, Report};
 pub use stream::{Conversion, convert};
 pub use values::convert_values;
 
-/// What the objects do not say.
+/// Settings that the objects lack.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Correct what is unambiguous in texts that are no manifests.

@@ -1,4 +1,4 @@
-//! What is said while one object is converted.
+//! Log of the conversion of one object.
 //!
 //! Readers of fields hold a shared reference to the log, because they nest; it is only ever appended to.
 
@@ -6,7 +6,7 @@ use std::cell::RefCell;
 
 use serde::Serialize;
 
-/// What happened to a field.
+/// Outcome for a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -54,7 +54,7 @@ pub struct Entry {
     /// Line in the file; `None` for what is not in the text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<usize>,
-    /// Where it is in v1 or why it is not, and what to do.
+    /// Place in v1 or reason why there is none, and what to do.
     pub text: String,
 }
 
@@ -75,7 +75,7 @@ impl Log {
         self.0.borrow_mut().push(entry);
     }
 
-    /// Whether the object was refused.
+    /// Returns whether the object was refused.
     pub(crate) fn is_refused(&self) -> bool {
         self.0.borrow().iter().any(|entry| entry.kind == Kind::Refused)
     }

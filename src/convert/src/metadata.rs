@@ -25,7 +25,7 @@ const OF_SERVER: [&str; 12] = [
     "ownerReferences",
 ];
 
-/// What an object is called and marked with.
+/// Name, labels and annotations of an object.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Metadata {
     pub(crate) name: String,
@@ -62,7 +62,7 @@ impl Metadata {
         }
     }
 
-    /// The same under another name.
+    /// Returns the metadata under another name.
     pub(crate) fn renamed(&self, name: &str) -> Self {
         Self { name: name.to_owned(), ..self.clone() }
     }

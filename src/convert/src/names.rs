@@ -24,7 +24,7 @@ const BOOKKEEPING: [&str; 8] = [
     annotation::aws::INSTANCE_PROFILE_NAME,
 ];
 
-/// What a label key of an older version is in a NodePool of v1.
+/// Fate of an older version's label key in a NodePool of v1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     Kept,
@@ -70,7 +70,7 @@ pub(crate) fn taint_today(key: &str) -> Option<&'static str> {
     today(key, &RENAMED_TAINTS)
 }
 
-/// Whether an annotation is bookkeeping of a controller or client, which writes it again.
+/// Returns whether an annotation is bookkeeping of a controller or client, which writes it again.
 pub(crate) fn is_bookkeeping(annotation: &str) -> bool {
     BOOKKEEPING.iter().any(|beginning| annotation.starts_with(beginning))
 }

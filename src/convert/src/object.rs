@@ -15,14 +15,14 @@ use crate::tree::Node;
 use crate::validate;
 use crate::workload;
 
-/// What is made of an object of an older version.
+/// Object of v1 made from one of an older version.
 pub(crate) enum Made {
     Pool { metadata: Metadata, pool: Box<Pool> },
     Class { metadata: Metadata, spec: Box<Ec2NodeClassSpec> },
     Claim { metadata: Metadata, spec: Box<NodeClaimSpec> },
 }
 
-/// What an object of the input is.
+/// Result of the conversion of an object of the input.
 pub(crate) enum Outcome {
     /// Converted; nothing when it was refused.
     Made(Vec<Made>),

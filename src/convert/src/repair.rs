@@ -9,12 +9,12 @@ mod places;
 
 use crate::tree::{Data, Node};
 
-/// What is wrong in a line.
+/// Fault in a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     /// Counted from 1 in the document.
     pub(crate) line: usize,
-    /// What is wrong and what would be right.
+    /// Description of the fault, and what would be right.
     pub(crate) text: String,
 }
 
@@ -22,7 +22,7 @@ pub(crate) struct Fault {
 pub(crate) struct Repaired {
     pub(crate) text: String,
     pub(crate) faults: Vec<Fault>,
-    /// What has no single meaning and must be corrected by a person.
+    /// Fault that has no single correction and must be corrected by a person.
     pub(crate) unclear: Option<Fault>,
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn repair(text: &str) -> Repaired {
     repaired
 }
 
-/// Whether the text is YAML and its first fields are those of an object.
+/// Returns whether the text is YAML and its first fields are those of an object.
 fn is_well_formed(text: &str) -> bool {
     let Ok(Some(node)) = Node::parse(text, 0) else { return false };
     let Data::Map(fields) = &node.data else { return false };

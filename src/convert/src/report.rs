@@ -1,14 +1,14 @@
-//! What was done with each object, as text for people and as JSON for tools, and the exit code that follows from it.
+//! Report on each object, as text for people and as JSON for tools, and the exit code that follows from it.
 
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::log::{Entry, Kind};
 
-/// What entries are about that are about a text and not about an object in it.
+/// Name, in the report, of a text as a whole, for entries that are not about an object in it.
 pub(crate) const DOCUMENT: &str = "document";
 
-/// What was done with one object of the input.
+/// Report on one object of the input.
 #[derive(Clone, Debug, Serialize)]
 pub struct ObjectReport {
     /// File and line where the object begins.
@@ -20,7 +20,7 @@ pub struct ObjectReport {
     pub entries: Vec<Entry>,
 }
 
-/// What was done with the input.
+/// Report on the input.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     pub objects: Vec<ObjectReport>,
@@ -37,7 +37,7 @@ impl Report {
         }
     }
 
-    /// Whether text could not be read.
+    /// Returns whether there was text that could not be read.
     pub(crate) fn is_faulty(&self) -> bool {
         self.worst() == Some(Kind::Faulty)
     }

@@ -23,7 +23,7 @@ pub struct Conversion {
 /// A document of the input, with its objects.
 struct Part<'i> {
     document: Document<'i>,
-    /// Whether the objects are items of a list.
+    /// True if the objects are items of a list.
     is_list: bool,
     objects: Vec<Object>,
 }
@@ -141,7 +141,7 @@ pub(crate) fn unreadable(error: &serde_saphyr::Error, lines_before: usize, log: 
     log.at(Kind::Faulty, "", line + lines_before, text);
 }
 
-/// What a parser says, in one line and without the place, which it counts from the beginning of the document.
+/// Returns a parser's message, in one line and without the place, which it counts from the beginning of the document.
 fn reason(text: &str) -> String {
     let text = text.split(" at line ").next().unwrap_or_default();
     text.split_whitespace().collect::<Vec<_>>().join(" ")
@@ -216,7 +216,7 @@ impl Object {
         let is_refused = self.log.is_refused();
         let mut entries = self.log.into_entries();
         if is_refused {
-            // Where the fields of an object would be that is not made helps no reader.
+            // Mapped fields of an object that is not made help no reader.
             entries.retain(|entry| entry.kind >= Kind::Decide);
         }
         ObjectReport { source: self.source, from: self.from, to, entries }

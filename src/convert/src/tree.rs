@@ -17,7 +17,7 @@ pub(crate) struct Node {
     pub(crate) data: Data,
 }
 
-/// What a node holds.
+/// Content of a node.
 #[derive(Clone, Debug)]
 pub(crate) enum Data {
     /// Text, number, boolean or nothing.
@@ -65,7 +65,7 @@ impl Node {
         matches!(self.data, Data::Scalar(Value::Null))
     }
 
-    /// The same without lines.
+    /// Returns the value of the node, without lines.
     pub(crate) fn to_value(&self) -> Value {
         match &self.data {
             Data::Scalar(value) => value.clone(),

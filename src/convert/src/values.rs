@@ -1,7 +1,7 @@
 //! Values of charts 0.x as values of today's chart (spec aws-operations 4.7).
 //!
-//! What today's schema knows under the same name is kept. The rest is in one table: where it is today, or why it is gone.
-//! What neither knows is reported, because today's chart refuses it.
+//! Values that today's schema has under the same name are kept. The rest is in one table: where it is today, or why it is gone.
+//! Values that are in neither are reported, because today's chart refuses them.
 
 use serde_json::{Map, Value, json};
 
@@ -12,13 +12,13 @@ use crate::stream::{Conversion, unreadable, yaml};
 use crate::tree::{Data, Node};
 use crate::{names, validate};
 
-/// What today's chart takes.
+/// Schema of the values of today's chart.
 const SCHEMA: &str = include_str!("../../../charts/karpenter/values.schema.json");
 
-/// Where the reference published its images: they are not of this project.
+/// Registry where the reference published its images: they are not of this project.
 const OLD_IMAGES: &str = "public.ecr.aws/karpenter";
 
-/// What happens to an old value.
+/// Fate of an old value.
 #[derive(Clone, Copy)]
 enum Rule {
     To(&'static str),
@@ -217,7 +217,7 @@ impl Converter<'_> {
     }
 }
 
-/// Whether an image is one of the reference; early versions wrote it as one text.
+/// Returns whether an image is one of the reference; early versions wrote it as one text.
 fn is_old_image(image: &Node) -> bool {
     let repository = image.get("repository").unwrap_or(image);
     image.text().is_some() || repository.text().is_some_and(|text| text.contains(OLD_IMAGES))

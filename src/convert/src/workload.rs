@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::names;
 
-/// Where kinds keep the pod.
+/// Paths at which kinds keep the pod.
 const PODS: [&str; 3] = ["", "/spec/template", "/spec/jobTemplate/spec/template"];
 
 /// An object with today's names.

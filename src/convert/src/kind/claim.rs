@@ -1,6 +1,6 @@
 //! Machine of v1alpha5 and NodeClaim of v1beta1 as NodeClaim of v1.
 //!
-//! Such an object stands for one instance that runs. Applied to another cluster, or after its deletion, it asks for one
+//! A Machine or NodeClaim stands for one instance that runs. Applied to another cluster, or after its deletion, it asks for one
 //! more, which is why every conversion ends with a decision.
 
 use karpenter_api::nodeclaim::ClaimResources;

@@ -1,7 +1,7 @@
 //! `AWSNodeTemplate` of v1alpha1, the same fields inside a Provisioner, and EC2NodeClass of v1beta1, as EC2NodeClass of v1.
 //!
-//! What an old version took for granted and v1 does not is written out, so that instances are made as before
-//! (spec aws-operations 4.4 and 4.5).
+//! Defaults of an old version that v1 does not have are written out, so that instances are made as before (spec aws-operations
+//! 4.4 and 4.5).
 
 use std::collections::BTreeMap;
 
@@ -43,7 +43,7 @@ pub(crate) fn from_alpha(
             template.value
         );
         log.at(Kind::Refused, &template.path, template.line, text);
-        // What it replaced, selectors and profile among it, is missing rightly.
+        // Fields that it replaced, selectors and profile among them, are missing rightly.
         return None;
     }
     // The embedded type says nothing that is not known.
@@ -143,7 +143,7 @@ fn identity(fields: &mut Fields, spec: &mut Ec2NodeClassSpec, place: &str, optio
     }
 }
 
-/// What all versions write alike.
+/// Reads the fields that all versions write alike.
 fn common(fields: &mut Fields, spec: &mut Ec2NodeClassSpec, log: &Log) {
     spec.user_data = kept(fields, "userData", log);
     spec.detailed_monitoring = kept(fields, "detailedMonitoring", log);

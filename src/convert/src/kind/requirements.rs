@@ -11,7 +11,7 @@ use crate::log::{Kind, Log};
 use crate::names::{self, Fate};
 use crate::tree::Node;
 
-/// Whose requirements: a claim names its pool, a pool does not name itself.
+/// Owner of requirements: a claim names its pool, a pool does not name itself.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owner {
     Pool,
@@ -128,7 +128,7 @@ pub(crate) fn taints(fields: &mut Fields, name: &'static str, to: &str, log: &Lo
     Some(taints)
 }
 
-/// What v1alpha5 took for granted when a Provisioner did not say it (spec aws-operations 4.3).
+/// Adds the defaults of v1alpha5 for what a Provisioner leaves out (spec aws-operations 4.3).
 pub(crate) fn add_defaults(
     requirements: &mut Vec<Requirement>,
     labels: Option<&BTreeMap<String, String>>,

@@ -16,7 +16,7 @@ use crate::log::{Kind, Log};
 /// Terms a list of v1 may have.
 const TERMS_MAX: usize = 30;
 
-/// What a selector asks for.
+/// Terms of a selector.
 struct Selector {
     path: String,
     line: usize,
@@ -118,7 +118,7 @@ impl Selector {
         self.tags = self.tags.iter().flat_map(|tags| values.iter().map(|value| with(tags, value))).collect();
     }
 
-    /// Whether ids decide. What stands beside them cannot be in a term of v1.
+    /// Returns whether ids decide. Other terms beside them cannot be in a term of v1.
     fn is_by_id(&self, log: &Log) -> bool {
         let others = !self.names.is_empty()
             || !self.owners.is_empty()

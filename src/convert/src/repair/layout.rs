@@ -30,10 +30,10 @@ struct Level {
     /// The field, for what is said about it.
     name: String,
     holds: Holds,
-    /// Where its key stands, in the text and in the result.
+    /// Indentation of its key, in the text and in the result.
     key_source: usize,
     key_target: usize,
-    /// Where what is below it stands; known from its first line on.
+    /// Indentation of what is below it; known from its first line on.
     source: Option<usize>,
     target: usize,
     seen: BTreeSet<String>,
@@ -81,7 +81,7 @@ impl Level {
     }
 }
 
-/// What a line continues.
+/// Construct that a line continues.
 enum Rest {
     None,
     /// A text of several lines below a key at this indentation; how far its lines move, once known.

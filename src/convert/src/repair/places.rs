@@ -1,8 +1,8 @@
-//! Which fields stand below which, for the kinds whose layout can be restored.
+//! Places of fields below each other, for the kinds whose layout can be restored.
 //!
 //! Versions are not kept apart: a field has one place in all of them, or each place has another name.
 
-/// What a field holds.
+/// Content of a field.
 #[derive(Clone, Copy)]
 pub(super) enum Holds {
     Value,

@@ -1,4 +1,4 @@
-//! What is emitted passes the definitions with their CEL rules, as an API server would apply them.
+//! Emitted objects pass the definitions with their CEL rules, as an API server would apply them.
 
 use karpenter_api::crd_values;
 use serde_json::Value;
@@ -17,7 +17,7 @@ fn everything_that_is_emitted_passes_the_rules_of_the_definitions() {
         .collect();
     let mut seen = 0;
     for case in cases() {
-        // What was of v1 in the input is not ours, and may be wrong.
+        // Objects of v1 in the input are not ours, and may be wrong.
         if case.name.starts_with("v1-") {
             continue;
         }

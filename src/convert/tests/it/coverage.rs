@@ -113,7 +113,7 @@ spec.instanceStorePolicy spec.detailedMonitoring
 spec.metadataOptions.httpEndpoint spec.metadataOptions.httpProtocolIPv6
 spec.metadataOptions.httpPutResponseHopLimit spec.metadataOptions.httpTokens spec.context";
 
-/// Why an object is refused: one row for each place in the code.
+/// Reasons why an object is refused: one row for each place in the code.
 const REFUSED: &[&str] = &[
     "is not known; write it as v1alpha5 or v1beta1 first",
     "spec: is missing; there is nothing to convert",
@@ -139,11 +139,11 @@ const REFUSED: &[&str] = &[
     "would not be valid:",
 ];
 
-/// The same reason from the same place, for another kind.
+/// Reasons from the same place as one above, for another kind.
 const REFUSED_AS_WELL: &[&str] =
     &["spec.nodeClassRef: `machineTemplateRef` is missing; name the EC2NodeClass"];
 
-/// Why a text is no manifest.
+/// Reasons why a text is no manifest.
 const FAULTY: &[&str] = &[
     "is not YAML:",
     "has blanks that do not break lines",

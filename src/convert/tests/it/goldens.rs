@@ -30,7 +30,7 @@ pub(crate) fn cases() -> Vec<Case> {
     inputs.iter().map(|path| read(path)).collect()
 }
 
-/// Whether a case is a file of chart values.
+/// Returns whether a case is a file of chart values.
 pub(crate) fn is_of_chart(name: &str) -> bool {
     name.starts_with("values-")
 }

@@ -1,4 +1,4 @@
-//! What holds for every input.
+//! Properties that hold for every input.
 
 use karpenter_convert::{Input, convert, convert_values};
 
@@ -11,7 +11,7 @@ fn converting_the_output_again_changes_nothing() {
         let is_of_chart = is_of_chart(&case.name);
         let again = if is_of_chart { convert_values(&input) } else { convert(&[input], &case.options) };
         assert_eq!(again.manifests, case.outcome.manifests, "{}", case.name);
-        // What is passed on as it is written stays as wrong as it was.
+        // Objects that are passed on as they are written stay as wrong as they were.
         let passed_on = ["v1-", "workload-", "values-twice"];
         let is_ours = !passed_on.iter().any(|start| case.name.starts_with(start));
         assert!(!is_ours || again.report.exit_code() == 0, "{}: {}", case.name, again.report.text());
