@@ -31,7 +31,7 @@ use body::Bounded;
 use bucket::{Bucket, Rank};
 use request::About;
 
-/// How long an answer may take to begin: somewhat longer than the minute after which API servers give up themselves.
+/// Longest time until an answer begins: somewhat longer than the minute after which API servers give up themselves.
 const ANSWER: Duration = Duration::from_secs(70);
 
 /// The API server, or something on the way to it, did not answer.
@@ -39,8 +39,8 @@ const ANSWER: Duration = Duration::from_secs(70);
 #[error("no answer from the API server for {ANSWER:?}")]
 struct NoAnswer;
 
-/// Whether a request failed because its connection ended, or could not be made, rather than by an answer or
-/// for lack of one: asked again, the API server may well answer.
+/// Returns whether a request failed because its connection ended, or could not be made, rather than by an answer or for lack of
+/// one: asked again, the API server may well answer.
 pub(crate) fn connection_ended(error: &kube::Error) -> bool {
     match error {
         kube::Error::HyperError(_) => true,
@@ -49,7 +49,7 @@ pub(crate) fn connection_ended(error: &kube::Error) -> bool {
     }
 }
 
-/// How many requests may be made.
+/// Limits of the rate of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Sustained requests per second; 0 is no limit.
@@ -69,7 +69,7 @@ pub struct Connected {
 }
 
 /// Connects so that all clients together keep to `limits`. Nothing below the limit asks again by itself, as the library
-/// would: what is asked again, and when, depends on the answer. Events are the exception, because who writes them has
+/// would: what is asked again, and when, depends on the answer. Events are the exception, because their writer has
 /// gone on.
 ///
 /// # Errors
@@ -84,8 +84,8 @@ pub fn connect(config: &Config, limits: Limits, metrics: Arc<Metrics>) -> Result
     })
 }
 
-/// The same in front of a service that takes the place of the connection: an API server in memory, or a way to it.
-/// Must be called within a tokio runtime.
+/// Connects to a service that takes the place of the connection: an API server in memory, or a way to it. Must be called within
+/// a tokio runtime.
 pub fn over<S, B>(service: &S, limits: Limits, metrics: Arc<Metrics>) -> Connected
 where
     S: Service<Request<Body>, Response = Response<B>> + Clone + Send + 'static,
@@ -114,7 +114,7 @@ impl Gate {
         Self { bucket, rank: Rank::First, metrics }
     }
 
-    /// The same bucket for requests of another rank.
+    /// Returns the gate with the same bucket, for requests of another rank.
     fn of(&self, rank: Rank) -> Self {
         Self { rank, ..self.clone() }
     }
@@ -171,7 +171,7 @@ where
                 Err(_elapsed) => Err(NoAnswer.into()),
             };
             progress::advanced();
-            // What never got an answer is counted the way client-go counts it.
+            // Requests that never got an answer are counted the way client-go counts them.
             let code =
                 answer.as_ref().map_or("<error>".to_owned(), |answer| answer.status().as_u16().to_string());
             metrics.kube.request_total.inc([&code, &method]);

@@ -1,4 +1,4 @@
-//! What can go wrong with a call of the API server.
+//! Errors of calls of the API server.
 
 use std::fmt;
 

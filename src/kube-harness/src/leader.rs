@@ -23,12 +23,12 @@ use crate::error::ApiFailure;
 
 pub use record::Holder;
 
-/// How long the leader may take to act on a stop before the lease is given back under it.
+/// Longest time that the leader may take to act on a stop before the lease is given back under it.
 const LEASE: Duration = Duration::from_secs(15);
 const RENEW_DEADLINE: Duration = Duration::from_secs(10);
 const RETRY: Duration = Duration::from_secs(2);
 
-/// Who stands for election, and for which Lease.
+/// Candidate of an election, and its Lease.
 #[derive(Clone, Debug)]
 pub struct Candidate {
     /// Namespace of the Lease.
@@ -37,9 +37,9 @@ pub struct Candidate {
     pub name: String,
     /// Unique to the process: host name and a random part.
     pub identity: String,
-    /// How long others must leave the leader alone after seeing its last renewal.
+    /// Time for which others must leave the leader alone after seeing its last renewal.
     pub lease: Duration,
-    /// How long the leader tries to renew before it gives up; shorter than `lease`.
+    /// Time for which the leader tries to renew before it gives up; shorter than `lease`.
     pub renew_deadline: Duration,
     /// Pause between tries.
     pub retry: Duration,
@@ -59,7 +59,7 @@ impl Candidate {
     }
 }
 
-/// Why the process no longer leads. Either way it has to exit with an error.
+/// Reason why the process no longer leads. Either way it has to exit with an error.
 #[derive(Debug, thiserror::Error)]
 pub enum LeaderError {
     /// The lease could not be renewed in time; another replica may act from now on.
@@ -220,7 +220,7 @@ impl Election {
         self.seen = Some((lease.clone(), since));
     }
 
-    /// Whether the lease as it was seen last is another's.
+    /// Returns whether another process holds the lease as it was seen last.
     fn somebody_else_holds(&self) -> bool {
         let seen = self.seen.as_ref().map(|(seen, _)| Holder::of(seen));
         matches!(seen, Some(Holder::Somebody { identity, .. }) if identity != self.candidate.identity)

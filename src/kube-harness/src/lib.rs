@@ -1,4 +1,4 @@
-//! What every controller of Kubernetes needs around it, and nothing that knows what is controlled.
+//! Surroundings of every controller of Kubernetes, independent of what is controlled.
 //!
 //! [`watch`] brings every change of a kind, [`queue`] runs passes object by object, [`write`] is the one way to change
 //! an object, [`client`] limits and measures the calls of all three,

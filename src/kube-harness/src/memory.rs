@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
-/// How often.
+/// Time between two looks at the memory.
 const PERIOD: Duration = Duration::from_secs(30);
 
 /// Share of the limit at which a warning is logged, in percent.

@@ -16,10 +16,10 @@ use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// How long the process waits for running passes at shutdown.
+/// Time for which the process waits for running passes at shutdown.
 pub const DRAIN: Duration = Duration::from_secs(10);
 
-/// What a pass that did not fail asks for.
+/// Result of a pass that did not fail: its outcome, and when to run again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Done {
     outcome: Outcome,
@@ -88,7 +88,7 @@ impl Spec {
         Self { name, concurrency, backoff_min: Duration::from_secs(1), backoff_max: Duration::from_mins(1) }
     }
 
-    /// The same with other waits.
+    /// Returns the spec with other waits.
     #[must_use]
     pub const fn backing_off(self, backoff_min: Duration, backoff_max: Duration) -> Self {
         Self { backoff_min, backoff_max, ..self }
@@ -216,13 +216,13 @@ async fn until(due: Option<Instant>) {
     }
 }
 
-/// What is waiting, running and failing. Knows no clock: times are passed in.
+/// Keys that are waiting, running and failing. Has no clock: times are passed in.
 #[derive(Debug)]
 struct State<K> {
     spec: Spec,
     /// With the time each became due.
     ready: VecDeque<(K, Instant)>,
-    /// When each waiting key is due, both ways; a key in `ready` is not here.
+    /// Time at which each waiting key is due, both ways; a key in `ready` is not here.
     due: BTreeSet<(Instant, K)>,
     due_of: BTreeMap<K, Instant>,
     queued: BTreeSet<K>,

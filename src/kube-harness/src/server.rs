@@ -19,10 +19,10 @@ use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
-/// How many pieces of metrics are written before the reader has taken the first.
+/// Number of pieces of metrics that are written before the reader has taken the first.
 const PIECES: usize = 4;
 
-/// Whether the process can do its work; shared by the tasks that know and the readiness probe.
+/// Readiness of the process for its work; shared by the tasks that set it and the readiness probe.
 #[derive(Clone, Debug, Default)]
 pub struct Readiness(Arc<Checks>);
 
@@ -62,12 +62,12 @@ impl Readiness {
         self.0.definitions.store(served, Ordering::Relaxed);
     }
 
-    /// Whether everything is there.
+    /// Returns whether everything is there.
     pub fn get(&self) -> bool {
         self.missing().is_none()
     }
 
-    /// What is not there yet, as the probe answers.
+    /// Returns what is not there yet, as the probe answers.
     fn missing(&self) -> Option<String> {
         if !self.0.definitions.load(Ordering::Relaxed) {
             let text =
@@ -85,7 +85,7 @@ impl Readiness {
     }
 }
 
-/// Why an endpoint is not served.
+/// Reason why an endpoint is not served.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
     #[error("cannot listen on {address} for {endpoint}; stop what uses it or set flag `--{flag}`")]
@@ -104,7 +104,7 @@ pub enum ServerError {
     },
 }
 
-/// Where the endpoints listen. Port 0 leaves an endpoint out.
+/// Addresses of the endpoints. Port 0 leaves an endpoint out.
 #[derive(Clone, Copy, Debug)]
 pub struct Listen {
     pub address: IpAddr,

@@ -32,7 +32,7 @@ const PAGE: u32 = 500;
 /// Namespace, empty for cluster-scoped objects, and name.
 pub type Key = (String, String);
 
-/// What a watch tells its listener.
+/// Event of a watch for its listener.
 #[derive(Clone, Debug)]
 pub enum Seen<K> {
     /// A complete list is about to be asked for.
@@ -47,11 +47,11 @@ pub enum Seen<K> {
     Complete(BTreeSet<Key>),
 }
 
-/// What was last wrong with the watch of each kind. Cheap to clone, shared.
+/// Last trouble with the watch of each kind. Cheap to clone, shared.
 #[derive(Clone, Debug, Default)]
 pub struct Troubles(Arc<Mutex<BTreeMap<String, Trouble>>>);
 
-/// What is wrong with a watch.
+/// Trouble with a watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trouble {
     /// The error and its causes.
@@ -63,12 +63,12 @@ pub struct Trouble {
 }
 
 impl Troubles {
-    /// Why the watch of `kind` does not work, if it does not.
+    /// Returns why the watch of `kind` does not work, if it does not.
     pub fn of(&self, kind: &str) -> Option<String> {
         self.last(kind).map(|trouble| trouble.text)
     }
 
-    /// The same with what was asked and answered.
+    /// Returns the last trouble with the watch of `kind`, with what was asked and answered.
     pub fn last(&self, kind: &str) -> Option<Trouble> {
         self.0.lock().get(kind).cloned()
     }
@@ -87,7 +87,7 @@ impl Troubles {
     }
 }
 
-/// How long a watch waits that is not allowed: roles change rarely.
+/// Time for which a watch waits that is not allowed: roles change rarely.
 const FORBIDDEN: Duration = Duration::from_mins(5);
 
 /// Follows every object behind `api` until `shutdown`. Broken watches start again by themselves, with back-off; what
@@ -107,7 +107,7 @@ pub async fn follow<K>(
         Duration::ZERO
     };
     let listener = |seen: Seen<K>| {
-        // What the server sends proves that the watch works; a watch that goes on where it broke lists nothing.
+        // Objects from the server prove that the watch works; a watch that goes on where it broke lists nothing.
         if !matches!(seen, Seen::Listing) {
             troubles.end(kind);
         }
@@ -116,8 +116,8 @@ pub async fn follow<K>(
     pursue(api, None, shutdown, broken, listener).await;
 }
 
-/// The same for what the roles may not grant: that is logged once, with `without`, what it means, and tried
-/// again every five minutes.
+/// Follows objects that the roles may not grant: that is logged once, with `without`, what it means, and tried again every five
+/// minutes.
 pub async fn follow_if_allowed<K>(
     kind: &str,
     without: &str,
@@ -130,7 +130,7 @@ pub async fn follow_if_allowed<K>(
     pursue(api, None, shutdown, tolerant(kind, without), listener).await;
 }
 
-/// The same for the one object of this name.
+/// Follows the one object of this name, if the roles grant it.
 pub async fn follow_one_if_allowed<K>(
     kind: &str,
     without: &str,
@@ -145,7 +145,7 @@ pub async fn follow_one_if_allowed<K>(
     pursue(api, Some(&only), shutdown, tolerant(kind, without), listener).await;
 }
 
-/// What to do when a watch breaks that may not be allowed.
+/// Returns the handler for a broken watch that may not be allowed: it logs, and returns the wait.
 fn tolerant(kind: &str, without: &str) -> impl FnMut(&watcher::Error) -> Duration {
     let mut told = false;
     move |error: &watcher::Error| {

@@ -1,7 +1,7 @@
 //! Ties liveness to progress: says when a piece of work is stuck, before the liveness probe has the process restarted.
 //!
-//! What is stuck is decided in [`karpenter_telemetry::progress`]; the probe asks there by itself, so it answers even
-//! if this task does not run.
+//! [`karpenter_telemetry::progress`] decides which work is stuck; the probe asks there by itself, so it answers even if this
+//! task does not run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use karpenter_telemetry::metrics::{Gauge, Metrics};
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
-/// How often to look.
+/// Time between two looks.
 const PERIOD: Duration = Duration::from_secs(10);
 
 /// Looks until `shutdown`: publishes how long work is under way, and says once of each piece that it is stuck.
@@ -28,7 +28,7 @@ pub async fn run(metrics: Arc<Metrics>, shutdown: CancellationToken) {
     }
 }
 
-/// What was logged and published last.
+/// State that was logged and published last.
 #[derive(Default)]
 struct Watchdog {
     told: BTreeSet<u64>,

@@ -42,7 +42,7 @@ pub async fn read<K: Object>(api: &Api<K>, name: &str) -> Result<Option<K>, Erro
     repeated(|| api.get_opt(name)).await.map_err(|source| failed::<K>("get", name, source))
 }
 
-/// Whether there is no object of the kind at all, by a consistent read.
+/// Returns whether there is no object of the kind at all, by a consistent read.
 pub async fn none<K: Object>(api: &Api<K>) -> Result<bool, Error> {
     let first = ListParams::default().limit(1);
     let one = repeated(|| api.list(&first)).await;

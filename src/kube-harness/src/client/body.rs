@@ -9,7 +9,7 @@ use http_body::{Body, Frame, SizeHint};
 use tokio::time::{Instant, Sleep, sleep};
 use tower::BoxError;
 
-/// How long nothing of a body may arrive. Longer than a watch lasts at the most (290 s), so that a quiet one ends by
+/// Longest time in which nothing of a body arrives. Longer than a watch lasts at the most (290 s), so that a quiet one ends by
 /// itself.
 pub(super) const SILENCE: Duration = Duration::from_mins(5);
 

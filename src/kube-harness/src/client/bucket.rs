@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::Limits;
 
-/// Who may take how much.
+/// Share of the bucket that a request may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rank {
     /// All there is.
@@ -22,9 +22,9 @@ pub(super) enum Rank {
 pub(super) struct Bucket {
     /// Time in which one request is earned; zero when there is no limit.
     interval: Duration,
-    /// How far ahead of its time a request may be.
+    /// Longest time that a request may be ahead of its turn.
     ahead: Duration,
-    /// When all requests so far have been earned.
+    /// Time at which all requests so far have been earned.
     full: Instant,
 }
 

@@ -18,14 +18,14 @@ use tower::{BoxError, ServiceBuilder};
 use super::Gate;
 use super::bucket::Rank;
 
-/// How long a connection may be quiet before the other end is asked.
+/// Time for which a connection may be quiet before the other end is asked.
 const QUIET: Duration = Duration::from_secs(30);
-/// How long it may take to answer, each time.
+/// Longest time for an answer, each time.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How often it is asked before the connection counts as dead: after 45 s in all.
+/// Number of questions before the connection counts as dead: after 45 s in all.
 const QUESTIONS: u32 = 3;
 
-/// How often an event is written again that the API server is too busy for (429, 503, 504).
+/// Number of times that an event is written again when the API server is too busy for it (429, 503, 504).
 const REPEATS: u32 = 10;
 /// The first pause before that, each of the others twice as long, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_secs(5));

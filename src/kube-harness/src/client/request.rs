@@ -1,4 +1,4 @@
-//! What a request is about, read off its path.
+//! Target of a request, read off its path.
 
 use http::Method;
 
@@ -10,7 +10,7 @@ pub(super) struct About {
     /// Plural resource name; the reference calls the label `kind`.
     pub(super) resource: String,
     pub(super) subresource: String,
-    /// Whether the path names one object.
+    /// True if the path names one object.
     named: bool,
 }
 

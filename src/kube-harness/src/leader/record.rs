@@ -8,14 +8,14 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 
 use super::Candidate;
 
-/// Who holds a Lease.
+/// Holder of a Lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Holder {
     /// Never held, or given back.
     Nobody,
     Somebody {
         identity: String,
-        /// How long the holder may go without renewing.
+        /// Longest time that the holder may go without renewing.
         lease: Duration,
     },
 }

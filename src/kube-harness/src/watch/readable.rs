@@ -2,8 +2,8 @@
 //! like any other, which says so. As an error it would end the watch, and every watch that begins again would meet it
 //! again: one object would hide all others of its kind.
 //!
-//! What Kubernetes itself defines is decoded as it is: the API server checks it, and its types take whatever a field may
-//! hold.
+//! Kinds that Kubernetes itself defines are decoded as they are: the API server checks them, and their types take whatever a
+//! field may hold.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

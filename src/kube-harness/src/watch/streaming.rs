@@ -1,8 +1,8 @@
 //! A list as the beginning of a watch: the API server sends what there is out of its cache, says when that was all, and
 //! goes on with changes. It costs the server a fraction of a list in pages, each of which asks the storage behind it.
 //!
-//! What comes is at least as new as the request. (The watcher of kube asks for version `0` here, which is any state the
-//! server still has, perhaps one of minutes ago: what we have created since would look deleted.) A server that does not
+//! Objects in the stream are at least as new as the request. (The watcher of kube asks for version `0` here, which is any state
+//! the server still has, perhaps one of minutes ago: what we have created since would look deleted.) A server that does not
 //! stream lists says so at once, and is asked in pages.
 
 use std::collections::BTreeSet;
@@ -22,7 +22,7 @@ use super::{Key, Seen, key};
 /// A watch is open for minutes. One that ends sooner than this and has brought nothing was not served, whatever status it
 /// was answered with; a client that asked again at once would never stop asking.
 const SHORTEST: Duration = Duration::from_secs(1);
-/// What marks the bookmark after the last object of the list.
+/// Annotation of the bookmark after the last object of the list.
 const END_OF_LIST: &str = "k8s.io/initial-events-end";
 
 /// The server does not stream lists.
@@ -56,16 +56,16 @@ where
     }
 }
 
-/// Why a watch ended before its time.
+/// Reason why a watch ended before its time.
 enum Broken {
     NotServed,
     By(watcher::Error),
 }
 
-/// How far it has come.
+/// Progress of a watch.
 #[derive(Default)]
 struct Progress {
-    /// What the list has brought so far.
+    /// Objects that the list has brought so far.
     listed: BTreeSet<Key>,
     /// The version everything up to which was seen; none until the list is complete.
     version: Option<String>,
@@ -168,8 +168,8 @@ fn ended(how: &'static str) -> Broken {
     Broken::By(watcher::Error::WatchFailed(kube::Error::ReadEvents(error)))
 }
 
-/// Whether a refusal with this status, in place of a list, is about streaming. Who may not watch may not list either, a
-/// version that is too old brings another list, and a server that is too busy is that for every list.
+/// Returns whether a refusal with this status, in place of a list, is about streaming. A client that may not watch may not list
+/// either, a version that is too old brings another list, and a server that is too busy is that for every list.
 fn means_not_served(code: u16) -> bool {
     !matches!(code, 401 | 403 | 404 | 410 | 429 | 503 | 504)
 }

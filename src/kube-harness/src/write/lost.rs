@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::Object;
 use crate::client;
 
-/// How often a request is made at most: connections that wait to be used again may all have died with the server.
+/// Largest number of times that a request is made: connections that wait to be used again may all have died with the server.
 const TRIES: u32 = 3;
 
 /// Makes a request that may be made twice, again at once when its connection ends without an answer. A server that does
@@ -26,7 +26,7 @@ where
     }
 }
 
-/// Whether `found` is the object that was `sent` under this name, as it may have become since: what identifies it are
+/// Returns whether `found` is the object that was `sent` under this name, as it may have become since: what identifies it are
 /// the owners it was given, by uid, and its spec, to which the server adds defaults.
 pub(super) fn is_what_was_sent<K: Object>(found: &K, sent: &K) -> bool {
     let part = |object: &K, pointer: &str| {
@@ -41,7 +41,7 @@ pub(super) fn is_what_was_sent<K: Object>(found: &K, sent: &K) -> bool {
     })
 }
 
-/// Whether everything `part` says is said by `whole`, too.
+/// Returns whether everything in `part` is in `whole`, too.
 fn contains(whole: &Value, part: &Value) -> bool {
     match (whole, part) {
         (Value::Object(whole), Value::Object(part)) => {

@@ -71,7 +71,7 @@ fn following(server: &ApiServer) -> Arc<Mutex<Vec<String>>> {
     said
 }
 
-/// What was said since it was asked last, once nothing more comes for a minute.
+/// Returns the events since the last call, once nothing more comes for a minute.
 async fn since(said: &Mutex<Vec<String>>) -> Vec<String> {
     sleep(Duration::from_mins(1)).await;
     std::mem::take(&mut *said.lock())

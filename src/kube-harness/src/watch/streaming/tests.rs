@@ -36,7 +36,7 @@ impl Following {
         Self::behind(client, server, present, prepare).await
     }
 
-    /// The same for a client that reaches the server through something.
+    /// Starts it with a client that reaches the server through something.
     async fn behind(
         client: kube::Client,
         server: ApiServer,
@@ -81,7 +81,7 @@ impl Following {
         self.maps.delete(name, &DeleteParams::default()).await.unwrap();
     }
 
-    /// What was said since it was asked last, once nothing more comes for a minute.
+    /// Returns the events since the last call, once nothing more comes for a minute.
     async fn said(&self) -> Vec<String> {
         sleep(Duration::from_mins(1)).await;
         std::mem::take(&mut *self.said.lock())
@@ -179,7 +179,7 @@ async fn a_trouble_says_what_was_answered_to_what_and_ends_with_the_next_change(
 #[derive(Clone)]
 struct Proxy {
     body: &'static str,
-    /// How many watches it has ended; none any more once it is repaired.
+    /// Number of watches it has ended; `None` once it is repaired.
     ended: Arc<Mutex<Option<u32>>>,
 }
 
