@@ -1,8 +1,8 @@
 //! Conditions: `{operator: {key: values}}`, all of which must hold.
 //!
-//! What a missing key means differs from operator to operator and is where policies go wrong: positive operators fail,
-//! negated ones hold, `...IfExists` and `ForAllValues:` hold, `ForAnyValue:` fails (IAM user guide, "Condition
-//! operators" and "Multivalued context keys").
+//! A missing key has another effect with each operator and is where policies go wrong: positive operators fail,
+//! negated ones hold, `...IfExists` and `ForAllValues:` hold, `ForAnyValue:` fails (IAM user guide, "Condition operators" and
+//! "Multivalued context keys").
 
 use std::fmt;
 
@@ -31,13 +31,13 @@ const KEYS: &[&str] = &[
     "iam:policyarn",
 ];
 
-/// Those of them that have many values, which only `ForAllValues:` and `ForAnyValue:` can compare.
+/// Keys among them that have many values, which only `ForAllValues:` and `ForAnyValue:` can compare.
 const MANY_VALUED: &[&str] = &["aws:tagkeys"];
 
 /// Claims of the tokens of an identity provider: `<issuer>:aud`, `<issuer>:sub`.
 const CLAIMS: [&str; 2] = [":aud", ":sub"];
 
-/// How a value of the request and one of the policy are compared.
+/// Comparison of a value of the request with one of the policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Comparison {
     Equal,
@@ -75,7 +75,7 @@ pub(crate) struct Condition {
     values: Vec<String>,
     /// `None` when it is not evaluated here.
     test: Option<Test>,
-    /// Whether the key is one of those that exist, so that a request without it really lacks it.
+    /// True if the key is one of those that exist, so that a request without it really lacks it.
     is_known: bool,
 }
 
@@ -95,7 +95,7 @@ impl Condition {
         })
     }
 
-    /// The same for a document of an account: what is not evaluated here is neither true nor false.
+    /// Reads one line of a `Condition` block in a document of an account: what is not evaluated here is neither true nor false.
     pub(crate) fn found(operator: &str, key: &str, values: Vec<String>) -> Self {
         let test = Self::test(operator, key, &values).ok();
         let is_known = is_known(key);
@@ -114,7 +114,7 @@ impl Condition {
         Ok(test)
     }
 
-    /// Whether it holds for `request`.
+    /// Returns whether it holds for `request`.
     pub(crate) fn holds(&self, request: &Request) -> Truth {
         let found = request.values(&self.key);
         let Some(test) = &self.test else { return Truth::Unknown };
@@ -142,7 +142,7 @@ impl Condition {
         self.values.iter().any(|wanted| comparison.fits(wanted, value))
     }
 
-    /// What it wants and what it got, for the author of the policy.
+    /// Describes what it wants and what it got, for the author of the policy.
     pub(crate) fn complaint(&self, request: &Request) -> String {
         match request.values(&self.key) {
             _ if self.test.is_none() => format!("{self}, which is not evaluated here"),

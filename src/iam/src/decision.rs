@@ -15,7 +15,7 @@ pub struct Policies {
     pub boundary: Option<Policy>,
 }
 
-/// What IAM would say.
+/// Decision of IAM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// Yes, by each of these statements.
@@ -24,7 +24,7 @@ pub enum Decision {
     Denied(Denial),
 }
 
-/// Why not.
+/// Reason for a denial.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Denial {
     /// A statement says no.
@@ -34,7 +34,7 @@ pub enum Denial {
     },
     /// No statement of the attached policies says yes.
     NotGranted {
-        /// The one that came nearest.
+        /// Statement that came nearest.
         nearest: Option<Miss>,
     },
     /// The policies would allow it, the boundary does not.
@@ -47,7 +47,7 @@ pub enum Denial {
     Undecided {
         /// The name of the statement.
         sid: String,
-        /// What is unclear about it.
+        /// Unclear parts of it.
         unclear: Vec<String>,
     },
 }
@@ -57,7 +57,7 @@ pub enum Denial {
 pub struct Miss {
     /// Its name.
     pub sid: String,
-    /// What did not fit: the resource, or each condition that does not hold.
+    /// Parts that did not fit: the resource, or each condition that does not hold.
     pub unmet: Vec<String>,
 }
 
@@ -100,7 +100,7 @@ impl Policies {
         }
     }
 
-    /// Whether the answer is yes.
+    /// Returns whether the request is allowed.
     pub fn allow(&self, request: &Request) -> bool {
         matches!(self.decide(request), Decision::Allowed(_))
     }
@@ -113,7 +113,7 @@ fn allows(policies: &[Policy]) -> impl Iterator<Item = &Statement> {
         .filter(|statement| statement.effect == Effect::Allow)
 }
 
-/// How far the request is granted, and the statements that grant it so far.
+/// Returns the degree to which the request is granted, and the statements that grant it so far.
 fn allowing<'a>(policies: &'a [Policy], request: &Request) -> (Truth, Vec<&'a Statement>) {
     let granted = Truth::any(allows(policies).map(|statement| statement.applies(request)));
     (granted, allows(policies).filter(|statement| statement.applies(request) == granted).collect())

@@ -1,6 +1,6 @@
-//! Why a policy document is refused.
+//! Reasons why a policy document is refused.
 
-/// Why a document cannot be evaluated.
+/// Reason why a document cannot be evaluated.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// It is not JSON.

@@ -1,4 +1,4 @@
-//! What IAM would say: policy documents evaluated against requests.
+//! Decisions of IAM: policy documents evaluated against requests.
 //!
 //! The one evaluator: `bootstrap check`, `doctor` and the account in memory ask it about documents of an account, the
 //! tests of `bootstrap` what a compromised controller might try, `e2e` about every call that was really made.

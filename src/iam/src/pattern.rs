@@ -1,10 +1,10 @@
 //! Wildcards: `*` is any run of characters, `?` exactly one.
 
-/// Whether `text` is of the form `pattern`: `*` is any run of characters, `?` exactly one. EC2's filters mean the same.
+/// Returns whether `text` is of the form `pattern`: `*` is any run of characters, `?` exactly one. EC2's filters mean the same.
 pub fn matches(pattern: &str, text: &str) -> bool {
     let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
     let (mut at, mut read) = (0, 0);
-    // Where to go on when what follows the last `*` does not fit: let the star take one more character.
+    // Position to go on from when what follows the last `*` does not fit: let the star take one more character.
     let mut retry: Option<(usize, usize)> = None;
     while read < text.len() {
         match pattern.get(at) {
@@ -27,8 +27,8 @@ pub fn matches(pattern: &str, text: &str) -> bool {
     pattern[at..].iter().all(|left| *left == '*')
 }
 
-/// The same for ARNs: each of the six parts by itself, so that no wildcard reaches over a colon into the next one.
-/// The sixth part is all the rest. A lone `*` is everything.
+/// Returns whether `arn` is of the form `pattern`: each of the six parts by itself, so that no wildcard reaches over a colon
+/// into the next one. The sixth part is all the rest. A lone `*` is everything.
 pub(crate) fn matches_arn(pattern: &str, arn: &str) -> bool {
     if pattern == "*" {
         return true;
@@ -38,7 +38,7 @@ pub(crate) fn matches_arn(pattern: &str, arn: &str) -> bool {
     patterns.len() == parts.len() && patterns.iter().zip(parts).all(|(pattern, part)| matches(pattern, part))
 }
 
-/// Whether `text` has the six parts of an ARN, or is a lone `*`.
+/// Returns whether `text` has the six parts of an ARN, or is a lone `*`.
 pub(crate) fn is_arn_pattern(text: &str) -> bool {
     text == "*" || (text.starts_with("arn:") && text.splitn(6, ':').count() == 6)
 }

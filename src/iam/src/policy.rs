@@ -67,12 +67,12 @@ pub(crate) struct Statement {
     unread: Vec<String>,
 }
 
-/// How a document is read.
+/// Way in which a document is read.
 #[derive(Clone, Copy, Debug)]
 struct Reading {
     /// Its statements name principals.
     of_resource: bool,
-    /// What is not evaluated here is refused.
+    /// True if anything that is not evaluated here is refused.
     is_strict: bool,
 }
 
@@ -93,13 +93,13 @@ impl Policy {
         Self::parse(text, Reading { of_resource: true, is_strict: true })
     }
 
-    /// The same for a document that is in use in an account: what is not evaluated here is kept, and a decision that
+    /// Reads a policy of an identity that is in use in an account: what is not evaluated here is kept, and a decision that
     /// depends on it is [undecided](crate::Denial::Undecided).
     pub fn found_on_identity(text: &str) -> Result<Self, Error> {
         Self::parse(text, Reading { of_resource: false, is_strict: false })
     }
 
-    /// The same for a document of a resource that is in use in an account.
+    /// Reads a policy of a resource that is in use in an account.
     pub fn found_on_resource(text: &str) -> Result<Self, Error> {
         Self::parse(text, Reading { of_resource: true, is_strict: false })
     }
@@ -124,7 +124,7 @@ impl Policy {
         Ok(Self { statements: statements.into_iter().enumerate().map(read).collect::<Result<_, _>>()? })
     }
 
-    /// What it grants: every statement's name with each of its actions, and with each of its resources, as written.
+    /// Returns what it grants: every statement's name with each of its actions, and with each of its resources, as written.
     pub fn grants(&self) -> impl Iterator<Item = (&str, &str)> {
         self.statements.iter().filter(|statement| statement.effect == Effect::Allow).flat_map(|statement| {
             let resources = statement.resources.iter().flat_map(Which::patterns);
@@ -137,7 +137,7 @@ impl Policy {
         })
     }
 
-    /// Those of its grants that `request` makes use of, if the request is allowed by that statement.
+    /// Returns the grants that `request` makes use of, if the request is allowed by that statement.
     pub fn used_by<'a>(&'a self, request: &'a Request) -> impl Iterator<Item = (&'a str, &'a str)> {
         let granting = self.statements.iter().filter(move |statement| {
             statement.effect == Effect::Allow && statement.applies(request) == Truth::Yes
@@ -202,7 +202,7 @@ impl Statement {
         Ok(Self { sid, effect, whom, actions, resources, conditions, unread })
     }
 
-    /// Whether it is about this principal and this action. Actions are the same in upper and lower case.
+    /// Returns whether it is about this principal and this action. Actions are the same in upper and lower case.
     pub(crate) fn names_action(&self, request: &Request) -> bool {
         let whom = match (&self.whom, &request.principal) {
             (None | Some(Whom::Everybody), _) => true,
@@ -216,7 +216,7 @@ impl Statement {
         whom && self.actions.takes(|pattern| same_action(pattern, &request.action).into()) == Truth::Yes
     }
 
-    /// Whether it is about this resource.
+    /// Returns whether it is about this resource.
     pub(crate) fn names_resource(&self, request: &Request) -> Truth {
         self.resources.as_ref().map_or(Truth::Yes, |which| {
             which.takes(|pattern| {
@@ -229,7 +229,7 @@ impl Statement {
         })
     }
 
-    /// Whether it is about this request in every respect.
+    /// Returns whether it is about this request in every respect.
     pub(crate) fn applies(&self, request: &Request) -> Truth {
         let conditions = self.conditions.iter().map(|condition| condition.holds(request));
         let known = if self.unread.is_empty() { Truth::Yes } else { Truth::Unknown };
@@ -237,14 +237,14 @@ impl Statement {
         Truth::all(conditions.chain(rest))
     }
 
-    /// Why it is not about this request.
+    /// Returns why it is not about this request.
     pub(crate) fn unmet(&self, request: &Request) -> Vec<String> {
         let other = self.names_resource(request) == Truth::No;
         let other = other.then(|| "it is about other resources".to_owned());
         other.into_iter().chain(self.complaints(request, Truth::No)).collect()
     }
 
-    /// Why it is not known whether it is about this request.
+    /// Returns why it is not known whether it is about this request.
     pub(crate) fn unclear(&self, request: &Request) -> Vec<String> {
         let fields = self.unread.iter().map(|field| format!("field `{field}` is not evaluated here"));
         let resources = self.resources.iter().flat_map(Which::patterns);
@@ -260,7 +260,7 @@ impl Statement {
     }
 }
 
-/// What a statement may have.
+/// Fields that a statement may have.
 const FIELDS: &[&str] =
     &["Sid", "Effect", "Principal", "Action", "NotAction", "Resource", "NotResource", "Condition"];
 
@@ -284,7 +284,7 @@ impl Whom {
     }
 }
 
-/// Whether a principal that a statement names stands for the one that asks, an account for all that is in it if
+/// Returns whether a principal that a statement names stands for the one that asks, an account for all that is in it if
 /// `as_member`.
 fn covers(named: &Principal, asking: &Principal, as_member: bool) -> bool {
     if named.kind != asking.kind {
@@ -307,7 +307,7 @@ fn whole_account(name: &str) -> Option<&str> {
     name.strip_suffix(":root").and_then(|arn| arn.rsplit(':').next())
 }
 
-/// Whether a pattern of resources means here what it means in IAM.
+/// Returns whether a pattern of resources means here what it means in IAM.
 fn is_evaluated(resource: &str) -> bool {
     !resource.contains("${") && is_arn_pattern(resource)
 }

@@ -1,8 +1,8 @@
-//! What is asked of IAM: one action on one resource, and what is known around it.
+//! Request to IAM: one action on one resource, and what is known around it.
 
 use std::collections::BTreeMap;
 
-/// Who asks, as documents that name principals see it.
+/// Principal that asks, as documents that name principals see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Principal {
     /// `Service`, `AWS` or `Federated`.
@@ -18,7 +18,7 @@ pub struct Request {
     pub action: String,
     /// An ARN, or `*` for actions that know no resources.
     pub resource: String,
-    /// Who asks; only documents of resources (trust, queue policies) look at it.
+    /// Principal that asks; only documents of resources (trust, queue policies) look at it.
     pub principal: Option<Principal>,
     context: BTreeMap<String, Vec<String>>,
     is_partial: bool,
@@ -38,41 +38,42 @@ impl Request {
         }
     }
 
-    /// The same with one more condition key. Keys are the same in upper and lower case, values are not.
+    /// Adds one more condition key. Keys are the same in upper and lower case, values are not.
     #[must_use]
     pub fn with(self, key: &str, value: &str) -> Self {
         self.with_all(key, [value.to_owned()])
     }
 
-    /// The same with a key that has many values, e.g. `aws:TagKeys`.
+    /// Adds a key that has many values, e.g. `aws:TagKeys`.
     #[must_use]
     pub fn with_all(mut self, key: &str, values: impl IntoIterator<Item = String>) -> Self {
         self.context.insert(key.to_lowercase(), values.into_iter().collect());
         self
     }
 
-    /// The same without a key.
+    /// Removes a key.
     #[must_use]
     pub fn without(mut self, key: &str) -> Self {
         self.context.remove(&key.to_lowercase());
         self
     }
 
-    /// The same, asked by `name` of a kind (`Service`, `AWS`, `Federated`).
+    /// Sets the principal that asks: `name` of a kind (`Service`, `AWS`, `Federated`).
     #[must_use]
     pub fn by(mut self, kind: &str, name: &str) -> Self {
         self.principal = Some(Principal { kind: kind.to_owned(), name: name.to_owned() });
         self
     }
 
-    /// The same with more around it than is known here: a key that is not given may have any value, or none.
+    /// Marks the request as incomplete: more is around it than is known here, and a key that is not given may have any value,
+    /// or none.
     #[must_use]
     pub fn partial(mut self) -> Self {
         self.is_partial = true;
         self
     }
 
-    /// The same from an identity whose own policies allow it: a document that allows its account allows it.
+    /// Marks the request as one from an identity whose own policies allow it: a document that allows its account allows it.
     #[must_use]
     pub fn allowed_by_account(mut self) -> Self {
         self.allowed_by_account = true;

@@ -1,4 +1,4 @@
-//! Whether something holds, as far as it is evaluated here.
+//! Truth of a statement, as far as it is evaluated here.
 
 /// The order is that of evidence: a conjunction is the least of its parts, a disjunction the greatest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -10,12 +10,12 @@ pub(crate) enum Truth {
 }
 
 impl Truth {
-    /// Whether every part holds; true of no parts.
+    /// Returns whether every part holds; true of no parts.
     pub(crate) fn all(parts: impl IntoIterator<Item = Self>) -> Self {
         parts.into_iter().min().unwrap_or(Self::Yes)
     }
 
-    /// Whether some part holds; false of no parts.
+    /// Returns whether some part holds; false of no parts.
     pub(crate) fn any(parts: impl IntoIterator<Item = Self>) -> Self {
         parts.into_iter().max().unwrap_or(Self::No)
     }
