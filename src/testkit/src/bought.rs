@@ -1,4 +1,4 @@
-//! What the launches of a plan become: machines as a cloud would make them, for tests of what the next pass does.
+//! Machines that a cloud would make of the launches of a plan, for tests of what the next pass does.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ pub fn launched(launch: &Launch, name: &str, snapshot: &Snapshot, rng: &mut Rng)
     Node { claim: Some(Arc::new(claim)), ..Node::new(name.into(), snapshot.now) }
 }
 
-/// The same machine with its Node, which is ready for pods.
+/// Returns the machine with its Node, which is ready for pods.
 pub fn initialized(machine: &Node, snapshot: &Snapshot) -> Node {
     let Some(claim) = &machine.claim else { return machine.clone() };
     let mut claim = (**claim).clone();

@@ -44,9 +44,9 @@ const MOST_BRANCHES: usize = 100_000;
 const WHOLE_BRANCHES: usize = 10_000;
 /// The bound is close enough to the linear programme then.
 const CLOSE: f64 = 0.999;
-/// How much more rows are worth for the first columns.
+/// Factor by which rows are worth more for the first columns.
 const RAISED: f64 = 1.2;
-/// What rounding may add up to.
+/// Allowance for the sum of rounding errors.
 const SAFETY: f64 = 1.0 - 1e-7;
 
 /// The least price per hour at which new machines of `snapshot` can be had for those of `pods` that
@@ -101,7 +101,7 @@ pub fn least_price(snapshot: &Snapshot, pods: &[&Pod]) -> Price {
     Price::from_nanos((best.max(whole) * SAFETY * 1e9) as i64)
 }
 
-/// What a machine must be worth more than to be a new column.
+/// Returns whether a machine is worth enough more than its cost to be a new column.
 fn is_worth_more(value: f64, cost: f64) -> bool {
     value > cost * (1.0 + 1e-6) + 1e-9
 }

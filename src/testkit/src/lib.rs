@@ -1,5 +1,5 @@
-//! What tests of the pure crates share: a terse text form of snapshots, generated worlds, and a stable text
-//! form of plans and reports.
+//! Helpers shared by the tests of the pure crates: a terse text form of snapshots, generated worlds, and a stable text form of
+//! plans and reports.
 //!
 //! A development dependency only. It panics on malformed fixtures, with the line in the message: a fixture is
 //! source code of a test.
@@ -20,8 +20,8 @@ pub mod world;
 pub use fixture::snapshot;
 pub use render::render;
 
-/// How many seeds a property is tried on: `usual` of them in the edit loop, `PROPERTY_SEEDS` where the environment
-/// asks for so many.
+/// Returns the number of seeds that a property is tried on: `usual` in the edit loop, `PROPERTY_SEEDS` where the environment
+/// sets it.
 pub fn seeds(usual: u64) -> u64 {
     number("PROPERTY_SEEDS").unwrap_or(usual)
 }

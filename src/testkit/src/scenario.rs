@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What separates the fixture from the expectation.
+/// Line between the fixture and the expectation.
 const MARK: &str = "--- expect\n";
 
 /// Checks every `.scn` file below `directory` with `outcome`, which turns a fixture into text. With

@@ -121,7 +121,7 @@ pub fn coarse_text(seed: u64) -> String {
     text
 }
 
-/// The same world as scenario text, to be pasted into a scenario file.
+/// Returns the world of `seed` as scenario text, to be pasted into a scenario file.
 pub fn text(seed: u64) -> String {
     let rng = &mut Rng::with_seed(seed);
     let mut text = String::new();

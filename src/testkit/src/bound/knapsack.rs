@@ -1,5 +1,5 @@
-//! The most that the pods on one machine can be worth: several resources, a limited number of each pod, and groups of
-//! which only so many may be there.
+//! Largest worth of the pods on one machine: several resources, a limited number of each pod, and groups of which only a
+//! limited number may be there.
 //!
 //! Each resource gets a price such that what is left of the worth of pods after paying for what they take, together
 //! with the price of the whole machine, is least (Lagrange). That is an upper bound, whatever the prices. Branch and
@@ -20,7 +20,7 @@ pub(super) struct Item<'p> {
     pub(super) group: Option<usize>,
 }
 
-/// What was found.
+/// Result of the search.
 pub(super) struct Filled {
     /// The best filling, by row.
     pub(super) pods: Vec<(usize, usize)>,
@@ -146,7 +146,7 @@ fn gains(items: &[&Item<'_>], prices: &[f64], caps: &[usize]) -> Vec<f64> {
 fn resource_prices(items: &[Item<'_>], room: &[f64], caps: &[usize], enough: f64) -> (Vec<f64>, f64) {
     let all: Vec<&Item<'_>> = items.iter().collect();
     let size = room.len();
-    // What one item alone would pay for each resource is as much as it can be worth.
+    // The price that one item alone would pay for each resource is as much as it can be worth.
     let greatest = |name: usize| {
         let asking = items.iter().filter(|item| item.requests[name] > 0.0);
         asking.map(|item| item.value / item.requests[name]).fold(0.0, f64::max)
@@ -190,7 +190,7 @@ fn resource_prices(items: &[Item<'_>], room: &[f64], caps: &[usize], enough: f64
     best
 }
 
-/// What is left of `room` when everything is bought that is worth its price; below zero where that is too much.
+/// Returns what is left of `room` when everything is bought that is worth its price; below zero where that is too much.
 fn left_over(items: &[&Item<'_>], prices: &[f64], room: &[f64], caps: &[usize]) -> Vec<f64> {
     let mut left = room.to_vec();
     let mut caps = caps.to_vec();

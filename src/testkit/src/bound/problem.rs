@@ -21,13 +21,13 @@ const SLACK: f64 = 5e-4;
 /// Steps of worth in which machines are counted.
 const COVERING_STEPS: usize = 20_000;
 
-/// Groups of pods that may share a host only so many at a time that are kept.
+/// Largest number of groups that are kept, of pods that share a host in limited numbers.
 const MOST_GROUPS: usize = 4;
 
 /// Most rounds in which prices of resources are changed by one factor.
 const LIQUID_STEPS: usize = 50;
 
-/// Where pods may be, themselves aside.
+/// Constraints of pods on their machine, apart from those about other pods.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Wants {
     selector: Vec<(String, String)>,
@@ -42,7 +42,7 @@ pub(super) struct Row {
     count: usize,
     requests: Vec<f64>,
     wants: usize,
-    /// Which of the groups that limit pods on a host it is of.
+    /// Index of the group that limits pods on a host, if it is in one.
     group: Option<usize>,
 }
 
@@ -52,7 +52,7 @@ struct Kind {
     price: f64,
     /// By what pods want: whether they may be here.
     accepts: Vec<bool>,
-    /// How many there are; `None` when as many as needed.
+    /// Number of machines; `None` when as many as needed.
     count: Option<usize>,
 }
 
@@ -101,7 +101,7 @@ impl Problem {
         Self { rows: rows.collect(), kinds: undominated(kinds), caps }
     }
 
-    /// Whether every row has a machine it could be on.
+    /// Returns whether every row has a machine it could be on.
     pub(super) fn is_hosted(&self) -> bool {
         (0..self.rows.len()).all(|row| self.kinds.iter().any(|kind| self.most(row, kind) > 0))
     }
@@ -118,7 +118,7 @@ impl Problem {
         (*count).min(capped).min(fits.max(0.0) as usize)
     }
 
-    /// Rows of pods, at least so many, then of machines that exist, at most so many.
+    /// Returns the bounds of the rows: at least the number of pods, then at most the number of machines that exist.
     pub(super) fn counts(&self) -> Vec<f64> {
         let pods = self.rows.iter().map(|row| row.count as f64);
         pods.chain(self.kinds.iter().filter_map(|kind| kind.count).map(|count| -(count as f64))).collect()
@@ -280,7 +280,7 @@ fn wants_of(pod: &Pod, snapshot: &Snapshot) -> Wants {
     }
 }
 
-/// The group of pods that may share a host only so many at a time, and how many, if `pod` is of one.
+/// Returns the group of pods that may share a host in limited numbers only, and this number, if `pod` is in one.
 fn cap(pod: &Pod) -> Option<(String, usize)> {
     let apart = pod.pod_anti_affinity.required.iter().filter_map(|term| {
         let selector = term.selector.as_ref()?;
@@ -353,7 +353,7 @@ fn template(pool: &Pool, snapshot: &Snapshot) -> Requirements {
     template
 }
 
-/// What is known about the labels of a machine bought through `offering`.
+/// Returns what is known about the labels of a machine bought through `offering`.
 fn sold(template: &Requirements, one: &InstanceType, offering: &Offering) -> Requirements {
     let mut all = template.clone();
     all.add_all(&one.requirements);
@@ -395,7 +395,7 @@ fn accepted(wants: &Wants, all: &Requirements, pool: &Pool, snapshot: &Snapshot)
         })
 }
 
-/// Whether `agrees` with some of what `wants` leaves open.
+/// Returns whether `agrees` with some of what `wants` leaves open.
 fn stated(wants: &Wants, snapshot: &Snapshot, agrees: impl Fn(&Requirements) -> bool) -> bool {
     let registry = &snapshot.registry;
     let labels = wants.selector.iter().map(|(key, value)| (key.as_str().into(), value.as_str().into()));

@@ -3,14 +3,14 @@
 //! Rows ask for at least so much; one that allows at most so much is written with both sides negative. The first rows
 //! start from a column each, the others from what they leave unused.
 
-/// What must be gained for another step.
+/// Least gain of another step.
 const LEAST_GAIN: f64 = 1e-9;
 /// Counts are raised by so much, times up to a thousand.
 const PERTURBATION: f64 = 1e-7;
 /// Elements smaller than this are taken for zero.
 const TINY: f64 = 1e-9;
 
-/// What one machine takes of each row, and costs.
+/// Pods of each row that one machine takes, and its cost.
 #[derive(Debug, Clone)]
 pub(super) struct Column {
     pub(super) cost: f64,
@@ -50,7 +50,7 @@ impl Simplex {
         self.columns.push(column);
     }
 
-    /// What each row is worth; below zero only where the columns are not bought as cheaply as they could be.
+    /// Returns the value of each row; below zero only where the columns are not bought as cheaply as they could be.
     pub(super) fn duals(&self) -> Vec<f64> {
         let mut duals = vec![0.0; self.rows];
         for (row, column) in self.basis.iter().enumerate() {

@@ -14,7 +14,7 @@ use crate::fixture;
 
 /// One world, built when it is asked for.
 pub struct World {
-    /// What it is, for tables and files.
+    /// Name of the world, for tables and files.
     pub name: &'static str,
     /// Its pods have rules about each other, of which the lower bound knows few.
     pub has_topology: bool,
@@ -22,7 +22,7 @@ pub struct World {
     pub snapshot: fn() -> Snapshot,
 }
 
-/// All of them.
+/// Returns all worlds.
 pub fn corpus() -> Vec<World> {
     let alone = |name, snapshot| World { name, has_topology: false, snapshot };
     let related = |name, snapshot| World { name, has_topology: true, snapshot };

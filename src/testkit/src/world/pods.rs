@@ -11,7 +11,7 @@ use karpenter_model::{
     Toleration, WhenUnsatisfiable,
 };
 
-/// What pods of a generated world ask for.
+/// Demands of the pods of a generated world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mix {
     /// CPU and memory only.
