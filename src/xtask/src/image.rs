@@ -152,7 +152,7 @@ fn the_build_command_is_one_that_works_here() {
         "the Dockerfile does not say `{command}`"
     );
     assert!(file("src/cli/Cargo.toml").contains("name = \"karpenter-cli\"\n"));
-    // What `--locked` asks for: the lock file has everything the manifests name. Crates of other platforms are named
+    // The lock file has everything the manifests name: this is what `--locked` asks for. Crates of other platforms are named
     // there, too, but a build has not fetched them.
     let platform = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let metadata = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))

@@ -9,8 +9,8 @@ use anyhow::{Context, Result, ensure};
 
 use super::Generated;
 
-/// What the chart of the definitions puts on each: values of the user, and a guard for the objects, which would
-/// all go with their definition.
+/// Annotations that the chart of the definitions puts on each: values of the user, and a guard for the objects, which would all
+/// go with their definition.
 const ANNOTATIONS: &str =
     "  {{- with mergeOverwrite (dict) (ternary (dict \"helm.sh/resource-policy\" \"keep\") \
                            (dict) .Values.keepOnUninstall) (default (dict) .Values.additionalAnnotations) }}

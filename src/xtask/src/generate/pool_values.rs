@@ -63,7 +63,7 @@ fn schema(class: &Value, pool: &Value) -> Value {
     })
 }
 
-/// Where a part of a definition stands.
+/// Place of a part of a definition.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     /// Reached by names of fields alone: merged with defaults.

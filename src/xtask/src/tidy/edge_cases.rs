@@ -13,16 +13,16 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-/// Where the pages are.
+/// Folder of the pages.
 const PAGES: &str = "docs/reference";
 
 /// A page of the same form elsewhere.
 const COVERAGE: &str = "e2e/COVERAGE.md";
 
-/// Where scenarios live.
+/// Folder of the scenarios.
 const SCENARIOS: &str = "src/engine/tests/it";
 
-/// Where tables of cases live.
+/// Folder of the tables of cases.
 const CASES: &str = "src/api/src/cases";
 
 /// Checks every page below `root` against sources and scenarios.
@@ -66,7 +66,7 @@ fn tables(text: &str) -> Vec<(usize, Vec<String>)> {
     cells.filter(|(_, pins)| !pins.is_empty()).collect()
 }
 
-/// Which of `pins` are not there; scenarios that are go to `named`.
+/// Returns the `pins` that are not there; scenarios that are go to `named`.
 fn broken(
     pins: &[String],
     sources: &[PathBuf],
@@ -109,7 +109,7 @@ fn broken(
     Ok(found)
 }
 
-/// Whether the file at `path` with `text` has the test or case `name`. In the end-to-end scenarios, which a runner
+/// Returns whether the file at `path` with `text` has the test or case `name`. In the end-to-end scenarios, which a runner
 /// calls, any function is one.
 fn has(path: &Path, text: &str, name: &str) -> bool {
     if path.extension().is_some_and(|extension| extension == "yaml") {
@@ -119,7 +119,7 @@ fn has(path: &Path, text: &str, name: &str) -> bool {
     has_test(text, name, path.iter().any(|part| part == "e2e"))
 }
 
-/// Whether `text` has a test `function`: one with an attribute that says so, unless `any` function will do.
+/// Returns whether `text` has a test `function`: one with an attribute of tests, unless `any` function will do.
 fn has_test(text: &str, function: &str, any: bool) -> bool {
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
     let signature = format!("fn {function}(");

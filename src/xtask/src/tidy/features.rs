@@ -37,7 +37,7 @@ pub(super) fn check(root: &Path) -> Result<Vec<String>> {
     Ok(twice.chain(again).collect())
 }
 
-/// Those of some crates that are compiled with other features one time than the other, and which features these are.
+/// Returns the crates of `of` that are compiled with other features in `one` than in `other`, and these features.
 fn differences<'f>(
     of: &'f Features,
     one: &'f Features,

@@ -82,7 +82,7 @@ fn declared_files(files: &[PathBuf]) -> Result<BTreeSet<PathBuf>> {
     Ok(declared)
 }
 
-/// Where the submodules of `file` live.
+/// Returns the folder of the submodules of `file`.
 fn module_folder(file: &Path) -> PathBuf {
     let parent = file.parent().unwrap_or(Path::new(""));
     match file.file_stem().and_then(OsStr::to_str) {

@@ -1,4 +1,4 @@
-//! How modules lie: few beside each other, and arrows between neighbours that go one way.
+//! Layout of modules: few beside each other, and arrows between neighbours that go one way.
 //!
 //! A reader who opens a folder sees its modules at once, and may read them in an order in which each needs only
 //! those before it. What a module uses is read from its paths and imports; a name that another module re-exports
@@ -33,12 +33,12 @@ pub(super) fn check(crates: &[Crate]) -> Vec<String> {
 #[derive(Default)]
 struct Modules(BTreeMap<ModulePath, Module>);
 
-/// What one module mentions.
+/// Paths and imports of one module.
 #[derive(Default)]
 struct Module {
     /// Paths as they are written.
     mentions: Vec<Vec<String>>,
-    /// What imports call the paths behind them.
+    /// Names that imports give to the paths behind them.
     imports: BTreeMap<String, Vec<String>>,
 }
 
@@ -127,7 +127,7 @@ impl Modules {
     }
 }
 
-/// Which neighbour uses which, with one place that shows it.
+/// Neighbours that each module uses, with one place that shows it.
 type Arrows<'a> = BTreeMap<&'a String, BTreeMap<&'a String, (&'a ModulePath, &'a Vec<String>)>>;
 
 /// The largest sets in which each uses each other, through however many others.

@@ -10,7 +10,7 @@ use syn::visit::{self, Visit};
 
 use super::sources::{Crate, is_test};
 
-/// Where the names are.
+/// Folder of the names.
 const VOCABULARY: &str = "src/model/src/names";
 /// Crates that run in tests only, and this one.
 const TEST_CRATES: &[&str] = &["testkit", "kube-sim", "aws-sim", "sim", "xtask"];
@@ -63,7 +63,7 @@ fn constants(parsed: &syn::File) -> impl Iterator<Item = (String, String)> {
     })
 }
 
-/// Whether a text that equals a name can mean nothing else.
+/// Returns whether a text that equals a name can mean nothing else.
 fn is_telling(name: &str) -> bool {
     let joins_words = |(one, next): (char, char)| one.is_lowercase() && next.is_uppercase();
     name.contains(['/', ':']) || name.chars().zip(name.chars().skip(1)).any(joins_words)
@@ -91,7 +91,7 @@ fn repeated(name: &str, text: &str, parsed: &syn::File, vocabulary: &Vocabulary)
     found
 }
 
-/// How often production code has which text.
+/// Number of times that production code has each text.
 #[derive(Default)]
 struct Texts(BTreeMap<String, usize>);
 

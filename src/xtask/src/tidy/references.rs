@@ -14,13 +14,13 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-/// Where the pages of the specification are.
+/// Folder of the pages of the specification.
 const SPECIFICATION: &str = "docs/spec";
 
 /// Extensions of the files that are read.
 const TEXT: &[&str] = &["md", "py", "rs", "scn", "sh", "tf", "toml", "yaml"];
 
-/// What comment lines begin with.
+/// Beginnings of comment lines.
 const MARKS: &[&str] = &["//!", "///", "//", "#"];
 
 /// The numbers of each page, by its name.
@@ -204,7 +204,7 @@ fn links(text: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// What GitHub makes of the headings of a page: a title that was there before gets a number.
+/// Returns the anchors that GitHub makes of the headings of a page: a title that was there before gets a number.
 fn anchors(text: &str) -> BTreeSet<String> {
     let mut times: BTreeMap<String, usize> = BTreeMap::new();
     let anchor = |title: &str| {

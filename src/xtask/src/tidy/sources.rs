@@ -87,7 +87,7 @@ pub(super) fn modules(items: &[syn::Item]) -> impl Iterator<Item = &syn::ItemMod
     })
 }
 
-/// Whether `#[cfg(test)]` is among `attributes`.
+/// Returns whether `#[cfg(test)]` is among `attributes`.
 pub(super) fn is_test(attributes: &[syn::Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         attribute.path().is_ident("cfg")

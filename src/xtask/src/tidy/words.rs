@@ -13,7 +13,7 @@ use super::references;
 const STYLE: &str = "docs/style.md";
 /// The heading of the table.
 const HEADING: &str = "## Words that are not used";
-/// Where the words are kept to: below these folders, and in the pages beside them.
+/// Folders in which the words are refused, together with the pages beside them.
 const FOLDERS: &[&str] = &["src", "e2e", "docs", "charts", "terraform", "cloudformation", "scripts"];
 
 /// Checks every text file below `root` that git has or would take.
@@ -45,7 +45,7 @@ fn phrases(style: &str) -> Vec<Vec<String>> {
     phrases.map(|phrase| phrase.split_whitespace().map(str::to_lowercase).collect()).collect()
 }
 
-/// Where `prose` has one of the `phrases`, which may go over the end of a line.
+/// Returns the places where `prose` has one of the `phrases`, which may go over the end of a line.
 fn found(prose: &str, phrases: &[Vec<String>]) -> Vec<(usize, String)> {
     let words = words(prose);
     let mut found = Vec::new();
@@ -113,7 +113,7 @@ fn prose_of_rust(text: &str) -> String {
     prose
 }
 
-/// How many `#` the raw text that begins here has; none if no raw text begins here.
+/// Returns the number of `#` of the raw text that begins here; `None` if no raw text begins here.
 fn raw_quote(rest: &str, before: &str) -> Option<usize> {
     let hashes = rest.strip_prefix('r')?;
     let quote = hashes.trim_start_matches('#');
@@ -122,7 +122,7 @@ fn raw_quote(rest: &str, before: &str) -> Option<usize> {
     (begins && quote.starts_with('"')).then_some(hashes.len() - quote.len())
 }
 
-/// Where the text in quotes that begins `rest` ends.
+/// Returns the end of the text in quotes that begins `rest`.
 fn end_of_text(rest: &str) -> usize {
     let mut is_escaped = false;
     for (at, letter) in rest.char_indices().skip(1) {
