@@ -35,7 +35,7 @@ const INFLATE: &str = include_str!("../../../docs/examples/inflate.yaml");
 const CLUSTER: &str = "demo";
 /// The example waits longer before it removes an empty node, too long for a demonstration.
 const CONSOLIDATE_AFTER: &str = "10s";
-/// How long any step may take before the demo calls itself broken.
+/// Longest time of any step before the demo calls itself broken.
 const STEP_WITHIN: Duration = Duration::from_mins(1);
 
 /// Arguments of `karpenter demo`.
