@@ -1,4 +1,4 @@
-//! How AWS is asked: many questions in one call, answers kept for a while, errors as the provider port knows them.
+//! Calls to AWS: many questions in one call, answers kept for a while, errors in the terms of the provider port.
 
 pub(super) mod batch;
 pub mod cache;

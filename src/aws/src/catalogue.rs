@@ -38,7 +38,7 @@ pub struct Contents {
 }
 
 impl Contents {
-    /// Whether both halves have been read.
+    /// Returns whether both halves have been read.
     pub fn known(&self) -> bool {
         !self.types.is_empty() && !self.zones.is_empty()
     }

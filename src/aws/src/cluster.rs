@@ -11,7 +11,7 @@ use parking_lot::RwLock;
 /// Oldest and newest minor version of Kubernetes 1 that is supported.
 pub(crate) const SUPPORTED_MINORS: (u32, u32) = (26, 36);
 
-/// What is known about the cluster.
+/// Facts about the cluster.
 #[derive(Debug)]
 pub struct Cluster {
     eks: Arc<dyn Eks>,
@@ -107,7 +107,7 @@ impl Cluster {
     }
 }
 
-/// Whether a version is one this release is made for; a text that cannot be read is not.
+/// Returns whether this release supports a version; false for a text that cannot be read.
 pub fn is_supported(version: &str) -> bool {
     let Some(("1", minor)) = version.split_once('.') else { return false };
     let (oldest, newest) = SUPPORTED_MINORS;

@@ -30,7 +30,7 @@ use crate::calls::observer::Observer;
 use crate::network::zone_names::ZoneNames;
 use crate::tags;
 
-/// How long EC2 may take to know an instance it has just launched.
+/// Longest time until EC2 shows an instance it has just launched.
 const SETTLING: Duration = Duration::from_mins(5);
 
 /// The instances of one cluster.
@@ -146,7 +146,7 @@ impl Instances {
         Ok(found)
     }
 
-    /// Whether an instance EC2 does not know is gone: one launched moments ago may not be visible yet.
+    /// Checks that an instance that EC2 does not show is gone: one launched moments ago may not be visible yet.
     fn absent(&self, id: &InstanceId) -> Result<()> {
         let now = self.clock.now();
         if self.known.lock().launched.get(id).is_some_and(|at| later(*at, SETTLING) > now) {

@@ -1,4 +1,4 @@
-//! What offerings depend on from hour to hour: prices, reservations, and what recently could not be had.
+//! Inputs of offerings that change from hour to hour: prices, reservations, and recent lack of capacity.
 
 pub mod prices;
 pub mod reservations;

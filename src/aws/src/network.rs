@@ -1,4 +1,4 @@
-//! Where nodes stand: subnets with their free addresses, and security groups (spec aws-provider 7).
+//! Networks of nodes: subnets with their free addresses, and security groups (spec aws-provider 7).
 
 pub mod addresses;
 pub mod placement_groups;

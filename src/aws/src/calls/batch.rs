@@ -6,7 +6,7 @@
 //!
 //! - Every question gets the answer to itself; [`apart`] finds out which one a refusal is about.
 //! - An answer is never older than the question: what is asked after the call has begun is in the next batch.
-//! - Those who wait drive the call, so it goes on as long as one of them is left. A question that is dropped while the
+//! - Waiting callers drive the call, so it goes on as long as one of them is left. A question that is dropped while the
 //!   batch is open is not asked: nothing is ended for a caller that has given up.
 
 pub(crate) mod apart;
@@ -35,7 +35,7 @@ const LONGEST: Duration = Duration::from_secs(1);
 /// The answer to each question of a batch.
 pub(crate) type Answers<Q, A> = BTreeMap<Q, Result<A>>;
 
-/// The answers that all who are in a batch wait for.
+/// The answers that all callers of a batch wait for.
 type Coming<Q, A> = Shared<BoxFuture<'static, Arc<Answers<Q, A>>>>;
 
 /// Answers every question it is given.
@@ -50,9 +50,10 @@ pub(crate) struct Kind {
     pub(crate) operation: &'static str,
     /// Most questions in one call.
     pub(crate) most: usize,
-    /// How often it may be made,
+    /// Rate at which the call is made, unless `plenty` questions wait.
     pub(crate) rate: Rate,
-    /// unless there are so many questions: those who ask may be all that can ask at once, and would not become more.
+    /// Number of waiting questions that are asked at once, whatever the rate: those that ask may be all that can ask at
+    /// once, and would not become more.
     pub(crate) plenty: usize,
 }
 
@@ -73,12 +74,12 @@ struct Queue<Q: Ord, A> {
     last: u64,
     /// The one questions are put into, if any.
     open: Option<u64>,
-    /// Those that have not been asked yet: the open one, and full ones about to be.
+    /// Batches that have not been asked yet: the open one, and full ones about to be.
     waiting: BTreeMap<u64, Batch<Q, A>>,
 }
 
 struct Batch<Q: Ord, A> {
-    /// How many ask each question.
+    /// Questions with the number of callers of each.
     questions: BTreeMap<Q, usize>,
     first: Instant,
     latest: Instant,

@@ -44,7 +44,7 @@ impl<K: Ord + Clone, V: Clone> TtlCache<K, V> {
         }
     }
 
-    /// The value, or else what `ask` answers, which is kept; an error is not. Those who ask at the same time each do.
+    /// The value, or else what `ask` answers, which is kept; an error is not. Callers that ask at the same time each do.
     pub(crate) async fn get_or_ask<E>(
         &self,
         key: K,
@@ -58,7 +58,7 @@ impl<K: Ord + Clone, V: Clone> TtlCache<K, V> {
         Ok(answer)
     }
 
-    /// Whether there is an entry with more than half of the usual time to live left.
+    /// Returns whether there is an entry with more than half of the usual time to live left.
     pub(crate) fn is_young(&self, key: &K) -> bool {
         let half = later(self.clock.now(), self.ttl / 2);
         let entries = self.entries.lock();

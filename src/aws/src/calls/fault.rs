@@ -40,7 +40,7 @@ pub(crate) fn launch_error(operation: &'static str, subject: &str, error: &clien
     }
 }
 
-/// What a classified launch failure means to the caller.
+/// Kind of error that a classified launch failure is for the caller.
 pub(crate) fn kind_of(failure: LaunchFailure) -> Kind {
     match failure {
         LaunchFailure::SpotSlrCreationFailed

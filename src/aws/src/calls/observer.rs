@@ -1,4 +1,4 @@
-//! What the provider reports while it works: counters live with the owner of the metrics, not here.
+//! Reports of the provider while it works: counters live with the owner of the metrics, not here.
 
 use std::fmt::Debug;
 use std::time::Duration;

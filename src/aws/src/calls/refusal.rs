@@ -1,4 +1,4 @@
-//! Why EC2 refused a launch: the reason strings users see (spec aws-provider 5.9, spec aws-operations 2.10).
+//! Reasons for which EC2 refused a launch: the reason strings users see (spec aws-provider 5.9, spec aws-operations 2.10).
 //!
 //! The rules are substring tests on `code: message`, first match wins, because several reasons share one code
 //! and differ only in AWS's text. The order of [`LaunchFailure::of`] is part of the contract.
@@ -92,7 +92,7 @@ impl LaunchFailure {
         }
     }
 
-    /// What to do about it, when there is something to do (spec aws-operations 2.10, column "doctor hint").
+    /// Next step for the user, if there is one (spec aws-operations 2.10, column "doctor hint").
     pub(crate) fn hint(self) -> Option<&'static str> {
         Some(match self {
             Self::SpotSlrCreationFailed => {

@@ -11,7 +11,7 @@ pub(crate) fn tag_filters(tags: &BTreeMap<String, String>) -> Vec<Filter> {
         .collect()
 }
 
-/// Whether something with these tags passes [`tag_filters`], by what EC2 says of it rather than by whether EC2 finds it. A
+/// Returns whether something with these tags passes [`tag_filters`], judged by its description and not by a lookup in EC2. A
 /// backslash that makes a wildcard an ordinary character for EC2 is one itself here.
 pub(crate) fn has_tags(wanted: &BTreeMap<String, String>, tags: &Tags) -> bool {
     wanted
@@ -19,7 +19,7 @@ pub(crate) fn has_tags(wanted: &BTreeMap<String, String>, tags: &Tags) -> bool {
         .all(|(key, pattern)| tags.get(key).is_some_and(|value| karpenter_iam::matches(pattern, value)))
 }
 
-/// What a lookup for this generation of a `NodeClass` is cached under: an edited spec misses at once.
+/// Cache key of a lookup for this generation of a `NodeClass`: an edited spec misses at once.
 pub(crate) fn lookup_key(class: &karpenter_api::EC2NodeClass) -> String {
     let metadata = &class.metadata;
     let identity = metadata.uid.as_deref().or(metadata.name.as_deref()).unwrap_or_default();

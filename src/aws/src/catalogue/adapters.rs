@@ -1,4 +1,4 @@
-//! Where on the network cards of a type its elastic fabric adapters go (spec aws-provider 5.6).
+//! Places of elastic fabric adapters on the network cards of a type (spec aws-provider 5.6).
 
 use karpenter_aws_api::ec2::InstanceTypeInfo;
 
@@ -13,13 +13,13 @@ pub struct Slot {
     pub adapter: bool,
 }
 
-/// Whether an instance with all its adapters has several interfaces: EC2 gives none of them a public address by request
-/// (aws PR#5666).
+/// Returns whether an instance with all its adapters has several interfaces: EC2 gives none of them a public address by
+/// request (aws PR#5666).
 pub(crate) fn excludes_public_address(info: &InstanceTypeInfo) -> bool {
     slots(Some(info), info.maximum_efa_interfaces).len() > 1
 }
 
-/// The interfaces of an instance with so many adapters, the primary one first; none without adapters.
+/// The interfaces of an instance with this number of adapters, the primary one first; none without adapters.
 ///
 /// A type with more cards than adapters (P6-B300) has a first card that takes none, and the primary interface is on that. A
 /// card that takes one interface has device 0 only. Both are differences from the reference (differences.md, "cards that EFA

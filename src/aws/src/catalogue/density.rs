@@ -1,4 +1,4 @@
-//! How many pods a node takes (spec aws-provider 3.4).
+//! Number of pods on a node (spec aws-provider 3.4).
 
 use karpenter_api::ec2nodeclass::{AmiFamily, KubeletConfiguration};
 

@@ -40,8 +40,8 @@ impl DiscoveredMemory {
         }
     }
 
-    /// Whether recording a node's memory would change anything. What is known already is worth recording again when half
-    /// of its time is over, so that it lasts as long as there are such nodes.
+    /// Returns whether recording a node's memory would change anything. A known value is worth recording again when half of
+    /// its time is over, so that it lasts as long as there are such nodes.
     pub fn is_news(&self, instance_type: &str, amis: &[Ami], memory: Quantity) -> bool {
         let key = (instance_type.to_owned(), images(amis));
         match self.seen.get(&key) {

@@ -1,4 +1,4 @@
-//! What the EC2 API does not tell: branch network interfaces per type, and addresses of one interface.
+//! Limits that the EC2 API does not report: branch network interfaces per type, and addresses of one interface.
 //!
 //! The table is data of the VPC resource controller, the component that attaches branch interfaces; types it
 //! does not know get none (spec aws-provider 3.3, 3.11).

@@ -20,11 +20,11 @@ use crate::tags;
 
 const REFRESH: Duration = Duration::from_mins(15);
 const ROLE_MISSING: Duration = Duration::from_mins(1);
-/// How long a new or replaced profile is safe from clean-up: claims may still be about to use it.
+/// Time for which a new or replaced profile is safe from clean-up: claims may still be about to use it.
 const PROTECTED: Duration = Duration::from_hours(1);
 const NAME_MAX: usize = 128;
 
-/// What is remembered of a profile.
+/// Remembered state of a profile.
 #[derive(Clone, Debug)]
 struct Known {
     role: String,
@@ -205,7 +205,7 @@ impl InstanceProfiles {
         format!("{}{}/", self.path(), class.metadata.uid.as_deref().unwrap_or_default())
     }
 
-    /// What releases called it that made one per class, without a path.
+    /// Name without a path that releases with one profile per class gave it.
     fn legacy_name(&self, class: &EC2NodeClass) -> String {
         format!("{}_{}", self.cluster, fnv1(&[&self.region, class_name(class)]))
     }

@@ -22,7 +22,7 @@ pub struct NodeClassStore {
 struct Inner {
     synced: bool,
     classes: BTreeMap<String, Arc<EC2NodeClass>>,
-    /// Those that are there and cannot be decoded.
+    /// Names of objects that are there and cannot be decoded.
     undecoded: BTreeSet<String>,
 }
 
@@ -35,7 +35,7 @@ pub enum Lookup {
     Absent,
     /// Nothing is known yet.
     NotSynced,
-    /// It is there, and cannot be decoded.
+    /// The object is there, and cannot be decoded.
     Undecoded,
 }
 
@@ -91,7 +91,7 @@ impl NodeClassStore {
         inner.undecoded.insert(name.to_owned());
     }
 
-    /// Whether any object cannot be decoded, so that nothing may be concluded from what no other says.
+    /// Returns whether any object cannot be decoded, so that nothing may be concluded from what no other says.
     pub fn has_undecoded(&self) -> bool {
         !self.inner.read().undecoded.is_empty()
     }
@@ -131,7 +131,8 @@ impl NodeClassStore {
     }
 }
 
-/// Whether both are states of one object, and `class` is the older one. A resource version is a number that only grows.
+/// Returns whether both are states of one object, and `class` is the older one. A resource version is a number that only
+/// grows.
 fn is_older(class: &EC2NodeClass, known: &EC2NodeClass) -> bool {
     let version = |class: &EC2NodeClass| {
         class.metadata.resource_version.as_deref().and_then(|text| text.parse::<u64>().ok())
@@ -140,8 +141,8 @@ fn is_older(class: &EC2NodeClass, known: &EC2NodeClass) -> bool {
     same && version(class).zip(version(known)).is_some_and(|(class, known)| class < known)
 }
 
-/// Whether the two mean something else for claims. All of the status may, except the order of subnets: it follows their
-/// free addresses, which change with every launch.
+/// Returns whether the two differ in something that matters to claims. That is all of the status except the order of
+/// subnets: it follows their free addresses, which change with every launch.
 fn differs(class: &EC2NodeClass, known: &EC2NodeClass) -> bool {
     let said = |class: &EC2NodeClass| {
         let meta = &class.metadata;

@@ -9,7 +9,7 @@ use karpenter_api::ec2nodeclass::AmiFamily as Family;
 
 use super::family::FamilyTraits;
 
-/// What kind of hardware an image is for.
+/// Kind of hardware that an image is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Variant {
     /// No accelerators.
@@ -29,7 +29,7 @@ pub struct Parameter {
     pub name: String,
     /// Kinds of machine; an image with two kinds becomes two entries in the `NodeClass`'s status.
     pub variants: Vec<Variant>,
-    /// Whether AWS re-points the parameter to newer images.
+    /// True if AWS re-points the parameter to newer images.
     pub mutable: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What an AMI family decides: kubelet defaults, pod density, default disks.
+//! Decisions of an AMI family: kubelet defaults, pod density, default disks.
 //!
 //! A family is written in `spec.amiFamily` or implied by an alias (spec aws-provider 3.4, 3.6, 6.6).
 
@@ -15,15 +15,15 @@ pub(crate) struct DefaultDisk {
 
 /// Decisions of a family. A trait only because the enum belongs to the API crate.
 pub(crate) trait FamilyTraits: Copy {
-    /// Whether nodes run Windows.
+    /// Returns whether nodes run Windows.
     fn windows(self) -> bool;
     /// Value of the `node.kubernetes.io/windows-build` label.
     fn windows_build(self) -> Option<&'static str>;
-    /// Whether kube-reserved memory follows the ENI density even when `maxPods` says otherwise.
+    /// Returns whether kube-reserved memory follows the ENI density even when `maxPods` says otherwise.
     fn reserves_for_eni_pods(self) -> bool;
-    /// Whether `podsPerCore` is honoured.
+    /// Returns whether `podsPerCore` is honoured.
     fn honours_pods_per_core(self) -> bool;
-    /// Whether the default pod count is limited by network interfaces; otherwise it is 110.
+    /// Returns whether the default pod count is limited by network interfaces; otherwise it is 110.
     fn eni_limited(self) -> bool;
     /// The device that backs pods' ephemeral storage.
     fn ephemeral_device(self) -> Option<&'static str>;

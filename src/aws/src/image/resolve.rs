@@ -17,7 +17,7 @@ use super::select::{Candidate, select};
 use crate::calls::cache::TtlCache;
 use crate::calls::selector::{lookup_key, tag_filters};
 
-/// Why images could not be determined. The status keeps what it has.
+/// Reason why images could not be determined. The status keeps what it has.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The alias cannot be used with this cluster.

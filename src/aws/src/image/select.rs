@@ -1,4 +1,4 @@
-//! Which of many images count: the best one per kind of machine (spec aws-provider 6.3).
+//! Choice among many images: the best one per kind of machine (spec aws-provider 6.3).
 
 use std::collections::BTreeMap;
 
@@ -80,7 +80,7 @@ fn kind(requirements: &[Requirement]) -> String {
         .join(";")
 }
 
-/// What nodes the image is for; `None` when Kubernetes does not run on its architecture.
+/// Requirements of nodes that the image is for; `None` when Kubernetes does not run on its architecture.
 fn requirements(image: &Image, variant: Option<Variant>) -> Option<Vec<Requirement>> {
     let arch = kubernetes_arch(&image.architecture)?;
     let mut requirements = vec![Requirement::new(label::ARCH, Operator::In, [arch])];

@@ -68,7 +68,7 @@ pub(super) struct Calls {
 /// Tags for an instance.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Tagged {
-    /// First, so that those who get the same tags are next to each other.
+    /// First, so that instances that get the same tags are next to each other.
     pub(super) tags: Tags,
     pub(super) id: InstanceId,
 }
@@ -148,7 +148,7 @@ async fn end(ec2: Arc<dyn Ec2>, ids: BTreeSet<InstanceId>) -> Answers<InstanceId
     apart::ask(END.operation, ids, call).await
 }
 
-/// One call for all who get the same tags.
+/// One call for all instances that get the same tags.
 async fn tag(ec2: Arc<dyn Ec2>, turns: Arc<Turns>, wanted: BTreeSet<Tagged>) -> Answers<Tagged, ()> {
     let mut groups: BTreeMap<Tags, Vec<InstanceId>> = BTreeMap::new();
     for Tagged { tags, id } in wanted {

@@ -1,4 +1,4 @@
-//! Whether an instance still is what its `NodeClass` asks for (spec aws-provider 13).
+//! Drift of an instance from its `NodeClass` (spec aws-provider 13).
 //!
 //! Pure. Missing data is never drift and never its end: an empty list in the status, an unknown type or an instance
 //! EC2 describes incompletely leaves the question open, and open questions neither replace nodes nor absolve them.
@@ -35,7 +35,7 @@ pub const CAPACITY_RESERVATION: DriftReason = DriftReason::new(reason::aws::CAPA
 /// The placement group is another one now.
 pub const PLACEMENT_GROUP: DriftReason = DriftReason::new(reason::aws::PLACEMENT_GROUP_DRIFT);
 
-/// Why the question cannot be answered now.
+/// Reason why the question cannot be answered now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Open(pub &'static str);
 
@@ -66,15 +66,15 @@ pub fn of_claim(
     }
 }
 
-/// Whether people have stopped selecting the image, rather than that AWS names nothing for its type at the moment:
-/// images of an alias come and go without anybody's doing, and one that is still selected by its id is only missing.
+/// Returns whether people have stopped selecting the image. An image of an alias that AWS does not name at the moment is not
+/// deselected: such images come and go without a change by the user. One that is still selected by its id is only missing.
 fn is_deselected(image: &str, class: &EC2NodeClass) -> bool {
     let terms = &class.spec.ami_selector_terms;
     let by_people = terms.iter().all(|term| term.alias.is_none() && term.id.as_deref() != Some(image));
     by_people && is_resolved(condition::aws::AMIS_READY, class)
 }
 
-/// Whether the status says about the present spec what the condition stands for.
+/// Returns whether the condition is true and was observed at the present generation of the class.
 fn is_resolved(condition: &str, class: &EC2NodeClass) -> bool {
     let conditions = class.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     conditions.iter().any(|one| {
@@ -84,17 +84,17 @@ fn is_resolved(condition: &str, class: &EC2NodeClass) -> bool {
     })
 }
 
-/// How the network of an instance differs from what the status of its class names.
+/// Difference between the network of an instance and the one that the status of its class names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Network {
     /// In nothing.
     Same,
-    /// It lacks groups.
+    /// The instance lacks groups.
     LacksGroups,
-    /// It has these groups besides: [`SECURITY_GROUP`] if one of them is not selected any more, rather than missing in the
-    /// answer the status was made from.
+    /// The instance has these groups besides: [`SECURITY_GROUP`] if one of them is not selected any more, rather than
+    /// missing in the answer the status was made from.
     OtherGroups(Vec<SecurityGroupId>),
-    /// It is in this subnet: [`SUBNET`] if that is not selected any more, in the same way.
+    /// The instance is in this subnet: [`SUBNET`] if that is not selected any more, in the same way.
     OtherSubnet(SubnetId),
 }
 
@@ -124,8 +124,8 @@ pub(crate) fn of_network(instance: &Instance, class: &EC2NodeClass) -> Result<Ne
     Ok(if selected { Network::Same } else { Network::OtherSubnet(subnet.clone()) })
 }
 
-/// Whether the instance runs in a reservation the `NodeClass` does not select any more. To be asked about a fresh
-/// description before anything is concluded: a reservation that ended leaves its instances on-demand.
+/// Returns whether the instance runs in a reservation that the `NodeClass` does not select any more. To be asked about a
+/// fresh description before anything is concluded: a reservation that ended leaves its instances on-demand.
 ///
 /// # Errors
 /// [`Open`] when the reservations of the `NodeClass` have not been resolved.
@@ -142,7 +142,7 @@ pub(crate) fn outside_reservations(
     Ok(status.capacity_reservations.iter().all(|one| one.id != reservation.as_str()))
 }
 
-/// Whether the claim was launched into another placement group than the one selected now, or into none.
+/// Reason for drift if the claim was launched into another placement group than the one selected now, or into none.
 pub(crate) fn of_placement(claim: &Claim, group: Option<&Group>) -> Option<DriftReason> {
     let actual = claim.labels.get(aws::PLACEMENT_GROUP_ID).map(karpenter_model::LabelValue::as_str);
     let wanted = group.map(|group| group.id.as_str());

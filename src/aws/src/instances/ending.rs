@@ -16,13 +16,13 @@ use karpenter_model::clock::later;
 
 use super::Instances;
 
-/// How long a machine may take to end before it is terminated once more.
+/// Time a machine may take to end before it is terminated once more.
 const ENDING: Duration = Duration::from_hours(1);
-/// How old a look may be. Less than the time after which claims and nodes ask again
+/// Largest age of a look. Less than the time after which claims and nodes ask again
 /// (`karpenter_lifecycle::claim::finalize::TERMINATING_POLL`): one that ends alone is looked at each time.
 const LOOK: Duration = Duration::from_secs(4);
 
-/// What we have ended lately.
+/// Instances that were terminated lately.
 #[derive(Debug, Default)]
 pub(super) struct Ending {
     machines: BTreeMap<InstanceId, Machine>,
@@ -32,7 +32,7 @@ pub(super) struct Ending {
 #[derive(Debug)]
 struct Machine {
     since: Timestamp,
-    /// As it was described last, until that is asked for.
+    /// Last description, until [`Ending::take`] returns it.
     instance: Option<Instance>,
     gone: bool,
 }
@@ -45,7 +45,7 @@ impl Ending {
         self.machines.entry(id.clone()).or_insert(Machine { since: now, instance, gone: false });
     }
 
-    /// What is to be looked at, if it is time to.
+    /// Machines to look at, if it is time to.
     fn due(&mut self, now: Timestamp) -> Vec<InstanceId> {
         self.machines.retain(|_, machine| later(machine.since, ENDING) > now);
         if self.looked_at.is_some_and(|at| later(at, LOOK) > now) {
@@ -59,7 +59,7 @@ impl Ending {
     fn seen(&mut self, id: &InstanceId, found: Option<Instance>) {
         let Some(machine) = self.machines.get_mut(id) else { return };
         let state = found.as_ref().map(|instance| instance.state);
-        // What it was before it ended says more than what EC2 still shows of it.
+        // The state before the end holds more than EC2 still shows.
         machine.instance = machine.instance.take().or(found);
         match state {
             Some(InstanceState::ShuttingDown) => {}
@@ -81,12 +81,12 @@ impl Ending {
         self.machines.get(id).map(gone)
     }
 
-    /// What is known of a machine that is terminating.
+    /// Description of a machine that is terminating.
     pub(super) fn described(&self, id: &InstanceId) -> Option<Instance> {
         self.machines.get(id).filter(|machine| !machine.gone)?.instance.clone()
     }
 
-    /// What a machine was that is gone; once.
+    /// Last description of a machine that is gone; returned once.
     pub(super) fn take(&mut self, id: &InstanceId) -> Option<Instance> {
         self.machines.get_mut(id).filter(|machine| machine.gone)?.instance.take()
     }
@@ -126,12 +126,12 @@ impl Instances {
         }
     }
 
-    /// What an instance was that we have ended; said once, when it is gone.
+    /// Last description of an instance that was terminated; returned once, when it is gone.
     pub(crate) fn take_ended(&self, id: &InstanceId) -> Option<Instance> {
         self.known.lock().ending.take(id)
     }
 
-    /// How far the end of an instance is that has begun, as of the last look; `None` when it has not.
+    /// Progress of a termination that has begun, as of the last look; `None` when it has not.
     pub(super) async fn progress(&self, id: &InstanceId) -> Result<Option<Termination>> {
         let due = {
             let mut known = self.known.lock();
@@ -170,7 +170,7 @@ impl Instances {
     }
 
     fn refused(&self, id: &InstanceId, error: Error) -> Result<Termination> {
-        // What has become of it is not known: it may be ending.
+        // The state of the instance is not known: it may be ending.
         let described = self.known.lock().described.remove(id);
         let zone = described.as_ref().map(|one| one.zone.as_str()).unwrap_or_default();
         let zone_id = described.as_ref().and_then(|one| one.zone_id.as_ref()).map(ToString::to_string);

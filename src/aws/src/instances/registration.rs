@@ -1,4 +1,4 @@
-//! What registration waits for: the partition EC2 chose for an instance in a placement group (spec aws-provider 10).
+//! Facts that registration waits for: the partition EC2 chose for an instance in a placement group (spec aws-provider 10).
 
 use std::time::Duration;
 

@@ -25,7 +25,7 @@ use crate::launch::filter::reserved::ReservedKind;
 use crate::launch::placed::Placed;
 use crate::tags;
 
-/// What a claim of this instance should carry, from what EC2 describes.
+/// Labels, annotations and capacity for the claim of this instance, from its description by EC2.
 ///
 /// `annotations` are those of its class: the same for all its instances, and they cost a hash. Without its type (deleted
 /// `NodeClass`, retired type) the instance has neither type labels nor capacity.
@@ -82,7 +82,8 @@ pub(crate) fn of_described(
     }
 }
 
-/// What a claim of this instance should carry, from the answer to its launch: EC2 may not describe it yet.
+/// Labels, annotations and capacity for the claim of this instance, from the answer to its launch: EC2 may not describe it
+/// yet.
 pub(crate) fn of_launched(
     launched: &Launched,
     claim: &str,
@@ -186,8 +187,8 @@ pub(crate) fn reservation_of(instance: &Instance, reserved_capacity: bool) -> Op
     instance.reservation.as_ref().filter(|_| reserved)
 }
 
-/// How an instance is paid for. Those that merely fell into an open reservation are on-demand: they never asked for
-/// it.
+/// Capacity type an instance is paid as. Instances that merely fell into an open reservation are on-demand: their launch did
+/// not ask for it.
 pub fn capacity_type_of(instance: &Instance, reserved_capacity: bool) -> CapacityType {
     if instance.spot_request.is_some() || instance.lifecycle == Some(Lifecycle::Spot) {
         CapacityType::Spot

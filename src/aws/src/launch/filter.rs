@@ -1,4 +1,4 @@
-//! Which of the types a claim allows a launch asks for (spec aws-provider 5.2, 5.3).
+//! Choice of the types that a launch asks for among those a claim allows (spec aws-provider 5.2, 5.3).
 //!
 //! The planner says what would do; these rules keep EC2 from choosing something wasteful out of it: hardware
 //! no pod asks for, or spot capacity more expensive than on-demand. Pure; the input is never changed in
@@ -31,7 +31,7 @@ pub struct Candidate {
     pub offerings: Vec<Offering>,
 }
 
-/// What a claim asks for.
+/// Request of a claim.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted<'a> {
     /// Label constraints.
@@ -40,11 +40,11 @@ pub struct Wanted<'a> {
     pub requests: &'a Resources,
     /// The labels the constraints are about.
     pub registry: &'a LabelRegistry,
-    /// Whether `minValues` may be missed.
+    /// True if `minValues` may be missed.
     pub min_values_relaxed: bool,
 }
 
-/// Why no type is left.
+/// Reason why no type is left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Empty {
     /// No type fits with an offering that can be had.
@@ -84,7 +84,7 @@ pub fn narrow(types: &[Arc<InstanceType>], wanted: Wanted<'_>) -> Result<Vec<Can
     Ok(candidates)
 }
 
-/// How the launch buys: reserved before spot before on-demand, whichever has something to offer.
+/// Capacity type of the launch: reserved before spot before on-demand, whichever has something to offer.
 pub fn capacity_type(candidates: &[Candidate]) -> CapacityType {
     candidates
         .iter()
@@ -94,7 +94,7 @@ pub fn capacity_type(candidates: &[Candidate]) -> CapacityType {
         .unwrap_or(CapacityType::OnDemand)
 }
 
-/// Whether the claim could be bought in another way than this one.
+/// Returns whether the claim could be bought in another way than this one.
 pub(crate) fn has_other_capacity_types(candidates: &[Candidate], capacity_type: CapacityType) -> bool {
     let mut offerings = candidates.iter().flat_map(|candidate| &candidate.offerings);
     offerings.any(|offering| offering.capacity_type != capacity_type)
@@ -180,7 +180,7 @@ fn cheapest(offerings: &[Offering]) -> Option<Price> {
     offerings.iter().map(|offering| offering.price).min()
 }
 
-/// Whether the types have, per key with `minValues`, as many distinct allowed values.
+/// Returns whether the types have, per key with `minValues`, as many distinct allowed values.
 fn enough_values(candidates: &[Candidate], requirements: &Requirements) -> bool {
     requirements.iter().all(|wanted| {
         let Some(least) = wanted.min_values() else { return true };
@@ -194,7 +194,7 @@ fn enough_values(candidates: &[Candidate], requirements: &Requirements) -> bool 
     })
 }
 
-/// Whether dedicated hardware is among what is asked for. That the label is not mentioned does not ask for it.
+/// Returns whether dedicated hardware is asked for. A missing label does not ask for it.
 pub fn names_dedicated(requirements: &Requirements) -> bool {
     requirements.get(aws::INSTANCE_TENANCY).is_some_and(|tenancy| tenancy.allows("dedicated"))
 }

@@ -36,7 +36,7 @@ pub struct Inputs<'a> {
     pub groups: &'a [TemplatedGroup],
     /// The subnet of each zone.
     pub subnets: &'a BTreeMap<String, ZonalSubnet>,
-    /// How the instance is bought.
+    /// Capacity type of the instance.
     pub capacity_type: CapacityType,
     /// Prices were overlaid by the user, so our ranking counts instead of EC2's.
     pub prioritized: bool,

@@ -1,4 +1,4 @@
-//! What the answer of a fleet teaches: the instance it launched, and what it did not have (spec aws-provider 5.9).
+//! Lessons from the answer of a fleet: the instance it launched, and the offerings it lacked (spec aws-provider 5.9).
 
 use std::sync::Arc;
 
@@ -73,7 +73,7 @@ impl Launcher {
         fleet: &FleetRequest,
         prepared: &Prepared,
     ) {
-        // Where nothing was answered, or too much was asked, nothing is known about what was asked for.
+        // Without an answer, or after throttling, nothing is known about the offerings.
         let Some(code) = error.code.clone().filter(|_| error.kind != Kind::Throttled) else { return };
         let purchase = &prepared.purchase;
         let attempt = outcome::Attempt {
@@ -112,7 +112,7 @@ impl Launcher {
         attempt: outcome::Attempt<'_>,
     ) {
         let quota = tried.iter().any(|error| outcome::is_quota(error));
-        // What is reserved is counted: a reservation that was not tried may have room.
+        // Reserved capacity is counted: a reservation that was not tried may have room.
         let may_be_there = attempt.capacity_type == CapacityType::Reserved && !quota;
         if may_be_there || !outcome::for_capacity(tried, attempt.placed) {
             return;

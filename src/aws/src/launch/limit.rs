@@ -1,4 +1,4 @@
-//! How many fleets are asked for at once: as many as EC2 takes, in the order in which they were asked for.
+//! Number of fleets requested at once: as many as EC2 takes, in the order of the requests.
 //!
 //! A thousand claims made at once would otherwise be a thousand calls, most of them refused, and which ones are served
 //! would be chance. Every refusal for being too many halves the number; every full round without one adds one.
@@ -124,7 +124,8 @@ mod tests {
         Error::answered("CreateFleet", "fleet", "RequestLimitExceeded", "slow down")
     }
 
-    /// Makes so many calls at once, whose answer says whether it is a refusal; the most that were under way together.
+    /// Makes this number of calls at once, whose answer says whether it is a refusal; returns the most that were under way
+    /// together.
     async fn at_once(limit: &Limit, count: usize, answer: &Result<bool>) -> usize {
         let ec2 = Ec2::default();
         let call = |number| limit.within(ec2.call(number, answer.clone()), |throttled| *throttled);

@@ -5,12 +5,12 @@ use karpenter_aws_api::{Error, Result};
 
 const CODE: &str = "InvalidLaunchTemplateName.NotFoundException";
 
-/// Whether a call was refused because a template is gone.
+/// Returns whether a call was refused because a template is gone.
 pub(super) fn is_gone(error: &Error) -> bool {
     error.code.as_deref() == Some(CODE)
 }
 
-/// Whether this template is gone, as far as the answer of a fleet says. A refusal of the whole call names none.
+/// Returns whether this template is gone, as far as the answer of a fleet says. A refusal of the whole call names none.
 pub(super) fn says_gone(answer: &Result<FleetResult>, template: &str) -> bool {
     let named = |name: &Option<String>| name.as_ref().is_none_or(|name| name == template);
     match answer {
@@ -19,7 +19,7 @@ pub(super) fn says_gone(answer: &Result<FleetResult>, template: &str) -> bool {
     }
 }
 
-/// Whether the same request makes sense once its templates have been made again. Not after a fleet was answered: its
+/// Returns whether the same request makes sense once its templates have been made again. Not after a fleet was answered: its
 /// token is spent, and EC2 would give the same answer again.
 pub(super) fn may_be_repeated(answer: &Result<FleetResult>) -> bool {
     answer.as_ref().is_err_and(is_gone)

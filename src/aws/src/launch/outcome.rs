@@ -25,15 +25,15 @@ const NOT_TRIED: &str = "UnfulfillableCapacity";
 /// The launch a failure belongs to.
 #[derive(Clone, Copy, Debug)]
 pub struct Attempt<'a> {
-    /// What was asked of EC2.
+    /// Request to EC2.
     pub request: &'a FleetRequest,
-    /// How the instance was to be bought.
+    /// Capacity type that the request asked for.
     pub capacity_type: CapacityType,
-    /// Where in a placement group it was to be.
+    /// Place in a placement group that the request asked for.
     pub placed: Option<&'a Placed>,
 }
 
-/// Whether the failure says that its offering was not tried.
+/// Returns whether the failure says that its offering was not tried.
 pub(crate) fn is_not_tried(error: &FleetError) -> bool {
     error.code == NOT_TRIED
 }
@@ -45,11 +45,11 @@ pub(crate) fn conclusive(errors: &[FleetError]) -> Vec<&FleetError> {
     if tried.is_empty() { errors.iter().collect() } else { tried }
 }
 
-/// What one failure of a fleet takes out, and why. Throttling and denials take out nothing.
+/// Subjects that one failure of a fleet takes out, with the cause. Throttling and denials take out nothing.
 ///
-/// A subnet without addresses is taken out alone: another subnet of the zone may have room. What happens in a placement
-/// group says nothing about launches outside of it; a full spread group is full for every type. A failure that does not
-/// say what it is about may be about all that was asked for: without a pause the same would be asked at once.
+/// A subnet without addresses is taken out alone: another subnet of the zone may have room. A failure in a placement group
+/// says nothing about launches outside of it; a full spread group is full for every type. A failure that does not say what
+/// it is about may be about the whole request: without a pause the same would be asked at once.
 pub(crate) fn takes_out(error: &FleetError, attempt: Attempt<'_>) -> Vec<(Subject, Cause)> {
     if is_service_linked_role_refusal(&error.code) {
         return vec![(Subject::CapacityType(CapacityType::Spot), Cause::Wanted)];
@@ -104,12 +104,12 @@ fn subject((instance_type, zone): (&InstanceType, &Zone), attempt: Attempt<'_>) 
     }
 }
 
-/// Whether the failure means "not this offering, not now".
+/// Returns whether the failure means "not this offering, not now".
 fn lacks_capacity(error: &FleetError) -> bool {
     is_unfulfillable(&error.code) || is_not_sold(&error.code, &error.message)
 }
 
-/// Whether a quota of the account is used up.
+/// Returns whether a quota of the account is used up.
 pub(crate) fn is_quota(error: &FleetError) -> bool {
     matches!(
         error.code.as_str(),
@@ -122,7 +122,7 @@ fn cause_of(error: &FleetError) -> Cause {
     if is_quota(error) { Cause::Wanted } else { Cause::Lacking }
 }
 
-/// Whether something that was asked for is not among what is taken out.
+/// Returns whether the request has offerings that are not taken out.
 pub(crate) fn leaves_others(attempt: Attempt<'_>, out: &[(Subject, Cause)]) -> bool {
     let is_out = |one: &FleetOverride| {
         out.iter().any(|(subject, _)| match subject {
@@ -137,13 +137,13 @@ pub(crate) fn leaves_others(attempt: Attempt<'_>, out: &[(Subject, Cause)]) -> b
     attempt.request.configs.iter().flat_map(|config| &config.overrides).any(|one| !is_out(one))
 }
 
-/// Whether the failure is the limit of a spread group, seven instances per zone, which only its text tells.
+/// Returns whether the failure is the limit of a spread group, seven instances per zone, which only its text tells.
 pub(crate) fn is_spread_full(error: &FleetError, placed: Option<&Placed>) -> bool {
     placed.is_some_and(|placed| placed.group.strategy == PlacementStrategy::Spread)
         && is_placement_group_limit(&error.message)
 }
 
-/// Whether the fleet found no capacity wherever it looked, and nothing else was wrong.
+/// Returns whether the fleet found no capacity wherever it looked, and nothing else was wrong.
 pub(crate) fn for_capacity(errors: &[&FleetError], placed: Option<&Placed>) -> bool {
     errors.iter().all(|error| {
         lacks_capacity(error) || is_service_linked_role_refusal(&error.code) || is_spread_full(error, placed)
@@ -175,16 +175,16 @@ pub fn failure(claim: &str, errors: &[FleetError], placed: Option<&Placed>) -> E
     }
 }
 
-/// Whether a fleet launched nothing because EC2 is asked too much: each failure of what was tried says so.
+/// Returns whether a fleet launched nothing because EC2 throttles: each failure of what was tried says so.
 pub(crate) fn is_throttled(result: &FleetResult) -> bool {
     let launched = result.instances.iter().any(|group| !group.ids.is_empty());
     let says_so = |error: &FleetError| kind_of_code(&error.code, &error.message) == client::Kind::Throttled;
     !launched && !result.errors.is_empty() && conclusive(&result.errors).into_iter().all(says_so)
 }
 
-/// Whether a refused fleet request leaves its token without use. EC2 answers a repeated token with the result
-/// of the first time, and refuses it with other contents, so only a request that may have been carried out
-/// without our knowing is repeated with the same one.
+/// Returns whether a refused fleet request leaves its token without use. EC2 answers a repeated token with the result of the
+/// first time, and refuses it with other contents, so only a request that may have been carried out without our knowing is
+/// repeated with the same one.
 pub(crate) fn spends_token(error: &karpenter_aws_api::Error) -> bool {
     use karpenter_aws_api::Kind::{
         AlreadyExists, Conflict, Denied, DryRun, Invalid, LimitExceeded, NoCapacity, NotFound, Throttled,

@@ -1,4 +1,4 @@
-//! Where in a placement group a launch goes (spec aws-provider 10).
+//! Place of a launch in a placement group (spec aws-provider 10).
 
 use karpenter_model::Requirements;
 use karpenter_model::names::label::aws;
@@ -18,7 +18,7 @@ pub struct Placed {
 }
 
 impl Placed {
-    /// What a failure of the launch says something about.
+    /// Place that a failure of the launch says something about.
     pub fn place(&self) -> Place {
         Place { group: self.group.id.clone(), partition: self.partition }
     }

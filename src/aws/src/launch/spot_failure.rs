@@ -1,4 +1,4 @@
-//! Whether EC2 fails to carry out requests for spot as such, for longer than a hiccup (aws#9616).
+//! Spot requests that EC2 fails to carry out as such, for longer than a hiccup (aws#9616).
 //!
 //! A fleet that is answered says which offerings it lacks. A call that EC2 fails with an error of its own says nothing of
 //! them, and asking for the same again can go on for an hour while on-demand works. One failure is repeated, as anywhere;
@@ -13,7 +13,7 @@ use karpenter_model::Clock;
 use karpenter_model::clock::later;
 use parking_lot::Mutex;
 
-/// How long failures go on before they count: EC2's hiccups are over by then.
+/// Time for which failures go on before they count: EC2's hiccups are over by then.
 const PATIENCE: Duration = Duration::from_mins(1);
 /// A failure this long after the one before begins from the beginning.
 const FORGET: Duration = Duration::from_mins(10);

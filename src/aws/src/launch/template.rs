@@ -38,7 +38,7 @@ const NO_METADATA_IPV6: [&str; 6] = [
     "us-isof-east-1",
 ];
 
-/// What a template is made from.
+/// Inputs of a template.
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of a launch template")]
 pub struct Inputs<'a> {
@@ -56,7 +56,7 @@ pub struct Inputs<'a> {
     pub user_data: String,
     /// Tags of the template and of everything launched from it.
     pub tags: &'a BTreeMap<String, String>,
-    /// How instances are bought.
+    /// Capacity type of the instances.
     pub capacity_type: CapacityType,
     /// Own hardware.
     pub dedicated: bool,
@@ -70,7 +70,7 @@ pub struct Inputs<'a> {
     pub reserved_capacity: bool,
     /// The reservation instances are launched into.
     pub reserved: Option<&'a Reserved>,
-    /// Where in a placement group they go.
+    /// Place of the instances in a placement group.
     pub placed: Option<&'a Placed>,
     /// Region.
     pub region: &'a str,

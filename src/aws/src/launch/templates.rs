@@ -25,7 +25,7 @@ use parking_lot::Mutex;
 use super::template::NAME_PREFIX;
 use crate::tags::CLUSTER_NAME;
 
-/// How long a template outlives its last use.
+/// Time that a template outlives its last use.
 pub(crate) const KEEP: Duration = Duration::from_mins(10);
 
 /// The templates we know about.

@@ -23,7 +23,7 @@ use parking_lot::RwLock;
 use estimate::PerType;
 pub use refresh::Outcome;
 
-/// Where a price comes from, the one that counts first.
+/// Source of a price, the one that counts first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Source {
     /// The file people gave.
@@ -56,7 +56,7 @@ impl Source {
 pub struct Known {
     /// The price.
     pub price: Price,
-    /// Where it comes from.
+    /// Source of the price.
     pub source: Source,
 }
 
@@ -70,10 +70,10 @@ pub struct Prices {
     state: RwLock<State>,
 }
 
-/// What is known, and what the rest is estimated from.
+/// Known prices, and the inputs of estimates.
 struct State {
     book: Book,
-    /// What sizes suggest, for every type of the catalogue.
+    /// Prices that sizes suggest, for every type of the catalogue.
     by_size: PerType,
     /// The file as last used.
     file: Option<String>,
@@ -104,7 +104,7 @@ impl<T> Clone for Dated<T> {
     }
 }
 
-/// How many types have their price from a source.
+/// Number of types that have their price from a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tally {
     /// On-demand or spot.
@@ -113,7 +113,7 @@ pub struct Tally {
     pub source: Source,
     /// Types of the region.
     pub types: usize,
-    /// When it told them, if it has.
+    /// Time at which the source was read, if it has been.
     pub read: Option<Timestamp>,
 }
 
@@ -146,7 +146,7 @@ impl Prices {
         });
     }
 
-    /// How many types have their price from each source.
+    /// Counts the types that have their price from each source.
     pub fn tally(&self) -> Vec<Tally> {
         let state = self.state.read();
         let book = &state.book;
@@ -173,7 +173,7 @@ impl Prices {
         let like = table::of(table::like(&self.clients.region));
         let elsewhere = like.map(|table| table.prices).unwrap_or_default();
         let mut known = PerType::new();
-        // What counts first is written last.
+        // The source that counts first is written last.
         for source in [&state.book.built_in, &state.book.file].into_iter().flatten() {
             known.extend(source.prices.iter().map(|(name, price)| (name.clone(), *price)));
         }

@@ -1,6 +1,6 @@
 //! Capacity reservations a `NodeClass` may launch into (spec aws-provider 9).
 //!
-//! What the selector terms mean is asked once a minute per query; every answer also says how many instances each
+//! The meaning of selector terms is asked once a minute per query; every answer also says how many instances each
 //! reservation has left, which launches and ends count on from until the next answer ([`availability`]).
 
 pub mod availability;
@@ -43,7 +43,7 @@ impl Query {
         says_something.then_some(Self::Term { tags, criteria, owner })
     }
 
-    /// Whether the query means this reservation, by what EC2 says of it rather than by EC2's answer to the query.
+    /// Returns whether the query means this reservation, judged by its description and not by EC2's answer to the query.
     fn means(&self, reservation: &CapacityReservation) -> bool {
         match self {
             Self::Id(id) => reservation.id.as_str() == id,
@@ -87,7 +87,7 @@ impl Reservations {
         Self { ec2, clock, answers, availability }
     }
 
-    /// What is left of each reservation.
+    /// Remaining instances of each reservation.
     pub fn availability(&self) -> &Availability {
         &self.availability
     }
@@ -109,8 +109,8 @@ impl Reservations {
         self.ask(ids.into_iter().map(Query::Id)).await
     }
 
-    /// Whether a reservation is active and no term of the class means it. False for one that an answer to the terms has left
-    /// out, since what EC2 finds by tags may lack what it knows by id, and for one that has ended.
+    /// Returns whether a reservation is active and no term of the class means it. False for one that an answer to the terms
+    /// has left out, since what EC2 finds by tags may lack what it knows by id, and for one that has ended.
     ///
     /// # Errors
     /// As [`Reservations::select`].

@@ -19,19 +19,19 @@ use karpenter_model::clock::later;
 use karpenter_model::{CapacityType, Clock};
 use parking_lot::Mutex;
 
-/// How long the first failure keeps an offering out.
+/// Time for which the first failure keeps an offering out.
 pub const FIRST: Duration = Duration::from_mins(3);
-/// How long the offerings of a launch stay out when EC2 does not say which of them it lacks.
+/// Time for which the offerings of a launch stay out when EC2 does not say which of them it lacks.
 pub(crate) const BRIEF: Duration = Duration::from_secs(30);
 /// A failure this long after the previous one starts from the beginning.
 const FORGET: Duration = Duration::from_hours(1);
 
-/// What is out of capacity.
+/// Subject that is out of capacity.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Subject {
     /// One type in one zone, bought in one way.
     Offering(OfferingKey),
-    /// The same, but only for instances in a placement group: elsewhere there may be room.
+    /// An offering, but only for instances in a placement group: elsewhere there may be room.
     Placed(OfferingKey, Place),
     /// A whole way of buying, for example spot without its service-linked role.
     CapacityType(CapacityType),
@@ -39,7 +39,7 @@ pub enum Subject {
     Subnet(SubnetId),
 }
 
-/// Why something is kept out, which decides for how long.
+/// Cause for which a subject is kept out, which decides for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cause {
     /// EC2 lacks it and has others instead: twice as long each time.
@@ -77,7 +77,7 @@ struct Entry {
     until: Timestamp,
     strikes: u32,
     forget_at: Timestamp,
-    /// Whether the revision already reflects that the entry ran out.
+    /// True if the revision already reflects that the entry ran out.
     expired: bool,
 }
 
@@ -106,7 +106,7 @@ impl Unavailable {
             Cause::Wanted => FIRST,
             Cause::Unnamed => BRIEF,
         };
-        // What is known of this one is not forgotten for something that may have been about another.
+        // The end of a known entry stays if it is later: this failure may have been about another subject.
         let kept = known.map(|entry| entry.until).filter(|_| cause == Cause::Unnamed);
         let until = later(now, span.min(self.longest)).max(kept.unwrap_or(now));
         let entry = Entry { until, strikes, forget_at: later(until, FORGET), expired: false };
@@ -122,14 +122,14 @@ impl Unavailable {
         }
     }
 
-    /// Whether a subject is out at the moment.
+    /// Returns whether a subject is out at the moment.
     pub fn contains(&self, subject: &Subject) -> bool {
         let now = self.clock.now();
         let inner = self.inner.lock();
         inner.entries.get(subject).is_some_and(|entry| entry.until > now)
     }
 
-    /// That of a view taken now, without taking it.
+    /// Revision of a view taken now, without taking it.
     pub(crate) fn revision(&self) -> u64 {
         let now = self.clock.now();
         let mut inner = self.inner.lock();
@@ -159,7 +159,7 @@ impl Inner {
     }
 }
 
-/// What was out at one instant.
+/// Subjects that were out at one instant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct View {
     /// Changes whenever the set does, including by time.
@@ -168,12 +168,12 @@ pub struct View {
 }
 
 impl View {
-    /// Whether nothing is out.
+    /// Returns whether nothing is out.
     pub fn is_empty(&self) -> bool {
         self.subjects.is_empty()
     }
 
-    /// Whether an offering is out: by itself, in its placement group or partition, with its whole capacity type, or
+    /// Returns whether an offering is out: by itself, in its placement group or partition, with its whole capacity type, or
     /// because no subnet of its zone has addresses left.
     pub fn excludes(&self, offering: &OfferingKey, place: Option<&Place>, subnets: &[SubnetId]) -> bool {
         self.subjects.contains(&Subject::Offering(offering.clone()))

@@ -16,13 +16,13 @@ pub struct Addresses {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Count {
-    /// As EC2 last said.
+    /// Free addresses in the last answer of EC2.
     described: u32,
     /// Number of times EC2 said something: tells a charge of an older count from one of the present.
     round: u64,
-    /// What is left after launches in flight, when there are any.
+    /// Free addresses after launches in flight, when there are any.
     adjusted: Option<u32>,
-    /// What EC2 had said when it refused a launch: its count lags behind, so as many or fewer are none.
+    /// Count of EC2 at the time it refused a launch: its count lags behind, so as many or fewer are none.
     refused_at: Option<u32>,
 }
 

@@ -23,7 +23,7 @@ const REMEMBERED: Duration = Duration::from_hours(24);
 pub struct Group {
     /// Its id, the value of the node label.
     pub id: PlacementGroupId,
-    /// How it places.
+    /// Strategy by which the group places instances.
     pub strategy: PlacementStrategy,
     /// Number of partitions; 0 unless it places by partition.
     pub partitions: u32,
@@ -44,7 +44,7 @@ impl From<PlacementGroup> for Group {
     }
 }
 
-/// How a `NodeClass` names its group.
+/// Selector of a group in a `NodeClass`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Selector {
     Name(String),
@@ -67,7 +67,7 @@ impl Selector {
     }
 }
 
-/// Whether a `NodeClass` wants its instances in a placement group.
+/// Returns whether a `NodeClass` wants its instances in a placement group.
 pub fn is_wanted(class: &EC2NodeClass) -> bool {
     class.spec.placement_group_selector.is_some()
 }
@@ -110,7 +110,7 @@ impl PlacementGroups {
         Ok(Some(group))
     }
 
-    /// What the last answer of the past day was.
+    /// Last answer of the past day.
     pub fn last_known(&self, class: &EC2NodeClass) -> Option<Group> {
         self.known.get(&Selector::of(class)?)
     }

@@ -83,8 +83,8 @@ impl Subnets {
         Ok(subnets)
     }
 
-    /// Whether EC2 has the subnet and no term of the class means it. False for one that an answer to the terms has left out:
-    /// what EC2 finds by tags may lack what it knows by id.
+    /// Returns whether EC2 has the subnet and no term of the class means it. False for one that an answer to the terms has
+    /// left out: a lookup by tags may lack a subnet that one by id has.
     pub(crate) async fn is_deselected(&self, class: &EC2NodeClass, id: &SubnetId) -> Result<bool> {
         let terms = &class.spec.subnet_selector_terms;
         Ok(self.by_id(id).await?.is_some_and(|subnet| !terms.iter().any(|term| means(term, &subnet))))
@@ -138,7 +138,7 @@ fn queries(class: &EC2NodeClass) -> Vec<Vec<Filter>> {
     queries
 }
 
-/// Whether a term means a subnet.
+/// Returns whether a term means a subnet.
 fn means(term: &SubnetSelectorTerm, subnet: &Subnet) -> bool {
     match (&term.id, &term.tags) {
         (Some(id), _) => subnet.id.as_str() == id,
@@ -187,7 +187,7 @@ mod tests {
             self.subnets.described(&"subnet-b".into(), b);
         }
 
-        /// What a launch does that EC2 refuses for lack of addresses.
+        /// Charges a launch that EC2 refuses for lack of addresses.
         fn refused(&self, subnet: &str) {
             self.subnets.addresses().exhausted(&subnet.into());
             self.subnets.unavailable.mark(Subject::Subnet(subnet.into()), Cause::Wanted);

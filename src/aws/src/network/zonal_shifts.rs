@@ -13,7 +13,7 @@ use karpenter_aws_api::{Kind, Result};
 use karpenter_model::Clock;
 use parking_lot::Mutex;
 
-/// What is known about shifts.
+/// Known zonal shifts.
 pub struct ZonalShifts {
     shifts: Arc<dyn shift::ZonalShifts>,
     clock: Arc<dyn Clock>,
@@ -28,7 +28,7 @@ struct Inner {
     told: BTreeSet<ZoneId>,
 }
 
-/// What became different since the last report.
+/// Changes since the last report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
     /// Zones the cluster is shifted away from, and was not before; until when, if that is known.
@@ -48,7 +48,7 @@ impl ZonalShifts {
         self.inner.lock().zones(self.clock.now()).into_keys().collect()
     }
 
-    /// Whether there has been any answer. Until then it is unknown whether there is a shift.
+    /// Returns whether there has been any answer. Until then it is unknown whether there is a shift.
     pub fn known(&self) -> bool {
         self.inner.lock().shifts.is_some()
     }
@@ -73,7 +73,7 @@ impl ZonalShifts {
         Ok(())
     }
 
-    /// What has changed since the last call, for a caller that tells it now: each change is returned once.
+    /// Returns the changes since the last call, for a caller that reports them now: each change is returned once.
     pub fn take_changes(&self) -> Changes {
         self.inner.lock().take_changes(self.clock.now())
     }

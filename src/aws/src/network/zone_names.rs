@@ -1,4 +1,4 @@
-//! Which name a zone has that AWS speaks of by its id. Names differ from account to account, ids do not.
+//! Names of zones that AWS refers to by id. Names differ from account to account, ids do not.
 //!
 //! Learnt from everything that is described with both, and never forgotten: nodes may stand in a zone whose subnets no
 //! node class selects any more.

@@ -1,4 +1,4 @@
-//! What the status checks of EC2 say about an instance (spec aws-provider 14.2). Pure.
+//! Notices from the status checks of EC2 (spec aws-provider 14.2). Pure.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use karpenter_aws_api::Filter;
 use karpenter_aws_api::ec2::{HealthStatus, InstanceHealth, ScheduledEvent};
 use karpenter_model::NoticeKind;
 
-/// How long a check must have failed.
+/// Time for which a check must have failed.
 pub const THRESHOLD: Duration = Duration::from_mins(2);
 
 /// Scheduled events that end or interrupt an instance.
@@ -23,7 +23,7 @@ pub fn queries() -> [Vec<Filter>; 3] {
     ]
 }
 
-/// What is wrong with an instance. The volume check is not looked at.
+/// Faults of an instance. The volume check is not looked at.
 pub fn notices(health: &InstanceHealth, now: Timestamp) -> Vec<NoticeKind> {
     let failing = |status: &HealthStatus| {
         let long = status.impaired_since.is_some_and(|since| {

@@ -14,9 +14,9 @@ use crate::catalogue::instance_types;
 use crate::class::store::Lookup;
 use crate::network::placement_groups::{Group, is_wanted};
 
-/// Why nothing is said of any node class.
+/// Reason while node classes have not been read.
 pub(super) const NOT_READ: &str = "node classes have not been read yet";
-/// Why nothing is said of one that is there.
+/// Reason while the node class is there but cannot be decoded.
 pub(super) const UNDECODED: &str = "this release cannot decode the node class, its log names the field; correct the field, \
                                     or use the release that wrote it";
 

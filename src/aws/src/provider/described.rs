@@ -21,7 +21,7 @@ pub(super) struct Joined<'a> {
     classes: BTreeMap<String, Known>,
 }
 
-/// What is known of a `NodeClass`.
+/// Remembered state of a `NodeClass`.
 #[derive(Clone, Default)]
 struct Known {
     class: Option<Arc<EC2NodeClass>>,

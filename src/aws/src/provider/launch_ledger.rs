@@ -1,4 +1,4 @@
-//! Which launches may have been asked for before, so that a machine has to be looked for first.
+//! Launches that may have been requested before, so that a machine has to be looked for first.
 //!
 //! EC2 answers a repeated token with the machine of the first time, which covers everything else. It is no help where a
 //! predecessor of this process may have got further than the first attempt, or where an answer was lost and the same
@@ -19,25 +19,25 @@ use karpenter_model::{ClaimName, ClaimUid, Clock, ProviderId};
 
 use crate::calls::cache::TtlCache;
 
-/// How far apart the clocks may be that say when a claim was made and when this process began.
+/// Largest difference between the clocks that date the claim and the start of this process.
 const CLOCK_SKEW: Duration = Duration::from_mins(1);
-/// How long a launch is remembered whose answer was not heard; claims that get nowhere are given up sooner.
+/// Time for which a launch without an answer is remembered; claims without progress are given up sooner.
 const UNHEARD: Duration = Duration::from_hours(1);
 /// EC2 shows a machine seconds after it was launched; after this long one that it does not show is not there.
 const SHOWN_WITHIN: Duration = Duration::from_mins(1);
-/// How long an answer is kept: much longer than EC2 takes to show a new machine.
+/// Time for which an answer is kept: much longer than EC2 takes to show a new machine.
 const ANSWERED: Duration = Duration::from_mins(10);
 
 /// Launches that were asked of EC2, and what it answered, as far as it matters.
 pub(super) struct LaunchLedger {
     clock: Arc<dyn Clock>,
-    /// When this process launched for the first time: claims from before may have been another's.
+    /// Time of the first launch by this process: claims from before may have been another's.
     since: OnceLock<Timestamp>,
-    /// Launches whose answer has not been heard.
+    /// Launches without an answer so far, by claim.
     unheard: TtlCache<ClaimUid, Sent>,
     /// The machines of claims that may not know them yet.
     answered: TtlCache<ClaimUid, Instance>,
-    /// The same by name, until they end.
+    /// Machines by the name of their claim, until they end.
     machines: TtlCache<ClaimName, ProviderId>,
 }
 
@@ -57,13 +57,13 @@ impl LaunchLedger {
         Self { since: OnceLock::new(), unheard, answered, machines, clock }
     }
 
-    /// Whether a machine may be there that EC2 would not find by the token of this request.
+    /// Returns whether there may be a machine that EC2 would not find by the token of this request.
     pub(super) fn may_have_launched(&self, request: &LaunchRequest) -> bool {
         let earlier = self.of_a_predecessor(request);
         request.attempt > 0 || earlier.is_some() || self.unheard.get(&request.uid).is_some()
     }
 
-    /// When a request with the same token was made that may have been carried out, if EC2 need not show its machine yet.
+    /// Time of a request with the same token that may have been carried out, if EC2 need not show its machine yet.
     pub(super) fn unsettled(&self, request: &LaunchRequest) -> Option<Timestamp> {
         let earlier = self.of_a_predecessor(request);
         let asked = self.unheard.get(&request.uid).map(|sent| sent.at).or(earlier)?;
@@ -103,7 +103,7 @@ impl LaunchLedger {
         self.machines.get(claim)
     }
 
-    /// Whether a machine may have been launched for a claim of this name that EC2 need not show yet.
+    /// Returns whether a machine that EC2 need not show yet may have been launched for a claim of this name.
     pub(super) fn may_be_launched(&self, claim: &ClaimName) -> bool {
         self.unheard.entries().iter().any(|(_, sent)| sent.claim == *claim && self.may_be_hidden(sent.at))
     }
@@ -119,7 +119,7 @@ impl LaunchLedger {
         (request.created_at < later(since, CLOCK_SKEW)).then_some(since)
     }
 
-    /// Whether EC2 need not show yet what was asked for then.
+    /// Returns whether EC2 need not show yet what was requested at that time.
     fn may_be_hidden(&self, asked: Timestamp) -> bool {
         self.clock.now() < later(asked, SHOWN_WITHIN)
     }

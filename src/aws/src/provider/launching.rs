@@ -16,7 +16,7 @@ use crate::catalogue::instance_type::capacity::EFA;
 use crate::instances::view;
 
 const OPERATION: &str = "launch instance for claim";
-/// How long a machine may take to show which reservation it was launched into. One that shows none by then is in none.
+/// Time within which a machine shows the reservation it was launched into. One that shows none by then is in none.
 const RESERVATION_SHOWN_WITHIN: Duration = Duration::from_mins(1);
 
 impl AwsProvider {
@@ -46,7 +46,7 @@ impl AwsProvider {
         let launched = self.launcher.launch(request, &class, &types, asking).await;
         match &launched {
             Err(error) if !error.token_spent => {
-                // How the earlier request went is still not known, and when that was made is what counts.
+                // The outcome of the earlier request is still not known, and its time is the one that counts.
                 if let Some(earlier) = unsettled.filter(|_| error.code.is_some()) {
                     self.ledger.record_sent_at(request, earlier);
                 }

@@ -116,7 +116,7 @@ fn mount_instance_storage(settings: &mut Table, binds_directories: bool) -> Resu
     Ok(())
 }
 
-/// Whether an image of this version binds only the directories it is given; unknown counts as old.
+/// Returns whether an image of this version binds only the directories it is given; unknown counts as old.
 ///
 /// `latest` is new. Anything that is not at least three dotted numbers is old.
 pub(crate) fn binds_directories(version: Option<&str>) -> bool {

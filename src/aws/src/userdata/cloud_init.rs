@@ -71,7 +71,7 @@ pub(super) fn parts(
     Ok(vec![Part::new(kind.unwrap_or(SHELL_SCRIPT), body)])
 }
 
-/// What the first line of a text says it is.
+/// Format that the first line of a text declares.
 pub(super) fn first_line(text: &str) -> Option<&'static str> {
     let text = text.trim_start();
     let begins = |with: &str| text.get(..with.len()).is_some_and(|start| start.eq_ignore_ascii_case(with));
@@ -115,8 +115,7 @@ fn typed(
     Ok(part)
 }
 
-/// Whether a text is base64 of what user data looks like: EC2's encoding is added when it is sent, and once is what is
-/// undone at boot.
+/// Returns whether a text is base64 of user data: EC2's encoding is added when it is sent, and at boot it is undone once.
 fn is_encoded(text: &str) -> bool {
     let packed: String = text.split_whitespace().collect();
     let Ok(bytes) = STANDARD.decode(packed) else { return false };

@@ -20,7 +20,7 @@ type Headers = Vec<(String, String)>;
 /// base64, as its headers say.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// What stands before the blank line.
+    /// Headers: the part before the blank line.
     pub headers: Headers,
     /// Everything after the blank line.
     pub body: String,
@@ -50,7 +50,7 @@ impl Part {
         self.headers.insert(0, ("Content-Type".to_owned(), content_type.to_owned()));
     }
 
-    /// Whether the body is no text and stands in base64.
+    /// Returns whether the body is no text and is encoded as base64.
     pub(super) fn is_binary(&self) -> bool {
         self.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(TRANSFER_ENCODING))
     }
@@ -58,7 +58,7 @@ impl Part {
 
 const TRANSFER_ENCODING: &str = "Content-Transfer-Encoding";
 
-/// Whether a text claims to be a MIME document: a header before the first empty line says so, in any case and order.
+/// Returns whether a text claims to be a MIME document: a header before the first empty line says so, in any case and order.
 pub(crate) fn is_mime(text: &str) -> bool {
     let mut head = text.trim_start().lines().take_while(|line| !line.trim().is_empty()).peekable();
     let name = |line: &str| Some(line.split_once(':')?.0.to_ascii_lowercase());
@@ -69,7 +69,7 @@ pub(crate) fn is_mime(text: &str) -> bool {
         })
 }
 
-/// Whether a line of a part would be taken for the end of the part.
+/// Returns whether a line of a part would be taken for the end of the part.
 pub(super) fn is_delimiter(line: &str) -> bool {
     line.trim_end()
         .strip_prefix("--")

@@ -1,4 +1,4 @@
-//! What the kubelet of a node will keep back, by the class and by the user's own user data.
+//! Resources that the kubelet of a node will keep back, by the class and by the user's own user data.
 //!
 //! A user may reserve resources in a nodeadm `NodeConfig` or in Bottlerocket's settings instead of `spec.kubelet`
 //! (aws#8367, aws#5104). Our own document comes last and wins key by key, as nodeadm and Bottlerocket merge them. Scripts
@@ -57,7 +57,7 @@ fn node_configs(text: &str) -> Vec<Value> {
     for part in parts.iter().filter(|part| scripts(part)) {
         let mut bytes = part.as_bytes();
         let documents = serde_saphyr::read_with_options::<_, Value>(&mut bytes, options.clone());
-        // What is no YAML from here on is not nodeadm's either.
+        // The first document that is no YAML ends what nodeadm reads too.
         configs.extend(documents.map_while(Result::ok).filter(|document| document["kind"] == "NodeConfig"));
     }
     configs

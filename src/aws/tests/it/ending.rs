@@ -10,7 +10,7 @@ use karpenter_model::ProviderId;
 
 use crate::world::{World, on_demand};
 
-/// Launches so many machines, and begins to count calls.
+/// Launches this number of machines, and begins to count calls.
 async fn machines(world: &World, count: usize) -> Vec<Instance> {
     let mut machines = Vec::new();
     for number in 0..count {

@@ -1,4 +1,4 @@
-//! What the provider knows survives an AWS that answers with errors or with nothing.
+//! Knowledge of the provider survives an AWS that answers with errors or with nothing.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

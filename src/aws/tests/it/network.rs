@@ -32,7 +32,7 @@ async fn with_machine() -> (World, Claim, Subnet, SecurityGroup) {
     (world, claim, subnet, group)
 }
 
-/// What the status of the class says after it was changed behind the controller's back.
+/// Drift reported after the status of the class was changed by another client.
 async fn drift_with(world: &World, claim: &Claim) -> Result<Option<DriftReason>, Kind> {
     world.provider.classes.replace_all([world.class.clone()]);
     world.provider.drift(claim).await.map_err(|error| error.kind)

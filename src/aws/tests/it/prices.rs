@@ -1,4 +1,4 @@
-//! Where prices come from, which of several counts, and what happens to them when one is missing or wrong.
+//! Sources of prices, their order, and the prices when one is missing or wrong.
 
 use karpenter_aws::market::prices::{Book, Known, Outcome, Source};
 use karpenter_aws_sim::{Fault, Options};

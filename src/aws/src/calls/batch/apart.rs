@@ -1,7 +1,7 @@
 //! Telling apart what a call for many was refused for. EC2 refuses the whole call because of one.
 //!
-//! What the refusal names is answered with it, and the rest is asked again; a refusal that names none is narrowed
-//! down by halves. What is wrong with all of them (throttling, a lost answer) is the answer for all.
+//! Ids that the refusal names receive it as their answer, and the rest is asked again; a refusal that names none is narrowed
+//! down by halves. A failure that has nothing to do with single ids (throttling, a lost answer) is the answer for all.
 
 use std::collections::BTreeMap;
 
@@ -73,7 +73,7 @@ where
     answers
 }
 
-/// Whether a refusal of this kind may be because of some of those asked for only.
+/// Returns whether only some of those asked for may be the cause of a refusal of this kind.
 fn is_about_some(kind: Kind) -> bool {
     match kind {
         Kind::NotFound | Kind::Denied | Kind::Invalid | Kind::Conflict => true,
@@ -112,7 +112,7 @@ mod tests {
     struct Ec2 {
         refused: BTreeSet<String>,
         code: &'static str,
-        /// How many of the refused ones its text names.
+        /// Number of refused ids that its text names.
         names: usize,
         calls: RefCell<Vec<usize>>,
     }

@@ -1,4 +1,4 @@
-//! How often a call may be made: some at once after a quiet time, then one per interval.
+//! Rate limit of a call: some at once after a quiet time, then one per interval.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ pub(crate) struct Rate {
     pub(crate) every: Duration,
 }
 
-/// What is left of a rate.
+/// Calls that a rate still allows.
 #[derive(Debug)]
 pub(crate) struct Pace {
     rate: Rate,

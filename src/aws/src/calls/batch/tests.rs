@@ -1,4 +1,4 @@
-//! What is asked together is answered together; no question is lost, and none is answered by an older call.
+//! Questions asked together are answered together; no question is lost, and none is answered by an older call.
 
 use futures::future::join_all;
 use tokio::task::JoinHandle;
@@ -10,7 +10,7 @@ use crate::calls::observer::LaunchFailed;
 const SECOND: Duration = Duration::from_secs(1);
 const PLENTY: usize = 100;
 
-/// What was asked, and when.
+/// Questions asked, with their times.
 #[derive(Debug, Default)]
 struct Log(Mutex<Vec<(Duration, Vec<String>)>>);
 

@@ -78,7 +78,7 @@ fn of_type(info: &InstanceTypeInfo) -> Values {
     values
 }
 
-/// What all cards together sustain, in Mbit/s; not known unless it is for every card.
+/// Bandwidth that all cards together sustain, in Mbit/s; `None` unless it is known for every card.
 fn network_bandwidth(info: &InstanceTypeInfo) -> Option<u32> {
     let baselines = info.network_cards.iter().map(|card| card.baseline_mbps);
     baselines.sum::<Option<u32>>().filter(|bandwidth| *bandwidth > 0)

@@ -1,4 +1,4 @@
-//! What the system keeps of a node's capacity (spec aws-provider 3.5).
+//! Capacity of a node that the system keeps (spec aws-provider 3.5).
 //!
 //! The formulas are those of the EKS bootstrap scripts and of nodeadm: the planner must predict what the
 //! kubelet will report, or pods end up on nodes they do not fit.
@@ -11,7 +11,7 @@ use karpenter_model::{Overhead, Quantity, Resources};
 
 use super::capacity::mib;
 
-/// What overhead is computed from.
+/// Inputs of the overhead.
 #[derive(Clone, Copy, Debug)]
 pub struct Inputs<'a> {
     /// The `NodeClass`'s kubelet block.

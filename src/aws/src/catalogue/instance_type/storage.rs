@@ -1,4 +1,4 @@
-//! How much ephemeral storage a node has (spec aws-provider 3.6).
+//! Ephemeral storage of a node (spec aws-provider 3.6).
 
 use karpenter_api::ec2nodeclass::{AmiFamily, BlockDeviceMapping, Ec2NodeClassSpec, InstanceStorePolicy};
 use karpenter_aws_api::ec2::InstanceTypeInfo;

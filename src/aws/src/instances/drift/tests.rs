@@ -1,4 +1,4 @@
-//! What drifts a node, and above all what does not.
+//! Changes that drift a node, and above all those that do not.
 
 use karpenter_api::ec2nodeclass::{Ami, SecurityGroup};
 use karpenter_api::{Operator, Requirement as ApiRequirement, ec2nodeclass::AmiFamily};

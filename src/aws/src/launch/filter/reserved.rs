@@ -10,7 +10,7 @@ use karpenter_model::{InstanceTypeName, Offering, Price, ReservationId, Zone};
 
 use crate::launch::filter::Candidate;
 
-/// How a reservation is launched into. The order decides between equal prices.
+/// Kind of a reservation. The order decides between equal prices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ReservedKind {
     /// An on-demand capacity reservation.

@@ -1,4 +1,4 @@
-//! Which types a launch asks for, on a small made-up catalogue.
+//! Choice of the types of a launch, on a small made-up catalogue.
 
 use karpenter_model::{Expression, Operator, Overhead, Overlaid, Requirement};
 

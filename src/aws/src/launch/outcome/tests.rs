@@ -1,4 +1,4 @@
-//! What a failed fleet teaches, and what the claim reports.
+//! Lessons from a failed fleet, and the report on the claim.
 
 use karpenter_aws_api::ec2::{CapacityKind, FleetConfig, FleetInstances, FleetOverride, OnDemandAllocation};
 

@@ -1,5 +1,5 @@
-//! What a type probably costs where no source has its price: what it costs elsewhere, or what its size
-//! suggests, in proportion to the prices that are known here.
+//! Probable price of a type that no source has: its price elsewhere, or the one its size suggests, in proportion to the
+//! prices that are known here.
 //!
 //! An estimate puts types into a sensible order. It is marked as one wherever it goes, because next to a real price
 //! it proves nothing.
@@ -32,7 +32,7 @@ pub fn estimates(known: &PerType, elsewhere: &PerType, by_size: &PerType) -> Per
     let here = ratio(known, elsewhere).unwrap_or(MILLION);
     let priced = |name: &InstanceTypeName| Some((name.clone(), scaled(*elsewhere.get(name)?, here)));
     let listed: PerType = by_size.keys().filter_map(priced).collect();
-    // What a size suggests is about dollars; what is known, in whatever currency, says how far off that is.
+    // The price that a size suggests is in dollars; the known price, in whatever currency, says how far off that is.
     let off = ratio(&listed, by_size).or_else(|| ratio(known, by_size)).unwrap_or(MILLION);
     let mut all: PerType = by_size.iter().map(|(name, price)| (name.clone(), scaled(*price, off))).collect();
     all.extend(listed);
@@ -55,7 +55,7 @@ fn scaled(price: Price, ratio: i128) -> Price {
     Price::from_nanos(i64::try_from(nanos).unwrap_or(i64::MAX).max(1))
 }
 
-/// What its size suggests; never zero. The coefficients are a fit of three general families (compute, general and
+/// Price that its size suggests; never zero. The coefficients are a fit of three general families (compute, general and
 /// memory optimised) in the largest region; accelerators dominate where present.
 pub(crate) fn by_size(info: &InstanceTypeInfo) -> Price {
     let mib = |mib: u64, per_gib: i64| amount(mib).saturating_mul(per_gib) / 1_024;

@@ -17,10 +17,10 @@ use super::currency_of;
 /// The columns there are. Only type and price must be there.
 const COLUMNS: [&str; 6] = ["region", "partition", "currency", "date", "instance_type", "price_per_hour"];
 
-/// Why a file cannot be used; prices stay as they were.
+/// Reason why a file cannot be used; prices stay as they were.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("cannot read the price file `{path}`")]
     Unreadable {
         path: PathBuf,
@@ -30,12 +30,12 @@ pub enum Error {
     /// Something in it is wrong.
     #[error("cannot use the price file `{path}`: line {line}, field `{field}`: {why}")]
     Wrong { path: PathBuf, line: usize, field: &'static str, why: String },
-    /// It says nothing about this region.
+    /// The file has no prices for this region.
     #[error("cannot use the price file `{path}`: it has no prices for region `{region}`")]
     Empty { path: PathBuf, region: String },
 }
 
-/// What a file says about a region.
+/// Contents of a file for one region.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contents {
     /// Price of an hour by type.

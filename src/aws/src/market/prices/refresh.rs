@@ -14,10 +14,10 @@ use super::{Dated, Prices};
 
 const SPOT_PRODUCTS: [&str; 2] = ["Linux/UNIX", "Linux/UNIX (Amazon VPC)"];
 
-/// What a refresh did.
+/// Outcome of a refresh.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// What was read is in the book.
+    /// The prices read are in the book.
     Refreshed,
     /// There is nothing to ask: no price list in this region or network, no file; nothing changed.
     Skipped,

@@ -15,7 +15,7 @@ const TABLE: &str = include_str!("../../../data/on-demand-prices.txt");
 pub struct Table {
     /// Currency of the prices, such as `USD`.
     pub currency: &'static str,
-    /// When the price list was read.
+    /// Time at which the price list was read.
     pub read: Timestamp,
     /// Price of an hour by type.
     pub prices: BTreeMap<InstanceTypeName, Price>,

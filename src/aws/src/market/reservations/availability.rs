@@ -1,4 +1,4 @@
-//! How many instances each reservation has left, between one answer of EC2 and the next (spec aws-provider 9).
+//! Instances that each reservation has left, between one answer of EC2 and the next (spec aws-provider 9).
 //!
 //! A reservation nothing is known about has none left.
 
@@ -11,7 +11,7 @@ use karpenter_model::Clock;
 use karpenter_model::clock::later;
 use parking_lot::Mutex;
 
-/// How long a count outlives the last answer about it.
+/// Time that a count outlives the last answer about it.
 const REMEMBERED: Duration = Duration::from_hours(24);
 
 /// The counts.
@@ -33,7 +33,7 @@ struct Count {
     counted_at: Timestamp,
 }
 
-/// What was left at one instant.
+/// Remaining instances at one instant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Left {
     /// Changes whenever a count does, including by time.
@@ -83,7 +83,7 @@ impl Availability {
         self.change(reservation, |count| count.left = 0);
     }
 
-    /// That of a view taken now, without taking it.
+    /// Revision of a view taken now, without taking it.
     pub(crate) fn revision(&self) -> u64 {
         let now = self.clock.now();
         let mut inner = self.inner.lock();
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
     use karpenter_model::ManualClock;
 
-    /// What is reported, by what, and how many are left then.
+    /// Report, the call that makes it, and the remaining instances afterwards.
     type Step<'a> = (&'a str, &'a dyn Fn(&Availability), u32);
 
     fn world() -> (Arc<ManualClock>, Availability) {

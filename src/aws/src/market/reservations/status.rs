@@ -12,10 +12,10 @@ use karpenter_model::clock::later;
 
 use crate::image::family::{FamilyTraits, family_of};
 
-/// How the platforms that are a Linux begin.
+/// Prefixes of the platforms that are a Linux.
 const LINUX: [&str; 5] = ["Linux", "Red Hat", "RHEL", "SUSE", "Ubuntu"];
 
-/// How long before its end a capacity block is left. EC2 takes its instances 30 minutes before the end.
+/// Time before its end at which a capacity block is left. EC2 takes its instances 30 minutes before the end.
 pub(crate) const LEFT_BEFORE_END: Duration = Duration::from_mins(40);
 
 /// EC2's spelling of which instances a reservation accepts.
@@ -26,8 +26,8 @@ pub fn criteria(wanted: ReservationMatch) -> &'static str {
     }
 }
 
-/// Whether its instances have to be left by now. Only capacity blocks end under their instances: those of an ordinary
-/// reservation go on as on-demand ones.
+/// Returns whether the instances of the reservation have to be gone by now. Only capacity blocks end under their instances:
+/// instances of an ordinary reservation go on as on-demand ones.
 pub fn is_expiring(reservation: &CapacityReservation, now: Timestamp) -> bool {
     let block = kind(reservation) == Some(ReservationType::CapacityBlock);
     block && reservation.ends_at.is_some_and(|end| later(now, LEFT_BEFORE_END) >= end)
@@ -59,13 +59,13 @@ pub fn to_status(
         .collect()
 }
 
-/// Whether such instances may run in the reservation. In doubt they may.
+/// Returns whether such instances may run in the reservation. In doubt they may.
 fn is_for(reservation: &CapacityReservation, family: AmiFamily, dedicated: bool) -> bool {
     let platform = reservation.platform.as_deref().unwrap_or_default();
     let runs = if family.windows() {
         !LINUX.iter().any(|linux| platform.starts_with(linux))
     } else {
-        // What an image of the user runs is not known.
+        // The platform of a custom image is not known.
         family == AmiFamily::Custom || !platform.starts_with("Windows")
     };
     runs && (dedicated || reservation.tenancy.as_deref() != Some("dedicated"))

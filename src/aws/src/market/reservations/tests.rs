@@ -1,4 +1,4 @@
-//! Which reservations are selected, and the form they have in the status.
+//! Selection of reservations, and the form they have in the status.
 
 use karpenter_api::ec2nodeclass::{AmiFamily, ReservationState, ReservationType};
 use karpenter_aws_sim::examples::capacity_reservation as reservation;

@@ -1,4 +1,4 @@
-//! What is shifted when, with and without answers.
+//! Zones that are shifted, with and without answers.
 
 use std::time::Duration;
 

@@ -117,7 +117,7 @@ fn parts_of_an_archive_arrive_whatever_they_are_encoded_in() {
     assert_eq!(theirs(AmiFamily::AL2023, &without_type)[0].0, "application/node.eks.aws");
 }
 
-/// What would be run as what it is not, or by nothing, is said of the class.
+/// The class reports text that would be run as another format, or by nothing.
 #[test]
 fn what_no_reader_of_the_family_takes_is_refused() {
     let part = |headers: &str, body: &str| archive(&[&format!("{headers}\n\n{body}")]);
