@@ -1,4 +1,4 @@
-//! What planning must know of a capacity buffer: room for pods that do not exist yet (spec scheduling 6).
+//! Capacity buffers: room for pods that do not exist yet, as planning needs it (spec scheduling 6).
 
 use crate::id::BufferKey;
 use crate::resources::Resources;
@@ -10,13 +10,13 @@ pub struct Buffer {
     pub key: BufferKey,
     /// Object uid; those of its virtual pods begin with it.
     pub uid: String,
-    /// What its pods are like; `None` when the author names nothing.
+    /// Object that its pods are like; `None` when the author names nothing.
     pub like: Option<Like>,
     /// A fixed number of pods.
     pub replicas: Option<u32>,
     /// Pods per hundred replicas of the workload they are like; may exceed 100.
     pub percentage: Option<u32>,
-    /// What its pods may add up to.
+    /// Largest sum of the requests of its pods.
     pub limits: Option<Resources>,
 }
 

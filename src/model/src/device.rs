@@ -1,4 +1,4 @@
-//! Devices that drivers publish, and who has them (`resource.k8s.io/v1`; spec scheduling 22.2).
+//! Devices that drivers publish, and the claims that have them (`resource.k8s.io/v1`; spec scheduling 22.2).
 //!
 //! Names of attributes and capacities always carry their domain here: one written without belongs to the driver.
 
@@ -23,13 +23,13 @@ pub use claim::{
 /// Every device a pass may look at.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Devices {
-    /// What drivers have published.
+    /// Slices that drivers have published.
     pub slices: Vec<Arc<ResourceSlice>>,
     /// Classes of devices.
     pub classes: BTreeMap<DeviceClassName, Arc<DeviceClass>>,
     /// Claims for devices.
     pub claims: BTreeMap<ResourceClaimKey, Arc<ResourceClaim>>,
-    /// What machines will bring along; a pool and type that are missing bring nothing.
+    /// Devices that new machines will bring along; a pool and type that are missing bring nothing.
     pub templates: BTreeMap<(PoolName, InstanceTypeName), Arc<DeviceTemplates>>,
 }
 
@@ -48,7 +48,7 @@ pub struct ResourceSlice {
     pub generation: i64,
     /// Slices the pool has in this generation.
     pub slice_count: i64,
-    /// Where its devices can be reached.
+    /// Nodes that reach its devices.
     pub reach: Reach,
     /// Counters devices of the pool share.
     pub counters: Vec<CounterSet>,
@@ -56,14 +56,14 @@ pub struct ResourceSlice {
     pub devices: Vec<Device>,
 }
 
-/// Where devices can be reached.
+/// Nodes that reach a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reach {
     /// Everywhere.
     Everywhere,
     /// On this Node.
     Node(NodeName),
-    /// Where one of the terms holds.
+    /// On Nodes for which one of the terms holds.
     Selected(Vec<PlaceTerm>),
     /// Nowhere a planner could tell: each device has a selection of its own.
     Unknown,
@@ -72,9 +72,9 @@ pub enum Reach {
 /// A conjunction about a Node.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PlaceTerm {
-    /// What its labels must be.
+    /// Expressions that its labels must satisfy.
     pub expressions: Vec<Expression>,
-    /// What its name must be, if that matters.
+    /// Names it may have; `None` for any.
     pub names: Option<Vec<NodeName>>,
     /// The term asks for something else, so it never holds.
     pub unsupported: bool,
@@ -85,7 +85,7 @@ pub struct PlaceTerm {
 pub struct CounterSet {
     /// Its name, unique in the pool.
     pub name: CounterName,
-    /// How much there is of each.
+    /// Amount of each counter.
     pub counters: BTreeMap<CounterName, Quantity>,
 }
 
@@ -94,17 +94,17 @@ pub struct CounterSet {
 pub struct Device {
     /// Its name, unique in the pool.
     pub name: DeviceName,
-    /// What selectors and constraints look at.
+    /// Attributes, for selectors and constraints.
     pub attributes: BTreeMap<QualifiedName, AttributeValue>,
-    /// What selectors look at, and what claims take of a device that is shared.
+    /// Capacities, for selectors, and for claims that take a part of a shared device.
     pub capacity: BTreeMap<QualifiedName, DeviceCapacity>,
-    /// What it draws from the counters of its pool while in use.
+    /// Amounts it draws from the counters of its pool while in use.
     pub draws: Vec<CounterSet>,
     /// Several claims may have it at the same time (`allowMultipleAllocations`).
     pub shareable: bool,
-    /// What keeps claims away that do not tolerate it.
+    /// Taints that keep claims away that do not tolerate them.
     pub taints: Vec<Taint>,
-    /// It works in a way that cannot be planned for, by the name of the field; no claim gets it.
+    /// Name of the field by which the device cannot be planned for; no claim gets it.
     pub unsupported: Option<String>,
 }
 
@@ -124,18 +124,18 @@ pub enum AttributeValue {
 /// A capacity of a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceCapacity {
-    /// How much there is.
+    /// Total amount.
     pub value: Quantity,
-    /// How requests are rounded; without one they are taken as they are.
+    /// Rounding of requests; without a policy they are taken as they are.
     pub policy: Option<CapacityPolicy>,
 }
 
-/// How requests for a capacity are rounded.
+/// Rounding of requests for a capacity.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CapacityPolicy {
-    /// What a claim takes that asks for nothing.
+    /// Amount for a claim that asks for none.
     pub default: Option<Quantity>,
-    /// What may be taken.
+    /// Amounts that may be taken.
     pub values: CapacityValues,
 }
 
@@ -165,7 +165,7 @@ pub struct DeviceClass {
     pub selectors: Vec<String>,
 }
 
-/// What a new machine of one type will publish once it is up. The AWS provider knows of none.
+/// Slices that a new machine of one type will publish once it is up. The AWS provider has none.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DeviceTemplates {
     /// The slices, all of them local to the machine.

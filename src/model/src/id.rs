@@ -113,8 +113,8 @@ names! {
     ClaimUid;
     /// Name of a `Node`.
     NodeName;
-    /// What the cluster index keys a machine by: its provider id, or the node name of an unmanaged node that
-    /// has none (spec scheduling 27.1).
+    /// Key of a machine in the cluster index: its provider id, or the node name of an unmanaged node that has none
+    /// (spec scheduling 27.1).
     NodeId;
     /// `spec.providerID` of a Node, `status.providerID` of a claim.
     ProviderId;
@@ -273,7 +273,7 @@ impl NodeClassRef {
     }
 }
 
-/// How capacity is bought. The order is the launch preference: reserved, then spot, then on-demand.
+/// Way to buy capacity. The order is the launch preference: reserved, then spot, then on-demand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CapacityType {

@@ -15,7 +15,7 @@ pub type Labels = BTreeMap<LabelKey, LabelValue>;
 /// Object annotations.
 pub type Annotations = BTreeMap<String, String>;
 
-/// What is known about label keys and values: which are well known, restricted or aliases of others.
+/// Facts about label keys and values: which are well known, restricted or aliases of others.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LabelRegistry {
     /// Keys the provider can resolve even when a pool does not mention them.
@@ -55,7 +55,7 @@ impl LabelRegistry {
         }
     }
 
-    /// Whether `key` is well known.
+    /// Returns whether `key` is well known.
     pub fn is_well_known(&self, key: &str) -> bool {
         self.well_known.contains(key)
     }
@@ -70,8 +70,8 @@ impl LabelRegistry {
         self.normalized_values.get(key).and_then(|values| values.get(value)).unwrap_or(value).clone()
     }
 
-    /// Whether pods and pools may not constrain `key`: a restricted label, or a key of a restricted domain
-    /// that is not well known. The domain is the text before the first `/`; a key without `/` has none.
+    /// Returns whether pods and pools may not constrain `key`: a restricted label, or a key of a restricted domain that is
+    /// not well known. The domain is the text before the first `/`; a key without `/` has none.
     pub fn is_restricted(&self, key: &str) -> bool {
         if self.is_well_known(key) {
             return false;

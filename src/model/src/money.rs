@@ -12,7 +12,7 @@ const DOLLAR: i64 = 1_000_000_000;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Price(i64);
 
-/// Why a text is not a price.
+/// Reason why a text is not a price.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PriceError {
     /// Not a plain decimal number.

@@ -1,9 +1,8 @@
-//! What a cloud tells about a machine unasked (spec aws-provider 14). The names are metric labels and part of
-//! dashboards.
+//! Notices of a cloud about a machine (spec aws-provider 14). The names are metric labels and part of dashboards.
 
 use std::fmt;
 
-/// What happens to a machine.
+/// Event that a cloud reports about a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum NoticeKind {
     /// The spot machine is reclaimed in minutes.

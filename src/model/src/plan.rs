@@ -97,7 +97,7 @@ pub struct Launch {
     pub node_class: NodeClassRef,
     /// Age at which it expires; `None` is `Never`.
     pub expire_after: Option<Duration>,
-    /// How long its drain may take at most.
+    /// Longest time its drain may take.
     pub termination_grace_period: Option<Duration>,
     /// Requests of its pods plus the least daemon overhead.
     pub requests: Resources,
@@ -171,7 +171,7 @@ pub struct OfferingRef {
 pub struct Nomination {
     /// The pod.
     pub pod: PodKey,
-    /// Where it will fit.
+    /// Node or claim it will fit on.
     pub target: Target,
 }
 

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::id::{LabelKey, LabelValue};
 use crate::label::LabelRegistry;
 
-/// How an expression compares; pods know the first six only. Serialized as it is spelled in the API.
+/// Comparison of an expression; pods may use the first six only. Serialized as it is spelled in the API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Operator {
     /// One of the values.
@@ -61,7 +61,7 @@ impl Operator {
         Self::ALL.into_iter().find(|operator| operator.as_str() == text)
     }
 
-    /// Whether the operator compares with one integer.
+    /// Returns whether the operator compares with one integer.
     pub(crate) const fn is_bound(self) -> bool {
         matches!(self, Self::Gt | Self::Lt | Self::Gte | Self::Lte)
     }
@@ -73,9 +73,9 @@ impl Operator {
 pub struct Expression {
     /// Label key.
     pub key: LabelKey,
-    /// How to compare.
+    /// Comparison.
     pub operator: Operator,
-    /// What to compare with.
+    /// Operands of the comparison.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<LabelValue>,
     /// Fewest distinct values the chosen instance types must offer, 1 to 50.
@@ -205,13 +205,13 @@ impl Requirement {
         Self { min_values, ..self }
     }
 
-    /// Whether a node without the label passes: nothing is allowed, or only named values are not and nothing asks for the
-    /// label.
+    /// Returns whether a node without the label passes: nothing is allowed, or only named values are not and nothing asks
+    /// for the label.
     pub fn accepts_absence(&self) -> bool {
         matches!(self.operator(), Operator::NotIn | Operator::DoesNotExist) && !self.present
     }
 
-    /// Whether the label may have `value`.
+    /// Returns whether the label may have `value`.
     pub fn allows(&self, value: &str) -> bool {
         self.values.contains(value) != self.complement && within(value, self.gte, self.lte)
     }
@@ -237,7 +237,7 @@ impl Requirement {
         Self { key: self.key.clone(), complement, values, gte, lte, present, min_values }
     }
 
-    /// Whether some value passes both, without building the intersection.
+    /// Returns whether some value passes both, without building the intersection.
     pub fn intersects(&self, other: &Self) -> bool {
         let (gte, lte) = self.common_bounds(other);
         if crossed(gte, lte) {
@@ -256,7 +256,7 @@ impl Requirement {
         }
     }
 
-    /// Whether no value passes.
+    /// Returns whether no value passes.
     pub fn is_empty(&self) -> bool {
         if self.complement {
             let excluded =
@@ -292,7 +292,7 @@ fn crossed(gte: Option<i64>, lte: Option<i64>) -> bool {
     matches!((gte, lte), (Some(gte), Some(lte)) if gte > lte)
 }
 
-/// Whether `value` respects the bounds; with any bound, only integers do.
+/// Returns whether `value` respects the bounds; with any bound, only integers do.
 fn within(value: &str, gte: Option<i64>, lte: Option<i64>) -> bool {
     if gte.is_none() && lte.is_none() {
         return true;
@@ -301,7 +301,7 @@ fn within(value: &str, gte: Option<i64>, lte: Option<i64>) -> bool {
     gte.is_none_or(|gte| integer >= gte) && lte.is_none_or(|lte| integer <= lte)
 }
 
-/// Whether `excluded`, all within the bounds, leaves no integer of a range bounded on both sides.
+/// Returns whether `excluded`, all within the bounds, leaves no integer of a range bounded on both sides.
 fn exhausts(excluded: &BTreeSet<&LabelValue>, gte: Option<i64>, lte: Option<i64>) -> bool {
     let (Some(gte), Some(lte)) = (gte, lte) else { return false };
     let integers: BTreeSet<i64> = excluded.iter().filter_map(|value| value.as_str().parse().ok()).collect();

@@ -66,7 +66,7 @@ impl Resources {
         }
     }
 
-    /// Where the entry of `name` is, or would be.
+    /// Index of the entry of `name`, or the one at which it would be inserted.
     fn place(&self, name: &str) -> Result<usize, usize> {
         self.0.binary_search_by(|(known, _)| known.as_str().cmp(name))
     }
@@ -93,12 +93,12 @@ impl Resources {
         self.0.len()
     }
 
-    /// Whether there is no entry.
+    /// Returns whether there is no entry.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether every amount is zero.
+    /// Returns whether every amount is zero.
     pub fn is_zero(&self) -> bool {
         self.0.iter().all(|(_, quantity)| quantity.is_zero())
     }
@@ -174,8 +174,8 @@ impl Resources {
         result
     }
 
-    /// Whether a request of `self` fits into `available`. Nothing fits where any available amount is
-    /// negative, even one that is not asked for; asking for zero of something unknown fits.
+    /// Returns whether a request of `self` fits into `available`. Nothing fits where any available amount is negative, even
+    /// one that is not asked for; asking for zero of something unknown fits.
     pub fn fits(&self, available: &Self) -> bool {
         !available.0.iter().any(|(_, quantity)| quantity.is_negative())
             && self.0.iter().all(|(name, quantity)| *quantity <= available.amount(name.as_str()))

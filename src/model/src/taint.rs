@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::names::taint;
 
-/// What a taint does to pods that do not tolerate it.
+/// Effect of a taint on pods that do not tolerate it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub enum Effect {
     /// New pods stay away.
@@ -84,7 +84,7 @@ impl Taint {
         self.key == other.key && self.effect == other.effect
     }
 
-    /// Whether the taint comes and goes while a node starts.
+    /// Returns whether the taint is only there while a node starts.
     pub fn is_ephemeral(&self) -> bool {
         self.key.starts_with(taint::READINESS_PREFIX)
             || EPHEMERAL.iter().any(|(key, effect)| self.key == *key && self.effect == *effect)
@@ -101,7 +101,7 @@ impl fmt::Display for Taint {
     }
 }
 
-/// How a toleration compares values.
+/// Comparison of a toleration's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TolerationOperator {
     /// Same value (the default).
@@ -119,7 +119,7 @@ pub enum TolerationOperator {
 pub struct Toleration {
     /// Taint key; empty matches every key (with `Exists`).
     pub key: String,
-    /// How values compare.
+    /// Comparison of values.
     pub operator: TolerationOperator,
     /// Value to compare with.
     pub value: String,
@@ -138,7 +138,7 @@ impl Toleration {
         Self { effect: Some(Effect::PreferNoSchedule), ..Self::everything() }
     }
 
-    /// Whether this toleration accepts `taint`, by the rules of the Kubernetes scheduler.
+    /// Returns whether this toleration accepts `taint`, by the rules of the Kubernetes scheduler.
     pub fn tolerates(&self, taint: &Taint) -> bool {
         if self.effect.is_some_and(|effect| effect != taint.effect) {
             return false;

@@ -82,12 +82,12 @@ impl fmt::Display for ConditionType {
     }
 }
 
-/// Whether a condition holds.
+/// Status of a condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ConditionStatus {
-    /// It holds.
+    /// The condition holds.
     True,
-    /// It does not hold.
+    /// The condition does not hold.
     False,
     /// Not known yet.
     Unknown,
@@ -96,13 +96,13 @@ pub enum ConditionStatus {
 /// One status condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Condition {
-    /// Whether it holds.
+    /// True, false or unknown.
     pub status: ConditionStatus,
     /// `CamelCase` reason, stable.
     pub reason: String,
     /// Text for people.
     pub message: String,
-    /// When `status` last changed.
+    /// Time at which `status` last changed.
     pub last_transition: Timestamp,
     /// Generation of the object the condition was computed for.
     pub observed_generation: i64,

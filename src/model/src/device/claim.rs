@@ -31,13 +31,13 @@ pub struct ResourceClaimKey {
 pub struct ResourceClaim {
     /// Namespace and name.
     pub key: ResourceClaimKey,
-    /// What it asks for.
+    /// Requests for devices.
     pub requests: Vec<DeviceRequest>,
-    /// What must hold between its devices.
+    /// Constraints between its devices.
     pub constraints: Vec<DeviceConstraint>,
-    /// What it has.
+    /// Devices that are allocated to it.
     pub allocation: Option<Allocation>,
-    /// Who uses it.
+    /// Consumers of the claim.
     pub reserved_for: Vec<Consumer>,
 }
 
@@ -46,11 +46,11 @@ pub struct ResourceClaim {
 pub struct DeviceRequest {
     /// Its name, unique in the claim.
     pub name: DeviceRequestName,
-    /// What it asks for.
+    /// Kind of request.
     pub kind: RequestKind,
 }
 
-/// What a request asks for.
+/// Kind of a request for devices.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RequestKind {
     /// Devices of one class.
@@ -66,24 +66,24 @@ pub struct ExactRequest {
     pub class: DeviceClassName,
     /// CEL expressions besides those of the class; all must hold.
     pub selectors: Vec<String>,
-    /// How many.
+    /// Number of devices.
     pub count: DeviceCount,
-    /// What is taken of a shared device; names without a domain belong to the driver of the device.
+    /// Amounts taken of a shared device; names without a domain belong to the driver of the device.
     pub capacity: BTreeMap<String, Quantity>,
     /// Taints of devices it tolerates.
     pub tolerations: Vec<Toleration>,
 }
 
-/// How many devices a request asks for.
+/// Number of devices in a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeviceCount {
-    /// Exactly so many.
+    /// Exactly this number.
     Exactly(u32),
     /// Every one that matches, at least one.
     All,
 }
 
-/// What must hold between devices of a claim.
+/// Constraint between devices of a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DeviceConstraint {
     /// The devices of `requests`, or of all requests if there are none, have the same value of `attribute`.
@@ -97,12 +97,12 @@ pub enum DeviceConstraint {
     Unsupported(String),
 }
 
-/// What a claim has.
+/// Devices allocated to a claim.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Allocation {
     /// Its devices.
     pub devices: Vec<AllocatedDevice>,
-    /// Where they can be used; `None` is everywhere.
+    /// Nodes on which they can be used; `None` is everywhere.
     pub places: Option<Vec<PlaceTerm>>,
 }
 
@@ -115,11 +115,11 @@ pub struct AllocatedDevice {
     pub pool: DevicePoolName,
     /// Its name.
     pub device: DeviceName,
-    /// What the claim takes of it, where it is shared.
+    /// Amounts the claim takes of it, where it is shared.
     pub consumed: BTreeMap<QualifiedName, Quantity>,
 }
 
-/// Who uses a claim.
+/// Consumer of a claim.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Consumer {
     /// A pod that exists.
@@ -131,8 +131,8 @@ pub enum Consumer {
 }
 
 impl ResourceClaim {
-    /// Whether it has devices that it will give back once the pods `leaving` tells of have left: it is used by
-    /// pods only, by one at least, and each of them is gone or leaving.
+    /// Returns whether its devices will be free once the pods for which `leaving` returns true have left: it is used by pods
+    /// only, by one at least, and each of them is gone or leaving.
     pub fn is_released_by(&self, leaving: impl Fn(&PodUid) -> bool) -> bool {
         let leaves = |consumer: &Consumer| match consumer {
             Consumer::Pod(pod) => leaving(pod),

@@ -1,4 +1,4 @@
-//! What a `NodeOverlay` says: other prices or more resources for some instance types (spec scheduling 5, 24).
+//! Overlays: other prices or more resources for some instance types (spec scheduling 5, 24).
 //!
 //! An overlay changes what the planner believes, never what a machine is: requirements of a type stay as they are,
 //! whatever pool it is looked at for.
@@ -20,9 +20,9 @@ pub struct Overlay {
     pub name: OverlayName,
     /// 1 to 10000, 0 when absent; the heaviest overlay of a price or of a resource wins.
     pub weight: i32,
-    /// What it is for.
+    /// Instance types and offerings it applies to.
     pub requirements: Requirements,
-    /// How prices change.
+    /// Change of prices.
     pub price: Option<PriceChange>,
     /// Resources the types have, in place of or besides what the cloud says.
     pub capacity: Resources,
@@ -37,12 +37,12 @@ impl Overlay {
         });
     }
 
-    /// Whether the overlay is for types whose labels are `defined`. Strict: an undefined label is absent.
+    /// Returns whether the overlay applies to types whose labels are `defined`. Strict: an undefined label is absent.
     pub fn is_for(&self, defined: &Requirements) -> bool {
         defined.compatible(&self.requirements, Undefined::Nothing).is_ok()
     }
 
-    /// Whether the overlay is for this way to buy a type it is for.
+    /// Returns whether the overlay applies to this offering of a type that it applies to.
     pub fn is_for_offering(&self, offering: &Offering, registry: &LabelRegistry) -> bool {
         offering.is_compatible(&self.requirements, registry)
     }

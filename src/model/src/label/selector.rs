@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::id::{LabelKey, LabelValue};
 use crate::label::Labels;
 
-/// How one selector expression compares.
+/// Comparison of one selector expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SelectorOperator {
     /// The label has one of the values.
@@ -23,7 +23,7 @@ pub enum SelectorOperator {
 pub struct SelectorExpression {
     /// Label key.
     pub key: LabelKey,
-    /// How to compare.
+    /// Comparison.
     pub operator: SelectorOperator,
     /// Values for `In` and `NotIn`.
     pub values: BTreeSet<LabelValue>,
@@ -56,7 +56,7 @@ impl LabelSelector {
         });
     }
 
-    /// Whether `labels` satisfy every expression.
+    /// Returns whether `labels` satisfy every expression.
     pub fn matches(&self, labels: &Labels) -> bool {
         self.expressions.iter().all(|expression| {
             let value = labels.get(&expression.key);

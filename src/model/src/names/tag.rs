@@ -6,5 +6,5 @@ pub const CLUSTER_NAME: &str = "eks:eks-cluster-name";
 pub const NODE_CLAIM: &str = "karpenter.sh/nodeclaim";
 /// The cluster whose node classes find the object by it.
 pub const DISCOVERY: &str = "karpenter.sh/discovery";
-/// How the key begins that marks an object as owned by the cluster; the cluster's name follows.
+/// Prefix of the key that marks an object as owned by the cluster; the cluster's name follows.
 pub const CLUSTER_PREFIX: &str = "kubernetes.io/cluster/";

@@ -20,5 +20,5 @@ pub(crate) const PID_PRESSURE: &str = "node.kubernetes.io/pid-pressure";
 pub const NETWORK_UNAVAILABLE: &str = "node.kubernetes.io/network-unavailable";
 /// The cloud controller manager has not seen the node yet.
 pub(crate) const CLOUD_UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
-/// How the keys of the node readiness controller begin.
+/// Prefix of the keys of the node readiness controller.
 pub(crate) const READINESS_PREFIX: &str = "readiness.k8s.io/";

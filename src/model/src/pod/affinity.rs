@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::id::{LabelKey, Namespace};
 use crate::label::selector::LabelSelector;
 
-/// What happens when a spread constraint cannot be met.
+/// Behavior when a spread constraint cannot be met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum WhenUnsatisfiable {
     /// The pod waits.
@@ -14,7 +14,7 @@ pub enum WhenUnsatisfiable {
     ScheduleAnyway,
 }
 
-/// Whether nodes a pod could not use count in its spread.
+/// Treatment in a spread of nodes that the pod could not use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum NodeInclusion {
     /// Only nodes the pod could use count.

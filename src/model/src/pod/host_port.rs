@@ -68,7 +68,7 @@ impl HostPorts {
         ports.iter().copied().find(taken)
     }
 
-    /// Whether no port is in use.
+    /// Returns whether no port is in use.
     pub fn is_empty(&self) -> bool {
         self.used.is_empty()
     }

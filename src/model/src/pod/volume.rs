@@ -16,34 +16,36 @@ pub struct VolumeClaim {
     pub name: VolumeClaimName,
 }
 
-/// What is known about one persistent volume claim.
+/// Facts about one persistent volume claim.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Volume {
-    /// Why a pod with this volume cannot be planned, if it cannot (spec scheduling 19.3).
+    /// Reason why a pod with this volume cannot be planned, if it cannot (spec scheduling 19.3).
     pub problem: Option<String>,
     /// CSI driver whose attach limit the volume counts against.
     pub driver: Option<DriverName>,
-    /// Where the volume can be attached: any one of the alternatives; none means everywhere.
+    /// Nodes the volume can be attached to: any one of the alternatives; none means everywhere.
     pub alternatives: Vec<Vec<Expression>>,
-    /// How it is tied to where its pods go.
+    /// Tie between the volume and the nodes of its pods.
     pub tie: Tie,
-    /// How many pods may use it.
+    /// Number of pods that may use it.
     pub access: Access,
 }
 
-/// How a volume is tied to where its pods go.
+/// Tie between a volume and the nodes of its pods.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Tie {
     /// Not at all.
     #[default]
     None,
-    /// It is not there yet, and will be in the zone of the first node that a pod with it goes to.
+    /// The volume is not there yet, and will be in the zone of the first node that a pod with it goes to.
     Zone,
-    /// It is being provisioned for this Node, and the scheduler sends its pod to no other one.
+    /// The volume is being provisioned for this Node, and the scheduler sends its pod to no other one.
     Node(NodeName),
-    /// It is on a disk of the hosts that its alternatives name. With such a host it is gone: then the names do not count.
+    /// The volume is on a disk of the hosts that its alternatives name. With such a host it is gone: then the names do not
+    /// count.
     Disk,
-    /// It will be one of these volumes on disks of hosts, and no other is provisioned. Nodes that come up may bring more.
+    /// The volume will be one of these volumes on disks of hosts, and no other is provisioned. Nodes that come up may bring
+    /// more.
     Free(Vec<FreeVolume>),
 }
 
@@ -52,14 +54,14 @@ pub enum Tie {
 pub struct FreeVolume {
     /// Its name.
     pub name: String,
-    /// Where it can be attached: any one of the alternatives; none means everywhere.
+    /// Nodes it can be attached to: any one of the alternatives; none means everywhere.
     pub alternatives: Vec<Vec<Expression>>,
 }
 
-/// How many pods may use a volume at a time.
+/// Number of pods that may use a volume at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Access {
-    /// As many as get to where it is.
+    /// As many as run where it can be attached.
     #[default]
     Shared,
     /// One: the access mode `ReadWriteOncePod`.

@@ -19,7 +19,7 @@ pub use shared::SharedRequirements;
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Requirements(Arc<Vec<Requirement>>);
 
-/// Which keys may be undefined on the side that is asked.
+/// Keys that may be undefined on the side that is asked.
 #[derive(Debug, Clone, Copy)]
 pub enum Undefined<'a> {
     /// None: the labels of an existing node are all there is.
@@ -28,7 +28,7 @@ pub enum Undefined<'a> {
     WellKnown(&'a LabelRegistry),
 }
 
-/// Why two requirement sets do not agree.
+/// Reason why two requirement sets do not agree.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Incompatibility {
     /// The incoming side needs a label the existing side does not have.
@@ -44,9 +44,9 @@ pub enum Incompatibility {
     Disjoint {
         /// The label.
         key: LabelKey,
-        /// What is asked for.
+        /// Requirement of the incoming side.
         incoming: Box<Requirement>,
-        /// What there is.
+        /// Requirement of the existing side.
         existing: Box<Requirement>,
     },
 }
@@ -122,7 +122,7 @@ impl Requirements {
         self.place(key).ok().map(|place| &self.0[place])
     }
 
-    /// Where the requirement of `key` is, or would be.
+    /// Index of the requirement of `key`, or the one at which it would be inserted.
     fn place(&self, key: &str) -> Result<usize, usize> {
         self.0.binary_search_by(|known| known.key().as_str().cmp(key))
     }
@@ -132,7 +132,7 @@ impl Requirements {
         self.get(key.as_str()).cloned().unwrap_or_else(|| Requirement::exists(key.clone()))
     }
 
-    /// Whether `key` is constrained.
+    /// Returns whether `key` is constrained.
     pub fn contains(&self, key: &str) -> bool {
         self.place(key).is_ok()
     }
@@ -147,12 +147,12 @@ impl Requirements {
         self.0.len()
     }
 
-    /// Whether nothing is constrained.
+    /// Returns whether nothing is constrained.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether any key has `minValues`.
+    /// Returns whether any key has `minValues`.
     pub fn has_min_values(&self) -> bool {
         self.iter().any(|requirement| requirement.min_values().is_some())
     }
@@ -162,8 +162,8 @@ impl Requirements {
         self.iter().flat_map(Requirement::to_expressions).collect()
     }
 
-    /// Whether something with requirements `incoming` may go where `self` holds: keys `self` does not define
-    /// must be allowed to be undefined or accept absence, and shared keys must intersect.
+    /// Checks that something with requirements `incoming` may go where `self` holds: keys `self` does not define must be
+    /// allowed to be undefined or accept absence, and shared keys must intersect.
     pub fn compatible(&self, incoming: &Self, undefined: Undefined<'_>) -> Result<(), Incompatibility> {
         for requirement in incoming.iter() {
             let key = requirement.key();
@@ -178,7 +178,7 @@ impl Requirements {
         self.intersects(incoming)
     }
 
-    /// Whether every key both sides constrain has a common value. Two sides that both accept absence agree.
+    /// Checks that every key both sides constrain has a common value. Two sides that both accept absence agree.
     pub fn intersects(&self, incoming: &Self) -> Result<(), Incompatibility> {
         // Walk the smaller side; both are in key order, so the first disagreement is the same.
         let few = if self.len() <= incoming.len() { self } else { incoming };

@@ -1,4 +1,4 @@
-//! What a label key, a label value and a requirement may look like (spec scheduling 3.2).
+//! Syntax of label keys, label values and requirements (spec scheduling 3.2).
 
 use crate::label::LabelRegistry;
 use crate::requirement::{Expression, Operator};
@@ -8,7 +8,7 @@ const NAME_MAX: usize = 63;
 /// Longest prefix part of a key.
 const PREFIX_MAX: usize = 253;
 
-/// Why a requirement cannot be used.
+/// Reason why a requirement cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub enum ExpressionError {
     /// The key belongs to the controller or to the host.
@@ -44,9 +44,9 @@ pub enum ExpressionError {
     MinValues {
         /// The label.
         key: String,
-        /// What is asked for.
+        /// Number of values asked for.
         min_values: u32,
-        /// What there is.
+        /// Number of usable values.
         values: usize,
     },
 }

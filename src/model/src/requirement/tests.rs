@@ -41,7 +41,7 @@ fn expressions() -> Vec<Expression> {
     all
 }
 
-/// What an expression means, straight from the Kubernetes definition.
+/// Result of an expression, straight from the Kubernetes definition.
 fn oracle(expression: &Expression, value: &str) -> bool {
     let listed = expression.values.iter().any(|listed| *listed == value);
     let integer = value.parse::<i64>();

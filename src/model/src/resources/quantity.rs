@@ -110,12 +110,12 @@ impl Quantity {
         Self { nanos: self.nanos.saturating_mul(i128::from(count)), ..self }
     }
 
-    /// Whether the value is below zero.
+    /// Returns whether the value is below zero.
     pub const fn is_negative(self) -> bool {
         self.nanos < 0
     }
 
-    /// Whether the value is zero.
+    /// Returns whether the value is zero.
     pub const fn is_zero(self) -> bool {
         self.nanos == 0
     }

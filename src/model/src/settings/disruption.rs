@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::money::Price;
 
-/// How machines are disrupted.
+/// Settings of disruption.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DisruptionSettings {
     /// Quiet time between the decision for a command and its start; 15 s. Must be longer than pod events are
@@ -15,25 +15,26 @@ pub struct DisruptionSettings {
     /// the next pass goes on where this one stopped. It takes the place of the reference's deadlines of one and three
     /// minutes, which make results depend on the speed of the machine.
     pub simulations_per_pass: u32,
-    /// How long before it expires a machine counts as drifted, so that it is replaced within budgets before it has to go;
-    /// no more than half of its `expireAfter` counts, and zero waits for expiry, as the reference does.
+    /// Time before its expiry at which a machine counts as drifted, so that it is replaced within budgets before it has to
+    /// go; no more than half of its `expireAfter` counts, and zero waits for expiry, as the reference does.
     pub expiry_lead: Duration,
-    /// Whether a machine counts as drifted once the cloud recommends to move off it; otherwise that is only an event, as in
+    /// True if a machine counts as drifted once the cloud recommends to move off it; otherwise that is only an event, as in
     /// the reference.
     pub on_rebalance: bool,
-    /// What a replacement that consolidates must save at least, in percent of what goes, 0 to 100. Pods that move start again,
-    /// and for a while both machines are paid for: less than this is not worth it. The reference takes whatever is cheaper.
+    /// Least saving of a replacement that consolidates, in percent of the price of what goes, 0 to 100. Pods that move start
+    /// again, and for a while both machines are paid for: less than this is not worth it. The reference takes whatever is
+    /// cheaper.
     pub min_saving_percent: u8,
     /// Replacement of several machines by several.
     pub many_to_many: ManyToMany,
-    /// What stops disruption when something goes wrong.
+    /// Brakes that hold disruption back when something goes wrong.
     pub brakes: Brakes,
 }
 
 /// Replacement of several machines by several; opt-in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ManyToMany {
-    /// Whether it is tried at all.
+    /// True if it is tried at all.
     pub enabled: bool,
     /// Least saving per hour that is worth a command.
     pub min_saving: Price,
@@ -49,19 +50,18 @@ pub struct Brakes {
     pub mass_drift_percent: u8,
     /// Fewest nodes that count as many.
     pub mass_drift_least: u32,
-    /// How long after the start of the process every drift counts as suspicious.
+    /// Time after the start of the process in which every drift counts as suspicious.
     pub mass_drift_quiet_after_start: Duration,
-    /// How long a suspicious drift must last to be believed; longer than the period of drift evaluation (5
-    /// min).
+    /// Time that a suspicious drift must last to be believed; longer than the period of drift evaluation (5 min).
     pub mass_drift_hold: Duration,
     /// Replacements of a pool that fail in a row before its drift stops; 0 switches the brake off.
     pub health_gate_failures: u32,
-    /// How long a pool waits after its gate closed before one more replacement is tried.
+    /// Time that a pool waits after its gate closed before one more replacement is tried.
     pub health_gate_pause: Duration,
-    /// Whether a machine of a static pool stays while its pool can launch nothing that could take its place.
+    /// True if a machine of a static pool stays while its pool can launch nothing that could take its place.
     pub launchable_capacity: bool,
-    /// How long a machine that took over from another one is not replaced by one like that again, and one that was launched
-    /// because a removal did not work out is not removed in the same way; zero switches the brake off.
+    /// Time in which a machine that took over from another one is not replaced by one like that again, and one that was
+    /// launched because a removal did not work out is not removed in the same way; zero switches the brake off.
     pub anti_flap_window: Duration,
     /// Most commands that start within a minute, over all methods; 0 is no limit.
     pub commands_per_minute: u32,

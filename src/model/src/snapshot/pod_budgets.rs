@@ -27,12 +27,12 @@ impl PodBudgets {
         self.by_namespace.values().flatten()
     }
 
-    /// Those of `namespace`, by name.
+    /// Budgets of `namespace`, by name.
     pub fn of(&self, namespace: &Namespace) -> &[Arc<PodDisruptionBudget>] {
         self.by_namespace.get(namespace).map_or(&[], Vec::as_slice)
     }
 
-    /// Those that cover `pod`.
+    /// Budgets that cover `pod`.
     pub fn covering<'b>(&'b self, pod: &'b Pod) -> impl Iterator<Item = &'b PodDisruptionBudget> {
         self.of(&pod.key.namespace).iter().map(AsRef::as_ref).filter(|budget| budget.covers(pod))
     }

@@ -1,5 +1,5 @@
-//! What an overlay does to a price: sets it, adds to it or scales it (spec scheduling 5, 24). Exact integers;
-//! what is finer than a billionth of a dollar or of a percent is rounded to the nearest.
+//! Changes of a price by an overlay: it sets the price, adds to it or scales it (spec scheduling 5, 24). Exact integers;
+//! fractions below a billionth of a dollar or of a percent are rounded to the nearest.
 
 use crate::money::Price;
 
@@ -19,7 +19,7 @@ pub enum PriceChange {
     ByPercent(i64),
 }
 
-/// Why a text is no price or no change of one.
+/// Reason why a text is no price or no change of one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PriceChangeError {
     /// Not a price.

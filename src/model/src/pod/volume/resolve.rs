@@ -21,13 +21,13 @@ const ZONAL: [&str; 2] = ["ebs.csi.aws.com", "ebs.csi.eks.amazonaws.com"];
 /// A `PersistentVolumeClaim`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ClaimFacts {
-    /// It has a deletion timestamp.
+    /// True if it has a deletion timestamp.
     pub deleting: bool,
     /// `status.phase` is `Lost`.
     pub lost: bool,
     /// `spec.volumeName`; an empty name counts as none.
     pub volume: Option<String>,
-    /// It has the annotation [`BIND_COMPLETED`](crate::names::annotation::BIND_COMPLETED).
+    /// True if it has the annotation [`BIND_COMPLETED`](crate::names::annotation::BIND_COMPLETED).
     pub bind_completed: bool,
     /// `spec.storageClassName`; an empty name counts as none.
     pub class: Option<String>,
@@ -35,11 +35,11 @@ pub struct ClaimFacts {
     pub access: Access,
     /// The annotation [`SELECTED_NODE`](crate::names::annotation::SELECTED_NODE).
     pub selected_node: Option<NodeName>,
-    /// What the volume must be.
+    /// Form that the volume must have.
     pub form: Form,
 }
 
-/// What a volume is, and what a claim asks of one.
+/// Form of a volume, and the one a claim asks for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Form {
     /// `spec.capacity.storage`, or what is requested of it.
@@ -51,13 +51,13 @@ pub struct Form {
 }
 
 impl Form {
-    /// Whether a claim that asks for `asked` may be bound to it.
+    /// Returns whether a claim that asks for `asked` may be bound to it.
     fn serves(&self, asked: &Self) -> bool {
         self.storage >= asked.storage && self.modes.is_superset(&asked.modes) && self.block == asked.block
     }
 }
 
-/// Where a `PersistentVolume` comes from.
+/// Source of a `PersistentVolume`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Source {
     /// A CSI driver.
@@ -74,9 +74,9 @@ pub enum Source {
 /// A `PersistentVolume`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct VolumeFacts {
-    /// It has a deletion timestamp.
+    /// True if it has a deletion timestamp.
     pub deleting: bool,
-    /// Where it comes from.
+    /// Source of the volume.
     pub source: Source,
     /// `spec.nodeAffinity.required`: the expressions of each term.
     pub terms: Vec<Vec<Expression>>,
@@ -84,7 +84,7 @@ pub struct VolumeFacts {
     pub class: Option<String>,
     /// `spec.claimRef`: the claim it is kept for.
     pub claim: Option<(Namespace, VolumeClaimName)>,
-    /// What it is.
+    /// Form of the volume.
     pub form: Form,
 }
 
@@ -99,7 +99,7 @@ pub struct ClassFacts {
     pub topologies: Vec<Vec<Expression>>,
 }
 
-/// What a provider cannot serve.
+/// Volumes that a provider cannot serve.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Unsupported {
     /// Topology keys of storage classes.
@@ -118,7 +118,7 @@ pub trait Objects {
     fn of_class(&self, name: &str) -> Vec<(&str, &VolumeFacts)>;
 }
 
-/// What the claim `key`, which is `claim`, means for placement; a claim that is `None` does not exist.
+/// Resolves the claim `key`, which is `claim`, for placement; a claim that is `None` does not exist.
 pub fn resolve(
     key: &(Namespace, VolumeClaimName),
     claim: Option<&ClaimFacts>,

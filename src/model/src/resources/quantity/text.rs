@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use super::{MAX_UNITS, Notation, Quantity, UNIT};
 
-/// Why a text is not a quantity.
+/// Reason why a text is not a quantity.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum QuantityError {
     /// Nothing there.
@@ -35,7 +35,7 @@ const DECIMAL: [(&str, i32); 10] =
 /// Binary suffixes by power of 1024, starting with 1.
 const BINARY: [&str; 6] = ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 
-/// What a suffix stands for.
+/// Factor of a suffix.
 #[derive(Clone, Copy)]
 struct Scale {
     notation: Notation,

@@ -51,7 +51,7 @@ fn key() -> (Namespace, VolumeClaimName) {
     ("default".into(), "data".into())
 }
 
-/// What there is.
+/// Objects of a test.
 #[derive(Default)]
 struct World {
     volumes: BTreeMap<String, VolumeFacts>,
