@@ -19,9 +19,9 @@ pub use room::pods;
 
 use crate::step::ConditionValue;
 
-/// How often a buffer is looked at without an event: its workload may have been scaled.
+/// Period between looks at a buffer without an event: its workload may have been scaled.
 pub const PERIOD: Duration = Duration::from_secs(30);
-/// How soon to look again after another client wrote its status.
+/// Delay of the next look after another client wrote its status.
 pub const CONFLICT_PERIOD: Duration = Duration::from_secs(1);
 
 /// The object that says what the pods of a buffer are like, in the namespace of the buffer.
@@ -37,16 +37,16 @@ pub enum Source<'a> {
     ReplicaSet(&'a str),
 }
 
-/// What that object says.
+/// Contents of the object that the pods of a buffer are like.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pattern {
     /// A pod as it would make one.
     pub pod: Pod,
-    /// How many it has; a pod template has no number.
+    /// Number of its replicas; a pod template has none.
     pub replicas: Option<u32>,
 }
 
-/// Why it is not known what the pods of a buffer are like.
+/// Reason why the pods of a buffer cannot be determined.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unresolved {
     #[error("neither `podTemplateRef` nor `scalableRef` is set; name one of them")]
@@ -64,7 +64,7 @@ pub enum Unresolved {
 }
 
 impl Unresolved {
-    /// What the condition `ReadyForProvisioning` says.
+    /// Value of the condition `ReadyForProvisioning`.
     pub fn verdict(&self) -> ConditionValue {
         let reason = match self {
             Self::NoPodTemplate(_) => reason::POD_TEMPLATE_NOT_FOUND,
@@ -74,13 +74,13 @@ impl Unresolved {
         verdict(ConditionStatus::False, reason, self.to_string())
     }
 
-    /// Whether it is tried again with a growing delay instead of every [`PERIOD`].
+    /// Returns whether it is tried again with a growing delay instead of every [`PERIOD`].
     pub fn backs_off(&self) -> bool {
         matches!(self, Self::Unsupported { .. } | Self::Unreadable(_))
     }
 }
 
-/// Where to look for what the pods of `buffer` are like.
+/// Object that the pods of `buffer` are like.
 pub fn source(buffer: &Buffer) -> Result<Source<'_>, Unresolved> {
     let (group, kind, name) = match &buffer.like {
         None => return Err(Unresolved::NoReference),
@@ -96,7 +96,7 @@ pub fn source(buffer: &Buffer) -> Result<Source<'_>, Unresolved> {
 }
 
 impl Source<'_> {
-    /// That there is no such object.
+    /// Reason that this object does not exist.
     pub fn missing(&self) -> Unresolved {
         match self {
             Self::PodTemplate(name) => Unresolved::NoPodTemplate((*name).to_owned()),
@@ -107,7 +107,7 @@ impl Source<'_> {
     }
 }
 
-/// What the condition `ReadyForProvisioning` says about a buffer whose reference was followed.
+/// Value of the condition `ReadyForProvisioning` for a buffer whose reference was followed.
 pub fn resolved() -> ConditionValue {
     verdict(ConditionStatus::True, "Resolved", String::new())
 }

@@ -1,5 +1,4 @@
-//! What becomes known of pods: when one came or left, which must not be disturbed, which were promised a place,
-//! which were refused theirs.
+//! Knowledge about pods: arrivals and ends, pods that must not be disturbed, promises of a place, and refusals.
 
 pub mod batch;
 

@@ -1,4 +1,4 @@
-//! What a step function answers: effects in order, condition changes, and when to look again.
+//! Answers of step functions: effects in order, condition changes, and the time of the next look.
 //!
 //! The caller carries the effects out in order and stops at the first that fails; condition changes are written
 //! after them in one status patch, and milestones are reported when everything else has been written.
@@ -15,15 +15,15 @@ use karpenter_model::{
 /// The outcome of one step.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Step {
-    /// What to do, in order.
+    /// Effects to carry out, in order.
     pub effects: Vec<Effect>,
-    /// What to write into the claim's conditions afterwards.
+    /// Changes to write into the claim's conditions afterwards.
     pub conditions: Vec<Change>,
-    /// When to look again.
+    /// Time of the next run.
     pub wake: Wake,
 }
 
-/// When a step wants to be run again.
+/// Time at which a step is run again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Wake {
     /// Only when something it depends on changes.
@@ -50,16 +50,16 @@ impl Wake {
 /// A change of one condition of the claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// Which condition.
+    /// Type of the condition.
     pub kind: ConditionType,
-    /// What it becomes; `None` removes it (never a root or one of its dependents).
+    /// New value; `None` removes the condition (never a root or one of its dependents).
     pub to: Option<ConditionValue>,
 }
 
-/// What a condition says.
+/// Value of a condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConditionValue {
-    /// Whether it holds.
+    /// True, false or unknown.
     pub status: ConditionStatus,
     /// Stable `UpperCamelCase` word.
     pub reason: String,
@@ -165,7 +165,7 @@ pub(crate) fn whole_seconds(instant: Timestamp) -> String {
     instant.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// What the provider resolved for a claim, already merged with what the claim says.
+/// Machine that the provider resolved for a claim, already merged with the fields of the claim.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Launched {
     /// Id of the machine.
@@ -182,7 +182,7 @@ pub struct Launched {
     pub allocatable: Resources,
 }
 
-/// Why a claim is deleted: the `reason` label of `karpenter_nodeclaims_disrupted_total`.
+/// Cause for which a claim is deleted: the `reason` label of `karpenter_nodeclaims_disrupted_total`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DeletionCause {
     /// No offering had capacity.
@@ -310,7 +310,7 @@ pub enum RegistrationOutcome {
 /// A Kubernetes Event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// What it is about.
+    /// Object it is about.
     pub about: About,
     /// Stable `UpperCamelCase` word; whether the event is a warning follows from it.
     pub reason: &'static str,

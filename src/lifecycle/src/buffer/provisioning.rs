@@ -1,4 +1,4 @@
-//! Whether the room of a buffer is there, as the last plan saw it.
+//! Readiness of the room of a buffer, as the last plan saw it.
 
 use karpenter_model::names::reason;
 use karpenter_model::{ConditionStatus, PodOutcome};
@@ -9,11 +9,11 @@ use crate::step::ConditionValue;
 /// The outcomes of the virtual pods of one buffer in a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tally {
-    /// They fit on machines that are there or coming.
+    /// Pods that fit on machines that are there or coming.
     pub existing: u32,
-    /// They need machines the plan launches.
+    /// Pods that need machines the plan launches.
     pub new: u32,
-    /// Nothing takes them.
+    /// Pods that nothing takes.
     pub failed: u32,
 }
 
@@ -28,8 +28,8 @@ impl Tally {
     }
 }
 
-/// What the condition [`PROVISIONING`](super::PROVISIONING) says about a buffer of `replicas` pods, `ready` or not;
-/// `None` when the plan tells too little, because it looked at none or at a part of them.
+/// Value of the condition [`PROVISIONING`](super::PROVISIONING) for a buffer of `replicas` pods, `ready` or not; `None` when
+/// the plan tells too little, because it looked at none or at a part of them.
 pub fn provisioning(ready: bool, replicas: u32, tally: Tally) -> Option<ConditionValue> {
     let Tally { existing, new, failed } = tally;
     let fails = |reason, message| Some(verdict(ConditionStatus::False, reason, message));

@@ -1,4 +1,4 @@
-//! How many pods a buffer holds room for. Exact integers throughout.
+//! Number of pods a buffer holds room for. Exact integers throughout.
 
 use karpenter_model::{Buffer, Resources};
 
@@ -22,9 +22,8 @@ pub fn replicas(buffer: &Buffer, pattern: &Pattern) -> u32 {
     wanted.into_iter().chain(most).min().unwrap_or(0).min(MOST_PODS)
 }
 
-/// How many pods with these requests fit into `limits`, by the resources both name, in whole milli units as the
-/// reference counts; `None` when they have none in common. A pod that asks for nothing of a resource is not limited by
-/// it.
+/// Number of pods with these requests that fit into `limits`, by the resources both name, in whole milli units as the
+/// reference counts; `None` when they have none in common. A pod that asks for nothing of a resource is not limited by it.
 fn within(limits: &Resources, requests: &Resources) -> Option<u32> {
     let fits = requests.iter().filter_map(|(name, request)| {
         let limit = limits.get(name.as_str())?.as_millis_ceil().max(0);

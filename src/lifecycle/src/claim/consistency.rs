@@ -7,7 +7,7 @@ use karpenter_model::{Claim, ConditionType, NodeObject, Quantity};
 
 use crate::step::{About, Change, Effect, Event, Step, Wake};
 
-/// How often one claim is looked at.
+/// Period between looks at one claim.
 pub const PERIOD: Duration = Duration::from_mins(10);
 
 /// The least share of an expected resource, in thousandths, that the node must have.

@@ -20,14 +20,14 @@ use karpenter_model::{
 use crate::claim::expiration;
 use crate::step::{Change, Step, Wake};
 
-/// How often drift is looked for without an event.
+/// Period between looks for drift without an event.
 pub const PERIOD: Duration = Duration::from_mins(5);
 /// Claims younger than this are not asked whether their instance type still exists.
 pub(crate) const TYPE_CHECK_AGE: Duration = Duration::from_hours(1);
-/// How long a positive answer to that question holds.
+/// Time for which an instance type that was found is not looked for again.
 pub(crate) const TYPE_CHECK_PERIOD: Duration = Duration::from_mins(30);
 
-/// What drift is judged by, besides the claim.
+/// Facts that drift is judged by, besides the claim.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts<'a> {
     /// The claim's pool.
@@ -36,24 +36,24 @@ pub struct Facts<'a> {
     pub pool_annotations: &'a Annotations,
     /// The pool's instance types, unless they could not be listed.
     pub instance_types: Option<&'a [std::sync::Arc<InstanceType>]>,
-    /// What is known about label keys.
+    /// Facts about label keys.
     pub registry: &'a LabelRegistry,
-    /// When this claim's instance type was last found, by this process.
+    /// Time at which this process last found the claim's instance type.
     pub type_found: Option<Timestamp>,
-    /// Whether, and how long before, a machine counts as drifted that would otherwise go without a replacement.
+    /// Settings for drift of machines that would otherwise go without a replacement.
     pub settings: &'a DisruptionSettings,
     /// The instant of the pass.
     pub now: Timestamp,
 }
 
-/// What can be said without asking the provider.
+/// Result of the checks that need no provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Local {
     /// Nothing to judge: the claim has no machine yet, and a condition it may carry goes.
     NotLaunched,
-    /// It drifted, for this reason.
+    /// The claim drifted, for this reason.
     Drifted(&'static str),
-    /// It has not, as far as pool and instance types tell; the provider has the last word.
+    /// The claim has not drifted, as far as pool and instance types tell; the provider has the last word.
     AskProvider {
         /// The instance type was looked for and found: the answer may be kept for [`TYPE_CHECK_PERIOD`].
         type_found: bool,
@@ -63,15 +63,15 @@ pub enum Local {
 /// The provider's last word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Provider<'a> {
-    /// It sees no difference, or no machine at all.
+    /// The provider sees no difference, or no machine at all.
     Same,
-    /// It drifted, for this reason.
+    /// The claim drifted, for this reason.
     Drifted(&'a str),
-    /// It could not tell; the condition stays as it is.
+    /// The provider could not tell; the condition stays as it is.
     Failed,
 }
 
-/// Whether the claim's instance type is to be looked for now, so that the list of types is worth asking for.
+/// Returns whether the claim's instance type is to be looked for now, so that the list of types is worth asking for.
 pub fn asks_types(claim: &Claim, type_found: Option<Timestamp>, now: Timestamp) -> bool {
     claim.is_true(ConditionType::Launched)
         && since(claim.created_at, now) > TYPE_CHECK_AGE

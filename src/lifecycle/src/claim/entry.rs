@@ -1,19 +1,19 @@
 //! The door: which way a claim goes in this pass (spec disruption 1.2).
 //!
 //! Nothing happens to a claim before its finalizer is stored: a machine launched for a claim that could vanish
-//! would be nobody's.
+//! would have no owner.
 
 use karpenter_model::names::finalizer;
 use karpenter_model::{Claim, NodeClassRef};
 
 use crate::step::{Effect, Step};
 
-/// Which way a claim goes.
+/// Steps that apply to a claim.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Way {
-    /// It is being deleted: [`crate::claim::finalize`].
+    /// The claim is being deleted: [`crate::claim::finalize`].
     Finalize,
-    /// It lacks the finalizer: carry this out, and look again when the claim comes back with it.
+    /// The claim lacks the finalizer: carry this out, and look again when the claim comes back with it.
     Prepare(Step),
     /// [`crate::claim::launch`], [`crate::claim::registration`], [`crate::claim::initialization`], [`crate::claim::liveness`], all of them.
     Live,

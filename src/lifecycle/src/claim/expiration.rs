@@ -17,14 +17,14 @@ use karpenter_model::{Claim, ConditionType};
 
 use crate::step::{About, DeletionCause, Effect, Event, PodRef, Step, Wake};
 
-/// How long a machine may take to come before it expires: what a launch and a registration have by default.
+/// Time that a machine may take to come before it expires: the default for a launch and a registration.
 const COMING: Duration = Duration::from_mins(15);
-/// How often it is published that a claim does not expire.
+/// Period of the events that report that a claim does not expire.
 const REMINDER: Duration = Duration::from_mins(30);
 
-/// How long before it expires it is said that nothing can take the place of a node; half its life where that is less.
+/// Time before expiry at which events warn that nothing can take the place of a node; half its life where that is less.
 const WARNED: Duration = Duration::from_hours(1);
-/// How soon it is looked at again whether that is still so.
+/// Delay until the lack of a replacement is checked again.
 const AGAIN: Duration = Duration::from_mins(5);
 
 /// Deletes the claim at its expiry, and asks to be woken exactly then.
@@ -42,7 +42,7 @@ pub fn step(claim: &Claim, now: Timestamp) -> Step {
     }
 }
 
-/// Why the pool of a claim launches nothing, and what that means for the claim.
+/// Reason why the pool of a claim launches nothing, and the effect on the claim.
 #[derive(Clone, Copy, Debug)]
 pub struct Unready<'a> {
     /// The conditions of the pool that are False, with their messages.
@@ -53,7 +53,7 @@ pub struct Unready<'a> {
     pub replaced_first: bool,
 }
 
-/// The same while the pool launches nothing: claim, pool and pods are warned before the node goes (aws#8707).
+/// Step of a claim whose pool launches nothing: claim, pool and pods are warned before the node goes (aws#8707).
 pub fn without_replacement(claim: &Claim, unready: Unready<'_>, now: Timestamp) -> Step {
     let (Some(life), Some(left)) = (claim.expire_after, left(claim, now)) else { return step(claim, now) };
     if claim.deletion.is_some() {
@@ -83,7 +83,7 @@ pub fn without_replacement(claim: &Claim, unready: Unready<'_>, now: Timestamp) 
     warned.and_wake(Wake::After(again))
 }
 
-/// How long it is until the claim expires, zero from then on; `None` for one that never does.
+/// Time until the claim expires, zero from then on; `None` for one that never does.
 pub(super) fn left(claim: &Claim, now: Timestamp) -> Option<Duration> {
     let life = claim.expire_after.filter(|_| held(claim).is_none())?;
     let coming = !claim.is_true(ConditionType::Initialized);
@@ -91,7 +91,7 @@ pub(super) fn left(claim: &Claim, now: Timestamp) -> Option<Duration> {
     Some(life.saturating_sub(since(claim.created_at, now)))
 }
 
-/// How long the claim may live and how long it took to come, where it could run for less than that.
+/// Life of the claim and the time it took to come, where it could run for less than that.
 fn held(claim: &Claim) -> Option<(Duration, Duration)> {
     let life = claim.expire_after?;
     let boot = since(claim.created_at, claim.true_since(ConditionType::Initialized)?);
@@ -128,7 +128,7 @@ mod tests {
         assert_eq!(step(&expiring, at(6000)), expired);
     }
 
-    /// A claim that may live so many seconds, initialized after so many.
+    /// A claim that may live this number of seconds, initialized after that number.
     fn living(life: u64, initialized: Option<i64>) -> Claim {
         let claim = Claim { expire_after: Some(Duration::from_secs(life)), ..claim() };
         match initialized {

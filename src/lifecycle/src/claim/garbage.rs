@@ -5,12 +5,13 @@
 //! the list then has its claim among the claims read. The other way round only claims that had registered before
 //! the list was asked for are looked up in it.
 //!
-//! What the comparison finds is a suspicion. Each is confirmed by consistent reads before anything is given up: a claim
-//! by one of its machine, a machine by one of the claim its tags name, [`is_claimed`]. Where no claim is known at all,
-//! the API server is asked whether there is any, [`Garbage::doubts_claims`].
+//! A difference is a suspicion. Each is confirmed by consistent reads before anything is given up: a claim by one of its
+//! machine, a machine by one of the claim its tags name, [`is_claimed`]. Without any known claim, the API server is asked
+//! whether there is one, [`Garbage::doubts_claims`].
 //!
-//! A pass gives up only so many. What was tried and is still there, because the cloud refuses or the suspicion was not
-//! confirmed, comes after everything that was not tried, so that it holds up nothing, [`Tried`].
+//! The number of objects given up in one pass is limited. An object that was tried and is still there, because the cloud
+//! refuses or the suspicion was not confirmed, comes after everything that was not tried, so that it holds up nothing,
+//! [`Tried`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -19,7 +20,7 @@ use jiff::Timestamp;
 use karpenter_model::clock::since;
 use karpenter_model::{Claim, ClaimName, ConditionType, NodeObject, ProviderId, Zone};
 
-/// How often to collect.
+/// Period of the collection.
 pub const PERIOD: Duration = Duration::from_mins(2);
 /// Youngest machine that may be collected for lack of a claim: its claim's status may not have been written
 /// yet.
@@ -27,12 +28,12 @@ pub(crate) const INSTANCE_GRACE: Duration = Duration::from_secs(30);
 /// Most machines given up in one pass: one that is given up wrongly takes pods with it.
 pub(crate) const MAX_MACHINES_PER_PASS: usize = 20;
 /// Most claims given up in one pass. The list is not the only evidence: each is confirmed by a consistent
-/// read, and so many of those are one call. Until they go, limits and budgets count machines that are not
+/// read, and a call reads this number at once. Until they go, limits and budgets count machines that are not
 /// there.
 pub(crate) const MAX_CLAIMS_PER_PASS: usize = 500;
 
-/// What earlier passes have tried to give up, and when they did last. Lost with the process: the first passes of the next
-/// one then try it once more.
+/// Objects that earlier passes have tried to give up, with the time of the last try. Lost with the process: the first passes
+/// of the next one then try it once more.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Tried {
     claims: BTreeMap<ClaimName, Timestamp>,
@@ -46,13 +47,13 @@ pub struct Machine {
     pub provider_id: ProviderId,
     /// The claim named in its tags.
     pub claim: Option<ClaimName>,
-    /// When it was launched.
+    /// Time of its launch.
     pub launched_at: Timestamp,
-    /// It is terminating already.
+    /// True if it is terminating already.
     pub ending: bool,
 }
 
-/// What the pass compares: first the machines were listed, then claims and Nodes were read.
+/// Inputs of a pass: first the machines were listed, then claims and Nodes were read.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts<'a> {
     /// All managed claims.
@@ -61,15 +62,15 @@ pub struct Facts<'a> {
     pub nodes: &'a [&'a NodeObject],
     /// All machines of this cluster: a complete list, never a partial one.
     pub machines: &'a [Machine],
-    /// When the list of machines was asked for.
+    /// Time at which the list of machines was requested.
     pub listed_at: Timestamp,
     /// Zones the cluster is shifted away from; what the cloud says about machines there is not believed.
     pub zones_away: &'a BTreeSet<Zone>,
-    /// What was tried before.
+    /// Objects that were tried before.
     pub tried: &'a Tried,
 }
 
-/// What to give up.
+/// Objects to give up.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Garbage {
     /// Registered claims without machine, in name order, those that were tried before last: confirm each by a consistent
@@ -108,7 +109,7 @@ impl Tried {
     }
 }
 
-/// Whether `claim`, which the tags of `machine` name, speaks for it: it has this machine, or none that it knows of.
+/// Returns whether `claim`, which the tags of `machine` name, accounts for it: it has this machine, or no recorded one.
 pub fn is_claimed(machine: &Machine, claim: &Claim) -> bool {
     claim.provider_id.as_ref().is_none_or(|id| *id == machine.provider_id)
 }

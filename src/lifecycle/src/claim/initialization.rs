@@ -12,7 +12,7 @@ pub use drivers::ResourceSlice;
 
 use crate::step::{Change, Effect, Milestone, NodePatch, Step};
 
-/// What the checks look at, besides the claim.
+/// Facts that the checks look at, besides the claim.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts<'a> {
     /// All Nodes with the claim's provider id.

@@ -17,12 +17,12 @@ use crate::step::{
     About, Change, DeletionCause, Effect, Event, Milestone, PodRef, RegistrationOutcome, Step, Wake,
 };
 
-/// How long a launch may take.
+/// Longest time of a launch.
 const LAUNCH_TIMEOUT: Duration = Duration::from_mins(5);
-/// How often a Node that is not initialized for long is looked at.
+/// Period between looks at a Node that is overdue.
 const OVERDUE_POLL: Duration = Duration::from_mins(2);
 
-/// What the end of a claim depends on, besides itself.
+/// Facts that the end of a claim depends on, besides itself.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts<'a> {
     /// Longest time until its Node has registered, and for which it may be gone.
@@ -33,21 +33,21 @@ pub struct Facts<'a> {
     pub nodes: &'a [&'a NodeObject],
     /// There is none, by a consistent read.
     pub lost: bool,
-    /// Who wants it, if it is overdue by [`is_overdue`].
+    /// Demand for it, if it is overdue by [`is_overdue`].
     pub demand: &'a Demand,
 }
 
-/// Who wants a Node that is not initialized.
+/// Demand for a Node that is not initialized.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Demand {
     /// Pods that were promised a place there.
     pub waiting: Vec<PodRef>,
-    /// It would be removed as empty, were it initialized: no pod, nomination or buffer needs it.
+    /// True if the Node would be removed as empty, were it initialized: no pod, nomination or buffer needs it.
     pub unwanted: bool,
 }
 
 impl Demand {
-    /// Who wants the Node of `claim` in `snapshot`.
+    /// Demand for the Node of `claim` in `snapshot`.
     pub fn of(claim: &Claim, snapshot: &Snapshot) -> Self {
         let own = |node: &&Node| node.claim.as_ref().is_some_and(|other| other.name == claim.name);
         let Some(machine) = snapshot.nodes.iter().map(AsRef::as_ref).find(own) else {
@@ -74,7 +74,7 @@ impl Demand {
     }
 }
 
-/// Whether the Node of `claim` has registered longer than `registration` ago and is not initialized.
+/// Returns whether the Node of `claim` has registered longer than `registration` ago and is not initialized.
 pub fn is_overdue(claim: &Claim, registration: Duration, now: Timestamp) -> bool {
     !claim.is_true(ConditionType::Initialized)
         && claim.true_since(ConditionType::Registered).is_some_and(|at| since(at, now) >= registration)
@@ -220,14 +220,14 @@ mod tests {
         assert_eq!(step(&missing, lost, at(5_899)).effects, []);
         let cause = DeletionCause::RegistrationTimeout;
         assert_eq!(step(&missing, lost, at(5_900)).effects[0], Effect::DeleteClaim(cause));
-        // What is not known to be gone stays as it is.
+        // Conditions stay as they are until the Node is known to be gone.
         assert_eq!(step(&missing, facts(QUARTER), at(9_000)).conditions, []);
         let node = NodeObject::bare("n", at(0));
         let back = Facts { nodes: &[&node], ..facts(QUARTER) };
         assert_eq!(step(&missing, back, at(9_000)).conditions, [Change::removed(kind)]);
     }
 
-    /// What happens to a claim that registered at 0 and is not initialized, seen at `now`.
+    /// Step for a claim that registered at 0 and is not initialized, seen at `now`.
     fn uninitialized(initialization: Option<u64>, demand: &Demand, now: i64) -> Step {
         let node = NodeObject::bare("n", at(0));
         let claim = with_condition(registered(), ConditionType::Registered, ConditionStatus::True, 0);

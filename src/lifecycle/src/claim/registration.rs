@@ -12,7 +12,7 @@ use karpenter_model::{Claim, ConditionStatus, ConditionType, Labels, NodeObject,
 
 use crate::step::{About, Change, Effect, Event, Milestone, NodePatch, RegistrationOutcome, Step, Wake};
 
-/// What a registration hook of the provider answered.
+/// Answer of one registration hook of the provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hook {
     /// Its name, shown while it holds registration up.
@@ -34,7 +34,7 @@ pub enum HookState {
     Failed,
 }
 
-/// Whether the provider's hooks have to be run before [`step`]: the claim waits for registration and has its Node.
+/// Returns whether the provider's hooks have to be run before [`step`]: the claim waits for registration and has its Node.
 pub fn asks_hooks(claim: &Claim, nodes: &[&NodeObject]) -> bool {
     let decided = claim.status(ConditionType::Registered).is_some_and(|it| it != ConditionStatus::Unknown);
     !decided && nodes.len() == 1
@@ -101,7 +101,7 @@ fn rejoined(claim: &Claim, nodes: &[&NodeObject]) -> Option<Effect> {
     Some(Effect::PatchNode(patch))
 }
 
-/// What makes a Node ours.
+/// Changes that adopt a Node.
 fn ours(claim: &Claim, node: &NodeObject) -> NodePatch {
     let mut patch = synced(claim, node);
     patch.remove_taints = vec![Taint::unregistered()];
@@ -158,7 +158,7 @@ fn missing_taint(claim: &Claim, node: &NodeObject) -> Option<Event> {
     ))
 }
 
-/// What the Node still lacks of the claim: finalizer, owner, labels, annotations and, unless the Node opts out,
+/// Fields of the claim that the Node still lacks: finalizer, owner, labels, annotations and, unless the Node opts out,
 /// taints. The claim wins where both have a value; nothing is removed.
 fn synced(claim: &Claim, node: &NodeObject) -> NodePatch {
     let mut patch = NodePatch::of(&node.name);

@@ -1,9 +1,9 @@
-//! What commands leave behind when their process ends or they are rolled back half-way: a taint that keeps pods away
-//! and a condition, of no command (spec disruption 3.1.4).
+//! Leftovers of commands whose process ended or that were rolled back half-way: a taint that keeps pods away and a
+//! condition, neither of which belongs to a command any more (spec disruption 3.1.4).
 
 use karpenter_model::{ClaimName, ConditionType, Node, NodeName, Taint};
 
-/// What is to be taken back from one machine.
+/// Changes to take back from one machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leftover {
     /// The Node.
@@ -16,8 +16,8 @@ pub struct Leftover {
     pub condition: bool,
 }
 
-/// What a command left on `node`, which is in none. Machines that are being removed keep what they have, and
-/// those that are not ours are not touched.
+/// Leftovers of a command on `node`, which no command has any more. Machines that are being removed keep theirs, and those
+/// that are not ours are not touched.
 pub fn leftover(node: &Node) -> Option<Leftover> {
     let (claim, name) = (node.claim.as_deref()?, node.name.clone()?);
     if node.is_leaving() || node.deletion.is_some() {

@@ -1,12 +1,12 @@
-//! Whether a machine that has come up can take the pods of those it replaces.
+//! Replacements that have come up and can take the pods of the machines they replace.
 //!
-//! One that cannot is waited for as if it were still on its way, so a fleet whose new image keeps a taint, or more room,
-//! is not drained onto nodes that take no pod. The reference removes the old nodes all the same.
+//! A replacement that cannot is waited for as if it were still on its way, so a fleet whose new image keeps a taint, or more
+//! room, is not drained onto nodes that take no pod. The reference removes the old nodes all the same.
 
 use karpenter_model::{Claim, Effect, NodeObject};
 
-/// Whether `node` has the room that its claim was made for, and no taint that was not announced and that none of the nodes
-/// it replaces, `before`, has: pods on those live with theirs.
+/// Returns whether `node` has the room that its claim was made for, and no taint that was not announced and that none of the
+/// nodes it replaces, `before`, has: pods on those live with theirs.
 pub fn takes_over(claim: &Claim, node: &NodeObject, before: &[&NodeObject]) -> bool {
     let announced = || claim.taints.iter().chain(&claim.startup_taints);
     let known = || before.iter().flat_map(|node| &node.taints).chain(announced());

@@ -1,4 +1,4 @@
-//! What is said about a command, in logs and events (spec disruption 3.15 and 7).
+//! Texts about a command, in logs and events (spec disruption 3.15 and 7).
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -19,7 +19,7 @@ use karpenter_model::{Pod, resources};
 use crate::pods::protection;
 use crate::step::{About, Effect, Event, PodRef};
 
-/// What draining asks for now.
+/// Present step of a drain.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Drain {
     /// Words about protections, deletions ahead of the deadline, and evictions, in pod order within the first two.

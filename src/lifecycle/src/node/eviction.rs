@@ -17,7 +17,7 @@ pub const BACKOFF_MIN: Duration = Duration::from_millis(100);
 /// Longest delay between two tries.
 pub const BACKOFF_MAX: Duration = Duration::from_secs(10);
 
-/// What the API server writes, with code 500, when more than one budget covers a pod.
+/// Message of the API server, with code 500, when more than one budget covers a pod.
 const SEVERAL_BUDGETS: &str = "This pod has more than one PodDisruptionBudget, which the eviction subresource \
                                does not support.";
 
@@ -37,7 +37,7 @@ pub enum Answer<'a> {
     Lost,
 }
 
-/// What an answer means.
+/// Meaning of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Meaning {
     /// Evicted; done.
@@ -71,7 +71,7 @@ pub fn backoff(failures: u32) -> Duration {
     BACKOFF_MIN.checked_mul(factor).unwrap_or(BACKOFF_MAX).min(BACKOFF_MAX)
 }
 
-/// Why the pods of a node are drained: the text of the event and the label of the metric.
+/// Reason why the pods of a node are drained: the text of the event and the label of the metric.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DrainReason(String);
 
@@ -120,7 +120,7 @@ impl Queue {
         due.into_iter().map(|(pod, _)| pod.clone()).collect()
     }
 
-    /// When the next pod is due.
+    /// Time at which the next pod is due.
     pub fn next_due(&self) -> Option<Timestamp> {
         self.0.values().map(|entry| entry.due).min()
     }

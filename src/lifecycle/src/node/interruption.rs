@@ -13,12 +13,13 @@ use karpenter_model::{
 
 use crate::step::{About, DeletionCause, Effect, Event, Step, whole_seconds};
 
-/// What a notice leads to.
+/// Consequences of a notice.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reaction {
-    /// What the provider has to remember before anything else happens, so that the replacement is sought elsewhere.
+    /// Capacity that the provider has to mark as used up before anything else happens, so that the replacement is sought
+    /// elsewhere.
     pub exhausted: Option<Exhausted>,
-    /// What to do with the claim.
+    /// Step of the claim.
     pub step: Step,
 }
 
@@ -31,14 +32,14 @@ pub enum Exhausted {
         instance_type: InstanceTypeName,
         /// The zone.
         zone: Zone,
-        /// How it is bought.
+        /// Capacity type.
         capacity_type: CapacityType,
     },
     /// A reservation.
     Reservation(ReservationId),
 }
 
-/// What a notice about the machine of a claim leads to. `node` is its Node, if it has joined. `on_rebalance` remembers
+/// Reacts to a notice about the machine of a claim. `node` is its Node, if it has joined. `on_rebalance` remembers
 /// recommendations, so that drift replaces the machine ([`crate::claim::drift`]).
 pub fn react(
     kind: NoticeKind,
@@ -68,7 +69,7 @@ pub fn react(
     Reaction { exhausted: exhausted(kind, claim, registry), step: Step::of(effects) }
 }
 
-/// Whether the notice says no more than that a machine ends which we have told to.
+/// Returns whether the notice says no more than that a machine ends whose termination was requested here.
 fn is_our_doing(kind: NoticeKind, claim: &Claim) -> bool {
     kind == NoticeKind::InstanceTerminated && claim.is_true(ConditionType::InstanceTerminating)
 }
@@ -142,7 +143,7 @@ fn notice_event(kind: NoticeKind) -> (&'static str, &'static str) {
     }
 }
 
-/// The same event on claim and Node, each with its text.
+/// One event on the claim and one on the Node, each with its text.
 fn pair(
     claim: &Claim,
     node: Option<&NodeName>,

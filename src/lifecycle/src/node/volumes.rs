@@ -1,4 +1,4 @@
-//! Which volume attachments a drained node still has to wait for (spec disruption 2.5).
+//! Volume attachments that a drained node still has to wait for (spec disruption 2.5).
 //!
 //! Volumes of pods that stay on the node until the end (they tolerate the taint, are static or are stuck) will not
 //! detach before the machine is gone, so no drain waits for them.

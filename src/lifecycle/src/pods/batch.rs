@@ -62,13 +62,13 @@ impl<K: Ord> Batcher<K> {
         new
     }
 
-    /// How long the open window stays open if nothing new arrives; `None` when no window is open.
+    /// Time for which the open window stays open if nothing new arrives; `None` when no window is open.
     pub fn left(&self, now: Timestamp) -> Option<Duration> {
         let deadline = self.deadline()?;
         Some(if self.opened()? > now { Duration::ZERO } else { since(now, deadline) })
     }
 
-    /// When the open window closes if nothing new arrives.
+    /// Time at which the open window closes if nothing new arrives.
     fn deadline(&self) -> Option<Timestamp> {
         match self.phase {
             Phase::Open { opened, last_new, .. } => Some((last_new + self.idle).min(opened + self.max)),
@@ -76,7 +76,7 @@ impl<K: Ord> Batcher<K> {
         }
     }
 
-    /// How long until what has come so far is worth a look; `None` when no window is open, or nothing has come since the last
+    /// Time until the triggers so far are worth a look; `None` when no window is open, or nothing has arrived since the last
     /// look.
     pub fn until_look(&self, now: Timestamp) -> Option<Duration> {
         match self.phase {
@@ -85,14 +85,14 @@ impl<K: Ord> Batcher<K> {
         }
     }
 
-    /// What has come so far has been looked at.
+    /// Records that the triggers so far have been looked at.
     pub fn looked(&mut self, now: Timestamp) {
         if let Phase::Open { looked, .. } = &mut self.phase {
             *looked = now;
         }
     }
 
-    /// When the open window was opened; `None` when no window is open.
+    /// Time at which the open window was opened; `None` when no window is open.
     pub fn opened(&self) -> Option<Timestamp> {
         match self.phase {
             Phase::Open { opened, .. } => Some(opened),

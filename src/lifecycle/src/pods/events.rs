@@ -14,21 +14,21 @@ use crate::step::{Effect, Step};
 /// Shortest time between two writes for one claim; below the validation delay of disruption (15 s).
 pub(crate) const WRITE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// What the watch said about a pod.
+/// Event of the watch about a pod.
 #[derive(Debug, Clone, Copy)]
 pub enum Seen<'a> {
-    /// It is there since we started to watch.
+    /// The pod is there since the watch began.
     Listed(&'a Pod),
-    /// It appeared.
+    /// The pod appeared.
     Created(&'a Pod),
-    /// It changed.
+    /// The pod changed.
     Updated {
         /// Before.
         old: &'a Pod,
         /// After.
         new: &'a Pod,
     },
-    /// It is gone.
+    /// The pod is gone.
     Deleted(&'a Pod),
 }
 

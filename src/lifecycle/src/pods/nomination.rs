@@ -1,4 +1,4 @@
-//! Where a pod is expected to go, as an event and as the name of a node.
+//! Expected place of a pod, as an event and as the name of a node.
 //!
 //! A promise of the plan, not of the scheduler: the pod may go elsewhere, or its claim may never become a Node.
 
@@ -18,7 +18,7 @@ pub fn nominated(pod: &Pod, target: &Target) -> Event {
     Event::new(About::Pod(PodRef::of(pod)), reason::NOMINATED, message)
 }
 
-/// Those of `promised`, all of which wait for a place on one node, that may be named that node at the same time.
+/// Pods of `promised`, all of which wait for a place on one node, that may be named that node at the same time.
 ///
 /// The scheduler tries a pod on a node as if all others that are named there, and are no less important, were on it already. Where
 /// a spread counts more of them than its skew allows, each keeps out the others, none is bound, and each try takes their names
@@ -34,7 +34,7 @@ pub fn nameable<'a>(promised: impl IntoIterator<Item = &'a Pod>) -> Vec<&'a Pod>
                 let counts = |other: &&&Pod| {
                     other.key.namespace == one.key.namespace && selector.matches(&other.labels)
                 };
-                // Whether it counts for this rule first: most pods of a node are of other applications.
+                // The pod itself is checked first: most pods of a node belong to other applications.
                 counts(&&pod)
                     && named.iter().filter(counts).count() >= usize::try_from(skew).unwrap_or(usize::MAX)
             })

@@ -6,8 +6,8 @@
 //! again would buy the same machine for ever, so broken promises are counted per [`Workload`]:
 //!
 //! - at most [`NODES`](record::NODES) nodes are bought for a workload that none of them serves, or as many as one plan
-//!   bought before the first of them was up. While one is in doubt, only so many of its pods are planned for
-//!   ([`Promises::held`]) and launched for ([`Promises::plan`]) as nodes are left;
+//!   bought before the first of them was up. While one is in doubt, its pods are planned for
+//!   ([`Promises::held`]) and launched for ([`Promises::plan`]) up to the number of nodes that are left;
 //! - then the workload is held, until one of its pods is bound anywhere, or what the record rests on has changed
 //!   (`promise/record.rs`);
 //! - what has been counted survives a change of leader: [`Promises::saved`] is kept with the pool, and claims carry the
@@ -38,12 +38,12 @@ use arrival::{Arrival, Stage};
 use record::Record;
 pub(crate) use record::{HOLD_MAX, HOLD_MIN};
 
-/// How long a pod may wait next to an initialized node it was promised.
+/// Longest time a pod may wait next to an initialized node it was promised.
 pub const PATIENCE: Duration = Duration::from_mins(1);
-/// The same for a pod with volumes, which are made or attached before it is bound.
+/// Longest such time for a pod with volumes, which are made or attached before it is bound.
 pub(crate) const PATIENCE_WITH_VOLUMES: Duration = Duration::from_mins(10);
-/// How long a pod whose room others have taken waits for the nodes that are still coming: what is left over once they are
-/// there is launched for together.
+/// Time for which a pod whose room others have taken waits for the nodes that are still coming: the pods left over once
+/// those are there are launched for together.
 const LAST_NODES: Duration = Duration::from_secs(10);
 
 /// Every open promise, and every workload that nodes have not served.
@@ -57,16 +57,16 @@ pub struct Promises {
     restored: bool,
 }
 
-/// Why a pod is not planned for.
+/// Reason why a pod is not planned for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Held {
-    /// When its workload is planned for again; `None` while a node that is coming decides.
+    /// Time at which its workload is planned for again; `None` while a node that is coming decides.
     pub until: Option<Timestamp>,
     /// The pool whose nodes did not serve; `None` when there are several.
     pub pool: Option<PoolName>,
     /// The claims whose nodes did not serve.
     pub claims: BTreeSet<ClaimName>,
-    /// Which node did not serve, and what it has that was not announced.
+    /// Name of a node that did not serve, and the properties it has that were not announced.
     pub why: String,
 }
 
@@ -78,7 +78,7 @@ pub struct Ended {
     pub how: Ending,
 }
 
-/// How a promise ended.
+/// End of a promise.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ending {
     /// The pod is bound.
@@ -89,7 +89,7 @@ pub enum Ending {
     Withdrawn(&'static str),
 }
 
-/// What survives a change of leader of the record of a workload.
+/// Part of the record of a workload that survives a change of leader.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Saved {
     nodes: u32,
@@ -105,7 +105,7 @@ pub struct Saved {
     claims: BTreeSet<ClaimName>,
 }
 
-/// What the promises say about a plan.
+/// Judgement on a plan by the promises.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Judgement {
     /// Promises that the plan ends.
@@ -267,9 +267,9 @@ impl Promises {
         judgement
     }
 
-    /// Whether each of `waiting` was promised a place that the scheduler may yet give it: on a machine that is coming, or that has been
-    /// ready for a moment. While pods are being bound, another plan for just these would only take their places away: pods that
-    /// spread wait for each other.
+    /// Returns whether each of `waiting` was promised a place that the scheduler may yet give it: on a machine that is
+    /// coming, or that has been ready for a moment. While pods are being bound, another plan for just these would only take
+    /// their places away: pods that spread wait for each other.
     pub fn may_all_be_kept(&self, waiting: &[Arc<Pod>], world: &World<'_>, now: Timestamp) -> bool {
         let expected = |pod: &Arc<Pod>| {
             let promise = self.of(pod);
@@ -451,7 +451,7 @@ impl Promises {
             .saturating_sub(u32::try_from(coming.len()).unwrap_or(u32::MAX))
     }
 
-    /// Whether the node that `pod` was promised a place on has come a moment ago, and the pod still waits.
+    /// Returns whether the node that `pod` was promised a place on has come a moment ago, and the pod still waits.
     fn is_left_over(&self, pod: &Pod, world: &World<'_>, now: Timestamp) -> bool {
         let promise = self.of(pod);
         let claim = promise.and_then(|promise| world.staying(&promise.claim)?.claim.as_deref());
@@ -459,8 +459,8 @@ impl Promises {
         up.is_some_and(|up| since(up, now) < LAST_NODES)
     }
 
-    /// Whether the scheduler may still use what `pod` was promised before: a machine that has come up so recently that
-    /// an unannounced taint may yet go away. Another machine would get the same.
+    /// Returns whether the scheduler may still use the place that `pod` was promised before: a machine that has come up so
+    /// recently that an unannounced taint may yet go away. Another machine would get the same.
     fn is_expected(&self, pod: &Pod, world: &World<'_>, now: Timestamp) -> bool {
         let Some(promise) = self.of(pod) else {
             return false;
@@ -474,13 +474,13 @@ impl Promises {
     }
 }
 
-/// Whether the machine of a promise is there to stay, and not ready yet.
+/// Returns whether the machine of a promise is there to stay, and not ready yet.
 fn is_coming(promise: &Promise, world: &World<'_>) -> bool {
     let claim = world.staying(&promise.claim).and_then(|machine| machine.claim.as_deref());
     claim.is_some_and(|claim| claim.provider_id.is_some() && !claim.is_true(ConditionType::Initialized))
 }
 
-/// How it is known that a promise is broken.
+/// Evidence that a promise is broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// The node is up, and the scheduler does not bind the pod.
@@ -524,7 +524,7 @@ fn sent_away(pod: &Pod, arrival: &Arrival, node: &Node, given: &Resources) -> En
     Ending::Withdrawn("other pods took the room")
 }
 
-/// How long a pod may wait next to an initialized node it was promised before that is a disagreement.
+/// Longest time a pod may wait next to an initialized node it was promised before that is a disagreement.
 pub fn patience(pod: &Pod) -> Duration {
     if pod.volumes.is_empty() { PATIENCE } else { PATIENCE_WITH_VOLUMES }
 }

@@ -12,7 +12,7 @@ use karpenter_model::{DoNotDisrupt, Pod};
 
 use crate::step::{About, Event, PodRef};
 
-/// How long after its end the end of a protection is reported.
+/// Time after the end of a protection in which the end is reported.
 const NEWS: Duration = Duration::from_mins(10);
 
 /// The event that goes with a pod's annotation; none without one, nor with `true`.

@@ -26,7 +26,7 @@ struct Record {
 pub struct Held {
     /// The rule its place broke.
     pub why: String,
-    /// When it is planned for again.
+    /// Time at which it is planned for again.
     pub until: Timestamp,
 }
 
@@ -40,7 +40,7 @@ impl Refusals {
         until
     }
 
-    /// Why and until when `pod` is not to be planned for, if it is held at `now`.
+    /// Reason and time until which `pod` is not to be planned for, if it is held at `now`.
     pub fn held(&self, pod: &Pod, now: Timestamp) -> Option<&Held> {
         self.0.get(&pod.uid).map(|record| &record.held).filter(|held| held.until > now)
     }

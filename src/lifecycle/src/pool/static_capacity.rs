@@ -8,19 +8,19 @@ use jiff::Timestamp;
 use karpenter_model::clock::since;
 use karpenter_model::{Claim, ClaimName, ConditionType, Node, Pool, PoolName};
 
-/// How often a pool is looked at without an event.
+/// Period between looks at a pool without an event.
 pub const PERIOD: std::time::Duration = std::time::Duration::from_mins(1);
-/// How soon to look again at a pool whose node limit is reached.
+/// Delay of the next look at a pool whose node limit is reached.
 pub const LIMITED_PERIOD: std::time::Duration = std::time::Duration::from_secs(30);
 
 /// The machines of one pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Members<'a> {
-    /// Those that stay.
+    /// Machines that stay.
     pub active: Vec<&'a Node>,
-    /// How many are about to be replaced.
+    /// Number of machines about to be replaced.
     pub pending: usize,
-    /// How many are being deleted.
+    /// Number of machines being deleted.
     pub deleting: usize,
 }
 
@@ -44,7 +44,7 @@ impl<'a> Members<'a> {
     }
 }
 
-/// How many claims have to be created; zero for pools that are not ready, going away or without a fixed number.
+/// Number of claims to create; zero for pools that are not ready, being deleted or without a fixed number.
 pub fn missing(pool: &Pool, members: &Members<'_>) -> usize {
     let Some(wanted) = replicas(pool).filter(|_| pool.ready && !pool.deleting) else { return 0 };
     wanted.saturating_sub(members.active.len() + members.pending)
@@ -68,7 +68,7 @@ fn replicas(pool: &Pool) -> Option<usize> {
     pool.replicas.map(|replicas| usize::try_from(replicas).unwrap_or_default())
 }
 
-/// How much a machine would be missed.
+/// Rank of a machine by the loss its removal would be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
     Unlaunched,

@@ -1,4 +1,4 @@
-//! Whether the DRA drivers a claim was planned with have published their devices.
+//! Readiness of the DRA drivers a claim was planned with: they have published their devices.
 //!
 //! A pool of a driver is complete when the slices of its highest generation are as many as each of them declares,
 //! and that is more than none; slices of older generations do not count.

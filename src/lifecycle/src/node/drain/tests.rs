@@ -1,4 +1,4 @@
-//! Group order, who is never evicted, and deletions ahead of a deadline.
+//! Group order, pods that are never evicted, and deletions ahead of a deadline.
 
 use karpenter_model::{
     DoNotDisrupt, Effect as TaintEffect, PodKey, PodOwner, PodPhase, Toleration, TolerationOperator,

@@ -6,7 +6,7 @@ use karpenter_model::{
     Claim, ClaimName, ConditionType, InstanceTypeName, Node, PoolName, Resources, Taint, resources,
 };
 
-/// How far a machine has come.
+/// Progress of a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Stage {
     /// The claim exists, and no instance is known to.
@@ -53,7 +53,7 @@ impl Arrival {
         }
     }
 
-    /// Whether the machine is other than its claim announced.
+    /// Returns whether the machine differs from the announcement of its claim.
     pub(super) fn differs(&self) -> bool {
         !self.taints.is_empty() || !self.lacks.is_empty()
     }

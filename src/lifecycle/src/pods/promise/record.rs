@@ -49,7 +49,7 @@ pub(super) struct Record {
     why: String,
     /// The pools of these nodes, each with the version of its template.
     templates: BTreeMap<PoolName, String>,
-    /// What the daemon sets asked for; `None` after a change of leader, until the first look.
+    /// Requirements of the daemon sets; `None` after a change of leader, until the first look.
     daemons: Option<BTreeSet<String>>,
 }
 
@@ -70,12 +70,12 @@ impl Record {
         }
     }
 
-    /// Whether this node has been counted already.
+    /// Returns whether this node has been counted already.
     pub(super) fn counted(&self, claim: &ClaimName) -> bool {
         self.unused.contains_key(claim)
     }
 
-    /// Whether a look at `now` belongs to the one before.
+    /// Returns whether a look at `now` belongs to the one before.
     pub(super) fn is_one_with_the_last(&self, now: Timestamp) -> bool {
         self.looks > 0 && since(self.last, now) < ONE_LOOK
     }
@@ -135,9 +135,9 @@ impl Record {
         true
     }
 
-    /// Whether another node would be another argument: its pool is gone or has another template, its node class or
-    /// image has changed since (the node has drifted), an unannounced taint has been taken away, the daemon sets are
-    /// others, or a younger node has come as announced where these did not.
+    /// Returns whether another node would be another argument: its pool is gone or has another template, its node class or
+    /// image has changed since (the node has drifted), an unannounced taint has been taken away, the daemon sets are others,
+    /// or a younger node has come as announced where these did not.
     fn has_changed(&mut self, world: &World<'_>) -> bool {
         let other_template =
             |(pool, template): (&PoolName, &String)| world.template(pool).is_none_or(|now| now != *template);
@@ -156,7 +156,7 @@ impl Record {
         }) || self.came_right_since(world)
     }
 
-    /// Whether a node that was initialized after the last disagreement is what its claim announced, although those
+    /// Returns whether a node that was initialized after the last disagreement is as its claim announced, although those
     /// before it were not.
     fn came_right_since(&self, world: &World<'_>) -> bool {
         let differing: Vec<&Arrival> = self.unused.values().filter(|arrival| arrival.differs()).collect();
@@ -173,8 +173,8 @@ impl Record {
         })
     }
 
-    /// Whether none of the nodes is left, and one of them was taken away by another client. That this controller removed
-    /// what was not used says nothing about the next node.
+    /// Returns whether none of the nodes is left, and one of them was taken away by another client. The removal of an unused
+    /// node by this controller says nothing about the next one.
     fn was_taken_away(&self, world: &World<'_>) -> bool {
         !self.firm
             && !self.unused.is_empty()
@@ -196,7 +196,7 @@ impl Record {
         self.unused.keys().cloned().collect()
     }
 
-    /// Which node did not serve, and why.
+    /// Name of a node that did not serve, and the reason.
     pub(super) fn text(&self) -> String {
         match self.nodes.max(u32::try_from(self.unused.len()).unwrap_or(u32::MAX)) {
             0 | 1 => self.why.clone(),
@@ -205,7 +205,7 @@ impl Record {
         }
     }
 
-    /// What survives a change of leader, by pool.
+    /// Parts that survive a change of leader, by pool.
     pub(super) fn saved(&self) -> impl Iterator<Item = (&PoolName, Saved)> {
         self.templates.iter().map(|(pool, template)| {
             let saved = Saved {

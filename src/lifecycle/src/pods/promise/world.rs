@@ -14,7 +14,7 @@ pub struct World<'a> {
     claims: BTreeMap<&'a NodeName, &'a ClaimName>,
     pools: BTreeMap<&'a PoolName, (&'a Pool, String)>,
     daemons: &'a [Arc<Daemon>],
-    /// What they ask for, once it was asked: it is the same for every workload.
+    /// Requirements of the daemon sets, once computed: they are the same for every workload.
     asked_by_daemons: OnceCell<BTreeSet<String>>,
 }
 
@@ -65,7 +65,8 @@ impl<'a> World<'a> {
         self.pools.get(pool).map(|(_, template)| template.clone())
     }
 
-    /// What each daemon set asks of nodes. Not the pod that it is read off: that is another one with every node that joins.
+    /// Requirements of each daemon set for its nodes, without the pod they are read off: that is another one with every
+    /// node that joins.
     pub(super) fn daemons(&self) -> &BTreeSet<String> {
         let asks = |daemon: &Arc<Daemon>| {
             let Daemon { namespace, name, pod } = &**daemon;

@@ -1,4 +1,4 @@
-//! What the machines of a pool cost per hour (spec disruption 0.7, `ClusterCost`).
+//! Cost of the machines of a pool per hour (spec disruption 0.7, `ClusterCost`).
 //!
 //! Unlike in the reference the sum follows labels that change: a machine whose reservation has ended costs what it
 //! costs now.
@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use karpenter_model::{InstanceType, InstanceTypeName, LabelRegistry, Node, NodeId, PoolName, Price};
 
-/// What the machines of a pool cost.
+/// Cost of the machines of a pool.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Cost {
     /// Sum of the known prices, per hour.

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use karpenter_model::{Node, PoolName, Quantity, Resources};
 
-/// How often to count.
+/// Period of the count.
 pub const PERIOD: Duration = Duration::from_secs(5);
 
 /// Resources shown even when there are none.
 const ALWAYS_SHOWN: [&str; 5] = ["cpu", "memory", "pods", "ephemeral-storage", "nodes"];
 
-/// What a pool's machines add up to; machines that are being removed do not count.
+/// Sums over a pool's machines; machines that are being removed do not count.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Count {
     /// `status.resources`.

@@ -1,13 +1,12 @@
-//! Which objects get new hash annotations (spec disruption 1.7).
+//! Objects that get new hash annotations (spec disruption 1.7).
 //!
-//! When the algorithm's version changes, claims are stamped with the new version and hash so that the change of
-//! algorithm does not read as drift; a claim that has drifted already keeps its old hash, so that real drift
-//! survives the upgrade.
+//! A change of the algorithm's version stamps claims with the new version and hash, so that it does not read as drift; a
+//! claim that has drifted already keeps its old hash, so that real drift survives the upgrade.
 
 use karpenter_model::names::annotation;
 use karpenter_model::{Annotations, Claim, ClaimName, ConditionType};
 
-/// What to write, claims first: a crash in between leaves the pool's version old and the migration is redone.
+/// Annotations to write, claims first: a crash in between leaves the pool's version old and the migration is redone.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Stamps {
     /// Annotations per claim.

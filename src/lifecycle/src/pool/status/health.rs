@@ -19,7 +19,7 @@ const UNHEALTHY_FAILURES: usize = 2;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Tracker(VecDeque<bool>);
 
-/// What a pool's outcomes say.
+/// Health of a pool by its outcomes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Health {
     /// No outcome yet.
@@ -31,7 +31,7 @@ pub enum Health {
 }
 
 impl Tracker {
-    /// What is remembered after a restart, from the pool's condition.
+    /// Tracker after a restart, from the pool's condition.
     pub fn seeded(condition: Option<ConditionStatus>) -> Self {
         match condition {
             Some(ConditionStatus::True) => Self([true].into()),
@@ -40,7 +40,7 @@ impl Tracker {
         }
     }
 
-    /// What the outcomes say.
+    /// Health by the outcomes.
     pub fn health(&self) -> Health {
         if self.0.is_empty() {
             return Health::Unknown;
@@ -82,7 +82,7 @@ impl Tracker {
     }
 }
 
-/// What a pool remembers about itself and its class.
+/// Remembered generations of a pool and its class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Generations {
     /// `metadata.generation` of the pool.

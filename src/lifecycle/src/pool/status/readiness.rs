@@ -5,18 +5,18 @@ use karpenter_model::names::{condition, reason};
 
 use crate::step::ConditionValue;
 
-/// What is known about a pool's node class.
+/// State of a pool's node class.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NodeClass {
     /// There is none of that name.
     Missing,
-    /// It is being deleted.
+    /// The node class is being deleted.
     Terminating,
-    /// It exists and this is its Ready condition, if it has one.
+    /// The node class exists and this is its Ready condition, if it has one.
     Present(Option<ConditionValue>),
 }
 
-/// What the pool's condition has to say.
+/// Value of the pool's condition.
 pub fn verdict(class: NodeClass) -> ConditionValue {
     let fails = |reason: &str, message: &str| ConditionValue {
         status: ConditionStatus::False,

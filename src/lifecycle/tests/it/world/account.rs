@@ -25,7 +25,7 @@ pub(crate) enum Machine {
     Gone,
 }
 
-/// What the cloud answers to a launch.
+/// Answer of the cloud to a launch.
 pub(super) fn described(number: usize) -> launch::Machine {
     launch::Machine {
         provider_id: provider_id(number).as_str().into(),
@@ -61,7 +61,7 @@ impl Life {
         finalize::Answer::Started
     }
 
-    /// What the cloud says about the machine of the claim.
+    /// Answer of the cloud about the machine of the claim.
     pub(super) fn found(&self, number: usize) -> finalize::Found {
         match self.machine {
             Machine::Running { .. } | Machine::Ending { .. } => {
