@@ -46,7 +46,7 @@ pub(crate) fn spawn(
     }
 }
 
-/// Whether buffers are looked at.
+/// Returns whether buffers are looked at.
 pub(crate) fn enabled(context: &Context) -> bool {
     context.settings.decisions.gates.capacity_buffer
 }
@@ -100,14 +100,14 @@ impl Reconciler for Controller {
     }
 }
 
-/// What to publish about a buffer when the API server does not answer: nothing, if it had answered before.
+/// Status to publish about a buffer when the API server does not answer: nothing, if it had answered before.
 fn unanswered(known: &KnownBuffer, error: &Error) -> Option<Unresolved> {
     let status = known.object.status.as_ref();
     let ready = status.is_some_and(is_ready);
     (!ready).then(|| Unresolved::Unreadable(karpenter_telemetry::observe::Chain(error).to_string()))
 }
 
-/// Whether the status says that the buffer is resolved.
+/// Returns whether the status says that the buffer is resolved.
 fn is_ready(status: &CapacityBufferStatus) -> bool {
     let ready = |one: &&karpenter_api::Condition| one.kind == condition::READY_FOR_PROVISIONING;
     status.conditions.iter().find(ready).is_some_and(|one| one.status == ConditionStatus::True)
@@ -162,7 +162,7 @@ async fn store(
     if object.status.as_ref() == Some(status) {
         return Ok(Published::Same);
     }
-    // What is not there any more is taken out, not left.
+    // Absent fields are sent as null, which removes them.
     let patch = json!({"status": {
         "conditions": status.conditions,
         "replicas": status.replicas,

@@ -1,4 +1,4 @@
-//! Whether the API server serves our kinds: without them there is nothing to do, and the readiness probe says so.
+//! Readiness of the API server to serve our kinds: without them there is nothing to do, and the readiness probe says so.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use karpenter_kube_harness::server::Readiness;
 
-/// How often it is asked until it does.
+/// Period between the requests until it does.
 const PERIOD: Duration = Duration::from_secs(5);
 
 const GROUP_VERSION: &str = "karpenter.sh/v1";

@@ -40,7 +40,7 @@ use underway::{News, Number, Underway};
 
 pub(crate) const NAME: &str = "disruption";
 
-/// How often to look when nothing happens.
+/// Period between looks when nothing happens.
 const POLL: Duration = Duration::from_secs(10);
 /// Least time between two looks, however much happens.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -86,7 +86,7 @@ fn resume_panic(ended: Result<(), JoinError>) {
     }
 }
 
-/// What is kept from pass to pass. None of it survives the process.
+/// State kept from pass to pass. None of it survives the process.
 struct Disruption {
     context: Context,
     shutdown: CancellationToken,
@@ -114,7 +114,7 @@ impl Disruption {
         }
     }
 
-    /// How long nothing has to be looked at: until the next second look is due, if that is sooner.
+    /// Time for which nothing has to be looked at: until the next second look is due, if that is sooner.
     fn idle(&self) -> Duration {
         let until = |due| Duration::try_from(self.context.now().duration_until(due)).unwrap_or(PAUSE);
         self.proposals.next().map_or(POLL, |due| until(due).clamp(PAUSE, POLL))

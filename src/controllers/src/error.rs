@@ -1,4 +1,4 @@
-//! What can go wrong in a pass: a call of the API server or of the cloud that failed.
+//! Failures of a pass: a call of the API server or of the cloud that failed.
 
 use karpenter_lifecycle::node::termination::InvalidDeadline;
 use karpenter_telemetry::observe::Chain;

@@ -1,4 +1,4 @@
-//! Why a node stays, a pod waits or a pool takes no part: the last decisions, kept in memory.
+//! Explanations of why a node stays, a pod waits or a pool takes no part: the last decisions, kept in memory.
 //!
 //! `GET /explain?node=NAME`, `?pod=NAMESPACE/NAME`, `?nodepool=NAME`, or without a question for the whole. Answers
 //! name objects and say why; they hold no secrets, but what runs in a cluster is not everybody's business either, so
@@ -29,11 +29,11 @@ pub use question::{Question, QuestionError};
 use refused::Refused;
 pub use route::routes;
 
-/// The last decisions. Cheap to clone; shared by those who decide and those who ask.
+/// The last decisions. Cheap to clone; shared by the passes that decide and the requests that ask.
 #[derive(Clone, Debug, Default)]
 pub struct Explanations(Arc<Mutex<Known>>);
 
-/// What is known; nothing before the first pass, and never anything in a process that does not lead.
+/// Recorded decisions; none before the first pass, and never any in a process that does not lead.
 #[derive(Debug, Default)]
 struct Known {
     disruption: Option<Disruption>,
@@ -42,7 +42,7 @@ struct Known {
     refused: Refused,
 }
 
-/// What a pass over machines said.
+/// Decisions of a pass over machines.
 #[derive(Debug)]
 struct Disruption {
     at: Timestamp,
@@ -64,7 +64,7 @@ struct Machine {
     command: Option<String>,
 }
 
-/// What a pass over pods said.
+/// Decisions of a pass over pods.
 #[derive(Debug)]
 struct Provisioning {
     at: Timestamp,

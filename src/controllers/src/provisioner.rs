@@ -41,16 +41,16 @@ use settled::Settled;
 
 const NAME: &str = "provisioner";
 
-/// How often pods that still wait, and nodes that are leaving, ask for another pass.
+/// Period in which pods that still wait, and nodes that are leaving, ask for another pass.
 const RETRY_PERIOD: Duration = Duration::from_secs(10);
 
-/// How often the provisioner looks for pods that are left over beside nodes that have come.
+/// Period in which the provisioner looks for pods that are left over beside nodes that have come.
 const LOOK_PERIOD: Duration = Duration::from_secs(1);
 /// A pod is left over when the node it was promised has been ready for the first, and the scheduler has had time for it; after the
 /// second it waits for the same reasons as any other.
 const LEFT_OVER: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(15));
 
-/// What passes leave behind for those after them; a restart may lose it.
+/// State that passes leave behind for those after them; a restart may lose it.
 #[derive(Clone, Default)]
 pub(crate) struct Memory {
     pub(crate) waiting: Waiting,
@@ -61,7 +61,7 @@ pub(crate) struct Memory {
     slices: Arc<Mutex<Slices>>,
 }
 
-/// How far passes got with a backlog that is too large for one.
+/// Progress of passes with a backlog that is too large for one.
 #[derive(Default)]
 struct Slices {
     backlog: Backlog,
@@ -147,8 +147,8 @@ pub(crate) async fn run(
     }
 }
 
-/// Whether the scheduler has bound what it binds, and left a pod without a place beside the node that was launched for it. Before
-/// that, pods that spread wait for each other, and a plan would send them elsewhere.
+/// Returns whether the scheduler has bound all it can, and left a pod without a place beside the node that was launched for
+/// it. Before that, pods that spread wait for each other, and a plan would send them elsewhere.
 fn has_left_over(context: &Context, memory: &Memory) -> bool {
     let (young, old) = LEFT_OVER;
     if !memory.promises.are_quiet_for(BINDING) {
@@ -221,9 +221,9 @@ async fn pass(
 /// Everything that is known, with the pods that are to be planned for.
 struct Known {
     snapshot: Snapshot,
-    /// Those that are not, for now, and why.
+    /// Pods that are not planned for now, with the reason.
     held: Vec<(Arc<Pod>, PodOutcome)>,
-    /// They are never bound, so nothing is learned from them, and they take part in every slice.
+    /// Virtual pods: they are never bound, so nothing is learned from them, and they take part in every slice.
     virtual_pods: Vec<Arc<Pod>>,
 }
 
@@ -238,7 +238,7 @@ async fn known(context: &Context, memory: &Memory) -> Option<Known> {
     Some(Known { snapshot, held, virtual_pods })
 }
 
-/// How many pods one pass plans for.
+/// Largest number of pods that one pass plans for.
 fn most(snapshot: &Snapshot) -> usize {
     usize::try_from(snapshot.settings.pods_per_pass).unwrap_or(usize::MAX)
 }

@@ -1,7 +1,7 @@
-//! What every reconciler is: a name, a pace, and one pass over one object at a time.
+//! Reconcilers: each has a name, a pace, and one pass over one object at a time.
 //!
-//! A pass starts from what is true when it runs and holds nothing from the pass before but what its reconciler keeps
-//! on purpose. Who else runs, when, and what follows a failure is the queue's business.
+//! A pass starts from what is true when it runs and holds nothing from the pass before but what its reconciler keeps on
+//! purpose. The queue decides which others run, when, and what follows a failure.
 
 use std::sync::Arc;
 
@@ -12,9 +12,9 @@ use crate::{Context, Error, Settings};
 
 /// One reconciler.
 pub(crate) trait Reconciler: Send + Sync + 'static {
-    /// What names one object.
+    /// Name of one object.
     type Key: Clone + Ord + std::fmt::Debug + std::fmt::Display + Send + Sync + 'static;
-    /// What can go wrong in a pass.
+    /// Failure of a pass.
     type Error: Failure;
 
     /// Its name and how fast it may go.
@@ -28,7 +28,7 @@ pub(crate) trait Reconciler: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Done, Self::Error>> + Send;
 }
 
-/// What can go wrong in a pass.
+/// Failure of a pass.
 pub(crate) trait Failure: std::error::Error + Send + 'static {
     /// Another client has changed the object: no failure, the next pass looks again.
     fn is_conflict(&self) -> bool;
@@ -53,7 +53,7 @@ pub(crate) fn start<R: Reconciler>(
     run(reconciler, work, context.clone(), shutdown.clone())
 }
 
-/// The same for a queue that is there already.
+/// Runs passes of `reconciler` until `shutdown` for a queue that is there already.
 pub(crate) async fn run<R: Reconciler>(
     reconciler: R,
     work: Work<R::Key>,

@@ -1,4 +1,4 @@
-//! What asks for a plan: pods that wait, pools that become able to take nodes, buffers and overlays that change.
+//! Triggers of a plan: pods that wait, pools that become able to take nodes, buffers and overlays that change.
 
 use karpenter_api::{ConditionStatus, NodePool};
 use karpenter_model::names::condition;
@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 
 use crate::view::{Conditioned, PodSeen, StatusSeen};
 
-/// What asks for a plan. A trigger that equals one of the same batch does not extend the batch.
+/// Trigger of a plan. A trigger that equals one of the same batch does not extend the batch.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Trigger {
     /// A pod waits.
@@ -79,7 +79,7 @@ impl Triggers {
     }
 }
 
-/// Whether a pool is ready and was not, or is ready and wants something else than before.
+/// Returns whether a pool is ready and was not, or is ready and has another spec than before.
 fn opens(old: &NodePool, new: &NodePool) -> bool {
     let ready = |pool: &NodePool| {
         let conditions = pool.status.iter().flat_map(|status| &status.conditions);

@@ -1,4 +1,4 @@
-//! What a plan says about buffers: how many virtual pods each machine would take, and whether the room is there.
+//! Results of a plan for buffers: the number of virtual pods that each machine would take, and whether the room is there.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use super::store;
 use crate::Context;
 use crate::view::key_of;
 
-/// What a plan says about the virtual pods of each buffer.
+/// Tally of a plan over the virtual pods of each buffer.
 pub(crate) type Tallies = BTreeMap<BufferKey, Tally>;
 
 /// Counts the virtual pods of a plan by the machine that would take them, and by buffer. Those on their way to a claim

@@ -21,7 +21,7 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::Context;
 use crate::view::KnownBuffer;
 
-/// What a missing right means.
+/// Effect of a missing right.
 const WITHOUT: &str = "buffers of workloads are looked at every 30 seconds";
 
 /// The watches, by buffer.
@@ -106,7 +106,7 @@ where
     }))
 }
 
-/// What distinguishes one state of a workload from another as far as buffers are concerned.
+/// Fields that distinguish one state of a workload from another as far as buffers are concerned.
 fn shape<K: ResourceExt>(object: &K) -> Option<(String, i64)> {
     Some((object.uid()?, object.meta().generation.unwrap_or_default()))
 }

@@ -19,7 +19,7 @@ use crate::{Context, Error};
 /// Names that are tried for a claim.
 const NAMES: u32 = 5;
 
-/// Why a launch of a plan was not carried out.
+/// Reason why a launch of a plan was not carried out.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
     #[error("pool `{0}` is gone or being deleted; the next pass plans without it")]

@@ -16,7 +16,7 @@ use crate::Context;
 use crate::cloud;
 use crate::view::KnownPool;
 
-/// When the instance type of each claim was last found. Lost with the process: the types are then looked for once
+/// Time at which the instance type of each claim was last found. Lost with the process: the types are then looked for once
 /// more.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TypesFound(Arc<Mutex<BTreeMap<ClaimName, (ClaimUid, Timestamp)>>>);
@@ -36,7 +36,7 @@ impl TypesFound {
     }
 }
 
-/// What a claim's `Drifted` condition has to become.
+/// Step that brings a claim's `Drifted` condition up to date.
 pub(super) async fn step(
     context: &Context,
     controller: &'static str,

@@ -103,7 +103,7 @@ struct Stage {
     step: fn(Facts<'_>) -> Step,
 }
 
-/// What a stage looks at.
+/// Inputs of a stage.
 #[derive(Clone, Copy)]
 struct Facts<'a> {
     context: &'a Context,
@@ -159,7 +159,7 @@ const STAGES: [Stage; 5] = [
     },
 ];
 
-/// Whether the Node of a registered claim is gone, by a consistent read: no watch that is behind ends a machine.
+/// Returns whether the Node of a registered claim is gone, by a consistent read: no watch that is behind ends a machine.
 async fn has_lost_node(context: &Context, claim: &Claim, nodes: &[&NodeObject]) -> Result<bool, Error> {
     let joined = claim.is_true(ConditionType::Registered);
     if !joined || !nodes.is_empty() || !context.view.unlisted().is_empty() {
@@ -172,7 +172,7 @@ async fn has_lost_node(context: &Context, claim: &Claim, nodes: &[&NodeObject]) 
     Ok(id.as_deref() != claim.provider_id.as_ref().map(ProviderId::as_str))
 }
 
-/// What the hooks of the provider say, if the claim is at the point where it matters.
+/// Answers of the hooks of the provider, if the claim is at the point where they matter.
 async fn hooks(context: &Context, claim: &Claim, nodes: &[&NodeObject]) -> Vec<Hook> {
     if !registration::asks_hooks(claim, nodes) {
         return Vec::new();

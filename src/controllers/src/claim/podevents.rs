@@ -17,7 +17,7 @@ use crate::{Context, Error, Settings};
 
 const NAME: &str = "nodeclaim.podevents";
 
-/// What is to be written on each claim, and the queue that times the writes.
+/// Step to be written on each claim, and the queue that times the writes.
 #[derive(Clone)]
 pub(crate) struct PodEvents {
     pending: Arc<Mutex<BTreeMap<ClaimName, Step>>>,
@@ -75,7 +75,7 @@ impl Reconciler for Writer {
             pass.carry_out(consolidatable::step(&claim, pool, context.now())).await?;
         }
         let done = pass.finish().await?;
-        // What came in meanwhile stays for the next pass.
+        // Events that came in meanwhile stay for the next pass.
         let mut pending = events.pending.lock();
         if pending.get(name) == Some(&step) {
             pending.remove(name);

@@ -15,7 +15,7 @@ use super::underway::{Number, Underway};
 use crate::Context;
 use karpenter_kube_harness::compute;
 
-/// What a look says: the command as it may go on, or why not.
+/// Result of a look: the command as it may go on, or the reason for its rejection.
 pub(super) type Answer = Result<Command, Rejection>;
 
 /// Commands that wait for their look. Cheap to clone; shared.

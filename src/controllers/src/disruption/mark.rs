@@ -21,7 +21,7 @@ use crate::pass::draft::Draft;
 use crate::pass::node_write;
 use crate::{Context, Error};
 
-/// How often the write of one mark is tried, and the wait after the first failure; each further wait is twice as long.
+/// Number of attempts at the write of one mark, and the wait after the first failure; each further wait is twice as long.
 const ATTEMPTS: u32 = 5;
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 
@@ -120,7 +120,7 @@ impl Mark<'_> {
             }
             sleep(wait).await;
             wait *= 2;
-            // What cannot be read can hardly be written; the next attempt says so.
+            // An object that cannot be read can hardly be written; the next attempt reports it.
             let _unread = self.refresh(context).await;
         }
         self.try_write(context).await

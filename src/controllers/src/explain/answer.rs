@@ -14,17 +14,17 @@ use super::{Disruption, Known, Machine, Question};
 /// An answer, for machines as JSON and for people line by line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
-    /// What it is about, as it was asked.
+    /// Subject of the answer, as in the question.
     pub about: String,
     /// The pass it comes from; none when no pass has said anything about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decided_at: Option<Timestamp>,
-    /// What will happen, in a few words.
+    /// Summary of what will happen, in a few words.
     pub verdict: String,
-    /// Why.
+    /// Reasons for it.
     #[serde(default)]
     pub reasons: Vec<Why>,
-    /// What else is worth knowing, in the order to show it.
+    /// Other facts worth knowing, in the order to show them.
     #[serde(default)]
     pub facts: Vec<Fact>,
 }
@@ -41,7 +41,7 @@ pub struct Fact {
 pub struct Why {
     /// Stable word, one of those in the reference of reasons.
     pub code: String,
-    /// Whose reason it is, when it is about several.
+    /// Object that the reason belongs to, when the answer is about several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
     /// For people.
@@ -201,7 +201,7 @@ fn all(known: &Known, question: &Question) -> Answer {
     answer
 }
 
-/// How many machines stay for which reason, most first.
+/// Counts the machines that stay for each reason, most first.
 fn count<'a>(answer: &mut Answer, machines: impl Iterator<Item = &'a Machine>) {
     let mut kept: BTreeMap<_, usize> = BTreeMap::new();
     let mut going = 0;

@@ -78,7 +78,7 @@ impl Launches {
         }
     }
 
-    /// What is known of the launch of `claim`: each point with the milliseconds since the one before and since the first.
+    /// Recorded points of the launch of `claim`, each with the milliseconds since the one before and since the first.
     pub(super) fn facts(&self, claim: &ClaimName) -> Vec<Fact> {
         let Some(steps) = self.steps.get(claim) else { return Vec::new() };
         let mut facts = Vec::with_capacity(steps.len());

@@ -1,4 +1,4 @@
-//! What may be asked.
+//! Questions that may be asked.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,18 +6,18 @@ use std::str::FromStr;
 
 use karpenter_model::{ClaimName, NodeName, PodKey, PoolName};
 
-/// What an explanation is about.
+/// Subject of an explanation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Question {
     /// Everything, in short.
     All,
-    /// Why a node stays or goes.
+    /// Reasons why a node stays or goes.
     Node(NodeName),
-    /// The same, by the name of its claim.
+    /// Reasons why a node stays or goes, by the name of its claim.
     Claim(ClaimName),
-    /// Why a pod waits, or where it goes.
+    /// Reasons why a pod waits, or the place it goes to.
     Pod(PodKey),
-    /// What a pool does and what its budgets allow.
+    /// State of a pool, and the disruptions its budgets allow.
     Pool(PoolName),
 }
 

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 
-/// How long a finding that was logged is not logged again.
+/// Time for which a finding that was logged is not logged again.
 const QUIET: SignedDuration = SignedDuration::from_mins(10);
-/// How long one that does not come back is worth explaining.
+/// Time for which one that does not come back is worth explaining.
 const KEPT: SignedDuration = SignedDuration::from_mins(10);
 
 /// The findings, by their text.

@@ -11,15 +11,15 @@ use crate::pods::evict::Evictions;
 use crate::view::KnownClaim;
 use crate::{Context, Error};
 
-/// What the notice says is used up. To be remembered before [`interrupted`], so that the replacement is sought
+/// Capacity that the notice says is used up. To be remembered before [`interrupted`], so that the replacement is sought
 /// elsewhere.
 pub fn exhausted(context: &Context, kind: NoticeKind, claim: &ClaimName) -> Option<Exhausted> {
     let known = context.view.claim(claim)?;
     reaction(context, kind, &known).exhausted
 }
 
-/// Whether a notice about the machine of a claim says something that is not known: that a machine ends which we have
-/// terminated is no news.
+/// Returns whether a notice about the machine of a claim says something new: that a machine ends which was terminated here
+/// is not.
 pub fn is_news(context: &Context, kind: NoticeKind, claim: &ClaimName) -> bool {
     let known = context.view.claim(claim);
     known.is_some_and(|known| reaction(context, kind, &known).step != Step::idle())

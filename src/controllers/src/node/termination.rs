@@ -66,7 +66,7 @@ impl Reconciler for Termination {
     }
 }
 
-/// Whether the machine still exists, asked only when the step needs to know.
+/// Presence of the machine, asked only when the step needs to know.
 async fn presence(context: &Context, node: &NodeObject) -> Result<Presence, Error> {
     let Some(id) = node.provider_id.as_ref().filter(|_| termination::asks_presence(node)) else {
         return Ok(Presence::Unknown);

@@ -12,7 +12,7 @@ pub(crate) fn open<'a>(list: &'a mut Vec<Condition>, pool: &NodePool, context: &
     Conditions::open(Dependents::NODE_POOL, list, &pool.metadata, context.now())
 }
 
-/// What keeps a pool from being ready, in the words of those conditions; empty when nothing does.
+/// Texts of the conditions that keep a pool from being ready; empty when nothing does.
 pub(crate) fn failing(conditions: &[Condition]) -> String {
     let needed = [condition::VALIDATION_SUCCEEDED, condition::NODE_CLASS_READY];
     let failing = conditions

@@ -28,7 +28,7 @@ use crate::view::{KnownClaim, read};
 #[derive(Clone, Debug)]
 pub(crate) struct Draft {
     base: Arc<NodeClaim>,
-    /// The same allocation as long as nothing has changed.
+    /// Claim with the changes; shares the allocation of `base` as long as there are none.
     object: Arc<NodeClaim>,
     /// `object` as steps read it; empty until one asks after a change.
     read: OnceLock<Arc<Claim>>,
@@ -66,7 +66,7 @@ impl Draft {
         &self.object
     }
 
-    /// The same, as steps read it.
+    /// The claim with all changes so far, as steps read it.
     pub(crate) fn claim(&self, registry: &LabelRegistry) -> Arc<Claim> {
         Arc::clone(self.read.get_or_init(|| Arc::new(read::claim(&self.object, registry))))
     }
@@ -122,7 +122,7 @@ impl Draft {
         self.edit().metadata.annotations.get_or_insert_default().extend(annotations.clone());
     }
 
-    /// What changed in labels and annotations, as a merge patch.
+    /// Changes of labels and annotations, as a merge patch.
     pub(crate) fn metadata_patch(&self) -> Option<Value> {
         let labels = difference(&self.base.metadata.labels, &self.object.metadata.labels);
         let annotations = difference(&self.base.metadata.annotations, &self.object.metadata.annotations);
@@ -133,12 +133,12 @@ impl Draft {
         (!metadata.is_empty()).then(|| json!({"metadata": metadata}))
     }
 
-    /// Whether the status is to become another one.
+    /// Returns whether the status has changed.
     pub(crate) fn changes_status(&self) -> bool {
         self.base.status != self.object.status
     }
 
-    /// What changed in the status, as a merge patch against `present`, the claim as it is now on the server.
+    /// Changes of the status, as a merge patch against `present`, the claim as it is now on the server.
     pub(crate) fn status_patch(&self, present: &NodeClaim) -> Option<Value> {
         let status = difference(&self.base.status, &self.object.status)?;
         let replaces_list = status.get("conditions").is_some();

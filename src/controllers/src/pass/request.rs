@@ -32,7 +32,7 @@ pub(crate) async fn ask(context: &Context, controller: &'static str, object: &No
         Ok(instance) => Answer::Launched(Box::new(Machine {
             provider_id: instance.provider_id,
             image_id: instance.image_id,
-            // What the cloud resolved is what was launched, whatever the claim says.
+            // Labels that the cloud resolved describe the machine, so they win over those of the claim.
             labels: stated.into_iter().chain(instance.labels).collect(),
             annotations: instance.annotations,
             capacity: instance.capacity,
@@ -99,8 +99,8 @@ fn request(context: &Context, object: &NodeClaim) -> Result<LaunchRequest, Strin
     })
 }
 
-/// What the types are seen through; nothing for a claim without pool. As long as it is not known which overlays apply
-/// nothing is launched: without an amount they name no type might do, and the claim would be given up.
+/// Overlays for the types of a claim; nothing for a claim without pool. Nothing is launched until it is known which overlays
+/// apply: without an amount they name no type might do, and the claim would be given up.
 fn overlays(context: &Context, claim: &Claim) -> Result<Option<PoolOverlays>, Unevaluated> {
     if !context.settings.decisions.gates.node_overlay {
         return Ok(None);

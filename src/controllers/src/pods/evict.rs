@@ -145,7 +145,7 @@ async fn ask(context: &Context, pod: &PodRef) -> Result<(), kube::Error> {
     answer.map(drop)
 }
 
-/// Why the node is drained; nothing when node or claim is no longer known.
+/// Reason why the node is drained; nothing when node or claim is no longer known.
 fn drain_reason(context: &Context, node: &NodeName) -> Option<DrainReason> {
     let node = context.view.node(node)?;
     let claim = context.view.sole_claim_of(&node.model)?;

@@ -43,7 +43,7 @@ use crate::reconciler::Reconciler;
 use crate::view::{Conditioned, PodSeen, StatusSeen};
 use crate::{Context, Error, Settings};
 
-/// How long a node that is ready for pods may wait for this.
+/// Longest time that a node that is ready for pods may wait for this.
 const WITHIN: Duration = Duration::from_secs(2);
 /// Writes at a time, for one node.
 const WRITES: usize = 10;
@@ -76,7 +76,7 @@ pub(crate) struct Again {
     last: Arc<Mutex<Last>>,
 }
 
-/// When a node was named again for each pod, and how many times in a row.
+/// Time at which a node was last named again for each pod, and how many times in a row.
 type Last = BTreeMap<PodKey, (Timestamp, u32)>;
 
 impl Again {
@@ -102,7 +102,7 @@ impl Again {
         });
     }
 
-    /// Whether the node of a pod may be named again `now`, which counts as done; else how long that has to wait.
+    /// Checks that the node of a pod may be named again `now`, which counts as done; else returns how long that has to wait.
     fn may_name(&self, key: &PodKey, now: Timestamp) -> Result<(), Duration> {
         let mut last = self.last.lock();
         last.retain(|_, (then, _)| since(*then, now) < FORGOTTEN);
@@ -120,7 +120,7 @@ impl Again {
     }
 }
 
-/// How long to wait after a node was named again so many times in a row.
+/// Time to wait after a node was named again this number of times in a row.
 fn pause(times: u32) -> Duration {
     let (shortest, longest) = PAUSE;
     let doubled = times.checked_sub(AT_ONCE).map(|more| shortest.saturating_mul(2_u32.saturating_pow(more)));
@@ -150,8 +150,8 @@ impl Reconciler for Again {
     }
 }
 
-/// Those of `promised`, the pods of one node, that are to name it and do not: they have no node yet. Another name is that of an
-/// earlier place, which the pod is no longer planned for.
+/// Pods of `promised`, the pods of one node, that are to name it and do not: they have no node yet. Another name is that of
+/// an earlier place, which the pod is no longer planned for.
 fn unnamed<'a>(promised: &'a [Arc<Pod>], node: &'a NodeName) -> impl Iterator<Item = &'a Pod> {
     let nameable = nameable(promised.iter().map(AsRef::as_ref)).into_iter();
     nameable.filter(move |pod| pod.node_name.is_none() && pod.nominated_node.as_ref() != Some(node))
@@ -167,7 +167,7 @@ fn filled_by_one_that_spreads(seen: &PodSeen) -> Option<&NodeName> {
     }
 }
 
-/// Whether the scheduler has taken a name away.
+/// Returns whether the scheduler has taken a name away.
 fn is_taken_away(seen: &PodSeen) -> bool {
     matches!(seen, PodSeen::Updated { old, new }
         if new.node_name.is_none() && new.nominated_node.is_none() && old.nominated_node.is_some())

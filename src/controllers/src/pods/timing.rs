@@ -24,7 +24,7 @@ struct Clock {
     placed: Option<Timestamp>,
 }
 
-/// What a pod has reached.
+/// Moment that a pod has reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Moment {
     /// The first decision, counted from when it was seen.
@@ -43,7 +43,7 @@ pub(super) enum Moment {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Waited(pub(super) Moment, pub(super) Duration);
 
-/// What a pod still waits for.
+/// Moment that a pod still waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Age {
     /// A node, since its creation.
@@ -129,7 +129,7 @@ impl Clock {
         Self {
             uid: pod.uid.clone(),
             created: pod.created_at,
-            // One that is bound when first seen was bound who knows when.
+            // One that is bound when first seen was bound at an unknown time.
             bound: pod.node_name.is_some(),
             acknowledged: None,
             decided: None,

@@ -60,7 +60,7 @@ struct Published {
     departed: Departed,
 }
 
-/// What the machines of a snapshot add up to.
+/// Sums over the machines of a snapshot.
 #[derive(Default)]
 struct Counted {
     /// Revision of the snapshot.

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::{SignedDuration, Timestamp};
 use karpenter_model::PoolName;
 
-/// How long the series of a pool outlive it and its machines.
+/// Time that the series of a pool outlive it and its machines.
 const KEPT: SignedDuration = SignedDuration::from_mins(10);
 
 /// The pools that have series, and since when those have gone that are not there any more.

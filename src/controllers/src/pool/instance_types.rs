@@ -1,4 +1,4 @@
-//! What each pool could launch, asked of the provider before every plan; the provider remembers its answers.
+//! Instance types that each pool could launch, asked of the provider before every plan; the provider remembers its answers.
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;

@@ -30,7 +30,7 @@ use verdict::Verdicts;
 
 const NAME: &str = "nodeoverlay.controller";
 
-/// How often everything is evaluated although nothing has changed.
+/// Period in which everything is evaluated although nothing has changed.
 const PERIOD: Duration = Duration::from_hours(6);
 
 /// Starts the controller, if the gate is open. `triggers` asks for plans when other overlays are in force.

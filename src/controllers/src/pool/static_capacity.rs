@@ -37,7 +37,7 @@ enum Controller {
     Deprovisioning,
 }
 
-/// What can go wrong in a pass over a static pool.
+/// Failure of a pass over a static pool.
 #[derive(Debug, thiserror::Error)]
 enum StaticError {
     #[error(transparent)]

@@ -21,7 +21,7 @@ use crate::publish::step::publish_event;
 /// Claims created at once: bounds the burst on the API server, not the plan.
 const CREATES: usize = 50;
 
-/// When the steps that led to a plan were taken.
+/// Times of the steps that led to a plan.
 #[derive(Clone, Copy)]
 pub(super) struct Times {
     pub(super) batch_opened: Timestamp,

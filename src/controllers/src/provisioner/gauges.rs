@@ -1,5 +1,4 @@
-//! What dashboards see of a pass: how much it has to do, how long it has been at it, and where pods want to go
-//! (spec scheduling 12 and 30).
+//! Gauges of a pass for dashboards: its backlog, its age, and the zones that pods want to go to (spec scheduling 12 and 30).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,7 +13,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use super::NAME;
 use crate::Context;
 
-/// How often the age of a running pass is published.
+/// Period in which the age of a running pass is published.
 const PERIOD: Duration = Duration::from_millis(500);
 
 /// Zone of pods that may go to several.
@@ -63,7 +62,7 @@ impl Drop for Running<'_> {
     }
 }
 
-/// How many pods want to go to each zone.
+/// Number of pods that want to go to each zone.
 pub(super) struct Zones(Series<2>);
 
 impl Zones {

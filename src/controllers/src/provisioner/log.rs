@@ -1,7 +1,7 @@
-//! What the log says about plans: how many pods wait and what is done about them, and why nothing is.
+//! Log of plans: how many pods wait and what is done about them, and why nothing is.
 //!
-//! A plan is made again every ten seconds for as long as a pod waits, and mostly says the same. What is launched is said
-//! every time; everything else when it is new, and again after ten minutes. The texts are the reference's, which people's tools
+//! A plan is made again every ten seconds for as long as a pod waits, and mostly says the same. Launches are logged every
+//! time; everything else when it is new, and again after ten minutes. The texts are the reference's, which people's tools
 //! look for.
 
 use std::collections::BTreeMap;
@@ -12,14 +12,14 @@ use karpenter_model::{Plan, PodKey, PodOutcome, PoolOutcome, Report, Snapshot};
 
 use super::publish::{EventText, event_text};
 
-/// How long what has been said is not said again.
+/// Time for which a logged text is not logged again.
 const REMIND: Duration = Duration::from_mins(10);
 /// Most reasons said of one plan; the rest is in events and in `karpenter explain`.
 const REASONS: usize = 5;
 /// Most pods named.
 const PODS: usize = 5;
 
-/// What has been said, and when.
+/// Logged texts, with the time.
 #[derive(Debug, Default)]
 pub(super) struct Log(BTreeMap<String, Timestamp>);
 
@@ -69,7 +69,7 @@ struct Found<'a> {
     waiting: Vec<(&'a PodKey, &'a PodOutcome)>,
     new: usize,
     coming: usize,
-    /// Those that have no place, by why.
+    /// Pods that have no place, by the reason.
     nowhere: BTreeMap<String, Stuck<'a>>,
 }
 
@@ -107,7 +107,7 @@ impl<'a> Found<'a> {
     }
 }
 
-/// Why no pool could even be asked. No event of a pod says it, because it is not about them.
+/// Reason why no pool could even be asked. No event of a pod says it, because it is not about them.
 fn no_pools(outcome: &PodOutcome, report: &Report) -> Option<EventText> {
     let PodOutcome::Unschedulable(refusals) = outcome else { return None };
     let refusal = refusals.iter().find(|refusal| refusal.pool.is_none())?;

@@ -34,7 +34,7 @@ pub(crate) struct Promises(Arc<Mutex<State>>);
 #[derive(Default)]
 struct State {
     record: promise::Promises,
-    /// When a pod was bound last.
+    /// Time at which a pod was bound last.
     bound: Option<Instant>,
     /// The annotation that each pool was given.
     written: BTreeMap<PoolName, Written>,
@@ -59,13 +59,13 @@ impl Promises {
         }
     }
 
-    /// Whether no pod has been bound for so long.
+    /// Returns whether no pod has been bound for `span`.
     pub(super) fn are_quiet_for(&self, span: Duration) -> bool {
         self.0.lock().bound.is_none_or(|bound| bound.elapsed() >= span)
     }
 
-    /// Whether the scheduler is binding pods, and may yet bind all that wait where they were promised a place. Their nodes stay
-    /// protected then.
+    /// Returns whether the scheduler is binding pods, and may yet bind all that wait where they were promised a place. Their
+    /// nodes stay protected then.
     pub(super) fn are_being_kept(&self, context: &Context, snapshot: &Snapshot) -> bool {
         let waiting = &snapshot.pending;
         let are_kept = !self.are_quiet_for(BINDING)
@@ -261,8 +261,8 @@ fn publish(context: &Context, about: &About, message: &str, topic: &str) {
     }
 }
 
-/// What to report of a pod that is held; also as events, on the pod, on the claims whose nodes did not serve, and on the
-/// pool.
+/// Reports the outcome of a pod that is held; also as events, on the pod, on the claims whose nodes did not serve, and on
+/// the pool.
 fn outcome(context: &Context, pod: &Pod, held: Held) -> PodOutcome {
     let detail = match held.until {
         Some(until) => format!("{}; next try at {until:.0}", held.why),

@@ -49,15 +49,15 @@ pub(super) fn publish(context: &Context, pods: &BTreeMap<&PodKey, &Pod>, report:
     metrics.unschedulable_pods_count.set_count([super::NAME], unschedulable);
 }
 
-/// What the event of a pod says.
+/// Text of the event of a pod.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct EventText {
     pub(super) text: String,
-    /// What must change for another event.
+    /// Part of the text whose change makes another event.
     pub(super) gist: String,
 }
 
-/// What the event of a pod says about its outcome; `None` if the pod has a place, or has opted out.
+/// Text of the event of a pod about its outcome; `None` if the pod has a place, or has opted out.
 pub(super) fn event_text(outcome: &PodOutcome) -> Option<EventText> {
     match outcome {
         PodOutcome::Existing(_) | PodOutcome::InFlight(_) | PodOutcome::New(_) => None,

@@ -1,5 +1,4 @@
-//! What happens to pods whose place broke a rule: they get an event and are held; the rest of the plan is
-//! carried out.
+//! Refusal of pods whose place broke a rule: they get an event and are held; the rest of the plan is carried out.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -14,14 +14,14 @@ use parking_lot::Mutex;
 #[derive(Clone, Default)]
 pub(crate) struct Settled(Arc<Mutex<Option<Last>>>);
 
-/// What a plan was made of, and why it placed no pod.
+/// Input of a plan, and its report on why it placed no pod.
 struct Last {
     input: Arc<Snapshot>,
     report: Report,
 }
 
 impl Settled {
-    /// What a plan for `snapshot` would say, if it would place no pod because the last one did not.
+    /// Report of a plan for `snapshot`, if it would place no pod because the last one did not.
     pub(super) fn recall(&self, snapshot: &Snapshot) -> Option<Report> {
         let last = self.0.lock();
         last.as_ref().filter(|last| last.input.shows_the_same(snapshot)).map(|last| last.report.clone())

@@ -1,4 +1,4 @@
-//! What breaks a rule is not applied, and stops nothing else.
+//! Placements that break a rule are not applied, and stop nothing else.
 
 use std::sync::Arc;
 use std::time::Duration;

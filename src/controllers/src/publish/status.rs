@@ -29,7 +29,7 @@ type ByKindAndName = BTreeMap<(String, String), Arc<DynamicObject>>;
 #[derive(Clone, Default)]
 pub(crate) struct Classes {
     objects: Arc<Mutex<ByKindAndName>>,
-    /// Whether changes are published: only by the replica that leads.
+    /// Set when changes are published: only by the replica that leads.
     publishing: Arc<AtomicBool>,
 }
 

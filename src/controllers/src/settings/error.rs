@@ -1,8 +1,8 @@
-//! What is wrong with a setting, said so that it can be put right.
+//! Errors of settings, worded so that they can be corrected.
 
 use std::fmt;
 
-/// Where a value came from.
+/// Source of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// The command line.
@@ -22,7 +22,7 @@ pub struct SettingError {
     pub env: &'static str,
     pub source: Source,
     pub value: String,
-    /// What would have been accepted.
+    /// Accepted values.
     pub allowed: String,
 }
 

@@ -1,4 +1,4 @@
-//! Which attempt at a launch each claim is at.
+//! Number of the launch attempt of each claim.
 
 use std::collections::BTreeMap;
 

@@ -22,7 +22,7 @@ pub(crate) type KnownBuffer = Known<Result<Buffer, convert::Error>, Arc<Capacity
 #[derive(Default)]
 pub(super) struct Buffers {
     store: Store<BufferKey, Result<Buffer, convert::Error>, Arc<CapacityBuffer>>,
-    /// Those whose reference has been followed, or tried to be, since they appeared.
+    /// Buffers whose reference has been followed, or tried to be, since they appeared.
     asked: BTreeSet<BufferKey>,
     /// Some plan has said where virtual pods would go.
     counted: bool,
@@ -149,14 +149,14 @@ impl View {
         inner.cluster.set_buffer_counts(counts);
     }
 
-    /// Whether a machine without virtual pods is known to have none: every buffer that was there when we started has
+    /// Returns whether a machine without virtual pods is known to have none: every buffer that was there when we started has
     /// been asked for, and a plan has been made with them unless there is nothing to plan for.
     pub(crate) fn knows_buffers(&self) -> bool {
         let inner = self.lock();
         inner.buffers.counted || (inner.buffers_are_asked() && !inner.cluster.has_buffer_pods())
     }
 
-    /// What templates are admitted by.
+    /// Admission that templates go through.
     pub(crate) fn admission(&self) -> Arc<Admission> {
         Arc::clone(&self.lock().admission)
     }

@@ -184,7 +184,7 @@ mod tests {
             woken
         }
 
-        /// What was woken since it was asked last, pools first.
+        /// Objects woken since the last call, pools first.
         async fn take(&self) -> Vec<String> {
             tokio::time::sleep(Duration::from_secs(1)).await;
             let pools = std::mem::take(&mut *self.pools.lock());

@@ -1,4 +1,4 @@
-//! What each daemon set puts on a new node: its newest pod, which carries what admission changed, or its template with
+//! Pod that each daemon set puts on a new node: its newest pod, which carries what admission changed, or its template with
 //! what admission would add (spec scheduling 16).
 //!
 //! Any of them may change; whatever does, the daemon set is read again and passed to the cluster index.

@@ -1,4 +1,4 @@
-//! What drivers publish of Nodes; only while resource claims are not ignored (spec scheduling 22.2).
+//! Devices that drivers publish for Nodes; only while resource claims are not ignored (spec scheduling 22.2).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -41,8 +41,8 @@ impl Followed for v1::ResourceSlice {
 }
 
 impl View {
-    /// What the Nodes of a claim have published; `None` while resource claims are ignored. A slice that belongs to two of
-    /// them comes twice, which does not matter: a claim that has two is not initialized.
+    /// Slices that the Nodes of a claim have published; `None` while resource claims are ignored. A slice that belongs to
+    /// two of them comes twice, which does not matter: a claim that has two is not initialized.
     pub(crate) fn slices_of(&self, nodes: &[&NodeName]) -> Option<Vec<initialization::ResourceSlice>> {
         let inner = self.lock();
         if inner.cluster.settings().ignore_dra_requests {

@@ -25,7 +25,7 @@ trait Fact: Resource<DynamicType = ()> + 'static {
 
     fn key(key: &Key) -> <Self::Model as Kind>::Key;
 
-    /// What decisions read; `None` if it cannot be read.
+    /// Model that decisions read; `None` if the object cannot be read.
     fn read(&self) -> Option<Self::Model>;
 }
 

@@ -1,4 +1,4 @@
-//! What watches say, taken in: one way for every kind.
+//! Events of watches, applied to the view in one way for every kind.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,12 +36,12 @@ pub(super) struct Lists {
 }
 
 impl Lists {
-    /// Whether the kind of this name was listed.
+    /// Returns whether the kind of this name was listed.
     pub(super) fn has(&self, kind: &str) -> bool {
         self.complete.contains(kind)
     }
 
-    /// The list of a kind is complete from now on, so that whom it wakes finds it so; says when it began. A list that
+    /// The list of a kind is complete from now on, so that a woken pass finds it so; returns its beginning. A list that
     /// never began cannot say what is missing: nothing was known before the first epoch.
     fn complete(&mut self, kind: Cow<'static, str>) -> Epoch {
         let began = self.began.remove(&kind).unwrap_or_default();
@@ -70,7 +70,7 @@ impl View {
     }
 }
 
-/// Which object this is, and which state of it.
+/// Identity and version of an object.
 pub(crate) fn stamp<K: ResourceExt>(object: &K) -> Stamp {
     Stamp { uid: object.uid().map(Into::into), version: version(object) }
 }
@@ -80,7 +80,7 @@ pub(crate) fn version<K: ResourceExt>(object: &K) -> Version {
     version_of(object.meta())
 }
 
-/// The same of the object with this metadata.
+/// Version of the object with this metadata.
 pub(super) fn version_of(metadata: &ObjectMeta) -> Version {
     metadata.resource_version.as_deref().and_then(Version::parse).unwrap_or(Version(u64::MAX))
 }

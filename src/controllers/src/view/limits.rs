@@ -49,7 +49,7 @@ impl View {
         self.lock().reservations.release(pool, 1);
     }
 
-    /// What takes the place of `claims` is created from now on, until the answer is dropped: they use up no limit.
+    /// Excludes replacements of `claims` from limits until the returned guard is dropped.
     pub fn replacing(&self, claims: impl IntoIterator<Item = ClaimName>) -> Replacing<'_> {
         let claims: Vec<ClaimName> = claims.into_iter().collect();
         self.lock().replacing.extend(claims.iter().cloned());

@@ -8,7 +8,7 @@ use karpenter_model::{Claim, ClaimName, PoolName};
 
 use super::View;
 
-/// What the API server makes suffixes of: no vowels, so no words.
+/// Characters that the API server makes suffixes of: no vowels, so no words.
 const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 const LETTERS: u32 = 5;
 /// Suffixes there are.
@@ -19,7 +19,7 @@ const STEP: u64 = 8_867_929;
 /// Longest part of a pool's name in a name of at most 63 characters.
 const PREFIX_MAX: usize = 63 - LETTERS as usize - 1;
 
-/// Which suffix comes next; none has been used yet.
+/// Suffix that was used last; `None` before the first.
 #[derive(Debug, Default)]
 pub(super) struct Suffixes(Option<u64>);
 

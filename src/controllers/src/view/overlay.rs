@@ -15,7 +15,7 @@ use kube::{Resource, ResourceExt};
 use super::View;
 use super::follow::{Followed, stamp};
 
-/// What is known of overlays while the gate is open.
+/// Overlays while the gate is open.
 pub(super) struct Known {
     objects: Store<String, (), Arc<NodeOverlay>>,
     in_force: Overlays,
@@ -30,7 +30,7 @@ struct Laid {
     types: List,
 }
 
-/// It is not known yet which overlays apply to a pool.
+/// Error while it is not known which overlays apply to a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the node overlays of the pool have not been evaluated yet")]
 pub(crate) struct Unevaluated;
@@ -112,7 +112,7 @@ impl View {
         true
     }
 
-    /// What the types of `pool` are seen through; `None` with the gate closed.
+    /// Overlays for the types of `pool`; `None` with the gate closed.
     pub(crate) fn through(&self, pool: &Pool) -> Result<Option<PoolOverlays>, Unevaluated> {
         match &self.lock().overlays {
             Some(known) => known.in_force.of(pool, &self.registry).map(Some).ok_or(Unevaluated),

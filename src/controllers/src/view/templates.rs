@@ -1,12 +1,12 @@
-//! What pods have in common is kept once: a Deployment of a thousand pods has one set of labels and requests, not a
-//! thousand.
+//! Templates: the common part of pods is kept once. A Deployment of a thousand pods has one set of labels and requests, not
+//! a thousand.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
 use karpenter_model::{OwnerUid, Pod, PodTemplate};
 
-/// How many templates there are before those that are no longer used are looked for.
+/// Number of templates at which those that are no longer used are looked for.
 const MANY: usize = 1024;
 
 /// The template of the pod of each owner that was read last.

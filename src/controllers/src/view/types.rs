@@ -1,4 +1,4 @@
-//! Why the instance types of a pool are not known, remembered so that it is reported once.
+//! Reasons why the instance types of a pool are not known, remembered so that each is reported once.
 
 use karpenter_model::{Pool, PoolName};
 

@@ -87,18 +87,18 @@ impl View {
         decoded.chain(inner.undecoded.0.values()).cloned().collect()
     }
 
-    /// Whether any claim has the machine with this id, also one that cannot be decoded.
+    /// Returns whether any claim has the machine with this id, also one that cannot be decoded.
     pub(crate) fn is_claimed_machine(&self, id: &ProviderId) -> bool {
         let inner = self.lock();
         inner.cluster.claims_of(id).next().is_some() || inner.undecoded.has_machine(id)
     }
 
-    /// Whether a claim that cannot be decoded has the machine with this id.
+    /// Returns whether a claim that cannot be decoded has the machine with this id.
     pub(crate) fn is_undecoded_machine(&self, id: &ProviderId) -> bool {
         self.lock().undecoded.has_machine(id)
     }
 
-    /// How many claims of a pool cannot be decoded.
+    /// Number of claims of a pool that cannot be decoded.
     pub(crate) fn undecoded_claims_of(&self, pool: &PoolName) -> usize {
         self.lock().undecoded_of(pool)
     }
@@ -115,7 +115,7 @@ impl View {
         }
     }
 
-    /// The same for every claim that a complete list lacks.
+    /// Forgets every claim that a complete list lacks.
     pub(super) fn forget_undecoded_unlisted(&self, keys: &BTreeSet<Key>) {
         let unlisted = |name: &ClaimName| !keys.contains(&(String::new(), name.to_string()));
         let gone: Vec<ClaimName> =
@@ -147,7 +147,7 @@ impl Claims {
 }
 
 impl Inner {
-    /// How many claims of a pool cannot be decoded.
+    /// Number of claims of a pool that cannot be decoded.
     pub(super) fn undecoded_of(&self, pool: &PoolName) -> usize {
         self.undecoded.0.values().filter(|claim| claim.pool.as_ref() == Some(pool)).count()
     }

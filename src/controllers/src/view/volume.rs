@@ -1,4 +1,4 @@
-//! Which volume attachments a drain has to wait for.
+//! Volume attachments that a drain has to wait for.
 
 use std::collections::{BTreeMap, BTreeSet};
 

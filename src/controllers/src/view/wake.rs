@@ -1,4 +1,4 @@
-//! Who is woken when the view changes.
+//! Listeners that are woken when the view changes.
 
 use std::sync::Arc;
 
@@ -13,16 +13,16 @@ use karpenter_kube_harness::queue::Queue;
 
 use super::View;
 
-/// What a watch said about a pod, in terms of before and after.
+/// Event of a watch about a pod, with the states before and after.
 #[derive(Clone, Debug)]
 pub enum PodSeen {
-    /// It is there since before we watched.
+    /// The pod is there since before the watch began.
     Listed(Arc<Pod>),
-    /// It appeared.
+    /// The pod appeared.
     Created(Arc<Pod>),
-    /// It changed.
+    /// The pod changed.
     Updated { old: Arc<Pod>, new: Arc<Pod> },
-    /// It is gone.
+    /// The pod is gone.
     Deleted(Arc<Pod>),
 }
 
@@ -62,12 +62,12 @@ pub enum Conditioned {
     Buffer(Arc<CapacityBuffer>),
 }
 
-/// What happened to an object with status conditions, for those who publish it.
+/// Event about an object with status conditions, for listeners that publish it.
 #[derive(Clone, Debug)]
 pub enum StatusSeen {
-    /// It changed; both are of the same kind.
+    /// The object changed; both are of the same kind.
     Changed { old: Conditioned, new: Conditioned },
-    /// It is gone.
+    /// The object is gone.
     Gone(Conditioned),
 }
 

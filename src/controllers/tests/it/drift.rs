@@ -1,4 +1,4 @@
-//! What a claim says when its pool, its node class or the cloud would make another machine today.
+//! Drift of a claim whose pool, node class or cloud would make another machine today.
 
 use std::time::Duration;
 
@@ -158,7 +158,7 @@ async fn a_restart_neither_loses_nor_invents_drift() {
     process.stop().await;
 }
 
-/// What startup taints wait for has started on every node that is registered.
+/// Removes the startup taint from every registered node, as its component does once it has started.
 async fn take_taints(world: &World) {
     let nodes: Api<Node> = Api::all(world.client.clone());
     let registered = |node: &Node| node.labels().contains_key("karpenter.sh/registered");

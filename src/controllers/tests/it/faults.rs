@@ -24,7 +24,7 @@ async fn conflicts_refusals_and_slow_answers_only_delay() {
     }
     let process = world.start();
     world.all_running().await;
-    // What was refused often is tried again within a minute.
+    // Calls that were refused often are tried again within a minute.
     faults.clear();
     world.one_machine_per_claim().await;
     turn_bad();

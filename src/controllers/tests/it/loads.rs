@@ -48,7 +48,7 @@ fn claims_of(world: &World, pool: &str) -> Vec<String> {
     claims.filter(|one| one.labels()["karpenter.sh/nodepool"] == pool).map(|one| one.name_any()).collect()
 }
 
-/// Waits until so many pods run, and no others exist.
+/// Waits until this number of pods run, and no others exist.
 async fn run(world: &World, pods: usize, limit: Duration) {
     world
         .until(&format!("{pods} pods run"), limit, || async {
@@ -163,7 +163,7 @@ async fn many_nodes_become_few_when_most_of_their_pods_go() {
     process.stop().await;
 }
 
-/// Replaces so many large machines by small ones under a budget; the most nodes there were at once.
+/// Replaces this number of large machines by small ones under a budget; returns the most nodes there were at once.
 async fn replaced_one_by_one(count: u32, budget: &str) -> usize {
     let world = World::new().await;
     let budgets = json!({"disruption": {"budgets": [{"nodes": budget}]}});

@@ -1,4 +1,4 @@
-//! What people read in the log, at level `info`, about a controller that does its work or cannot.
+//! Log, at level `info`, of a controller that does its work or cannot.
 
 use std::sync::Arc;
 use std::time::Duration;

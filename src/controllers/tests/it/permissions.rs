@@ -20,7 +20,7 @@ use crate::world::{Crash, World};
 /// Group, resource with subresource, verb.
 type Permission = (String, String, String);
 
-/// What a request needs: the path without `/api/v1` or `/apis/<group>/<version>`, namespaces and names.
+/// Permission that a request needs: the path without `/api/v1` or `/apis/<group>/<version>`, namespaces and names.
 pub(crate) fn needed(method: &str, path: &str) -> Permission {
     let mut parts = path.trim_start_matches('/').split('/');
     let group = if parts.next() == Some("apis") { parts.next().unwrap() } else { "" };

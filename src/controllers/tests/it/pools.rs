@@ -1,4 +1,4 @@
-//! What NodePools carry and what is said when none of them can help.
+//! Contents of NodePools, and the reports when none of them can help.
 
 use std::time::Duration;
 

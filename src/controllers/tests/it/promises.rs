@@ -11,7 +11,7 @@ use crate::disruption::set;
 use crate::world::{World, is_running};
 
 const MINUTE: Duration = Duration::from_mins(1);
-/// What a foreign controller puts on nodes of the pool `default`.
+/// Taint that a foreign controller puts on nodes of the pool `default`.
 const QUARANTINE: &str = "example.com/quarantine";
 
 /// Plays the foreign controller: every node of the pool `default` is tainted as soon as it is there.

@@ -1,4 +1,4 @@
-//! What has to wait for what a provider learns about a machine after its launch.
+//! Steps that wait for what a provider learns about a machine after its launch.
 
 use std::time::Duration;
 
@@ -161,8 +161,8 @@ async fn a_ready_node_is_named_again_ever_more_slowly_while_its_name_is_taken_aw
     };
     world.until("the node is ready", 5 * MINUTE, || async { world.nodes().iter().any(is_ready) }).await;
     let taken_away = take_names_away(&world).await;
-    // When it became ready and when it lost the taint of nodes that are not, each time four times at once, and 1, 3, 7 and
-    // 15 s later; the scheduler of the world may have taken it away before.
+    // Times: at readiness and at the loss of the not-ready taint, each four times at once, and 1, 3, 7 and 15 s later; the
+    // scheduler of the world may have taken it away before.
     assert!((5..=12).contains(&taken_away), "{taken_away} times in 20 s");
     process.stop().await;
 }

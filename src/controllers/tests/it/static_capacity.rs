@@ -23,7 +23,7 @@ fn start(world: &World, crash: Crash) -> Process {
     world.start_gated(crash, FeatureGates { static_capacity: true, ..FeatureGates::default() })
 }
 
-/// Waits until there are so many nodes, all initialized, and as many machines.
+/// Waits until there are this number of nodes, all initialized, and as many machines.
 async fn settles(world: &World, nodes: usize) {
     world
         .until(&format!("{nodes} nodes"), 10 * MINUTE, || async {
@@ -202,7 +202,7 @@ async fn a_dynamic_pool_beside_it_grows_and_shrinks_and_changes_nothing_here() {
     }
     world.all_running().await;
     assert!(!of("dynamic").is_empty());
-    // What fits in free room of the fixed pool goes there, and buys nothing.
+    // A pod that fits in free room of the fixed pool goes there, and buys nothing.
     let before = of("dynamic");
     world.pod("small", "1");
     world.all_running().await;

@@ -77,7 +77,7 @@ async fn the_machine_of_a_claim_that_cannot_be_decoded_is_left_alone() {
     let near = json!([{"key": "a", "operator": "Near", "values": ["b"]}]);
     change::<karpenter_api::NodeClaim>(&world, &name, &json!({"spec": {"requirements": near}})).await;
 
-    // What would end it otherwise: nothing on it, another template, its age, and the collection of orphans.
+    // Causes that would end it otherwise: nothing on it, another template, its age, and the collection of orphans.
     world.delete_pod("a").await;
     world.change_pool("default", &json!({"template": {"metadata": {"labels": {"team": "b"}}}})).await;
     tokio::time::sleep(Duration::from_hours(3)).await;

@@ -108,7 +108,7 @@ async fn a_machine_is_bought_for_an_ephemeral_volume_where_it_is_or_may_be() {
         let process = world.start();
         tokio::time::sleep(Duration::from_secs(30)).await;
         assert!(world.claims().is_empty(), "the claim of the volume is not there yet");
-        // What the controller for ephemeral volumes creates: a claim that belongs to the pod.
+        // The controller for ephemeral volumes creates a claim that belongs to the pod.
         let mut own = claim("db-scratch", &json!({"storageClassName": "zonal"}));
         if exists {
             own["spec"] = json!({"storageClassName": "zonal", "volumeName": "pv"});

@@ -1,4 +1,4 @@
-//! What the answers say about what was decided.
+//! Answers about decisions.
 
 use karpenter_model::report::ReasonCode;
 use karpenter_model::{DisruptionReason, Method, PodKey};

@@ -9,8 +9,8 @@ use serde_json::json;
 use super::*;
 use crate::fixture::World;
 
-/// What a pool says after so many failures of a claim that says it was made by the pool with this uid, its own if `None`,
-/// when the first `refused` verdicts cannot be written.
+/// Message of a pool after this number of failures of a claim that says it was made by the pool with this uid, its own if
+/// `None`, when the first `refused` verdicts cannot be written.
 async fn healthy_after(failures: usize, owner: Option<&str>, refused: u32) -> String {
     let world = World::with_definitions();
     let class = json!({"group": NODE_CLASS.group, "kind": NODE_CLASS.kind, "name": "default"});

@@ -31,7 +31,7 @@ impl Verdicts {
         (Self(refused), valid)
     }
 
-    /// The same with what was found when the valid ones were judged together.
+    /// Adds the conflicts that were found when the valid overlays were judged together.
     pub(super) fn joined_by(mut self, conflicts: &BTreeMap<OverlayName, Conflict>) -> Self {
         let found =
             conflicts.iter().map(|(name, conflict)| (name.clone(), (reason::CONFLICT, conflict.to_string())));

@@ -1,4 +1,4 @@
-//! What people read in the log about plans.
+//! Log lines about plans, for people.
 
 use jiff::SignedDuration;
 use karpenter_telemetry::logging::{Level, MemoryLog};
@@ -10,7 +10,7 @@ const POOL: &str = "type s cpu=2 mem=4Gi pods=10 od=0.1 zones=a
 pool web types=*
 ";
 
-/// Plans for `text` at so many seconds and says so in `log`.
+/// Plans for `text` at this number of seconds and logs it in `log`.
 fn pass(log: &mut Log, text: &str, seconds: i64) {
     let mut snapshot = snapshot(text);
     snapshot.now += SignedDuration::from_secs(seconds);

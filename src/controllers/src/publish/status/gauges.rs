@@ -1,4 +1,4 @@
-//! What is: every condition of every object and for how long it has been so, and since when objects are being deleted.
+//! Present state: every condition of every object and for how long it has been so, and since when objects are being deleted.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ fn of(families: &StatusFamilies, source: &Arc<Source>) -> [Collecting; 3] {
     ]
 }
 
-/// Where the lines of some families come from.
+/// Source of the lines of some families.
 struct Source {
     context: Context,
     classes: Classes,
@@ -46,7 +46,7 @@ struct Source {
     around: Around,
 }
 
-/// Which labels stand around a family's own.
+/// Labels around a family's own.
 #[derive(Clone, Copy)]
 enum Around {
     /// In front those of the object that its kind's series carry.

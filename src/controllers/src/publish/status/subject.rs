@@ -54,7 +54,7 @@ pub(super) struct Subject {
     pub(super) kind: Watched,
     pub(super) about: ObjectRef,
     pub(super) created: Timestamp,
-    /// When its deletion was asked for.
+    /// Time at which its deletion was requested.
     pub(super) deleted: Option<Timestamp>,
     pub(super) finalizers: Vec<String>,
     pub(super) conditions: Vec<State>,

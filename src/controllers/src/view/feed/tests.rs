@@ -1,4 +1,4 @@
-//! What listeners hear when a watch had to list again, and what happens to pods that cannot be read.
+//! Events for listeners when a watch had to list again, and pods that cannot be read.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

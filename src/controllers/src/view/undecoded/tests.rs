@@ -1,4 +1,4 @@
-//! What the view knows of objects that cannot be decoded, and for how long.
+//! Objects that cannot be decoded in the view, and how long it keeps them.
 
 use serde_json::{Value, json};
 
@@ -26,7 +26,7 @@ fn unknown_operator() -> Value {
     json!({"requirements": [{"key": "a", "operator": "Near", "values": ["b"]}]})
 }
 
-/// Whether the claim is known as a whole, and whether as one that cannot be decoded.
+/// Returns whether the claim is known as a whole, and whether as one that cannot be decoded.
 fn known(view: &View) -> (bool, bool) {
     let id = "memory:///1".into();
     assert_eq!(view.is_undecoded_machine(&id), view.undecoded_claims_of(&"web".into()) == 1);

@@ -35,7 +35,7 @@ fn class(mode: &str) -> StorageClass {
     .unwrap()
 }
 
-/// What the only claim means: its problem or its driver.
+/// Meaning of the only claim: its problem or its driver.
 fn meaning(view: &View) -> Option<String> {
     let snapshot = view.with_cluster(|cluster| cluster.freeze(Timestamp::UNIX_EPOCH));
     let Volume { problem, driver, .. } = snapshot.volumes.values().next()?.as_ref().clone();

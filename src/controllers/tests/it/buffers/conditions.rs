@@ -1,4 +1,4 @@
-//! What the status of a buffer says, and when it says something else.
+//! Status of a buffer, and the times of its changes.
 
 use karpenter_kube_sim::apiserver::{Fault, Refusal, Rule};
 

@@ -18,7 +18,7 @@ const ANSWER: Duration = Duration::from_secs(5);
 /// Enough to start the termination of every known machine; garbage collection comes later.
 const SOON: Duration = Duration::from_mins(1);
 
-/// A cluster whose only pool wants so many machines.
+/// A cluster whose only pool asks for this number of machines.
 async fn wanting(machines: usize, crash: Crash) -> (World, Process) {
     let mut world = World::new().await;
     world.launches_take = ANSWER;

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::world::World;
 
-/// What can be deleted first.
+/// Object that can be deleted first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     Node,

@@ -29,7 +29,7 @@ fn braking(brakes: Brakes) -> Settings {
     Settings { disruption, gates, ..Settings::default() }
 }
 
-/// Whether `brake` holds so many machines.
+/// Returns whether `brake` holds this number of machines.
 fn holds(process: &Process, brake: &str, machines: u32) -> bool {
     (process.metrics.disruption.held_nodes.value([brake]) - f64::from(machines)).abs() < f64::EPSILON
 }

@@ -1,4 +1,4 @@
-//! What the API server saw, write by write, held against the rules of spec disruption 10.4.
+//! Writes that the API server saw, one by one, held against the rules of spec disruption 10.4.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -64,7 +64,7 @@ pub(super) fn check(world: &World, rules: &Rules) -> usize {
     most
 }
 
-/// How often a Node was tainted after revision `since`.
+/// Number of times that a Node was tainted after revision `since`.
 pub(super) fn taints(world: &World, since: u64) -> usize {
     let changes = world.server.read(|store| store.changes_since(&TableName::new("", "nodes"), 0)).unwrap();
     let mut tainted: BTreeMap<String, bool> = BTreeMap::new();

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use crate::permissions::needed;
 
-/// When the process crashes.
+/// Time of the crash of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Crash {
     Never,
@@ -63,7 +63,7 @@ pub(crate) struct Calls {
 struct State {
     /// Method and path, with the query cut off.
     seen: BTreeSet<(String, String)>,
-    /// Those of them that were answered with what was asked for.
+    /// Requests that were answered with success.
     granted: BTreeSet<(String, String)>,
     writes: usize,
 }

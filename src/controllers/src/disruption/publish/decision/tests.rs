@@ -1,4 +1,4 @@
-//! What is published about a decision, and how often.
+//! Events and metrics about a decision, and how often they are published.
 
 use jiff::Timestamp;
 use karpenter_engine::disrupt::{Move, MoveDecision};
