@@ -1,4 +1,4 @@
-//! What every reconciler of this crate is given.
+//! Context of every reconciler of this crate.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ impl AwsContext {
         self.common.recorder.publish(Event::new(object, reason, message.clone()).distinguished_by(message));
     }
 
-    /// Whether claims, Nodes and pools have been listed completely; nothing is deleted before.
+    /// Returns whether claims, Nodes and pools have been listed completely; nothing is deleted before.
     pub(crate) fn cluster_known(&self) -> bool {
         self.common.view.unlisted().is_empty()
     }

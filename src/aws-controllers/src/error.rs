@@ -1,4 +1,4 @@
-//! What can go wrong in a pass.
+//! Failures of a pass.
 
 use karpenter_aws::catalogue::instance_types;
 use karpenter_aws::image::resolve;
@@ -12,7 +12,7 @@ pub enum Error {
     /// The API server refused or could not be reached.
     #[error(transparent)]
     Kube(#[from] karpenter_kube_harness::Error),
-    /// What controllers of every cloud share failed.
+    /// A part that controllers of every cloud share failed.
     #[error(transparent)]
     Common(#[from] karpenter_controllers::Error),
     /// AWS refused or could not be reached.

@@ -51,13 +51,13 @@ pub fn publish(context: &AwsContext) {
 
 type Key = (InstanceTypeName, CapacityType, Zone);
 
-/// What pools see.
+/// Instance types and offerings of all pools.
 #[derive(Default)]
 struct Seen {
     reserved_capacity: bool,
     cores: Samples<1>,
     memory: Samples<1>,
-    /// Whether each can be had, and what it costs.
+    /// Availability and price of each offering.
     offerings: BTreeMap<Key, (bool, Option<Price>)>,
 }
 

@@ -27,7 +27,7 @@ use crate::{AwsContext, Error};
 use act::Claims;
 
 const NAME: &str = "interruption";
-/// How soon to look again while the cluster is not known completely.
+/// Delay of the next look while the cluster is not known completely.
 const SOON: Duration = Duration::from_secs(1);
 const BACKOFF_MIN: Duration = Duration::from_secs(1);
 const BACKOFF_MAX: Duration = Duration::from_mins(1);
@@ -35,8 +35,8 @@ const BACKOFF_MAX: Duration = Duration::from_mins(1);
 const FULL: usize = 10;
 /// Batches received at once while there are more.
 const SIDE_BY_SIDE: usize = 10;
-/// How long a notice about an instance that no claim knows is left in the queue while claims are being launched. What
-/// an instance of another cluster costs is one more look every time the queue shows it again.
+/// Time for which a notice about an instance that no claim knows is left in the queue while claims are being launched. An
+/// instance of another cluster costs one more look every time the queue shows it again.
 const EARLY: Duration = Duration::from_mins(5);
 /// Label of messages that concern no instance.
 const NO_KIND: &str = "no_op";
@@ -60,7 +60,7 @@ pub(crate) async fn run(name: String, context: AwsContext, shutdown: Cancellatio
         let read = !matches!(result, Err(Failure::Unread(_)));
         metrics.aws.interruption_queue_healthy.set([], if read { 1.0 } else { 0.0 });
         wait = match result {
-            // What failed is hidden for a while; whatever comes meanwhile must not wait for it.
+            // A failed message is hidden for a while; other messages must not wait for it.
             Ok(Outcome::Waiting) | Err(Failure::InVain(_)) => SOON,
             Ok(_) | Err(Failure::Partly(_)) => Duration::ZERO,
             Err(Failure::Unread(_)) => (wait * 2).clamp(BACKOFF_MIN, BACKOFF_MAX),
@@ -68,7 +68,7 @@ pub(crate) async fn run(name: String, context: AwsContext, shutdown: Cancellatio
     }
 }
 
-/// How a pass failed. The wrapper has reported it before the caller reads it.
+/// Failure of a pass. The wrapper has reported it before the caller reads it.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     /// The queue could not be read.
@@ -141,7 +141,7 @@ impl Reader {
         let first = self.batch(&url, ReceiveOptions::default()).await?;
         let mut more = first.received >= FULL && !first.in_vain();
         tally.add(first);
-        // Where many are interrupted at once, two minutes are too short for one batch after the other.
+        // With many interruptions at once, two minutes are too short for one batch after the other.
         while more {
             let at_once = ReceiveOptions { wait: Duration::ZERO, ..ReceiveOptions::default() };
             let batches = join_all((0..SIDE_BY_SIDE).map(|_| self.batch(&url, at_once))).await;
@@ -187,7 +187,7 @@ impl Reader {
         Ok(self.url.insert(url).clone())
     }
 
-    /// How long ago that was; nothing for an instant to come.
+    /// Time since then; zero for an instant to come.
     fn age(&self, at: Timestamp) -> Duration {
         since(at, self.context.common.now())
     }

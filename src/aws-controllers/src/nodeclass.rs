@@ -45,7 +45,7 @@ const SPEC: Spec = Spec {
 };
 /// Follows claims only to notice when the last one of a `NodeClass` that is being deleted has gone.
 const CLAIMS: Spec = Spec { name: "nodeclass.claims", concurrency: 1, ..SPEC };
-/// How soon to look again while the cluster is not known completely.
+/// Delay of the next look while the cluster is not known completely.
 const SOON: Duration = Duration::from_secs(1);
 const VERDICTS: Duration = Duration::from_mins(30);
 

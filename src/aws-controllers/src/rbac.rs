@@ -1,4 +1,4 @@
-//! What the reconcilers of this crate need from the API server, beyond the common controllers
+//! Permissions on the API server that the reconcilers of this crate need, beyond the common controllers
 //! (spec aws-provider 2.6).
 
 use k8s_openapi::api::rbac::v1::PolicyRule;

@@ -1,5 +1,5 @@
-//! What is read, cleaned up or looked after by the clock: prices, types, version, parameters, templates, profiles,
-//! reservations (spec aws-provider 2.4).
+//! Periodic tasks that read, clean up or look after prices, types, version, parameters, templates, profiles and reservations
+//! (spec aws-provider 2.4).
 //!
 //! Every task keeps what it knew when it fails and is tried again sooner than its period, with back-off.
 
@@ -76,7 +76,7 @@ impl Task {
         }
     }
 
-    /// How long after a success it is done again.
+    /// Time after a success until the task runs again.
     pub(crate) const fn period(self) -> Duration {
         match self {
             Self::Prices | Self::SpotPrices | Self::Types => Duration::from_secs(12 * HOUR.as_secs()),
@@ -140,7 +140,7 @@ pub(crate) async fn once(task: Task, context: &AwsContext) -> Result<(), Error> 
             aws.images.forget_deprecated().await?;
         }
         Task::Templates => {
-            // What we know is swept whether or not what an earlier process left could be found.
+            // Known templates are swept whether or not those of an earlier process could be found.
             let adopted = aws.templates.adopt().await;
             aws.templates.sweep().await;
             adopted?;

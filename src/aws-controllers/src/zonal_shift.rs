@@ -21,9 +21,9 @@ use crate::{AwsContext, Error};
 
 const NAME: &str = "zonalshift";
 const PERIOD: Duration = Duration::from_secs(30);
-/// How soon to look again while the shifts or the cluster are not known; doubles up to the period.
+/// Delay of the next look while the shifts or the cluster are not known; doubles up to the period.
 const SOON: Duration = Duration::from_secs(1);
-/// How long to leave it when the cluster is not registered or we may not ask: people have to act first.
+/// Delay when the cluster is not registered or we may not ask: people have to act first.
 const REFUSED_PERIOD: Duration = Duration::from_mins(5);
 
 /// Asks until `shutdown`.

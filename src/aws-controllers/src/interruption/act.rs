@@ -30,12 +30,12 @@ impl Claims {
         Self { by_instance, launching }
     }
 
-    /// Whether the instance is one of this cluster's.
+    /// Returns whether the instance belongs to this cluster.
     pub(super) fn contain(&self, instance: &str) -> bool {
         self.by_instance.contains_key(instance)
     }
 
-    /// Whether a notice about these may be early: none is known, and a launch is under way that could have made one.
+    /// Returns whether a notice about these may be early: none is known, and a launch is under way that could have made one.
     pub(super) fn may_come_to_know(&self, instances: &[InstanceId]) -> bool {
         self.launching && !instances.iter().any(|instance| self.contain(instance.as_str()))
     }

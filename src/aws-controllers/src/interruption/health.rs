@@ -19,7 +19,7 @@ use crate::{AwsContext, Error};
 
 const NAME: &str = "interruption.instancestatus";
 const PERIOD: Duration = Duration::from_mins(1);
-/// How long to wait when the permission is missing, which is reported once: it may be granted at any time.
+/// Delay when the permission is missing, which is reported once: it may be granted at any time.
 const DENIED_PERIOD: Duration = Duration::from_mins(15);
 
 /// Asks until `shutdown`.
@@ -51,7 +51,7 @@ pub(crate) async fn run(context: AwsContext, shutdown: CancellationToken) {
 
 struct Poller {
     context: AwsContext,
-    /// What has been counted and has not recovered since.
+    /// Faults that have been counted and have not ended since.
     counted: BTreeSet<(String, NoticeKind)>,
     /// EC2 does not let us ask.
     denied: bool,

@@ -6,7 +6,7 @@ use karpenter_telemetry::events::{Reason, Severity};
 
 use crate::AwsContext;
 
-/// What a part of the status needs to say about itself.
+/// Access of a part of the status to its conditions and events.
 pub(super) struct Part<'a, 'b> {
     pub(super) context: &'a AwsContext,
     pub(super) class: &'a EC2NodeClass,
@@ -16,10 +16,9 @@ pub(super) struct Part<'a, 'b> {
 impl Part<'_, '_> {
     /// Nothing could be decided: an event is published and the pass is tried again.
     ///
-    /// What was decided of this generation stays. What was decided of an older one says nothing about this one
-    /// (aws#8312), so the condition becomes Unknown and carries the text, because it is the first thing people look at.
-    /// The text is written again only for another call or code: one that differs in every answer would wake the next pass
-    /// by itself.
+    /// A decision about this generation stays. A decision about an older one says nothing about this one (aws#8312), so the
+    /// condition becomes Unknown and carries the text, because it is the first thing people look at. The text is written
+    /// again only for another call or code: one that differs in every answer would wake the next pass by itself.
     pub(super) fn unanswered(
         &mut self,
         kind: &'static str,
@@ -53,7 +52,8 @@ impl Part<'_, '_> {
 /// Begins the message of a condition that waits for an answer.
 const LEAD: &str = "not decided yet: ";
 
-/// Whether two texts are of the same call and the same code of AWS, which come before what differs in each answer.
+/// Returns whether two texts are of the same call and the same code of AWS, which come before the part that differs in each
+/// answer.
 fn same_refusal(one: &str, other: &str) -> bool {
     one.split(": ").take(3).eq(other.split(": ").take(3))
 }

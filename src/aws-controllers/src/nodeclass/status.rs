@@ -17,7 +17,7 @@ use super::conditions::Part;
 use super::{images, network, placement, profile, reservations};
 use crate::Error;
 
-/// What one pass found out.
+/// Results of one pass.
 #[derive(Default)]
 struct Findings {
     again: Option<Duration>,
@@ -73,7 +73,7 @@ impl Reconciler {
         findings.add(network::groups(Part { context, class, conditions }, &mut status).await);
         let profiled = profile::resolve(Part { context, class, conditions }, &mut status).await;
         findings.add(profiled.map(|()| None));
-        // What follows looks at the status as it is going to be.
+        // The validation looks at the status as it is going to be.
         class.status = Some(status);
         let checked = self.validate(Part { context, class, conditions }).await;
         findings.add(checked);

@@ -1,4 +1,4 @@
-//! What makes instances of a node class drift, and that others take their place.
+//! Drift of instances of a node class, and the instances that take their place.
 
 use std::time::Duration;
 

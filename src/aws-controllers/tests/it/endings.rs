@@ -15,11 +15,12 @@ use crate::workload::{claims, one_per_node, pool_of};
 use crate::world::World;
 
 const MINUTE: Duration = Duration::from_mins(1);
-/// How often to look at all objects where the second counts.
+/// Period of the looks at all objects where the second counts.
 const SOON: Duration = Duration::from_secs(1);
-/// The same where it does not: reading six hundred objects takes longer than all else here.
+/// Period of the looks at all objects where the second does not count: reading six hundred objects takes longer than all
+/// else here.
 const LATER: Duration = Duration::from_secs(20);
-/// How long EC2 takes to end a machine here, so that there are minutes in which all that happens is waiting.
+/// Time that EC2 takes to end a machine here, so that there are minutes in which all that happens is waiting.
 const SHUTDOWN: Duration = Duration::from_mins(4);
 
 /// Most calls of an operation within any minute that begins at `from` or later.
@@ -65,7 +66,7 @@ async fn within(limit: Duration, every: Duration, what: &str, reached: impl Asyn
     }
 }
 
-/// How long it takes until so many new pods of a pool have a machine each.
+/// Time until this number of new pods of a pool have a machine each.
 async fn launch(world: &World, round: usize, each: usize) -> Duration {
     let started = Instant::now();
     one_per_node(world, &format!("beside-{round}"), each, "beside");
@@ -73,7 +74,7 @@ async fn launch(world: &World, round: usize, each: usize) -> Duration {
     started.elapsed()
 }
 
-/// How many machines end: few enough for every run; the variable sets another number, with the same bounds.
+/// Number of machines that end: few enough for every run; the variable sets another number, with the same bounds.
 fn machines() -> usize {
     std::env::var("ENDING_MACHINES").map_or(100, |text| text.parse().expect("`ENDING_MACHINES` is a number"))
 }
@@ -83,7 +84,7 @@ async fn machines_that_end_at_once_cost_few_calls_and_launches_beside_them_do_no
     const BESIDE: usize = 20;
     let machines = machines();
     let world = World::large(Options { shutdown_delay: SHUTDOWN, ..World::options() }).await;
-    // What an account has to begin with, and no more.
+    // Limits that an account has to begin with, and no more.
     for (operation, burst, per_second) in
         [("DescribeInstances", 100, 20), ("TerminateInstances", 100, 5), ("CreateTags", 50, 5)]
     {

@@ -1,8 +1,8 @@
 //! A cluster changes hands between the reference (v1.14.1) and us, in both directions, and no node notices.
 //!
-//! What the reference writes is in `src/aws-controllers/recorded`. [`adopted`] starts our controllers over it and asserts
-//! every write they make; [`written`] has them launch the same and compares what they write with it, field by field: what
-//! equals its own objects the reference will not see drifted.
+//! Writes of the reference are in `src/aws-controllers/recorded`. [`adopted`] starts our controllers over them and asserts
+//! every write they make; [`written`] has them launch the same and compares their writes with those of the reference, field
+//! by field: objects that equal its own are not drifted for the reference.
 
 mod adopted;
 mod difference;

@@ -77,7 +77,7 @@ pub(crate) fn one_per_node(world: &World, name: &str, replicas: usize, pool: &st
     }));
 }
 
-/// Whether there are pods and all of them run.
+/// Returns whether there are pods and all of them run.
 pub(crate) fn runs(world: &World) -> bool {
     let pods = world.all::<Pod>();
     let running =

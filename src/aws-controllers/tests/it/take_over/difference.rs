@@ -1,4 +1,4 @@
-//! What two JSON documents differ in, path by path.
+//! Differences of two JSON documents, path by path.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 /// Both values by the path to them; `None` where one document has nothing.
 pub(crate) type Differences = BTreeMap<String, (Option<Value>, Option<Value>)>;
 
-/// Where `ours` differs from `recorded`. The members of a list that have a `key` or a `type` are compared by it, wherever
+/// Differences of `ours` from `recorded`. The members of a list that have a `key` or a `type` are compared by it, wherever
 /// they stand, and an empty list is none.
 pub(crate) fn between(recorded: &Value, ours: &Value) -> Differences {
     let mut found = Differences::new();

@@ -18,7 +18,7 @@ type Listed = Arc<Vec<Arc<Machine>>>;
 
 pub(crate) struct OnAws {
     account: Account,
-    /// What was listed last, and of which instances.
+    /// Machines listed last, with the instances they were made from.
     listed: Mutex<(Arc<Vec<Arc<Instance>>>, Listed)>,
 }
 
@@ -82,7 +82,7 @@ impl OnAws {
     }
 }
 
-/// What the operating system finds: a little less memory than advertised.
+/// Resources that the operating system finds: a little less memory than advertised.
 fn hardware(info: &InstanceTypeInfo) -> Resources {
     let mib = i64::try_from(info.memory_mib).unwrap();
     Resources::new()

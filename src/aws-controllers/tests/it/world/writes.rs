@@ -14,7 +14,7 @@ pub(crate) struct Write {
     pub(crate) method: String,
     /// Path without the query: `/apis/karpenter.sh/v1/nodeclaims/web-1/status`.
     pub(crate) path: String,
-    /// What was sent, for messages of failed tests; null for an empty body.
+    /// Body of the request, for messages of failed tests; null for an empty body.
     pub(crate) body: Value,
 }
 
