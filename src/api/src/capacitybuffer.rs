@@ -13,17 +13,17 @@ custom_resource! {
     group: "autoscaling.x-k8s.io", version: "v1beta1", plural: "capacitybuffers", scope: Namespaced
 }
 
-/// What the user asks for.
+/// Request of the user.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CapacityBufferSpec {
-    /// How the room is held; copied into the status and otherwise not looked at.
+    /// Strategy by which the room is held; copied into the status and otherwise not looked at.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provisioning_strategy: Option<String>,
-    /// What the pods are like: a `PodTemplate` of the same namespace.
+    /// Template of the pods: a `PodTemplate` of the same namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod_template_ref: Option<LocalObjectRef>,
-    /// What the pods are like: those of a workload of the same namespace.
+    /// Workload of the same namespace whose pods the buffer's are like.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scalable_ref: Option<ScalableRef>,
     /// A fixed number of pods.
@@ -54,7 +54,7 @@ pub struct ScalableRef {
     pub name: String,
 }
 
-/// What the controller found.
+/// Findings of the controller.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CapacityBufferStatus {

@@ -16,12 +16,12 @@ pub struct Case {
     pub name: String,
     /// The object to create; named uniquely.
     pub object: Value,
-    /// What follows a successful creation.
+    /// Step after a successful creation.
     pub then: Step,
     pub expected: Expected,
 }
 
-/// What happens after the object was created.
+/// Step after the object was created.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
     /// Nothing: what is expected is about the creation.
@@ -32,7 +32,7 @@ pub enum Step {
     Status(Value),
 }
 
-/// What the API server must say.
+/// Answer that the API server must give.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Expected {
     /// Accepted, and what is stored contains this.

@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
-    /// What the condition is about, for example `Launched`; unique within one object.
+    /// Subject of the condition, for example `Launched`; unique within one object.
     #[serde(rename = "type")]
     pub kind: String,
     pub status: ConditionStatus,
-    /// When `status` last changed, to the second.
+    /// Time at which `status` last changed, to the second.
     pub last_transition_time: Time,
     /// A stable word for why, for machines.
     #[serde(default)]

@@ -56,7 +56,7 @@ impl Dependents {
 /// The conditions of one object while they are being changed.
 #[derive(Debug)]
 pub struct Conditions<'a> {
-    /// What the root follows from; without them there is no root.
+    /// Conditions that the root follows from; without them there is no root.
     dependents: Option<Dependents>,
     list: &'a mut Vec<Condition>,
     generation: i64,
@@ -109,7 +109,7 @@ impl<'a> Conditions<'a> {
         self.list.iter().find(|c| c.kind == kind)
     }
 
-    /// Whether anything differs from what was opened; if not, nothing needs to be written.
+    /// Returns whether anything differs from what was opened; if not, nothing needs to be written.
     pub const fn changed(&self) -> bool {
         self.changed
     }

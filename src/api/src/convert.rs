@@ -54,7 +54,7 @@ pub struct Error {
     pub object: String,
     /// Path of the field, for example `spec.limits.cpu`.
     pub field: String,
-    /// What is wrong with its value.
+    /// Fault of its value.
     pub problem: String,
 }
 
@@ -93,7 +93,7 @@ impl FieldError {
 struct InPart(Option<FieldError>);
 
 impl InPart {
-    /// What was read, or nothing: no amount, no end.
+    /// Returns the value that was read, or nothing: no amount, no end.
     fn or_nothing<T: Default>(&mut self, read: Result<T, FieldError>) -> T {
         read.unwrap_or_else(|error| {
             self.0.get_or_insert(error);

@@ -17,7 +17,7 @@ custom_resource! {
     group: "karpenter.sh", version: "v1", plural: "nodeclaims"
 }
 
-/// What is asked for; immutable once created.
+/// Requested machine; immutable once created.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeClaimSpec {
@@ -72,7 +72,7 @@ pub struct NodeClaimStatus {
     pub allocatable: Option<ResourceMap>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// When a pod was last bound to or removed from the node, accurate to about ten seconds.
+    /// Time at which a pod was last bound to or removed from the node, accurate to about ten seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_pod_event_time: Option<Time>,
 }

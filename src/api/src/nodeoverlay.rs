@@ -13,7 +13,7 @@ use crate::requirement::Requirement;
 use crate::resource::custom_resource;
 
 custom_resource! {
-    /// What some instance types cost, or have in addition, whatever the cloud says.
+    /// Prices or additional resources of some instance types, whatever the cloud says.
     NodeOverlay { spec: NodeOverlaySpec, status: NodeOverlayStatus }
     group: "karpenter.sh", version: "v1alpha1", plural: "nodeoverlays"
 }
@@ -21,7 +21,7 @@ custom_resource! {
 /// Resources the cloud always knows best.
 const KNOWN: [&str; 4] = [resources::CPU, resources::MEMORY, resources::EPHEMERAL_STORAGE, resources::PODS];
 
-/// What the user asks for.
+/// Request of the user.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeOverlaySpec {
@@ -41,7 +41,7 @@ pub struct NodeOverlaySpec {
     pub weight: Option<i32>,
 }
 
-/// What we report.
+/// Report of the controller.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NodeOverlayStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -49,7 +49,7 @@ pub struct NodeOverlayStatus {
 }
 
 impl NodeOverlaySpec {
-    /// How prices change; `price` counts if both fields are there, which the schema forbids.
+    /// Change of prices; `price` counts if both fields are there, which the schema forbids.
     pub(crate) fn price_change(&self) -> Result<Option<PriceChange>, Invalid> {
         let at = |field: &str| {
             let field = format!("spec.{field}");

@@ -31,7 +31,7 @@ impl Requirement {
     }
 }
 
-/// Which node class object of which cloud describes the machines.
+/// Reference to the node class object that describes the machines.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct NodeClassReference {
     pub group: String,

@@ -1,4 +1,4 @@
-//! What makes a Rust struct a Kubernetes custom resource: group, version, kind, plural and the JSON envelope.
+//! Traits that make a Rust struct a Kubernetes custom resource: group, version, kind, plural and the JSON envelope.
 //!
 //! Written as one macro instead of a derive so that there is exactly one way to get a
 //! CustomResourceDefinition out of this crate ([`crate::crds`]) and so that the schema can say things a

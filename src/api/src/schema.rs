@@ -21,12 +21,12 @@ use serde_json::{Value, json};
 pub use self::cause::Cause;
 use self::texts::Texts;
 
-/// What a schema has against an object.
+/// Violation of a schema by an object.
 #[derive(Debug)]
 pub enum Violation {
-    /// It does not know the fields at these paths.
+    /// The schema does not have the fields at these paths.
     UnknownFields(Vec<String>),
-    /// It does not allow these values.
+    /// The schema does not allow these values.
     Values(Vec<Cause>),
 }
 
@@ -34,9 +34,9 @@ pub enum Violation {
 pub struct Schema {
     root: Value,
     rules: Mutex<CompiledSchema>,
-    /// Those outside `spec`, if there are any.
+    /// Rules outside `spec`, if there are any.
     rules_outside_spec: Option<Mutex<CompiledSchema>>,
-    /// What is enough for texts that were found right before, if there are rules about texts.
+    /// Rules that are enough for texts that were found right before, if there are rules about texts.
     of_texts: Option<Mutex<OfTexts>>,
 }
 
@@ -97,8 +97,7 @@ impl Schema {
         if causes.is_empty() { Ok(()) } else { Err(Violation::Values(causes)) }
     }
 
-    /// What is wrong with an object. Rules are evaluated only on objects whose structure is right, as they may
-    /// rely on it.
+    /// Faults of an object. Rules are evaluated only on objects whose structure is right, as they may rely on it.
     pub fn check(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
         let same_spec = old.is_some_and(|old| match (old.get("spec"), object.get("spec")) {
             (Some(before), Some(after)) => same(before, after),
@@ -125,8 +124,8 @@ impl Schema {
     }
 }
 
-/// Whether two values are equal. Nearly always one is a copy of the other, with its fields in the same order: a field is
-/// looked up by its name only where it is not.
+/// Returns whether two values are equal. Nearly always one is a copy of the other, with its fields in the same order: a
+/// field is looked up by its name only where it is not.
 pub fn same(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Object(one), Value::Object(other)) => {
@@ -144,8 +143,8 @@ pub fn same(one: &Value, other: &Value) -> bool {
     }
 }
 
-/// What an API server with our definitions has against an object of one of our kinds, its unknown fields aside; nothing of
-/// objects of other kinds and versions.
+/// Causes for which an API server with our definitions refuses an object of one of our kinds, its unknown fields aside; none
+/// for objects of other kinds and versions.
 pub fn refusals(object: &Value) -> Vec<Cause> {
     admitted(object, false).err().unwrap_or_default()
 }
@@ -182,7 +181,8 @@ fn schema_of(object: &Value) -> Option<&'static Value> {
     DEFINITIONS.iter().find(defines).and_then(served)
 }
 
-/// Whether a schema has a rule anywhere. A property of that name is taken for one, which costs time and nothing else.
+/// Returns whether a schema has a rule anywhere. A property of that name is taken for one, which costs time and nothing
+/// else.
 fn has_rules(schema: &Value) -> bool {
     match schema {
         Value::Object(fields) => {

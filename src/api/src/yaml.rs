@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-/// How texts of objects are read. Errors come without the lines around them.
+/// Options for reading texts of objects. Errors come without the lines around them.
 pub fn options() -> serde_saphyr::Options {
     serde_saphyr::options! { with_snippet: false, legacy_octal_numbers: true }
 }

@@ -1,6 +1,6 @@
-//! What the API server of Kubernetes v1.35 makes of a pod before the scheduler sees it: defaults, label keys that become
-//! part of selectors, and the admission plugins that are on by default and change what is scheduled: `LimitRanger`,
-//! `Priority`, `DefaultTolerationSeconds` and `RuntimeClass`; of claims, what `DefaultStorageClass` does.
+//! Changes that the API server of Kubernetes v1.35 makes to a pod before the scheduler sees it: defaults, label keys that
+//! become part of selectors, and the admission plugins that are on by default and change what is scheduled: `LimitRanger`,
+//! `Priority`, `DefaultTolerationSeconds` and `RuntimeClass`; of claims, those of `DefaultStorageClass`.
 //!
 //! It is for pods that no API server has admitted: those of manifests and of templates. Webhooks are not known here.
 
@@ -35,7 +35,7 @@ pub const SYSTEM_PRIORITIES: [(&str, i32); 2] =
 /// Seconds a pod stays on a node that is not ready or not reachable, unless it says otherwise.
 const DEFAULT_TOLERATION_SECONDS: i64 = 300;
 
-/// Why an API server would not store a pod, as it words it.
+/// Reason why an API server would not store a pod, as it words it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub enum Refused {
     /// The priority class of this name is not known.
@@ -44,12 +44,12 @@ pub enum Refused {
     /// The runtime class of this name is not known.
     #[error("pod rejected: RuntimeClass \"{0}\" not found")]
     NoRuntimeClass(String),
-    /// It contradicts what is known.
+    /// The pod contradicts the objects of the cluster.
     #[error("{0}")]
     Forbidden(String),
 }
 
-/// What a cluster has that pods are admitted by.
+/// Objects of a cluster by which pods are admitted.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Admission {
     /// Limit ranges by namespace and name.
@@ -61,7 +61,7 @@ pub struct Admission {
 }
 
 impl Admission {
-    /// What is among these objects; those of other kinds, and those that cannot be read, take no part.
+    /// Collects the relevant ones of these objects; those of other kinds, and those that cannot be read, take no part.
     pub fn of<'a>(objects: impl IntoIterator<Item = &'a Value>) -> Self {
         let mut all = Self::default();
         for object in objects {
@@ -326,7 +326,7 @@ fn invalid_amounts(spec: &PodSpec) -> Vec<String> {
     found
 }
 
-/// Whether a resource is counted in whole units: those that a domain names, but for Kubernetes' own.
+/// Returns whether a resource is counted in whole units: those that a domain names, but for Kubernetes' own.
 fn is_whole(name: &str) -> bool {
     name.split_once('/')
         .is_some_and(|(domain, _)| domain != "kubernetes.io" && !domain.ends_with(".kubernetes.io"))

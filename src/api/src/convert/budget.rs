@@ -28,7 +28,7 @@ pub fn budget(written: &ApiBudget) -> PodDisruptionBudget {
     }
 }
 
-/// What a budget allows at the moment.
+/// Disruptions that a budget allows at the moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Allowance {
     /// Voluntary disruptions that are still allowed.

@@ -50,8 +50,8 @@ fn read(
     Ok(daemon)
 }
 
-/// What the daemon set controller makes its pods tolerate on top of what the template says: a node that is cordoned, short
-/// of something or out of reach keeps its daemons.
+/// Tolerations that the daemon set controller adds to those of the template: a node that is cordoned, short of something or
+/// out of reach keeps its daemons.
 fn of_controller(on_host_network: bool) -> impl Iterator<Item = Toleration> {
     let network = on_host_network.then_some((taint::NETWORK_UNAVAILABLE, Effect::NoSchedule));
     OF_DAEMONS.into_iter().chain(network).map(|(key, effect)| Toleration {

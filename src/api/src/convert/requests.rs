@@ -1,4 +1,4 @@
-//! What a pod takes from its node (spec scheduling 9 and 26).
+//! Resources that a pod takes from its node (spec scheduling 9 and 26).
 //!
 //! - Plain init containers run one after the other, so the largest counts; restartable ones (sidecars) keep
 //!   running, so they add to the containers and to every init container after them (KEP-753).
@@ -27,12 +27,12 @@ pub(super) fn effective_requests(
     Ok(total.with(resources::PODS, Quantity::ONE))
 }
 
-/// What is requested by the containers, and by the pod as a whole; without overhead.
+/// Requests of the containers, and of the pod as a whole; without overhead.
 pub(super) fn written_requests(spec: &PodSpec) -> Result<Resources, FieldError> {
     over_time(spec, |part| requested(part.requirements()))
 }
 
-/// What the containers, and the pod as a whole, may take at most, as far as they say; without overhead.
+/// Limits of the containers, and of the pod as a whole, where there are any; without overhead.
 pub(super) fn written_limits(spec: &PodSpec) -> Result<Resources, FieldError> {
     over_time(spec, |part| {
         let limits = part.requirements().and_then(|requirements| requirements.limits.as_ref());
@@ -40,7 +40,7 @@ pub(super) fn written_limits(spec: &PodSpec) -> Result<Resources, FieldError> {
     })
 }
 
-/// What the containers of a pod may take at most, as far as they say; overhead comes on top of what has a limit.
+/// Limits of the containers of a pod, where there are any; overhead comes on top of what has a limit.
 pub(super) fn effective_limits(spec: &PodSpec) -> Result<Resources, FieldError> {
     let mut total = written_limits(spec)?;
     let overhead = super::resources("spec.overhead", spec.overhead.as_ref())?;
@@ -52,7 +52,7 @@ pub(super) fn effective_limits(spec: &PodSpec) -> Result<Resources, FieldError> 
     Ok(total)
 }
 
-/// What is asked of when a pod is added up.
+/// Part of a pod that is added up.
 enum Part<'a> {
     /// A container that keeps running: a regular one or a sidecar.
     Runs(&'a Container),
@@ -71,7 +71,7 @@ impl<'a> Part<'a> {
     }
 }
 
-/// Whether an init container runs beside the containers until the pod ends.
+/// Returns whether an init container runs beside the containers until the pod ends.
 pub(super) fn is_sidecar(init: &Container) -> bool {
     init.restart_policy.as_deref() == Some("Always")
 }
@@ -115,7 +115,7 @@ pub(super) fn pod_level(name: &str) -> bool {
     name == resources::CPU || name == resources::MEMORY || name.starts_with(resources::HUGE_PAGES_PREFIX)
 }
 
-/// What the containers of one pod hold, by what its status says of them.
+/// Resources that the containers of one pod hold, by its status.
 struct Held<'a>(Option<&'a PodStatus>);
 
 impl Held<'_> {

@@ -37,7 +37,7 @@ pub fn volume_claim(object: &PersistentVolumeClaim) -> ClaimFacts {
     }
 }
 
-/// What decides which volumes serve which claims. A size that cannot be read counts as none.
+/// Properties that decide which volumes serve which claims. A size that cannot be read counts as none.
 fn form(
     sizes: Option<&BTreeMap<String, ApiQuantity>>,
     modes: Option<&[String]>,

@@ -71,7 +71,7 @@ impl VolumeType {
     }
 }
 
-/// What to do with local disks.
+/// Use of local disks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum InstanceStorePolicy {
     RAID0,

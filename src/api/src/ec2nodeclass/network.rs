@@ -76,7 +76,7 @@ impl Toggle {
     }
 }
 
-/// Whether the metadata service insists on session tokens.
+/// Session tokens at the metadata service: required or optional.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TokenState {

@@ -1,4 +1,4 @@
-//! How an EC2NodeClass picks subnets, security groups, images, reservations and a placement group.
+//! Selectors of an EC2NodeClass for subnets, security groups, images, reservations and a placement group.
 //!
 //! In `tags` the value `*` means "the key is present".
 
@@ -42,7 +42,7 @@ pub struct CapacityReservationSelectorTerm {
     pub instance_match_criteria: Option<ReservationMatch>,
 }
 
-/// Which instances a reservation accepts.
+/// Instances that a reservation accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ReservationMatch {

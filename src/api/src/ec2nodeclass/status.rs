@@ -1,4 +1,4 @@
-//! What an EC2NodeClass was resolved to (spec aws-provider 1.6).
+//! Objects that an EC2NodeClass was resolved to (spec aws-provider 1.6).
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::{Deserialize, Serialize};

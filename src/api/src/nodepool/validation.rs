@@ -1,5 +1,5 @@
-//! What the schema of NodePool cannot check and the controller must (spec scheduling 3.2), and what can be wrong
-//! with a field of the objects users write.
+//! Checks of a NodePool that its schema cannot make and the controller must (spec scheduling 3.2), and the faults that a
+//! field of the objects users write can have.
 //!
 //! The result feeds the condition `ValidationSucceeded`: every problem at once, each with its field, so that
 //! a user corrects the object in one go.
@@ -25,7 +25,7 @@ pub struct Invalid {
     pub problem: Problem,
 }
 
-/// What can be wrong with a field.
+/// Fault of a field.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
     #[error("label `{0}` is set by the controller; remove it")]

@@ -1,4 +1,4 @@
-//! Why a field was refused, in kube-apiserver's words.
+//! Causes for which a field was refused, in kube-apiserver's words.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 pub struct Cause {
     /// `FieldValueInvalid`, `FieldValueRequired`, `FieldValueNotSupported`, `DisruptionBudget`, ...
     pub reason: String,
-    /// What is wrong, without the field.
+    /// Fault, without the field.
     pub message: String,
     /// Path of the field, for example `spec.weight`.
     pub field: String,

@@ -12,7 +12,7 @@ thread_local! {
     static VALIDATOR: RefCell<Validator> = RefCell::new(Validator::new());
 }
 
-/// What the rules say about an object.
+/// Violations of the rules by an object.
 pub(super) fn check(rules: &CompiledSchema, object: &Value, old: Option<&Value>) -> Vec<Cause> {
     let verdict = VALIDATOR.with_borrow(|validator| validator.validate_compiled(rules, object, old));
     let errors = verdict.err().map(kube_cel::ValidationErrors::into_vec).unwrap_or_default();

@@ -10,8 +10,8 @@ use serde_json::{Map, Value};
 use super::Cause;
 use super::path::Path;
 
-/// What is wrong with the structure of `object`, in the order of its fields; those at the top that are known to be right
-/// are left out.
+/// Faults in the structure of `object`, in the order of its fields; those at the top that are known to be right are left
+/// out.
 pub(super) fn check(schema: &Value, object: &Value, right: &[&str]) -> Vec<Cause> {
     let mut causes = Vec::new();
     Walk { right, causes: &mut causes }.walk(schema, object, &Path::Root);

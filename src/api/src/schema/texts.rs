@@ -13,7 +13,7 @@ const RULES: &str = "x-kubernetes-validations";
 /// Texts that are remembered in one place, most: they may be values of users, of which there is no end.
 const MANY: usize = 1_000;
 
-/// What is remembered below one place of a schema.
+/// Texts remembered below one place of a schema.
 #[derive(Default)]
 pub(super) struct Texts {
     /// Texts that are right here; `None` where no rule is only about the text.
@@ -44,7 +44,7 @@ impl Texts {
         some.then_some(texts)
     }
 
-    /// Whether all texts of a value that such rules are about are known to be right.
+    /// Returns whether all texts of a value that such rules are about are known to be right.
     pub(super) fn know(&self, value: &Value) -> bool {
         let here =
             self.right.as_ref().is_none_or(|right| value.as_str().is_some_and(|text| right.contains(text)));
@@ -88,7 +88,7 @@ impl Texts {
     }
 }
 
-/// Whether no rule asks what was there before.
+/// Returns whether no rule asks what was there before.
 fn are_timeless(rules: &Value) -> bool {
     let mut rules = rules.as_array().into_iter().flatten();
     rules.all(|rule| rule["rule"].as_str().is_some_and(|rule| !rule.contains("oldSelf")))

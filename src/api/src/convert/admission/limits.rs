@@ -12,7 +12,7 @@ use super::{containers, fill, written};
 /// One unit, in the nano-units that amounts are compared in.
 const ONE: i128 = 1_000_000_000;
 
-/// What an item is about.
+/// Subject of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Of {
     Container,
@@ -81,7 +81,7 @@ impl Limits {
         }
     }
 
-    /// What of a pod is outside of the limits.
+    /// Resources of a pod that are outside of the limits.
     pub(super) fn broken_by(&self, spec: &PodSpec) -> Vec<String> {
         let read =
             |amounts: Option<&BTreeMap<String, ApiQuantity>>| resources("", amounts).unwrap_or_default();
