@@ -38,7 +38,7 @@ pub trait Backend: Send + Sync {
     /// An empty account, for one check.
     async fn world(&self) -> Box<dyn World>;
 
-    /// Why a check cannot be run on this backend; `None` runs it.
+    /// Reason why a check cannot be run on this backend; `None` runs it.
     fn skipped(&self, _check: &str) -> Option<&'static str> {
         None
     }
@@ -74,7 +74,7 @@ pub trait World: Send + Sync {
 
 /// One behaviour every provider must show.
 pub struct Check {
-    /// What it shows; stable, used by [`Backend::skipped`].
+    /// Behavior that the check shows; stable, used by [`Backend::skipped`].
     pub name: &'static str,
     run: for<'a> fn(&'a dyn World) -> CheckFuture<'a>,
 }
@@ -150,7 +150,7 @@ pub struct Report {
 pub enum Outcome {
     /// The provider behaves.
     Passed,
-    /// It does not; the text says how.
+    /// The provider misbehaves; the text says how.
     Failed(String),
     /// Left out, with the backend's reason.
     Skipped(&'static str),

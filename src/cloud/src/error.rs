@@ -1,4 +1,4 @@
-//! What can go wrong in a cloud, as a closed set of kinds.
+//! Errors of a cloud, as a closed set of kinds.
 //!
 //! Callers decide on [`Kind`] alone, never on a code or a text: a provider that meets a new code has to choose a
 //! kind for it, and the compiler then shows every place that must know what to do. Source: spec disruption 1.3 and
@@ -11,19 +11,19 @@ use karpenter_model::names::reason;
 /// A failed operation of a provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
-    /// What to do about it.
+    /// Kind, by which the caller decides.
     pub kind: Kind,
     /// The attempted operation, as a verb phrase: `launch instance`.
     pub operation: &'static str,
     /// The object of the operation: a claim name, a provider id, a pool.
     pub subject: String,
-    /// What the cloud said, in one line.
+    /// Message of the cloud, in one line.
     pub message: String,
     /// The cloud's own error code (`InsufficientInstanceCapacity`), if it gave one.
     pub code: Option<Box<str>>,
     /// The reason to write into the `Launched` condition instead of `LaunchFailed`, `UpperCamelCase`.
     pub reason: Option<Box<str>>,
-    /// What a person should do next.
+    /// Next step for a person.
     pub hint: Option<Box<str>>,
     /// Of a launch: the token of this attempt is of no more use, because the cloud answered that nothing came of it or
     /// knows the token with other contents. The next try is a new attempt. A lost answer spends nothing.
@@ -100,7 +100,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Why an operation failed. Closed: a new cloud code is mapped onto one of these.
+/// Kind of failure of an operation. Closed: a new cloud code is mapped onto one of these.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// Every offering that would have served the request is out of capacity; the request itself was fine.
@@ -119,7 +119,7 @@ pub enum Kind {
     Transient,
 }
 
-/// What a caller does after an error.
+/// Next step of a caller after an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retry {
     /// Try again with exponential back-off.
@@ -165,7 +165,7 @@ impl Kind {
         }
     }
 
-    /// How to go on after an error of this kind.
+    /// Next step after an error of this kind.
     pub const fn retry(self) -> Retry {
         match self {
             Self::Throttled | Self::Transient => Retry::Backoff,

@@ -1,4 +1,4 @@
-//! What a provider learns about a machine only after its launch, and what has to wait for it.
+//! Hooks: facts that a provider learns about a machine only after its launch, and the steps that wait for them.
 
 use std::time::Duration;
 
@@ -9,16 +9,16 @@ use karpenter_model::Labels;
 pub struct RegistrationHook {
     /// Its name, shown while it holds the registration up: `PlacementGroupRegistrationHook`.
     pub name: &'static str,
-    /// Whether the Node may be registered as far as this hook goes.
+    /// State of the hook, which decides whether the Node may be registered.
     pub state: HookState,
-    /// What was learnt, for claim and Node.
+    /// Labels that were learnt, for claim and Node.
     pub labels: Labels,
 }
 
-/// Whether a hook lets the registration go on.
+/// State of a registration hook.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HookState {
-    /// It does.
+    /// The registration may go on.
     Ready,
     /// Not yet; ask again after this long, if given, else with the next change.
     Pending(Option<Duration>),

@@ -36,7 +36,7 @@ impl fmt::Display for InstanceId {
 /// A machine of this cluster. Every field is what the cloud answered, nothing is guessed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Instance {
-    /// What the kubelet writes into `spec.providerID`.
+    /// Value that the kubelet writes into `spec.providerID`.
     pub provider_id: ProviderId,
     /// The cloud's own id.
     pub instance_id: InstanceId,
@@ -44,11 +44,11 @@ pub struct Instance {
     pub image_id: Option<ImageId>,
     /// Its type.
     pub instance_type: InstanceTypeName,
-    /// Where it runs.
+    /// Zone in which it runs.
     pub zone: Zone,
-    /// How it is paid for.
+    /// Capacity type it is paid as.
     pub capacity_type: CapacityType,
-    /// Where it is in its life.
+    /// State of its life.
     pub state: InstanceState,
     /// Labels the provider resolved, to be merged under the claim's own.
     pub labels: BTreeMap<LabelKey, LabelValue>,
@@ -58,7 +58,7 @@ pub struct Instance {
     pub capacity: Resources,
     /// Expected allocatable of the node.
     pub allocatable: Resources,
-    /// When the cloud accepted the launch.
+    /// Time at which the cloud accepted the launch.
     pub launched_at: Timestamp,
     /// Every tag on the machine.
     pub tags: BTreeMap<String, String>,
@@ -68,7 +68,7 @@ pub struct Instance {
     pub pool: Option<PoolName>,
 }
 
-/// Where a machine is in its life.
+/// State of a machine's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum InstanceState {
     /// Accepted, not yet running.
@@ -93,7 +93,7 @@ impl InstanceState {
     }
 }
 
-/// How fresh an answer has to be.
+/// Freshness required of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Read {
     /// A recent answer will do.

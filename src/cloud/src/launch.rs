@@ -1,4 +1,4 @@
-//! What a launch needs to know, and the token that makes it idempotent.
+//! Inputs of a launch, and the token that makes it idempotent.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,10 +19,10 @@ pub struct LaunchRequest {
     pub claim: ClaimName,
     /// The claim's uid, first half of the launch token.
     pub uid: ClaimUid,
-    /// When the claim was made: one from before this process may have been launched by another.
+    /// Time at which the claim was made: one from before this process may have been launched by another.
     pub created_at: Timestamp,
-    /// Which attempt this is, from 0; it grows with every try that spent its token. A new attempt is a new machine
-    /// unless an older attempt's machine is found.
+    /// Number of the attempt, from 0; it grows with every try that spent its token. A new attempt is a new machine unless an
+    /// older attempt's machine is found.
     pub attempt: u32,
     /// The pool, for tags; claims may exist without one.
     pub pool: Option<PoolName>,
@@ -44,7 +44,7 @@ pub struct LaunchRequest {
     pub startup_taints: Vec<Taint>,
     /// Types in price order, cheapest first; empty means "whatever the requirements allow".
     pub instance_types: Vec<InstanceTypeName>,
-    /// What the types are to be seen through; `None` when there are no overlays.
+    /// Overlays for the types; `None` when there are none.
     pub overlays: Option<PoolOverlays>,
 }
 

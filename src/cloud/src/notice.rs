@@ -1,4 +1,4 @@
-//! What a cloud tells us unasked: machines about to be taken, moved, stopped or found broken.
+//! Notices that a cloud sends unasked: machines about to be taken, moved, stopped or found broken.
 //!
 //! Source: spec aws-provider 14 and spec aws-operations 2.3. The kinds are those every large cloud knows; where a
 //! notice comes from (queue, poll) is the provider's business.
@@ -11,11 +11,11 @@ use crate::InstanceId;
 /// One message about machines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notice {
-    /// What happens; `None` for messages that concern no instance.
+    /// Kind of event; `None` for messages that concern no instance.
     pub kind: Option<NoticeKind>,
     /// The machines concerned; several for a maintenance event.
     pub instances: Vec<InstanceId>,
-    /// When the cloud says it wrote the message.
+    /// Time at which the cloud says it wrote the message.
     pub at: Option<Timestamp>,
 }
 

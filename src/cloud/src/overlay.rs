@@ -1,5 +1,5 @@
-//! What users lay over what a provider sells: which overlays are in force, for which pools, and how they
-//! change instance types (spec scheduling 24).
+//! Overlays of users over the offer of a provider: those in force, their pools, and their changes to instance types
+//! (spec scheduling 24).
 //!
 //! [`judge`] decides which overlays apply; it needs the types of every pool, so a pool whose types it did not
 //! receive is not known to [`Overlays`], and nothing may be planned or launched for it. Laying is done again
@@ -38,7 +38,7 @@ pub struct PoolOverlays {
 }
 
 impl Overlays {
-    /// What the types of `pool` are seen through; `None` when the pool was not looked at.
+    /// Overlays for the types of `pool`; `None` when the pool was not looked at.
     pub fn of(&self, pool: &Pool, registry: &LabelRegistry) -> Option<PoolOverlays> {
         let labels = || labels_of(pool, registry);
         let known = self.pools.contains(&pool.name);

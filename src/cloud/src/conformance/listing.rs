@@ -67,7 +67,7 @@ pub(super) async fn exhausted_types_are_still_listed(world: &dyn World) -> Check
             capacity_type: launched.capacity_type,
         })
         .await;
-    // Whether or not a machine can still be had, the provider has met the exhausted offering.
+    // The provider has met the exhausted offering, whether or not a machine can still be had.
     let _ = world.provider().launch(&world.request("web-2")).await;
     let after = names(world).await?;
     ensure(before == after, || format!("types were {before:?} and became {after:?}"))?;

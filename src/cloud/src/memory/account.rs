@@ -22,7 +22,7 @@ pub struct Account {
     state: Mutex<State>,
 }
 
-/// How the account behaves.
+/// Behavior of the account.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// From accepted to running.

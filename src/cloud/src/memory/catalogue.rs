@@ -1,4 +1,4 @@
-//! What the in-memory cloud sells.
+//! Offer of the in-memory cloud.
 //!
 //! Prices follow size: a spot machine costs 30% of the on-demand one, and zones differ by a cent so that the
 //! cheapest offering is always a single one.

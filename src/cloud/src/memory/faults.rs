@@ -41,7 +41,7 @@ impl Operation {
     }
 }
 
-/// How one call goes wrong.
+/// Way in which one call goes wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
     /// Nothing happens and the call fails with this kind.
@@ -53,7 +53,7 @@ pub enum Fault {
 /// One call that reached the cloud.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
-    /// What was asked.
+    /// Operation that was called.
     pub operation: Operation,
     /// About what: claim name, provider id or pool; empty for lists.
     pub subject: String,

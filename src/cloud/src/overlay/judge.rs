@@ -1,6 +1,6 @@
-//! Which overlays apply. Two of equal weight that would change the same price or the same resource anywhere are in
-//! conflict, even if they say the same; the one that comes first in order applies and the other one does not, in no
-//! pool. All that apply are remembered, not only the last, so a third one hides no conflict.
+//! Choice of the overlays that apply. Two of equal weight that would change the same price or the same resource anywhere are
+//! in conflict, even if they say the same; the one that comes first in order applies and the other one does not, in no pool.
+//! All that apply are remembered, not only the last, so a third one hides no conflict.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -27,13 +27,13 @@ pub struct Sight {
 /// The overlays in force, and why others are not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Judged {
-    /// Those in force.
+    /// Overlays in force.
     pub overlays: Overlays,
-    /// Those that are not.
+    /// Conflicts for which overlays are not in force.
     pub conflicts: BTreeMap<OverlayName, Conflict>,
 }
 
-/// Why an overlay does not apply.
+/// Reason why an overlay does not apply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conflict {
     /// The overlay of equal weight that does.
@@ -42,11 +42,11 @@ pub struct Conflict {
     pub pool: PoolName,
     /// The first of its types that both are for.
     pub instance_type: InstanceTypeName,
-    /// What both would change.
+    /// Price or resource that both would change.
     pub about: Contested,
 }
 
-/// What two overlays would change.
+/// Price or resource that two overlays would change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Contested {
     /// The price of an offering.
@@ -76,7 +76,7 @@ pub fn judge(mut overlays: Vec<Arc<Overlay>>, sights: &[Sight], registry: &Label
     Judged { overlays: Overlays { accepted: accepted.into(), pools }, conflicts }
 }
 
-/// Where each two of `equals` that clash do so first, by their places in the list.
+/// First conflict of each pair of `equals`, by their places in the list.
 fn clashes(
     equals: &[Arc<Overlay>],
     sights: &[Sight],
@@ -107,7 +107,7 @@ fn clashes(
     clashes
 }
 
-/// Those of `equals` that are for a type, with the places of the offerings they are for.
+/// Overlays of `equals` that are for a type, with the places of the offerings they are for.
 fn meant(
     equals: &[Arc<Overlay>],
     one: &InstanceType,
@@ -124,7 +124,7 @@ fn meant(
     with_offerings.filter(|(_, offerings): &(usize, Vec<usize>)| !offerings.is_empty()).collect()
 }
 
-/// What two overlays of one type would both change; `shared` says whether they are for one offering.
+/// Price or resource that two overlays of one type would both change; `shared` says whether they are for one offering.
 fn contested(first: &Overlay, second: &Overlay, shared: bool) -> Option<Contested> {
     if shared && first.price.is_some() && second.price.is_some() {
         return Some(Contested::Price);

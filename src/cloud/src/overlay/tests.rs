@@ -1,4 +1,4 @@
-//! What the reference pins about overlays (spec scheduling 24, 32.14), and where its defects are fixed.
+//! Behavior that the reference pins about overlays (spec scheduling 24, 32.14), and fixes of its defects.
 
 mod properties;
 

@@ -5,7 +5,7 @@ use karpenter_model::ClaimUid;
 use super::*;
 use crate::conformance::Outcome;
 
-/// What is wrong with a provider.
+/// Defect of a provider.
 #[derive(Debug, Clone, Copy)]
 enum Defect {
     /// Every launch is a new machine.
