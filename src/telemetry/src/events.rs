@@ -85,7 +85,7 @@ impl Event {
     }
 }
 
-/// Where events go once they passed the recorder.
+/// Destination of events that have passed the recorder.
 pub trait Sink: Send + Sync {
     /// Takes the event without blocking; false where there is no room for it. Delivery may fail silently.
     fn emit(&self, event: Event, at: Timestamp) -> bool;
@@ -114,7 +114,7 @@ impl Recorder {
             object = %event.object, reason = event.reason.name(), message = event.message, "published event"
         );
         let key = Gate::key(&event);
-        // What there was no room for is news the next time it is said.
+        // An event without room in the sink is new again at its next occurrence.
         if !self.sink.emit(event, now) {
             self.gate.lock().forget(&key);
         }

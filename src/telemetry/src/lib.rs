@@ -1,4 +1,4 @@
-//! What the programs say: metrics, Kubernetes events, logs, reports, and the wrapper every pass of the controller runs in.
+//! Output of the programs: metrics, Kubernetes events, logs, reports, and the wrapper every pass of the controller runs in.
 //!
 //! Metric names, event reasons and log fields are a contract with dashboards and alerts written for the
 //! reference; each is declared once, in a table that the generated reference pages are made from. The crate

@@ -57,7 +57,7 @@ impl Level {
     }
 }
 
-/// How a line looks.
+/// Format of a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
     /// For log collectors.
@@ -67,7 +67,7 @@ pub enum Format {
     Text,
 }
 
-/// Where lines go.
+/// Destination of lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
     Stdout,
@@ -86,14 +86,14 @@ impl From<&str> for Output {
     }
 }
 
-/// What to log and where to.
+/// Settings of the log.
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub level: Level,
     pub format: Format,
     /// Every line goes to each of them.
     pub outputs: Vec<Output>,
-    /// Where it is said that a line could not be written.
+    /// Outputs for the report that a line could not be written.
     pub error_outputs: Vec<Output>,
     /// Seven hex digits of the commit the binary was built from; empty leaves the field out.
     pub commit: &'static str,
@@ -112,7 +112,7 @@ impl Default for Settings {
     }
 }
 
-/// Why logging could not be set up.
+/// Reason why logging could not be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum LoggingError {
     #[error("log level `{0}` is unknown; use debug, info, warn or error")]
@@ -180,7 +180,7 @@ impl Lines {
     }
 }
 
-/// What was logged, kept in memory: for tests of what people read.
+/// Log kept in memory: for tests of what people read.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryLog(Arc<Mutex<Vec<u8>>>);
 

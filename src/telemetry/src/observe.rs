@@ -12,7 +12,7 @@ use tracing::Instrument;
 
 use crate::metrics::Metrics;
 
-/// What came out of a pass that did not fail.
+/// Outcome of a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Something was written.
@@ -39,13 +39,13 @@ impl Outcome {
         }
     }
 
-    /// The same of a pass that comes again by itself.
+    /// End, with this outcome, of a pass that comes again by itself.
     pub fn again(self) -> Ended {
         Ended { outcome: self, again: true }
     }
 }
 
-/// How a pass ended that did not fail.
+/// End of a pass that did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
     outcome: Outcome,

@@ -1,4 +1,4 @@
-//! What the process is working on, and since when it has made no progress.
+//! Work of the process, and the time since it last made progress.
 //!
 //! Every piece of work is begun here and ends when its guard is dropped. Whatever it waits for and gets, an answer or
 //! an error, is said with [`advanced`]: work that goes on for long while its attempts end is slow and not stuck. Work
@@ -16,7 +16,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// How long nothing may come of a piece of work. Single calls of the API server and of the cloud end within a quarter
+/// Time for which a piece of work may make no progress. Single calls of the API server and of the cloud end within a quarter
 /// of it, one way or the other.
 pub const PATIENCE: Duration = Duration::from_mins(10);
 
@@ -47,12 +47,12 @@ impl Progress {
         CURRENT.scope((self.clone(), guard.id), work).await
     }
 
-    /// What has been stuck for longer than [`PATIENCE`], oldest first.
+    /// Work that has been stuck for longer than [`PATIENCE`], oldest first.
     pub fn stuck(&self) -> Vec<Stuck> {
         self.0.lock().stuck(Instant::now(), PATIENCE)
     }
 
-    /// How long work has been under way, for each controller that has some.
+    /// Ages of the work under way, for each controller that has some.
     pub fn ages(&self) -> BTreeMap<&'static str, Ages> {
         self.0.lock().ages(Instant::now())
     }
@@ -77,7 +77,7 @@ impl Drop for Work {
     }
 }
 
-/// How long the work of one controller has been under way.
+/// Ages of the work of one controller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ages {
     /// The oldest piece of it.
@@ -120,7 +120,7 @@ struct Entry {
     controller: &'static str,
     subject: Cow<'static, str>,
     began: Instant,
-    /// When something last came of it.
+    /// Time of the last progress.
     advanced: Instant,
 }
 

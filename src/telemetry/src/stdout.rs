@@ -2,13 +2,13 @@
 
 use std::io::{self, ErrorKind, Write};
 
-/// What a shell reports of a process that a closed pipe has ended: the exit code for [`Unwritten::Closed`].
+/// Exit code that a shell reports of a process that a closed pipe has ended, for [`Unwritten::Closed`].
 pub const SIGPIPE: u8 = 128 + 13;
 
-/// Why text was not written.
+/// Reason why text was not written.
 #[derive(Debug, thiserror::Error)]
 pub enum Unwritten {
-    /// What read it, `head` for one, has what it wanted. No failure to tell of.
+    /// The reader, `head` for one, has read enough. No failure to report.
     #[error("standard output is closed")]
     Closed,
     /// Anything else, such as a full disk.

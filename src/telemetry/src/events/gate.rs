@@ -47,7 +47,7 @@ impl Gate {
         }
     }
 
-    /// What decides whether two events are the same one.
+    /// Key by which two events are the same one.
     pub(super) fn key(event: &Event) -> Key {
         (event.reason.name().to_lowercase(), event.dedupe.clone())
     }
@@ -66,7 +66,7 @@ impl Gate {
     }
 }
 
-/// What is kept of an event.
+/// Remembered state of an event.
 #[derive(Debug)]
 struct Emitted {
     /// Hash of its message.
