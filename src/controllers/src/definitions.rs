@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use karpenter_kube_harness::server::Readiness;
 
-/// Period between the requests until it does.
+/// Period of the requests until the kinds are served.
 const PERIOD: Duration = Duration::from_secs(5);
 
 const GROUP_VERSION: &str = "karpenter.sh/v1";
