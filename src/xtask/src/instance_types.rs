@@ -34,7 +34,7 @@ fn table(types: &[Value], source: &str) -> Result<String> {
     }
     let mut table = format!("# Written by `cargo xtask instance-types`. {source}\n");
     table.push_str(
-        "# type, architectures, usage classes, vCPUs, memory MiB, hypervisor, flags (metal, current, burstable, encrypts), vendor, \
+        "# type, architectures, usage classes, vCPUs, memory MiB, hypervisor, flags (metal, current, burstable, encrypts, enclaves), vendor, \
          MHz, features, cards (index:interfaces:Mbit/s), default card, interfaces, IPv4, IPv6, ENA, EFA, EBS (support:Mbit/s), \
          disks (GB:NVMe), GPUs (name:vendor:count:MiB), Neuron (name:count:cores), inference (name:vendor:count), placement\n",
     );
@@ -53,9 +53,10 @@ fn line(name: &str, info: &Value) -> Result<String> {
         ("current", &info["CurrentGeneration"]),
         ("burstable", &info["BurstablePerformanceSupported"]),
         ("encrypts", &network["EncryptionInTransitSupported"]),
+        ("enclaves", &info["NitroEnclavesSupport"]),
     ];
-    let flags: Vec<&str> =
-        flags.iter().filter(|(_, set)| set.as_bool() == Some(true)).map(|(flag, _)| *flag).collect();
+    let is_set = |value: &Value| value.as_bool() == Some(true) || value.as_str() == Some("supported");
+    let flags: Vec<&str> = flags.iter().filter(|(_, set)| is_set(set)).map(|(flag, _)| *flag).collect();
     let cards = each(&network["NetworkCards"], |card| {
         let index = number(&card["NetworkCardIndex"])?;
         let interfaces = number(&card["MaximumNetworkInterfaces"])?;

@@ -64,6 +64,7 @@ fn parse<'l>(fields: &mut impl Iterator<Item = &'l str>) -> Option<InstanceTypeI
         ena_support,
         maximum_efa_interfaces,
         encryption_in_transit: flags.contains(&"encrypts"),
+        nitro_enclaves: flags.contains(&"enclaves"),
         ebs_optimized,
         instance_storage,
         gpus,
