@@ -35,7 +35,8 @@ pub(super) fn unfinished(scene: &Scene) -> Unfinished {
     missing.extend(labels::wrong(scene));
     for node in scene.nodes.values() {
         let ours = object::label(node, label::NODE_POOL).is_some();
-        if ours && object::condition(node, "Ready") != Some("True") {
+        // Repair keeps to the budget of the pool.
+        if ours && object::condition(node, "Ready") != Some("True") && !is_blocked(scene, node) {
             missing.push(format!("node {} is not ready", object::name(node)));
         }
         if ours && !is_of_fixed_pool(scene, node) && is_empty(scene, node) && !is_blocked(scene, node) {

@@ -66,7 +66,7 @@ async fn every_current_family_can_be_planned_with_without_an_account() {
     let inflate = inflate(1);
     for family in ["m7i", "r7i", "c7a", "c8i", "m8a", "r8i"] {
         let asked = format!("{{key: karpenter.k8s.aws/instance-family, operator: In, values: [{family}]}}");
-        let pool = NODEPOOL.replace("requirements:", &format!("requirements:\n      - {asked}"));
+        let pool = NODEPOOL.replace("requirements:", &format!("requirements:\n        - {asked}"));
         assert!(pool.contains(&asked), "{pool}");
         let (text, code) = plan(&[("a.yaml", &pool), ("b.yaml", &inflate)], "-f @a.yaml -f @b.yaml").await;
         assert_eq!(code, 2, "{family}: {text}");
