@@ -35,7 +35,7 @@ impl ResourceIndex {
         ResourceIx::new(known.unwrap_or_else(|| self.names.insert_full(name.clone()).0))
     }
 
-    /// The dense form of those of `resources` whose names are known; nothing asks for the others.
+    /// The dense form of those of `resources` whose names are known; the others are never read.
     pub(crate) fn known(&self, resources: &Resources) -> Amounts {
         let mut dense = vec![0; self.len()];
         for (name, quantity) in resources.iter() {

@@ -146,7 +146,7 @@ impl<I: Ix> Bits<I> {
         }
     }
 
-    /// Both at once.
+    /// Returns the bits set in both.
     pub(crate) fn and(&self, other: &Self) -> Self {
         let mut both = self.clone();
         both.intersect(other);

@@ -34,7 +34,7 @@ pub(crate) struct Variant<'a> {
     offerings: Range<OfferingIx>,
 }
 
-/// Which things have which requirement on one key.
+/// Requirements on one key, with the things that have them.
 #[derive(Debug, Clone)]
 struct KeyTable<I> {
     undefined: Bits<I>,
@@ -48,7 +48,7 @@ pub(crate) struct Mask {
     pub(crate) requirements: Bits<VariantIx>,
     /// Some available offering is compatible.
     pub(crate) offerings: Bits<VariantIx>,
-    /// Both.
+    /// Variants that meet both.
     pub(crate) both: Bits<VariantIx>,
     /// Compatible available offerings, by offering index.
     matching: Bits<OfferingIx>,
@@ -57,7 +57,7 @@ pub(crate) struct Mask {
 /// A variant that a requirement set leaves.
 #[derive(Debug, Clone)]
 pub(crate) struct Ranked<'a> {
-    /// Which one it is.
+    /// Variant of the type.
     pub(crate) variant: VariantIx,
     /// The cheapest offering that is left of it.
     pub(crate) cheapest: &'a Offering,
@@ -79,7 +79,7 @@ pub(crate) struct Catalogue<'a> {
     masks: InternedMap<RuleSetId, Arc<Mask>>,
     /// Per set: the variants it leaves, cheapest first.
     ranked: InternedMap<RuleSetId, Arc<[Ranked<'a>]>>,
-    /// Offerings with the variant they belong to, cheapest first; built when a least price is first asked for.
+    /// Offerings with the variant they belong to, cheapest first; built when a least price is first needed.
     by_price: Option<Vec<(OfferingIx, VariantIx)>>,
 }
 
@@ -148,7 +148,7 @@ impl<'a> Catalogue<'a> {
         self.variants.len()
     }
 
-    /// What pods and daemons may use of variant `index`.
+    /// Returns the amounts of variant `index` that pods and daemons may use.
     pub(crate) fn allocatable(&self, index: VariantIx) -> &Amounts {
         &self.allocatable[index]
     }
@@ -166,7 +166,7 @@ impl<'a> Catalogue<'a> {
         left.map(|(_, _, reservation)| reservation.id.clone()).collect()
     }
 
-    /// Whether there are reservations at all.
+    /// Returns whether there are reservations at all.
     pub(crate) fn has_reservations(&self) -> bool {
         !self.reserved.is_empty()
     }
@@ -181,7 +181,7 @@ impl<'a> Catalogue<'a> {
         self.fit.keep_fitting(request, overhead, among);
     }
 
-    /// What `set` leaves; computed once per set.
+    /// Returns what `set` leaves; computed once per set.
     pub(crate) fn mask(&mut self, set: RuleSetId, rules: &Rules<'_>) -> Arc<Mask> {
         if let Some(known) = self.masks.get(&set) {
             return Arc::clone(known);
@@ -235,8 +235,8 @@ impl<'a> Catalogue<'a> {
         ranked.iter().find(|one| variants.contains(one.variant)).map(|one| one.cheapest.price)
     }
 
-    /// The same for a set that is asked about once: nothing is sorted for it. Offerings out of reservations that are
-    /// not `usable` do not count.
+    /// Returns the least price for a set that is asked about once: nothing is sorted for it. Offerings out of reservations that
+    /// are not `usable` do not count.
     pub(crate) fn least_price_now(
         &mut self,
         set: RuleSetId,
@@ -289,7 +289,7 @@ impl<'a> Catalogue<'a> {
         ranked
     }
 
-    /// Whether its type has no other variant than this one.
+    /// Returns whether its type has no other variant than this one.
     pub(crate) fn is_only_variant(&self, index: VariantIx) -> bool {
         // Variants of one type follow each other.
         let before = index.get().checked_sub(1).map(VariantIx::new);

@@ -47,7 +47,7 @@ pub(crate) struct Planned<'a> {
 pub(crate) struct Daemons<'a> {
     all: IxVec<DaemonIx, Planned<'a>>,
     registry: &'a LabelRegistry,
-    /// Label keys that they ask for.
+    /// Label keys that they name.
     keys: Vec<LabelKey>,
 }
 
@@ -80,7 +80,7 @@ pub(crate) struct Coming {
 /// Facts that decide about the daemons of a node.
 #[derive(PartialEq, Eq, Hash)]
 struct Kind {
-    /// Facts about the keys that daemon sets ask for, in their order.
+    /// Facts about the keys that daemon sets name, in their order.
     facts: Vec<Fact>,
     taints: Vec<Taint>,
     /// Pool of a node that is not registered, and the fact about its instance type.
@@ -203,7 +203,7 @@ impl<'a> Daemons<'a> {
             label::HOSTNAME => node.labels.get(label::HOSTNAME).cloned().or(name),
             _ => return fact(node, key, self.registry),
         };
-        // Most names are asked for by no daemon set, and all of those are the same to them.
+        // Most names appear in no daemon set, and all of those are the same to them.
         let mut asked = self.all.iter().flat_map(|planned| &planned.alternatives);
         let matters = |name: &LabelValue| {
             asked.any(|asked| {

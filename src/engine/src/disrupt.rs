@@ -1,4 +1,4 @@
-//! Which nodes may go, and what takes their place (spec disruption 3). One method per file.
+//! Choice of nodes to remove, and of their replacements (spec disruption 3). One method per file.
 //!
 //! [`decide`] looks at everything and proposes commands; most of them must be quiet for a while and pass a second
 //! look, [`confirm`], before they start. Nothing here waits, measures time or is random: instants come with the
@@ -44,7 +44,7 @@ pub use note::{About, Note, NoteKind};
 pub use rejection::{Rejection, RejectionKind};
 pub use score::Score;
 
-/// What is under way already, and what the snapshot may not show yet.
+/// Work that is under way already, and what the snapshot may not show yet.
 #[derive(Debug, Clone, Copy)]
 pub struct Standing<'a> {
     /// Commands taken for granted, in the order in which they were proposed: for [`decide`] those that wait for their
@@ -54,10 +54,10 @@ pub struct Standing<'a> {
     pub running: &'a BTreeSet<NodeId>,
 }
 
-/// Commands for `snapshot`, why every other node stays, and what to tell about it.
+/// Returns commands for `snapshot`, why every other node stays, and the notes to publish.
 ///
-/// When the last decision changed nothing, nothing it was made from has changed and no time has come that matters, it
-/// is handed back as it is, and nothing is allocated.
+/// Returns the last decision, and allocates nothing, if that changed nothing, none of its inputs has changed and no relevant
+/// instant has passed.
 pub fn decide(snapshot: &Snapshot, memory: &mut Memory, standing: &Standing<'_>) -> Arc<Decision> {
     if let Some(known) = memory.recall(snapshot, standing) {
         return known;

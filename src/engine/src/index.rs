@@ -92,7 +92,7 @@ positions! {
     ProfileIx;
     /// Namespace and labels of pods.
     IdentityIx;
-    /// A label key that topology groups look at.
+    /// A label key that topology groups use.
     TopologyKeyIx;
     /// A daemon set that is planned for.
     DaemonIx;
@@ -102,7 +102,7 @@ positions! {
     UnitIx;
     /// Load of one machine during the search.
     LoadIx;
-    /// A machine that can be bought, the cheapest first.
+    /// A machine that can be launched, the cheapest first.
     MachineIx;
 }
 

@@ -32,7 +32,7 @@ use karpenter_model::{
 pub(crate) struct Placement {
     /// Claims to create.
     pub(crate) launches: Vec<Launch>,
-    /// Launches that later pods could hardly make cheaper, where that was asked.
+    /// Launches that later pods could hardly make cheaper, where the caller requested that.
     pub(crate) certain: BTreeSet<BinId>,
     /// Pods that existing or coming nodes take.
     pub(crate) nominations: Vec<Nomination>,

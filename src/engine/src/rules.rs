@@ -31,9 +31,9 @@ pub(crate) struct Rules<'a> {
     /// Rules of a set in key order.
     sets: Interned<Box<[RuleId]>>,
     meets: InternedMap<(RuleSetId, RuleSetId), Option<RuleSetId>>,
-    /// Sets that ask for one value of one key.
+    /// Sets that demand one value of one key.
     exact: InternedMap<(LabelKey, LabelValue), RuleSetId>,
-    /// The requirements behind sets that were asked for.
+    /// Requirements of the sets that were looked up.
     whole: InternedMap<RuleSetId, Arc<Requirements>>,
 }
 
@@ -79,7 +79,7 @@ impl<'a> Rules<'a> {
         self.intern(rules)
     }
 
-    /// The number of the set that asks for one value of one key; both are taken as canonical.
+    /// The number of the set that demands one value of one key; both are taken as canonical.
     pub(crate) fn exactly(&mut self, key: &LabelKey, value: &LabelValue) -> RuleSetId {
         let asked = (key.clone(), value.clone());
         if let Some(known) = self.exact.get(&asked) {

@@ -45,7 +45,7 @@ pub(crate) type SharedClaim = (Namespace, VolumeClaimName);
 pub(crate) struct Need {
     /// Reasons why the pod cannot be planned because of its volumes.
     pub(crate) problems: Vec<String>,
-    /// Volumes that one pod at a time may use and another pod uses: no node is of any use to the pod.
+    /// Volumes that one pod at a time may use and another pod uses: no node can take the pod.
     pub(crate) taken: Vec<String>,
     /// Alternatives for the node, one of which must hold; none when they exclude each other.
     pub(crate) places: Arc<[Requirements]>,
@@ -225,7 +225,7 @@ impl<'a> Volumes<'a> {
         &self.needs[id.get()]
     }
 
-    /// Attachments of the volumes of `daemon`, as far as they are of drivers that waiting pods use.
+    /// Attachments of the volumes of `daemon`, for the drivers that waiting pods use.
     pub(crate) fn attachments(&self, daemon: &Pod) -> Resources {
         let mut attachments = Resources::new();
         for volume in attached(daemon, self.snapshot).into_values() {

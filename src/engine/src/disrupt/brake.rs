@@ -1,4 +1,4 @@
-//! What holds disruption back when something has gone wrong; all of it in one place. In normal operation none of the
+//! Brakes: limits that hold disruption back when something has gone wrong; all in one place. In normal operation none of the
 //! brakes is felt. Each has a setting ([`karpenter_model::settings::Brakes`]), an event (`DisruptionHeld`) and a
 //! count.
 //!
@@ -9,7 +9,7 @@
 //! - no capacity: a node of a static pool is not given up for one that cannot be bought now;
 //! - anti-flap: a node that took over from another one is not replaced by one like that shortly after, and one that was
 //!   launched because a removal did not work out is not removed in the same way;
-//! - command rate: so many commands per minute and no more.
+//! - command rate: this number of commands per minute and no more.
 
 use std::collections::BTreeMap;
 
@@ -56,7 +56,7 @@ pub(crate) fn mass_drift(snapshot: &Snapshot, since: Option<Timestamp>) -> BTree
     held.collect()
 }
 
-/// Until when the drift of `claim` is too fresh to be believed, if it is.
+/// Returns the instant until which the drift of `claim` is too fresh to be believed, if it is.
 fn suspicious(claim: &Claim, brakes: &Brakes, since: Option<Timestamp>, now: Timestamp) -> Option<Timestamp> {
     let at = claim.true_since(ConditionType::Drifted)?;
     let reason = &claim.conditions.get(&ConditionType::Drifted)?.reason;
@@ -68,7 +68,7 @@ fn suspicious(claim: &Claim, brakes: &Brakes, since: Option<Timestamp>, now: Tim
     ((started || reason == reason::INSTANCE_TYPE_NOT_FOUND) && now < until).then_some(until)
 }
 
-/// Whether one more node of `pool` may be replaced, as far as earlier replacements tell. A caller that goes on says so
+/// Checks whether one more node of `pool` may be replaced, judged by earlier replacements. A caller that goes on says so
 /// with [`tries`].
 pub(crate) fn health_gate(
     pool: &Pool,
@@ -82,7 +82,7 @@ pub(crate) fn health_gate(
     Err(Held::new(Brake::HealthGate, format_args!("pool {}", pool.name)))
 }
 
-/// Whether the pools of `launches` may be relied upon.
+/// Checks whether the pools of `launches` may be relied upon.
 pub(crate) fn health_gates<'l>(
     launches: impl IntoIterator<Item = &'l Launch>,
     memory: &mut Memory,
@@ -96,7 +96,7 @@ pub(crate) fn health_gates<'l>(
     Ok(())
 }
 
-/// `launches` are going to be tried, by one command.
+/// Records that one command is going to try `launches`.
 pub(crate) fn tries(launches: &[Launch], memory: &mut Memory, snapshot: &Snapshot) {
     let limits = gate_limits(&snapshot.settings.disruption.brakes);
     for launch in launches {
@@ -108,7 +108,7 @@ fn gate_limits(brakes: &Brakes) -> Limits {
     Limits { failures: brakes.health_gate_failures, pause: brakes.health_gate_pause }
 }
 
-/// Whether `pool` can launch anything at all now, if that is asked for.
+/// Checks whether `pool` can launch anything at all now, if the settings ask for that.
 pub(crate) fn capacity(pool: &Pool, snapshot: &Snapshot) -> Result<(), Held> {
     if !snapshot.settings.disruption.brakes.launchable_capacity {
         return Ok(());
@@ -126,7 +126,7 @@ pub(crate) fn capacity(pool: &Pool, snapshot: &Snapshot) -> Result<(), Held> {
     if launchable { Ok(()) } else { Err(none()) }
 }
 
-/// Whether replacing `candidate` by `launches` would go back to what was there a short while ago. Only one for one, or for
+/// Checks that replacing `candidate` by `launches` does not restore a recent state. Only one for one, or for
 /// nothing: what splits a node is not a way back.
 pub(crate) fn anti_flap(
     candidate: &Candidate<'_>,
@@ -150,20 +150,20 @@ pub(crate) fn anti_flap(
     Ok(())
 }
 
-/// Whether removing `candidate` would repeat a removal after which a node had to be launched: this one.
+/// Checks that removing `candidate` does not repeat a removal after which a node had to be launched: this one.
 pub(crate) fn bought_back(candidate: &Candidate<'_>, memory: &Memory, now: Timestamp) -> Result<(), Held> {
     let Some(until) = memory.bought_back(&candidate.claim.name, now) else { return Ok(()) };
     let detail = format!("launched for pods that were to fit on other nodes, until {until:.0}");
     Err(Held::new(Brake::AntiFlap, detail))
 }
 
-/// How many more commands may be decided, given those that started within the last minute and those that wait.
+/// Returns how many more commands may be decided, given those that started within the last minute and those that wait.
 pub(crate) fn commands_left(memory: &Memory, waiting: usize, brakes: &Brakes) -> Option<usize> {
     let limit = usize::try_from(brakes.commands_per_minute).unwrap_or(usize::MAX);
     (limit > 0).then(|| limit.saturating_sub(memory.recent_commands()).saturating_sub(waiting))
 }
 
-/// The brake that speaks when no command is left.
+/// The brake that holds when no command is left.
 pub(crate) fn command_rate(brakes: &Brakes) -> Held {
     Held::new(Brake::CommandRate, format_args!("{} per minute", brakes.commands_per_minute))
 }

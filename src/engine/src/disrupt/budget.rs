@@ -1,4 +1,4 @@
-//! How many nodes of a pool may be disrupted at once (spec disruption 3.4).
+//! Budgets: the number of nodes of a pool that may be disrupted at once (spec disruption 3.4).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use crate::disrupt::candidate::Candidate;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Invalid(pub(crate) String);
 
-/// Why a node may not be taken out of the budget of its pool.
+/// Reason why a node may not be taken out of the budget of its pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Exhausted {
     /// The pool loses enough nodes already.
@@ -24,7 +24,7 @@ pub(crate) enum Exhausted {
         allowed: u32,
         total: u32,
         disrupted: u32,
-        /// When a window that limits it closes, if that can be said.
+        /// End of a window that limits it, if that can be determined.
         until: Option<Timestamp>,
     },
     /// A budget of the pool cannot be evaluated.
@@ -44,11 +44,11 @@ pub struct BudgetState {
 }
 
 impl BudgetState {
-    /// What the reference shows for "no limit".
+    /// Number that the reference shows for "no limit".
     pub const NO_LIMIT: u32 = i32::MAX.unsigned_abs();
 }
 
-/// When the window of a budget is open, for those that judge pools before they are used.
+/// State of a budget's window, for callers that judge pools before they are used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Opening {
     /// The schedule cannot be evaluated; nothing may be disrupted then.
@@ -59,7 +59,7 @@ pub enum Opening {
     Sometimes,
 }
 
-/// When `window` is open, seen from `now`.
+/// Returns the state of `window` at `now`.
 pub fn opening(window: &BudgetWindow, now: Timestamp) -> Opening {
     match Schedule::parse(&window.schedule) {
         Err(error) => Opening::Invalid(error.to_string()),
@@ -68,33 +68,33 @@ pub fn opening(window: &BudgetWindow, now: Timestamp) -> Opening {
     }
 }
 
-/// What is left of each pool's budgets.
+/// Rest of each pool's budgets.
 #[derive(Debug, Clone)]
 pub(crate) struct Budgets<'a> {
     pools: BTreeMap<&'a PoolName, Counts>,
     allowed: BTreeMap<(&'a PoolName, DisruptionReason), Result<Allowed, Invalid>>,
 }
 
-/// What the budgets of a pool allow for one reason.
+/// Number of nodes that the budgets of a pool allow for one reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Allowed {
     nodes: u32,
-    /// When the window of the strictest budget closes, if it has one.
+    /// End of the window of the strictest budget, if it has one.
     until: Option<Timestamp>,
 }
 
 /// Nodes of a pool.
 #[derive(Debug, Clone, Copy, Default)]
 struct Counts {
-    /// Those that count.
+    /// Nodes that count.
     total: u32,
-    /// Those of them that are disrupted already.
+    /// Counted nodes that are disrupted already.
     consuming: u32,
-    /// Those of these that are so only because they are not ready.
+    /// Nodes that are disrupted only because they are not ready.
     silent: u32,
-    /// Those this pass has taken.
+    /// Nodes this pass has taken.
     taken: u32,
-    /// Those of these that were not ready, and so disrupted before.
+    /// Nodes this pass has taken that were not ready, and so disrupted before.
     taken_silent: u32,
 }
 
@@ -132,7 +132,7 @@ impl<'a> Budgets<'a> {
         Self { pools, allowed: all }
     }
 
-    /// Whether the candidate may go for `reason` now.
+    /// Checks whether the candidate may go for `reason` now.
     pub(crate) fn check(&self, candidate: &Candidate<'_>, reason: DisruptionReason) -> Result<(), Exhausted> {
         if is_exempt(candidate, reason) {
             return Ok(());
@@ -156,7 +156,7 @@ impl<'a> Budgets<'a> {
         }
     }
 
-    /// How many nodes of `pool` may be disrupted at once for `reason`.
+    /// Returns how many nodes of `pool` may be disrupted at once for `reason`.
     pub(crate) fn allowed(&self, pool: &PoolName, reason: DisruptionReason) -> u32 {
         match self.allowed.get(&(pool, reason)) {
             Some(Ok(allowed)) => allowed.nodes,
@@ -179,7 +179,7 @@ impl<'a> Budgets<'a> {
         Ok(())
     }
 
-    /// Whether nodes that are not ready use up all that `pool` allows for `reason`.
+    /// Returns whether nodes that are not ready use up all that `pool` allows for `reason`.
     pub(crate) fn used_up_by_silent(&self, pool: &PoolName, reason: DisruptionReason) -> bool {
         if reason == DisruptionReason::Unhealthy {
             return false;
@@ -202,7 +202,7 @@ impl<'a> Budgets<'a> {
         with_machines.map(|(pool, _)| *pool).filter(move |pool| shut(pool))
     }
 
-    /// What metrics show, as it was before anything was taken.
+    /// Returns the values for metrics, as they were before anything was taken.
     pub(crate) fn states(&self) -> BTreeMap<(PoolName, DisruptionReason), BudgetState> {
         let state = |(key, allowed): (&(&PoolName, DisruptionReason), &Result<Allowed, Invalid>)| {
             let allowed = allowed.as_ref().map_or(0, |allowed| allowed.nodes.min(BudgetState::NO_LIMIT));
@@ -214,14 +214,14 @@ impl<'a> Budgets<'a> {
     }
 }
 
-/// Whether `node` counts for budgets at all: ours, initialized, and its instance not going down already.
+/// Returns whether `node` counts for budgets at all: ours, initialized, and its instance not being removed already.
 fn counts(node: &Node) -> bool {
     let going = |claim: &Claim| claim.is_true(ConditionType::InstanceTerminating);
     node.initialized() && node.claim.as_deref().is_some_and(|claim| !going(claim))
 }
 
-/// Whether the nodes of the pool that are not ready leave its budget to the candidate: a broken pool is to be repaired, and one
-/// that is gone in all but name may go: nothing runs on it and its kubelet is silent. It may go although it
+/// Returns whether the nodes of the pool that are not ready leave its budget to the candidate: a broken pool is to be repaired,
+/// and one that is gone in all but name may go: nothing runs on it and its kubelet is silent. It may go although it
 /// uses up the budget itself, so that it does not keep itself and all others for ever
 /// (<https://github.com/kubernetes-sigs/karpenter/issues/2967>).
 fn passes_over_silent(candidate: &Candidate<'_>, reason: DisruptionReason) -> bool {
@@ -232,7 +232,7 @@ fn passes_over_silent(candidate: &Candidate<'_>, reason: DisruptionReason) -> bo
     }
 }
 
-/// Whether the candidate neither needs the budget of its pool nor uses it: a node that is broken before it came up never
+/// Returns whether the candidate neither needs the budget of its pool nor uses it: a node that broke before it came up never
 /// counted.
 fn is_exempt(candidate: &Candidate<'_>, reason: DisruptionReason) -> bool {
     reason == DisruptionReason::Unhealthy && !candidate.node.initialized()

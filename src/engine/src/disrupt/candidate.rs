@@ -1,4 +1,4 @@
-//! Which nodes may be disrupted at all (spec disruption 3.2), in the order of the checks.
+//! Candidates: nodes that may be disrupted at all (spec disruption 3.2), in the order of the checks.
 
 mod blocker;
 pub(crate) mod choice;
@@ -19,41 +19,41 @@ pub(crate) use evictions::Evictions;
 use crate::disrupt::cost::Cost;
 use crate::disrupt::lookup::Lookup;
 
-/// What a price rests on. Published prices are not compared with estimates.
+/// Source of a price. Published prices are not compared with estimates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Basis {
-    /// The cloud, or people, said so.
+    /// Price stated by the cloud, or by people.
     Published,
     /// It was worked out from other prices.
     Estimated,
 }
 
 impl Basis {
-    /// That of an offering; a reservation costs nothing more, whatever its type costs.
+    /// Returns the basis of an offering; a reservation costs nothing more, whatever its type costs.
     pub(crate) fn of(offering: &Offering) -> Option<Self> {
         let basis = if offering.estimated { Self::Estimated } else { Self::Published };
         (offering.capacity_type != CapacityType::Reserved).then_some(basis)
     }
 }
 
-/// A node that may be disrupted, with what the methods ask about it.
+/// A node that may be disrupted, with the facts that the methods use.
 #[derive(Debug, Clone)]
 pub(crate) struct Candidate<'a> {
     pub(crate) node: &'a Node,
     pub(crate) claim: &'a Claim,
     pub(crate) pool: &'a Pool,
-    /// The type it says it is, if its pool still has it.
+    /// The type in its labels, if its pool still has it.
     pub(crate) instance_type: Option<&'a InstanceType>,
-    /// What it costs; zero when unknown.
+    /// Price of the node; zero when unknown.
     pub(crate) price: Price,
-    /// What that price rests on; nothing is claimed about nodes that were paid for ahead.
+    /// Source of that price; `None` for nodes that were paid for ahead.
     pub(crate) basis: Option<Basis>,
-    /// What it costs to move its pods.
+    /// Cost of moving its pods.
     pub(crate) cost: Cost,
     /// Number of pods that would be missed.
     pub(crate) missed: usize,
     name: &'a NodeName,
-    /// What its pods have against it.
+    /// Objection of its pods to a drain.
     pods: Option<Blocker>,
 }
 
@@ -73,7 +73,7 @@ impl<'a> Candidate<'a> {
         })
     }
 
-    /// The same for a node that is to be repaired: neither its own word nor that it has not come up protects it.
+    /// The candidate for a `node` to repair: neither its annotation nor that it is not initialized protects it.
     pub(crate) fn broken(node: &'a Node, lookup: &Lookup<'a>) -> Result<Self, Blocker> {
         Self::unless(node, lookup, |_| None)
     }
@@ -122,7 +122,7 @@ impl<'a> Candidate<'a> {
         })
     }
 
-    /// What its pods have against being disrupted by `method`: nothing, if drift may run into the deadline of the
+    /// Returns the objection of its pods to being disrupted by `method`: none, if drift may run into the deadline of the
     /// claim's termination grace period, and for repair what its policy says.
     pub(crate) fn blocker(&self, method: Method) -> Option<&Blocker> {
         let eventual = method.reason() == DisruptionReason::Drifted;
@@ -130,32 +130,32 @@ impl<'a> Candidate<'a> {
         self.pods.as_ref().filter(|_| !waived)
     }
 
-    /// What its pods have against a drain.
+    /// Returns the objection of its pods to a drain.
     pub(crate) fn pods(&self) -> Option<&Blocker> {
         self.pods.as_ref()
     }
 
-    /// Whether a drain would run into pods that cannot leave now, and last until its deadline.
+    /// Returns whether a drain would meet pods that cannot leave now, and last until its deadline.
     pub(crate) fn cannot_drain(&self) -> bool {
         self.pods.is_some()
     }
 
-    /// Whether nothing on it would be missed.
+    /// Returns whether no pod on it would need another place.
     pub(crate) fn is_empty(&self) -> bool {
         self.cost.is_base()
     }
 
-    /// Whether it no longer is what its pool or class asks for.
+    /// Returns whether it no longer matches its pool or class.
     pub(crate) fn is_drifted(&self) -> bool {
         self.claim.is_true(ConditionType::Drifted)
     }
 
-    /// Pods that would come back elsewhere.
+    /// Pods that would be created elsewhere.
     pub(crate) fn moving(&self) -> impl Iterator<Item = &'a Pod> {
         moving(self.node)
     }
 
-    /// What a command says about it.
+    /// Returns its entry in a command.
     pub(crate) fn disrupted(&self) -> Disrupted {
         let workloads: BTreeSet<&OwnerUid> = self.moving().filter_map(|pod| pod.owner_uid.as_ref()).collect();
         Disrupted {
@@ -175,7 +175,7 @@ impl<'a> Candidate<'a> {
     }
 }
 
-/// Pods of `node` that would come back elsewhere if it went away.
+/// Pods of `node` that would be created elsewhere if it were removed.
 fn moving(node: &Node) -> impl Iterator<Item = &Pod> {
     node.pods.iter().map(AsRef::as_ref).filter(|pod| pod.is_reschedulable())
 }

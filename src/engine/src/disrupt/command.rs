@@ -39,12 +39,12 @@ pub(crate) fn command(
     }
 }
 
-/// What `candidates` cost together; those of unknown price count nothing.
+/// Returns the price of `candidates` together; those of unknown price count zero.
 pub(crate) fn price(candidates: &[Candidate<'_>]) -> Price {
     candidates.iter().map(|candidate| candidate.price).sum()
 }
 
-/// What `launches` cost at least.
+/// Returns the lowest price that `launches` can have.
 pub(crate) fn least(launches: &[Launch]) -> Price {
     launches.iter().filter_map(|launch| launch.cheapest.as_ref()).map(|cheapest| cheapest.price).sum()
 }

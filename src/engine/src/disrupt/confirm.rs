@@ -36,13 +36,13 @@ pub fn confirm(
         .collect()
 }
 
-/// What a second look sees.
+/// View of the cluster for a second look.
 struct Look<'g, 'a> {
     ground: &'g mut Ground<'a>,
     command: &'a Command,
     /// Nodes of the command that may still go, in its order.
     still: Vec<Candidate<'a>>,
-    /// Those that do not qualify any more, and why.
+    /// Nodes that do not qualify any more, and why.
     gone: Vec<(NodeId, Blocker)>,
 }
 
@@ -160,7 +160,7 @@ impl<'g, 'a> Look<'g, 'a> {
         Ok(Command { repair, ..command })
     }
 
-    /// What is wrong with the node of the command now.
+    /// Returns the repair that the node of the command needs now.
     fn still_broken(&self) -> Result<Option<Repair>, Rejection> {
         let snapshot = self.ground.snapshot;
         let Some(candidate) = self.still.first() else { return Ok(None) };
@@ -232,7 +232,7 @@ impl<'g, 'a> Look<'g, 'a> {
         Err(Rejection { kind: RejectionKind::Churn, nodes, detail: "node is not drifted any more".into() })
     }
 
-    /// Where the pods of the command would go now; every pod must have a place.
+    /// Simulates where the pods of the command would go now; every pod must have a place.
     fn simulate(&mut self, destinations: Destinations) -> Result<Simulated, Rejection> {
         let own: Vec<_> = self.still.iter().map(|candidate| candidate.node).collect();
         let simulated = self.ground.what_if(destinations).without(&own, Patience::Full);

@@ -76,13 +76,13 @@ pub(crate) fn propose(pass: &mut Pass<'_>) {
     }
 }
 
-/// Those of `candidates` that no recent rejection keeps from `method`.
+/// Returns those of `candidates` that no recent rejection keeps from `method`.
 fn not_refused<'a>(pass: &Pass<'a>, method: Method, candidates: &[Candidate<'a>]) -> Vec<Candidate<'a>> {
     let free = |candidate: &&Candidate<'a>| pass.refused(method, &candidate.node.id).is_none();
     candidates.iter().filter(free).cloned().collect()
 }
 
-/// How many methods of consolidation may want simulations in this pass.
+/// Returns how many methods of consolidation may need simulations in this pass.
 pub(crate) fn methods_to_come(pass: &Pass<'_>) -> usize {
     let wanted = |candidate: &Candidate<'_>| {
         candidate.blocker(SINGLE).is_none()
@@ -93,7 +93,7 @@ pub(crate) fn methods_to_come(pass: &Pass<'_>) -> usize {
     if pass.free().any(wanted) { 2 + usize::from(many) } else { 0 }
 }
 
-/// Whether `candidates` may go as `method` would let them, when `simulated` is the result for their pods.
+/// Checks whether `candidates` may go by the rules of `method`, when `simulated` is the result for their pods.
 pub(crate) fn judge<'a>(
     method: Method,
     candidates: &[Candidate<'a>],
@@ -125,7 +125,7 @@ fn candidates<'a>(pass: &mut Pass<'a>) -> Vec<Candidate<'a>> {
     candidates
 }
 
-/// Where a node comes when they are tried.
+/// Key of the order in which nodes are tried.
 struct Rank<'c> {
     savings: (Price, Cost),
     name: &'c str,

@@ -1,4 +1,4 @@
-//! Drift of dynamic pools: nodes that no longer are what their pool or class asks for (spec disruption 3.8).
+//! Drift of dynamic pools: nodes that no longer match their pool or class (spec disruption 3.8).
 //! The oldest drift first, nodes without pods to move before the others, one command each, as many as
 //! budgets allow; pods that could not go anywhere stop their node and no other.
 
@@ -73,7 +73,7 @@ pub(crate) fn propose(pass: &mut Pass<'_>) {
     }
 }
 
-/// Drifted nodes of pools `of_kind` that `method` may replace. Holds those whose drift is one of so many at once that it
+/// Drifted nodes of pools `of_kind` that `method` may replace. Holds those whose drift coincides with so much other drift that it
 /// has to be confirmed first.
 fn believed<'a>(pass: &mut Pass<'a>, method: Method, of_kind: fn(&Pool) -> bool) -> Vec<Candidate<'a>> {
     let held = brake::mass_drift(pass.snapshot, pass.memory.since());
@@ -89,7 +89,7 @@ fn believed<'a>(pass: &mut Pass<'a>, method: Method, of_kind: fn(&Pool) -> bool)
     })
 }
 
-/// Why a node stays.
+/// Reason why a node stays.
 pub(crate) enum Stays {
     /// For now, and it was looked at.
     Because(Reason),

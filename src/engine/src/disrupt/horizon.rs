@@ -1,4 +1,4 @@
-//! Until when a decision stands if nothing changes but the time.
+//! Instant until which a decision stands if nothing changes but the time.
 //!
 //! Everything a decision takes from the clock is a comparison with an instant that is known beforehand: the end of a
 //! nomination, of a quiet time, of a do-not-disrupt, of a hold, of the toleration of a condition, the edges of budget windows, and what the memory
@@ -34,19 +34,19 @@ pub(crate) fn horizon(snapshot: &Snapshot, memory: &Memory) -> Timestamp {
     nodes.chain(windows).chain(remembered).filter(|at| *at > now).fold(latest, Timestamp::min)
 }
 
-/// When the quiet time of a node is over.
+/// Returns the end of the quiet time of a node.
 fn quiet(node: &Node, pool: &Pool) -> Option<Timestamp> {
     let since = node.claim.as_deref()?.quiet_since()?;
     since.checked_add(pool.disruption.consolidate_after?).ok()
 }
 
-/// When the pod's do-not-disrupt is over.
+/// Returns the end of the pod's do-not-disrupt.
 fn unprotected(pod: &Pod) -> Option<Timestamp> {
     let DoNotDisrupt::For(duration) = pod.do_not_disrupt else { return None };
     pod.started_at?.checked_add(duration).ok()
 }
 
-/// When each budget window of `pool` opens or closes next.
+/// Returns the next instant at which each budget window of `pool` opens or closes.
 fn edges(pool: &Pool, now: Timestamp) -> impl Iterator<Item = Timestamp> {
     let windows = pool.disruption.budgets.iter().filter_map(|budget| budget.window.as_ref());
     windows.filter_map(move |window| Schedule::parse(&window.schedule).ok()?.changes(window.duration, now))

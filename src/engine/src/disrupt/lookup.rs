@@ -45,7 +45,7 @@ impl<'a> Lookup<'a> {
         self.types.get(pool)?.get(&node.instance_type()?).copied()
     }
 
-    /// The offering a node was bought through, available or not.
+    /// The offering a node was launched through, available or not.
     pub(crate) fn offering(&self, node: &Node, pool: &PoolName) -> Option<&'a Offering> {
         self.instance_type(node, pool)?.bought_through(node, &self.snapshot.registry)
     }

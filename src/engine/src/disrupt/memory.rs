@@ -1,4 +1,4 @@
-//! What a pass leaves behind for the next one. Lost on a restart, and nothing breaks then: it only makes the next
+//! State that a pass leaves for the next one. Lost on a restart, and nothing breaks then: it only makes the next
 //! pass cheaper and fairer, and holds what the brakes remember.
 
 mod bought_back;
@@ -28,7 +28,7 @@ pub(crate) use refused::Scope;
 use sweep::Sweep;
 use unfinished::Unfinished;
 
-/// How long it is believed at most that there is nothing to do, or nothing to be done with a node, as long as the
+/// Longest time for which a pass relies on there being nothing to do, or nothing to be done with a node, as long as the
 /// input stays the same (spec disruption 0.7).
 pub(crate) const SETTLED_FOR: Duration = Duration::from_mins(5);
 /// The span in which commands are counted.
@@ -38,18 +38,18 @@ const MINUTE: Duration = Duration::from_mins(1);
 /// commands in it.
 #[derive(Debug, Clone, Default)]
 pub struct Memory {
-    /// When the process began to lead, in whole seconds, as conditions are written; the first pass where nothing said so.
+    /// Instant at which the process began to lead, in whole seconds, as in conditions; that of the first pass if none was given.
     since: Option<Timestamp>,
     settled: BTreeMap<Method, Settled>,
-    /// How far repair has come in looking at every broken node.
+    /// Progress of repair in looking at every broken node.
     pub(crate) repair_sweep: Sweep,
-    /// How far drift has come in looking at every drifted node.
+    /// Progress of drift in looking at every drifted node.
     pub(crate) drift_sweep: Sweep,
-    /// How far consolidation has come with looking at every node alone.
+    /// Progress of consolidation in looking at every node alone.
     pub(crate) sweep: Sweep,
-    /// Since when methods have not come to an end.
+    /// Methods that have not come to an end, and since when.
     unfinished: Unfinished,
-    /// When commands started, oldest first.
+    /// Starts of commands, oldest first.
     started: VecDeque<Timestamp>,
     /// Claims that took over from one node, and from which.
     successors: BTreeMap<ClaimName, Succession>,
@@ -63,11 +63,11 @@ pub struct Memory {
     recall: Option<Recall>,
 }
 
-/// What a method that found nothing had looked at.
+/// Input and findings of a method that found nothing to do.
 #[derive(Debug, Clone)]
 struct Settled {
     input: Input,
-    /// When time alone may change what it found, or it has been believed for long enough.
+    /// Instant when time alone may change the findings, or they have been relied on for long enough.
     until: Timestamp,
     reasons: Vec<(NodeId, Reason)>,
 }
@@ -79,19 +79,19 @@ struct Succession {
     at: Timestamp,
 }
 
-/// What a node is, as far as going back to it is concerned.
+/// Properties of a node that are compared to detect a return to it.
 pub(crate) type TypeAndCapacity = (InstanceTypeName, CapacityType);
 
-/// What is known about the replacements of a pool.
+/// State of the replacements of a pool.
 #[derive(Debug, Clone)]
 struct Gate {
     /// The template the failures are about; another one starts from zero.
     pool_hash: String,
     /// Commands in a row whose replacements did not come up.
     failures: u32,
-    /// The pool says itself that its nodes do not register.
+    /// True if the pool itself reports that its nodes do not register.
     unhealthy: bool,
-    /// When it was closed, or one more try was allowed.
+    /// Instant when it was closed, or one more try was allowed.
     since: Timestamp,
 }
 
@@ -101,13 +101,13 @@ impl Gate {
     }
 }
 
-/// The beginning of the second: what a condition says of an instant in it.
+/// The beginning of the second, as conditions record an instant in it.
 fn whole_second(now: Timestamp) -> Timestamp {
     Timestamp::from_second(now.as_second()).unwrap_or(now)
 }
 
 impl Memory {
-    /// What a process knows that begins to lead at `now`.
+    /// Returns the memory of a process that begins to lead at `now`.
     pub fn starting_at(now: Timestamp) -> Self {
         Self { since: Some(whole_second(now)), ..Self::default() }
     }
@@ -165,7 +165,7 @@ impl Memory {
     pub(crate) fn recall(&mut self, snapshot: &Snapshot, standing: &Standing<'_>) -> Option<Arc<Decision>> {
         let known = self.recall.as_ref().and_then(|recall| recall.decision(snapshot, standing)).cloned();
         if known.is_none() {
-            // What it was made from need not be held any longer.
+            // The input of the decision need not be held any longer.
             self.recall = None;
         }
         known
@@ -197,7 +197,7 @@ impl Memory {
         ends.chain(settled).chain(self.refused.instants()).chain(self.bought_back.instants())
     }
 
-    /// Why `node` does not go within `scope` yet, because of the result of an earlier command.
+    /// Returns why `node` does not go within `scope` yet, because of the result of an earlier command.
     pub(crate) fn refused(&self, scope: Scope, node: &NodeId, now: Timestamp) -> Option<Reason> {
         self.refused.why(scope, node, now)
     }
@@ -222,7 +222,7 @@ impl Memory {
         self.unfinished.note(method, unfinished, now)
     }
 
-    /// When the process began to lead.
+    /// Returns when the process began to lead.
     pub(crate) fn since(&self) -> Option<Timestamp> {
         self.since
     }
@@ -232,17 +232,18 @@ impl Memory {
         self.started.len()
     }
 
-    /// What the node of `claim` took over from lately.
+    /// Returns the type that the node of `claim` replaced recently.
     pub(crate) fn predecessor(&self, claim: &ClaimName) -> Option<&TypeAndCapacity> {
         self.successors.get(claim).map(|succession| &succession.from)
     }
 
-    /// Until when the node of `claim` stays because it was launched for pods of a node that had just been removed.
+    /// Returns the instant until which the node of `claim` stays because it was launched for pods of a node that had just been
+    /// removed.
     pub(crate) fn bought_back(&self, claim: &ClaimName, now: Timestamp) -> Option<Timestamp> {
         self.bought_back.until(claim, now)
     }
 
-    /// Why each node stayed when `method` had the same `input` and found nothing to do.
+    /// Returns why each node stayed when `method` had the same `input` and found nothing to do.
     pub(crate) fn settled(&self, method: Method, input: Input) -> Option<&[(NodeId, Reason)]> {
         let settled = self.settled.get(&method).filter(|settled| settled.input == input)?;
         Some(&settled.reasons)
@@ -259,7 +260,7 @@ impl Memory {
         self.settled.insert(method, Settled { input, until, reasons });
     }
 
-    /// Whether replacements of `pool` may be tried now, given what the pool says about itself: not while its gate is
+    /// Returns whether replacements of `pool` may be tried now, given the conditions of the pool: not while its gate is
     /// closed, except one every `pause`. Asking is no try yet.
     pub(crate) fn may_replace(&mut self, pool: &Pool, now: Timestamp, limits: Limits) -> bool {
         if limits.failures == 0 {
@@ -292,16 +293,16 @@ impl Memory {
     }
 }
 
-/// When a gate closes and for how long.
+/// Conditions under which a gate closes, and for how long.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
     /// Failures in a row; zero switches it off.
     pub(crate) failures: u32,
-    /// How long until one more try.
+    /// Time until one more try.
     pub(crate) pause: Duration,
 }
 
-/// Whether less than `span` has passed since `at`.
+/// Returns whether less than `span` has passed since `at`.
 fn within(at: Timestamp, span: Duration, now: Timestamp) -> bool {
     Duration::try_from(now.duration_since(at)).is_ok_and(|elapsed| elapsed < span)
 }

@@ -1,4 +1,4 @@
-//! What a pass tells people: events about nodes and pools (spec disruption 7).
+//! Notes of a pass for people: events about nodes and pools (spec disruption 7).
 
 use karpenter_model::names::reason;
 use karpenter_model::report::ReasonCode;
@@ -7,13 +7,13 @@ use karpenter_model::{NodeId, PoolName};
 /// One event to publish.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Note {
-    /// What it is about.
+    /// Object of the event.
     pub about: About,
-    /// Which event.
+    /// Kind of the event.
     pub kind: NoteKind,
     /// Its text.
     pub message: String,
-    /// What tells two events of one kind about one object apart, besides the object.
+    /// Text that distinguishes two events of one kind about one object.
     pub distinguished_by: String,
 }
 
@@ -26,7 +26,7 @@ pub enum About {
     Pool(PoolName),
 }
 
-/// The events of disruption. All are of type Normal but the last two.
+/// The events of disruption. All have type Normal but the last two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum NoteKind {
     /// A node may not be disrupted, or a pool's budget is zero.
@@ -58,7 +58,7 @@ impl NoteKind {
 }
 
 impl Note {
-    /// An event about a node that needs nothing else to tell it apart.
+    /// An event about a node that needs nothing else to distinguish it.
     pub(crate) fn machine(id: &NodeId, kind: NoteKind, message: impl Into<String>) -> Self {
         Self {
             about: About::Machine(id.clone()),
@@ -85,7 +85,7 @@ impl Note {
         Self::machine(id, NoteKind::DisruptionBlocked, message).distinguished_by(format!("{why} {operand}"))
     }
 
-    /// The same, one of several that `values` tell apart.
+    /// Adds `values` that distinguish the note from others of its kind about the object.
     pub(crate) fn distinguished_by(self, values: impl Into<String>) -> Self {
         Self { distinguished_by: values.into(), ..self }
     }

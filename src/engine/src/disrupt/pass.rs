@@ -31,16 +31,16 @@ use allowance::Allowance;
 pub(crate) use assumed::{Assumed, assumed};
 pub(crate) use room::Room;
 
-/// What the methods of one pass share.
+/// State that the methods of one pass share.
 #[derive(Debug)]
 pub(crate) struct Pass<'a> {
     pub(crate) snapshot: &'a Snapshot,
     pub(crate) memory: &'a mut Memory,
-    /// What each pool may still lose.
+    /// Rest of each pool's budgets.
     pub(crate) budgets: Budgets<'a>,
-    /// What pod disruption budgets still let go.
+    /// Evictions that pod disruption budgets still allow.
     pub(crate) evictions: Evictions<'a>,
-    /// What each pool costs, for `Balanced`.
+    /// Cost of each pool, for `Balanced`.
     pub(crate) totals: Totals,
     /// Nodes that no general check blocks, by key.
     candidates: Vec<Candidate<'a>>,
@@ -57,7 +57,7 @@ pub(crate) struct Pass<'a> {
     commands_left: Option<usize>,
     /// Simulations that are left.
     allowance: Allowance,
-    /// When time alone may change an outcome; computed when a method first settles.
+    /// Instant when time alone may change an outcome; computed when a method first settles.
     horizon: Option<Timestamp>,
     notes: IndexSet<Note>,
     held: BTreeMap<Brake, BTreeSet<NodeId>>,
@@ -190,7 +190,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Whether the candidate still waits after a command with this reason was rejected or rolled back. Reported,
+    /// Returns whether the candidate still waits after a command with this reason was rejected or rolled back. Reported,
     /// unless a method with another reason may still remove it.
     pub(crate) fn was_refused(&mut self, method: Method, candidate: &Candidate<'_>) -> bool {
         let (node, reason) = (&candidate.node.id, method.reason());
@@ -202,7 +202,7 @@ impl<'a> Pass<'a> {
         true
     }
 
-    /// Why `node` still waits after a command of `method` was rejected.
+    /// Returns why `node` still waits after a command of `method` was rejected.
     pub(crate) fn refused(&self, method: Method, node: &NodeId) -> Option<Reason> {
         self.memory.refused(Scope::Method(method), node, self.snapshot.now)
     }
@@ -212,21 +212,21 @@ impl<'a> Pass<'a> {
         self.candidates.iter().filter(|candidate| !self.taken.contains(&candidate.node.id))
     }
 
-    /// Whether the budget of the candidate's pool has room for one more node, and the budgets of its pods have it once the
+    /// Checks whether the budget of the candidate's pool has room for one more node, and the budgets of its pods have it once the
     /// nodes that go have drained.
     pub(crate) fn check_budget(&self, method: Method, candidate: &Candidate<'_>) -> Result<(), Reason> {
         self.budgets.check(candidate, method.reason()).map_err(|exhausted| exhausted.reason())?;
         self.evictions.check(candidate.node).map_err(|blocker| blocker.reason())
     }
 
-    /// The same, and takes one node of the candidate's pool out of its budget for `method`. The budgets of pods are spent
-    /// by the command as a whole.
+    /// Checks both budgets, and takes one node of the candidate's pool out of its budget for `method`. The budgets of pods are
+    /// spent by the command as a whole.
     pub(crate) fn take_budget(&mut self, method: Method, candidate: &Candidate<'_>) -> Result<(), Reason> {
         self.evictions.check(candidate.node).map_err(|blocker| blocker.reason())?;
         self.budgets.take(candidate, method.reason()).map_err(|exhausted| exhausted.reason())
     }
 
-    /// Whether one more command may be proposed.
+    /// Checks whether one more command may be proposed.
     pub(crate) fn may_command(&self) -> Result<(), Held> {
         match self.commands_left {
             Some(0) => Err(brake::command_rate(&self.snapshot.settings.disruption.brakes)),
@@ -239,7 +239,7 @@ impl<'a> Pass<'a> {
         self.allowance.share(u32::try_from(others).unwrap_or(u32::MAX))
     }
 
-    /// `method` has run so many simulations.
+    /// Counts this number of `simulations` that `method` has run.
     pub(crate) fn spend(&mut self, method: Method, simulations: u32) {
         self.stats(method).simulations += simulations;
         self.allowance.spend(simulations);
@@ -251,7 +251,7 @@ impl<'a> Pass<'a> {
         self.what_if_on(self.snapshot, movable, destinations)
     }
 
-    /// The same on `snapshot`, which shows the same nodes.
+    /// Simulations of removing some of `movable` on `snapshot`, which shows the same nodes.
     pub(crate) fn what_if_on<'s>(
         &self,
         snapshot: &'s Snapshot,
@@ -276,12 +276,12 @@ impl<'a> Pass<'a> {
         self.coming.get(pool).copied().unwrap_or_default()
     }
 
-    /// Whether `node` is in a command.
+    /// Returns whether `node` is in a command.
     pub(crate) fn is_taken(&self, node: &NodeId) -> bool {
         self.taken.contains(node)
     }
 
-    /// Whether a command sends pods to `node`, so that it must stay.
+    /// Returns whether a command sends pods to `node`, so that it must stay.
     pub(crate) fn is_promised(&self, node: &NodeId) -> bool {
         self.promised.contains(node)
     }
@@ -328,7 +328,7 @@ impl<'a> Pass<'a> {
         self.keep(node, held.reason);
     }
 
-    /// Whether a brake holds a node.
+    /// Returns whether a brake holds a node.
     pub(crate) fn is_held(&self, node: &NodeId) -> bool {
         self.held.values().any(|nodes| nodes.contains(node))
     }
@@ -348,7 +348,7 @@ impl<'a> Pass<'a> {
         self.decision.methods.entry(method).or_default()
     }
 
-    /// The decision. Nodes no method said anything about have pods that would have to move.
+    /// The decision. Nodes that no method mentioned have pods that would have to move.
     pub(crate) fn finish(mut self) -> Decision {
         for candidate in std::mem::take(&mut self.candidates) {
             let unsaid = self.decision.nodes.entry(candidate.node.id.clone());
@@ -383,7 +383,7 @@ fn by_target(snapshot: &Snapshot) -> BTreeMap<Target, &NodeId> {
     names.collect()
 }
 
-/// Why a node stays that a command sends pods to.
+/// Returns the reason why a node stays that a command sends pods to.
 pub(crate) fn promised_to_command() -> Reason {
     Reason::new(ReasonCode::Nominated, "by another disruption")
 }

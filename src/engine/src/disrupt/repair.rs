@@ -216,7 +216,7 @@ fn from_template<'a>(pass: &mut Pass<'a>, candidate: &Candidate<'a>) -> Result<C
         .map_err(Stays::Held)?;
     let replacements = vec![Launch::from_template(pool, &snapshot.settings, &snapshot.registry)];
     let own = std::slice::from_ref(candidate);
-    // What it costs to launch from the template is not known yet.
+    // The price of a launch from the template is not known yet.
     let savings = Price::ZERO;
     Ok(Command { savings, ..command(METHOD, own, replacements, Vec::new(), snapshot) })
 }

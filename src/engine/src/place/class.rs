@@ -14,7 +14,7 @@ use crate::index::{LevelIx, NeedIx};
 use crate::place::default_spread;
 use crate::volumes::{Need, SharedClaim};
 
-/// What a pod takes up on its node.
+/// Amounts and ports that a pod takes up on its node.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Footprint<'a> {
     requests: &'a Resources,
@@ -27,9 +27,9 @@ pub(crate) struct Footprint<'a> {
     moves: bool,
 }
 
-/// Where a pod may be, and what other pods know it by. Together with its [`Footprint`] that is everything that can
-/// change where it goes: two pods that have both in common are interchangeable. They are two keys because there are
-/// few of either, and many pairs.
+/// Limits on the place of a pod, and the properties that other pods select it by. Together with its [`Footprint`] that is
+/// everything that can change its place: two pods that have both in common are interchangeable. They are two keys because
+/// there are few of either, and many pairs.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Constraints<'a> {
     node_selector: &'a Labels,
@@ -39,18 +39,18 @@ pub(crate) struct Constraints<'a> {
     spread: &'a [SpreadConstraint],
     affinity: &'a PodAffinity,
     anti_affinity: &'a PodAffinity,
-    /// What its default spread follows from besides, if it gets one.
+    /// Further input of its default spread, if it gets one.
     spread_by_default: Option<&'a str>,
-    /// What rules of other pods select it by; `None` when no pod has any, so that names do not split classes.
+    /// Namespace and labels that rules of other pods select it by; `None` when no pod has any: names do not split classes then.
     identity: Option<(&'a Namespace, &'a Labels)>,
-    /// Where its volumes can be attached; `None` for all that mount none, and when no pod has rules about others.
+    /// Places where its volumes can be attached; `None` for all that mount none, and when no pod has rules about others.
     places: Option<Arc<[Requirements]>>,
     /// Claims without a volume that other pods use too, which puts them all into one zone.
     one_zone: Vec<SharedClaim>,
 }
 
 impl<'a> Footprint<'a> {
-    /// What it requests.
+    /// Returns the requests of the pods.
     pub(crate) fn requests(&self) -> &'a Resources {
         self.requests
     }
@@ -88,7 +88,7 @@ impl<'a> Constraints<'a> {
         }
     }
 
-    /// Where its volumes can be attached, if that limits where rules about other pods put it.
+    /// Returns the places where its volumes can be attached, if that limits where rules about other pods put it.
     pub(crate) fn places(&self) -> Option<Arc<[Requirements]>> {
         self.places.clone()
     }

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 
 use karpenter_model::{OwnerUid, Pod, Settings, Snapshot, SpreadConstraint};
 
-/// What the default spread of `pod` depends on besides its labels and namespace: the uid of its owner, empty without one;
-/// `None` where it gets no default spread.
+/// Returns what the default spread of `pod` depends on besides its labels and namespace: the uid of its owner, empty
+/// without one; `None` where it gets no default spread.
 pub(crate) fn concerns<'p>(pod: &'p Pod, settings: &Settings) -> Option<&'p str> {
     let owner = || pod.owner_uid.as_ref().map_or("", OwnerUid::as_str);
     (!settings.default_spread.is_empty() && pod.spread.is_empty()).then(owner)

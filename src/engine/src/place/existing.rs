@@ -37,7 +37,7 @@ struct Kind {
     /// Facts about the keys that pods name, in their order.
     facts: Vec<Fact>,
     taints: Vec<Taint>,
-    /// Values of the labels rules about other pods look at.
+    /// Values of the labels that rules about other pods use.
     domains: Vec<Option<LabelValue>>,
     /// There are such rules, and it is not launched yet: labels it does not have may still come.
     unlaunched: bool,
@@ -58,7 +58,7 @@ struct Slot<'a> {
     node: &'a Node,
     host: Domain,
     kind: KindIx,
-    /// Inside the window of `consolidateAfter`: pods that would have to move should not come here.
+    /// Inside the window of `consolidateAfter`: it should take no pods that would have to move.
     busy: bool,
     left: Left,
     /// Room when the pass began, if anything was added since.
@@ -98,7 +98,7 @@ impl Left {
 #[derive(Debug, Clone)]
 pub(crate) struct Existing<'a> {
     keys: Vec<LabelKey>,
-    /// Kinds and the nodes that are of them.
+    /// Nodes of each kind.
     kinds: InternedMap<Kind, Bits<NodeIx>>,
     slots: IxVec<NodeIx, Slot<'a>>,
     /// Nodes by host name; built when host affinity first needs it, which is rare.

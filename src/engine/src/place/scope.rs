@@ -1,4 +1,4 @@
-//! The namespaces a rule about other pods looks at.
+//! The namespaces a rule about other pods covers.
 
 use std::collections::BTreeSet;
 

@@ -323,7 +323,7 @@ impl<'a> Solver<'a> {
         // Both kinds of refusal that hold for the pass; refusals for now are added to this copy only.
         refused.become_either(&demand_memo.in_flight, &level_memo.in_flight);
         if filling.apart {
-            // For this walk only: another level of the pod may ask for less.
+            // For this walk only: another level of the pod may demand less.
             filling.open.add_opened_for_others(demand.rules, refused);
         }
         let surroundings = Surroundings {
@@ -525,7 +525,7 @@ impl Query<'_, '_> {
             );
             refusals.push(PoolRefusal { pool: Some(space.pool.name.clone()), reason });
         }
-        // No pool takes part, so none has refused: say why.
+        // No pool takes part, so none has refused: report why.
         if refusals.is_empty() {
             refusals = compiled.pools.left_out();
         }

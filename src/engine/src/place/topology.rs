@@ -452,7 +452,7 @@ impl Topology {
         Incoming { own: link.own, first: link.own && first(), guard, bounds: &profile.bounds }
     }
 
-    /// Label keys that rules look at, the host name aside.
+    /// Label keys that rules use, the host name aside.
     pub(crate) fn keys(&self) -> Vec<LabelKey> {
         let keys: BTreeSet<&LabelKey> = self.groups.keys().map(|key| &key.topology_key).collect();
         keys.into_iter().filter(|key| **key != label::HOSTNAME).cloned().collect()
@@ -761,7 +761,7 @@ fn ordered<'t>(
         let least = known.iter().filter_map(|(prospect, _)| *prospect).map(|prospect| prospect.price).min();
         let least = least.map_or(0, Price::nanos);
         let rank = |prospect: Option<Prospect>| {
-            // A domain without an offer comes last.
+            // A domain without an offer is last.
             prospect.map_or((true, 0, 0), |prospect| {
                 let dearer = prospect.price.nanos().saturating_sub(least);
                 (false, dearer.saturating_mul(PRICE_STEPS) / least.max(1), prospect.nodes)

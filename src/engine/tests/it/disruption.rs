@@ -23,7 +23,7 @@ use karpenter_engine::disrupt::{About, Decision, Memory, Standing, decide};
 use karpenter_model::{Plan, Snapshot};
 use karpenter_testkit::{render, scenario, snapshot};
 
-/// What is decided when nothing is under way.
+/// Returns the decision when nothing is under way.
 fn decided(snapshot: &Snapshot) -> Arc<Decision> {
     let standing = Standing { proposed: &[], running: &BTreeSet::new() };
     decide(snapshot, &mut Memory::default(), &standing)

@@ -1,4 +1,4 @@
-//! Which policy the repair of a node follows. Nothing is remembered: instants come from the conditions of the Node, so a
+//! Choice of the policy for the repair of a node. Nothing is remembered: instants come from the conditions of the Node, so a
 //! process that starts again goes on counting where the last one stopped.
 
 use std::cmp::Reverse;
@@ -21,12 +21,12 @@ pub(crate) struct Choice<'a> {
     eligible_at: Timestamp,
     /// The shortest drain any of them allows.
     grace: Option<Duration>,
-    /// How urgent it is: steps of priority and half hours, in seconds.
+    /// Urgency: steps of priority and half hours, in seconds.
     pub(crate) score: u64,
 }
 
-/// What `policies` ask for `node` at `now`, if one of its conditions has been tolerated for long enough: a replacement rather
-/// than a reboot, then the highest priority, then the condition whose time was over first.
+/// Returns what `policies` ask for `node` at `now`, if one of its conditions has been tolerated for long enough: a replacement
+/// rather than a reboot, then the highest priority, then the condition whose time was over first.
 pub(crate) fn choice<'a>(node: &'a Node, policies: &'a [RepairPolicy], now: Timestamp) -> Option<Choice<'a>> {
     if node.conditions.is_empty() {
         return None;
@@ -50,7 +50,7 @@ pub(crate) fn choice<'a>(node: &'a Node, policies: &'a [RepairPolicy], now: Time
     })
 }
 
-/// When the conditions of `node` will have been, or were, tolerated for long enough.
+/// Returns when the conditions of `node` will have been, or were, tolerated for long enough.
 pub(crate) fn eligible_at<'a>(
     node: &'a Node,
     policies: &'a [RepairPolicy],
@@ -58,7 +58,7 @@ pub(crate) fn eligible_at<'a>(
     meant(node, policies).map(|meant| meant.eligible_at)
 }
 
-/// Whether `node` shows a condition that a policy is for.
+/// Returns whether `node` shows a condition that a policy is for.
 pub(crate) fn is_covered(node: &Node, policies: &[RepairPolicy]) -> bool {
     meant(node, policies).next().is_some()
 }
@@ -90,7 +90,7 @@ fn meant<'a>(node: &'a Node, policies: &'a [RepairPolicy]) -> impl Iterator<Item
 }
 
 impl Choice<'_> {
-    /// What a command says about it, for the node of `claim`.
+    /// Returns its entry in a command, for the node of `claim`.
     pub(crate) fn repair(&self, claim: &Claim) -> Repair {
         Repair {
             condition: self.policy.condition.clone(),

@@ -1,4 +1,4 @@
-//! What the second looks of one round share: the cluster as it would be once everything that was proposed before the
+//! State shared by the second looks of one round: the cluster as it would be once everything that was proposed before the
 //! command that is looked at has happened, be it in this round or in another. Commands proposed after it have not,
 //! for they were judged on what it leaves; all there is of them is that their nodes take no pods and count in
 //! budgets. The cluster is compiled at most once for each set of destinations, however many commands are looked at,
@@ -21,9 +21,9 @@ use crate::place::what_if::{Destinations, WhatIf};
 /// The ground of one round.
 pub(super) struct Ground<'a> {
     pub(super) snapshot: &'a Snapshot,
-    /// What each pool may still lose.
+    /// Rest of each pool's budgets.
     pub(super) budgets: Budgets<'a>,
-    /// What pod disruption budgets still let go.
+    /// Evictions that pod disruption budgets still allow.
     pub(super) evictions: Evictions<'a>,
     pub(super) totals: Totals,
     lookup: Lookup<'a>,
@@ -32,9 +32,9 @@ pub(super) struct Ground<'a> {
     places: BTreeMap<&'a NodeId, usize>,
     /// Nodes that take no pods of the round: those of standing commands that are not of it, and replacements that come up.
     closed: BTreeSet<NodeId>,
-    /// What those commands take away, as far as they come after all that has happened.
+    /// Machines that those commands take away, as far as they come after all that has happened.
     to_come: VecDeque<Assumed<'a>>,
-    /// Where pods of other commands are to go, which are not there yet.
+    /// Places promised to pods of other commands, which do not exist yet.
     promised: BTreeSet<Target>,
     /// Nodes that are gone on this ground though the snapshot shows them, command by command.
     gone: Vec<Vec<&'a Node>>,
@@ -73,7 +73,7 @@ impl<'a> Ground<'a> {
         }
     }
 
-    /// Whether another command has promised `node` to pods of its own.
+    /// Returns whether another command has promised `node` to pods of its own.
     pub(super) fn is_promised(&self, node: &Node) -> bool {
         names(node).any(|name| self.promised.contains(&name))
     }
@@ -84,7 +84,7 @@ impl<'a> Ground<'a> {
         Candidate::of(node, &self.lookup)
     }
 
-    /// The same for a node that is to be repaired.
+    /// The node `id`, which is to be repaired, as it is now, or why it may not go at all.
     pub(super) fn broken(&self, id: &NodeId) -> Result<Candidate<'a>, Blocker> {
         let node = self.by_id.get(id).ok_or(Blocker::NoNode)?;
         Candidate::broken(node, &self.lookup)
@@ -175,7 +175,7 @@ fn replacements<'a>(
     // A replacement may show before the nodes it is for are leaving.
     let going = snapshot.nodes.iter().filter(|node| node.is_leaving() || standing.contains(&node.id));
     let going: BTreeSet<&PodKey> = going.flat_map(|node| &node.pods).map(|pod| &pod.key).collect();
-    // Whether any of the pods that a place is promised to goes.
+    // Places that are promised to pods; true if any of these pods goes.
     let mut promised: BTreeMap<&Target, bool> = BTreeMap::new();
     for (pod, target) in &*snapshot.promises {
         *promised.entry(target).or_default() |= going.contains(pod);

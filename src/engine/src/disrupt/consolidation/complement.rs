@@ -5,7 +5,7 @@ use karpenter_model::resources;
 
 use crate::disrupt::candidate::Candidate;
 
-/// Processor and memory that pods ask for.
+/// Processor and memory that pods request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ResourceMix {
     cpu: i128,

@@ -1,4 +1,4 @@
-//! What it is to cost to delete the pods of each node, so that a ReplicaSet that scales in deletes those whose node goes
+//! Deletion costs of the pods of each node, so that a ReplicaSet that scales in deletes those whose node is removed
 //! next (core #2894).
 //!
 //! Nodes that go already come first, then drifted ones, as many as the budgets for drift let go, then those consolidation
@@ -15,7 +15,7 @@ use crate::disrupt::budget::Budgets;
 use crate::disrupt::candidate::Candidate;
 use crate::disrupt::lookup::Lookup;
 
-/// The cost of pods whose node goes already: no pod is cheaper.
+/// The cost of pods whose node is being removed already: no pod is cheaper.
 pub const GOING: i32 = i32::MIN;
 
 /// Namespace whose pods may have any controller: those of DNS and the network come back by themselves.
@@ -28,7 +28,7 @@ pub struct Repricing {
     pub node: NodeId,
     /// Its pool, if it has one.
     pub pool: Option<PoolName>,
-    /// What its pods are to cost; `None` where they are to say nothing.
+    /// Deletion cost of its pods; `None` where they are to have none.
     pub cost: Option<i32>,
     /// Its pods that cost something else.
     pub pods: Vec<(PodKey, PodUid)>,
@@ -43,7 +43,7 @@ pub struct Repricings {
     pub unchanged: usize,
 }
 
-/// What has to be written so that every pod of a ReplicaSet on a managed node costs what its node says.
+/// Returns the changes needed so that every pod of a ReplicaSet on a managed node has the cost of its node.
 pub fn repricings(snapshot: &Snapshot) -> Repricings {
     let ranked = ranked(snapshot);
     let mut all = Repricings::default();
@@ -72,12 +72,12 @@ pub fn repricings(snapshot: &Snapshot) -> Repricings {
     all
 }
 
-/// The cost of the node at `position` of so many: consecutive, and -1 for the last.
+/// Returns the cost of the node at `position` among this number of `nodes`: consecutive, and -1 for the last.
 fn rank(position: usize, nodes: usize) -> i32 {
     i32::try_from(nodes - position).map_or(GOING + 1, |places| -places)
 }
 
-/// Whether a ReplicaSet looks at the cost of `pod`. One that is going is deleted already.
+/// Returns whether a ReplicaSet looks at the cost of `pod`. One that is terminating is deleted already.
 fn is_counted(pod: &Pod) -> bool {
     pod.owner == PodOwner::ReplicaSet && pod.is_active()
 }
@@ -87,7 +87,7 @@ fn is_going(node: &Node) -> bool {
     node.is_leaving() || node.deletion.is_some() || node.taints.iter().any(|taint| taint.matches(&disrupted))
 }
 
-/// Nodes that have a rank, the one that goes first at the head.
+/// Nodes that have a rank, the first to be removed at the head.
 fn ranked(snapshot: &Snapshot) -> Vec<&Node> {
     let lookup = Lookup::new(snapshot);
     let free = snapshot.nodes.iter().filter(|node| !is_going(node) && pods_come_back(node));
@@ -107,7 +107,7 @@ fn ranked(snapshot: &Snapshot) -> Vec<&Node> {
     of_drift.into_iter().chain(of_consolidation).collect()
 }
 
-/// Those of `candidates`, in their order, that the budgets of their pools let go for `reason`.
+/// Returns those of `candidates`, in their order, that the budgets of their pools let go for `reason`.
 fn within_budgets<'a>(
     snapshot: &'a Snapshot,
     candidates: Vec<Candidate<'a>>,
@@ -118,7 +118,7 @@ fn within_budgets<'a>(
     fitting.map(|candidate| candidate.node).collect()
 }
 
-/// Whether every pod of `node` outside the system's namespace belongs to a workload that a scale-in may move: others stay
+/// Returns whether every pod of `node` outside the system's namespace belongs to a workload that a scale-in may move: others stay
 /// where they are, and keep the node.
 fn pods_come_back(node: &Node) -> bool {
     let moves = |pod: &Pod| {

@@ -18,7 +18,7 @@ use crate::place::what_if::{Patience, Simulated};
 
 /// Sizes of groups that are tried from each node on, small ones first: they disturb least.
 const SIZES: [usize; 6] = [2, 3, 4, 6, 8, 12];
-/// Most new nodes for each that goes.
+/// Most new nodes for each removed node.
 const MAX_SPLIT: usize = 2;
 /// Most groups that are tried in a pass.
 const MAX_GROUPS: usize = 64;

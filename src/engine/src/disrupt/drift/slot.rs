@@ -38,7 +38,7 @@ fn reservation(node: &Node, snapshot: &Snapshot) -> Option<ReservationId> {
     node.effective_labels().get(key).map(|id| id.as_str().into())
 }
 
-/// `snapshot` with so many instances in the reservation `id`.
+/// Returns `snapshot` with this number of instances in the reservation `id`.
 fn with_slots(snapshot: &Snapshot, id: &ReservationId, slots: u32) -> Snapshot {
     let mut freed = snapshot.clone();
     for types in freed.instance_types.values_mut() {

@@ -77,7 +77,7 @@ fn one<'a>(pass: &mut Pass<'a>, room: &mut Room, candidate: &Candidate<'a>) -> R
     let replacements = vec![Launch::from_template(pool, &snapshot.settings, &snapshot.registry)];
     brake::tries(&replacements, pass.memory, snapshot);
     let own = std::slice::from_ref(candidate);
-    // What it costs to launch from the template is not known yet, so nothing is said to be saved.
+    // The price of a launch from the template is not known yet, so no savings are stated.
     let savings = Price::ZERO;
     pass.propose(Command { savings, ..command(METHOD, own, replacements, Vec::new(), snapshot) });
     Ok(())
@@ -115,7 +115,7 @@ fn terminate_first<'a>(pass: &mut Pass<'a>, candidate: &Candidate<'a>) -> Result
     Ok(())
 }
 
-/// How many of the nodes that `pool` wants are not there, or go: by commands of this pass too.
+/// Returns how many of the nodes that `pool` wants are missing or being removed: by commands of this pass too.
 fn missing(pool: &Pool, pass: &Pass<'_>) -> u32 {
     let stays = |node: &&std::sync::Arc<Node>| {
         let own = node.claim.as_ref().and_then(|claim| claim.pool.as_ref()) == Some(&pool.name);

@@ -89,7 +89,7 @@ impl BoughtBack {
         }
     }
 
-    /// Until when the node of `claim` stays, if it was bought back.
+    /// Returns the instant until which the node of `claim` stays, if it was bought back.
     pub(super) fn until(&self, claim: &ClaimName, now: Timestamp) -> Option<Timestamp> {
         self.nodes.get(claim).map(|stay| stay.until).filter(|until| now < *until)
     }

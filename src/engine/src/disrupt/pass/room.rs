@@ -1,17 +1,17 @@
-//! How many nodes a static pool may have beside those it has.
+//! Number of nodes a static pool may have beside those it has.
 
 use karpenter_model::{Pool, resources};
 
 use super::Pass;
 
-/// What a pool may have.
+/// Nodes a pool may still have.
 pub(crate) struct Room {
-    /// How many nodes more; `None` without a limit.
+    /// Number of further nodes; `None` without a limit.
     pub(crate) left: Option<usize>,
     /// The limit, where it is so low that a replacement never has room beside the nodes that the pool wants
     /// (<https://github.com/aws/karpenter-provider-aws/issues/8873>).
     pub(crate) always_full: Option<usize>,
-    /// It has more than it wants already.
+    /// True if the pool has more nodes than it wants already.
     pub(crate) has_surplus: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Why a node that should be repaired stays, whatever its budget.
+//! Reasons why a node that should be repaired stays, whatever its budget.
 
 use std::collections::BTreeSet;
 
@@ -12,10 +12,10 @@ use crate::disrupt::candidate::choice::Choice;
 use crate::disrupt::candidate::{Blocker, Candidate};
 use crate::disrupt::note::{Note, NoteKind};
 
-/// Why it stays.
+/// Reason why it stays.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Objection {
-    /// The node or its claim says so.
+    /// The annotation of the node or its claim forbids it.
     DoNotRepair,
     /// Its pods cannot leave now, and nothing would ever end the drain.
     Endless(Blocker),
@@ -53,7 +53,7 @@ fn must_not_be_repaired(node: &Node) -> bool {
 }
 
 impl Objection {
-    /// The same as a reason with operands.
+    /// Returns the objection as a reason with operands.
     pub(crate) fn reason(&self) -> Reason {
         match self {
             Self::DoNotRepair => Reason::bare(ReasonCode::DoNotRepair),

@@ -13,7 +13,7 @@ use crate::catalogue::Catalogue;
 use crate::index::VariantIx;
 use crate::rules::{RuleSetId, Rules};
 
-/// Keys of `set` with too few distinct values among `variants`: what is asked for and what there is.
+/// Keys of `set` with too few distinct values among `variants`: the number demanded and the number found.
 pub(crate) fn shortfalls(
     set: RuleSetId,
     variants: impl Iterator<Item = VariantIx>,
@@ -80,7 +80,7 @@ pub(crate) fn reason(short: &BTreeMap<LabelKey, (u32, u32)>) -> Reason {
     Reason::new(ReasonCode::MinValues, short.iter().map(part).collect::<Vec<_>>().join(", "))
 }
 
-/// Returns whether `set` asks for less than `template` on some key.
+/// Returns whether `set` demands less than `template` on some key.
 pub(crate) fn is_relaxed(set: RuleSetId, template: RuleSetId, rules: &Rules<'_>) -> bool {
     let now = rules.requirements(set);
     let less = |rule: &crate::rules::RuleId| {

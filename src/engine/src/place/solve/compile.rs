@@ -37,7 +37,7 @@ pub(super) struct Batch<'a> {
     pub(super) order: IxVec<PodIx, ArrivalIx>,
     /// The places in that order of each of the pods; only where a plan is made.
     pub(super) arrivals: IxVec<ArrivalIx, PodIx>,
-    /// Whether nodes will be taken away and put back, so that what their pods forbid must be counted.
+    /// True if nodes will be taken away and put back, so that what their pods forbid must be counted.
     pub(super) reversible: bool,
 }
 
@@ -134,7 +134,7 @@ struct Compiler<'a> {
     bound: BoundAntiAffinity<'a>,
     /// Some pod of the pass has rules about others.
     social: bool,
-    /// What pods tolerate.
+    /// Tolerations of the pods.
     tolerations: Interned<Vec<Toleration>>,
     levels: Levels,
     topology: Topology,
@@ -144,7 +144,7 @@ struct Compiler<'a> {
 struct Classified<'a> {
     /// Pods in the order they are tried, with their class.
     queue: IxVec<PodIx, (&'a Pod, ClassIx)>,
-    /// What they request: one list for all that request the same.
+    /// Requests of each pod: one list for all that request the same.
     requests: IxVec<PodIx, &'a Resources>,
     classes: IxVec<ClassIx, Class>,
 }
@@ -153,9 +153,9 @@ struct Classified<'a> {
 struct LevelConstraints {
     /// Requirements; `None` when they contradict each other.
     rules: Option<RuleSetId>,
-    /// What it tolerates.
+    /// Tolerations of the pod.
     tolerations: TolerationsIx,
-    /// What it is to other pods, where any pod has rules about others.
+    /// Properties that rules of other pods see, where any pod has rules about others.
     profile: Option<ProfileIx>,
 }
 
@@ -287,7 +287,7 @@ impl<'a> Compiler<'a> {
         levels
     }
 
-    /// What `pod` asks of its node itself, preferences aside; `all` is what it asks for altogether.
+    /// Returns the demands of `pod` on its node itself, preferences aside; `all` are all its demands.
     fn strict(
         &self,
         pod: &Pod,
@@ -305,7 +305,7 @@ impl<'a> Compiler<'a> {
     }
 }
 
-/// What `pod`, whose volumes are `need`, asks of its node, requirements and tolerations aside.
+/// Returns the demands of `pod`, whose volumes are `need`, on its node, requirements and tolerations aside.
 fn bare(pod: &Pod, moves: bool, need: &Need, rules: &mut Rules<'_>, resources: &mut ResourceIndex) -> Demand {
     Demand {
         rules: None,

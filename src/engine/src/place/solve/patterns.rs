@@ -219,7 +219,7 @@ impl Query<'_, '_> {
         let Self { compiled, filling, caches } = self;
         let space = &compiled.pools.spaces[filling.in_flight[like].pool];
         let catalogue = &mut caches.catalogues[space.catalogue];
-        // Those that hold their daemons.
+        // Types that hold their daemons.
         let allowed = in_flight::fitting(&Amounts::default(), allowed, &[], space, catalogue);
         let ranked = catalogue.ranked(rules, &caches.rules);
         for one in ranked.iter().filter(|one| allowed.contains(one.variant)) {

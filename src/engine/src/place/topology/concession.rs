@@ -38,8 +38,8 @@ impl Topology {
         groups
     }
 
-    /// Whether the scheduler insists on a spread constraint of `profile` as read with caution, because a node is leaving a
-    /// domain that would be ignored otherwise.
+    /// Returns whether the scheduler insists on a spread constraint of `profile` as read with caution, because a node is
+    /// leaving a domain that would be ignored otherwise.
     pub(crate) fn is_insisted_on(&self, profile: ProfileIx) -> bool {
         let (profile, _) = self.entry(profile);
         profile.hard_spread.iter().any(|group| self.at(*group).1.has_left())

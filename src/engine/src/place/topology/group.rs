@@ -19,7 +19,7 @@ use crate::volumes::SharedClaim;
 /// Most domains a message lists.
 const SHOWN_DOMAINS: usize = 25;
 
-/// What kind of rule it is.
+/// Kind of a rule.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
     /// Domains differ by at most `max_skew`.
@@ -63,7 +63,7 @@ pub(crate) struct PodSelector {
     pub(crate) labels: Option<LabelSelector>,
 }
 
-/// What a rule has to know about the pod that is to go somewhere.
+/// Facts that a rule needs about the pod to place.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Incoming<'p> {
     /// The pod matches the rule itself.
@@ -73,7 +73,7 @@ pub(crate) struct Incoming<'p> {
     pub(crate) first: bool,
     /// The rule is a spread constraint of others: it keeps out only where it would be broken for one that has a place.
     pub(crate) guard: bool,
-    /// Where it may go.
+    /// Requirements on its place.
     pub(crate) bounds: &'p Bounds,
 }
 
@@ -110,18 +110,18 @@ pub(crate) struct Group {
 pub(crate) enum Alternatives<'g> {
     /// To one of these values: those with the fewest pods first, equals by name.
     Each(Vec<(u32, &'g LabelValue)>),
-    /// To what this requirement leaves.
+    /// To the values that this requirement leaves.
     Among(Requirement),
 }
 
 impl Alternatives<'_> {
-    /// Whether some value is better than another.
+    /// Returns whether some value is better than another.
     pub(crate) fn differ(&self) -> bool {
         matches!(self, Self::Each(values) if values.windows(2).any(|pair| pair[0].0 != pair[1].0))
     }
 }
 
-/// What is known about a value.
+/// Counts of one value.
 #[derive(Debug, Clone, Copy, Default)]
 struct Tally {
     /// Matching pods.
@@ -135,14 +135,14 @@ struct Tally {
 }
 
 impl Tally {
-    /// Whether a node is in the domain, or one with a matching pod will be.
+    /// Returns whether a node is in the domain, or one with a matching pod will be.
     fn has_node(&self) -> bool {
         self.nodes > 0 || self.pods > 0
     }
 }
 
 impl GroupKey {
-    /// Whether the rule selects a pod.
+    /// Returns whether the rule selects a pod.
     pub(crate) fn selects(&self, namespace: &Namespace, labels: &Labels) -> bool {
         match &self.whom {
             Whom::Selected(selectors) => selectors.iter().all(|selector| selector.selects(namespace, labels)),
@@ -150,7 +150,7 @@ impl GroupKey {
         }
     }
 
-    /// Whether the rule is about those that have it.
+    /// Returns whether the rule is about the pods that have it.
     pub(crate) fn is_shared(&self) -> bool {
         matches!(self.whom, Whom::Sharing(_))
     }
@@ -159,7 +159,7 @@ impl GroupKey {
         self.topology_key == label::HOSTNAME
     }
 
-    /// Whether pods on `node` count.
+    /// Returns whether pods on `node` count.
     pub(crate) fn counts_node(&self, node: &Node, registry: &LabelRegistry) -> bool {
         match &self.kind {
             Kind::Spread { filter, .. } => filter.accepts_node(node, registry),
@@ -167,7 +167,7 @@ impl GroupKey {
         }
     }
 
-    /// Which nodes count; nothing when all do.
+    /// Returns for each node whether it counts; `None` when all do.
     pub(crate) fn counting_nodes(&self, snapshot: &Snapshot) -> Option<IxVec<SnapshotNodeIx, bool>> {
         match &self.kind {
             Kind::Spread { filter, .. } if !filter.is_everywhere() => {
@@ -178,18 +178,18 @@ impl GroupKey {
         }
     }
 
-    /// Whether it is a spread constraint that counts nodes whatever the pod selects: of domains without a node it counts those
-    /// that the pod may use.
+    /// Returns whether it is a spread constraint that counts nodes whatever the pod selects: of domains without a node it
+    /// counts those that the pod may use.
     pub(crate) fn looks_past_affinity(&self) -> bool {
         matches!(&self.kind, Kind::Spread { filter, .. } if !filter.asks_for_labels())
     }
 
-    /// Whether pods on a new node with these taints may count, whatever else it turns out to be.
+    /// Returns whether pods on a new node with these taints may count, whatever its other properties are.
     pub(crate) fn may_count(&self, taints: &[Taint]) -> bool {
         !matches!(&self.kind, Kind::Spread { filter, .. } if !filter.tolerates(taints))
     }
 
-    /// Whether pods on a new node with these requirements and taints count.
+    /// Returns whether pods on a new node with these requirements and taints count.
     pub(crate) fn counts_in_flight(&self, requirements: &Requirements, taints: &[Taint]) -> bool {
         match &self.kind {
             Kind::Spread { filter, .. } => filter.tolerates(taints) && filter.accepts(requirements),
@@ -225,22 +225,22 @@ impl Group {
         }
     }
 
-    /// Whether nodes leave a domain that no other node is in and a new one could be in.
+    /// Returns whether nodes leave a domain that no other node is in and a new one could be in.
     pub(crate) fn has_left(&self) -> bool {
         self.values.values().any(|tally| tally.left && tally.reachable && !tally.has_node())
     }
 
-    /// Whether a domain is known that no node is in.
+    /// Returns whether a domain is known that no node is in.
     pub(crate) fn has_empty(&self) -> bool {
         self.values.values().any(|tally| !tally.has_node())
     }
 
-    /// Whether it is read with less caution.
+    /// Returns whether it is read with less caution.
     pub(crate) fn conceded(&self) -> bool {
         self.conceded
     }
 
-    /// Whether it is to be read with less caution from now on.
+    /// Sets whether it is read with less caution from now on.
     pub(crate) fn concede(&mut self, conceded: bool) {
         self.conceded = conceded;
         self.version += 1;
@@ -296,7 +296,7 @@ impl Group {
         }
     }
 
-    /// Where in-flight node `number` is among those with pods, or would be.
+    /// Returns the position of in-flight node `number` among those with pods, or the position to insert it.
     fn place(&self, number: InFlightIx) -> Result<usize, usize> {
         // New in-flight nodes come last.
         match self.in_flight.last() {
@@ -371,7 +371,7 @@ impl Group {
         self.within(allowed).map(|(value, _)| value)
     }
 
-    /// Whether the pod may go to `domain`, where so many `daemons` are that are not counted.
+    /// Returns whether the pod may use `domain`, which has this number of `daemons` that are not counted.
     pub(crate) fn admits(&self, key: &GroupKey, domain: &Domain, daemons: u32, pod: Incoming<'_>) -> bool {
         match &key.kind {
             Kind::Spread { max_skew, .. } => {
@@ -436,12 +436,12 @@ impl Group {
         self.in_flight.iter().map(|(number, _)| *number)
     }
 
-    /// Whether no domain is known.
+    /// Returns whether no domain is known.
     pub(crate) fn knows_no_domain(&self) -> bool {
         self.values.is_empty()
     }
 
-    /// Whether no matching pod is anywhere a pod may go within `bounds`.
+    /// Returns whether no matching pod is in any place that `bounds` allow.
     pub(crate) fn is_empty_for(&self, key: &GroupKey, bounds: &Bounds) -> bool {
         // In-flight nodes have no host name yet, so none with a matching pod can be ruled out.
         let within = |value: &&LabelValue| bounds.allow(&key.topology_key, value);
@@ -495,13 +495,13 @@ impl Group {
         }
     }
 
-    /// Whether a node counts in the domain `value`, or will.
+    /// Returns whether a node counts in the domain `value`, or will.
     pub(crate) fn has_node(&self, value: &LabelValue) -> bool {
         self.values.get(value).is_some_and(Tally::has_node)
     }
 
-    /// Whether a pod with the spread constraint would find more pods in its domain than it allows, were it bound last: in the
-    /// end the scheduler counts the domains that have nodes then.
+    /// Returns whether a pod with the spread constraint would find more pods in its domain than it allows, were it bound
+    /// last: in the end the scheduler counts the domains that have nodes then.
     pub(crate) fn is_broken(&self, key: &GroupKey) -> bool {
         let Kind::Spread { max_skew, min_domains, .. } = &key.kind else { return false };
         let there = || self.values.values().filter(|tally| tally.has_node());
@@ -511,8 +511,8 @@ impl Group {
         self.bound.keys().any(|domain| self.count(domain) > least.saturating_add(*max_skew))
     }
 
-    /// Whether a pod with the spread constraint would find more pods in its domain than it allows, were there another domain
-    /// with a node and no pod.
+    /// Returns whether a pod with the spread constraint would find more pods in its domain than it allows, were there
+    /// another domain with a node and no pod.
     pub(crate) fn breaks_with_another(&self, key: &GroupKey) -> bool {
         let Kind::Spread { max_skew, .. } = &key.kind else { return false };
         !key.is_host() && self.bound.keys().any(|domain| self.count(domain) > *max_skew)

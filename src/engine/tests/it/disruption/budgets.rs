@@ -12,7 +12,7 @@ use karpenter_testkit::snapshot;
 /// Machines of each pool.
 const NODES: usize = 10;
 
-/// What makes ten machines of each of `pools` pools go, if nothing but the method's own budget holds them.
+/// Returns a snapshot in which ten machines of each of `pools` pools go, if only the method's own budget holds them.
 fn world(method: Method, pools: usize, budget: &str) -> Snapshot {
     let mut text = String::from(
         "set static=on
@@ -55,7 +55,7 @@ pod {name} cpu=1500m label=app=a anti-affinity=host on={name}"
     snapshot(&text)
 }
 
-/// How many machines of each pool go by `method`.
+/// Returns how many machines of each pool go by `method`.
 fn gone(snapshot: &Snapshot, memory: &mut Memory, method: Method, running: &BTreeSet<NodeId>) -> Vec<usize> {
     let decision = decide(snapshot, memory, &Standing { proposed: &[], running });
     let mut gone: BTreeMap<String, usize> =

@@ -1,4 +1,4 @@
-//! Which pods get which cost.
+//! Deletion costs of pods, by their node and workload.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -28,7 +28,7 @@ pub(crate) struct Unit {
 /// Machines with units on them.
 pub(crate) struct Loads<'l> {
     units: &'l IxVec<UnitIx, Unit>,
-    /// Machines that can be bought, the cheapest first.
+    /// Machines that can be launched, the cheapest first.
     machines: &'l IxVec<MachineIx, Machine>,
     topology: &'l Topology,
     /// Sum of the requests of all units.

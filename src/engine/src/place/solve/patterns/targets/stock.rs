@@ -92,7 +92,7 @@ impl Stock {
         limit.units * MATTERS > limit.most_on_host.saturating_mul(self.nodes.len())
     }
 
-    /// The number of the kind that asks for `rules`.
+    /// The number of the kind that demands `rules`.
     fn kind(&mut self, rules: RuleSetId) -> usize {
         let Self { kinds, numbers, .. } = self;
         *numbers.entry(rules).or_insert_with(|| {
