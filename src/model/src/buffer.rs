@@ -20,7 +20,7 @@ pub struct Buffer {
     pub limits: Option<Resources>,
 }
 
-/// The object, in the namespace of the buffer, that says what its pods are like.
+/// The object, in the namespace of the buffer, that defines its pods.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Like {
     /// A `PodTemplate`.

@@ -97,7 +97,7 @@ impl Claim {
         }
     }
 
-    /// Whether condition `kind` is present and `True`.
+    /// Returns whether condition `kind` is present and `True`.
     pub fn is_true(&self, kind: ConditionType) -> bool {
         self.status(kind) == Some(ConditionStatus::True)
     }
@@ -107,19 +107,19 @@ impl Claim {
         self.conditions.get(&kind).map(|condition| condition.status)
     }
 
-    /// When condition `kind` became `True`, if it is.
+    /// Returns when condition `kind` became `True`, if it is.
     pub fn true_since(&self, kind: ConditionType) -> Option<Timestamp> {
         let condition = self.conditions.get(&kind)?;
         (condition.status == ConditionStatus::True).then_some(condition.last_transition)
     }
 
-    /// Since when no pod has come or gone: the last pod event, else the initialization of its node. `None` if neither is
+    /// Returns since when no pod has come or gone: the last pod event, else the initialization of its node. `None` if neither is
     /// known.
     pub fn quiet_since(&self) -> Option<Timestamp> {
         self.last_pod_event.or_else(|| self.true_since(ConditionType::Initialized))
     }
 
-    /// How long the drain of its node may take, in a word for metrics: as long as it wants, no time, or until a deadline.
+    /// Returns how long the drain of its node may take, in a word for metrics: as long as it needs, no time, or until a deadline.
     pub fn termination_mode(&self) -> &'static str {
         match self.termination_grace_period {
             None => "graceful",

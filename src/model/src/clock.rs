@@ -1,4 +1,4 @@
-//! The one way to ask for the time; the wall clock is read only where the program is put together.
+//! The one way to read the time; the wall clock is read only where the program is put together.
 
 use std::fmt::Debug;
 use std::sync::LazyLock;
@@ -41,7 +41,7 @@ impl Clock for FixedClock {
     }
 }
 
-/// A clock that stands still until told to move, for tests and simulation.
+/// A clock that stands still until it is set, for tests and simulation.
 #[derive(Debug)]
 pub struct ManualClock(Mutex<Timestamp>);
 

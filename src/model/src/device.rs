@@ -76,7 +76,7 @@ pub struct PlaceTerm {
     pub expressions: Vec<Expression>,
     /// Names it may have; `None` for any.
     pub names: Option<Vec<NodeName>>,
-    /// The term asks for something else, so it never holds.
+    /// The term demands something else, so it never holds.
     pub unsupported: bool,
 }
 
@@ -133,7 +133,7 @@ pub struct DeviceCapacity {
 /// Rounding of requests for a capacity.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CapacityPolicy {
-    /// Amount for a claim that asks for none.
+    /// Amount for a claim that requests none.
     pub default: Option<Quantity>,
     /// Amounts that may be taken.
     pub values: CapacityValues,
@@ -145,7 +145,7 @@ pub enum CapacityValues {
     /// Any.
     #[default]
     Any,
-    /// These, in any order.
+    /// One of these amounts, in any order.
     OneOf(Vec<Quantity>),
     /// From `min` in steps of `step` up to `max`.
     Range {

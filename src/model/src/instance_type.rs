@@ -1,4 +1,4 @@
-//! What a cloud sells: instance types and their offerings (spec scheduling 10).
+//! Instance types and their offerings, as a cloud sells them (spec scheduling 10).
 
 use crate::id::{CapacityType, InstanceTypeName, LabelValue, ReservationId, Zone};
 use crate::label::LabelRegistry;
@@ -15,17 +15,17 @@ pub struct InstanceType {
     pub name: InstanceTypeName,
     /// One entry for every well-known label, possibly `DoesNotExist`.
     pub requirements: Requirements,
-    /// What the machine has.
+    /// Resources of the machine.
     pub capacity: Resources,
-    /// What the system keeps of it.
+    /// Resources that the system keeps.
     pub overhead: Overhead,
-    /// Where and how it is sold, available or not.
+    /// Places and ways it is sold, available or not.
     pub offerings: Vec<Offering>,
-    /// What of it users have overlaid.
+    /// Parts that users have overlaid.
     pub overlaid: Overlaid,
 }
 
-/// What of an instance type is not as the cloud says but as a `NodeOverlay` does (spec scheduling 24).
+/// Parts of an instance type that a `NodeOverlay` sets instead of the cloud (spec scheduling 24).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Overlaid {
     /// The price of at least one offering.
@@ -55,9 +55,9 @@ impl Overhead {
 /// One way to buy an instance type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Offering {
-    /// Where.
+    /// Zone of the instance.
     pub zone: Zone,
-    /// How.
+    /// Capacity type of the instance.
     pub capacity_type: CapacityType,
     /// Labels that hold for it; always zone and capacity type, for reserved ones the reservation id.
     pub requirements: Requirements,
@@ -87,12 +87,12 @@ pub struct Reservation {
 }
 
 impl InstanceType {
-    /// What pods and daemons may use: capacity minus overhead; huge pages come out of memory, floor 0.
+    /// Returns what pods and daemons may use: capacity minus overhead; huge pages are taken from memory, floor 0.
     pub fn allocatable(&self) -> Resources {
         allocatable(&self.capacity, &self.overhead.total())
     }
 
-    /// What pods and daemons may use when launched through `offering`, whose overrides replace entries.
+    /// Returns what pods and daemons may use when launched through `offering`, whose overrides replace entries.
     pub fn allocatable_through(&self, offering: &Offering) -> Resources {
         let capacity = self.capacity.replaced_by(&offering.capacity_override);
         allocatable(&capacity, &self.overhead.total().replaced_by(&offering.overhead_override))
@@ -148,7 +148,7 @@ impl Offering {
         self.available && self.reservation.as_ref().is_none_or(|reservation| reservation.count > 0)
     }
 
-    /// Whether a claim with `requirements` may be launched through this offering; well-known keys the claim
+    /// Returns whether a claim with `requirements` may be launched through this offering; well-known keys the claim
     /// does not mention are fine.
     pub fn is_compatible(&self, requirements: &Requirements, registry: &LabelRegistry) -> bool {
         requirements.compatible(&self.requirements, Undefined::WellKnown(registry)).is_ok()

@@ -50,7 +50,7 @@ pub struct Node {
     pub created_at: Timestamp,
     /// Deletion timestamp of the Node object.
     pub deletion: Option<Timestamp>,
-    /// We have decided to remove it, and no object says so yet.
+    /// We have decided to remove it, and no object shows that yet.
     pub marked_for_deletion: bool,
     /// A pod was promised a place here until then.
     pub nominated_until: Option<Timestamp>,
@@ -87,22 +87,22 @@ impl Node {
         }
     }
 
-    /// Whether we manage it.
+    /// Returns whether we manage it.
     pub fn is_managed(&self) -> bool {
         self.claim.is_some()
     }
 
-    /// Whether the Node has joined and been registered; unmanaged nodes always are.
+    /// Returns whether the Node has joined and been registered; unmanaged nodes always are.
     pub fn registered(&self) -> bool {
         !self.is_managed() || self.has_true_label(label::REGISTERED)
     }
 
-    /// Whether the Node has been initialized; unmanaged nodes always are.
+    /// Returns whether the Node has been initialized; unmanaged nodes always are.
     pub fn initialized(&self) -> bool {
         !self.is_managed() || self.has_true_label(label::INITIALIZED)
     }
 
-    /// Whether its Node had registered and is gone: no pod can go there, whatever the claim says.
+    /// Returns whether its Node had registered and is gone: no pod can go there, whatever the claim states.
     pub fn has_lost_node(&self) -> bool {
         let registered = |claim: &Claim| claim.is_true(ConditionType::Registered);
         self.name.is_none() && self.claim.as_deref().is_some_and(registered)
@@ -204,7 +204,7 @@ impl Node {
         taints.iter().filter(|taint| !passing(taint)).cloned().collect()
     }
 
-    /// Whether it is being removed, so that no pod should go there and its pods need another place.
+    /// Returns whether it is being removed, so that no pod should go there and its pods need another place.
     pub fn is_leaving(&self) -> bool {
         let object = match &self.claim {
             Some(claim) => claim.deletion.is_some() || claim.is_true(ConditionType::InstanceTerminating),
@@ -213,7 +213,7 @@ impl Node {
         self.marked_for_deletion || object
     }
 
-    /// Whether a pod was promised a place here and may still be on its way.
+    /// Returns whether a pod was promised a place here and may still be on its way.
     pub fn is_nominated(&self, now: Timestamp) -> bool {
         self.nominated_until.is_some_and(|until| until > now)
     }

@@ -1,4 +1,4 @@
-//! What placement and disruption must know of a pod.
+//! Properties of a pod that placement and disruption use.
 
 pub mod affinity;
 pub mod host_port;
@@ -28,13 +28,13 @@ pub struct Pod {
     pub key: PodKey,
     /// Object uid.
     pub uid: PodUid,
-    /// What pods of one workload have in common.
+    /// Properties it shares with the other pods of its workload.
     pub template: Arc<PodTemplate>,
     /// Phase.
     pub phase: PodPhase,
     /// Creation time.
     pub created_at: Timestamp,
-    /// When the scheduler bound it to its node, as `PodScheduled` says.
+    /// Instant when the scheduler bound it to its node, from `PodScheduled`.
     pub bound_at: Option<Timestamp>,
     /// `status.startTime`: when the kubelet took it over, a moment after it was bound.
     pub started_at: Option<Timestamp>,
@@ -55,7 +55,7 @@ pub struct Pod {
     pub buffer: Option<Arc<BufferKey>>,
 }
 
-/// What the pods of one workload have in common, most of the time: what they ask for, and who made them. Where each has
+/// Properties that the pods of one workload share, most of the time: their demands and their owner. Where each has
 /// something of its own, as those of a `StatefulSet` with volumes, each has its own template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodTemplate {
@@ -83,7 +83,7 @@ pub struct PodTemplate {
     pub pod_anti_affinity: PodAffinity,
     /// Persistent volumes.
     pub volumes: Vec<VolumeClaim>,
-    /// Who made it.
+    /// Owner of the pod.
     pub owner: PodOwner,
     /// The object that controls it; `None` for a pod made by hand.
     pub owner_uid: Option<OwnerUid>,
@@ -160,7 +160,7 @@ impl Default for PodTemplate {
     }
 }
 
-/// The field of a node that `matchFields` may ask for.
+/// The field of a node that `matchFields` may name.
 pub const NODE_NAME: &str = "metadata.name";
 
 /// A conjunction of expressions about a node's labels.
@@ -173,13 +173,13 @@ pub struct NodeTerm {
 }
 
 impl NodeTerm {
-    /// Whether it says nothing; a required term that does matches no node.
+    /// Returns whether it has no expressions; a required term without any matches no node.
     pub fn is_empty(&self) -> bool {
         self.expressions.is_empty() && self.fields.is_empty()
     }
 }
 
-/// Who owns a pod, by exact API version and kind.
+/// Owner of a pod, by exact API version and kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum PodOwner {
     /// `apps/v1` `DaemonSet`.
@@ -250,7 +250,7 @@ impl Pod {
             buffer: None,
         }
     }
-    /// The same pod after `change`; for builders and tests.
+    /// Returns the pod after `change`; for builders and tests.
     #[must_use]
     pub fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
         change(&mut self);

@@ -28,9 +28,9 @@ pub struct Pool {
     pub limits: Option<Resources>,
     /// Number of nodes of a static pool; `None` for a dynamic one.
     pub replicas: Option<i64>,
-    /// What its claims look like.
+    /// Template of its claims.
     pub template: Template,
-    /// When its nodes may be disrupted.
+    /// Rules for the disruption of its nodes.
     pub disruption: Disruption,
     /// `karpenter.sh/nodepool-hash` of the template: decimal text of the 64 bit hash.
     pub hash: String,
@@ -78,18 +78,18 @@ pub struct Template {
     pub node_class: NodeClassRef,
     /// Age at which nodes expire; `None` is `Never`.
     pub expire_after: Option<Duration>,
-    /// How long a drain may take at most.
+    /// Longest time a drain may take.
     pub termination_grace_period: Option<Duration>,
 }
 
-/// When nodes of a pool may be disrupted.
+/// Rules for the disruption of a pool's nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Disruption {
-    /// How long a node must have been quiet; `None` is `Never`.
+    /// Quiet time a node needs first; `None` is `Never`.
     pub consolidate_after: Option<Duration>,
-    /// What consolidation may do.
+    /// Scope of consolidation.
     pub policy: ConsolidationPolicy,
-    /// How many nodes at once.
+    /// Limits on the number of nodes disrupted at once.
     pub budgets: Vec<Budget>,
 }
 
@@ -103,7 +103,7 @@ impl Default for Disruption {
     }
 }
 
-/// What consolidation may do.
+/// Scope of consolidation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub enum ConsolidationPolicy {
     /// Remove empty nodes only.
@@ -146,16 +146,16 @@ impl fmt::Display for DisruptionReason {
 /// One disruption budget.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Budget {
-    /// How many nodes.
+    /// Largest number of nodes.
     pub nodes: BudgetNodes,
     /// Reasons it applies to; `None` is all, the empty set is none.
     pub reasons: Option<BTreeSet<DisruptionReason>>,
-    /// When it applies; `None` is always.
+    /// Times when it applies; `None` is always.
     pub window: Option<BudgetWindow>,
 }
 
 impl Budget {
-    /// Whether it applies to disruption for `reason`, while its window is open.
+    /// Returns whether it applies to disruption for `reason`, while its window is open.
     pub fn is_for(&self, reason: DisruptionReason) -> bool {
         self.reasons.as_ref().is_none_or(|reasons| reasons.contains(&reason))
     }
@@ -198,18 +198,18 @@ impl BudgetNodes {
         }
     }
 
-    /// Whether it says zero, which is zero of any total. Text that was not understood says nothing.
+    /// Returns whether it is zero, which is zero of any total. Text that was not understood is not.
     pub fn allows_none(&self) -> bool {
         matches!(self, Self::Count(0) | Self::Percent(0))
     }
 }
 
-/// When a budget applies.
+/// Times when a budget applies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BudgetWindow {
     /// Cron expression, in UTC unless `CRON_TZ=Europe/Berlin` or the like precedes it: when windows open.
     pub schedule: String,
-    /// How long each window stays open.
+    /// Time each window stays open.
     pub duration: Duration,
 }
 

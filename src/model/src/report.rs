@@ -1,4 +1,4 @@
-//! Why each thing was done or not: one entry per pod, pool and node a pass looked at.
+//! Reasons why each thing was done or not: one entry per pod, pool and node a pass looked at.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -35,18 +35,18 @@ pub enum PodOutcome {
 }
 
 impl PodOutcome {
-    /// Whether the pod has a place.
+    /// Returns whether the pod has a place.
     pub fn is_placed(&self) -> bool {
         matches!(self, Self::Existing(_) | Self::InFlight(_) | Self::New(_))
     }
 }
 
-/// Why one pool cannot host a pod.
+/// Reason why one pool cannot host a pod.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PoolRefusal {
     /// The pool; `None` when the refusal has nothing to do with pools.
     pub pool: Option<PoolName>,
-    /// Why.
+    /// Reason for the refusal.
     pub reason: Reason,
 }
 
@@ -74,7 +74,7 @@ pub enum NodeOutcome {
 /// A reason with its operands. [`Reason::code`] is stable and goes into metrics, events and documentation.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Reason {
-    /// What kind of reason.
+    /// Code from the closed list.
     pub code: ReasonCode,
     /// Operands, as a text for people.
     pub detail: String,
@@ -131,8 +131,8 @@ reason_codes! {
     NoInstanceTypes: "instance types of the pool are not known";
     /// No instance type satisfies the pool's own requirements.
     NoCompatibleInstanceTypes: "no instance type satisfies the requirements of the pool";
-    // What pools say to pods, from the furthest to the closest: a pool that says one of these has nothing against
-    // the pod by those before.
+    // Refusals of pods by pools, from the furthest to the closest: a pool that gives one of these does not refuse the
+    // pod for those before.
     /// Requirements contradict each other.
     Requirements: "requirements are incompatible";
     /// Volumes of the pod cannot be attached where the pool launches.

@@ -100,7 +100,7 @@ pub struct Requirement {
     values: Arc<BTreeSet<LabelValue>>,
     gte: Option<i64>,
     lte: Option<i64>,
-    /// Of a complement: whether the label itself is asked for, as by `Exists` and by bounds.
+    /// True if a complement demands the label itself, as by `Exists` and by bounds.
     present: bool,
     min_values: Option<u32>,
 }
@@ -199,7 +199,7 @@ impl Requirement {
         self.min_values
     }
 
-    /// The same set with another `minValues`.
+    /// Returns the set with another `minValues`.
     #[must_use]
     pub fn with_min_values(self, min_values: Option<u32>) -> Self {
         Self { min_values, ..self }
@@ -216,7 +216,7 @@ impl Requirement {
         self.values.contains(value) != self.complement && within(value, self.gte, self.lte)
     }
 
-    /// Both requirements at once. `minValues` is the larger one.
+    /// Returns the values that both requirements allow. `minValues` is the larger one.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
         let (gte, lte) = self.common_bounds(other);

@@ -71,7 +71,7 @@ impl Resources {
         self.0.binary_search_by(|(known, _)| known.as_str().cmp(name))
     }
 
-    /// The same resources with `name` set to `quantity`.
+    /// Returns the resources with `name` set to `quantity`.
     #[must_use]
     pub fn with(mut self, name: &str, quantity: Quantity) -> Self {
         self.set(name, quantity);

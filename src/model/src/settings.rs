@@ -9,7 +9,7 @@ use crate::pod::affinity::{NodeInclusion, WhenUnsatisfiable};
 
 pub use disruption::{Brakes, DisruptionSettings, ManyToMany};
 
-/// Whether preferences are tried before they are dropped.
+/// Treatment of preferences of pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum PreferencePolicy {
     /// Preferences are hard until relaxed one by one.
@@ -19,7 +19,7 @@ pub enum PreferencePolicy {
     Ignore,
 }
 
-/// What happens when `minValues` cannot be met.
+/// Behavior when `minValues` cannot be met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum MinValuesPolicy {
     /// The pool cannot host the pod.
@@ -29,7 +29,7 @@ pub enum MinValuesPolicy {
     BestEffort,
 }
 
-/// What happens when every reservation a pod could use is taken in this pass (spec scheduling 17).
+/// Behavior when every reservation a pod could use is taken in this pass (spec scheduling 17).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum ReservationPolicy {
     /// The pod waits for the next pass. For provisioning.
@@ -51,9 +51,9 @@ pub struct DefaultSpread {
     pub when_unsatisfiable: WhenUnsatisfiable,
     /// Fewer eligible domains than this make the minimum 0.
     pub min_domains: Option<u32>,
-    /// Whether nodes that the pod must not use for their labels are domains.
+    /// Policy for nodes that the pod must not use because of their labels: domains or not.
     pub node_affinity_policy: NodeInclusion,
-    /// Whether nodes whose taints the pod does not tolerate are domains.
+    /// Policy for nodes whose taints the pod does not tolerate: domains or not.
     pub node_taints_policy: NodeInclusion,
 }
 
@@ -118,7 +118,7 @@ pub struct Settings {
     pub batch_max: Duration,
     /// Quiet time that ends a batch.
     pub batch_idle: Duration,
-    /// Whether nodes that later pods could hardly make cheaper are launched before the batch is complete.
+    /// Set when nodes that later pods could hardly make cheaper are launched before the batch is complete.
     pub batch_early_launch: bool,
     /// Preferences.
     pub preference_policy: PreferencePolicy,
@@ -128,7 +128,7 @@ pub struct Settings {
     pub pods_per_pass: u32,
     /// Reservations that are used up.
     pub reservation_policy: ReservationPolicy,
-    /// What the scheduler of the cluster spreads by default; empty unless configured.
+    /// Default spread constraints of the cluster's scheduler; empty unless configured.
     pub default_spread: Vec<DefaultSpread>,
     /// Pods with resource claims are refused.
     pub ignore_dra_requests: bool,
@@ -167,7 +167,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// How long a nomination protects a node: twice the longest batch, at least 10 s
+    /// Returns how long a nomination protects a node: twice the longest batch, at least 10 s
     /// (spec scheduling 27.6).
     pub fn nomination_window(&self) -> Duration {
         (self.batch_max * 2).max(Duration::from_secs(10))

@@ -27,14 +27,14 @@ pub use selections::{OwnedBy, Selections};
 /// Everything a pass may look at. Cloning is cheap: the parts are shared.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
-    /// How often the index had seen anything in it change: as long as it is the same, a snapshot of the same index shows
+    /// Number of changes the index had seen: as long as it is the same, a snapshot of the same index shows
     /// the same things.
     pub revision: u64,
     /// The instant of the pass.
     pub now: Timestamp,
     /// Settings.
     pub settings: Arc<Settings>,
-    /// What is known about label keys.
+    /// Registry of label keys.
     pub registry: Arc<LabelRegistry>,
     /// Managed pools.
     pub pools: Vec<Arc<Pool>>,
@@ -53,16 +53,16 @@ pub struct Snapshot {
     pub volumes: BTreeMap<(Namespace, VolumeClaimName), Arc<Volume>>,
     /// Labels of namespaces, for affinity terms that select them.
     pub namespaces: BTreeMap<Namespace, Labels>,
-    /// What Services and owners of pods select; empty without a default spread.
+    /// Selections of Services and of owners of pods; empty without a default spread.
     pub selections: Arc<Selections>,
     /// Pod disruption budgets.
     pub budgets: PodBudgets,
-    /// Devices and who has them; empty while resource claims are ignored.
+    /// Devices and their holders; empty while resource claims are ignored.
     pub devices: Arc<Devices>,
     /// Zones the cluster is shifted away from: machines there are left alone. That nothing is launched there is for
     /// the offerings to say.
     pub zones_away: BTreeSet<Zone>,
-    /// What makes a node broken; empty while nodes are not repaired.
+    /// Policies that define a broken node; empty while nodes are not repaired.
     pub repair: Arc<[RepairPolicy]>,
 }
 
@@ -79,8 +79,8 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Whether `pod` is one of the daemon set's. One that is read from a manifest has no uid, and its pods are known by its
-    /// name.
+    /// Returns whether `pod` belongs to the daemon set. One that is read from a manifest has no uid, and its pods are found by
+    /// its name.
     pub fn owns(&self, pod: &Pod) -> bool {
         let named = || {
             pod.key.namespace == self.namespace
@@ -115,20 +115,20 @@ pub struct PodDisruptionBudget {
 }
 
 impl PodDisruptionBudget {
-    /// Whether the budget covers `pod`.
+    /// Returns whether the budget covers `pod`.
     pub fn covers(&self, pod: &Pod) -> bool {
         self.namespace == pod.key.namespace
             && self.selector.as_ref().is_some_and(|selector| selector.matches(&pod.labels))
     }
 
-    /// Whether an eviction of `pod`, which it covers, uses up one of the disruptions it allows. A pod that is not ready
+    /// Returns whether an eviction of `pod`, which it covers, uses up one of the disruptions it allows. A pod that is not ready
     /// goes without one while enough others are healthy, or always where the policy says so.
     pub fn guards(&self, pod: &Pod) -> bool {
         let enough_healthy = self.current_healthy >= self.desired_healthy && self.desired_healthy > 0;
         pod.ready == Some(true) || !(self.always_allow_unhealthy || enough_healthy)
     }
 
-    /// Whether no eviction can ever pass: nothing may be unavailable, or everything must be available.
+    /// Returns whether no eviction can ever pass: nothing may be unavailable, or everything must be available.
     pub(crate) fn fully_blocks(&self) -> bool {
         self.max_unavailable.as_ref().is_some_and(BudgetNodes::allows_none)
             || matches!(self.min_available, Some(BudgetNodes::Percent(100)))
@@ -178,7 +178,7 @@ impl Snapshot {
         })
     }
 
-    /// Whether the nomination of `pod` for `node` can be the scheduler's, which has others make room there.
+    /// Returns whether the nomination of `pod` for `node` can be the scheduler's, which preempts others there.
     fn is_preempting(&self, pod: &Pod, node: &Node) -> bool {
         let here = |place: &Target| match place {
             Target::Node(name) => node.name.as_ref() == Some(name),
@@ -191,7 +191,7 @@ impl Snapshot {
             && node.pods.iter().any(|other| other.is_terminating() || priority(other) < priority(pod))
     }
 
-    /// Whether no eviction of `pod` can pass its budgets: more than one covers it, or the one that does
+    /// Returns whether no eviction of `pod` can pass its budgets: more than one covers it, or the one that does
     /// blocks fully (spec scheduling 11.3). Pods whose eviction asks no budget are never blocked.
     pub(crate) fn fully_blocked(&self, pod: &Pod) -> bool {
         if !pod.asks_budgets(self.now) {
@@ -205,7 +205,7 @@ impl Snapshot {
         }
     }
 
-    /// Whether `pod`, bound to a node that is going away, needs a new home now (spec disruption 0.6).
+    /// Returns whether `pod`, bound to a node that is being removed, needs a new place now (spec disruption 0.6).
     pub fn currently_reschedulable(&self, pod: &Pod) -> bool {
         pod.is_reschedulable() && pod.is_disruptable(self.now) && !self.fully_blocked(pod)
     }

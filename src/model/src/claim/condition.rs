@@ -27,7 +27,7 @@ pub enum ConditionType {
     VolumesDetached,
     /// The cloud has been asked to terminate the instance.
     InstanceTerminating,
-    /// The node looks like what was asked for.
+    /// The node matches its claim.
     ConsistentStateFound,
     /// The Node had registered and is gone.
     NodeMissing,

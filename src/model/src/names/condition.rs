@@ -24,7 +24,7 @@ pub(crate) const DRAINED: &str = "Drained";
 pub(crate) const VOLUMES_DETACHED: &str = "VolumesDetached";
 /// Claims: the cloud has been asked to terminate the instance.
 pub const INSTANCE_TERMINATING: &str = "InstanceTerminating";
-/// Claims: the node looks like what was asked for.
+/// Claims: the node matches its claim.
 pub(crate) const CONSISTENT_STATE_FOUND: &str = "ConsistentStateFound";
 /// Claims: the Node had registered and is gone. Not a condition of the reference.
 pub const NODE_MISSING: &str = "NodeMissing";

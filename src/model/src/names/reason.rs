@@ -24,7 +24,7 @@ pub const MULTIPLE_NODES_FOUND: &str = "MultipleNodesFound";
 pub const REGISTRATION_HOOK_PENDING: &str = "RegistrationHookPending";
 /// The Node did not join in time.
 pub const REGISTRATION_FAILED: &str = "RegistrationFailed";
-/// The kubelet does not say that the Node is ready.
+/// The kubelet does not report that the Node is ready.
 pub const NODE_NOT_READY: &str = "NodeNotReady";
 /// A start-up taint is still there.
 pub const STARTUP_TAINTS_EXIST: &str = "StartupTaintsExist";
@@ -48,7 +48,7 @@ pub const REBALANCE_RECOMMENDED: &str = "RebalanceRecommended";
 pub const DRAINING: &str = "Draining";
 /// Waiting ended at the deadline.
 pub const TERMINATION_GRACE_PERIOD_ELAPSED: &str = "TerminationGracePeriodElapsed";
-/// The node does not look like what was asked for.
+/// The node does not match its claim.
 pub const CONSISTENCY_CHECK_FAILED: &str = "ConsistencyCheckFailed";
 
 // Conditions of pools and overlays (spec scheduling 3.3 and 5).
@@ -59,7 +59,7 @@ pub const NODE_POOL_VALIDATION_FAILED: &str = "NodePoolValidationFailed";
 pub const NODE_CLASS_NOT_FOUND: &str = "NodeClassNotFound";
 /// The class is being deleted.
 pub const NODE_CLASS_TERMINATING: &str = "NodeClassTerminating";
-/// The class does not say whether it is ready.
+/// The class does not report whether it is ready.
 pub const NODE_CLASS_READINESS_UNKNOWN: &str = "NodeClassReadinessUnknown";
 /// The overlay is wrong by itself.
 pub const RUNTIME_VALIDATION: &str = "RuntimeValidation";
@@ -83,7 +83,7 @@ pub const POD_TEMPLATE_NOT_FOUND: &str = "PodTemplateNotFound";
 pub const SCALABLE_REF_NOT_FOUND: &str = "ScalableRefNotFound";
 /// Pods and their number are not known.
 pub const NOT_READY_FOR_PROVISIONING: &str = "NotReadyForProvisioning";
-/// The buffer asks for no pods.
+/// The buffer requests no pods.
 pub const BUFFER_EMPTY: &str = "BufferEmpty";
 /// Some of the buffer has no place on the nodes there are.
 pub const REQUIRES_NEW_CAPACITY: &str = "RequiresNewCapacity";

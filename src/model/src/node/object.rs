@@ -50,11 +50,11 @@ pub type NodeConditions = BTreeMap<String, NodeCondition>;
 /// One condition of a Node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeCondition {
-    /// Whether it holds.
+    /// Status of the condition.
     pub status: ConditionStatus,
     /// A word why, as the client that wrote it spells it.
     pub reason: String,
-    /// When the status last changed.
+    /// Instant when the status last changed.
     pub last_transition: Timestamp,
 }
 

@@ -1,4 +1,4 @@
-//! What makes a node broken: conditions of its Node object, and how long each is tolerated (spec disruption 4.2).
+//! Repair policies: conditions of a Node object that make it broken, and how long each is tolerated (spec disruption 4.2).
 
 use std::fmt;
 use std::time::Duration;
@@ -18,17 +18,17 @@ pub struct RepairPolicy {
     /// Reasons of the condition it is for; without a pattern it is for those that no other policy of the same condition and
     /// status is for.
     pub reason: Option<ReasonPattern>,
-    /// How long the status is tolerated, from its transition.
+    /// Time for which the status is tolerated, from its transition.
     pub toleration: Duration,
     /// Longest time the drain may take; `None` leaves that to the claim.
     pub termination_grace: Option<Duration>,
     /// 0 to 100; the higher one counts where several policies ask for the same.
     pub priority: u8,
-    /// What it asks for.
+    /// Action of the policy.
     pub action: RepairAction,
 }
 
-/// What a policy asks for, the least disruptive first.
+/// Action of a policy, the least disruptive first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub enum RepairAction {
     /// Restart the instance.
@@ -52,12 +52,12 @@ impl RepairAction {
 pub struct ReasonPattern(regex::Regex);
 
 impl ReasonPattern {
-    /// Compiles `text`; the error says what is wrong with it.
+    /// Compiles `text`; the error names what is wrong with it.
     pub fn new(text: &str) -> Result<Self, String> {
         regex::Regex::new(text).map(Self).map_err(|error| error.to_string())
     }
 
-    /// Whether `reason` has a part that matches.
+    /// Returns whether `reason` has a part that matches.
     pub fn is_in(&self, reason: &str) -> bool {
         self.0.is_match(reason)
     }
@@ -94,9 +94,9 @@ pub struct Repair {
     pub reason: String,
     /// The pattern that was found in the reason; `None` for a policy without one.
     pub pattern: Option<String>,
-    /// What the policy asks for.
+    /// Action of the policy.
     pub action: RepairAction,
-    /// When the condition had been tolerated long enough.
+    /// Instant when the condition had been tolerated long enough.
     pub eligible_at: Timestamp,
     /// Longest time the drain may take: what the policies allow or the claim does, whichever is less. `None` has no bound.
     pub drain: Option<Duration>,

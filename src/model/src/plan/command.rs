@@ -15,16 +15,16 @@ use crate::pool::DisruptionReason;
 /// Machines to remove together.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Command {
-    /// Who proposed it.
+    /// Method that proposed it.
     pub method: Method,
-    /// Why.
+    /// Reason of the disruption.
     pub reason: DisruptionReason,
     /// Machines to remove, in the order they were chosen.
     pub candidates: Vec<Candidate>,
     /// Claims that must be initialized before the candidates go.
     pub replacements: Vec<Launch>,
-    /// Whether the candidates go before anything takes their place, because nothing can be staged: a reservation is full, or
-    /// a static pool is at its limit.
+    /// Set when the candidates are removed before anything takes their place, because nothing can be staged: a reservation is
+    /// full, or a static pool is at its limit.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub terminate_first: bool,
     /// Pods of the candidates that existing machines take.
@@ -34,7 +34,7 @@ pub struct Command {
     /// Earliest instant at which it may start, after it has been confirmed by another look (spec disruption 3.14); the
     /// instant of the plan for methods without a second look.
     pub not_before: Timestamp,
-    /// What makes the machine broken; of repairs alone.
+    /// Reason why the machine is broken; of repairs alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repair: Option<Repair>,
 }
@@ -56,12 +56,12 @@ pub struct Candidate {
     pub price: Price,
     /// Pods on it that need a new home.
     pub pods: Vec<PodKey>,
-    /// What makes those pods again once they are gone, each once.
+    /// Owners that create those pods again once they are gone, each once.
     #[serde(skip)]
     pub workloads: Vec<OwnerUid>,
 }
 
-/// The method behind a command, in the order they are asked (spec disruption 3.1).
+/// The method behind a command, in the order in which they run (spec disruption 3.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub enum Method {
     /// Broken machines.
@@ -80,7 +80,7 @@ pub enum Method {
     SingleNode,
 }
 
-/// Whether a command replaces anything; a metric label and part of events.
+/// Replacement in a command: none, before or after the removal; a metric label and part of events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub enum CommandDecision {
     /// Nothing is launched.
@@ -92,7 +92,7 @@ pub enum CommandDecision {
 }
 
 impl Method {
-    /// All methods, in the order they are asked.
+    /// All methods, in the order in which they run.
     pub const ALL: [Self; 7] = [
         Self::Repair,
         Self::Emptiness,
@@ -137,7 +137,7 @@ impl CommandDecision {
 }
 
 impl Command {
-    /// Whether it replaces anything.
+    /// Returns whether it replaces anything.
     pub fn decision(&self) -> CommandDecision {
         match (self.terminate_first, self.replacements.is_empty()) {
             (true, _) => CommandDecision::TerminateFirst,

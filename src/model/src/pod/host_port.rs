@@ -18,7 +18,7 @@ pub enum Protocol {
     Sctp,
 }
 
-/// One host port a container asks for; `0.0.0.0` when no address is named.
+/// One host port a container requests; `0.0.0.0` when no address is named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct HostPort {
     /// Address on the host.

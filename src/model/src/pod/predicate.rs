@@ -1,4 +1,4 @@
-//! Questions asked about pods in more than one place (spec disruption 0.5).
+//! Predicates of pods that more than one place uses (spec disruption 0.5).
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -6,7 +6,7 @@ use crate::clock::since;
 use crate::pod::{DoNotDisrupt, Pod, PodOwner, PodPhase};
 use crate::taint::Taint;
 
-/// How long after its deletion timestamp a pod counts as stuck.
+/// Time after its deletion timestamp from which a pod counts as stuck.
 pub(crate) const STUCK_AFTER: SignedDuration = SignedDuration::from_mins(1);
 
 /// One unit of pod deletion cost or priority weighs 1/2^27 or 1/2^25 of a pod; costs are kept in 1/2^27.
@@ -38,7 +38,7 @@ impl Pod {
         self.owner == PodOwner::Mirror
     }
 
-    /// Would come back elsewhere if its node went away.
+    /// Would be created elsewhere if its node were removed.
     pub fn is_reschedulable(&self) -> bool {
         let returns = self.is_active() || (self.owner == PodOwner::StatefulSet && self.is_terminating());
         returns && !self.is_daemon() && !self.is_mirror()

@@ -61,7 +61,7 @@ pub struct FreeVolume {
 /// Number of pods that may use a volume at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Access {
-    /// As many as run where it can be attached.
+    /// Any number, where it can be attached.
     #[default]
     Shared,
     /// One: the access mode `ReadWriteOncePod`.

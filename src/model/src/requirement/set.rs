@@ -36,7 +36,7 @@ pub enum Incompatibility {
     Undefined {
         /// The label.
         key: LabelKey,
-        /// A known key that looks like it.
+        /// A known key that is similar to it.
         hint: Option<LabelKey>,
     },
     /// Both sides constrain the label and no value is left.

@@ -27,7 +27,7 @@ pub struct DisruptionSettings {
     pub min_saving_percent: u8,
     /// Replacement of several machines by several.
     pub many_to_many: ManyToMany,
-    /// Brakes that hold disruption back when something goes wrong.
+    /// Brakes that hold disruption back after failures.
     pub brakes: Brakes,
 }
 
@@ -42,7 +42,7 @@ pub struct ManyToMany {
     pub min_saving_percent: u8,
 }
 
-/// Limits that only matter when something goes wrong.
+/// Limits that only matter after failures.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Brakes {
     /// Share of managed nodes, in percent, that may turn drifted for a reason that smells of missing data before

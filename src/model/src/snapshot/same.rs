@@ -1,4 +1,4 @@
-//! Whether two snapshots show the same things. The index counts its revisions by it, and a pass that decided nothing is
+//! Comparison of two snapshots by what they show. The index counts its revisions by it, and a pass that decided nothing is
 //! not made again for the same things.
 //!
 //! Parts that are shared are compared by their addresses, which costs a pointer for each machine and pod: equal things at
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::Snapshot;
 
 impl Snapshot {
-    /// Whether `other` shows the same things, apart from the instant and the revision.
+    /// Returns whether `other` shows the same things, apart from the instant and the revision.
     pub fn shows_the_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.settings, &other.settings)
             && Arc::ptr_eq(&self.registry, &other.registry)

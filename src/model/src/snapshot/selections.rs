@@ -1,5 +1,5 @@
-//! Which pods belong together in the eyes of the scheduler: what Services and the owners of pods select. Only the default
-//! spread asks for it.
+//! Selections of Services and of owners of pods, by which the scheduler groups pods. Only the default spread uses
+//! them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::label::Labels;
 use crate::label::selector::LabelSelector;
 use crate::pod::Pod;
 
-/// What selects pods of a workload.
+/// Selectors that find pods of a workload.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Selections {
     /// Selectors of Services by namespace and name; those without a selector are not here.
@@ -17,7 +17,7 @@ pub struct Selections {
     owners: BTreeMap<OwnerUid, OwnedBy>,
 }
 
-/// How the owner of a pod selects its pods.
+/// Selector by which the owner of a pod finds its pods.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OwnedBy {
     /// A `ReplicationController`: labels, which a Service of the same key overwrites or is overwritten by.
@@ -47,12 +47,12 @@ impl Selections {
         }
     }
 
-    /// What an owner selects, if that is known.
+    /// Returns the selector of an owner, if that is known.
     pub fn owner(&self, uid: &OwnerUid) -> Option<&OwnedBy> {
         self.owners.get(uid)
     }
 
-    /// What the Service of this name selects.
+    /// Returns the selector of the Service with this name.
     pub fn service(&self, namespace: &Namespace, name: &str) -> Option<&Labels> {
         self.services.get(namespace)?.get(name)
     }

@@ -16,9 +16,9 @@ pub const SECURITY_GROUP_RESOLUTION_FAILED: &str = "SecurityGroupResolutionFaile
 pub const SECURITY_GROUPS_NOT_FOUND: &str = "SecurityGroupsNotFound";
 /// The instance profile could not be looked up or made.
 pub const INSTANCE_PROFILE_RESOLUTION_FAILED: &str = "InstanceProfileResolutionFailed";
-/// EC2 does not know the instance profile that the class names.
+/// EC2 does not find the instance profile that the class names.
 pub const INSTANCE_PROFILE_NOT_FOUND: &str = "InstanceProfileNotFound";
-/// What was made for a class that is being deleted could not be removed.
+/// Something that was made for a class under deletion could not be removed.
 pub const CLEAN_UP_FAILED: &str = "CleanUpFailed";
 /// The placement group could not be looked up.
 pub const PLACEMENT_GROUP_RESOLUTION_FAILED: &str = "PlacementGroupResolutionFailed";

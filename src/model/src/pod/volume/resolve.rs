@@ -39,7 +39,7 @@ pub struct ClaimFacts {
     pub form: Form,
 }
 
-/// Form of a volume, and the one a claim asks for.
+/// Form of a volume, and the form a claim requests.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Form {
     /// `spec.capacity.storage`, or what is requested of it.
@@ -51,7 +51,7 @@ pub struct Form {
 }
 
 impl Form {
-    /// Returns whether a claim that asks for `asked` may be bound to it.
+    /// Returns whether a claim that requests `asked` may be bound to it.
     fn serves(&self, asked: &Self) -> bool {
         self.storage >= asked.storage && self.modes.is_superset(&asked.modes) && self.block == asked.block
     }
@@ -108,7 +108,7 @@ pub struct Unsupported {
     pub drivers: BTreeSet<DriverName>,
 }
 
-/// The objects that say what claims mean.
+/// The objects that define what claims mean.
 pub trait Objects {
     /// The volume `name`.
     fn volume(&self, name: &str) -> Option<&VolumeFacts>;
