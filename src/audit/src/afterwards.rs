@@ -12,12 +12,12 @@ use crate::world::is_for_static;
 pub(crate) struct Afterwards {
     pub(crate) snapshot: Snapshot,
     pub(crate) plan: Plan,
-    /// Pods wait that no command says anything about.
+    /// Pods wait that no command mentions.
     pub(crate) others_wait: bool,
 }
 
 impl Afterwards {
-    /// What is true after the commands of `plan`.
+    /// Returns the state after the commands of `plan`.
     pub(crate) fn of(snapshot: &Snapshot, plan: &Plan) -> Self {
         let gone: BTreeSet<&NodeId> =
             plan.commands.iter().flat_map(karpenter_model::Command::nodes).collect();

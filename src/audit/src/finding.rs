@@ -40,7 +40,7 @@ pub enum Rule {
     PodAffinity,
     /// A hard topology spread constraint does not hold.
     Spread,
-    /// A volume of a pod cannot be attached where the pod goes.
+    /// A volume of a pod cannot be attached at the pod's place.
     Volume,
     /// A reservation is promised more often than it has instances.
     Reservation,
@@ -56,7 +56,7 @@ pub enum Rule {
     Budget,
     /// A command is not one its method may propose.
     Command,
-    /// A pod of a machine that goes has no place in the command.
+    /// A pod of a removed machine has no place in the command.
     Displaced,
     /// A command may end up costing more than it saves, or states a wrong price.
     Price,
@@ -75,9 +75,9 @@ pub enum Subject {
     Pod(PodKey),
     /// One launch.
     Bin(BinId),
-    /// Everything that is launched for one pool.
+    /// All launches for one pool.
     Pool(PoolName),
-    /// Everything that is sent to one machine.
+    /// All pods sent to one machine.
     Target(Target),
     /// Every launch into one reservation.
     Reservation(ReservationId),
@@ -150,7 +150,7 @@ pub struct Finding {
     pub rule: Rule,
     /// Part of the plan that breaks it.
     pub subject: Subject,
-    /// Text that says how the rule is broken.
+    /// Text that describes how the rule is broken.
     pub detail: String,
 }
 

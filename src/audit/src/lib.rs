@@ -27,7 +27,7 @@ pub fn audit(snapshot: &Snapshot, plan: &Plan) -> Vec<Finding> {
     audit_in(&world::World::new(snapshot), plan)
 }
 
-/// The same; `world` keeps what it looked up for one plan of its snapshot for the next.
+/// Audits `plan` with `world`, which keeps what it looked up for one plan of its snapshot for the next.
 fn audit_in(world: &world::World<'_>, plan: &Plan) -> Vec<Finding> {
     let mut findings = Vec::new();
     rules::placement::check(world, plan, &mut findings);
@@ -50,7 +50,7 @@ fn audit_in(world: &world::World<'_>, plan: &Plan) -> Vec<Finding> {
     findings
 }
 
-/// Whether it is known where the pods are that the plan says nothing about.
+/// State of the pods that the plan does not mention.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Others {
     /// They wait, so they are nowhere.

@@ -24,7 +24,7 @@ pub(crate) struct World<'a> {
     nodes: BTreeMap<&'a NodeId, &'a Node>,
     /// Machines by the names plans call them.
     targets: BTreeMap<Target, &'a Node>,
-    /// By pool: its instance types, from the first time they are asked for.
+    /// By pool: its instance types, from their first use.
     catalogues: BTreeMap<&'a PoolName, OnceCell<Catalogue<'a>>>,
 }
 
@@ -52,7 +52,7 @@ impl<'a> World<'a> {
         self.waiting.get(key).copied()
     }
 
-    /// Whether an earlier plan has promised `pod` a place on `node`.
+    /// Returns whether an earlier plan has promised `pod` a place on `node`.
     pub(crate) fn is_promised(&self, pod: &Pod, node: &Node) -> bool {
         let promise = self.snapshot.promises.get(&pod.key);
         promise.and_then(|target| self.node(target)).is_some_and(|promised| promised.id == node.id)
@@ -95,13 +95,13 @@ impl<'a> World<'a> {
         launch.instance_types.iter().filter_map(|name| catalogue.instance_type(name)).collect()
     }
 
-    /// The same, with the daemons that will run on a new machine of each.
+    /// The instance types of `launch`, with the daemons that will run on a new machine of each.
     pub(crate) fn types_with_daemons(&self, launch: &Launch) -> Vec<(&'a InstanceType, &Daemons<'a>)> {
         let Some(catalogue) = self.catalogue(&launch.pool) else { return Vec::new() };
         launch.instance_types.iter().filter_map(|name| catalogue.with_daemons(name)).collect()
     }
 
-    /// What claims of `pool` start with: its requirements and labels.
+    /// Returns the requirements that claims of `pool` start with: its requirements and labels.
     pub(crate) fn template_of(&self, pool: &Pool) -> Requirements {
         let mut template = pool.template.requirements.clone();
         template.add_all(&Requirements::from_labels(self.registry(), &pool.template.labels));
@@ -112,7 +112,7 @@ impl<'a> World<'a> {
     }
 }
 
-/// Whether `command` replaces a machine of a static pool: by one like it, for no pod in particular.
+/// Returns whether `command` replaces a machine of a static pool: by one like it, for no pod in particular.
 pub(crate) fn is_for_static(snapshot: &Snapshot, command: &Command) -> bool {
     let fixed =
         |name: &PoolName| snapshot.pools.iter().any(|pool| pool.name == *name && pool.replicas.is_some());
@@ -143,7 +143,7 @@ pub(crate) fn hard_taint<'t>(taints: &'t [Taint], pod: &Pod) -> Option<&'t Taint
     taints.iter().find(|taint| taint.effect != Effect::PreferNoSchedule && !tolerated(taint))
 }
 
-/// What `pod` states as hard requirements, one list per required node affinity term; never empty. Kept apart
+/// Returns the hard requirements of `pod`, one list per required node affinity term; never empty. Kept apart
 /// rather than intersected, because two statements that exclude each other must not read as `DoesNotExist`.
 pub(crate) fn stated(pod: &Pod, registry: &LabelRegistry) -> Vec<Vec<Requirement>> {
     let selector: Vec<Requirement> =
@@ -171,7 +171,7 @@ pub(crate) fn value_of(node: &Node, key: &LabelKey, registry: &LabelRegistry) ->
     Some(registry.normalize_value(key, value))
 }
 
-/// Whether the labels of `node` satisfy every requirement, as the Kubernetes scheduler would see it.
+/// Returns whether the labels of `node` satisfy every requirement, as the Kubernetes scheduler would judge it.
 pub(crate) fn satisfies(node: &Node, requirements: &[Requirement], registry: &LabelRegistry) -> bool {
     requirements.iter().all(|requirement| {
         let key = requirement.key();

@@ -44,7 +44,7 @@ pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Vec<Finding>)
     }
 }
 
-/// What `budgets` allow for `reason` now: nothing at all if one of them cannot be understood.
+/// Returns the number that `budgets` allow for `reason` now: zero if one of them cannot be understood.
 fn allowed(world: &World<'_>, budgets: &[Budget], reason: DisruptionReason, total: u32) -> u32 {
     let mut least = u32::MAX;
     for budget in budgets {
@@ -64,13 +64,13 @@ fn allowed(world: &World<'_>, budgets: &[Budget], reason: DisruptionReason, tota
 #[derive(Default)]
 struct Counts {
     total: u32,
-    /// Those that are leaving, or gone by then.
+    /// Machines that are leaving, or gone by then.
     going: u32,
-    /// Others that are not ready.
+    /// Other machines that are not ready.
     silent: u32,
-    /// Those of the command.
+    /// Machines of the command.
     own: u32,
-    /// Those of the command that are not ready.
+    /// Machines of the command that are not ready.
     own_silent: u32,
 }
 

@@ -44,7 +44,7 @@ pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Vec<Finding>)
     }
 }
 
-/// Everything that blocks the removal of `node`, whatever the reason for it.
+/// Returns all that blocks the removal of `node`, whatever the reason for it.
 fn objections(world: &World<'_>, node: &Node, stated: &Candidate, method: Method) -> Vec<&'static str> {
     let now = world.snapshot.now;
     let claim = node.claim.as_deref();
@@ -59,7 +59,7 @@ fn objections(world: &World<'_>, node: &Node, stated: &Candidate, method: Method
         node.effective_annotations().get(annotation::DO_NOT_DISRUPT).is_some_and(|value| value == "true");
     // A drain that has a deadline may run into pods that object.
     let deadline = claim.is_some_and(|claim| claim.termination_grace_period.is_some());
-    // What is broken goes whether it has come up or not; whether its drain ends is for the rules about repairs.
+    // A broken node may go whether it has come up or not; the rules about repairs check whether its drain ends.
     let repaired = method == Method::Repair;
     let pods_have_a_say = !(repaired || method.reason() == DisruptionReason::Drifted && deadline);
     let zone_away = node.zone().is_some_and(|zone| world.snapshot.zones_away.contains(&zone));
@@ -83,12 +83,12 @@ fn objections(world: &World<'_>, node: &Node, stated: &Candidate, method: Method
     table.into_iter().filter_map(|(objection, holds)| holds.then_some(objection)).collect()
 }
 
-/// Whether `pod` says that it must stay.
+/// Returns whether `pod` demands to stay.
 fn keeps_pod(world: &World<'_>, pod: &Pod) -> bool {
     pod.is_active() && pod.blocks_disruption(world.snapshot.now)
 }
 
-/// Whether the eviction API would refuse to evict `pod` now.
+/// Returns whether the eviction API would refuse to evict `pod` now.
 fn refused(world: &World<'_>, pod: &Pod) -> bool {
     match evictions::asked(world, pod)[..] {
         [] => false,
@@ -97,7 +97,7 @@ fn refused(world: &World<'_>, pod: &Pod) -> bool {
     }
 }
 
-/// What blocks the removal of `node` by `method`.
+/// Returns the objections to the removal of `node` by `method`.
 fn by_method(world: &World<'_>, node: &Node, pool: &Pool, method: Method) -> Vec<&'static str> {
     let drifted = node.claim.as_deref().is_some_and(|claim| claim.is_true(ConditionType::Drifted));
     let fixed = pool.replicas.is_some();
@@ -130,7 +130,7 @@ fn by_method(world: &World<'_>, node: &Node, pool: &Pool, method: Method) -> Vec
     table.into_iter().filter_map(|(objection, holds)| holds.then_some(objection)).collect()
 }
 
-/// Whether nothing happened on `node` for as long as its pool wants.
+/// Returns whether nothing happened on `node` for as long as its pool demands.
 fn quiet(world: &World<'_>, node: &Node, pool: &Pool) -> bool {
     let since = node
         .claim

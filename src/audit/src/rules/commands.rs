@@ -27,7 +27,7 @@ pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Vec<Finding>)
     }
 }
 
-/// How findings call a command.
+/// Returns the name of a command in findings.
 pub(crate) fn subject(command: &Command) -> Subject {
     let nodes: Vec<&str> = command.nodes().map(karpenter_model::NodeId::as_str).collect();
     Subject::Command(format!("{:?} [{}]", command.method, nodes.join(", ")))

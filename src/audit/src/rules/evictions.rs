@@ -1,6 +1,6 @@
-//! Which pod disruption budgets an eviction asks, as the eviction API does (`policy/v1`), and that commands of one plan do
-//! not count on the same disruption: a machine whose pods would wait for those of another one to be replaced stays until
-//! then.
+//! Pod disruption budgets that an eviction has to pass, as in the eviction API (`policy/v1`), and the rule that commands of
+//! one plan do not count on the same disruption: a machine whose pods would wait for those of another one to be replaced
+//! stays until then.
 
 use std::collections::BTreeMap;
 
@@ -56,8 +56,8 @@ pub(super) fn asked<'w>(world: &'w World<'_>, pod: &Pod) -> Vec<&'w PodDisruptio
     budgets.filter(|budget| budget.covers(pod)).collect()
 }
 
-/// Whether an eviction of `pod` counts against `budget`: healthy pods do; others go without where the policy always
-/// allows that, or where no less pods are healthy than have to be, and some have to be.
+/// Returns whether an eviction of `pod` counts against `budget`: healthy pods do; others go without where the policy always
+/// allows that, or where no fewer pods are healthy than have to be, and some have to be.
 pub(super) fn uses_up(budget: &PodDisruptionBudget, pod: &Pod) -> bool {
     let healthy = pod.ready == Some(true);
     let served = 0 < budget.desired_healthy && budget.desired_healthy <= budget.current_healthy;

@@ -34,7 +34,7 @@ pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Vec<Finding>)
     }
 }
 
-/// Whether the requirements of `launch` allow reserved capacity.
+/// Returns whether the requirements of `launch` allow reserved capacity.
 fn may_be_reserved(launch: &Launch) -> bool {
     launch.requirements.value_of(&label::CAPACITY_TYPE.into()).allows(CapacityType::Reserved.as_str())
 }

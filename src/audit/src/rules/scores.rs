@@ -60,7 +60,7 @@ fn is_worth_it(snapshot: &Snapshot, command: &Command, pool: &PoolName) -> bool 
     cost > 0 && total > 0 && 2 * share * total >= cost * disturbed
 }
 
-/// What it costs to disturb `node`: one, and what its pods cost that would have to move.
+/// Returns the cost of disturbing `node`: one, and the cost of its pods that would have to move.
 fn disturbance(node: &Node) -> i128 {
     let eviction = |pod: &Pod| {
         let own = pod.disruption_cost.unwrap_or(pod.deletion_cost);
@@ -71,7 +71,7 @@ fn disturbance(node: &Node) -> i128 {
     POD + moving.map(|pod| eviction(pod)).sum::<i128>()
 }
 
-/// What `node` costs, if that is known.
+/// Returns the price of `node`, if that is known.
 fn cost(snapshot: &Snapshot, node: &Node, pool: &PoolName) -> Option<Price> {
     node.claim.as_ref()?;
     let types = snapshot.instance_types.get(pool)?;

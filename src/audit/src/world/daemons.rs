@@ -19,7 +19,7 @@ const NAMELESS: &str = "-";
 /// A daemon that a machine is to get.
 pub(crate) struct Expected<'a> {
     pub(crate) daemon: &'a Daemon,
-    /// True if it comes whatever the machine turns out to be.
+    /// True if it runs there whatever the machine turns out to be.
     pub(crate) certain: bool,
 }
 

@@ -21,7 +21,7 @@ fn world(text: &str) -> Snapshot {
     snapshot(&format!("{TYPES}{text}"))
 }
 
-/// What disruption proposes for `text`.
+/// Returns the plan that disruption proposes for `text`.
 fn plan(text: &str) -> Plan {
     let snapshot = world(text);
     let standing = Standing { proposed: &[], running: &BTreeSet::new() };

@@ -35,7 +35,7 @@ pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Vec<Finding>)
     }
 }
 
-/// What is wrong with the repair of `node` as the command states it.
+/// Returns the errors in the repair of `node` as the command states it.
 fn objections(world: &World<'_>, node: &Node, stated: Option<&Repair>) -> Vec<String> {
     let mut wrong = Vec::new();
     let expected = expected(node, &world.snapshot.repair, world.snapshot.now);
@@ -62,7 +62,7 @@ fn objections(world: &World<'_>, node: &Node, stated: Option<&Repair>) -> Vec<St
     wrong
 }
 
-/// Whether more than a fifth of the Nodes of `pool`, rounded up, show a condition of a policy.
+/// Returns whether more than a fifth of the Nodes of `pool`, rounded up, show a condition of a policy.
 fn is_mostly_broken(world: &World<'_>, pool: &PoolName) -> bool {
     let own: Vec<&Node> = world
         .snapshot
@@ -76,7 +76,7 @@ fn is_mostly_broken(world: &World<'_>, pool: &PoolName) -> bool {
     broken > 0 && (broken - 1) * 5 >= own.len()
 }
 
-/// What the command for `node` has to state at `now`.
+/// Returns the repair that the command for `node` has to state at `now`.
 fn expected(node: &Node, policies: &[RepairPolicy], now: Timestamp) -> Option<Repair> {
     let mut due: Vec<(&RepairPolicy, &NodeCondition, Timestamp)> = rows(node, policies)
         .into_iter()

@@ -4,7 +4,7 @@ use karpenter_model::{CapacityType, Command, DisruptionReason, InstanceType, Nod
 
 use crate::world::World;
 
-/// What is wrong with a command that says it has to do so.
+/// Returns the errors in a command that claims to have to remove its machines first.
 pub(crate) fn check(world: &World<'_>, command: &Command) -> Vec<String> {
     if !command.terminate_first {
         return Vec::new();
@@ -37,7 +37,7 @@ pub(crate) fn check(world: &World<'_>, command: &Command) -> Vec<String> {
     wrong
 }
 
-/// Whether `pod` could be on a node like the one that goes, which is what its instance will be again.
+/// Returns whether `pod` could be on a node like the removed one, which its instance will be again.
 pub(crate) fn fits(world: &World<'_>, command: &Command, pod: &PodKey) -> bool {
     command.candidates.iter().any(|gone| {
         let known = world.snapshot.instance_types.values().flat_map(|types| types.iter());
