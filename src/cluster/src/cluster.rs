@@ -44,18 +44,18 @@ pub struct Cluster<O: Shown = ()> {
     own: Own,
     /// The types of each pool as its provider describes them.
     offered: BTreeMap<PoolName, Types>,
-    /// The same as nodes turned out to be.
+    /// The types of each pool as its nodes turned out to be.
     instance_types: BTreeMap<PoolName, Types>,
-    /// What Services and owners of pods select.
+    /// Selections of Services and of owners of pods.
     selections: Arc<Selections>,
-    /// What a pool can launch whose types are not known.
+    /// Instance types of a pool whose types are not known: none.
     no_types: Types,
     /// The last snapshot: the next one has its revision if it shows the same.
     frozen: Option<Snapshot>,
     epoch: Epoch,
 }
 
-/// What the API server said.
+/// Objects from the API server.
 #[derive(Debug)]
 pub struct Facts<O: Shown> {
     pub(crate) claims: Store<ClaimName, Claim, O::Claim>,
@@ -93,7 +93,7 @@ impl<O: Shown> Default for Facts<O> {
     }
 }
 
-/// What follows from it; machines lag behind by those in `dirty`.
+/// State derived from the facts; machines lag behind by those in `dirty`.
 #[derive(Debug, Default)]
 struct Derived {
     members: BTreeMap<NodeId, Members>,
@@ -112,24 +112,24 @@ struct Derived {
     dirty: BTreeSet<NodeId>,
 }
 
-/// What we decided.
+/// Our own decisions.
 #[derive(Debug, Default)]
 struct Own {
     marked: BTreeSet<ClaimName>,
     nominated: BTreeMap<NodeId, Timestamp>,
-    /// Since when a waiting pod has been expected on a machine that could have taken it.
+    /// Waiting pods that are expected on a machine that could have taken them, and since when.
     expected: BTreeMap<PodKey, nominate::Expected>,
     promises: Promises,
     /// Machines that have gone although pods were promised a place there, as they were last.
     departed: Vec<Arc<Node>>,
-    /// What nodes turned out to have.
+    /// Room that nodes turned out to have.
     seen: Room,
-    /// What capacity buffers hold.
+    /// Room that capacity buffers hold.
     room: buffer::Room,
 }
 
 impl<O: Shown> Cluster<O> {
-    /// An index that has been told nothing.
+    /// Returns an empty index.
     pub fn new(settings: Arc<Settings>, registry: Arc<LabelRegistry>) -> Self {
         Self {
             settings,
@@ -174,8 +174,8 @@ impl<O: Shown> Cluster<O> {
         claims.flat_map(|claim| self.promised(claim)).collect()
     }
 
-    /// Whether a pod still waits although the node it was promised a place on has been ready since some time between `from` and
-    /// `to`.
+    /// Returns whether a pod still waits although the node it was promised a place on has been ready since some time between
+    /// `from` and `to`.
     pub fn has_left_over(&self, from: Timestamp, to: Timestamp) -> bool {
         self.own.promises.claims().any(|(name, pods)| {
             let claim = self.facts.claims.model(name).filter(|claim| claim.deletion.is_none());
@@ -298,7 +298,7 @@ impl<O: Shown> Cluster<O> {
             selections: Arc::clone(&self.selections),
             budgets: self.facts.budgets.models().cloned().collect(),
             devices: self.devices(),
-            // What the cloud advises is for the caller to add.
+            // The caller adds the advice of the cloud.
             zones_away: BTreeSet::new(),
             repair: Arc::default(),
         };
@@ -309,7 +309,7 @@ impl<O: Shown> Cluster<O> {
         snapshot
     }
 
-    /// What the machines of a pool that stay add up to, `nodes` included, and how many they are, without those of the
+    /// Returns the sum of the resources of a pool's machines that stay, `nodes` included, and their number, without those of the
     /// claims `going`; empty when there are none.
     pub fn usage<'c>(
         &mut self,
@@ -322,17 +322,17 @@ impl<O: Shown> Cluster<O> {
         self.derived.usage.without(pool, &going)
     }
 
-    /// What decisions are made by.
+    /// Returns the settings for decisions.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// Where the index is in its history, for stores kept beside it.
+    /// Returns the epoch of the index, for stores kept beside it.
     pub fn epoch(&self) -> Epoch {
         self.epoch
     }
 
-    /// What is known of an object.
+    /// Returns the stored object with this key.
     pub fn get<T: Kind>(&self, key: &T::Key) -> Option<&Known<T, T::Object<O>>> {
         T::store(&self.facts).get(key)
     }

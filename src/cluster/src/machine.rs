@@ -1,4 +1,4 @@
-//! Which objects make up one machine, and its merged view (spec scheduling 27.1 and 27.3).
+//! Objects that make up one machine, and its merged view (spec scheduling 27.1 and 27.3).
 //!
 //! A Node and a claim with the same provider id are one machine. An unmanaged Node may lack one and is known
 //! by its name; a claim that has not been launched is known by its own. A managed Node that does not yet say
@@ -34,7 +34,7 @@ pub(crate) fn id_of_claim(claim: &Claim) -> NodeId {
     }
 }
 
-/// The machine a Node belongs to, if it says enough about itself.
+/// The machine a Node belongs to, if it shows enough of itself.
 pub(crate) fn id_of_node(node: &NodeObject) -> Option<NodeId> {
     let managed = node.labels.contains_key(label::NODE_POOL);
     let silent = !node.has_true_label(label::INITIALIZED) && !node.labels.contains_key(label::INSTANCE_TYPE);
@@ -48,12 +48,12 @@ pub(crate) fn id_of_node(node: &NodeObject) -> Option<NodeId> {
     }
 }
 
-/// What a machine is built from.
+/// Parts a machine is built from.
 pub(crate) struct Parts<'a> {
     pub(crate) claim: Option<Arc<Claim>>,
     pub(crate) node: Option<&'a NodeObject>,
     pub(crate) pods: Vec<Arc<Pod>>,
-    /// Of the Node's `CSINode`.
+    /// Limits from the Node's `CSINode`.
     pub(crate) attach_limits: BTreeMap<DriverName, u32>,
     pub(crate) marked: bool,
     pub(crate) buffer_pods: usize,

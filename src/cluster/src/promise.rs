@@ -151,7 +151,7 @@ fn may_become(claim: &Claim, one: &InstanceType, registry: &LabelRegistry) -> bo
         && one.offerings.iter().any(|offering| offering.is_compatible(&claim.requirements, registry))
 }
 
-/// The smallest of each resource, never less than what the claim asks for.
+/// The smallest of each resource, never less than the claim requests.
 fn least(claim: &Claim, of: impl Iterator<Item = Resources>) -> Resources {
     let all: Vec<Resources> = of.collect();
     Resources::max([&Resources::min(&all), &claim.requests])

@@ -36,7 +36,7 @@ pub(crate) struct Room {
 #[derive(Debug, Default)]
 struct OfClass {
     types: BTreeMap<InstanceTypeName, Seen>,
-    /// Claims up to this age are of an older version of the class.
+    /// Claims up to this age have an older version of the class.
     older_until: Option<Timestamp>,
 }
 

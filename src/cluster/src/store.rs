@@ -38,7 +38,7 @@ impl From<Version> for Stamp {
     }
 }
 
-/// A point in the history of a store, taken before a list is asked for.
+/// A point in the history of a store, taken before a list is requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Epoch(u64);
 
@@ -126,7 +126,7 @@ impl<K: Ord + Clone, T: PartialEq, O> Store<K, T, O> {
         Some(Put { before: Some(before), changed })
     }
 
-    /// Removes an object and returns what was known of it. What is known stays if it is of another object, or newer than
+    /// Removes an object and returns what was known of it. What is known stays if it belongs to another object, or is newer than
     /// an event without the uid of its object.
     pub fn remove(&mut self, key: &K, stamp: &Stamp) -> Option<Known<T, O>> {
         let Some(entry) = self.live.get(key) else {

@@ -1,4 +1,4 @@
-//! What Services and owners select, as snapshots show it.
+//! Selections of Services and owners, as snapshots show them.
 //!
 //! Owners change with every pod that starts; what they select does not, and is copied only when it does.
 
@@ -24,7 +24,7 @@ impl<O: Shown> Cluster<O> {
         }
     }
 
-    /// What is known of it.
+    /// Returns the known selections.
     pub fn selections(&self) -> &Selections {
         &self.selections
     }

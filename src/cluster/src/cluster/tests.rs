@@ -1,4 +1,4 @@
-//! The index told in every order, and each rule of the merged views.
+//! The same changes applied to the index in every order, and each rule of the merged views.
 
 mod buffers;
 mod orders;
