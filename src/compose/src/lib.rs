@@ -1,4 +1,4 @@
-//! Puts one controller together: clients and settings in, out comes a future that runs until shutdown.
+//! Composition of one controller: clients and settings in, out comes a future that runs until shutdown.
 //!
 //! The same composition runs in a cluster (`karpenter controller`) and in memory (`karpenter demo`); only the
 //! clients and the clock differ. What makes the clients is not here, so nothing here compiles the AWS SDK.
@@ -37,22 +37,22 @@ pub use wall_clock::WallClock;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// How long the events of the last second may take to be written when the process ends.
+/// Longest time that writing the events of the last second may take when the process ends.
 const EVENT_FLUSH: Duration = Duration::from_secs(1);
-/// How long the first answer about zonal shifts may hold up a process that begins to lead.
+/// Longest time that the first answer about zonal shifts may hold up a process that begins to lead.
 const FIRST_SHIFTS: Duration = Duration::from_secs(5);
 
 /// Everything a controller is made from.
 pub struct Parts {
     /// Client of the API server.
     pub kubernetes: kube::Client,
-    /// The same for optional writes, which give way to all others but events.
+    /// Client for optional writes, which give way to all others but events.
     pub hints: kube::Client,
-    /// The same for events.
+    /// Client for events.
     pub events: kube::Client,
-    /// The same for renewals of the Lease.
+    /// Client for renewals of the Lease.
     pub leases: kube::Client,
-    /// Where everything is counted.
+    /// Metrics of the whole process.
     pub metrics: Arc<Metrics>,
     /// The AWS account.
     pub aws: Clients,
@@ -139,7 +139,7 @@ impl Process {
         ended
     }
 
-    /// What every replica does, whether it leads or not. Comes to an end only with an error, or after `stop`.
+    /// Runs the work of every replica, leading or not. Ends only with an error, or after `stop`.
     fn work_beside(&self, stop: &CancellationToken) -> impl Future<Output = Result<()>> + use<> {
         let Context { client, metrics, settings, explanations, .. } = &self.context;
         let listen = Listen {
@@ -198,7 +198,7 @@ impl Process {
     }
 }
 
-/// What is said when `part` ends although nothing has asked it to.
+/// Returns the error for a `part` that ended although nothing has asked it to.
 fn ended_early(ended: Result<(), JoinError>, part: &str) -> Result<()> {
     ended.with_context(|| format!("{part} panicked; the process restarts"))?;
     bail!("{part} ended early; the process restarts")
@@ -213,7 +213,7 @@ async fn ready_when(synced: Option<impl Future<Output = ()>>, readiness: Readine
     std::future::pending().await
 }
 
-/// What only the leader does, on top of watches that may run already.
+/// Runs the work of the leader alone, on top of watches that may run already.
 async fn lead(
     common: Context,
     watching: Option<Watching>,

@@ -151,7 +151,7 @@ fn machine(playground: &Playground, instance: &Instance, claim: NodeClaimSpec) -
     let templates = account.launch_templates();
     let mut template =
         templates.into_iter().map(|(_, data)| data).find(same).context("it has a launch template")?;
-    // Those of the instance are compared; these are of the template and name its claim.
+    // Tags of the instance are compared; these belong to the template and name its claim.
     template.tags.clear();
     // Names of claims end at random.
     let by_chance = ["Name", "karpenter.sh/nodeclaim"];
