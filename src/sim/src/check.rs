@@ -305,7 +305,7 @@ impl Truth {
         self.state.lock().leader.written(who, held);
     }
 
-    /// A controller asks the API server for something now.
+    /// A controller calls the API server now.
     pub(crate) fn asked(&self, target: &Target, deletes: bool) {
         if target.plural == "pods" && (deletes || target.subresource == "eviction") {
             let found = self.server.read(|store| pods::leaving(store, target, deletes));

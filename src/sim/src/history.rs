@@ -54,7 +54,7 @@ pub enum Fault {
     AwsNoImages,
     /// `DescribeCapacityReservations` counts wrongly, or finds none for a while.
     AwsReservations,
-    /// `DescribeSubnets` finds none of a zone for a while.
+    /// `DescribeSubnets` finds no subnet of a zone for a while.
     AwsSubnets,
 }
 

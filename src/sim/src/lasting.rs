@@ -9,7 +9,7 @@ use crate::weather::Hidden;
 /// A fault that lasts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Lasting {
-    /// EC2 has none of exactly these offerings to sell.
+    /// EC2 has no capacity for exactly these offerings.
     CapacityLoss(OfferingSelector),
     /// EC2 does not find something.
     Hidden(Hidden),

@@ -192,7 +192,7 @@ fn shrunk(history: &History, rule: &str, runs: usize) -> Result<()> {
 struct Done {
     count: u64,
     took: Duration,
-    /// Of the hashes, in no order.
+    /// Digest of the hashes, independent of their order.
     digest: u64,
 }
 

@@ -40,7 +40,7 @@ pub struct Outcome {
     pub launched: usize,
 }
 
-/// Plays a history. With `print`, the trace goes to standard output line by line.
+/// Plays a history. With `print`, the trace is written to standard output line by line.
 pub fn run(history: &History, print: bool) -> Result<Outcome> {
     let history = Arc::new(history.clone());
     alone(history.seed, move || async move { play_through(&history, Trace::new(print)).await })

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
-/// Lines kept for those who look at a failure.
+/// Lines kept for a person who looks at a failure.
 const KEPT: usize = 400;
 
 /// The trace of one run. Clones share it.
@@ -40,7 +40,7 @@ impl Trace {
         let at = self.started.elapsed().as_micros();
         let line = format!("{}.{:06} {who} {what} {outcome}", at / 1_000_000, at % 1_000_000);
         if self.print {
-            // That standard output is closed must not change the run.
+            // A closed standard output must not change the run.
             let _closed = writeln!(std::io::stdout(), "{line}");
         }
         let mut state = self.state.lock();

@@ -86,7 +86,7 @@ pub(crate) enum Fate {
     Lost,
 }
 
-/// Everything that happens to one request.
+/// Fate and delays of one request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lot {
     /// Before it is carried out.
@@ -98,7 +98,7 @@ pub(crate) struct Lot {
     pub(crate) lands: bool,
 }
 
-/// Everything that happens to one event of a watch.
+/// Fate and delay of one event of a watch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FrameLot {
     pub(crate) late: Duration,

@@ -35,7 +35,7 @@ use crate::seed::Seed;
 use crate::trace::Trace;
 use crate::world::{CLUSTER, Ground, START, World};
 
-/// Between two looks at what it costs.
+/// Time between two measurements of the costs.
 const LOOK: Duration = Duration::from_mins(1);
 
 /// A week, or a part of one, as it went.
@@ -75,7 +75,7 @@ impl Week {
     }
 }
 
-/// Plays it. With `print`, the trace goes to standard output line by line.
+/// Plays the week. With `print`, the trace is written to standard output line by line.
 pub fn week(shape: &Shape, print: bool) -> Result<Week> {
     let shape = shape.clone();
     alone(shape.seed, move || async move { played(&shape, Trace::new(print)).await })
@@ -155,7 +155,7 @@ impl Player<'_> {
         Ok(hours)
     }
 
-    /// As many pods as are wanted from this minute on.
+    /// Scales each deployment to the number of pods wanted from this minute on.
     async fn scale(&mut self, minute: u32) -> Result<()> {
         let deployments: Api<Deployment> = Api::default_namespaced(self.world.server.client());
         let wanted = self.shape.replicas(minute);

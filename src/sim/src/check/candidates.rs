@@ -91,7 +91,7 @@ impl Candidates {
         }
     }
 
-    /// A controller asks for a claim to be deleted.
+    /// A controller requests the deletion of a claim.
     pub(super) fn deleting(&self, scene: &Scene, target: &Target) -> Found {
         let none = Found::new();
         let Some(claim) = scene.claim(&target.name).filter(|claim| !object::is_deleting(claim)) else {
@@ -164,7 +164,7 @@ fn is_kept_free(node: &Value) -> bool {
         || !list(node, "/spec/taints").is_empty()
 }
 
-/// Thousandths of a core that a pod asks for; one that leaves asks for none.
+/// Thousandths of a core that a pod requests; one that leaves requests none.
 fn cores(pod: &Value) -> i64 {
     if object::is_deleting(pod) {
         return 0;

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{Scene, claim_of};
 
-/// Everything that is said wrongly at the moment.
+/// Returns the labels that contradict the account at the moment.
 pub(super) fn wrong(scene: &Scene) -> Vec<String> {
     let mut wrong = Vec::new();
     for instance in scene.alive() {

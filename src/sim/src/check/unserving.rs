@@ -39,7 +39,7 @@ pub(super) struct Unserving {
 struct Promise {
     /// Pods that have no node yet, by their owner.
     pods: BTreeMap<String, BTreeSet<Key>>,
-    /// All that were named, whatever has become of them.
+    /// Pods that were named, whatever their state.
     named: BTreeSet<Key>,
     up_since: Option<u64>,
 }

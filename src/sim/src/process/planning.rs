@@ -45,7 +45,7 @@ pub(crate) fn objects(world: &World) -> Vec<Value> {
     })
 }
 
-/// A cluster of these objects, at the present time and with the settings of the world.
+/// A cluster that has these objects, at the present time and with the settings of the world.
 pub(crate) fn read(world: &World, objects: Vec<Value>, what_if: WhatIf) -> Result<karpenter_plan::World> {
     let ground = Ground {
         registry: Arc::new(label_registry()),

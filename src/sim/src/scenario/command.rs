@@ -1,4 +1,4 @@
-//! `karpenter test`: plays scenario files and says by the exit code whether all went as expected.
+//! `karpenter test`: plays scenario files and returns as exit code whether all expectations were met.
 
 use std::fs::File;
 use std::io::Write as _;

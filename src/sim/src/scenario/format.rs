@@ -75,7 +75,7 @@ fn one() -> u64 {
     1
 }
 
-/// When scenarios begin that do not say when.
+/// Start of scenarios that do not state one.
 pub(super) fn start() -> jiff::Timestamp {
     // 2026-01-01T12:00:00Z, a Thursday.
     jiff::Timestamp::constant(1_767_268_800, 0)
@@ -92,7 +92,7 @@ enum Manifest {
     Object(serde_json::Map<String, Value>),
 }
 
-/// What a step may do, one of them.
+/// Actions of a step, of which it has one.
 const ACTIONS: [&str; 18] = [
     "scale",
     "wave",
@@ -114,7 +114,7 @@ const ACTIONS: [&str; 18] = [
     "disconnect",
 ];
 
-/// What may be expected, one of them.
+/// Subjects of an expectation, of which it has one.
 const SUBJECTS: [&str; 7] = ["cost", "realised", "nodes", "pods", "pendingTime", "disruptions", "events"];
 
 /// Tells editors that one of some fields is meant to be there.

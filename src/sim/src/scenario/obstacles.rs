@@ -13,13 +13,13 @@ use serde_json::Value;
 
 use crate::world::World;
 
-/// Kinds whose conditions say why nothing is launched.
+/// Kinds whose conditions state why nothing is launched.
 const KINDS: [&str; 3] = ["EC2NodeClass", "NodeClaim", "NodePool"];
 
 /// The component that writes the events of the controller.
 const CONTROLLER: &str = "karpenter";
 
-/// Most that are said.
+/// Largest number of obstacles that are reported.
 const SAID: usize = 8;
 
 /// Returns the obstacles while pods wait; empty when none does.
@@ -63,7 +63,7 @@ fn waits(pod: &Value) -> bool {
     text(pod, "/status/phase") == "Pending" && text(pod, "/spec/nodeName").is_empty()
 }
 
-/// Conditions that are false, with what they say; not those that only sum others up.
+/// Conditions that are false, with their messages; not those that only sum others up.
 fn failing(object: &Value) -> Vec<String> {
     let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
     let failing = conditions.into_iter().flatten().filter(|one| {

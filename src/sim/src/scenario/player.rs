@@ -33,7 +33,7 @@ use crate::world::{Ground, World};
 /// Shortest and longest time between two looks at the world.
 const LOOK: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(15));
 
-/// Plays it. With `print`, every request and event of a watch goes to standard output.
+/// Plays the scenario. With `print`, every request and event of a watch is written to standard output.
 pub fn play(scenario: &Scenario, seed: u64, print: bool) -> Result<Played> {
     let history = History::quiet(seed, scenario.file.duration.0);
     play_in(history, scenario, print)

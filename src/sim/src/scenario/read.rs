@@ -45,9 +45,9 @@ pub struct Scenario {
     pub file: File,
     /// Objects the cluster begins with.
     pub manifests: Vec<Manifest>,
-    /// Everything that happens, in the order of time.
+    /// Events, in the order of time.
     pub events: Vec<Event>,
-    /// Everything that has to be true, in the order of the file.
+    /// Expectations, in the order of the file.
     pub expectations: Vec<Line<Expected>>,
     /// The file, for the lines of its fields.
     text: String,
@@ -121,7 +121,7 @@ pub type Manifest = Line<Value>;
 pub struct Event {
     /// Since the beginning.
     pub at: Duration,
-    /// Of the step that says so; a step that is repeated has several events.
+    /// Line of the step; a step that is repeated has several events.
     pub line: u64,
     /// Action of the step.
     pub action: Action,
@@ -150,7 +150,7 @@ pub enum Action {
     Silence(Machines),
     /// Machines launched from now on differ from what is foreseen.
     Differ(Box<Differ>),
-    /// EC2 has none of these to sell.
+    /// EC2 has no capacity for these.
     LoseCapacity(CapacityLoss),
     /// Prices change.
     ChangePrice(PriceChange),
@@ -179,7 +179,7 @@ pub enum Unread {
         /// Error of the operating system.
         problem: String,
     },
-    /// It says something a scenario cannot say.
+    /// The file contains something that a scenario cannot state.
     #[error("cannot read scenario `{path}`, line {line}{}: {problem}", of_field(.field))]
     Malformed {
         /// As it was named.

@@ -92,7 +92,7 @@ impl Wait {
 pub(crate) struct Removal {
     pub(crate) at: Duration,
     pub(crate) pool: String,
-    /// As the controller or what happened says it; see [`super::format::Reason`].
+    /// As the controller or the event states it; see [`super::format::Reason`].
     pub(crate) reason: String,
 }
 

@@ -51,7 +51,7 @@ pub struct Case {
 }
 
 impl Case {
-    /// Everything that was not as expected, in words; nothing of a case that was not played.
+    /// Failed expectations, in words; empty for a case that was not played.
     pub fn failures(&self) -> Vec<String> {
         match &self.outcome {
             Outcome::Played(played) => played.failures.iter().map(ToString::to_string).collect(),
@@ -117,7 +117,7 @@ pub fn total(cases: &[Case]) -> String {
     text
 }
 
-/// Returns what happened at which time, for those who look for the numbers to expect; empty for a case that was not played.
+/// Returns what happened at which time, to find the numbers to expect; empty for a case that was not played.
 pub fn timeline(case: &Case) -> String {
     let Outcome::Played(played) = &case.outcome else { return String::new() };
     let recording = &played.recording;

@@ -10,7 +10,7 @@ use crate::world::{budget, class};
 /// Minutes between two changes of the number of pods.
 pub(super) const STEP: u32 = 30;
 
-/// Thousandths of a core that a pod of each workload asks for.
+/// Thousandths of a core that a pod of each workload requests.
 const WORKLOADS: [u32; 8] = [500, 800, 1_100, 1_400, 1_700, 2_100, 2_600, 3_300];
 
 /// Pods wanted at the beginning of each hour of a day, in thousandths of those of the busiest hour.

@@ -26,7 +26,7 @@ pub(crate) struct Window {
     pub(crate) until: Option<Span>,
 }
 
-/// Of what it has to be true; each has a bound.
+/// Subject of an expectation; each has a bound.
 #[derive(Clone, Debug)]
 pub(crate) enum Subject {
     CostPerHour(Money),

@@ -17,7 +17,7 @@ use super::{Action, Expected, Scenario, Subject, Wrong};
 use crate::scenario::format::{CapacityType, Events, Machines};
 use crate::scenario::value::is_of_type;
 
-/// Kinds that a pod is said to be of.
+/// Kinds that a pod may belong to.
 const WORKLOADS: [&str; 6] = ["Deployment", "DaemonSet", "ReplicaSet", "StatefulSet", "Job", "Pod"];
 
 /// Kinds whose conditions become events when they change.
