@@ -23,7 +23,7 @@ pub(crate) struct Reach {
     context: Option<String>,
 }
 
-/// What the command line says: one process asks one cluster.
+/// Cluster of the command line: one process asks one cluster.
 static REACH: OnceLock<Reach> = OnceLock::new();
 
 impl Reach {
@@ -55,8 +55,8 @@ impl Reach {
     }
 }
 
-/// How to reach the API server: by the kubeconfig and context of the command line; else as a pod, or by the current context of
-/// the kubeconfig.
+/// Configuration for the API server: by the kubeconfig and context of the command line; else as a pod, or by the current
+/// context of the kubeconfig.
 ///
 /// # Errors
 /// There is neither, or the kubeconfig cannot be used.
@@ -105,7 +105,7 @@ pub(crate) async fn client() -> Result<Client> {
     Client::try_from(config().await?).context("cannot set up the Kubernetes client")
 }
 
-/// Why a request failed, with all that is known, and what to do about it: `rights` if the server forbids it.
+/// Describes why a request failed, with all that is known, and the next step: `rights` if the server forbids it.
 pub(crate) fn why(error: &kube::Error, rights: &str) -> String {
     let said = Chain(error).to_string();
     let next = match error {

@@ -1,4 +1,4 @@
-//! How a failed command says so: what was attempted, then each cause on a line of its own.
+//! Output of a failed command: what was attempted, then each cause on a line of its own.
 
 use std::io::Write;
 
@@ -12,7 +12,7 @@ fn render(error: &anyhow::Error) -> String {
     let mut text = format!("error: {error}\n");
     for cause in error.chain().skip(1) {
         let cause = cause.to_string();
-        // Some libraries say what their causes say.
+        // Some libraries repeat their causes.
         if !text.contains(&cause) {
             text.push_str(&format!("  because: {cause}\n"));
         }

@@ -17,9 +17,9 @@ use kube::{Client, ResourceExt};
 
 use crate::api_server::{self, why};
 
-/// What the chart calls the port of metrics and explanations.
+/// Name in the chart of the port for metrics and explanations.
 const METRICS_PORT: &str = "http-metrics";
-/// Its number where a pod does not say.
+/// Number of that port where a pod does not name it.
 const METRICS_PORT_NUMBER: u16 = 8080;
 
 /// Where the controller is.
@@ -43,7 +43,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// The controller that is there; it is asked for nothing yet. `cluster` reaches the API server.
+    /// Finds the controller, without a request to it yet. `cluster` reaches the API server.
     pub(crate) async fn controller(&self, cluster: Option<&Client>) -> Result<Controller> {
         if let Some(endpoint) = &self.endpoint {
             // The client of the Kubernetes API is an HTTP client like any other.
@@ -59,7 +59,7 @@ impl Place {
     }
 }
 
-/// Where metrics are served: an address alone is one of HTTP, and the path of the metrics is that of their server.
+/// Parses the address of the metrics server: an address alone uses HTTP, and the path of the metrics is dropped.
 fn endpoint(written: &str) -> Result<http::Uri, String> {
     let wrong = |why: &str| format!("{why}; write for example `http://127.0.0.1:8080`");
     let url = if written.contains("://") { written.to_owned() } else { format!("http://{written}") };
@@ -71,7 +71,7 @@ fn endpoint(written: &str) -> Result<http::Uri, String> {
     }
 }
 
-/// The controller that is asked.
+/// The controller that answers.
 #[derive(Clone)]
 pub(crate) enum Controller {
     At { endpoint: http::Uri, client: Client },
@@ -79,7 +79,7 @@ pub(crate) enum Controller {
 }
 
 impl Controller {
-    /// What it says.
+    /// Returns the answer of the controller.
     pub(crate) async fn ask(&self, question: &Question) -> Result<Answer> {
         let path = format!("/explain{}", question.parameters());
         match self {
@@ -128,7 +128,7 @@ impl Leader {
         let stream = forwarded.take_stream(port).context("the port-forward has no stream; try again")?;
         let failed = forwarded.take_error(port);
         let asked = exchange(TokioIo::new(stream), path).await;
-        // What the kubelet says of the port is the better reason.
+        // The kubelet's error about the port is the better reason.
         if asked.is_err()
             && let Some(failed) = failed
             && let Some(reason) = futures::FutureExt::now_or_never(failed).flatten()

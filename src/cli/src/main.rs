@@ -110,7 +110,7 @@ fn completion(shell: clap_complete::Shell) -> anyhow::Result<ExitCode> {
 /// Prints help, the version or what is wrong with the flags. That is no answer of a command, some of which end with 2 to
 /// give one, as clap does here: a gate must not take a mistyped flag for "nodes would change".
 fn unparsed(error: &clap::Error) -> ExitCode {
-    // When the terminal is gone, nothing can be said.
+    // Without a terminal there is no other place to print to.
     let _printed = error.print();
     if error.use_stderr() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
@@ -166,7 +166,7 @@ mod tests {
         for report in reports.into_iter().filter(|report| !report.starts_with("bootstrap")) {
             assert_eq!(is_read(&format!("{report} -o json")), Ok(()), "{report}");
         }
-        // What it was called once.
+        // Former spellings.
         for report in ["view --json", "view --once", "convert -f a.yaml --report json"] {
             assert_eq!(is_read(report), Ok(()), "{report}");
         }

@@ -1,11 +1,11 @@
-//! What commands that report have in common: for whom they print, and what goes to standard error.
+//! Output of commands that report: for whom they print, and what they print to standard error.
 
 use std::io::Write;
 
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 
-/// For whom a report is.
+/// Reader of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Output {
     /// Text for people

@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use crate::api_server;
 use crate::flags::controller::{ControllerFlags, provider_settings};
 
-/// Where a pod finds the authority of its API server.
+/// Path in a pod of the authority of its API server.
 const SERVICE_ACCOUNT_CA: &str = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt";
 
 /// Arguments of `karpenter controller`.
@@ -59,7 +59,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
     let runtime = tokio::runtime::Runtime::new().context("cannot start the async runtime")?;
     let differing = arguments.flags.differing();
     let outcome = runtime.block_on(control(arguments.system_namespace, settings, aws, &differing));
-    // A plan that is still computed is of no use any more, and would hold up the end.
+    // A plan that is still computed has no use any more, and would hold up the end.
     runtime.shutdown_background();
     outcome.map(|()| ExitCode::SUCCESS)
 }
@@ -120,7 +120,7 @@ async fn control(
     compose::run(parts, shutdown).await
 }
 
-/// Says what runs, where, and how it is configured: the first thing to know about a log.
+/// Logs what runs, where, and how it is configured: the first thing to know about a log.
 fn introduce(cluster: &str, region: &str, differing: &[String]) {
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
@@ -131,7 +131,7 @@ fn introduce(cluster: &str, region: &str, differing: &[String]) {
     );
 }
 
-/// The provider's settings: flags, completed by what the cluster and EKS say (spec aws-provider 2.2).
+/// The provider's settings: flags, completed by facts of the cluster and EKS (spec aws-provider 2.2).
 async fn aws_settings(
     flags: &Given,
     settings: &Settings,

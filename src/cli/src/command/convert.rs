@@ -61,7 +61,7 @@ pub(crate) struct Arguments {
     output: Output,
 }
 
-/// Converts, prints manifests and report, and says by the exit code how it went.
+/// Converts, prints manifests and report, and returns the result as exit code.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let Conversion { manifests, report } = match &arguments.helm_values {
         Some(path) => {

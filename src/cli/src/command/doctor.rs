@@ -1,4 +1,4 @@
-//! `karpenter doctor`: asks the account and the cluster, says what is wrong, and repairs what is safe to repair.
+//! `karpenter doctor`: reads the account and the cluster, reports what is wrong, and repairs what is safe to repair.
 
 mod kubeconfig;
 
@@ -24,7 +24,7 @@ use karpenter_telemetry::stdout::print;
 use crate::api_server;
 use crate::output::Output;
 
-/// How long the first question may take before no further one is asked.
+/// Longest time the first question may take before no further one is asked.
 const FIRST_ANSWER: Duration = Duration::from_secs(15);
 
 /// Arguments of `karpenter doctor`.
@@ -81,7 +81,7 @@ impl Arguments {
         of_account.map(|check| check.id.to_owned()).collect()
     }
 
-    /// What the prerequisites of the cluster are called, cut as `bootstrap` cuts names.
+    /// Returns the names of the cluster's prerequisites, cut as `bootstrap` cuts names.
     fn names(&self, cluster: &str) -> Names {
         let or = |name: &Option<String>, prefix, suffix, most| {
             name.clone().unwrap_or_else(|| bounded(prefix, cluster, suffix, most))
@@ -94,7 +94,7 @@ impl Arguments {
     }
 }
 
-/// Examines, and repairs if asked to.
+/// Examines, and repairs if the flag is set.
 ///
 /// # Errors
 /// Besides what goes wrong: a check that does not exist, because a report without it would look healthy.
@@ -155,7 +155,7 @@ async fn examine(arguments: &Arguments) -> Result<Report> {
     Ok(report)
 }
 
-/// Why there is no client to ask.
+/// Reasons why there is no client to ask.
 struct Silence {
     /// `None`: it was not to be asked.
     cluster: Option<String>,

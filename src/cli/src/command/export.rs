@@ -33,7 +33,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The stream, and what there is to say about how it was made.
+/// The stream, and notes about how it was made.
 async fn exported(arguments: &Arguments) -> Result<(String, Vec<String>)> {
     let gathered = arguments.sources.gather(WhatIf::default()).await?;
     let Gathered { world, offerings, settings, notes, .. } = gathered;

@@ -1,4 +1,4 @@
-//! `karpenter lint`: what manifests or a cluster say that cannot be meant.
+//! `karpenter lint`: statements in manifests or a cluster that cannot be meant.
 
 use std::process::ExitCode;
 
@@ -24,7 +24,7 @@ pub(crate) struct Arguments {
     output: Output,
 }
 
-/// Looks, prints, and says by the exit code whether something was found.
+/// Lints, prints, and returns as exit code whether something was found.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let Linted { text, notes, code } = runtime.block_on(linted(arguments))?;
@@ -33,7 +33,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::from(code))
 }
 
-/// What there is to print, and the exit code.
+/// Output of the command, and the exit code.
 struct Linted {
     text: String,
     notes: Vec<String>,

@@ -51,7 +51,7 @@ pub(crate) struct Arguments {
     output: Output,
 }
 
-/// For whom a plan is.
+/// Reader of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Output {
     /// Text for people
@@ -62,7 +62,7 @@ enum Output {
     Html,
 }
 
-/// Plans, prints, and says by the exit code whether something would change.
+/// Plans, prints, and returns as exit code whether something would change.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let (text, code) = runtime.block_on(planned(arguments))?;

@@ -25,7 +25,7 @@ use crate::api_server;
 use crate::leader::{Controller, Place};
 use crate::output::{self, Output};
 
-/// How wide plain text is when there is no terminal to ask.
+/// Width of plain text without a terminal, in columns.
 const PLAIN_WIDTH: u16 = 160;
 /// Prices of spot change a few times a day.
 const PRICES_EVERY: Duration = Duration::from_hours(1);
@@ -40,7 +40,7 @@ pub(crate) struct Arguments {
     /// The same as --output text
     #[arg(long, group = "form")]
     once: bool,
-    // What `--output json` was called once.
+    // Former spelling of `--output json`.
     #[arg(long, group = "form", hide = true)]
     json: bool,
     /// Print what changes, one line at a time; the default if standard output is not a terminal
@@ -76,7 +76,7 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// How to print one frame; `None` when there is to be more than one.
+    /// Returns the format of one frame; `None` when there is to be more than one.
     fn output(&self) -> Option<Output> {
         let text = self.once.then_some(Output::Text);
         self.output.or(self.json.then_some(Output::Json)).or(text)
@@ -126,7 +126,7 @@ async fn follow(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints one frame. What the user may not read is said on standard error, and makes the command fail.
+/// Prints one frame. Objects that the user may not read are named on standard error, and make the command fail.
 async fn print(sources: Sources, shown: Shown, ui: &Ui, output: Output) -> Result<ExitCode> {
     let width = plain_width();
     let frame = |scene: &Scene<'_>| {
@@ -146,7 +146,7 @@ async fn print(sources: Sources, shown: Shown, ui: &Ui, output: Output) -> Resul
     Ok(if incomplete { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// How wide the terminal is that text goes to.
+/// Returns the width of plain text in columns.
 fn plain_width() -> u16 {
     let terminal = std::io::stdout().is_terminal().then(karpenter_view::terminal_width).flatten();
     terminal.unwrap_or(PLAIN_WIDTH)
@@ -243,7 +243,7 @@ fn cluster_name(context: Option<&str>) -> String {
     context.rsplit_once(":cluster/").map_or(context, |(_, name)| name).to_owned()
 }
 
-/// What the terminal can show, by the environment variables that say so.
+/// Returns the abilities of the terminal, by the environment variables that describe them.
 fn style(no_color: bool, variable: impl Fn(&str) -> Option<String>) -> Style {
     let set = |name: &str| variable(name).filter(|value| !value.is_empty());
     // The first of these that is set decides, as for every program.
@@ -281,7 +281,8 @@ mod tests {
         }
     }
 
-    /// What an m5.large costs on demand and on spot where the account refuses these calls, and what is said to be missing.
+    /// Returns the prices of an m5.large on demand and on spot where the account refuses these calls, and the text about
+    /// missing ones.
     async fn priced(refused: &[&str]) -> Result<(Option<Price>, Option<Price>, Option<String>)> {
         let account = Account::new(Options::default());
         for operation in refused {

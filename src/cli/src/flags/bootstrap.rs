@@ -167,7 +167,7 @@ impl BootstrapFlags {
         self.cluster_name.as_deref().context("name the cluster with --cluster-name or CLUSTER_NAME")
     }
 
-    /// Whether the issuer has to be asked of EKS.
+    /// Returns whether EKS has to be asked for the issuer.
     pub(crate) fn lacks_issuer(&self) -> bool {
         self.identity == IdentityKind::Irsa && self.oidc_issuer.is_none()
     }

@@ -53,8 +53,8 @@ pub(crate) fn resolve<'a>(
     }
 }
 
-/// What the provider works with, as far as settings say it. What they leave out, and the address of the cluster's
-/// DNS, only the cluster knows.
+/// Returns the settings of the provider, as far as flags give them. What they leave out, and the address of the cluster's
+/// DNS, is read from the cluster.
 pub(crate) fn provider_settings(core: &Settings, aws: &AwsSettings) -> karpenter_aws::Settings {
     karpenter_aws::Settings {
         cluster_name: aws.cluster_name.clone(),

@@ -24,12 +24,12 @@ impl Account {
         Self::of(connect(flags).await?, flags).await
     }
 
-    /// The same for what takes things away, which asks the cluster for nothing: it may be gone.
+    /// Opens the account for a removal, which asks the cluster for nothing: it may be gone.
     pub(super) async fn open_for_removal(flags: &BootstrapFlags) -> Result<Self> {
         Self::open(&without_issuer(flags)).await
     }
 
-    /// The same with clients of the account.
+    /// Finds out which account this is, with its `clients`.
     async fn of(clients: Clients, flags: &BootstrapFlags) -> Result<Self> {
         let identity =
             clients.sts.get_caller_identity().await.context("cannot tell which AWS account this is")?;
@@ -47,7 +47,7 @@ impl Account {
         Ok(Self { clients, settings, cluster })
     }
 
-    /// What should be, and what is. Settings then say what the cluster adds to them.
+    /// Returns the desired and the observed state. Completes the settings with facts of the cluster.
     pub(super) async fn look(&mut self) -> Result<(Desired, Observed)> {
         let cluster = match self.cluster.take() {
             Some(cluster) => cluster,
@@ -59,7 +59,7 @@ impl Account {
         Ok((desired, observed))
     }
 
-    /// The same for `destroy`, which also works once the cluster is gone.
+    /// Returns the desired and the observed state for `destroy`, which also works once the cluster is gone.
     pub(super) async fn look_for_remains(&self) -> Result<(Desired, Observed)> {
         Ok(observe_remains(&self.clients, &self.settings).await?)
     }
@@ -80,7 +80,7 @@ pub(super) async fn settings(flags: &BootstrapFlags) -> Result<Settings> {
     Ok(Account::open(flags).await?.settings)
 }
 
-/// Flags that say everything: who trusts the controller's role does not matter to what is called how.
+/// Flags without the issuer: the identity that the controller's role trusts changes no name.
 fn without_issuer(flags: &BootstrapFlags) -> BootstrapFlags {
     let identity = if flags.lacks_issuer() { IdentityKind::PodIdentity } else { flags.identity };
     BootstrapFlags { identity, ..flags.clone() }

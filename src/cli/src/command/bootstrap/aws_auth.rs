@@ -18,7 +18,7 @@ struct Entry {
     groups: Vec<String>,
 }
 
-/// What lets roles join besides access entries, as far as it can be read.
+/// Reads what lets roles join besides access entries, as far as it can be read.
 pub(super) async fn read(cluster: Option<&eks::Cluster>) -> AwsAuth {
     let Some(cluster) = cluster else { return AwsAuth::Unread("the cluster is gone".to_owned()) };
     match kubernetes::connect(cluster).await {

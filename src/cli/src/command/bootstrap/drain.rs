@@ -27,7 +27,7 @@ pub(super) async fn drain(client: &Client, report: &mut (dyn FnMut(&str) + Send)
 
 /// A kind whose objects the controller works on, perhaps beside another one.
 trait OfController: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync {
-    /// Whether this object is one of them.
+    /// Returns whether the controller works on this object.
     fn is_of_controller(&self) -> bool;
 }
 

@@ -15,7 +15,7 @@ pub(super) struct Given {
 }
 
 impl Given {
-    /// Whether the caller gave the flag with this id: its name with underscores.
+    /// Returns whether the caller gave the flag with this id: its name with underscores.
     pub(super) fn has(&self, id: &str) -> bool {
         self.given.contains(id)
     }

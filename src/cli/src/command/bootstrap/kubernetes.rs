@@ -28,8 +28,8 @@ pub(super) async fn connect(cluster: &eks::Cluster) -> Result<Client, String> {
     Client::try_from(config).map_err(|error| format!("the current kubeconfig cannot be used: {error}"))
 }
 
-/// Whether it leads to this cluster: by the host, or by the authority that signs for it. Inside of the cluster and behind
-/// a tunnel the host is another one.
+/// Returns whether it leads to this cluster: by the host, or by the authority that signs for it. Inside of the cluster and
+/// behind a tunnel the host is another one.
 pub(in crate::command) fn is_of(config: &Config, cluster: &eks::Cluster) -> bool {
     let authority = certificates(cluster.certificate_authority.as_deref().unwrap_or_default());
     is_at(config, cluster.endpoint.as_deref().unwrap_or_default())

@@ -1,7 +1,7 @@
-//! What `terraform output -json` says about a module that was applied.
+//! Outputs of an applied module, from `terraform output -json`.
 //!
-//! A flag that is given wins over the output of its name. Only outputs of another cluster or region than the given one are
-//! refused: none of their names would be of that cluster.
+//! A flag that is given wins over the output of its name. Only outputs for another cluster or region than the given one are
+//! refused: none of their names would belong to that cluster.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -22,7 +22,7 @@ struct Output {
     value: Value,
 }
 
-/// What one module said, for flags that were not given.
+/// Outputs of one module, for flags that were not given.
 struct Module<'a> {
     outputs: &'a Map<String, Value>,
     given: &'a Given,
@@ -120,14 +120,14 @@ impl Module<'_> {
         Ok(())
     }
 
-    /// What is to be put where the flag of this name would put it; nothing if that was given.
+    /// Returns the output for the flag of this name; `None` if the flag was given.
     fn text(&self, name: &str) -> Result<Option<String>> {
         let output = self.output(name).filter(|_| !self.given.has(name));
         let text = |value: &Value| value.as_str().map(str::to_owned);
         output.map(|value| text(value).with_context(|| unexpected(name, value, "a text"))).transpose()
     }
 
-    /// The same for a flag that takes one of some values.
+    /// Returns the output for a flag that takes one of some values.
     fn choice<T: ValueEnum>(&self, name: &str, hint: &str) -> Result<Option<T>> {
         let Some(text) = self.text(name)? else { return Ok(None) };
         let Ok(chosen) = T::from_str(&text, false) else {
@@ -271,7 +271,7 @@ mod tests {
         assert_eq!(flags.queue_name.as_deref(), Some("q"));
         assert_eq!(flags.instance_profile_name.as_deref(), Some("i"));
         assert_eq!(flags.windows_node_role_name.as_deref(), Some("w"));
-        // Given, although each is the default: the outputs say otherwise.
+        // Given, although each is the default: the outputs differ.
         assert_eq!((flags.namespace.as_str(), flags.iam_path.as_str()), ("kube-system", "/"));
         assert_eq!(flags.service_account, "a");
         assert_eq!((flags.identity, flags.pod_identity_trust), (IdentityKind::None, TrustKind::ClusterArn));

@@ -35,12 +35,12 @@ pub(super) struct Removal {
 }
 
 impl Removal {
-    /// Whether a list is all that is asked for.
+    /// Returns whether only a list is asked for.
     pub(super) fn lists_leftovers(&self) -> bool {
         self.leftovers
     }
 
-    /// Whether nothing is to be changed.
+    /// Returns whether nothing is to be changed.
     pub(super) fn is_dry_run(&self) -> bool {
         self.dry_run
     }
@@ -49,7 +49,7 @@ impl Removal {
         if self.force { InUse::Ignore } else { InUse::Refuse }
     }
 
-    /// Has the controller take away what is its own, if that is asked for.
+    /// Has the controller remove its own resources, if the flag is set.
     pub(super) async fn drain(&self, account: &Account) -> Result<()> {
         if !self.drain {
             return Ok(());
@@ -59,7 +59,7 @@ impl Removal {
         let cluster = cluster.with_context(|| format!("cannot drain cluster `{name}`"))?;
         let client = kubernetes::connect(&cluster).await;
         let client = client.map_err(|why| anyhow!("cannot drain cluster `{name}`: {why}"))?;
-        // The work goes on even when its output can no longer be written.
+        // The work continues even when its output can no longer be written.
         drain::drain(&client, &mut |line| drop(print(&format!("{line}\n")))).await
     }
 }
@@ -95,7 +95,7 @@ pub(super) async fn run(flags: &BootstrapFlags, removal: &Removal) -> Result<Exi
     steps::carry_out(&account, &plan).await
 }
 
-/// What is left of the controller's work in this account.
+/// Returns the resources of the controller that are left in this account.
 pub(super) async fn left(account: &Account) -> Result<Leftovers> {
     Ok(leftovers::observe(&account.clients, &account.settings).await?)
 }
@@ -107,7 +107,7 @@ async fn planned(account: &Account, in_use: InUse) -> Result<Plan> {
 }
 
 fn text(account: &Account, plan: &Plan) -> String {
-    /// What `destroy` cannot know.
+    /// Note about the objects that `destroy` cannot know.
     const LOOKED_FOR: &str = "looked for: subnets and security groups with our tag, launch templates and instance \
         profiles of the controller, and roles, policies, queue, rules and access entries by the names that these flags \
         give them. What `apply` made under other names needs its flags again\n";

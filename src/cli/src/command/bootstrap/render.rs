@@ -46,13 +46,13 @@ enum Tool {
     },
 }
 
-/// Prints what was asked for.
+/// Prints the requested output.
 pub(super) async fn run(arguments: Arguments) -> Result<ExitCode> {
     print(&text(arguments.tool).await?)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is printed; nothing when it goes into files instead.
+/// Returns the text to print; empty when it is written to files instead.
 async fn text(tool: Tool) -> Result<String> {
     Ok(match tool {
         Tool::Cloudformation => cloudformation::template(),
@@ -100,7 +100,7 @@ mod tests {
         arguments: Arguments,
     }
 
-    /// What `karpenter bootstrap render` prints for these words; none of them needs an account.
+    /// Returns the output of `karpenter bootstrap render` for these words; none of them needs an account.
     async fn rendered(words: &[&str]) -> String {
         let all = ["render"].iter().chain(words).copied();
         text(Cli::parse_from(all).arguments.tool).await.unwrap()

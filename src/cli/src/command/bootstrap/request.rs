@@ -1,4 +1,4 @@
-//! What `plan`, `apply` and `destroy` take alike: which account, by calls or by a stack, and whether only the
+//! Arguments shared by `plan`, `apply` and `destroy`: which account, by calls or by a stack, and whether only the
 //! permissions are asked for.
 
 use anyhow::Result;

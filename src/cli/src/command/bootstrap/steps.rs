@@ -21,7 +21,7 @@ pub(super) async fn carry_out(account: &Account, plan: &Plan) -> Result<ExitCode
                 format!("[{done}/{total}] {}", step.sentence())
             }
         };
-        // The work goes on even when its output can no longer be written.
+        // The work continues even when its output can no longer be written.
         let _ = print(&format!("{text}\n"));
     };
     apply(&account.clients, &account.settings.cluster, plan, &mut progress).await?;

@@ -25,7 +25,7 @@ impl Taking {
         Ok(())
     }
 
-    /// The account, with settings that say whether things are taken over.
+    /// The account, with settings that state whether things are taken over.
     pub(super) async fn open(&self, flags: &BootstrapFlags) -> Result<Account> {
         let mut account = Account::open(flags).await?;
         if self.adopt {

@@ -17,13 +17,14 @@ use kube::Api;
 const NAMESPACE: &str = "kube-system";
 const SERVICE: &str = "kube-dns";
 const ASK_AGAIN: Duration = Duration::from_secs(1);
-/// How often the API server is asked for it; a start is held up for so many seconds where the roles do not allow it at all.
+/// Attempts to read it from the API server, one per second; a start is held up by all of them where the roles do not allow
+/// it at all.
 const ATTEMPTS: u32 = 20;
-/// How often EKS is asked, and how long it may take to answer.
+/// Attempts to call EKS, and the longest time for each.
 const EKS_ATTEMPTS: u32 = 3;
 const EKS_PATIENCE: Duration = Duration::from_secs(20);
 
-/// The cluster as EKS knows it; `None` where EKS does not, or gives no answer.
+/// The cluster as EKS describes it; `None` where EKS does not, or gives no answer.
 pub(super) async fn known_to_eks(eks: &dyn Eks, name: &str) -> Option<Cluster> {
     for attempt in 1..=EKS_ATTEMPTS {
         let asked = tokio::time::timeout(EKS_PATIENCE, eks.describe_cluster(name)).await;
@@ -44,7 +45,7 @@ pub(super) async fn known_to_eks(eks: &dyn Eks, name: &str) -> Option<Cluster> {
     None
 }
 
-/// Whether nodes have IPv6 addresses, as far as EKS says.
+/// Returns whether nodes have IPv6 addresses, if EKS states the family.
 pub(super) fn is_ipv6(cluster: &Cluster) -> Option<bool> {
     match cluster.ip_family.as_deref()? {
         "ipv6" => Some(true),
@@ -154,7 +155,8 @@ mod tests {
         (status, service)
     }
 
-    /// What is found with an API server that answers `first` so many times, then `last`; and how often it was asked.
+    /// Returns the address found with an API server that answers `first` this number of `times`, then `last`; and the number of
+    /// requests.
     async fn asked(
         times: u32,
         first: fn() -> (u16, Value),

@@ -35,7 +35,7 @@ const WORKLOADS: [Kind; 4] = [
     Kind::new("batch", "v1", "CronJob", "cronjobs"),
 ];
 
-/// Objects asked for at once.
+/// Objects per request.
 const PAGE: u32 = 500;
 
 /// Annotations that clients and controllers keep for themselves; the first of them repeats the object in its old form.
@@ -113,7 +113,7 @@ pub(super) async fn read(client: &Client, workloads: bool, options: &Options) ->
     Ok(inputs)
 }
 
-/// Whether the cluster has objects of a kind in this version.
+/// Returns whether the cluster has objects of a kind in this version.
 async fn is_served(client: &Client, kind: Kind) -> Result<bool> {
     match client.list_api_group_resources(&kind.api_version()).await {
         Ok(known) => Ok(known.resources.iter().any(|resource| resource.name == kind.plural)),
@@ -139,7 +139,7 @@ async fn list(client: &Client, kind: Kind) -> Result<Vec<DynamicObject>, Error> 
     }
 }
 
-/// An object under the name that `kubectl get` takes. Items of a list do not say their kind.
+/// An object under the name that `kubectl get` takes. Items of a list do not contain their kind.
 fn input(object: &DynamicObject, kind: Kind) -> Result<Input> {
     let types = TypeMeta { api_version: kind.api_version(), kind: kind.name.to_owned() };
     let object = DynamicObject { types: Some(types), ..object.clone() };
@@ -149,9 +149,9 @@ fn input(object: &DynamicObject, kind: Kind) -> Result<Input> {
     Ok(Input { name, text })
 }
 
-/// A workload as its owner wrote it, if the converter has something to say about it.
+/// A workload as its owner wrote it, if the converter has a finding about it.
 fn workload(mut object: DynamicObject, kind: Kind, options: &Options) -> Result<Option<Input>> {
-    // What another object makes is changed there.
+    // An object that another one creates is changed there.
     if !object.owner_references().is_empty() {
         return Ok(None);
     }
@@ -190,7 +190,7 @@ mod tests {
     /// The requests, in order.
     type Requests = Arc<Mutex<Vec<String>>>;
 
-    /// A cluster that answers by path and query; what it does not know it has never heard of.
+    /// A cluster that answers by path and query; any other path is unknown to it.
     fn cluster(answers: &[(&str, u16, Value)]) -> (Client, Requests) {
         let answers: BTreeMap<String, (u16, Value)> =
             answers.iter().map(|(path, code, body)| ((*path).to_owned(), (*code, body.clone()))).collect();

@@ -1,8 +1,8 @@
-//! Whether the current kubeconfig is of the cluster that the flags name.
+//! Check that the current kubeconfig belongs to the cluster that the flags name.
 //!
-//! What is read of another cluster leads to wrong advice; what is repaired there is damage. EKS says where the API server
-//! of a cluster is and which authority signs for it. A server that is neither that of the named cluster nor one of EKS
-//! counts as the named one if EKS does not know the name: not every cluster is of EKS.
+//! Facts read from another cluster lead to wrong advice, and a repair there is damage. EKS returns the address of the API
+//! server of a cluster and the authority that signs for it. A server that is neither that of the named cluster nor one of
+//! EKS counts as the named one if EKS does not find the name: not every cluster belongs to EKS.
 
 use anyhow::{Result, bail};
 use karpenter_aws_api::{Clients, eks};
@@ -10,7 +10,7 @@ use kube::config::Config;
 
 use crate::command::bootstrap::kubernetes::is_of;
 
-/// Why it may not be; nothing if all agrees. `account` is who to ask, or why there is none.
+/// Returns why it may belong to another one; `None` if all agrees. `account` has the clients, or the reason why there are none.
 pub(super) async fn doubt(config: &Config, name: &str, account: Result<&Clients, &str>) -> Option<String> {
     let found = match account {
         Ok(clients) => clients.eks.describe_cluster(name).await.map_err(|error| error.to_string()),
@@ -19,7 +19,7 @@ pub(super) async fn doubt(config: &Config, name: &str, account: Result<&Clients,
     contradiction(config, name, found.as_ref().map_err(String::as_str))
 }
 
-/// What to say of a doubt before the report, if there is one.
+/// Returns the warning about a doubt to print before the report, if there is one.
 ///
 /// # Errors
 /// When something is to be repaired: it might be in another cluster.

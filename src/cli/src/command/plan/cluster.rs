@@ -10,14 +10,14 @@ use serde_json::{Value, json};
 
 use crate::api_server;
 
-/// How many objects one request asks for.
+/// Number of objects in one request.
 const PAGE: u32 = 500;
 
 /// A kind that is listed.
 struct Listed {
     version: &'static str,
     kind: &'static str,
-    /// What a plan without it would be wrong about; `None` when there is no plan without it.
+    /// Consequence for a plan without it; `None` when there is no plan without it.
     without: Option<&'static str>,
 }
 
@@ -133,7 +133,7 @@ async fn list(client: &Client, listed: &Listed) -> kube::Result<Vec<Value>> {
         let listing = api.list(&page).await?;
         for object in listing.items {
             let mut object = serde_json::to_value(object).map_err(kube::Error::SerdeError)?;
-            // Items of a list do not say what they are.
+            // Items of a list do not contain their kind.
             object["apiVersion"] = json!(listed.version);
             object["kind"] = json!(listed.kind);
             found.push(object);

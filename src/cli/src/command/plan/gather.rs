@@ -1,5 +1,5 @@
-//! Where the objects of a plan and what pools can launch come from: a cluster and AWS, files and the account in memory, or
-//! an export, which has both.
+//! Sources of the objects of a plan and of the instance types of pools: a cluster and AWS, files and the account in
+//! memory, or an export, which has both.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -56,7 +56,7 @@ pub(crate) struct Sources {
     at: Option<Timestamp>,
 }
 
-/// What knows what can be launched.
+/// Source of instance types and prices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum OfferedBy {
     /// Ask AWS, with the credentials of the environment; reads only
@@ -71,7 +71,7 @@ pub(crate) struct Gathered {
     pub(crate) manifests: Vec<Manifest>,
     pub(crate) world: World,
     pub(crate) offerings: Offerings,
-    /// The same without what is to be different; `None` when nothing is.
+    /// World and offerings without the changes to try; `None` without any.
     pub(super) before: Option<(World, Offerings)>,
     /// Settings that differ, as they were given.
     pub(crate) settings: Vec<String>,
@@ -103,7 +103,7 @@ impl Sources {
         Ok(gathered)
     }
 
-    /// The same for objects that were read already, whose order stays.
+    /// Gathers a plan's input from objects that were read already, whose order stays.
     pub(super) async fn gathered(
         &self,
         mut objects: Vec<Value>,

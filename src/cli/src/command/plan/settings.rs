@@ -11,7 +11,7 @@ use karpenter_plan::Ground;
 
 use crate::flags::controller;
 
-/// What decisions are made by, and what the provider is asked with. Of two values for one name the last one counts.
+/// Returns the settings for decisions and for the provider. Of two values for one name the last one counts.
 pub(super) fn resolve(settings: &[String], cluster_name: &str) -> Result<(Ground, karpenter_aws::Settings)> {
     let mut given: Vec<(&str, &str)> = Vec::new();
     for setting in settings {
