@@ -1,4 +1,4 @@
-//! What an `EC2NodeClass` means: what it selects, and how its nodes get their role.
+//! Meaning of an `EC2NodeClass`: the resources it selects, and the role of its nodes.
 
 pub mod expressions;
 mod faults;

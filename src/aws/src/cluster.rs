@@ -68,7 +68,7 @@ impl Cluster {
     /// Asks EKS for the range once; it cannot change during a cluster's life.
     ///
     /// # Errors
-    /// When EKS cannot be asked or does not say.
+    /// When EKS gives no answer, or one without a range.
     pub async fn resolve_service_cidr(&self) -> Result<String> {
         if let Some(cidr) = self.service_cidr() {
             return Ok(cidr);

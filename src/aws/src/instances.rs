@@ -97,7 +97,7 @@ impl Instances {
     /// The instance that was launched for a claim and is in one of `states`; the oldest when there are several.
     ///
     /// # Errors
-    /// When EC2 cannot say.
+    /// When EC2 gives no usable answer.
     pub async fn of_claim(&self, claim: &str, states: &[InstanceState]) -> Result<Option<Instance>> {
         let found = self.calls.by_claim.ask(claim.to_owned()).await?;
         let own = found.into_iter().filter(|one| states.contains(&one.state));
@@ -111,7 +111,7 @@ impl Instances {
     /// One instance; `None` when it is gone.
     ///
     /// # Errors
-    /// When EC2 cannot say, which includes an instance launched so recently that it may not know it yet.
+    /// When EC2 gives no usable answer; an instance launched too recently to be shown counts as such.
     pub async fn get(&self, id: &InstanceId, read: Read) -> Result<Option<Instance>> {
         if read == Read::Cached
             && let Some(instance) = self.last_described(id)

@@ -60,9 +60,9 @@ pub struct Launcher {
     pub clients: Clients,
     /// Provider settings.
     pub settings: Arc<Settings>,
-    /// What is known about the cluster.
+    /// Facts about the cluster.
     pub cluster: Arc<Cluster>,
-    /// What EC2 says about types.
+    /// Types and zones as EC2 describes them.
     pub catalogue: Arc<Catalogue>,
     /// Subnets and their free addresses.
     pub subnets: Arc<Subnets>,
@@ -72,13 +72,13 @@ pub struct Launcher {
     pub unavailable: Arc<Unavailable>,
     /// Placement groups.
     pub placement_groups: Arc<PlacementGroups>,
-    /// What is left of capacity reservations.
+    /// Free capacity in reservations.
     pub reservations: Arc<Reservations>,
     /// Label keys.
     pub registry: Arc<LabelRegistry>,
-    /// How many fleets are asked for at once.
+    /// Largest number of concurrent fleet requests.
     pub fleets: Limit,
-    /// Whether EC2 fails requests for spot.
+    /// Failures of requests for spot since the last success.
     pub spot_failure: SpotFailure,
     /// Receiver of counters.
     pub observer: Arc<dyn Observer>,
@@ -86,18 +86,18 @@ pub struct Launcher {
     pub clock: Arc<dyn Clock>,
 }
 
-/// What a launch produced.
+/// Result of a launch.
 #[derive(Clone, Debug)]
 pub struct Launched {
     /// The instance's id.
     pub instance: String,
     /// Its type.
     pub instance_type: Arc<InstanceType>,
-    /// Where it runs.
+    /// Zone it runs in.
     pub zone: String,
     /// The zone's id, when known.
     pub zone_id: Option<String>,
-    /// How it was bought.
+    /// Capacity type it was bought as.
     pub capacity_type: CapacityType,
     /// Image it was started from.
     pub image: String,
@@ -105,7 +105,7 @@ pub struct Launched {
     pub dedicated: bool,
     /// The reservation it was launched into.
     pub reserved: Option<Reserved>,
-    /// Where in a placement group it was asked for.
+    /// Place in a placement group that was requested for it.
     pub placed: Option<Placed>,
     /// Elastic fabric adapters are attached.
     pub efa: bool,
@@ -122,7 +122,7 @@ struct Prepared {
     tags: BTreeMap<String, String>,
 }
 
-/// What is the same for every offering of a launch.
+/// Properties that all offerings of a launch share.
 #[derive(Clone, Debug)]
 struct Purchase {
     capacity_type: CapacityType,
@@ -141,8 +141,8 @@ impl std::fmt::Debug for Launcher {
 impl Launcher {
     /// Launches an instance. The `NodeClass` must be ready.
     ///
-    /// `asking` is called when all is ready, right before EC2 is asked, and says whether an earlier request with the same
-    /// token may have been carried out: a refusal of this one says nothing about that, so it leaves the token as it is.
+    /// `asking` is called when all is ready, right before EC2 is asked, and returns whether an earlier request with the same
+    /// token may have been carried out: a refusal of this one does not answer that, so it leaves the token as it is.
     ///
     /// # Errors
     /// `NoCapacity` when no offering is left, `NodeClassNotReady` when the `NodeClass` lacks something, and the
@@ -322,7 +322,7 @@ impl Launcher {
         Ok(groups)
     }
 
-    /// What a template is made from when a launch asks for nothing special: on demand, on shared hardware.
+    /// Returns the inputs of a template for a launch without special requests: on demand, on shared hardware.
     fn template_inputs<'a>(
         &'a self,
         view: &ClassView<'a>,

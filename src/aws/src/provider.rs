@@ -1,6 +1,6 @@
 //! The parts of this crate put together into the provider of one AWS account and region, and brought up to date.
 //!
-//! Which operation of the port asks which part is in `provider/port.rs`.
+//! The mapping from the port's operations to these parts is in `provider/port.rs`.
 
 mod classes;
 mod described;
@@ -187,7 +187,7 @@ impl AwsProvider {
         Ok(changed)
     }
 
-    /// Asks which zones the cluster is shifted away from.
+    /// Reads the zones the cluster is shifted away from.
     ///
     /// # Errors
     /// When EKS does not name the cluster, and those of [`ZonalShifts::refresh`].
@@ -206,7 +206,7 @@ impl AwsProvider {
         &self.launcher.clients
     }
 
-    /// The CA bundle as it goes into hashes.
+    /// The CA bundle in the form that hashes use.
     pub fn ca_bundle(&self) -> &str {
         self.settings.cluster_ca_bundle.as_deref().unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! What the provider must know about the cluster and the installation (spec aws-provider 2.1).
+//! Facts about the cluster and the installation that the provider needs (spec aws-provider 2.1).
 
 use std::time::Duration;
 
@@ -14,11 +14,11 @@ pub struct Settings {
     pub cluster_ca_bundle: Option<String>,
     /// Address of the cluster's DNS, which user data carries.
     pub kube_dns_ip: Option<String>,
-    /// Whether nodes have IPv6 addresses, as EKS says; what it does not say follows from the address of the DNS.
+    /// True if nodes have IPv6 addresses, as EKS reports; if EKS reports nothing, the address of the DNS decides.
     pub ipv6_cluster: Option<bool>,
     /// No calls to the global price list and to IAM for clean-up.
     pub isolated_vpc: bool,
-    /// Where people have written down what types cost.
+    /// File of prices that users have written down for types.
     pub price_file: Option<std::path::PathBuf>,
     /// The Kubernetes version is read from EKS instead of from the API server.
     pub eks_control_plane: bool,
@@ -34,11 +34,11 @@ pub struct Settings {
     pub zonal_shift: bool,
     /// Name of the queue with notices about instances; without one only their status is polled.
     pub interruption_queue: Option<String>,
-    /// How long an image lookup is reused, in seconds.
+    /// Time for which an image lookup is reused, in seconds.
     pub ami_refresh_seconds: u64,
-    /// How long a subnet lookup is reused, in seconds.
+    /// Time for which a subnet lookup is reused, in seconds.
     pub subnet_refresh_seconds: u64,
-    /// How long a lookup of security groups is reused, in seconds.
+    /// Time for which a lookup of security groups is reused, in seconds.
     pub security_group_refresh_seconds: u64,
     /// Longest an offering that keeps lacking capacity is left alone, in seconds.
     pub capacity_backoff_seconds: u64,
@@ -52,9 +52,9 @@ pub struct Settings {
 pub struct Gates {
     /// Expressions in `spec.kubelet` are evaluated.
     pub node_class_cel: bool,
-    /// Types say what NVIDIA devices they publish.
+    /// Types list the NVIDIA devices they publish.
     pub dra_nvidia_gpu: bool,
-    /// Types say what EFA devices they publish.
+    /// Types list the EFA devices they publish.
     pub dra_efa: bool,
     /// Repair may reboot an instance.
     pub reboot_for_repair: bool,
@@ -86,14 +86,14 @@ impl Settings {
         }
     }
 
-    /// How long lookups of images, subnets and security groups are reused.
+    /// Returns the times for which lookups of images, subnets and security groups are reused.
     pub(crate) fn refresh(&self) -> [Duration; 3] {
         let seconds =
             [self.ami_refresh_seconds, self.subnet_refresh_seconds, self.security_group_refresh_seconds];
         seconds.map(Duration::from_secs)
     }
 
-    /// Whether nodes get IPv6 addresses.
+    /// Returns whether nodes get IPv6 addresses.
     pub fn ipv6(&self) -> bool {
         let by_dns =
             || self.kube_dns_ip.as_deref().is_some_and(|ip| ip.parse::<std::net::Ipv6Addr>().is_ok());

@@ -23,7 +23,7 @@ use karpenter_api::ec2nodeclass::{AmiFamily, KubeletBlock, KubeletConfiguration}
 /// EC2 refuses user data above this many decoded bytes.
 pub(crate) const LIMIT_BYTES: usize = 16_384;
 
-/// Whether so many decoded bytes are more than nine tenths of what EC2 takes: one more label may be one too many.
+/// Returns whether `bytes`, after decoding, exceed nine tenths of EC2's limit: one more label may be one too many.
 pub(crate) fn is_nearly_full(bytes: usize) -> bool {
     bytes * 10 > LIMIT_BYTES * 9
 }
@@ -31,7 +31,7 @@ pub(crate) fn is_nearly_full(bytes: usize) -> bool {
 /// Label domains a kubelet may not set on its own node; these and their subdomains never reach user data.
 const FORBIDDEN_DOMAINS: [&str; 3] = ["node-restriction.kubernetes.io", "kubernetes.io", "k8s.io"];
 
-/// Everything a node needs to know to join, for one group of instance types and one AMI.
+/// Everything a node needs to join, for one group of instance types and one AMI.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Bootstrap {
     /// EKS cluster name.
@@ -40,7 +40,7 @@ pub struct Bootstrap {
     pub cluster_endpoint: String,
     /// Base64 of the CA certificate, when known.
     pub ca_bundle: Option<String>,
-    /// Service CIDR, which only AL2023's nodeadm asks for.
+    /// Service CIDR, which only AL2023's nodeadm needs.
     pub cluster_cidr: Option<String>,
     /// The settings of the `NodeClass`'s kubelet block, expressions evaluated, with `maxPods` and `clusterDNS` filled in.
     pub kubelet: KubeletConfiguration,
@@ -54,7 +54,7 @@ pub struct Bootstrap {
     pub custom: Option<String>,
     /// Stripe the local disks into one volume (`instanceStorePolicy: RAID0`).
     pub raid0: bool,
-    /// Whether Bottlerocket's image is too old to bind the ephemeral directories by itself.
+    /// True if Bottlerocket's image is too old to bind the ephemeral directories by itself.
     pub bottlerocket_binds_directories: bool,
 }
 
@@ -69,7 +69,7 @@ pub struct NodeTaint {
     pub effect: String,
 }
 
-/// Why user data could not be rendered. Nothing is launched with half a script.
+/// Reason why user data could not be rendered. Nothing is launched with half a script.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Error {
     /// The `NodeClass`'s user data starts like MIME and is not.
@@ -91,7 +91,7 @@ pub enum Error {
     Encode {
         /// `YAML` or `TOML`.
         format: &'static str,
-        /// What the encoder said.
+        /// Error text of the encoder.
         reason: String,
     },
 }

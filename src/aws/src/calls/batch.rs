@@ -1,4 +1,4 @@
-//! Many questions, one call: what is asked within a moment of each other goes to AWS together (spec aws-provider 5.8).
+//! Many questions, one call: questions asked within a moment of each other are sent to AWS together (spec aws-provider 5.8).
 //!
 //! A batch is open from the first question until none has come for [`IDLE`], for [`LONGEST`] at most, or until it is
 //! full. A batch that is not full also waits for its turn in the [`Pace`] of its kind of call, and goes on collecting

@@ -1,10 +1,10 @@
-//! AWS errors as the provider port knows them.
+//! AWS errors in the kinds of the provider port.
 
 use crate::calls::refusal::LaunchFailure;
 use karpenter_aws_api as client;
 use karpenter_cloud::{Error, Kind};
 
-/// An error of a single call; quota and capacity are both "no capacity" to a caller that wants a machine.
+/// An error of a single call; quota and capacity are both "no capacity" to a caller that needs a machine.
 pub(crate) fn cloud_error(operation: &'static str, subject: &str, error: &client::Error) -> Error {
     let kind = match error.kind {
         client::Kind::NotFound => Kind::NotFound,

@@ -13,7 +13,7 @@ pub trait Observer: Send + Sync + Debug {
     fn termination_failed(&self, zone: &str, zone_id: &str);
     /// Size of the user data a `NodeClass` renders to, in bytes.
     fn user_data(&self, class: &str, bytes: usize);
-    /// So many calls became one after the first had waited this long.
+    /// This number of calls became one after the first had waited this long.
     fn batched(&self, batcher: &'static str, size: usize, waited: Duration);
 }
 

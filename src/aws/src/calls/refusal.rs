@@ -138,7 +138,7 @@ pub(crate) fn is_not_sold(code: &str, message: &str) -> bool {
         && message.contains("is not supported in your requested Availability Zone")
 }
 
-/// EC2 speaks of the limit of a placement group, which has no code of its own: a spread group takes seven instances in a
+/// EC2 reports the limit of a placement group, which has no code of its own: a spread group takes seven instances in a
 /// zone.
 pub(crate) fn is_placement_group_limit(message: &str) -> bool {
     let text = message.to_lowercase();

@@ -50,7 +50,7 @@ pub fn pods(
     }
 }
 
-/// The pod count kube-reserved memory is computed from: the density of the network whatever `maxPods` says for
+/// The pod count kube-reserved memory is computed from: the density of the network, whatever `maxPods` is, for
 /// Amazon Linux and custom images, the real count for the others (spec aws-provider 3.5).
 pub(crate) fn pods_reserved_for(family: AmiFamily, interfaces: Interfaces, effective: u32) -> u32 {
     if family.reserves_for_eni_pods() { interfaces.pods(0) } else { effective }

@@ -18,7 +18,7 @@ use crate::catalogue::density;
 use crate::class::view::ClassView;
 use crate::settings::Settings;
 
-/// What stays the same for all types.
+/// Inputs that are the same for all types.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
     /// The `NodeClass`.

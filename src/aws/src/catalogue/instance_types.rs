@@ -32,7 +32,7 @@ use crate::settings::Settings;
 
 pub use karpenter_cloud::overlay::List;
 
-/// Why there is no list. Never an empty list instead: that would read as "all types have gone".
+/// Reason why there is no list. An empty list is never returned instead: it would read as "all types have gone".
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// EC2 has not been asked successfully yet.
@@ -51,11 +51,11 @@ pub enum Error {
 pub struct Unevaluated {
     /// Name and cause, by name.
     pub failed: Vec<(String, String)>,
-    /// How many types it was tried for.
+    /// Number of types that were tried.
     pub tried: usize,
 }
 
-/// What a list is joined from.
+/// Sources that a list is joined from.
 #[derive(Debug)]
 pub struct Sources {
     /// Types and zones.
@@ -86,7 +86,7 @@ pub struct InstanceTypes {
     previews: Mutex<Previews>,
 }
 
-/// What users say types cost that EC2 names no price for, and how often that has changed.
+/// Prices that users have given for types without one from EC2, and the number of changes to them.
 #[derive(Clone, Default)]
 struct Previews {
     prices: Arc<BTreeMap<InstanceTypeName, Price>>,
@@ -109,7 +109,7 @@ struct Both {
     current: List,
 }
 
-/// What is laid over a join, by its revision where it has one.
+/// State that is laid over a join, by its revision where it has one.
 #[derive(Clone, PartialEq, Eq)]
 struct Present {
     unavailable: u64,
@@ -205,7 +205,7 @@ impl InstanceTypes {
             shared.list(base.iter().map(|one| offerings::as_of_now(one, &view, now)))
         });
         let answer = Both { base: Arc::clone(&base), current: Arc::clone(&current) };
-        // What was joined from older knowledge belongs to classes that are no longer asked for, or will be joined again.
+        // Joins of older knowledge belong to classes that are no longer asked for, or will be joined again.
         joined.retain(|_, known| known.revisions == revisions);
         // One that went in the meantime would never be forgotten again.
         if !matches!(sources.classes.get(&name), Lookup::Absent) {
@@ -247,7 +247,7 @@ impl InstanceTypes {
         self.previews.lock().clone()
     }
 
-    /// Forgets every `NodeClass` that is gone, by what the store says.
+    /// Forgets every `NodeClass` that is gone, as the store lists them.
     pub fn forget_gone(&self) {
         let mut joined = self.joined.lock();
         joined.retain(|name, _| !matches!(self.sources.classes.get(name), Lookup::Absent));
@@ -292,8 +292,8 @@ impl InstanceTypes {
     }
 }
 
-/// Whether two versions of a `NodeClass` give the same list. The order of subnets follows their free addresses, and
-/// means nothing here.
+/// Returns whether two versions of a `NodeClass` give the same list. The order of subnets follows their free addresses,
+/// and means nothing here.
 fn same(a: &Arc<EC2NodeClass>, b: &Arc<EC2NodeClass>) -> bool {
     if Arc::ptr_eq(a, b) {
         return true;
@@ -301,7 +301,7 @@ fn same(a: &Arc<EC2NodeClass>, b: &Arc<EC2NodeClass>) -> bool {
     a.spec == b.spec && resolved(a) == resolved(b)
 }
 
-/// What types depend on in the status of a `NodeClass`.
+/// Returns the part of a `NodeClass`'s status that types depend on.
 fn resolved(class: &EC2NodeClass) -> Option<impl PartialEq + '_> {
     class.status.as_ref().map(|status| {
         let mut subnets: Vec<_> = status.subnets.iter().collect();

@@ -1,4 +1,4 @@
-//! Where and how each type can be bought right now (spec aws-provider 3.9).
+//! Offerings of each type right now: zones, capacity types and prices (spec aws-provider 3.9).
 //!
 //! Every combination of zone and capacity type is listed, also those that cannot be had: absence would read as
 //! "no longer sold", unavailability just steers launches elsewhere.
@@ -24,10 +24,10 @@ use crate::market::reservations::availability::Left;
 use crate::market::unavailable::{Place, View};
 use crate::network::placement_groups::Group;
 
-/// How much cheaper than on-demand a reservation counts that is paid for anyway.
+/// Divisor of the on-demand price for a reservation, which is paid for anyway.
 const NEXT_TO_FREE: i64 = 10_000_000;
 
-/// What offerings are made from, the same for all types.
+/// Inputs of offerings, the same for all types.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
     /// The `NodeClass`.
@@ -36,7 +36,7 @@ pub struct Context<'a> {
     pub region_zones: &'a BTreeSet<&'a AwsZone>,
     /// Prices.
     pub prices: &'a Book,
-    /// What users say types cost that have no price.
+    /// Prices that users have given for types without one.
     pub previews: &'a BTreeMap<InstanceTypeName, Price>,
 }
 
@@ -125,7 +125,7 @@ fn reserved(
 ) -> Offering {
     let zone = reservation.availability_zone.as_str();
     let known = context.prices.on_demand(info.name.as_str());
-    // A price that is known never rounds to zero, which would say that it is not.
+    // A known price never rounds to zero, which would mean that it is unknown.
     let price = known.map_or(0, |known| (known.price.nanos() / NEXT_TO_FREE).max(1));
     let mut requirements = common(zone, CapacityType::Reserved, context.view);
     for (key, value) in [
@@ -162,12 +162,12 @@ fn is(key: &'static str, value: &str) -> Requirement {
     Requirement::one_of(LabelKey::from(key), [value.into()])
 }
 
-/// What can be had changes by the minute; everything else about an offering by the hour.
+/// Availability, which changes by the minute; everything else about an offering changes by the hour.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Now<'a> {
-    /// What had no capacity lately.
+    /// Offerings that had no capacity lately.
     pub unavailable: &'a View,
-    /// What is left of reservations.
+    /// Free capacity in reservations.
     pub left: &'a Left,
     /// Zones the cluster is shifted away from.
     pub away: &'a BTreeSet<ZoneId>,
@@ -175,7 +175,7 @@ pub(crate) struct Now<'a> {
 
 /// The type with its offerings as they are now; the very same type when that changes nothing.
 ///
-/// A reservation has its own count, so another launch's lack of capacity says nothing about it. Full subnets do. One that
+/// A reservation has its own count, so another launch's lack of capacity does not affect it. Full subnets do. One that
 /// is full stays available: nothing is wrong with it, and an instance that ends makes room.
 pub(crate) fn as_of_now(
     instance_type: &Arc<InstanceType>,
@@ -198,7 +198,7 @@ pub(crate) fn as_of_now(
     Arc::new(copy)
 }
 
-/// How an offering is now, where that differs from what is listed.
+/// Present state of an offering, where it differs from the listed one.
 struct Present {
     available: bool,
     left: u32,

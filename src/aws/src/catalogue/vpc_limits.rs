@@ -1,7 +1,7 @@
 //! Limits that the EC2 API does not report: branch network interfaces per type, and addresses of one interface.
 //!
 //! The table is data of the VPC resource controller, the component that attaches branch interfaces; types it
-//! does not know get none (spec aws-provider 3.3, 3.11).
+//! does not have get none (spec aws-provider 3.3, 3.11).
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -20,7 +20,7 @@ pub(crate) struct VpcLimits {
     pub ipv4_per_interface: u32,
 }
 
-/// The limits of a type; zeros when the table does not know it.
+/// The limits of a type; zeros when the table does not have it.
 pub(crate) fn vpc_limits(instance_type: &str) -> VpcLimits {
     LIMITS.get(instance_type).copied().unwrap_or_default()
 }

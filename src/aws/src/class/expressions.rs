@@ -1,4 +1,4 @@
-//! The expressions of a node class's kubelet block, and what they come to for one type.
+//! The expressions of a node class's kubelet block, and their results for one type.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ impl Expressions {
         Self(all.filter_map(|(place, text)| Some((place, Program::compile(text).ok()?))).collect())
     }
 
-    /// Whether there is none.
+    /// Returns whether there is none.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

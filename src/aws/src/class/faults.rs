@@ -1,5 +1,5 @@
-//! What is wrong with an EC2NodeClass that neither its schema nor a question to AWS has to tell: user data that cannot be
-//! rendered or is of another family, an ARN where IAM wants a name, images of another family.
+//! Faults of an EC2NodeClass that are found by neither its schema nor a request to AWS: user data that cannot be rendered
+//! or is of another family, an ARN where IAM takes a name, images of another family.
 
 use karpenter_api::EC2NodeClass;
 use karpenter_api::ec2nodeclass::{AmiFamily, Ec2NodeClassSpec, InstanceStorePolicy};
@@ -49,7 +49,7 @@ fn profile(spec: &Ec2NodeClassSpec) -> Option<ClassFault> {
     })
 }
 
-/// Whether expressions are on is not known here.
+/// Returns the fault of the kubelet block. The gate of expressions is not known here, so it counts as open.
 fn of_kubelet(spec: &Ec2NodeClassSpec) -> Option<ClassFault> {
     let problem = kubelet::problems(spec)?;
     let remedy = "write what kubelet.config.k8s.io/v1beta1 has and the family takes";
@@ -68,7 +68,7 @@ fn rendered(spec: &Ec2NodeClassSpec, family: AmiFamily) -> Option<ClassFault> {
     let (problem, remedy) = match userdata::render(family, &bootstrap) {
         // A parser draws the place over several lines.
         Err(error) => (error.to_string().split_whitespace().collect::<Vec<_>>().join(" "), "correct it"),
-        // What the controller adds, a cluster and its labels make longer.
+        // A real cluster and its labels only add bytes.
         Ok(text) if text.len() > LIMIT_BYTES => (
             format!("with what every node needs it has {} bytes, and EC2 takes {LIMIT_BYTES}", text.len()),
             "shorten it, or load the larger part of it from elsewhere at boot",
@@ -78,7 +78,7 @@ fn rendered(spec: &Ec2NodeClassSpec, family: AmiFamily) -> Option<ClassFault> {
     Some(ClassFault { field: USER_DATA, problem, remedy, refused: true })
 }
 
-/// User data for the agent of another family, which the family in effect runs as a script or does not know
+/// User data for the agent of another family, which the family in effect runs as a script or does not recognise
 /// (<https://github.com/aws/karpenter-provider-aws/issues/8220>).
 fn of_family(spec: &Ec2NodeClassSpec, family: AmiFamily) -> Option<ClassFault> {
     let text = spec.user_data.as_deref()?;
@@ -95,7 +95,7 @@ fn of_family(spec: &Ec2NodeClassSpec, family: AmiFamily) -> Option<ClassFault> {
 /// Images that are selected by the name of those of another family
 /// (<https://github.com/aws/karpenter-provider-aws/issues/7660>).
 fn images(spec: &Ec2NodeClassSpec, family: AmiFamily) -> Option<ClassFault> {
-    // User data of the class says how these boot, whatever they are called.
+    // User data of the class defines how these boot, whatever they are called.
     if family == AmiFamily::Custom {
         return None;
     }

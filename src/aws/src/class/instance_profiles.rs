@@ -39,7 +39,7 @@ pub struct InstanceProfiles {
     region: String,
     /// By name; only those that have a role.
     known: TtlCache<String, Known>,
-    /// Roles IAM said do not exist, to stop asking for a minute.
+    /// Roles that IAM reported missing; it is not asked again for a minute.
     missing_roles: TtlCache<String, Error>,
     protected: TtlCache<String, ()>,
 }
@@ -235,7 +235,7 @@ fn class_name(class: &EC2NodeClass) -> &str {
     class.metadata.name.as_deref().unwrap_or_default()
 }
 
-/// IAM knows roles by the last segment of what a user may have written with a path.
+/// IAM names roles by the last segment of what a user may have written with a path.
 fn bare_name(role: &str) -> &str {
     role.rsplit('/').next().unwrap_or(role)
 }

@@ -1,4 +1,4 @@
-//! Whether a kubelet block can be used: by any kubelet, by nodes of the family, and with expressions off
+//! Usability of a kubelet block: by any kubelet, by nodes of the family, and with expressions off
 //! (spec aws-provider 1.4).
 
 use karpenter_api::ec2nodeclass::{AmiFamily, Ec2NodeClassSpec, KubeletBlock, Program};
@@ -22,12 +22,12 @@ const OF_EVERY_FAMILY: [&str; 12] = [
     "systemReserved",
 ];
 
-/// Why a block is refused.
+/// Reason why a block is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// Reason of the condition.
     pub reason: &'static str,
-    /// What is wrong, and what to do.
+    /// Description of the fault and its remedy.
     pub message: String,
 }
 
@@ -53,7 +53,7 @@ pub fn refusal(spec: &Ec2NodeClassSpec, evaluates: bool) -> Option<Refusal> {
         })
 }
 
-/// What is wrong with a block whatever gates are open, for those who have only the manifest.
+/// Returns the faults of a block that no gate removes, for callers that have only the manifest.
 pub(crate) fn problems(spec: &Ec2NodeClassSpec) -> Option<String> {
     refusal(spec, true).map(|refusal| refusal.message)
 }

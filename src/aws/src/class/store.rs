@@ -1,7 +1,7 @@
 //! The EC2NodeClasses the provider launches from, as the controller last saw them.
 //!
-//! The `NodeClass` reconciler fills the store; the provider only reads. Before the first fill a lookup says
-//! [`Lookup::NotSynced`], and of a class that is there and cannot be decoded [`Lookup::Undecoded`]: neither is ever the same
+//! The `NodeClass` reconciler fills the store; the provider only reads. Before the first fill a lookup returns
+//! [`Lookup::NotSynced`], and for a class that is there and cannot be decoded [`Lookup::Undecoded`]: neither is ever the same
 //! as "deleted".
 //!
 //! The watch and the answers to our own writes come in any order: of one object the higher resource version stays.
@@ -84,14 +84,14 @@ impl NodeClassStore {
         }
     }
 
-    /// The object of this name is there and cannot be decoded, whatever it said before.
+    /// The object of this name is there and cannot be decoded, whatever its contents were before.
     pub fn put_undecoded(&self, name: &str) {
         let mut inner = self.inner.write();
         inner.classes.remove(name);
         inner.undecoded.insert(name.to_owned());
     }
 
-    /// Returns whether any object cannot be decoded, so that nothing may be concluded from what no other says.
+    /// Returns whether any object cannot be decoded, so that an absence from all others proves nothing.
     pub fn has_undecoded(&self) -> bool {
         !self.inner.read().undecoded.is_empty()
     }

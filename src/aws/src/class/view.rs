@@ -1,4 +1,4 @@
-//! What an EC2NodeClass means for instance types: its family and the zones its subnets are in.
+//! Meaning of an EC2NodeClass for instance types: its family and the zones its subnets are in.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::userdata::reserved;
 /// One zone the `NodeClass` has subnets in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ZoneView {
-    /// Zone id, when the status knows it.
+    /// Zone id, if the status has it.
     pub zone_id: Option<String>,
     /// Subnets there, in status order.
     pub subnets: Vec<SubnetId>,
@@ -37,7 +37,7 @@ pub struct ClassView<'a> {
     pub zones: BTreeMap<&'a str, ZoneView>,
     /// The placement group it launches into, when it selects one.
     pub placement: Option<Group>,
-    /// Whether its capacity reservations count: the `ReservedCapacity` gate.
+    /// True if its capacity reservations count: the `ReservedCapacity` gate.
     pub reserved_capacity: bool,
 }
 

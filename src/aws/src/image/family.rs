@@ -19,7 +19,7 @@ pub(crate) trait FamilyTraits: Copy {
     fn windows(self) -> bool;
     /// Value of the `node.kubernetes.io/windows-build` label.
     fn windows_build(self) -> Option<&'static str>;
-    /// Returns whether kube-reserved memory follows the ENI density even when `maxPods` says otherwise.
+    /// Returns whether kube-reserved memory follows the ENI density even when `maxPods` differs.
     fn reserves_for_eni_pods(self) -> bool;
     /// Returns whether `podsPerCore` is honoured.
     fn honours_pods_per_core(self) -> bool;
@@ -31,7 +31,7 @@ pub(crate) trait FamilyTraits: Copy {
     fn default_disks(self) -> &'static [DefaultDisk];
 }
 
-/// The family in effect; AL2 when neither a field nor an alias says, as it has always been (spec aws-provider 3.4).
+/// The family in effect; AL2 when neither a field nor an alias names one, as it has always been (spec aws-provider 3.4).
 pub fn family_of(spec: &Ec2NodeClassSpec) -> AmiFamily {
     spec.resolved_family().unwrap_or(AmiFamily::AL2)
 }

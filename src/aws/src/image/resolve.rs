@@ -50,7 +50,7 @@ impl Images {
     /// The images of a `NodeClass`, best first; empty when nothing matches.
     ///
     /// # Errors
-    /// See [`Error`]; an error says nothing about which images exist.
+    /// See [`Error`]; an error is no evidence that images are missing.
     pub async fn resolve(&self, class: &EC2NodeClass, kubernetes: &str) -> Result<Vec<Ami>, Error> {
         let ask = async {
             let terms = &class.spec.ami_selector_terms;

@@ -26,7 +26,7 @@ const BY_ID: Kind = Kind {
     rate: Rate { burst: 5, every: Duration::from_secs(4) },
     plenty: MOST_IDS,
 };
-/// A launch waits for this, so it comes sooner; it is asked for the second attempt at a launch only.
+/// A launch waits for this, so the wait is shorter; only the second attempt at a launch makes the call.
 const BY_CLAIM: Kind = Kind {
     name: "describe_instances_of_claims",
     most: MOST_VALUES,

@@ -93,10 +93,10 @@ impl Ending {
 }
 
 impl Instances {
-    /// Ends an instance, or says how far its end is.
+    /// Ends an instance, or returns the progress of its end.
     ///
     /// # Errors
-    /// When EC2 refuses, or cannot say.
+    /// When EC2 refuses, or gives no usable answer.
     pub async fn terminate(&self, id: &InstanceId) -> Result<Termination> {
         if let Some(progress) = self.progress(id).await? {
             return Ok(progress);
@@ -148,7 +148,7 @@ impl Instances {
             match look {
                 Ok(instance) => known.ending.seen(one, Some(instance)),
                 Err(error) if error.is_not_found() => known.ending.seen(one, None),
-                // The others may know better, and are asked about again.
+                // The others may have a newer answer, and are asked about again.
                 Err(error) if one == id => failed = Some(error),
                 Err(_) => {}
             }

@@ -18,7 +18,7 @@ pub(crate) const PLACEMENT_GROUP_HOOK: &str = "PlacementGroupRegistrationHook";
 const AGAIN: Duration = Duration::from_secs(5);
 
 /// The answer of the hook about one claim. Only a claim launched without a partition of its own waits: pods that are
-/// spread over partitions must not come before the Node says which one it is in.
+/// spread over partitions must not be bound before the Node has the label of its partition.
 pub(crate) async fn placement_group(claim: &Claim, instances: &Instances) -> RegistrationHook {
     if !waits(claim) {
         return hook(HookState::Ready, None);

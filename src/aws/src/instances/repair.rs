@@ -12,7 +12,7 @@ use karpenter_model::repair::RepairAction;
 const GPU: &str = "AcceleratedHardwareReady";
 /// Codes that a restart usually clears. The machine is replaced all the same, after as short a time.
 const CLEARED_BY_RESTART: &str = "XID(46|48|54|62|63|95|109|110|136|140|143|155|156|158)([^0-9]|$)";
-/// Codes that tell of broken hardware.
+/// Codes of broken hardware.
 const BROKEN: &str = "XID(64|74|79|119|120)([^0-9]|$)";
 
 /// The policies of the EKS node monitoring agent's conditions.

@@ -11,7 +11,7 @@ use crate::class::view::ClassView;
 use crate::settings::Settings;
 use crate::userdata::{self, Bootstrap, NodeTaint, bottlerocket};
 
-/// What user data is made from.
+/// Inputs of user data.
 #[derive(Clone, Debug)]
 pub struct Inputs<'a> {
     /// Provider settings.
@@ -22,9 +22,9 @@ pub struct Inputs<'a> {
     pub service_cidr: Option<String>,
     /// Pod capacity of the group.
     pub pods: u32,
-    /// What expressions of the class reserve.
+    /// Results of the class's expressions.
     pub evaluated: &'a Evaluated,
-    /// How instances are bought.
+    /// Capacity type of the instances.
     pub capacity_type: CapacityType,
     /// Labels of the claim.
     pub labels: &'a Labels,
@@ -34,7 +34,7 @@ pub struct Inputs<'a> {
     pub startup_taints: &'a [Taint],
 }
 
-/// Why there is no user data.
+/// Reason why there is no user data.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// nodeadm needs the service CIDR and it has not been read yet.
@@ -91,7 +91,7 @@ fn node_taint(taint: &Taint) -> NodeTaint {
     NodeTaint { key: taint.key.clone(), value: taint.value.clone(), effect: taint.effect.as_str().to_owned() }
 }
 
-/// Version of the Bottlerocket image, from the first place that tells (spec aws-provider 6.9): the alias, the name of a
+/// Version of the Bottlerocket image, from the first place that has it (spec aws-provider 6.9): the alias, the name of a
 /// term, the name of the resolved image a term asks for by id, any resolved image called bottlerocket.
 fn bottlerocket_version(spec: &Ec2NodeClassSpec, status: Option<&Ec2NodeClassStatus>) -> Option<String> {
     let terms = &spec.ami_selector_terms;

@@ -33,7 +33,7 @@ use crate::image::image_for;
 use crate::tags;
 use crate::userdata;
 
-/// Types tried when no pool says what it needs.
+/// Types tried when no pool states its needs.
 const FALLBACK: [&str; 2] = ["m5.large", "m6g.large"];
 
 /// Stands for the name of the claim in tags.
@@ -42,14 +42,14 @@ const TRIAL_CLAIM: &str = "dry-run";
 /// Families of types tried before a refusal counts.
 const FAMILIES_TRIED: usize = 3;
 
-/// What a dry run is made with.
+/// Inputs of a dry run.
 struct Trial<'a> {
     instance_type: Arc<InstanceType>,
     ami: &'a Ami,
     capacity_type: CapacityType,
 }
 
-/// What the dry runs showed.
+/// Result of the dry runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DryRunOutcome {
     /// Everything a launch needs is allowed.
@@ -58,7 +58,7 @@ pub enum DryRunOutcome {
     Failed {
         /// Condition reason.
         reason: &'static str,
-        /// What is wrong and what to do.
+        /// Description of the fault and its remedy.
         message: String,
     },
     /// AWS does not take a value of the `NodeClass`. Not lasting: what the value names may be about to be known everywhere.
@@ -70,10 +70,10 @@ pub enum DryRunOutcome {
     },
 }
 
-/// Why there is no verdict; it is tried again.
+/// Reason why there is no verdict; it is tried again.
 #[derive(Debug, thiserror::Error)]
 pub enum Inconclusive {
-    /// AWS did not answer in a way that says anything about the `NodeClass`.
+    /// AWS did not answer in a way that concerns the `NodeClass`.
     #[error(transparent)]
     Aws(#[from] Error),
     /// There is nothing to try with.
@@ -99,7 +99,7 @@ impl Launcher {
         let status = class.status.as_ref().ok_or_else(|| incomplete("the node class has no status"))?;
         let view = ClassView::new(class).placed(self.placement_groups.last_known(class));
         let trials = self.trials(&view, status, types, pools);
-        // What can never be launched is said first, also while there is no type to try it with.
+        // A fault that rules out every launch is returned first, also while there is no type to try.
         if let Err(error) = self.trial_user_data(&view, CapacityType::OnDemand, 0) {
             return unrendered(error);
         }
@@ -108,7 +108,7 @@ impl Launcher {
             let tried = self.attempt(&view, status, trial, pools).await;
             match &tried {
                 Ok(DryRunOutcome::Passed) => return tried,
-                // Not answered, or by what another client has done: that says nothing about this trial nor the next.
+                // Not answered, or by what another client has done: that is no verdict on this trial nor the next.
                 Err(Inconclusive::Aws(error)) if error.kind.is_retryable() || lost::is_gone(error) => {
                     return tried;
                 }
@@ -153,7 +153,7 @@ impl Launcher {
         verdict
     }
 
-    /// What a class that launches says against a part of its launches; `None` when there is nothing to say.
+    /// Returns the restriction on launches of a class that can launch; `None` if there is none.
     ///
     /// EC2 gives no public address by request to instances with several interfaces. Those with adapters on several cards
     /// are such, so they are not offered adapters, and pods that ask for them wait.
@@ -168,8 +168,8 @@ impl Launcher {
         adapters_without(class, accepted.filter_map(|one| known.types.get(one.name.as_str())))
     }
 
-    /// Whether user data can be made of that of the `NodeClass`, which takes no call. What instance it is for changes its
-    /// numbers and labels, never whether it can be made.
+    /// Checks whether user data can be rendered from that of the `NodeClass`, which takes no call. The instance changes its
+    /// numbers and labels, never the verdict.
     ///
     /// # Errors
     /// [`Inconclusive`] while something that no edit of the `NodeClass` changes is not known.
@@ -353,7 +353,7 @@ fn pods_of(instance_type: &InstanceType) -> u32 {
     u32::try_from(instance_type.capacity.amount(resources::PODS).as_units_ceil()).unwrap_or_default()
 }
 
-/// What the class keeps of these types by asking for public addresses.
+/// Returns the notice about network adapters that these types lose because the class asks for public addresses.
 fn adapters_without<'a>(
     class: &EC2NodeClass,
     mut types: impl Iterator<Item = &'a InstanceTypeInfo>,
@@ -370,7 +370,7 @@ fn adapters_without<'a>(
     ))
 }
 
-/// What no launch of the class can have together (aws PR#5666).
+/// Returns the refusal of fields that no launch can combine (aws PR#5666).
 fn contradiction(class: &EC2NodeClass) -> Option<DryRunOutcome> {
     let several = class.spec.network_interfaces.as_ref().is_some_and(|interfaces| interfaces.len() > 1);
     (several && class.spec.associate_public_ip_address == Some(true)).then(|| DryRunOutcome::Failed {
@@ -382,7 +382,7 @@ fn contradiction(class: &EC2NodeClass) -> Option<DryRunOutcome> {
     })
 }
 
-/// What user data that cannot be made says of the `NodeClass`.
+/// Maps a failure to render user data to a verdict on the `NodeClass`.
 fn unrendered(error: bootstrap::Error) -> Result<DryRunOutcome, Inconclusive> {
     match error {
         bootstrap::Error::UserData(error) => {
@@ -426,7 +426,7 @@ fn fleet(
     }
 }
 
-/// A refusal that says something about the `NodeClass` is a verdict, everything else is tried again.
+/// A refusal that concerns the `NodeClass` is a verdict, everything else is tried again.
 fn refused(
     class: &EC2NodeClass,
     error: Error,
@@ -444,7 +444,7 @@ fn refused(
         let message = format!("controller is not authorized to call {action}: {}; {hint}", error.message);
         return Ok(DryRunOutcome::Failed { reason, message });
     }
-    // A profile of ours is another matter: EC2 does not know a new one for a while.
+    // A profile of ours is another matter: EC2 does not find a new one for a while.
     if failure == LaunchFailure::InstanceProfileNameInvalid
         && let Some(profile) = class.spec.instance_profile.as_deref()
     {
@@ -474,7 +474,7 @@ fn wrong_value(error: &Error, failure: LaunchFailure) -> Option<(String, String)
     Some(((*field).to_owned(), help.to_owned()))
 }
 
-/// Which field of a `NodeClass` the codes of EC2 are about.
+/// Fields of a `NodeClass` that the error codes of EC2 are about.
 const FIELDS: [(&[&str], &str); 6] = [
     (
         &["InvalidAMIID.Malformed", "InvalidAMIID.NotFound", "InvalidAMIID.Unavailable"],

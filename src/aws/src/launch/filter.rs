@@ -1,6 +1,6 @@
 //! Choice of the types that a launch asks for among those a claim allows (spec aws-provider 5.2, 5.3).
 //!
-//! The planner says what would do; these rules keep EC2 from choosing something wasteful out of it: hardware
+//! The planner names suitable types; these rules keep EC2 from choosing something wasteful out of it: hardware
 //! no pod asks for, or spot capacity more expensive than on-demand. Pure; the input is never changed in
 //! place.
 

@@ -18,7 +18,7 @@ use crate::image::image_for;
 use crate::launch::filter::reserved::Reserved;
 use crate::settings::Settings;
 
-/// What the templates of two types must have in common.
+/// Properties that two types must share to use one template.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GroupKey {
     /// Image id.
@@ -27,7 +27,7 @@ pub struct GroupKey {
     pub adapters: Vec<Slot>,
     /// Pod capacity, with which the kubelet is configured.
     pub pods: u32,
-    /// What the kubelet reserves by expressions of the class; the number of pods is above.
+    /// Results of the class's expressions for the kubelet's reservations; the number of pods is above.
     pub evaluated: Evaluated,
     /// The reservation a template of its own names.
     pub reserved: Option<Reserved>,

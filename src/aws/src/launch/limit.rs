@@ -41,7 +41,7 @@ impl Default for Limit {
 }
 
 impl Limit {
-    /// Makes a call when it is its turn. `is_throttled` says whether an answer is a refusal for being too many, too.
+    /// Makes a call when it is its turn. `is_throttled` returns whether an answer is a refusal for being too many, too.
     pub async fn within<T>(
         &self,
         call: impl Future<Output = Result<T>>,
@@ -124,12 +124,12 @@ mod tests {
         Error::answered("CreateFleet", "fleet", "RequestLimitExceeded", "slow down")
     }
 
-    /// Makes this number of calls at once, whose answer says whether it is a refusal; returns the most that were under way
+    /// Makes this number of calls at once, each with an answer that is true for a refusal; returns the most that were under way
     /// together.
     async fn at_once(limit: &Limit, count: usize, answer: &Result<bool>) -> usize {
         let ec2 = Ec2::default();
         let call = |number| limit.within(ec2.call(number, answer.clone()), |throttled| *throttled);
-        // As tasks of their own would: one that polls so many futures would yield between them.
+        // As tasks of their own would: one that polls this many futures would yield between them.
         join_all((0..count).map(call).map(unconstrained)).await;
         let began = ec2.began.lock().clone();
         assert_eq!(began, (0..count).collect::<Vec<_>>(), "in the order they were asked for");

@@ -10,7 +10,7 @@ pub(super) fn is_gone(error: &Error) -> bool {
     error.code.as_deref() == Some(CODE)
 }
 
-/// Returns whether this template is gone, as far as the answer of a fleet says. A refusal of the whole call names none.
+/// Returns whether this template is gone, as far as the answer of a fleet shows. A refusal of the whole call names none.
 pub(super) fn says_gone(answer: &Result<FleetResult>, template: &str) -> bool {
     let named = |name: &Option<String>| name.as_ref().is_none_or(|name| name == template);
     match answer {

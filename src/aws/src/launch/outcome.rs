@@ -1,4 +1,4 @@
-//! Reading a fleet's failures: which offerings are out, and what to tell the claim (spec aws-provider 5.9).
+//! Reading a fleet's failures: which offerings are out, and the message for the claim (spec aws-provider 5.9).
 
 use std::collections::BTreeSet;
 
@@ -33,12 +33,12 @@ pub struct Attempt<'a> {
     pub placed: Option<&'a Placed>,
 }
 
-/// Returns whether the failure says that its offering was not tried.
+/// Returns whether the failure means that its offering was not tried.
 pub(crate) fn is_not_tried(error: &FleetError) -> bool {
     error.code == NOT_TRIED
 }
 
-/// The failures that say something about what they name: those of offerings that were tried. All of them when none was, as
+/// The failures that count against what they name: those of offerings that were tried. All of them when none was, as
 /// nothing more is known then.
 pub(crate) fn conclusive(errors: &[FleetError]) -> Vec<&FleetError> {
     let tried: Vec<_> = errors.iter().filter(|error| !is_not_tried(error)).collect();
@@ -48,8 +48,8 @@ pub(crate) fn conclusive(errors: &[FleetError]) -> Vec<&FleetError> {
 /// Subjects that one failure of a fleet takes out, with the cause. Throttling and denials take out nothing.
 ///
 /// A subnet without addresses is taken out alone: another subnet of the zone may have room. A failure in a placement group
-/// says nothing about launches outside of it; a full spread group is full for every type. A failure that does not say what
-/// it is about may be about the whole request: without a pause the same would be asked at once.
+/// does not affect launches outside it; a full spread group is full for every type. A failure that does not name
+/// its subject may be about the whole request: without a pause the same would be asked at once.
 pub(crate) fn takes_out(error: &FleetError, attempt: Attempt<'_>) -> Vec<(Subject, Cause)> {
     if is_service_linked_role_refusal(&error.code) {
         return vec![(Subject::CapacityType(CapacityType::Spot), Cause::Wanted)];
@@ -64,7 +64,7 @@ pub(crate) fn takes_out(error: &FleetError, attempt: Attempt<'_>) -> Vec<(Subjec
         return Vec::new();
     }
     let overrides = || attempt.request.configs.iter().flat_map(|config| &config.overrides);
-    // EC2 sometimes names only the subnet; the request knows which zone that is.
+    // EC2 sometimes names only the subnet; the request has its zone.
     let zone = error.zone.clone().or_else(|| {
         let subnet = error.subnet.as_ref()?;
         overrides().find(|one| one.subnet == *subnet)?.zone.clone()
@@ -137,7 +137,7 @@ pub(crate) fn leaves_others(attempt: Attempt<'_>, out: &[(Subject, Cause)]) -> b
     attempt.request.configs.iter().flat_map(|config| &config.overrides).any(|one| !is_out(one))
 }
 
-/// Returns whether the failure is the limit of a spread group, seven instances per zone, which only its text tells.
+/// Returns whether the failure is the limit of a spread group, seven instances per zone, which only its text shows.
 pub(crate) fn is_spread_full(error: &FleetError, placed: Option<&Placed>) -> bool {
     placed.is_some_and(|placed| placed.group.strategy == PlacementStrategy::Spread)
         && is_placement_group_limit(&error.message)
@@ -175,7 +175,7 @@ pub fn failure(claim: &str, errors: &[FleetError], placed: Option<&Placed>) -> E
     }
 }
 
-/// Returns whether a fleet launched nothing because EC2 throttles: each failure of what was tried says so.
+/// Returns whether a fleet launched nothing because EC2 throttles: each failure of what was tried is a throttle.
 pub(crate) fn is_throttled(result: &FleetResult) -> bool {
     let launched = result.instances.iter().any(|group| !group.ids.is_empty());
     let says_so = |error: &FleetError| kind_of_code(&error.code, &error.message) == client::Kind::Throttled;

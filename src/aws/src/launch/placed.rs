@@ -18,12 +18,12 @@ pub struct Placed {
 }
 
 impl Placed {
-    /// Place that a failure of the launch says something about.
+    /// Place that a failure of the launch counts against.
     pub fn place(&self) -> Place {
         Place { group: self.group.id.clone(), partition: self.partition }
     }
 
-    /// The partition as a label, empty while only EC2 knows it; `None` in groups without partitions.
+    /// The partition as a label, empty while only EC2 has it; `None` in groups without partitions.
     pub(crate) fn partition_label(&self) -> Option<String> {
         let label = self.partition.map(|partition| partition.to_string()).unwrap_or_default();
         (self.group.partitions > 0).then_some(label)

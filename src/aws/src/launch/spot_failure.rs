@@ -1,6 +1,6 @@
 //! Spot requests that EC2 fails to carry out as such, for longer than a hiccup (aws#9616).
 //!
-//! A fleet that is answered says which offerings it lacks. A call that EC2 fails with an error of its own says nothing of
+//! An answer to a fleet names the offerings it lacks. A call that EC2 fails with an error of its own names none of
 //! them, and asking for the same again can go on for an hour while on-demand works. One failure is repeated, as anywhere;
 //! when they go on for a minute without a success between them, what was asked for counts as lacking, so that claims which
 //! may be bought another way are.

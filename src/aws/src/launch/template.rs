@@ -1,6 +1,6 @@
 //! The launch template of one group of types: everything but type and subnet (spec aws-provider 5.5, 5.6).
 //!
-//! Pure. The name is a hash of the contents, so two launches that want the same template find the same one,
+//! Pure. The name is a hash of the contents, so two launches that need the same template find the same one,
 //! and a changed `NodeClass` gets a new one without a comparison of versions.
 
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ use crate::launch::filter::reserved::{Reserved, ReservedKind};
 /// Prefix of every template name. IAM policies and clean-up rely on it.
 pub(crate) const NAME_PREFIX: &str = "karpenter.k8s.aws/";
 
-/// Regions whose EC2 does not know `httpProtocolIPv6`.
+/// Regions whose EC2 does not take `httpProtocolIPv6`.
 const NO_METADATA_IPV6: [&str; 6] = [
     "us-iso-east-1",
     "us-iso-west-1",

@@ -2,7 +2,7 @@
 //! (spec aws-provider 5.5).
 //!
 //! A template's name is a hash of its contents, so "already exists" is success and nothing has to be looked up.
-//! However many launches want a template that is missing, one of them makes it and the others wait: creation is a
+//! However many launches need a template that is missing, one of them makes it and the others wait: creation is a
 //! mutating call with a small quota. Unused templates are deleted after ten minutes; those a predecessor left are
 //! adopted by tag and deleted too.
 
@@ -28,7 +28,7 @@ use crate::tags::CLUSTER_NAME;
 /// Time that a template outlives its last use.
 pub(crate) const KEEP: Duration = Duration::from_mins(10);
 
-/// The templates we know about.
+/// Known templates.
 pub struct Templates {
     ec2: Arc<dyn Ec2>,
     clock: Arc<dyn Clock>,
@@ -132,7 +132,7 @@ impl Templates {
         let expired: Vec<_> = self.known.lock().values().filter(|one| one.until() <= now).cloned().collect();
         let mut deleted = 0;
         for template in expired {
-            // Forgotten first: a launch that wants it meanwhile creates it again instead of losing it.
+            // Forgotten first: a launch that needs it meanwhile creates it again instead of losing it.
             self.lost(&template);
             match optional(self.ec2.delete_launch_template(&template.name).await) {
                 Ok(_) => deleted += 1,

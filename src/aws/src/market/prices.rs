@@ -1,8 +1,8 @@
 //! The price book: what an hour costs, where the number came from and how old it is (spec aws-provider 4).
 //!
 //! On-demand prices come from the price file, else from AWS, else from the figures that are built in. Where none of
-//! them knows a type and AWS has not been asked yet, or cannot be, its price is estimated ([`estimate`]), so that
-//! types are still ordered sensibly; every price says where it is from, and an estimate is never held against a real
+//! them has a type and AWS has not been asked yet, or cannot be, its price is estimated ([`estimate`]), so that
+//! types are still ordered sensibly; every price carries its source, and an estimate is never held against a real
 //! one. Refreshing merges: a type that is missing from one answer keeps its price. An offering without a price is
 //! unavailable, never free. All prices of a region are in its currency.
 
@@ -51,7 +51,7 @@ impl Source {
     }
 }
 
-/// A price and where it comes from.
+/// A price and its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Known {
     /// The price.
@@ -200,7 +200,7 @@ impl Book {
             let price = *self.of(source)?.prices.get(instance_type)?;
             Some(Known { price, source })
         };
-        // Once AWS has told its prices, a type it does not name is not sold here.
+        // Once AWS's prices are read, a type it does not name is not sold here.
         let estimated = || match self.list {
             Some(_) => None,
             None => Some(Known { price: *self.estimated.get(instance_type)?, source: Source::Estimate }),

@@ -1,6 +1,6 @@
 //! Capacity reservations a `NodeClass` may launch into (spec aws-provider 9).
 //!
-//! The meaning of selector terms is asked once a minute per query; every answer also says how many instances each
+//! Selector terms are resolved once a minute per query; every answer also has the number of instances each
 //! reservation has left, which launches and ends count on from until the next answer ([`availability`]).
 
 pub mod availability;
@@ -32,7 +32,7 @@ enum Query {
 }
 
 impl Query {
-    /// A term that says nothing selects nothing; an id makes the rest of its term meaningless.
+    /// An empty term selects nothing; an id makes the rest of its term meaningless.
     fn of(term: &CapacityReservationSelectorTerm) -> Option<Self> {
         if let Some(id) = &term.id {
             return Some(Self::Id(id.clone()));
@@ -109,8 +109,8 @@ impl Reservations {
         self.ask(ids.into_iter().map(Query::Id)).await
     }
 
-    /// Returns whether a reservation is active and no term of the class means it. False for one that an answer to the terms
-    /// has left out, since what EC2 finds by tags may lack what it knows by id, and for one that has ended.
+    /// Returns whether a reservation is active and no term of the class matches it. False for one that an answer to the terms
+    /// has left out, since a search by tags may lack one that a search by id finds, and for one that has ended.
     ///
     /// # Errors
     /// As [`Reservations::select`].

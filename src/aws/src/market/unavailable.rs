@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 
 /// Time for which the first failure keeps an offering out.
 pub const FIRST: Duration = Duration::from_mins(3);
-/// Time for which the offerings of a launch stay out when EC2 does not say which of them it lacks.
+/// Time for which the offerings of a launch stay out when EC2 does not name those it lacks.
 pub(crate) const BRIEF: Duration = Duration::from_secs(30);
 /// A failure this long after the previous one starts from the beginning.
 const FORGET: Duration = Duration::from_hours(1);
@@ -114,7 +114,7 @@ impl Unavailable {
         inner.revision += 1;
     }
 
-    /// Lets a subject in again: EC2 says that it has it.
+    /// Lets a subject in again: EC2 reports that it has it.
     pub fn clear(&self, subject: &Subject) {
         let mut inner = self.inner.lock();
         if inner.entries.remove(subject).is_some() {

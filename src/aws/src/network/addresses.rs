@@ -18,7 +18,7 @@ pub struct Addresses {
 struct Count {
     /// Free addresses in the last answer of EC2.
     described: u32,
-    /// Number of times EC2 said something: tells a charge of an older count from one of the present.
+    /// Number of counts by EC2: separates a charge of an older count from one of the present.
     round: u64,
     /// Free addresses after launches in flight, when there are any.
     adjusted: Option<u32>,
@@ -80,7 +80,7 @@ impl Addresses {
     }
 
     /// EC2 refused a launch for lack of addresses: there are none until the subnet is described again. How long the refusal
-    /// outlasts descriptions is for [`Unavailable`](crate::market::unavailable::Unavailable) to say.
+    /// outlasts descriptions is recorded by [`Unavailable`](crate::market::unavailable::Unavailable).
     pub fn exhausted(&self, subnet: &SubnetId) {
         let mut book = self.book.lock();
         let count = book.entry(subnet.clone()).or_default();

@@ -67,7 +67,7 @@ impl Selector {
     }
 }
 
-/// Returns whether a `NodeClass` wants its instances in a placement group.
+/// Returns whether a `NodeClass` puts its instances in a placement group.
 pub fn is_wanted(class: &EC2NodeClass) -> bool {
     class.spec.placement_group_selector.is_some()
 }
@@ -91,7 +91,7 @@ impl PlacementGroups {
     /// The group a `NodeClass` selects; `None` when it selects none, or none that is available.
     ///
     /// # Errors
-    /// When EC2 does not answer, or does not know the name; [`PlacementGroups::last_known`] then still has the last
+    /// When EC2 does not answer, or has no group of that name; [`PlacementGroups::last_known`] then still has the last
     /// answer.
     pub async fn resolve(&self, class: &EC2NodeClass) -> Result<Option<Group>> {
         let Some(selector) = Selector::of(class) else { return Ok(None) };

@@ -14,7 +14,7 @@ use karpenter_model::Clock;
 use crate::calls::cache::TtlCache;
 use crate::calls::selector::{has_tags, lookup_key, tag_filters};
 
-/// The filter that asks for ids.
+/// The filter by ids.
 const BY_ID: &str = "group-id";
 
 /// Finds security groups.
@@ -47,8 +47,8 @@ impl SecurityGroups {
         self.lookups.get_or_ask(lookup_key(class), ask).await
     }
 
-    /// Whether EC2 has the group and no term of the class means it. False for one that an answer to the terms has left out:
-    /// what EC2 finds by tags may lack what it knows by id.
+    /// Returns whether EC2 has the group and no term of the class matches it. False for one that an answer to the terms has
+    /// left out: a search of EC2 by tags may lack a group that a search by id finds.
     pub(crate) async fn is_deselected(&self, class: &EC2NodeClass, id: &SecurityGroupId) -> Result<bool> {
         let terms = &class.spec.security_group_selector_terms;
         Ok(self.by_id(id).await?.is_some_and(|group| !terms.iter().any(|term| means(term, &group))))
@@ -82,7 +82,7 @@ fn queries(class: &EC2NodeClass) -> Vec<Vec<Filter>> {
     queries
 }
 
-/// Whether a term means a group.
+/// Returns whether a term matches a group.
 fn means(term: &SecurityGroupSelectorTerm, group: &SecurityGroup) -> bool {
     match (&term.id, &term.name, &term.tags) {
         (Some(id), ..) => group.id.as_str() == id,

@@ -17,7 +17,7 @@ use crate::calls::cache::TtlCache;
 use crate::calls::selector::{has_tags, lookup_key, tag_filters};
 use crate::market::unavailable::{Subject, Unavailable};
 
-/// The filter that asks for ids: one that is gone goes missing, where the parameter would fail the whole call.
+/// The filter by ids: one that is gone is left out, where the parameter would fail the whole call.
 const BY_ID: &str = "subnet-id";
 
 /// Finds subnets and remembers their free addresses.
@@ -83,7 +83,7 @@ impl Subnets {
         Ok(subnets)
     }
 
-    /// Returns whether EC2 has the subnet and no term of the class means it. False for one that an answer to the terms has
+    /// Returns whether EC2 has the subnet and no term of the class matches it. False for one that an answer to the terms has
     /// left out: a lookup by tags may lack a subnet that one by id has.
     pub(crate) async fn is_deselected(&self, class: &EC2NodeClass, id: &SubnetId) -> Result<bool> {
         let terms = &class.spec.subnet_selector_terms;

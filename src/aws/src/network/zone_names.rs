@@ -13,7 +13,7 @@ use parking_lot::RwLock;
 pub struct ZoneNames(RwLock<BTreeMap<ZoneId, Zone>>);
 
 impl ZoneNames {
-    /// Takes over what a description says; descriptions without an id say nothing.
+    /// Records the names in descriptions; those without an id are skipped.
     pub fn learn<'a>(&self, described: impl IntoIterator<Item = (Option<&'a ZoneId>, &'a Zone)>) {
         let new: Vec<(&ZoneId, &Zone)> = {
             let known = self.0.read();

@@ -44,7 +44,7 @@ pub fn notices(health: &InstanceHealth, now: Timestamp) -> Vec<NoticeKind> {
     notices
 }
 
-/// EC2 keeps events that are over for a while and says so in their text.
+/// EC2 keeps events that are over for a while and marks them in their text.
 fn is_ahead(event: &ScheduledEvent) -> bool {
     let over = ["[Completed]", "[Canceled]"].iter().any(|mark| event.description.starts_with(mark));
     CODES.contains(&event.code.as_str()) && !over

@@ -1,5 +1,5 @@
-//! The node class of a request: whether it is known and may be launched from, the types and the placement group it means,
-//! and what is said where it is not.
+//! The node class of a request: its presence and readiness for launches, its types and placement group,
+//! and the error where it is missing or not ready.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Instances as the port knows them: what EC2 describes, joined with what their types have.
+//! Instances in the port's form: EC2's descriptions, joined with the properties of their types.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::catalogue::instance_types::named;
 use crate::class::store::Lookup;
 use crate::instances::view;
 
-/// Joins descriptions. Made for one answer: what a `NodeClass` says is looked up once, however many of its instances
+/// Joins descriptions. Made for one answer: a `NodeClass` is looked up once, however many of its instances
 /// there are.
 pub(super) struct Joined<'a> {
     provider: &'a AwsProvider,

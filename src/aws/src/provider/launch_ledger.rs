@@ -35,7 +35,7 @@ pub(super) struct LaunchLedger {
     since: OnceLock<Timestamp>,
     /// Launches without an answer so far, by claim.
     unheard: TtlCache<ClaimUid, Sent>,
-    /// The machines of claims that may not know them yet.
+    /// The machines of claims that may not have recorded them yet.
     answered: TtlCache<ClaimUid, Instance>,
     /// Machines by the name of their claim, until they end.
     machines: TtlCache<ClaimName, ProviderId>,
@@ -70,7 +70,7 @@ impl LaunchLedger {
         self.may_be_hidden(asked).then_some(asked)
     }
 
-    /// To be said before asking: the caller may stop listening at any moment.
+    /// Records a request. Called before it is sent: the caller may stop listening at any moment.
     pub(super) fn record_sent(&self, request: &LaunchRequest) {
         self.record_sent_at(request, self.clock.now());
     }
@@ -98,7 +98,7 @@ impl LaunchLedger {
     }
 
     /// The machine that was launched for a claim of this name a short while ago, which EC2 may not show yet: its claim may
-    /// be deleted before it knows it.
+    /// be deleted before the id is written.
     pub(super) fn machine_of(&self, claim: &ClaimName) -> Option<ProviderId> {
         self.machines.get(claim)
     }

@@ -63,7 +63,7 @@ impl AwsProvider {
         Ok(machine)
     }
 
-    /// Fails while it is not known how an instance is paid for. A claim that says on-demand says so for ever, so a capacity block
+    /// Fails while it is not known how an instance is paid for. A claim written as on-demand stays so, and then a capacity block
     /// would not be left before it ends.
     fn shows_its_reservation(&self, claim: &str, instance: &Ec2Instance) -> Result<()> {
         let until = later(instance.launched_at, RESERVATION_SHOWN_WITHIN);

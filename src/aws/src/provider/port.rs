@@ -1,4 +1,4 @@
-//! The provider port, operation by operation: each finds what it is about, asks a part, and says an error of AWS in the words
+//! The provider port, operation by operation: each finds its object, calls a part, and puts an error of AWS into the words
 //! of the port.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -7,8 +7,8 @@ use karpenter_model::Zone;
 use super::AwsProvider;
 
 impl AwsProvider {
-    /// Shifts name zones by their ids. Which names those are is said by what has been described since the start, and
-    /// by node classes that were resolved before.
+    /// Shifts name zones by their ids. Their names are taken from descriptions since the start, and
+    /// from node classes that were resolved before.
     pub(super) fn zones_shifted_away(&self) -> BTreeSet<Zone> {
         let ids = self.zonal_shifts.away();
         if ids.is_empty() {

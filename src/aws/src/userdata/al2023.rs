@@ -1,6 +1,6 @@
 //! Amazon Linux 2023: a nodeadm `NodeConfig`, last part of a MIME archive (spec aws-provider 6.8).
 //!
-//! nodeadm merges the documents it finds and later ones win, so ours comes last: a `NodeClass` may add settings
+//! nodeadm merges the documents it finds and later ones win, so ours is last: a `NodeClass` may add settings
 //! but cannot make the node join another cluster or register without its taints.
 
 use base64::Engine as _;
@@ -38,7 +38,7 @@ fn plain(part: Part) -> Result<Part, Error> {
     Ok(Part { body: part.body, ..kept })
 }
 
-/// A `NodeConfig` is for nodeadm. Other YAML without a first line that says of what kind has no reader: sent as a
+/// A `NodeConfig` is for nodeadm. Other YAML without a first line that names its kind has no reader: sent as a
 /// `NodeConfig`, it would keep the node from joining.
 fn own(text: &str) -> Result<Option<&'static str>, Error> {
     match first_document(text) {
@@ -57,7 +57,7 @@ fn is_node_config(document: &Value) -> bool {
     text("kind") == "NodeConfig" || text("apiVersion").starts_with("node.eks.aws/")
 }
 
-/// Whether a text is a YAML (or JSON) mapping.
+/// Returns whether a text is a YAML (or JSON) mapping.
 pub(super) fn is_mapping(text: &str) -> bool {
     first_document(text).is_some_and(|document| document.is_object())
 }

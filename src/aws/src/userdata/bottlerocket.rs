@@ -1,7 +1,7 @@
 //! Bottlerocket: settings in TOML, ours laid over the `NodeClass`'s (spec aws-provider 6.9).
 //!
-//! All that the user sets and we do not is passed on as it is, known to us or not: which settings there are is for the
-//! image to say, and a setting that is dropped is one that its user believes in (aws#8126, bottlerocket#4754).
+//! All that the user sets and we do not is passed on as it is, known to us or not: the set of settings is the
+//! image's matter, and a setting that is dropped is one that its user believes in (aws#8126, bottlerocket#4754).
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -65,7 +65,7 @@ fn overlay(kubernetes: &mut Table, bootstrap: &Bootstrap) -> Result<(), Error> {
     if let Some(seconds) = kubelet.eviction_max_pod_grace_period {
         set(kubernetes, "eviction-max-pod-grace-period", i64::from(seconds));
     }
-    // Bottlerocket wants the percentages as text.
+    // Bottlerocket takes the percentages as text.
     if let Some(percent) = kubelet.image_gc_high_threshold_percent {
         set(kubernetes, "image-gc-high-threshold-percent", percent.to_string());
     }

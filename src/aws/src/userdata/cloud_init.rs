@@ -1,6 +1,6 @@
 //! The user's own user data as parts of an archive, each with the type that cloud-init chooses its handler by.
 //!
-//! cloud-init tells a text by its first line. A text that is sent under another type is run as what it is not, or by
+//! cloud-init recognises a text by its first line. A text that is sent under another type is run as what it is not, or by
 //! nothing at all, and the node joins without it, or does not join: so each text gets its own type, and one that nothing
 //! would read is refused.
 
@@ -41,7 +41,7 @@ const COMPRESSED: [&str; 8] = [
 
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// The parts of a text. `of_family` knows what a family's own agent reads besides: its type, or why it must not be sent.
+/// The parts of a text. `of_family` adds the formats of a family's own agent: the type, or the reason not to send it.
 ///
 /// # Errors
 /// [`Error::Mime`] when the text starts like MIME and cannot be split, [`Error::Unread`] when a part would be read by

@@ -17,7 +17,7 @@ pub(crate) const SHELL_SCRIPT: &str = "text/x-shellscript; charset=\"us-ascii\""
 type Headers = Vec<(String, String)>;
 
 /// One part: its header lines as written, and its body. What was encoded is decoded, except what is no text: that stays
-/// base64, as its headers say.
+/// base64, as its headers state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
     /// Headers: the part before the blank line.
@@ -58,7 +58,7 @@ impl Part {
 
 const TRANSFER_ENCODING: &str = "Content-Transfer-Encoding";
 
-/// Returns whether a text claims to be a MIME document: a header before the first empty line says so, in any case and order.
+/// Returns whether a text claims to be a MIME document: a header before the first empty line, in any case and order.
 pub(crate) fn is_mime(text: &str) -> bool {
     let mut head = text.trim_start().lines().take_while(|line| !line.trim().is_empty()).peekable();
     let name = |line: &str| Some(line.split_once(':')?.0.to_ascii_lowercase());
@@ -158,7 +158,7 @@ fn part_of(text: &str) -> Result<Vec<Part>, Error> {
     if part.media_type().starts_with("multipart/") { parts_of(&part) } else { Ok(vec![part]) }
 }
 
-/// The part read for what it says, and so without its encoding; only what is no text keeps it.
+/// Decodes a part, so that its text can be read; a part that is no text keeps its encoding.
 fn decoded(mut headers: Headers, body: &str) -> Result<Part, Error> {
     let is_encoding = |(name, _): &(String, String)| name.eq_ignore_ascii_case(TRANSFER_ENCODING);
     let encoding =
@@ -182,7 +182,7 @@ fn decoded(mut headers: Headers, body: &str) -> Result<Part, Error> {
     Ok(Part { headers, body })
 }
 
-/// Undoes quoted-printable (RFC 2045): `=3D` is a byte, `=` at the end of a line says that there is no line break.
+/// Undoes quoted-printable (RFC 2045): `=3D` is a byte, `=` at the end of a line joins it to the next.
 fn from_quoted_printable(text: &str) -> Result<String, Error> {
     let mut decoded = Vec::with_capacity(text.len());
     let mut lines = text.split('\n').peekable();

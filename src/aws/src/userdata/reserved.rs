@@ -1,7 +1,7 @@
 //! Resources that the kubelet of a node will keep back, by the class and by the user's own user data.
 //!
 //! A user may reserve resources in a nodeadm `NodeConfig` or in Bottlerocket's settings instead of `spec.kubelet`
-//! (aws#8367, aws#5104). Our own document comes last and wins key by key, as nodeadm and Bottlerocket merge them. Scripts
+//! (aws#8367, aws#5104). Our own document is last and wins key by key, as nodeadm and Bottlerocket merge them. Scripts
 //! cannot be read: what they reserve is learnt from the first node. `maxPods` is not among it: our document always has it.
 
 use std::collections::BTreeMap;

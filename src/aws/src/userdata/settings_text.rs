@@ -1,7 +1,7 @@
 //! Bottlerocket's settings as text: keys in order, every table with its header, literal strings in single quotes.
 //!
-//! TOML can be written in many ways that read the same. This is the way the reference's documents have, so that those who
-//! compare them see what differs and not how it is written.
+//! TOML can be written in many ways that read the same. This is the way of the reference's documents, so that people who
+//! compare them see differences of content, not of notation.
 
 use toml::{Table, Value};
 

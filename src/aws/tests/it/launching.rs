@@ -412,7 +412,7 @@ async fn what_was_never_asked_for_is_not_waited_for() {
     assert_eq!(world.provider.machine_of(&"web-2".into()).await, Ok(None));
 }
 
-/// What EC2 still does not show a minute later is not there, and another token may be tried.
+/// An instance that EC2 still does not show a minute later does not exist, and another token may be tried.
 #[tokio::test(start_paused = true)]
 async fn a_token_is_kept_for_a_minute_and_no_longer() {
     let world = World::new().await;
@@ -493,7 +493,7 @@ async fn that_a_claim_has_no_machine_is_not_said_while_ec2_may_hide_one() {
     );
 }
 
-/// What user-made overlays say of the more expensive type: next to free, and with a device.
+/// Overlays by users on the more expensive type: a price next to nothing, and a device.
 fn overlays(world: &World) -> PoolOverlays {
     let registry = world.provider.label_registry();
     let device = Resources::new().with(DEVICE, Quantity::from_units(2));
@@ -537,7 +537,7 @@ async fn pods_that_ask_for_a_device_are_launched_for_only_with_the_overlay_that_
     assert_eq!(launched.instance_type, DEARER);
 }
 
-/// How many of six launches reach EC2, one as soon as the pause after the first failure is over.
+/// Returns the number of launches of six that reach EC2, one as soon as the pause after the first failure is over.
 async fn asked_in_six_rounds(world: &World, request: impl Fn(u32) -> LaunchRequest) -> usize {
     world.account.forget_calls();
     for round in 0..6 {

@@ -1,4 +1,4 @@
-//! What a node of a type has, before anything is reserved (spec aws-provider 3.3).
+//! Capacity of a node of a type, before anything is reserved (spec aws-provider 3.3).
 
 use karpenter_api::ec2nodeclass::KubeletConfiguration;
 use karpenter_aws_api::ec2::{Architecture, InstanceTypeInfo};
@@ -50,7 +50,7 @@ pub fn capacity(
     let efa = if spec.network_interfaces.is_some() {
         view.efa_only().1
     } else if adapters::excludes_public_address(info) && spec.associate_public_ip_address == Some(true) {
-        // EC2 refuses every such launch, and the class says why.
+        // EC2 refuses every such launch, and the class's status has the reason.
         0
     } else {
         info.maximum_efa_interfaces

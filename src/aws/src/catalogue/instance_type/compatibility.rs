@@ -1,4 +1,4 @@
-//! Which types a `NodeClass` can be launched on at all (spec aws-provider 3.8).
+//! Compatibility of types with a `NodeClass` (spec aws-provider 3.8).
 //!
 //! An incompatible type is still listed, with all its offerings unavailable: a type that vanished from the
 //! list would read as "this type no longer exists" and drift its nodes.
@@ -8,7 +8,7 @@ use karpenter_aws_api::ec2::InstanceTypeInfo;
 
 use crate::class::view::ClassView;
 
-/// Why a type cannot be used with a `NodeClass`.
+/// Reason why a type cannot be used with a `NodeClass`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mismatch {
     /// Amazon Linux 2023 does not support the first Graviton generation.

@@ -19,11 +19,11 @@ pub struct Failure {
     cause: String,
 }
 
-/// What the expressions of the class come to; nothing where it has none.
+/// Evaluates the expressions of the class; the result is empty where it has none.
 ///
 /// # Errors
 /// The first expression that has no result. Nothing is launched then: with the default in its place a node would take
-/// other pods than its class says.
+/// other pods than its class allows.
 pub fn evaluate(
     info: &InstanceTypeInfo,
     view: &ClassView<'_>,

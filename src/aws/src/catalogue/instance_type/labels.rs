@@ -1,4 +1,4 @@
-//! Labels of an instance type, read off what EC2 says about it (spec aws-provider 1.9).
+//! Labels of an instance type, read from EC2's description of it (spec aws-provider 1.9).
 
 use std::collections::{BTreeMap, BTreeSet};
 

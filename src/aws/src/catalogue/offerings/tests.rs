@@ -1,4 +1,4 @@
-//! What is listed, and what of it can be had.
+//! Listed offerings and their availability.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What the refusals of AWS say of a `NodeClass`.
+//! Verdicts on a `NodeClass` from the refusals of AWS.
 
 use super::*;
 

@@ -26,13 +26,13 @@ const PER_DEVICE: i64 = 600_000_000;
 /// Nano-dollars per TB of local disk and hour.
 const PER_LOCAL_TB: i64 = 60_000_000;
 
-/// A price for each type of `by_size`, after `elsewhere` where that has the type. `known` says how expensive
+/// A price for each type of `by_size`, after `elsewhere` where that has the type. `known` shows how expensive
 /// this region is.
 pub fn estimates(known: &PerType, elsewhere: &PerType, by_size: &PerType) -> PerType {
     let here = ratio(known, elsewhere).unwrap_or(MILLION);
     let priced = |name: &InstanceTypeName| Some((name.clone(), scaled(*elsewhere.get(name)?, here)));
     let listed: PerType = by_size.keys().filter_map(priced).collect();
-    // The price that a size suggests is in dollars; the known price, in whatever currency, says how far off that is.
+    // The price that a size suggests is in dollars; the known price, in whatever currency, shows how far off that is.
     let off = ratio(&listed, by_size).or_else(|| ratio(known, by_size)).unwrap_or(MILLION);
     let mut all: PerType = by_size.iter().map(|(name, price)| (name.clone(), scaled(*price, off))).collect();
     all.extend(listed);

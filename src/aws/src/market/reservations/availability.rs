@@ -54,7 +54,7 @@ impl Availability {
         Self { clock, inner: Mutex::default() }
     }
 
-    /// EC2 has said how many are left of how many.
+    /// EC2 has reported the number left and the total.
     pub fn counted(&self, reservation: &str, left: u32, total: u32) {
         let counted_at = self.clock.now();
         let mut inner = self.inner.lock();
@@ -64,7 +64,7 @@ impl Availability {
         }
     }
 
-    /// An instance was launched into it at `at`. A count taken later knows about it already.
+    /// An instance was launched into it at `at`. A count taken later includes it already.
     pub fn launched(&self, reservation: &str, at: Timestamp) {
         self.change(reservation, |count| {
             if count.counted_at <= at {

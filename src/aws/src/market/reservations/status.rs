@@ -34,8 +34,8 @@ pub fn is_expiring(reservation: &CapacityReservation, now: Timestamp) -> bool {
 }
 
 /// The status entries, in the order given. Reservations of a kind that did not exist when this was written are left
-/// out and logged: launching into them needs to be known how. So are those that no launch of the class goes into: classes do
-/// not ask for dedicated hardware, their pools do, and `dedicated` says whether one does.
+/// out and logged: the way to launch into them is unknown. So are those that no launch of the class enters: classes do
+/// not ask for dedicated hardware, their pools do, and `dedicated` is true if one does.
 pub fn to_status(
     reservations: &[CapacityReservation],
     class: &EC2NodeClass,

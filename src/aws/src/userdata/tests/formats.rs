@@ -53,7 +53,7 @@ fn archive(parts: &[&str]) -> String {
 
 const LINUX: [AmiFamily; 2] = [AmiFamily::AL2, AmiFamily::AL2023];
 
-/// cloud-init chooses by the type of a part, and the first line says which it is.
+/// cloud-init chooses by the type of a part, which the first line shows.
 #[test]
 fn a_text_is_sent_as_what_its_first_line_says() {
     for (custom, kind) in [
@@ -175,7 +175,7 @@ fn blocks_of_windows_are_joined_and_its_other_tags_stay_outside() {
     assert!(told("#!/usr/bin/env pwsh\nWrite-Host 1").contains("Write-Host 1"));
 }
 
-/// aws#8126, bottlerocket#4754: which settings there are is for the image to say.
+/// aws#8126, bottlerocket#4754: the image defines the set of settings.
 #[test]
 fn bottlerocket_gets_every_setting_of_the_user_that_is_not_ours() {
     let custom = "motd = 'hello'\n\
