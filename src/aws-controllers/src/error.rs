@@ -30,7 +30,7 @@ pub enum Error {
     /// The price file cannot be used.
     #[error(transparent)]
     PriceFile(#[from] file::Error),
-    /// A dry run said nothing about the `NodeClass`.
+    /// A dry run gave no verdict on the `NodeClass`.
     #[error(transparent)]
     Check(#[from] Inconclusive),
     /// Several parts of one pass failed; the others have done what they could.

@@ -79,7 +79,7 @@ impl Seen {
         known.0 |= offering.available;
         known.1 = known.1.or(Some(offering.price));
         if self.reserved_capacity {
-            // A zone without a reservation says so instead of saying nothing.
+            // A zone without a reservation is unavailable instead of absent.
             self.offerings.entry(key(CapacityType::Reserved)).or_default();
         }
     }

@@ -1,6 +1,6 @@
 //! `interruption`: follows the queue with notices about instances (spec aws-provider 14.1).
 //!
-//! A message is deleted once everything it leads to has been done; if the process dies before, it comes again and finds
+//! A message is deleted once everything it leads to has been done; if the process dies before, it is received again and finds
 //! the claim being deleted. What cannot be read, or concerns no instance, is counted and deleted: nothing
 //! blocks the queue. While batches come back full, several are received and handled at once: a zone that is
 //! taken back interrupts hundreds. Nothing is read before the cluster is known, because then every instance
@@ -31,11 +31,11 @@ const NAME: &str = "interruption";
 const SOON: Duration = Duration::from_secs(1);
 const BACKOFF_MIN: Duration = Duration::from_secs(1);
 const BACKOFF_MAX: Duration = Duration::from_mins(1);
-/// Messages in a batch that says there may be more.
+/// Messages in a batch that indicates that there may be more.
 const FULL: usize = 10;
 /// Batches received at once while there are more.
 const SIDE_BY_SIDE: usize = 10;
-/// Time for which a notice about an instance that no claim knows is left in the queue while claims are being launched. An
+/// Time for which a notice about an instance that no claim has recorded is left in the queue while claims are being launched. An
 /// instance of another cluster costs one more look every time the queue shows it again.
 const EARLY: Duration = Duration::from_mins(5);
 /// Label of messages that concern no instance.
@@ -53,7 +53,7 @@ pub(crate) async fn run(name: String, context: AwsContext, shutdown: Cancellatio
         };
         let result = tokio::select! {
             biased;
-            // A message that is being handled is not deleted, and comes again.
+            // A message that is being handled is not deleted, and is received again.
             () = shutdown.cancelled() => return,
             result = pass => result,
         };

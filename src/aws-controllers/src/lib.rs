@@ -1,5 +1,5 @@
 //! Reconcilers that exist only for AWS: they resolve EC2NodeClasses, keep the provider's knowledge fresh, follow
-//! what AWS tells about instances, name launched ones and clean up what we made in the account.
+//! AWS's notices about instances, name launched ones and clean up what we made in the account.
 //!
 //! Each failure of AWS shows as a condition or an event of the object concerned and delays only that object.
 //! [`run`] starts them all; [`rbac`] is what they need from the API server.

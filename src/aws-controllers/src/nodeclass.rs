@@ -2,7 +2,7 @@
 //! (spec aws-provider 12, spec aws-operations 2.7).
 //!
 //! A pass works on a copy of the object: finalizer, hash, then each part of the status. A part that fails leaves
-//! its condition alone and tells people why; the others go on, and one status patch at the end writes what
+//! its condition alone and reports the reason; the others continue, and one status patch at the end writes what
 //! changed.
 
 mod conditions;
@@ -97,7 +97,7 @@ async fn follow(context: AwsContext, queue: Queue<String>, shutdown: Cancellatio
                         true
                     }
                 };
-                // Only now does the provider know what machines of this class should be.
+                // Only now does the provider have the state that machines of this class should have.
                 if is_news {
                     context.common.view.class_changed(NODE_CLASS_KIND.kind, &name);
                 }

@@ -14,7 +14,7 @@ pub fn rbac() -> Vec<PolicyRule> {
     ]
 }
 
-/// Rules of the role in `kube-system`: the address of the cluster's DNS goes into user data.
+/// Rules of the role in `kube-system`: the address of the cluster's DNS is written into user data.
 pub fn dns_rbac() -> Vec<PolicyRule> {
     vec![PolicyRule {
         resource_names: Some(vec!["kube-dns".to_owned()]),

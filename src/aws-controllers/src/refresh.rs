@@ -153,7 +153,7 @@ pub(crate) async fn once(task: Task, context: &AwsContext) -> Result<(), Error> 
     Ok(())
 }
 
-/// Says so when the prices of types remain estimates.
+/// Refreshes the prices of types, and logs when some remain estimates.
 async fn prices(context: &AwsContext) -> Result<(), Error> {
     let prices = &context.aws.prices;
     let refreshed = prices.refresh_on_demand().await?;

@@ -1,7 +1,7 @@
-//! What happens to machines in capacity reservations (spec aws-provider 9).
+//! Handling of machines in capacity reservations (spec aws-provider 9).
 //!
 //! A capacity block ends with its instances, so they are left in time. An ordinary reservation that ends leaves its
-//! instances running on-demand, and claim and Node say so from then on; they are never called reserved afterwards.
+//! instances running on-demand, and claim and Node show it from then on; they are never called reserved afterwards.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -85,7 +85,7 @@ pub(crate) async fn demote(context: &AwsContext) -> Result<(), Error> {
     Error::combined(errors)
 }
 
-/// The claim with those of its registered Nodes that say reserved, if it or any of them does.
+/// The claim with those of its registered Nodes that are labelled reserved, if it or any of them is.
 fn labelled_reserved(context: &AwsContext, known: KnownClaim) -> Option<(KnownClaim, Vec<Arc<NodeObject>>)> {
     let id = known.model.provider_id.as_ref()?;
     let mut nodes = context.common.view.nodes_of(id);

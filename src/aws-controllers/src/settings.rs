@@ -89,13 +89,13 @@ pub struct Gate {
     pub name: &'static str,
     /// One sentence.
     pub help: &'static str,
-    /// Why it changes nothing, for gates that are accepted for compatibility only.
+    /// Reason why it changes nothing, for gates that are accepted for compatibility only.
     pub without_effect: Option<&'static str>,
-    /// Where the provider reads it.
+    /// Field of the provider's gates.
     place: fn(&mut Gates) -> &mut bool,
 }
 
-/// The feature gates of the AWS provider, all off unless said otherwise, in the order of the reference.
+/// The feature gates of the AWS provider, all off by default, in the order of the reference.
 pub const GATES: &[Gate] = &[
     Gate {
         name: "NodeClassCEL",
@@ -195,7 +195,7 @@ impl Settings {
     }
 }
 
-/// How gates are written. Unknown names are not an error as they are for the gates of the core: a list written for
+/// Notation of gates. Unknown names are not an error as they are for the gates of the core: a list written for
 /// another release of the provider must not stop this one.
 const GATES_ALLOWED: &str = "Name=true or Name=false, separated by commas; names are NodeClassCEL, DRANVIDIAGPU, \
                              DRAEFA and RebootForRepair";

@@ -1,6 +1,6 @@
 //! Names instances after their Node and claim, once both are known (spec aws-provider 15).
 //!
-//! Tags that are there already are left alone, so people may rename instances. The annotations that say "done"
+//! Tags that are there already are left alone, so people may rename instances. The annotations that mean "done"
 //! are written after the tags, so a crash in between only repeats a harmless call.
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! `zonalshift`: asks which zones the cluster is shifted away from, and publishes events on the
+//! `zonalshift`: reads the zones the cluster is shifted away from, and publishes events on the
 //! pools that could launch there (spec aws-provider 11). What follows from it is the provider's and the
 //! planner's business.
 //!
@@ -26,7 +26,7 @@ const SOON: Duration = Duration::from_secs(1);
 /// Delay when the cluster is not registered or we may not ask: people have to act first.
 const REFUSED_PERIOD: Duration = Duration::from_mins(5);
 
-/// Asks until `shutdown`.
+/// Polls until `shutdown`.
 pub(crate) async fn run(context: AwsContext, shutdown: CancellationToken) {
     let metrics = Arc::clone(&context.common.metrics);
     let mut soon = SOON;

@@ -13,7 +13,7 @@ use crate::{AwsContext, Error};
 /// Claims by the instance they run on.
 pub(super) struct Claims {
     by_instance: BTreeMap<String, Vec<ClaimName>>,
-    /// Some claim does not know its instance yet: any unknown one may be it.
+    /// Some claim has not recorded its instance yet: any unknown one may be it.
     launching: bool,
 }
 
@@ -40,7 +40,7 @@ impl Claims {
         self.launching && !instances.iter().any(|instance| self.contain(instance.as_str()))
     }
 
-    /// Reacts to a notice about instances. Those that no claim knows are left to their owner.
+    /// Reacts to a notice about instances. Those that no claim has recorded are left to their owner.
     pub(super) async fn act(
         &self,
         context: &AwsContext,

@@ -1,4 +1,4 @@
-//! `interruption.instancestatus`: asks EC2 every minute which instances have failed or are to be interrupted
+//! `interruption.instancestatus`: reads from EC2 every minute which instances have failed or are to be interrupted
 //! (spec aws-provider 14.2). Needs no queue.
 
 use std::collections::BTreeSet;
@@ -22,7 +22,7 @@ const PERIOD: Duration = Duration::from_mins(1);
 /// Delay when the permission is missing, which is reported once: it may be granted at any time.
 const DENIED_PERIOD: Duration = Duration::from_mins(15);
 
-/// Asks until `shutdown`.
+/// Polls until `shutdown`.
 pub(crate) async fn run(context: AwsContext, shutdown: CancellationToken) {
     let metrics = Arc::clone(&context.common.metrics);
     let mut poller = Poller { context, counted: BTreeSet::new(), denied: false };

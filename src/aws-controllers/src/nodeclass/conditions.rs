@@ -16,7 +16,7 @@ pub(super) struct Part<'a, 'b> {
 impl Part<'_, '_> {
     /// Nothing could be decided: an event is published and the pass is tried again.
     ///
-    /// A decision about this generation stays. A decision about an older one says nothing about this one (aws#8312), so the
+    /// A decision about this generation stays. A decision about an older one does not hold for this one (aws#8312), so the
     /// condition becomes Unknown and carries the text, because it is the first thing people look at. The text is written
     /// again only for another call or code: one that differs in every answer would wake the next pass by itself.
     pub(super) fn unanswered(
@@ -37,7 +37,7 @@ impl Part<'_, '_> {
         }
     }
 
-    /// The answer is an error that says something about the object.
+    /// The answer is an error that concerns the object.
     pub(super) fn failed(&mut self, kind: &'static str, reason: &'static str, error: &dyn std::fmt::Display) {
         self.refuse(kind, reason, &without_request_id(&error.to_string()));
     }

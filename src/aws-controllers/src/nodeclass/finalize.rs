@@ -34,7 +34,7 @@ impl Reconciler {
             return Ok(Done::idle().after(AGAIN));
         }
         if let Err(error) = self.clean_up(class, &name).await {
-            // Without a word the class would stay for ever, and nothing says which right is missing (aws#9185).
+            // Without a word the class would stay for ever, and nothing shows which right is missing (aws#9185).
             let message = format!("finalizer stays: {}", without_request_id(&error.to_string()));
             let reason = Reason::unlisted(reason::aws::CLEAN_UP_FAILED, Severity::Warning);
             self.context.publish_event(class, reason, message);
@@ -50,7 +50,7 @@ impl Reconciler {
     }
 
     fn claims_of(&self, class: &str) -> Vec<String> {
-        // One that cannot be decoded may not say which class it has.
+        // One that cannot be decoded may not show which class it has.
         let of_class = |name: &str| name == class || name.is_empty();
         let claims = self.context.common.view.claims_or_undecoded().into_iter();
         claims.filter(|claim| of_class(&claim.node_class.name)).map(|claim| claim.name.to_string()).collect()

@@ -27,7 +27,7 @@ pub(super) enum Hashed {
 impl Reconciler {
     /// Writes hash and version where they are not up to date.
     ///
-    /// When the version changes, claims are stamped first: a crash in between only stamps them again, while the
+    /// A change of the version stamps the claims first: a crash in between only stamps them again, while the
     /// other order would compare hashes of two algorithms.
     pub(super) async fn hash(&self, class: &EC2NodeClass) -> Result<Hashed, Error> {
         let hash = class.hash(self.context.aws.ca_bundle());

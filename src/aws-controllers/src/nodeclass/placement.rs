@@ -6,7 +6,7 @@ use karpenter_model::names::{condition, reason};
 use super::conditions::Part;
 use crate::Error;
 
-/// Resolves the placement group. A name EC2 does not know is an error of the selector; an EC2 that does not answer
+/// Resolves the placement group. A name EC2 does not have is an error of the selector; an EC2 that does not answer
 /// changes nothing as long as the group was known lately.
 pub(super) async fn resolve(mut part: Part<'_, '_>) -> Result<(), Error> {
     if !is_wanted(part.class) {

@@ -14,7 +14,7 @@ pub(super) async fn resolve(mut part: Part<'_, '_>, status: &mut Ec2NodeClassSta
             part.conditions.set_true(condition::aws::INSTANCE_PROFILE_READY);
             Ok(())
         }
-        // The schema asks for a role or a profile; an object from before it may have neither.
+        // The schema requires a role or a profile; an object from before it may have neither.
         Ok(None) => {
             let message = "neither spec.role nor spec.instanceProfile is set; set one of them";
             part.unanswered(

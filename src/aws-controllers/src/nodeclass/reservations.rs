@@ -22,7 +22,7 @@ pub(super) async fn resolve(
 ) -> Result<Option<Duration>, Error> {
     if !part.context.aws.settings.reserved_capacity {
         status.capacity_reservations.clear();
-        // Left from a time with the gate, it would go on to speak of that time. No dependent, so it can go.
+        // Left from a time with the gate, it would keep showing that time. No dependent, so it can be removed.
         let _gone = part.conditions.clear(condition::aws::CAPACITY_RESERVATIONS_READY);
         return Ok(None);
     }

@@ -1,4 +1,4 @@
-//! Whether a resolved `NodeClass` can be launched (condition `ValidationSucceeded`; spec aws-provider 12.2).
+//! Validation of a resolved `NodeClass` by trial launches (condition `ValidationSucceeded`; spec aws-provider 12.2).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use super::conditions::Part;
 use crate::Error;
 
 const AGAIN: Duration = Duration::from_mins(10);
-/// When a value that AWS does not take is tried again.
+/// Delay before a value that AWS does not take is tried again.
 const SOON: Duration = Duration::from_mins(1);
 const REQUIRED: [&str; 4] = [
     condition::aws::AMIS_READY,
@@ -31,11 +31,11 @@ const REQUIRED: [&str; 4] = [
     condition::aws::SUBNETS_READY,
 ];
 
-/// What there is to say of a kubelet block.
+/// Verdict on a kubelet block.
 enum Block {
     /// Nodes can be launched with it; but for the types that are missing, if any.
     Usable { missing: Option<String> },
-    /// The condition says why not.
+    /// The condition has the reason.
     Refused,
 }
 
@@ -94,7 +94,7 @@ impl Reconciler {
         Ok(Some(AGAIN))
     }
 
-    /// Whether the kubelet block can be used. One type without a result must not keep the others from being launched.
+    /// Checks the kubelet block. One type without a result must not keep the others from being launched.
     fn kubelet(&self, part: &mut Part<'_, '_>) -> Result<Block, Error> {
         let (aws, kind) = (&self.context.aws, condition::VALIDATION_SUCCEEDED);
         if let Some(refusal) = kubelet::refusal(&part.class.spec, aws.settings.gates.node_class_cel) {
@@ -142,7 +142,7 @@ impl Reconciler {
     async fn verdict(&self, class: &EC2NodeClass) -> Result<DryRunOutcome, Error> {
         let aws = &self.context.aws;
         if aws.settings.disable_dry_run {
-            // Asks nothing of AWS: a class that no launch can use is refused here, not by each claim.
+            // Makes no call to AWS: a class that no launch can use is refused here, not by each claim.
             return Ok(aws.launcher().check_user_data(class)?);
         }
         let pools = self.pools_of(class);
@@ -150,7 +150,7 @@ impl Reconciler {
         if let Some(verdict) = self.verdicts.get(&key) {
             return Ok(verdict);
         }
-        // What lacks capacity at the moment says nothing about the `NodeClass`.
+        // A lack of capacity at the moment is no fault of the `NodeClass`.
         let types = aws.types.sold(&Arc::new(class.clone()))?;
         let verdict = aws.launcher().check(class, &types, &pools).await?;
         if !matches!(verdict, DryRunOutcome::Refused { .. }) {
@@ -177,7 +177,7 @@ impl Reconciler {
     }
 }
 
-/// What is wrong for the first types, and how many more there are.
+/// Returns the faults of the first types, and the number of further ones.
 fn without_result(failed: &[(String, String)]) -> String {
     const NAMED: usize = 3;
     let mut parts: Vec<String> =
@@ -206,8 +206,8 @@ fn waiting_for(part: &Part<'_, '_>) -> Option<(ConditionStatus, String)> {
     None
 }
 
-/// What a verdict depends on (spec aws-provider 12.2.4). The order of subnets follows their free addresses, so it says
-/// nothing.
+/// Returns the inputs of a verdict as a key (spec aws-provider 12.2.4). The order of subnets follows their free addresses
+/// and is left out.
 fn key(class: &EC2NodeClass, ways: &[CapacityType]) -> String {
     let status = class.status.clone().unwrap_or_default();
     let subnets: BTreeSet<&str> = status.subnets.iter().map(|subnet| subnet.id.as_str()).collect();

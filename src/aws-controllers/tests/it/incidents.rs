@@ -1,4 +1,4 @@
-//! What has brought other autoscalers down, replayed on AWS (`docs/reference/edge-cases-incidents.md`).
+//! Incidents of other autoscalers, replayed on AWS (`docs/reference/edge-cases-incidents.md`).
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -155,7 +155,7 @@ async fn hundreds_of_interruptions_at_once_are_acted_on_within_seconds() {
     let count = usize::try_from(NODES).unwrap();
     one_per_node(&world, "web", count, "web");
     world.until("all pods run", async || runs(&world) && claims(&world).len() == count).await;
-    // What a call takes on a real day.
+    // Duration of a call on a real day.
     world
         .server
         .faults()

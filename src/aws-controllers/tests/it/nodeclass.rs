@@ -1,4 +1,4 @@
-//! What an EC2NodeClass shows when something is missing, and that it recovers.
+//! Status of an EC2NodeClass when something is missing, and its recovery.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ async fn edit(world: &World, class: &str, spec: Value) {
     api.patch(class, &PatchParams::default(), &patch).await.unwrap();
 }
 
-/// What the class says about itself under a condition.
+/// Returns the message of the class's condition of a kind.
 async fn message(world: &World, kind: &str) -> String {
     let status = world.get("default").await.unwrap().status.unwrap();
     let found = status.conditions.into_iter().find(|condition| condition.kind == kind);
@@ -462,7 +462,7 @@ async fn claims_of_an_older_hash_are_stamped() {
         .await;
 }
 
-/// How often claims were asked for a pass by one of the queues that follow them.
+/// Returns the number of passes that one of the queues following claims has requested.
 fn claims_woken(world: &World) -> u64 {
     world.metrics.runtime.queue_adds_total.value(["nodeclaim.tagging", "nodeclaim.tagging"])
 }

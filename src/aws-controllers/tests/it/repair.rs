@@ -1,4 +1,4 @@
-//! What the agents of EKS say about a node, and how long it is tolerated.
+//! Conditions that the agents of EKS set on a node, and the time they are tolerated.
 
 use std::time::Duration;
 

@@ -33,7 +33,7 @@ pub(crate) use writes::Writes;
 /// Lets EC2 instances take a role.
 const TRUST: &str = r#"{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}"#;
 
-/// When tests begin, unless they say otherwise.
+/// Start of tests, unless they set another.
 const START: &str = "2026-01-01T12:00:00Z";
 
 /// Name of the interruption queue, which exists only where a test makes it.
@@ -237,7 +237,7 @@ impl World {
         self.listing.of(&self.server)
     }
 
-    /// How many Nodes there are.
+    /// Returns the number of Nodes.
     pub(crate) fn nodes(&self) -> usize {
         self.all::<Node>().len()
     }
@@ -298,7 +298,7 @@ pub(crate) async fn create_role(account: &Account, name: &str) {
     account.clients().iam.create_role(&role).await.expect("the role is made");
 }
 
-/// What the controllers are started with.
+/// Inputs of the controllers.
 struct Controllers<'a> {
     client: kube::Client,
     settings: Settings,

@@ -1,4 +1,4 @@
-//! What the reference has written, taken over by our controllers: every write and every call that changes something.
+//! Objects of the reference, taken over by our controllers: every write and every call that changes something.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -26,7 +26,7 @@ const EMPTY: Machine = Machine {
     instance: "i-a39590d2d39a7390a",
 };
 
-/// Where a hash and its version are.
+/// Paths of a hash and its version.
 const HASHES: [&str; 2] = [
     "/metadata/annotations/karpenter.k8s.aws~1ec2nodeclass-hash",
     "/metadata/annotations/karpenter.k8s.aws~1ec2nodeclass-hash-version",
@@ -52,7 +52,7 @@ async fn take_over_of(recording: Recording) -> (World, Writes, Recording) {
     (world, writes, recording)
 }
 
-/// Where the cluster differs from the recorded one: `Kind name path`. Revisions are those of each API server.
+/// Differences of the cluster from the recording: `Kind name path`. Revisions are those of each API server.
 fn moved(world: &World, recording: &Recording) -> BTreeSet<String> {
     let mut moved = BTreeSet::new();
     for object in recording.objects() {
@@ -249,7 +249,7 @@ async fn hashes_are_ours(world: &World, recording: &Recording, drifted: &[&str])
     }
 }
 
-/// What v1.14.1 and a release after v1.15 write in place of our hashes, and what we write in place of theirs.
+/// Hashes that v1.14.1 and a release after v1.15 write in place of ours, and those we write in place of theirs.
 #[tokio::test(start_paused = true)]
 async fn steps_to_other_releases_and_back_drift_no_node() {
     let (world, _, recording) = take_over().await;
@@ -269,7 +269,7 @@ async fn steps_to_other_releases_and_back_drift_no_node() {
     hashes_are_ours(&world, &recording, &[]).await;
 }
 
-/// What had drifted before is still to be replaced.
+/// Claims that had drifted before are still to be replaced.
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_drifted_under_the_reference_keeps_its_hash() {
     let mut recording = Recording::read();

@@ -1,7 +1,7 @@
 //! The recording in `src/aws-controllers/recorded`, and how it gets into a cluster and an account.
 //!
-//! What was not recorded is worked out of what was: images and their parameters of the status of the node classes,
-//! instance types of the labels of the claims, instance profiles of the instances. The account sells the recorded types
+//! Missing parts are derived from recorded ones: images and their parameters from the status of the node classes,
+//! instance types from the labels of the claims, instance profiles from the instances. The account sells the recorded types
 //! and no others, so that no node can be replaced by a cheaper one.
 
 use base64::Engine;
@@ -32,8 +32,8 @@ const ROLE: &str = "KarpenterNodeRole-karpenter-e2e";
 /// The zones of its subnets.
 pub(crate) const ZONES: [&str; 3] = ["us-west-2a", "us-west-2b", "us-west-2c"];
 
-/// What the labels of the recorded types do not say: the price of an hour on-demand, in millionths of a dollar, how many
-/// interfaces there are, and how many addresses each has.
+/// Facts that the labels of the recorded types lack: the price of an hour on-demand, in millionths of a dollar, the number
+/// of interfaces, and the number of addresses of each.
 pub(crate) const TYPES: [(&str, u64, u32, u32); 4] = [
     ("c6i.4xlarge", 680_000, 8, 30),
     ("m6g.2xlarge", 308_000, 4, 15),
@@ -84,7 +84,7 @@ impl Recording {
         }
     }
 
-    /// What the reference's controller was started with.
+    /// Settings that the reference's controller was started with.
     pub(crate) fn settings(&self) -> Settings {
         let script = self.templates.iter().map(user_data).find(|text| text.contains("NodeConfig")).unwrap();
         let found = |key: &str| {

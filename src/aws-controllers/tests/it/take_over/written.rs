@@ -1,4 +1,4 @@
-//! What our controllers write, held against what the reference has written for the same classes, pools and pods.
+//! Objects that our controllers write, compared with the reference's for the same classes, pools and pods.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -101,7 +101,7 @@ fn differs_in<'a>(recorded: &Value, ours: &Value, paths: impl IntoIterator<Item 
 const IDENTITY: [&str; 4] =
     ["/metadata/creationTimestamp", "/metadata/name", "/metadata/resourceVersion", "/metadata/uid"];
 
-/// When conditions of these kinds came about.
+/// Paths of the transition times of conditions of these kinds.
 fn times<'a>(kinds: &'a [&'a str]) -> impl Iterator<Item = String> + 'a {
     kinds.iter().map(|kind| format!("/status/conditions/{kind}/lastTransitionTime"))
 }
