@@ -107,7 +107,7 @@ fn unanswered(known: &KnownBuffer, error: &Error) -> Option<Unresolved> {
     (!ready).then(|| Unresolved::Unreadable(karpenter_telemetry::observe::Chain(error).to_string()))
 }
 
-/// Returns whether the status says that the buffer is resolved.
+/// Returns whether the status has the buffer resolved.
 fn is_ready(status: &CapacityBufferStatus) -> bool {
     let ready = |one: &&karpenter_api::Condition| one.kind == condition::READY_FOR_PROVISIONING;
     status.conditions.iter().find(ready).is_some_and(|one| one.status == ConditionStatus::True)
@@ -122,7 +122,7 @@ enum Published {
     Not,
 }
 
-/// Writes what was found into the status, if it says something else.
+/// Writes the result into the status, if it differs.
 async fn publish(
     context: &Context,
     known: &KnownBuffer,

@@ -11,7 +11,7 @@ use crate::Context;
 /// Longest a single call may take. An abandoned call leaves nothing that the next one would not find again.
 const LIMIT: Duration = Duration::from_mins(2);
 
-/// Awaits a provider call of `controller`; `method` is the name the reference's dashboards know it by.
+/// Awaits a provider call of `controller`; `method` is its name in the reference's dashboards.
 pub(crate) async fn call<T>(
     context: &Context,
     controller: &'static str,

@@ -1,4 +1,4 @@
-//! What every reconciler is given: the ways out of the process, the settings, and the shared view.
+//! Inputs of every reconciler: clients of the outside world, the settings, and the shared view.
 
 use std::sync::Arc;
 
@@ -22,17 +22,17 @@ pub struct Context {
     pub hints: kube::Client,
     /// The cloud.
     pub provider: Arc<dyn Provider>,
-    /// What makes a node broken, as [`crate::repair_policies`] says.
+    /// Policies for broken nodes, from [`crate::repair_policies`].
     pub repair: Arc<[RepairPolicy]>,
     /// The time.
     pub clock: Arc<dyn Clock>,
     pub settings: Arc<Settings>,
-    /// Where events go.
+    /// Recorder of events.
     pub recorder: Arc<Recorder>,
     pub metrics: Arc<Metrics>,
-    /// What is known of the cluster.
+    /// Shared view of the cluster.
     pub view: Arc<View>,
-    /// What was decided last, served on request.
+    /// Explanations of the last decisions, served on request.
     pub explanations: Explanations,
 }
 

@@ -1,4 +1,4 @@
-//! Readiness of the API server to serve our kinds: without them there is nothing to do, and the readiness probe says so.
+//! Readiness of the API server to serve our kinds: without them there is nothing to do, and the readiness probe fails.
 
 use std::time::Duration;
 

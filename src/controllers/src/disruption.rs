@@ -212,7 +212,7 @@ impl Disruption {
     }
 }
 
-/// Publishes the events that say what the do-not-disrupt annotation of pods on our nodes means.
+/// Publishes the events that explain the do-not-disrupt annotation of pods on our nodes.
 fn publish_protected(context: &Context, snapshot: &Snapshot) {
     let ours = snapshot.nodes.iter().filter(|node| node.is_managed());
     let events = ours.flat_map(|node| &node.pods).filter_map(|pod| protection::event(pod, snapshot.now));

@@ -1,7 +1,7 @@
 //! Explanations of why a node stays, a pod waits or a pool takes no part: the last decisions, kept in memory.
 //!
 //! `GET /explain?node=NAME`, `?pod=NAMESPACE/NAME`, `?nodepool=NAME`, or without a question for the whole. Answers
-//! name objects and say why; they hold no secrets, but what runs in a cluster is not everybody's business either, so
+//! name objects and reasons; they hold no secrets, but what runs in a cluster is not everybody's business either, so
 //! only the process's own machine is answered: in a cluster through a port-forward, as `karpenter explain` makes one.
 
 mod answer;
@@ -112,7 +112,7 @@ impl Explanations {
         self.0.lock().provisioning = Some(Provisioning { at, pods, pools });
     }
 
-    /// Records that the launch of `claim` has come to `step`.
+    /// Records that the launch of `claim` has reached `step`.
     pub(crate) fn reached(&self, claim: &ClaimName, step: Step, at: Timestamp) {
         self.0.lock().launches.reached(claim, step, at);
     }

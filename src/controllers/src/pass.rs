@@ -109,7 +109,7 @@ impl<'a> Pass<'a> {
         self.gone
     }
 
-    /// Does what `step` asks for; condition changes wait for [`Pass::finish`].
+    /// Carries out `step`; condition changes wait for [`Pass::finish`].
     pub(crate) async fn carry_out(&mut self, step: Step) -> Result<(), Error> {
         let Step { effects, conditions, wake } = step;
         self.wake = self.wake.sooner(wake);
@@ -289,7 +289,7 @@ impl<'a> Pass<'a> {
         Ok(())
     }
 
-    /// Writes annotations that a step wanted on the claim before its deletion, such as the deadline of the drain that
+    /// Writes annotations that a step set for the claim before its deletion, such as the deadline of the drain that
     /// the deletion starts.
     async fn annotate_first(&mut self) -> Result<(), Error> {
         let Some(draft) = self.draft.as_ref().filter(|draft| !self.deleted && !draft.changes_status()) else {
@@ -339,7 +339,7 @@ impl<'a> Pass<'a> {
         Ok(())
     }
 
-    /// Writes what changed on the claim, then publishes what happened, and says when to look again.
+    /// Writes what changed on the claim, then publishes what happened, and returns when to look again.
     pub(crate) async fn finish(mut self) -> Result<Done, Error> {
         let written = self.write_claim().await?;
         for milestone in &self.milestones {

@@ -1,6 +1,6 @@
-//! How long pods wait, measured from what the watch says about them (spec scheduling 27.6 and 30).
+//! Waiting times of pods, measured from the events of the watch (spec scheduling 27.6 and 30).
 //!
-//! Pods that ran already when the process started are never measured: how long they waited is not known.
+//! Pods that ran already when the process started are never measured: their waiting time is not known.
 
 pub(super) mod deletion_cost;
 pub(super) mod evict;
@@ -25,7 +25,7 @@ use timing::{Age, Moment, Timings, Waited};
 pub(crate) struct Waiting(Arc<Mutex<Timings>>);
 
 impl Waiting {
-    /// Records what the watch said about a pod.
+    /// Records an event of the watch about a pod.
     pub(crate) fn note(&self, metrics: &Metrics, seen: &PodSeen, now: Timestamp) {
         let waited = match seen {
             PodSeen::Deleted(pod) => self.0.lock().gone(&pod.key),

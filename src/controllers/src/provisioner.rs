@@ -158,7 +158,7 @@ fn has_left_over(context: &Context, memory: &Memory) -> bool {
     context.view.with_cluster(|cluster| cluster.has_left_over(ago(old), ago(young)))
 }
 
-/// Ends when so much time is over; never, if there is none.
+/// Ends when this time is over; never, if there is none.
 async fn after(left: Option<Duration>) {
     match left {
         Some(left) => sleep(left).await,

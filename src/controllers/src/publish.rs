@@ -1,4 +1,4 @@
-//! What users and dashboards see of the work of controllers: events, metrics and log lines.
+//! Output of controllers for users and dashboards: events, metrics and log lines.
 
 mod disrupted;
 pub(super) mod status;
@@ -16,7 +16,7 @@ pub(crate) fn units(quantity: Quantity) -> f64 {
     quantity.nanos() as f64 / 1e9
 }
 
-/// How long ago `start` was, in seconds, as a Prometheus sample; zero when it lies in the future.
+/// Returns the seconds since `start`, as a Prometheus sample; zero when it lies in the future.
 pub(crate) fn seconds(start: Timestamp, now: Timestamp) -> f64 {
     since(start, now).as_secs_f64()
 }

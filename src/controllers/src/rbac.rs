@@ -1,4 +1,4 @@
-//! What the controllers' calls need to be allowed: the source of the chart's roles.
+//! Permissions that the controllers' calls need: the source of the chart's roles.
 //!
 //! Kept next to the calls and checked against those really made: a test runs the controllers and compares. Not
 //! more than the reference asks for (spec disruption 5.4), save for what the controllers can do without.
@@ -33,7 +33,7 @@ pub fn rbac(classes: &[NodeClassKind]) -> Vec<PolicyRule> {
         rule("autoscaling.x-k8s.io", &["capacitybuffers"], &["get", "list", "watch"]),
         rule("autoscaling.x-k8s.io", &["capacitybuffers/status"], &["patch"]),
         rule("", &["podtemplates"], &["get", "list", "watch"]),
-        // Replica sets and stateful sets also say what the default spread of their pods is over, like these.
+        // Replica sets and stateful sets also select the pods of the default spread, like these.
         rule("apps", &["deployments", "replicasets", "statefulsets"], &["get", "list", "watch"]),
         rule("", &["services", "replicationcontrollers"], &["get", "list", "watch"]),
     ];
@@ -55,7 +55,7 @@ pub fn optional_rbac() -> Vec<PolicyRule> {
     ]
 }
 
-/// What writing deletion costs of pods needs besides, with the feature gate `PodDeletionCostManagement` alone.
+/// Returns the additional permission to write deletion costs of pods, for the feature gate `PodDeletionCostManagement` alone.
 pub fn deletion_cost_rbac() -> Vec<PolicyRule> {
     vec![rule("", &["pods"], &["patch"])]
 }

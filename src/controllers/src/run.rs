@@ -1,4 +1,4 @@
-//! Puts watches and reconcilers together and runs them until told to stop.
+//! Puts watches and reconcilers together and runs them until shutdown.
 
 pub(super) mod watching;
 
@@ -33,14 +33,14 @@ use crate::reconciler::start;
 use crate::run::watching::Watching;
 use crate::triggers::Triggers;
 
-/// How long the first lists may take before that is logged.
+/// Time the first lists may take before that is logged.
 const FIRST_WARNING_AFTER: Duration = Duration::from_secs(30);
 
-/// How often it is logged again.
+/// Time between repetitions of that log line.
 const REMINDER: Duration = Duration::from_secs(10);
 
-/// How long work may go on after the stop: longer than that of [queues](karpenter_kube_harness::queue::DRAIN), half as long
-/// as the kubelet waits before it kills.
+/// Time that work may go on after the stop: longer than that of [queues](karpenter_kube_harness::queue::DRAIN), half of the
+/// time that the kubelet waits before it kills.
 const LAST_WORK: Duration = Duration::from_secs(15);
 
 /// A part of the controllers ended without having been asked to.
@@ -81,7 +81,7 @@ pub async fn lead(
             collecting = collect(&context, &classes, &memory);
         }
         let triggers = spawn_controllers(&mut tasks, &context, memory, &shutdown);
-        // What the watches brought before there were listeners.
+        // Replays events that the watches brought before there were listeners.
         context.view.replay();
         readiness.set(true);
         triggers.view_complete();
@@ -136,7 +136,7 @@ pub async fn joined(
     }
 }
 
-/// Waits until everything has been listed once and says so in metrics; false when told to stop before.
+/// Waits until everything has been listed once and records it in metrics; false on shutdown before.
 async fn listed(context: &Context, shutdown: &CancellationToken) -> bool {
     let (metrics, started) = (&context.metrics.cluster_state, Instant::now());
     let mut warn_at = started + FIRST_WARNING_AFTER;

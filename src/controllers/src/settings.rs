@@ -24,7 +24,7 @@ pub use read::{Bounds, Reader, gate_list};
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "one switch per setting, named as users write them")]
 pub struct Settings {
-    /// What decisions depend on.
+    /// Settings that decisions depend on.
     pub decisions: Arc<karpenter_model::Settings>,
     /// Port of `/metrics`.
     pub metrics_port: u16,
@@ -36,11 +36,11 @@ pub struct Settings {
     pub kube_client_qps: u32,
     /// Kubernetes requests that may be made at once above the sustained rate.
     pub kube_client_burst: u32,
-    /// How the one active replica is chosen.
+    /// Election of the one active replica.
     pub leader_election: LeaderElection,
     /// Tell the scheduler which pods a node was launched for.
     pub nominated_node_name: bool,
-    /// Start watches before leading, so that a successor knows the cluster at once.
+    /// Start watches before leading, so that a successor has the cluster's state at once.
     pub warm_up: bool,
     /// Delete unhealthy nodes at once instead of replacing them within budgets; only with the gate `NodeRepair`.
     pub legacy_node_repair: bool,
@@ -56,7 +56,7 @@ pub struct Settings {
     pub log_error_outputs: Vec<logging::Output>,
 }
 
-/// How the one active replica is chosen.
+/// Settings of the election of the one active replica.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaderElection {
     pub enabled: bool,
@@ -66,7 +66,7 @@ pub struct LeaderElection {
     pub namespace: Option<String>,
 }
 
-/// Where the process runs, which decides who may reach it unless a setting says otherwise.
+/// Place where the process runs; it decides who may reach the process unless a setting overrides it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Home {
     /// In a pod: the kubelet probes it and Prometheus scrapes it at the address of the pod.

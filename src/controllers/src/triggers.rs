@@ -21,7 +21,7 @@ pub(crate) enum Trigger {
     Buffer(BufferKey),
     /// Other overlays are in force: pods may have waited for them.
     Overlays,
-    /// The view has become complete: pods that came before were not planned for.
+    /// The view has become complete: pods from before were not planned for.
     ViewComplete,
     /// The last plan left pods out.
     Backlog,

@@ -1,8 +1,8 @@
-//! What the process knows of the cluster: objects as the API server last showed them, what they mean, and who is
-//! to be woken when they change.
+//! State of the cluster in this process: objects as the API server last showed them, their meaning, and the subscribers
+//! to their changes.
 //!
 //! One lock around the cluster index and the little that is kept beside it; every method is a lookup or an insertion,
-//! never I/O. What the watches say and what our own writes are answered with both end here, so a pass that follows
+//! never I/O. Events of the watches and answers to our own writes both end here, so a pass that follows
 //! a write sees it. Objects of foreign node classes are not let in.
 
 mod attempts;
@@ -94,7 +94,7 @@ const NEEDED_FOR_DEVICES: [&str; 3] = ["ResourceSlice", "DeviceClass", "Resource
 /// The shared view.
 pub struct View {
     classes: Vec<NodeClassKind>,
-    /// Whether the deletion cost of a pod says what its eviction costs: not where the controller writes it itself.
+    /// True if the annotation of a pod's deletion cost counts for its eviction: false where the controller writes it itself.
     reads_deletion_costs: bool,
     registry: Arc<LabelRegistry>,
     inner: Mutex<Inner>,
@@ -114,7 +114,7 @@ struct Inner {
     daemons: daemon::Daemons,
     owners: selection::Owners,
     templates: templates::Templates,
-    /// What pods of templates are admitted by.
+    /// Admission of pods made from templates.
     admission: Arc<Admission>,
     /// `None` with the gate closed.
     overlays: Option<overlay::Known>,
@@ -135,7 +135,7 @@ impl Inner {
 }
 
 impl View {
-    /// A view that knows nothing yet. `classes` are the node classes of the provider.
+    /// An empty view. `classes` are the node classes of the provider.
     pub fn new(
         settings: Arc<karpenter_model::Settings>,
         registry: Arc<LabelRegistry>,
@@ -172,12 +172,12 @@ impl View {
         }
     }
 
-    /// Who follows changes.
+    /// Returns the subscribers to changes.
     pub fn subscribers(&self) -> &Subscribers {
         &self.subscribers
     }
 
-    /// What is known about label keys.
+    /// Returns the registry of label keys.
     pub fn registry(&self) -> &LabelRegistry {
         &self.registry
     }
@@ -261,7 +261,7 @@ impl View {
     }
 
     /// Makes no plan before a provider has listed `kind`, see [`View::provider_listed`]. Without its node classes the
-    /// provider knows no instance types, and pools would be reported missing that are not.
+    /// provider has no instance types, and pools would be reported missing that are not.
     pub fn wait_for(&self, kind: &'static str) {
         self.lock().awaited.insert(kind);
     }
@@ -281,7 +281,7 @@ impl View {
         described.collect::<Vec<_>>().join(", ")
     }
 
-    /// What is wrong with the watches.
+    /// Returns the faults of the watches.
     pub fn troubles(&self) -> &Troubles {
         &self.troubles
     }

@@ -24,12 +24,12 @@ pub(super) struct Found {
 /// The object a reference is to.
 struct Referent {
     template: Option<PodTemplateSpec>,
-    /// Absent for pod templates; one where the author did not say.
+    /// Absent for pod templates; one where the author gave none.
     replicas: Option<i32>,
     generation: Option<i64>,
 }
 
-/// The pods of `known`, or why they are not known; an error when the API server did not say.
+/// The pods of `known`, or the reason why there are none; an error when the API server gave no answer.
 pub(super) async fn resolve(
     context: &Context,
     key: &BufferKey,

@@ -39,7 +39,7 @@ pub(crate) fn counted(context: &Context, snapshot: &Snapshot, report: &Report) -
     tallies
 }
 
-/// Writes the condition `Provisioning` of every buffer about which the plan says something new. A status that cannot
+/// Writes the condition `Provisioning` of every buffer for which the plan has a new result. A status that cannot
 /// be written now is written after another plan.
 pub(crate) async fn provisioned(context: &Context, tallies: &Tallies) {
     for known in context.view.buffers() {

@@ -56,7 +56,7 @@ pub async fn create(context: &Context, launch: &Launch, reason: &str) -> Result<
     Ok(created)
 }
 
-/// Creates `claim` under a name nothing has. The view does not know claims of other node classes, so a name may turn
+/// Creates `claim` under a name nothing has. The view has no claims of other node classes, so a name may turn
 /// out to be taken.
 async fn named(context: &Context, mut claim: NodeClaim, pool: &PoolName) -> Result<NodeClaim, Error> {
     let claims = context.all::<NodeClaim>();

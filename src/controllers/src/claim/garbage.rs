@@ -106,7 +106,7 @@ async fn terminate(context: &Context, machine: &Machine) -> Result<(), Error> {
     if let Some(name) = &machine.claim
         && let Some(object) = write::read(&context.all::<NodeClaim>(), name.as_str()).await?
     {
-        // What cannot be read of a claim is left out: one without a machine then speaks for any.
+        // Unreadable parts of a claim are left out: one without a machine then speaks for any.
         if garbage::is_claimed(machine, &read::claim(&object, context.view.registry())) {
             return Ok(());
         }

@@ -84,7 +84,7 @@ async fn stages(context: &Context, pass: &mut Pass<'_>) -> Vec<Error> {
         if let Err(error) = step(stage.name, pass.carry_out(wanted)).await {
             errors.push(error);
         }
-        // The machine may have joined already, if an earlier process launched it. The claim says which one it is before
+        // The machine may have joined already, if an earlier process launched it. The claim names it before
         // the node takes pods, so that a notice about the machine finds its claim; the write brings the next pass.
         if claim.provider_id.is_none() && pass.claim().is_some_and(|claim| claim.provider_id.is_some()) {
             break;
@@ -96,9 +96,9 @@ async fn stages(context: &Context, pass: &mut Pass<'_>) -> Vec<Error> {
 /// One stage in the life of a claim.
 struct Stage {
     name: &'static str,
-    /// The stage wants to know what the hooks of the provider say.
+    /// True if the stage needs the results of the provider's hooks.
     asks_hooks: bool,
-    /// The stage wants to know whether the Node of a registered claim is gone.
+    /// True if the stage needs to check for the Node of a registered claim.
     asks_node: bool,
     step: fn(Facts<'_>) -> Step,
 }

@@ -31,7 +31,7 @@ impl PodEvents {
         (Self { pending: Arc::default(), queue }, work)
     }
 
-    /// Records what the watch said about a pod.
+    /// Records an event of the watch about a pod.
     pub(crate) fn note(&self, context: &Context, seen: Seen<'_>) {
         let (Seen::Listed(pod) | Seen::Created(pod) | Seen::Deleted(pod) | Seen::Updated { new: pod, .. }) =
             seen;
@@ -75,7 +75,7 @@ impl Reconciler for Writer {
             pass.carry_out(consolidatable::step(&claim, pool, context.now())).await?;
         }
         let done = pass.finish().await?;
-        // Events that came in meanwhile stay for the next pass.
+        // Events that arrived meanwhile stay for the next pass.
         let mut pending = events.pending.lock();
         if pending.get(name) == Some(&step) {
             pending.remove(name);

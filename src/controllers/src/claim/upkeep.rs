@@ -1,4 +1,4 @@
-//! `nodeclaim.disruption` and `nodeclaim.consistency`: what a claim says about itself while it lives, whether it
+//! `nodeclaim.disruption` and `nodeclaim.consistency`: conditions of a claim while it lives, whether it
 //! drifted, whether it may be consolidated, and whether its node is what was bought.
 
 use karpenter_kube_harness::queue::{Done, Spec};
@@ -45,7 +45,7 @@ impl Reconciler for Upkeep {
         let claim = &known.model;
         let pool = claim.pool.as_ref().and_then(|name| context.view.pool(name));
         let mut pass = Pass::over_claim(context, NAME, &self.evictions, &known);
-        // Without a pool there is nothing to compare with, and what the claim says stays.
+        // Without a pool there is nothing to compare with, and the claim's conditions stay.
         if let Some(pool) = &pool {
             pass.carry_out(drift::step(context, NAME, &self.found, claim, pool).await).await?;
         }

@@ -1,4 +1,4 @@
-//! Carries out one command: does what [`Running::look`] says and reports the result (spec disruption 3.15).
+//! Carries out one command: takes the actions of [`Running::look`] and reports the result (spec disruption 3.15).
 //!
 //! Each command is a task of its own, so one that waits or fails delays no other. When the process stops, the command
 //! stops where it is; the next process takes back what is left of it.
@@ -65,7 +65,7 @@ impl Execution {
         Self { context, underway, looks, number, id, running, uids, replacements: Vec::new() }
     }
 
-    /// Carries the command out, or as far as it comes until `shutdown`.
+    /// Carries the command out, or the part of it before `shutdown`.
     pub(super) async fn run(mut self, shutdown: CancellationToken) {
         let metrics = std::sync::Arc::clone(&self.context.metrics);
         let subject = self.id.to_string();
@@ -132,7 +132,7 @@ impl Execution {
 
     async fn replacement(&self, name: &ClaimName) -> Replacement {
         let Some(known) = self.context.view.claim(name) else {
-            // A watch that broke may have forgotten it for a moment; only the API server knows that it is gone.
+            // A watch that broke may have forgotten it for a moment; only the API server's answer shows that it is gone.
             return match write::read(&self.context.all::<NodeClaim>(), name.as_str()).await {
                 Ok(None) => Replacement::Missing,
                 Ok(Some(_)) | Err(_) => Replacement::Launching,
@@ -150,7 +150,7 @@ impl Execution {
         }
     }
 
-    /// Whether the Node of a replacement can take the pods of the candidates.
+    /// Returns whether the Node of a replacement can take the pods of the candidates.
     fn takes_over(&self, replacement: &Claim) -> bool {
         let candidates = self.running.command().candidates.iter().map(|candidate| &candidate.target.claim);
         let before: Vec<_> = candidates.filter_map(|name| self.context.view.claim(name)).collect();
@@ -304,7 +304,7 @@ impl Execution {
         Ok(())
     }
 
-    /// What the pool of a candidate lets consolidation do, if that is what the command is about.
+    /// Returns the consolidation policy of a candidate's pool if the command consolidates.
     fn policy_of(&self, candidate: &Candidate) -> Option<ConsolidationPolicy> {
         let consolidates = !self.running.command().method.consolidation_type().is_empty();
         let pool = consolidates.then(|| self.context.view.pool(&candidate.pool)).flatten()?;

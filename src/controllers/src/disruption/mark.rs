@@ -1,4 +1,4 @@
-//! The taint that keeps new pods off a machine that is to go, the condition that says why, and taking both back.
+//! The taint that keeps new pods off a machine that is to be removed, the condition with the reason, and the undoing of both.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -103,7 +103,7 @@ enum Mark<'a> {
     Taint(&'a NodeName),
     /// The absence of that taint.
     Untaint(&'a NodeName),
-    /// The condition of the claim that says why it is being disrupted.
+    /// The condition of the claim with the reason for its disruption.
     Reason(&'a ClaimName, DisruptionReason),
     /// The absence of that condition.
     NoReason(&'a ClaimName),

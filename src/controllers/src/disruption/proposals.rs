@@ -24,7 +24,7 @@ impl Proposals {
         due
     }
 
-    /// When the next second look is due.
+    /// Returns the instant at which the next second look is due.
     pub(super) fn next(&self) -> Option<Timestamp> {
         self.0.iter().map(|command| command.not_before).min()
     }

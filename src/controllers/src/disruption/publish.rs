@@ -1,4 +1,4 @@
-//! What users and dashboards see of disruption: events, metrics and log lines (spec disruption 3.15, 6
+//! Output of disruption for users and dashboards: events, metrics and log lines (spec disruption 3.15, 6
 //! and 7).
 
 mod decision;

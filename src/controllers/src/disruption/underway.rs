@@ -27,16 +27,16 @@ pub(super) struct Underway {
 struct Commands {
     begun: Number,
     open: BTreeMap<Number, Open>,
-    /// What the memory of the engine does not have yet, oldest first.
+    /// News that the memory of the engine does not have yet, oldest first.
     news: Vec<News>,
 }
 
-/// Something the next decision is to know about a command.
+/// Result of a command for the next decision.
 #[derive(Debug)]
 pub(super) enum News {
     /// It has started: its replacements exist under these names.
     Started(Command, Vec<ClaimName>, Timestamp),
-    /// It was carried out: its machines go, and every replacement came up.
+    /// It was carried out: its machines are being removed, and every replacement came up.
     Succeeded(Command),
     /// Something went wrong, and it was rolled back.
     RolledBack(Command, Failure, Timestamp),
@@ -91,12 +91,12 @@ impl Underway {
         self.placed.notify_one();
     }
 
-    /// Something the next decision is to know.
+    /// Adds a result for the next decision.
     pub(super) fn news(&self, news: News) {
         self.commands.lock().news.push(news);
     }
 
-    /// Records in `memory` what it does not know yet.
+    /// Records in `memory` the results it does not have yet.
     pub(super) fn record_news(&self, memory: &mut Memory) {
         let news = std::mem::take(&mut self.commands.lock().news);
         for news in news {
@@ -132,7 +132,7 @@ impl Underway {
         unplaced.map(|(_, open)| open.command.clone()).collect()
     }
 
-    /// How many machines are in commands.
+    /// Returns the number of machines in commands.
     pub(super) fn queued(&self) -> usize {
         self.commands.lock().open.values().map(|open| open.command.candidates.len()).sum()
     }

@@ -16,7 +16,7 @@ use super::{Disruption, Known, Machine, Question};
 pub struct Answer {
     /// Subject of the answer, as in the question.
     pub about: String,
-    /// The pass it comes from; none when no pass has said anything about it.
+    /// The pass it is from; none when no pass has a result for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decided_at: Option<Timestamp>,
     /// Summary of what will happen, in a few words.
@@ -136,7 +136,7 @@ fn pod(mut answer: Answer, outcome: Option<&PodOutcome>) -> Answer {
             "is not placed by Karpenter".to_owned()
         }
         Some(PodOutcome::Unschedulable(refusals)) => {
-            // The pool that comes closest first: codes are in the order of the checks.
+            // The closest pool first: codes are in the order of the checks.
             let mut refusals: Vec<&PoolRefusal> = refusals.iter().collect();
             refusals.sort_by_key(|refusal| Reverse(refusal.reason.code));
             answer.reasons = refusals.into_iter().map(Why::for_pool).collect();

@@ -1,6 +1,6 @@
 //! The way of each launch in milliseconds, from the batch of its pods to the node that takes pods.
 //!
-//! Kept for the latest launches of this process. After a restart, conditions of the claim say in seconds what is left
+//! Kept for the latest launches of this process. After a restart, conditions of the claim show in seconds what is left
 //! of it.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -10,7 +10,7 @@ use karpenter_model::ClaimName;
 
 use super::Fact;
 
-/// Launches that are kept, so that memory is bounded; the oldest goes first.
+/// Launches that are kept, so that memory is bounded; the oldest is dropped first.
 const KEPT: usize = 2_048;
 
 /// A point on the way of a launch, in the order in which they come.
@@ -61,7 +61,7 @@ pub(super) struct Launches {
 }
 
 impl Launches {
-    /// Records that the launch of `claim` has come to `step`.
+    /// Records that the launch of `claim` has reached `step`.
     pub(super) fn reached(&mut self, claim: &ClaimName, step: Step, at: Timestamp) {
         if !self.steps.contains_key(claim) {
             if self.order.len() == KEPT {

@@ -11,21 +11,21 @@ use crate::pods::evict::Evictions;
 use crate::view::KnownClaim;
 use crate::{Context, Error};
 
-/// Capacity that the notice says is used up. To be remembered before [`interrupted`], so that the replacement is sought
+/// Capacity that the notice reports used up. To be remembered before [`interrupted`], so that the replacement is sought
 /// elsewhere.
 pub fn exhausted(context: &Context, kind: NoticeKind, claim: &ClaimName) -> Option<Exhausted> {
     let known = context.view.claim(claim)?;
     reaction(context, kind, &known).exhausted
 }
 
-/// Returns whether a notice about the machine of a claim says something new: that a machine ends which was terminated here
+/// Returns whether a notice about the machine of a claim is new: the end of a machine that was terminated here
 /// is not.
 pub fn is_news(context: &Context, kind: NoticeKind, claim: &ClaimName) -> bool {
     let known = context.view.claim(claim);
     known.is_some_and(|known| reaction(context, kind, &known).step != Step::idle())
 }
 
-/// Does what a notice about the machine of a claim asks for.
+/// Carries out the reaction to a notice about the machine of a claim.
 pub async fn interrupted(
     context: &Context,
     controller: &'static str,

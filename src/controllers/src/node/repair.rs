@@ -17,15 +17,15 @@ use crate::reconciler::Reconciler;
 use crate::{Context, Error, Settings};
 
 const NAME: &str = "node.health";
-/// How soon to look again at a node in a zone the cluster is shifted away from.
+/// Delay of the next look at a node in a zone the cluster is shifted away from.
 const ZONE_AWAY: Duration = Duration::from_secs(30);
 
-/// Whether there is anything to do: it is asked for, and the provider knows what a broken node looks like.
+/// Returns whether repair is on: the setting is set, and there are policies for broken nodes.
 pub(crate) fn enabled(context: &Context) -> bool {
     context.settings.legacy_node_repair && !context.repair.is_empty()
 }
 
-/// What makes a node broken, as `provider` says; nothing without the feature gate `NodeRepair`.
+/// Returns the policies of `provider` for broken nodes; none without the feature gate `NodeRepair`.
 pub fn repair_policies(
     provider: &dyn Provider,
     settings: &Settings,

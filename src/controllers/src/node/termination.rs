@@ -66,7 +66,7 @@ impl Reconciler for Termination {
     }
 }
 
-/// Presence of the machine, asked only when the step needs to know.
+/// Presence of the machine, read only when the step needs it.
 async fn presence(context: &Context, node: &NodeObject) -> Result<Presence, Error> {
     let Some(id) = node.provider_id.as_ref().filter(|_| termination::asks_presence(node)) else {
         return Ok(Presence::Unknown);

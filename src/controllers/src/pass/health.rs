@@ -15,7 +15,7 @@ use crate::pass::conditions::{open, set};
 use crate::view::KnownPool;
 
 /// Notes the outcome for the pool the claim belongs to, if that pool still is the one that made it. That is information for
-/// people and brakes: where it cannot be written, the claim goes on all the same, and the next outcome says it again.
+/// people and brakes: where it cannot be written, the claim continues all the same, and the next outcome repeats it.
 pub(crate) async fn note(context: &Context, claim: &Claim, outcome: &RegistrationOutcome) {
     let Some(pool) = claim.pool.as_ref().and_then(|name| context.view.pool(name)) else { return };
     let owned = context.view.claim(&claim.name).is_some_and(|known| {

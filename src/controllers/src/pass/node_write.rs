@@ -1,4 +1,4 @@
-//! From the changes a step wants on a Node to the merge patch that makes them.
+//! Conversion of a step's changes of a Node into a merge patch.
 
 use k8s_openapi::api::core::v1::{Node, Taint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use karpenter_kube_harness::write::locked;
 
-/// The merge patch that turns `node` into what `patch` wants; `None` when it is so already.
+/// The merge patch that applies `patch` to `node`; `None` when that changes nothing.
 ///
 /// Lists are replaced as a whole and keep every field we do not model, so the patch is then locked.
 pub(crate) fn body(node: &Node, patch: &NodePatch) -> Option<Value> {

@@ -61,7 +61,7 @@ pub(crate) async fn ask(context: &Context, controller: &'static str, object: &No
     }
 }
 
-/// Labels that requirements of the claim state and no label does: keys that no cloud knows, with one value. A plan writes
+/// Labels that requirements of the claim state and no label does: keys that no cloud defines, with one value. A plan writes
 /// them as labels; on a claim that a person creates there is only the requirement, and pods select its node by it.
 fn stated(request: &LaunchRequest, registry: &LabelRegistry) -> Labels {
     let mut stated = Labels::new();

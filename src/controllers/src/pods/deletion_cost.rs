@@ -57,7 +57,7 @@ async fn run(context: Context, shutdown: CancellationToken) {
     }
 }
 
-/// What is kept from look to look.
+/// State kept from look to look.
 struct Controller {
     context: Context,
     /// The state that was looked at last, and when.

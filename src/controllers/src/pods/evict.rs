@@ -28,7 +28,7 @@ use crate::{Context, Error, Settings};
 #[derive(Clone)]
 pub(crate) struct Evictions {
     pods: Arc<Mutex<eviction::Queue>>,
-    /// Evicted, though the watch may not have told yet: asking again would count them twice.
+    /// Evicted, though the watch may not have shown it yet: asking again would count them twice.
     accepted: Arc<Mutex<BTreeMap<PodKey, PodUid>>>,
     queue: Queue<Key>,
 }
@@ -70,7 +70,7 @@ impl Evictions {
         }
     }
 
-    /// Records that a pod is terminating, unless the watch has said already that it is gone.
+    /// Records that a pod is terminating, unless the watch has shown already that it is gone.
     fn accept(&self, context: &Context, pod: &PodRef) {
         let mut accepted = self.accepted.lock();
         if context.view.pod(&pod.key).is_some_and(|known| known.uid == pod.uid) {

@@ -1,4 +1,4 @@
-//! Tells the scheduler which pods a node was launched for: `status.nominatedNodeName` of those pods.
+//! Hints to the scheduler about the pods a node was launched for: `status.nominatedNodeName` of those pods.
 //!
 //! The scheduler takes pods as they come and prefers the emptiest node, so that small pods take the room a plan gave to
 //! large ones, and for those another node is launched. It tries the node that a pod names before all others (since
@@ -47,7 +47,7 @@ use crate::{Context, Error, Settings};
 const WITHIN: Duration = Duration::from_secs(2);
 /// Writes at a time, for one node.
 const WRITES: usize = 10;
-/// So many times in a row a node is named again for one pod at once: nodes that were launched together become ready within
+/// Number of times in a row that a node is named again for one pod at once: nodes that were launched together become ready within
 /// a second or two, and each of them makes the scheduler try all pods.
 const AT_ONCE: u32 = 4;
 /// Shortest and longest time between two namings after that; it doubles with each. The scheduler takes some thirtieth of a

@@ -1,4 +1,4 @@
-//! `karpenter_pods_state`: one series per pod that says where it is and how it is (spec disruption 6).
+//! `karpenter_pods_state`: one series per pod with its place and state (spec disruption 6).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

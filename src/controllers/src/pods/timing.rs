@@ -95,7 +95,7 @@ impl Timings {
         Vec::new()
     }
 
-    /// Records a decision; `placed` says whether the pod was given a place.
+    /// Records a decision; `placed` is true if the pod was given a place.
     pub(super) fn decided(&mut self, key: &PodKey, placed: bool, now: Timestamp) -> Option<Waited> {
         let clock = self.0.get_mut(key).filter(|clock| !clock.bound)?;
         if placed {

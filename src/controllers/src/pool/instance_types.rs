@@ -27,7 +27,7 @@ pub(crate) async fn refresh(context: &Context, controller: &'static str) {
         }
         match problem {
             None => tracing::info!(nodepool = %name, "instance types are known again"),
-            // The condition of a pool that is not ready says why.
+            // The condition of a pool that is not ready has the reason.
             Some(error) if !pool.model.ready => {
                 tracing::debug!(nodepool = %name, error, "skipped pool, instance types unknown");
             }

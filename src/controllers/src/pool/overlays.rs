@@ -1,4 +1,4 @@
-//! `nodeoverlay.controller`: decides which NodeOverlays are in force and says so on them (spec scheduling 24).
+//! `nodeoverlay.controller`: decides which NodeOverlays are in force and writes that to their status (spec scheduling 24).
 //! Only with the feature gate `NodeOverlay`.
 //!
 //! Every change of an overlay, of a pool or of a node class has everything evaluated again, one pass at a

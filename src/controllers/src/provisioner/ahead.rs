@@ -1,5 +1,5 @@
 //! Launches that do not wait for the end of a batch: nodes that are full, and that pods which come later could hardly make
-//! cheaper. Everything else is planned when the batch is complete, as the contract says.
+//! cheaper. Everything else is planned when the batch is complete, as the contract requires.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub(super) async fn launch(
     batch_opened: Timestamp,
 ) -> Result<Outcome, Error> {
     let Some(Known { snapshot, .. }) = known(context, memory).await else { return Ok(Outcome::Waiting) };
-    // A backlog is planned in slices; which one is next is for the pass to say.
+    // A backlog is planned in slices; the pass picks the next one.
     if memory.promises.are_being_kept(context, &snapshot) || snapshot.pending.len() > most(&snapshot) {
         return Ok(Outcome::Skipped);
     }

@@ -1,4 +1,4 @@
-//! Gauges of a pass for dashboards: its backlog, its age, and the zones that pods want to go to (spec scheduling 12 and 30).
+//! Gauges of a pass for dashboards: its backlog, its age, and the effective zones of pods (spec scheduling 12 and 30).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -62,7 +62,7 @@ impl Drop for Running<'_> {
     }
 }
 
-/// Number of pods that want to go to each zone.
+/// Number of waiting pods by effective zone.
 pub(super) struct Zones(Series<2>);
 
 impl Zones {
@@ -71,7 +71,7 @@ impl Zones {
         Self(Series::new(&metrics.scheduler.pending_pods_by_effective_zone_count))
     }
 
-    /// Publishes the zones of the pods that wait, and drops those no pod wants any more.
+    /// Publishes the zones of the pods that wait, and drops those without a waiting pod.
     pub(super) fn publish(&self, snapshot: &Snapshot) {
         let mut counts: BTreeMap<String, f64> = BTreeMap::new();
         for pod in snapshot.pending.iter().filter(|pod| pod.phase == PodPhase::Pending) {

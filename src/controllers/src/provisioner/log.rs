@@ -1,6 +1,6 @@
 //! Log of plans: how many pods wait and what is done about them, and why nothing is.
 //!
-//! A plan is made again every ten seconds for as long as a pod waits, and mostly says the same. Launches are logged every
+//! A plan is made again every ten seconds for as long as a pod waits, and is mostly the same. Launches are logged every
 //! time; everything else when it is new, and again after ten minutes. The texts are the reference's, which people's tools
 //! look for.
 
@@ -14,7 +14,7 @@ use super::publish::{EventText, event_text};
 
 /// Time for which a logged text is not logged again.
 const REMIND: Duration = Duration::from_mins(10);
-/// Most reasons said of one plan; the rest is in events and in `karpenter explain`.
+/// Most reasons logged for one plan; the rest is in events and in `karpenter explain`.
 const REASONS: usize = 5;
 /// Most pods named.
 const PODS: usize = 5;
@@ -107,7 +107,7 @@ impl<'a> Found<'a> {
     }
 }
 
-/// Reason why no pool could even be asked. No event of a pod says it, because it is not about them.
+/// Reason why no pool could even be asked. No event of a pod has it, because it is not about them.
 fn no_pools(outcome: &PodOutcome, report: &Report) -> Option<EventText> {
     let PodOutcome::Unschedulable(refusals) = outcome else { return None };
     let refusal = refusals.iter().find(|refusal| refusal.pool.is_none())?;

@@ -47,7 +47,7 @@ struct Written {
 }
 
 impl Promises {
-    /// Records what a watch said about a pod.
+    /// Records an event of a watch about a pod.
     pub(crate) fn note(&self, seen: &PodSeen) {
         if let PodSeen::Updated { old, new } = seen
             && old.node_name.is_none()

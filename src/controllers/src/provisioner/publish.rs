@@ -1,7 +1,7 @@
 //! Publishes why pods got no place, in one short reason each, and counts them; and which pools cannot take any pod.
 //!
 //! The event of a pod names the pools that come closest to hosting it: those that refused it by the last check of all. An
-//! event is repeated within its period only when it says something else; amounts that change with every pass are
+//! event is repeated within its period only when its message differs; amounts that change with every pass are
 //! not something else.
 
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ pub(super) fn publish(context: &Context, pods: &BTreeMap<&PodKey, &Pod>, report:
             && reason.code == ReasonCode::NoCompatibleInstanceTypes
             && let Some(pool) = context.pool_object(name)
         {
-            // The exact words of the reference, with ours behind them when there is more to say.
+            // The exact words of the reference, with ours behind them when there is more.
             let detail =
                 if reason.detail.is_empty() { String::new() } else { format!(" ({})", reason.detail) };
             let message =
@@ -62,7 +62,7 @@ pub(super) fn event_text(outcome: &PodOutcome) -> Option<EventText> {
     match outcome {
         PodOutcome::Existing(_) | PodOutcome::InFlight(_) | PodOutcome::New(_) => None,
         PodOutcome::Ignored(reasons) => {
-            // The author of a pod that opts out knows why.
+            // The author of a pod that opts out needs no event.
             let reasons: Vec<String> = reasons
                 .iter()
                 .filter(|one| one.code != ReasonCode::OptedOut)
@@ -78,7 +78,7 @@ pub(super) fn event_text(outcome: &PodOutcome) -> Option<EventText> {
 /// The refusals by the last of the checks, pools of the same reason together.
 fn closest(refusals: &[PoolRefusal]) -> Option<EventText> {
     let code = refusals.iter().map(|refusal| refusal.reason.code).max()?;
-    // Without any pool there is nothing to say about the pod; for a reservation it is its turn in a later pass.
+    // Without any pool there is no event about the pod; for a reservation it is its turn in a later pass.
     if matches!(code, ReasonCode::NoPools | ReasonCode::Reservation) {
         return None;
     }

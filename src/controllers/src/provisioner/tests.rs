@@ -35,7 +35,7 @@ fn waiting(minutes: u64) -> Snapshot {
     snapshot
 }
 
-/// Says why pod `name` has no place, if it has none for lack of a sound plan.
+/// Returns the reason why a pod has no place, if it has none for lack of a sound plan.
 fn refusal(outcome: &PodOutcome) -> Option<&str> {
     let PodOutcome::Unschedulable(refusals) = outcome else { return None };
     refusals

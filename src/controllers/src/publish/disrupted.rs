@@ -31,7 +31,7 @@ fn moving_pods(context: &Context, claim: &NodeClaim) -> u64 {
     u64::try_from(pods.filter(|pod| pod.is_reschedulable()).count()).unwrap_or(u64::MAX)
 }
 
-/// How long the claim lets a drain take, in a word: for ever, not at all, or until its grace period is over. A period that
+/// Returns the mode of the claim's drain, in a word: for ever, not at all, or until its grace period is over. A period that
 /// cannot be read counts as none, as it does for the drain.
 fn termination_mode(claim: &NodeClaim) -> &'static str {
     match claim.spec.termination_grace_period.as_ref().and_then(|period| period.span().ok()) {

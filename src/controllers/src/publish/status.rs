@@ -45,7 +45,7 @@ impl Classes {
         }
     }
 
-    /// Records what the watch of one kind of node class said.
+    /// Records an event of the watch of one kind of node class.
     pub(crate) fn note(&self, context: &Context, kind: &str, seen: &Seen<DynamicObject>) {
         match seen {
             Seen::Listing => {}

@@ -76,7 +76,7 @@ pub(crate) fn unhealthy(metrics: &Metrics, claim: &Claim, condition: &str) {
     metrics.nodeclaims.unhealthy_disrupted_total.inc(labels);
 }
 
-/// Counts and logs a milestone, once its effects are written. What the claim does not say, or says no more, its Node may.
+/// Counts and logs a milestone, once its effects are written. Values that the claim lacks may be on its Node.
 pub(crate) fn record_milestone(
     context: &Context,
     claim: Option<&Claim>,

@@ -1,4 +1,4 @@
-//! The watches of a process. They may run before it leads, so that it knows the cluster when it does; until
+//! The watches of a process. They may run before it leads, so that it has the cluster's state when it does; until
 //! then there are no listeners, and nothing is reported.
 
 use std::borrow::Cow;
@@ -68,7 +68,7 @@ struct Watches<'a> {
 }
 
 impl Watches<'_> {
-    /// Tells `apply` of every object behind `api`.
+    /// Calls `apply` for every event about objects behind `api`.
     fn follow<K>(
         &mut self,
         kind: Cow<'static, str>,

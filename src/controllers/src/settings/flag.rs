@@ -9,13 +9,13 @@ pub struct Flag {
     pub name: &'static str,
     /// Environment variable with the same meaning; the flag wins.
     pub env: &'static str,
-    /// What holds when neither is given.
+    /// Value that holds when neither is given.
     pub default: &'static str,
     /// One sentence for `--help`.
     pub help: &'static str,
     /// Takes `true` or `false`, and may stand alone on the command line.
     pub boolean: bool,
-    /// Why it changes nothing, for settings that are accepted for compatibility only.
+    /// Reason why it changes nothing, for settings that are accepted for compatibility only.
     pub without_effect: Option<&'static str>,
 }
 
@@ -40,7 +40,7 @@ impl Flag {
         Self { boolean: true, ..Self::new(name, env, default, help) }
     }
 
-    /// Marks a setting as accepted for compatibility only, and says why.
+    /// Marks a setting as accepted for compatibility only, with the reason.
     #[must_use]
     pub const fn without_effect(self, why: &'static str) -> Self {
         Self { without_effect: Some(why), ..self }
@@ -302,11 +302,11 @@ pub const OWN: &[Flag] = &[
 pub struct Gate {
     /// As users write it.
     pub name: &'static str,
-    /// Whether it is on unless said otherwise.
+    /// True if it is on by default.
     pub default: bool,
     /// One sentence.
     pub help: &'static str,
-    /// Where the decisions read it.
+    /// Field of the decisions' gates.
     pub(super) place: fn(&mut FeatureGates) -> &mut bool,
 }
 

@@ -36,7 +36,7 @@ impl<'a, G: Fn(&Flag) -> Option<(&'a str, Source)>> Reader<'a, G> {
         self.read(name, "a text", |text, _| Some(text.to_owned()))
     }
 
-    /// A text that must be given; `what` says what it is.
+    /// A text that must be given; `what` describes it.
     pub fn required(&mut self, name: &str, what: &str) -> String {
         let flag = self.flag(name);
         let (text, source) = (self.given)(flag).unwrap_or((flag.default, Source::Nowhere));
@@ -158,7 +158,7 @@ impl<'a, G: Fn(&Flag) -> Option<(&'a str, Source)>> Reader<'a, G> {
         })
     }
 
-    /// Any value; `allowed` says in words what `parse` accepts.
+    /// Any value; `allowed` describes in words what `parse` accepts.
     pub fn value<T>(&mut self, name: &str, allowed: &str, parse: impl Fn(&str) -> Option<T>) -> T {
         self.read(name, allowed, |text, _| parse(text))
     }
@@ -195,7 +195,7 @@ fn parse_duration(text: &str) -> Option<Duration> {
     karpenter_api::parse_go_duration(text).ok()
 }
 
-/// How a spread is written: the key may hold colons no more than a label key may.
+/// Notation of a spread. The key may hold no colons, as no label key may.
 const SPREAD: &str = "topologyKey:maxSkew:whenUnsatisfiable, separated by commas, such as \
                       topology.kubernetes.io/zone:5:ScheduleAnyway; maxSkew is at least 1, whenUnsatisfiable is \
                       DoNotSchedule or ScheduleAnyway";
@@ -224,7 +224,7 @@ pub fn gate_list(text: &str) -> Option<Vec<(&str, bool)>> {
         .collect()
 }
 
-/// What `strconv.ParseBool` of Go makes of a text.
+/// Parses a text as `strconv.ParseBool` of Go does.
 fn boolean_of_go(text: &str) -> Option<bool> {
     match text {
         "true" | "1" | "t" | "T" | "TRUE" | "True" => Some(true),
@@ -233,13 +233,13 @@ fn boolean_of_go(text: &str) -> Option<bool> {
     }
 }
 
-/// What gates there are and how they are written. An unknown name is an error: a gate that is misspelt stays off
+/// Known gates and their notation. An unknown name is an error: a gate that is misspelt stays off
 /// unnoticed otherwise.
 const GATES_ALLOWED: &str = "Name=true or Name=false, separated by commas; names are ReservedCapacity, \
                      SpotToSpotConsolidation, NodeRepair, NodeOverlay, StaticCapacity, CapacityBuffer, \
                      TerminateFirstDrift, TerminateFirstRepair and PodDeletionCostManagement";
 
-/// What a number may be, in words.
+/// Range of a number, with its description in words.
 pub trait Bounds {
     /// The words.
     const BOUNDS: &'static str;

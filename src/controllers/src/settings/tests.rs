@@ -1,4 +1,4 @@
-//! Defaults are those of the reference, and a wrong value says what to write instead.
+//! Defaults are those of the reference, and the error of a wrong value names what to write instead.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

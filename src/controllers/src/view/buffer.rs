@@ -15,7 +15,7 @@ use kube::Resource;
 use super::follow::{Followed, stamp};
 use super::{Conditioned, Inner, StatusSeen, View};
 
-/// A buffer as shown and as read; one that cannot be read says why.
+/// A buffer as shown and as read; one that cannot be read has the reason.
 pub(crate) type KnownBuffer = Known<Result<Buffer, convert::Error>, Arc<CapacityBuffer>>;
 
 /// Buffers as far as they are known.
@@ -24,7 +24,7 @@ pub(super) struct Buffers {
     store: Store<BufferKey, Result<Buffer, convert::Error>, Arc<CapacityBuffer>>,
     /// Buffers whose reference has been followed, or tried to be, since they appeared.
     asked: BTreeSet<BufferKey>,
-    /// Some plan has said where virtual pods would go.
+    /// Some plan has placed its virtual pods or found no place.
     counted: bool,
 }
 
@@ -83,7 +83,7 @@ impl View {
         }
     }
 
-    /// Takes a buffer as the API server shows it. A change of its status alone asks for no new look: we made it.
+    /// Takes a buffer as the API server shows it. A change of its status alone triggers no new look: we made it.
     pub(crate) fn put_buffer(&self, mut object: CapacityBuffer) {
         object.metadata.managed_fields = None;
         let key = key_of(&object);

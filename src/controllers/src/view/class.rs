@@ -1,4 +1,4 @@
-//! Node classes and registration health: the little the view knows beyond the cluster index.
+//! Node classes and registration health: the little the view holds beyond the cluster index.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -39,8 +39,8 @@ impl View {
         self.lock().node_classes.listed.len() >= self.classes.len()
     }
 
-    /// Takes in what the watch of one kind of node class said. Claims are left to the provider: they are compared with
-    /// what it knows of the class, which it may learn later than this view.
+    /// Takes in an event of the watch of one kind of node class. Claims are left to the provider: they are compared with
+    /// its state of the class, which it may receive later than this view.
     pub(crate) fn class_seen(&self, kind: &str, seen: Seen<DynamicObject>) {
         match seen {
             Seen::Listing => {}
@@ -76,7 +76,7 @@ impl View {
     }
 
     /// Asks for passes over the pools and claims of a class, because it is not what it was or has gone. The provider's
-    /// controllers call it once the provider knows.
+    /// controllers call it once the provider has the change.
     pub fn class_changed(&self, kind: &str, name: &str) {
         for claim in self.claims().into_iter().filter(|claim| is_of(&claim.model.node_class, kind, name)) {
             self.subscribers.wake_claim(&claim.model.name);
@@ -92,7 +92,7 @@ impl View {
         self.subscribers.notify_specs();
     }
 
-    /// Notes how a registration went, and says what the pool's condition becomes, if it changes. A pool that has gone
+    /// Records the outcome of a registration, and returns the pool's new condition, if it changes. A pool that has gone
     /// has no condition.
     pub(crate) fn note_registration(
         &self,

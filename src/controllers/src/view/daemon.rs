@@ -70,7 +70,7 @@ impl Inner {
         }
     }
 
-    /// Goes on with the newest pod that is left.
+    /// Continues with the newest pod that is left.
     pub(super) fn daemon_pod_gone(&mut self, key: &PodKey) {
         if let Some(uid) = self.daemons.forget(key) {
             self.derive_daemon(&uid);

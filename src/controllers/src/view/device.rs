@@ -42,7 +42,7 @@ impl Followed for v1::ResourceSlice {
 
 impl View {
     /// Slices that the Nodes of a claim have published; `None` while resource claims are ignored. A slice that belongs to
-    /// two of them comes twice, which does not matter: a claim that has two is not initialized.
+    /// two of them appears twice, which does not matter: a claim that has two is not initialized.
     pub(crate) fn slices_of(&self, nodes: &[&NodeName]) -> Option<Vec<initialization::ResourceSlice>> {
         let inner = self.lock();
         if inner.cluster.settings().ignore_dra_requests {

@@ -35,7 +35,7 @@ impl<K: Fact> Followed for K {
         let cluster = &mut view.lock().cluster;
         match self.read() {
             Some(model) => drop(cluster.put(&key, stamp(&self), Arc::new(model), ())),
-            // It takes no part, whatever it said before, until it can be read again.
+            // It takes no part, whatever its contents were, until it can be read again.
             None => drop(cluster.remove::<K::Model>(&key, &version(&self).into())),
         }
     }

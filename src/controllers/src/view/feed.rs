@@ -1,4 +1,4 @@
-//! Claims, Nodes, pools and pods: what watches say of them, what writes are answered with, and who is concerned.
+//! Claims, Nodes, pools and pods: events of watches, answers to writes, and the subscribers concerned.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::follow::{Followed, names, stamp, version};
 use super::{AsShown, Conditioned, KnownClaim, KnownNode, KnownPool, PodSeen, StatusSeen, View};
 use crate::view::read;
 
-/// What the index knows of an object of a kind.
+/// Entry of the index for an object of a kind.
 type Shown<T> = Known<T, <T as Kind>::Object<AsShown>>;
 
 impl Followed for NodeClaim {
@@ -215,7 +215,7 @@ impl View {
         self.wake_machine(known.model.provider_id.iter(), Waken::Claims);
     }
 
-    /// Takes a pool as the API server shows it. One that cannot be read takes no part, whatever it said before: nothing
+    /// Takes a pool as the API server shows it. One that cannot be read takes no part, whatever its contents were: nothing
     /// is launched from a template its owner has changed.
     pub(crate) fn put_pool(&self, mut pool: NodePool) {
         pool.metadata.managed_fields = None;
@@ -280,7 +280,7 @@ impl View {
         self.notify_pod(&seen);
     }
 
-    /// Notifies of everything that is known once more, for those who did not listen when the watches brought it.
+    /// Notifies of everything that is known once more, for listeners that were not there when the watches brought it.
     pub(crate) fn replay(&self) {
         self.claims().iter().for_each(|known| self.subscribers.wake_claim(&known.model.name));
         self.nodes().iter().for_each(|known| self.subscribers.wake_node(&known.model.name));

@@ -42,7 +42,7 @@ impl Lists {
     }
 
     /// The list of a kind is complete from now on, so that a woken pass finds it so; returns its beginning. A list that
-    /// never began cannot say what is missing: nothing was known before the first epoch.
+    /// never began cannot show what is missing: nothing was known before the first epoch.
     fn complete(&mut self, kind: Cow<'static, str>) -> Epoch {
         let began = self.began.remove(&kind).unwrap_or_default();
         self.complete.insert(kind);
@@ -51,7 +51,7 @@ impl Lists {
 }
 
 impl View {
-    /// Takes in what the watch of a kind said.
+    /// Takes in an event of the watch of a kind.
     pub fn take<K: Followed>(&self, seen: Seen<K>) {
         match seen {
             Seen::Listing => {

@@ -1,4 +1,4 @@
-//! Limit ranges: what a namespace gives containers that do not say what they need. They matter only for daemon sets
+//! Limit ranges: what a namespace gives containers that do not state their needs. They matter only for daemon sets
 //! that have no pod yet; a pod that exists has been given it already (spec scheduling 16).
 //!
 //! The reference does not read them, so its roles may not allow it: nothing waits for this list.

@@ -32,7 +32,7 @@ pub struct Unread {
     pub kind: String,
     /// `metadata.name`, with the namespace in front where there is one.
     pub name: String,
-    /// What is wrong with it.
+    /// Fault that keeps it from being read.
     pub problem: String,
 }
 
@@ -40,7 +40,7 @@ impl View {
     /// Takes `objects` for everything there is of the kinds that decisions read; others are left out. Returns what could
     /// not be read.
     pub fn load(&self, objects: &[Value]) -> Vec<Unread> {
-        // Which kinds are watched does not matter here: templates are admitted by all there is.
+        // The set of watched kinds does not matter here: templates are admitted by all there is.
         self.lock().admission = Arc::new(Admission::of(objects));
         let spreads = !self.lock().cluster.settings().default_spread.is_empty();
         let mut loading = Loading { view: self, objects, unread: Vec::new() };
@@ -102,7 +102,7 @@ impl Loading<'_> {
     }
 }
 
-/// Whether an object says that it is of this kind, in whatever version.
+/// Returns whether an object is of this kind, in whatever version.
 fn is<K: Resource<DynamicType = ()>>(object: &Value) -> bool {
     let version = object["apiVersion"].as_str().unwrap_or_default();
     let group = version.split_once('/').map_or("", |(group, _)| group);

@@ -1,5 +1,5 @@
 //! Overlays: as the API server shows them, those in force, and the types of pools as seen through them
-//! (spec scheduling 24). With the gate closed nothing is known of them and everything is as the provider says.
+//! (spec scheduling 24). With the gate closed none is known and the provider's values hold.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -30,7 +30,7 @@ pub(crate) fn pool(object: &NodePool, registry: &LabelRegistry) -> Option<Pool> 
     reported(convert::pool(object, registry))
 }
 
-/// A pod. One that is on a node counts there whatever its rules say: without it the node would look empty.
+/// A pod. One that is on a node counts there whatever its rules are: without it the node would look empty.
 pub(crate) fn pod(object: &Pod) -> Option<karpenter_model::Pod> {
     if let Some(cost) = object.annotations().get(annotation::DISRUPTION_COST)
         && cost.parse::<i32>().is_err()

@@ -1,4 +1,4 @@
-//! What Services and the owners of pods select, for the default spread: they are followed only where one is configured.
+//! Selectors of Services and of the owners of pods, for the default spread: they are followed only where one is configured.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use kube::{Resource, ResourceExt};
 use super::View;
 use super::follow::Followed;
 
-/// Owners by kind, namespace and name: who is gone is known by those.
+/// Owners by kind, namespace and name, which identify an owner that is gone.
 #[derive(Default)]
 pub(super) struct Owners(BTreeMap<(&'static str, Key), OwnerUid>);
 
@@ -56,7 +56,7 @@ const NOT_OF_THE_OWNER: [&str; 3] =
     ["controller-revision-hash", "statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index"];
 
 impl View {
-    /// Takes owners that were not among the objects to select the labels of their pods, less those that tell siblings
+    /// Takes owners that were not among the objects to select the labels of their pods, less those that separate siblings
     /// apart: a Deployment of a file has no ReplicaSet yet, and its pods carry every label that one would ask for.
     pub(super) fn assume_owners(&self) {
         for pod in self.pods() {

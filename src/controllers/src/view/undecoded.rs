@@ -19,7 +19,7 @@ use super::{Inner, View};
 
 /// A kind that other releases write too.
 pub(crate) trait Widened: Followed + Default {
-    /// The object is there and cannot be decoded, whatever it said before.
+    /// The object is there and cannot be decoded, whatever its contents were.
     fn undecoded(view: &View, object: &Undecoded);
 }
 
@@ -65,7 +65,7 @@ impl Widened for NodeClaim {
 }
 
 impl View {
-    /// Takes in what the watch of a kind said that other releases write too.
+    /// Takes in an event of the watch of a kind that other releases write too.
     pub(crate) fn take_readable<K: Widened>(&self, seen: Seen<Readable<K>>) {
         match seen {
             Seen::Listed(Readable::Undecoded(object)) | Seen::Applied(Readable::Undecoded(object)) => {
@@ -125,7 +125,7 @@ impl View {
         }
     }
 
-    /// False when the reference says that the node class is of another provider.
+    /// False when the reference names a node class of another provider.
     fn may_be_ours(&self, class: &NodeClassRef) -> bool {
         let says = |said: &str, kind: &str| said.is_empty() || said == kind;
         self.classes.iter().any(|kind| says(&class.group, kind.group) && says(&class.kind, kind.kind))

@@ -48,7 +48,7 @@ impl<'a> From<&'a PodSeen> for Seen<'a> {
     }
 }
 
-/// Something that wants to know about pods.
+/// Listener for events about pods.
 type PodListener = Box<dyn Fn(&PodSeen) + Send + Sync>;
 
 /// An object with status conditions, as last seen.
@@ -71,10 +71,10 @@ pub enum StatusSeen {
     Gone(Conditioned),
 }
 
-/// Something that wants to know about status conditions.
+/// Listener for changes of status conditions.
 type StatusListener = Box<dyn Fn(&StatusSeen) + Send + Sync>;
 
-/// Something that wants to know when users ask for something else.
+/// Listener for changes of what users ask for.
 type SpecListener = Box<dyn Fn() + Send + Sync>;
 
 /// The queues and listeners that follow changes.
@@ -137,7 +137,7 @@ impl Subscribers {
         self.pods.lock().push(Box::new(listener));
     }
 
-    /// Calls `listener`, which must not block, about every object with status conditions that changes or goes.
+    /// Calls `listener`, which must not block, about every object with status conditions that changes or is deleted.
     pub fn statuses(&self, listener: impl Fn(&StatusSeen) + Send + Sync + 'static) {
         self.statuses.lock().push(Box::new(listener));
     }

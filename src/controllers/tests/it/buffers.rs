@@ -175,7 +175,7 @@ async fn pods_that_exist_take_the_room_and_it_is_bought_again() {
         .await;
     world.until("another node holds the room", 2 * MINUTE, || async { world.nodes().len() == 2 }).await;
     has_room(&world, "spare").await;
-    // What was taken is not needed twice once it is given back.
+    // Room that was taken is not needed twice once it is given back.
     world.delete_pod("web").await;
     world.until("one node is left", 5 * MINUTE, || async { world.claims().len() == 1 }).await;
     tokio::time::sleep(10 * MINUTE).await;
@@ -337,7 +337,7 @@ async fn fewer_replicas_need_less_room_and_wider_limits_more() {
         &json!({"podTemplateRef": {"name": "spare"}, "replicas": 6, "limits": {"cpu": "2"}}),
     );
     let process = start(&world);
-    // What is asked for, how many pods that is, and at least as many cores for them.
+    // Changes of the buffer, and the number of its pods, each with at least one core.
     for (spec, replicas) in [
         (json!({}), 2),
         (json!({"limits": {"cpu": "5"}}), 5),

@@ -25,7 +25,7 @@ fn bare(world: &World) {
 
 #[tokio::test(start_paused = true)]
 async fn pods_spread_over_zones_by_what_their_owner_or_a_service_selects() {
-    // Whether a Service selects the pods, whether a ReplicaSet owns them, and how many zones they get.
+    // Columns: a Service selects the pods; a ReplicaSet owns them; number of zones they get.
     for (service, owned, zones) in [(false, true, 2), (false, false, 1), (true, false, 2)] {
         let world = World::new().await;
         world.pool("default", &json!({"disruption": {"consolidateAfter": "Never"}}));

@@ -126,7 +126,7 @@ async fn claim_names(world: &World) -> BTreeSet<String> {
     world.claims().iter().map(ResourceExt::name_any).collect()
 }
 
-/// Whether a claim or Node carries anything of a command.
+/// Returns whether no claim and no Node carries anything of a command.
 fn untouched(world: &World) -> bool {
     let tainted = |node: &Node| {
         let taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());

@@ -1,4 +1,4 @@
-//! What has brought other autoscalers down, replayed against this one (`docs/reference/edge-cases-incidents.md`).
+//! Incidents of other autoscalers, replayed against this one (`docs/reference/edge-cases-incidents.md`).
 
 use std::cell::Cell;
 use std::collections::BTreeSet;

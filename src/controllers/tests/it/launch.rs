@@ -70,7 +70,7 @@ async fn without_capacity_for_one_type_the_claim_goes_and_another_type_is_bought
     process.stop().await;
 }
 
-/// What a machine takes to boot and join is most of it; the first second is that of the batch.
+/// Boot and join of the machine take most of the time; the first second is that of the batch.
 #[tokio::test(start_paused = true)]
 async fn the_way_of_a_launch_is_told_step_by_step_in_milliseconds() {
     let mut world = World::new().await;

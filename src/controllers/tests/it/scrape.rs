@@ -1,4 +1,4 @@
-//! What a scrape of a running controller shows, against the table of metrics.
+//! Scrape of a running controller, checked against the table of metrics.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -181,7 +181,7 @@ async fn label_values_are_spelt_as_dashboards_know_them() {
     process.stop().await;
 }
 
-/// What the life of one node must leave in the metrics.
+/// Metrics that the life of one node must leave.
 const PUBLISHED: &[&str] = &[
     "controller_runtime_active_workers",
     "controller_runtime_max_concurrent_reconciles",

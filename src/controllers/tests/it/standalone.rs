@@ -109,7 +109,7 @@ async fn every_field_is_on_the_node_and_the_node_belongs_to_the_claim() {
     let keys: Vec<&str> = taints.iter().map(|taint| taint.key.as_str()).collect();
     assert_eq!(keys, ["example.com/custom", "example.com/startup"]);
 
-    // What the taint waits for has started.
+    // The workload that the taint waits for has started.
     let nodes: Api<Node> = Api::all(world.client.clone());
     let started = Patch::Merge(json!({"spec": {"taints": [taints[0]]}}));
     nodes.patch(node.metadata.name.as_deref().unwrap(), &PatchParams::default(), &started).await.unwrap();

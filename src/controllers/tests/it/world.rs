@@ -44,7 +44,7 @@ pub(crate) struct World {
     pub(crate) agent: Arc<Agent>,
     pub(crate) clock: Arc<VirtualClock>,
     pub(crate) forbidden: Forbidden,
-    /// How long after its machine is there a launch is answered.
+    /// Time from the start of a machine to the answer to its launch.
     pub(crate) launches_take: Duration,
     catalogue: Arc<Catalogue>,
     listing: Listing,

@@ -1,4 +1,4 @@
-//! One pass judges everything a claim says about itself, and only by its own pool.
+//! One pass judges all conditions of a claim, and only by its own pool.
 
 use karpenter_api::{NodeClaim, NodePool};
 use karpenter_cloud::memory::NODE_CLASS;

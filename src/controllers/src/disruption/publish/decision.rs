@@ -17,10 +17,10 @@ use tokio::time::Instant;
 
 use crate::Context;
 
-/// What an infinite score is shown as: a sum of infinities says nothing.
+/// Shown value of an infinite score: a sum of infinities is of no use.
 const SCORE_MAX: f64 = 1_000.0;
 
-/// How long the events of a decision that does not change are not published again.
+/// Time for which the events of a decision that does not change are not published again.
 const REMIND: Duration = Duration::from_mins(1);
 
 /// Publishes decisions.
@@ -67,7 +67,7 @@ impl DecisionPublisher {
 }
 
 impl DecisionPublisher {
-    /// Says when a brake is put on and when it is taken off.
+    /// Logs the start and the end of a brake.
     fn log_brakes(&mut self, decision: &Decision) {
         for brake in Brake::ALL {
             let held = decision.held.get(&brake).copied().unwrap_or_default();
@@ -185,7 +185,7 @@ const fn policy(policy: ConsolidationPolicy) -> &'static str {
     }
 }
 
-/// How many machines stay for which reason, and how many of them because of a brake.
+/// Records the number of machines that stay, by reason, and of those held by a brake, by brake.
 fn kept(metrics: &Metrics, decision: &Decision) {
     for brake in Brake::ALL {
         let held = decision.held.get(&brake).copied().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The verdict on each overlay, as its conditions say it.
+//! The verdict on each overlay, in the form of its conditions.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -39,7 +39,7 @@ impl Verdicts {
         self
     }
 
-    /// The status of `object` once it says the verdict.
+    /// The status of `object` with the verdict.
     pub(super) fn written(&self, object: &NodeOverlay, now: Timestamp) -> NodeOverlayStatus {
         let mut status = object.status.clone().unwrap_or_default();
         let mut conditions =

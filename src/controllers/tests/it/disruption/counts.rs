@@ -1,4 +1,4 @@
-//! What is counted of claims that are deleted and of the pods that this moves: the same labels wherever it happens.
+//! Counts of claims that are deleted and of the pods that this moves: the same labels wherever it happens.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{MINUTE, pool, scale, set, settled};
 use crate::world::{Process, World, merge};
 
-/// What makes the only machine of a pool go.
+/// Cause of the removal of a pool's only machine.
 #[derive(Clone, Copy, Debug)]
 enum Cause {
     /// Its pods are deleted.

@@ -40,7 +40,7 @@ fn annotated(world: &World, annotations: &Value) {
 #[tokio::test(start_paused = true)]
 async fn a_node_whose_pods_cost_nothing_is_empty_by_the_annotation_that_counts() {
     let (least, most) = ("-2147483648", "2147483647");
-    // Whether the gate is open, the annotations of the only pod, and whether its node is empty.
+    // Columns: the gate is open; annotations of the only pod; its node is empty.
     let table = [
         (false, json!({OLD: least}), true),
         (false, json!({OLD: least, OWN: "0"}), false),
@@ -64,7 +64,7 @@ async fn a_node_whose_pods_cost_nothing_is_empty_by_the_annotation_that_counts()
     }
 }
 
-/// What each pod's annotation says, by the node it is on.
+/// Returns the deletion cost in each pod's annotation, by its node.
 fn costs(world: &World) -> BTreeMap<String, Vec<Option<String>>> {
     let mut costs: BTreeMap<String, Vec<Option<String>>> = BTreeMap::new();
     for pod in world.pods() {

@@ -1,4 +1,4 @@
-//! What pools may ask of disruption: `Balanced`, a fixed number of nodes, and replacing many by many.
+//! Requests that pools may make of disruption: `Balanced`, a fixed number of nodes, and replacing many by many.
 
 use std::time::Duration;
 
@@ -187,7 +187,7 @@ async fn drift_of_a_fixed_pool_at_its_limit_terminates_first_one_after_the_other
         })
         .await;
     let metrics = &process.metrics;
-    // Where an instance is gone and its place not taken yet, a replacement may be staged.
+    // A replacement may be staged while an instance is gone and its place is not taken yet.
     let decisions = |decision| metrics.disruption.decisions_total.value([decision, "drifted", ""]);
     assert!(decisions("terminate-first") > 0);
     assert_eq!(decisions("terminate-first") + decisions("replace"), 3);

@@ -9,7 +9,7 @@ use tokio::time::advance;
 use super::*;
 use crate::fixture::World;
 
-/// A decision that says why nothing goes in pool `default`.
+/// A decision with the reason why nothing is removed in pool `default`.
 fn decision() -> Arc<Decision> {
     Arc::new(Decision {
         notes: vec![Note {
