@@ -1,4 +1,4 @@
-//! Capacity buffers: how much room one asks for, the virtual pods that stand for it, and what its conditions say
+//! Capacity buffers: the room one asks for, the virtual pods that stand for it, and its conditions
 //! (spec scheduling 23).
 //!
 //! A buffer names a pod template or a workload; the caller fetches that object and passes what it found.
@@ -24,7 +24,7 @@ pub const PERIOD: Duration = Duration::from_secs(30);
 /// Delay of the next look after another client wrote its status.
 pub const CONFLICT_PERIOD: Duration = Duration::from_secs(1);
 
-/// The object that says what the pods of a buffer are like, in the namespace of the buffer.
+/// The object that defines the pods of a buffer, in the namespace of the buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source<'a> {
     /// A `PodTemplate`.

@@ -1,14 +1,14 @@
 //! A running disruption command, from its first write to its last (spec disruption 3.15).
 //!
-//! The caller asks [`Running::look`] what comes next, does it, and reports the result; between two looks it
+//! The caller calls [`Running::look`] for the next action, takes it, and reports the result; between two looks it
 //! may wait as long as it likes. Whatever the answers are, these hold:
 //! - replacements are created only after every candidate that stays in the command has been tainted;
 //! - a candidate is deleted only after every replacement has been initialized, and at most once;
 //! - a candidate that disappears by itself holds up none of the others;
 //! - the command ends: done, or rolled back at the latest when its time is over. A look at which everything is
-//!   ready counts as success however late it comes.
+//!   ready counts as success however late it is.
 //!
-//! Nothing of it is persisted. A restarted process takes back the taints of commands it does not know, and
+//! Nothing of it is persisted. A restarted process takes back the taints of commands it has no record of, and
 //! replacements that are being launched become ordinary nodes, which the next decision counts on.
 
 mod deadline;
@@ -32,10 +32,10 @@ pub use text::{CommandId, launching, part, short, terminating, text};
 
 use crate::step::Event;
 
-/// How soon to look again at replacements that are coming up, and to repeat deletions that failed.
+/// Delay of the next look at replacements that are coming up, and of the next try of deletions that failed.
 pub const POLL: Duration = Duration::from_secs(1);
 
-/// Time a command may take with so many machines in commands, its own among them: a cluster that replaces thousands
+/// Time a command may take with this number of machines in commands, its own among them: a cluster that replaces thousands
 /// at once is not fast.
 pub fn timeout(queued: usize) -> Duration {
     const EACH: Duration = Duration::from_millis(80);
@@ -69,7 +69,7 @@ enum Stage {
     Over(Failure),
 }
 
-/// What is true of the machines of a command.
+/// Facts about the machines of a command.
 #[derive(Debug, Clone)]
 pub struct Facts {
     /// The instant.
@@ -100,7 +100,7 @@ pub enum Replacement {
 }
 
 impl Replacement {
-    /// How far it has come.
+    /// Returns the progress of the replacement.
     fn progress(self) -> Progress {
         match self {
             Self::Missing | Self::Launching | Self::GivenUp => Progress::Created,
@@ -114,7 +114,7 @@ impl Replacement {
     }
 }
 
-/// How far a replacement has come. Never unlearned.
+/// Progress of a replacement. Never unlearned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Progress {
     Created,
@@ -122,7 +122,7 @@ enum Progress {
     Initialized,
 }
 
-/// What to do now.
+/// Next action of the command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Next {
     /// Taint and mark every candidate, side by side; then [`Running::marked`].
@@ -146,22 +146,22 @@ pub enum Next {
     RollBack(Failure),
 }
 
-/// One look: what to tell people, and what to do.
+/// One look: events for people, and the next action.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Look {
     /// Events to publish.
     pub events: Vec<Event>,
-    /// What to do.
+    /// Action to take.
     pub next: Next,
 }
 
-/// Why a command was rolled back.
+/// Reason why a command was rolled back.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
     /// A candidate could not be tainted or marked.
     #[error("cannot mark nodeclaim {}", list(.0))]
     NotMarked(BTreeSet<ClaimName>),
-    /// What was decided no longer holds.
+    /// The decision no longer holds.
     #[error("no longer wanted, {0}")]
     Rejected(String),
     /// A replacement could not be created.
@@ -183,12 +183,12 @@ fn list(claims: &BTreeSet<ClaimName>) -> String {
 }
 
 impl Failure {
-    /// Whether it is a change of mind and nothing went wrong.
+    /// Returns whether it is a change of mind and nothing went wrong.
     pub fn is_change_of_mind(&self) -> bool {
         matches!(self, Self::Rejected(_))
     }
 
-    /// Whether replacements had been created, so that some may have failed.
+    /// Returns whether replacements had been created, so that some may have failed.
     pub fn is_late(&self) -> bool {
         match self {
             Self::NotLaunched(_) | Self::ReplacementGone(_) | Self::TimedOut(_) => true,
@@ -196,8 +196,8 @@ impl Failure {
         }
     }
 
-    /// Whether it tells of machines that were launched and did not come up. That there was none to be had says nothing
-    /// about the next one.
+    /// Returns whether the cause is machines that were launched and did not come up. A lack of capacity says nothing
+    /// about the next machine.
     pub fn blames_machines(&self) -> bool {
         self.is_late() && !matches!(self, Self::NotLaunched(_))
     }
@@ -236,7 +236,7 @@ impl Running {
         }
     }
 
-    /// What comes next.
+    /// Takes in `facts`; returns the events to publish and the next action.
     pub fn look(&mut self, facts: &Facts) -> Look {
         let quiet = |next| Look { events: Vec::new(), next };
         match &mut self.stage {
@@ -288,8 +288,8 @@ impl Running {
         }
     }
 
-    /// Says which candidates could not be marked; a claim that was gone counts as marked. Returns the candidates
-    /// that are no longer part of the command and are to be taken back: a command that only deletes goes on without
+    /// Records the candidates that could not be marked; a claim that was gone counts as marked. Returns the candidates
+    /// that are no longer part of the command and are to be taken back: a command that only deletes continues without
     /// them, one with replacements for all of them does not.
     #[must_use]
     pub fn marked(&mut self, failed: BTreeSet<ClaimName>) -> Vec<Candidate> {
@@ -309,7 +309,7 @@ impl Running {
         Vec::new()
     }
 
-    /// Says what of the command still holds. Returns the candidates that are no longer part of it and are to be
+    /// Records the part of the command that still holds. Returns the candidates that are no longer part of it and are to be
     /// taken back.
     #[must_use]
     pub fn confirmed(&mut self, now: Command) -> Vec<Candidate> {
@@ -319,23 +319,23 @@ impl Running {
         before.candidates.into_iter().filter(|candidate| !kept.contains(&candidate.target.id)).collect()
     }
 
-    /// Says that the command no longer holds.
+    /// Records that the command no longer holds.
     pub fn rejected(&mut self, why: impl Into<String>) {
         self.stage = Stage::Over(Failure::Rejected(why.into()));
     }
 
-    /// Says that every replacement was created, under these names.
+    /// Records that every replacement was created, under these names.
     pub fn created(&mut self, names: impl IntoIterator<Item = ClaimName>) {
         let replacements = names.into_iter().map(|name| (name, Progress::Created)).collect();
         self.stage = Stage::Wait { replacements, deleted: BTreeSet::new(), tried: false };
     }
 
-    /// Says that some replacement could not be created.
+    /// Records that some replacement could not be created.
     pub fn not_created(&mut self, why: impl Into<String>) {
         self.stage = Stage::Over(Failure::NotCreated(why.into()));
     }
 
-    /// Says which deletions were accepted; the others are asked for again at the next look.
+    /// Records the deletions that were accepted; the others are requested again at the next look.
     pub fn deleted(&mut self, claims: impl IntoIterator<Item = ClaimName>) {
         if let Stage::Wait { deleted, tried, .. } = &mut self.stage {
             deleted.extend(claims);

@@ -6,7 +6,7 @@
 //! Because each step starts from what is true and not from what was done before, a crash between any two effects
 //! is repaired by the next pass.
 //!
-//! [`claim::entry`] says which way an object goes. A claim passes through [`claim::launch`], [`claim::registration`],
+//! [`claim::entry`] picks the path of an object. A claim passes through [`claim::launch`], [`claim::registration`],
 //! [`claim::initialization`] and [`claim::liveness`] in every pass, in this order; a deleted one through
 //! [`claim::finalize`]. A deleted Node passes through [`node::termination`], which drains it. Several machines that go
 //! together, and what takes their place, are a [`command`].

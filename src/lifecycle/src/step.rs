@@ -113,7 +113,7 @@ pub enum Effect {
     RemoveFinalizer,
     /// Ask the provider to launch, and feed the answer to [`crate::claim::launch::answered`].
     Launch,
-    /// Ask the provider which machine was started for the claim, which knows none, and feed the answer to
+    /// Ask the provider which machine was started for the claim, which has none recorded, and feed the answer to
     /// [`crate::claim::finalize::looked_up`].
     LookUp,
     /// Write the id of the claim's machine into its status.
@@ -193,7 +193,7 @@ pub enum DeletionCause {
     LaunchTimeout,
     /// Launched, but no Node registered in time, or it has been gone for as long.
     RegistrationTimeout,
-    /// Registered, but not initialized in time, or not wanted any more by then.
+    /// Registered, but not initialized in time, or not needed any more by then.
     InitializationTimeout,
     /// Older than its `expireAfter`.
     Expired,
@@ -347,7 +347,7 @@ impl Event {
     }
 }
 
-/// A point in the life of a claim or node that dashboards count and logs tell.
+/// A point in the life of a claim or node that dashboards count and logs show.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Milestone {
     /// `launched nodeclaim`

@@ -29,7 +29,7 @@ impl Tally {
 }
 
 /// Value of the condition [`PROVISIONING`](super::PROVISIONING) for a buffer of `replicas` pods, `ready` or not; `None` when
-/// the plan tells too little, because it looked at none or at a part of them.
+/// the plan shows too little, because it looked at none or at a part of them.
 pub fn provisioning(ready: bool, replicas: u32, tally: Tally) -> Option<ConditionValue> {
     let Tally { existing, new, failed } = tally;
     let fails = |reason, message| Some(verdict(ConditionStatus::False, reason, message));

@@ -1,4 +1,4 @@
-//! Consistency: does the node look like what was bought (spec disruption 1.13)? Only told, never acted on.
+//! Consistency of the node with what was bought (spec disruption 1.13). Only reported, never acted on.
 
 use std::time::Duration;
 

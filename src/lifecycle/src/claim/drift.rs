@@ -53,7 +53,7 @@ pub enum Local {
     NotLaunched,
     /// The claim drifted, for this reason.
     Drifted(&'static str),
-    /// The claim has not drifted, as far as pool and instance types tell; the provider has the last word.
+    /// The claim has not drifted, as far as pool and instance types show; the provider decides last.
     AskProvider {
         /// The instance type was looked for and found: the answer may be kept for [`TYPE_CHECK_PERIOD`].
         type_found: bool,
@@ -67,7 +67,7 @@ pub enum Provider<'a> {
     Same,
     /// The claim drifted, for this reason.
     Drifted(&'a str),
-    /// The provider could not tell; the condition stays as it is.
+    /// The provider had no answer; the condition stays as it is.
     Failed,
 }
 

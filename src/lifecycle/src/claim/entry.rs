@@ -1,4 +1,4 @@
-//! The door: which way a claim goes in this pass (spec disruption 1.2).
+//! Path of a claim in this pass (spec disruption 1.2).
 //!
 //! Nothing happens to a claim before its finalizer is stored: a machine launched for a claim that could vanish
 //! would have no owner.
@@ -19,7 +19,7 @@ pub enum Way {
     Live,
 }
 
-/// Looks at a claim; `None` when it is not one of ours, so that nothing at all happens to it. `owned` says whether a node
+/// Looks at a claim; `None` when it is not one of ours, so that nothing at all happens to it. `owned` returns whether a node
 /// class is one of the provider's kinds.
 pub fn way(claim: &Claim, owned: impl Fn(&NodeClassRef) -> bool) -> Option<Way> {
     if !owned(&claim.node_class) {

@@ -27,7 +27,7 @@ const WARNED: Duration = Duration::from_hours(1);
 /// Delay until the lack of a replacement is checked again.
 const AGAIN: Duration = Duration::from_mins(5);
 
-/// Deletes the claim at its expiry, and asks to be woken exactly then.
+/// Deletes the claim at its expiry, and sets the wake-up to exactly then.
 pub fn step(claim: &Claim, now: Timestamp) -> Step {
     if claim.deletion.is_some() {
         return Step::idle();

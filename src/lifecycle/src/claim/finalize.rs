@@ -1,11 +1,11 @@
 //! Finalization: a deleted claim first loses its Nodes, then its machine, then its finalizer (spec disruption 1.9).
 //!
 //! Nodes are deleted only when they had registered: an unregistered machine may still be writing its Node, and
-//! deleting the object under it would leak it. A Node says itself that it is registered, so that a crash between
-//! its patch and the claim's does not end a machine under running pods. The finalizer goes only after the provider
-//! said, by a consistent read, that the machine is gone. A claim that knows no machine may have one all the same: it
+//! deleting the object under it would leak it. A Node carries the mark of its registration itself, so that a crash between
+//! its patch and the claim's does not end a machine under running pods. The finalizer is removed only after the provider
+//! reported, by a consistent read, that the machine is gone. A claim without a recorded machine may have one: it
 //! may have been deleted while its launch was on the way, or the process may have died before it wrote the answer
-//! down. So the provider is asked by the tags of the claim, and what it names is written down and goes the usual way.
+//! down. So the provider is asked by the tags of the claim, and the machine it names is recorded and ended the usual way.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use karpenter_model::{Claim, ConditionType, NodeObject, ProviderId};
 
 use crate::step::{About, Change, Effect, Event, Milestone, Step, Wake, whole_seconds};
 
-/// How long to wait before asking again about a terminating machine.
+/// Delay before the next question about a terminating machine.
 pub const TERMINATING_POLL: Duration = Duration::from_secs(5);
 
 /// The result of asking the provider to terminate.
@@ -32,7 +32,7 @@ pub enum Answer {
     Refused(String),
 }
 
-/// What the provider says about a claim that knows no machine.
+/// Answer of the provider about a claim without a recorded machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Found {
     /// This one was started for it.
@@ -63,7 +63,7 @@ pub fn step(claim: &Claim, nodes: &[&NodeObject]) -> Step {
     }
 }
 
-/// What the provider's answer about the machine of a claim that knows none means for it.
+/// Returns the step of a claim without a recorded machine after the provider was asked for it.
 pub fn looked_up(claim: &Claim, found: &Found, now: Timestamp) -> Step {
     match found {
         // Its Nodes can be found only now, so everything starts over.
@@ -75,7 +75,7 @@ pub fn looked_up(claim: &Claim, found: &Found, now: Timestamp) -> Step {
     }
 }
 
-/// What the provider's answer to the termination means for the claim.
+/// Returns the step of the claim after the provider's answer to the termination.
 pub fn terminated(claim: &Claim, answer: &Answer, now: Timestamp) -> Step {
     match answer {
         Answer::Started => Step::idle()

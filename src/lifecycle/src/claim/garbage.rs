@@ -64,7 +64,7 @@ pub struct Facts<'a> {
     pub machines: &'a [Machine],
     /// Time at which the list of machines was requested.
     pub listed_at: Timestamp,
-    /// Zones the cluster is shifted away from; what the cloud says about machines there is not believed.
+    /// Zones the cluster is shifted away from; the cloud's answers about machines there are not trusted.
     pub zones_away: &'a BTreeSet<Zone>,
     /// Objects that were tried before.
     pub tried: &'a Tried,

@@ -20,19 +20,19 @@ pub enum Answer {
     Launched(Box<Machine>),
     /// Every offering that would have done is out of capacity.
     NoCapacity {
-        /// What the provider said.
+        /// Message of the provider.
         message: String,
     },
     /// The node class is missing, being deleted or not ready.
     NodeClassNotReady {
-        /// What the provider said.
+        /// Message of the provider.
         message: String,
     },
     /// Anything else; worth another try.
     Failed {
-        /// Condition reason the provider wants shown, if it has one; the message is then shown whole.
+        /// Condition reason that the provider gives, if any; the message is then shown whole.
         reason: Option<String>,
-        /// What the provider said.
+        /// Message of the provider.
         message: String,
     },
 }
@@ -64,7 +64,7 @@ pub fn step(claim: &Claim) -> Step {
     }
 }
 
-/// What an answer of the provider means for the claim, and for the pods that were promised a place on it.
+/// Returns the step after an answer of the provider, for the claim and for the pods that were promised a place on it.
 pub fn answered<'a>(claim: &Claim, answer: Answer, promised: impl IntoIterator<Item = &'a Pod>) -> Step {
     match answer {
         Answer::Launched(machine) => {
@@ -93,8 +93,8 @@ pub fn answered<'a>(claim: &Claim, answer: Answer, promised: impl IntoIterator<I
     }
 }
 
-/// What is said about a claim that was refused for lack of capacity, and about each pod that still waits for it. A pod of a
-/// capacity buffer exists nowhere an event could be read.
+/// Returns the events about a claim that was refused for lack of capacity, and about each pod that still waits for it. None
+/// for a pod of a capacity buffer, which exists nowhere an event could be read.
 fn no_capacity<'a>(claim: &Claim, error: &str, promised: impl IntoIterator<Item = &'a Pod>) -> Vec<Event> {
     let name = &claim.name;
     let own = format!("NodeClaim {name} event: {error}");

@@ -27,7 +27,7 @@ const OVERDUE_POLL: Duration = Duration::from_mins(2);
 pub struct Facts<'a> {
     /// Longest time until its Node has registered, and for which it may be gone.
     pub registration: Duration,
-    /// Longest time from there until it is initialized; `None` waits as long as pods want it.
+    /// Longest time from there until it is initialized; `None` waits as long as pods need it.
     pub initialization: Option<Duration>,
     /// All Nodes with the claim's provider id.
     pub nodes: &'a [&'a NodeObject],
@@ -81,7 +81,7 @@ pub fn is_overdue(claim: &Claim, registration: Duration, now: Timestamp) -> bool
 }
 
 /// Gives the claim up when its launch has not succeeded within five minutes, its Node not registered in time, when the
-/// Node is gone for as long, or is not initialized and not wanted.
+/// Node is gone for as long, or is not initialized and not needed.
 pub fn step(claim: &Claim, facts: Facts<'_>, now: Timestamp) -> Step {
     if claim.is_true(ConditionType::Registered) {
         return joined(claim, facts, now);
@@ -118,7 +118,7 @@ fn joined(claim: &Claim, facts: Facts<'_>, now: Timestamp) -> Step {
     }
 }
 
-/// A Node that is not initialized long after it has registered is reported, and goes when no pod wants it, or when the
+/// A Node that is not initialized long after it has registered is reported, and removed when no pod needs it, or when the
 /// settings do not let it wait any longer.
 fn initializing(claim: &Claim, facts: Facts<'_>, now: Timestamp) -> Step {
     let registered = claim.true_since(ConditionType::Registered);

@@ -10,12 +10,12 @@ use karpenter_model::{ClaimName, DisruptionReason, Price};
 
 use crate::step::{About, Event};
 
-/// Tells commands of one process apart in its log.
+/// Identifies a command in the log of one process.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CommandId(String);
 
 impl CommandId {
-    /// The id of command number so much of a process, started at `now`.
+    /// The id of the command with this number in a process, started at `now`.
     pub fn new(now: Timestamp, number: u64) -> Self {
         Self(format!("{:x}-{number}", now.as_millisecond()))
     }

@@ -23,7 +23,7 @@ pub struct Reaction {
     pub step: Step,
 }
 
-/// Capacity that a notice says is used up.
+/// Capacity that a notice reports used up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Exhausted {
     /// One type in one zone, bought in one way.
@@ -99,7 +99,7 @@ fn recommendation(kind: NoticeKind, claim: &Claim, now: Timestamp) -> Option<Eff
         .then(|| Effect::annotate_claim(key, whole_seconds(now)))
 }
 
-/// Only the cloud taking capacity back says that there is none.
+/// Only a notice that the cloud takes capacity back means that there is none.
 fn exhausted(kind: NoticeKind, claim: &Claim, registry: &LabelRegistry) -> Option<Exhausted> {
     match kind {
         NoticeKind::SpotInterrupted => Some(Exhausted::Offering {

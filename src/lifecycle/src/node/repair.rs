@@ -13,12 +13,12 @@ use karpenter_model::{Claim, NodeObject};
 
 use crate::step::{About, DeletionCause, Effect, Event, Milestone, Step, Wake, whole_seconds};
 
-/// How soon to look again when the breaker is open.
+/// Delay of the next look when the breaker is open.
 pub(crate) const BREAKER_POLL: Duration = Duration::from_mins(5);
 /// Largest share of nodes, in percent and rounded up, that may look broken for repairs to go on.
 const BREAKER_PERCENT: usize = 20;
 
-/// Whether the peers of a node have to be counted: it has been broken for too long.
+/// Returns whether the peers of a node have to be counted: it has been broken for too long.
 pub fn asks_peers(node: &NodeObject, policies: &[RepairPolicy], now: Timestamp) -> bool {
     exhausted(node, policies).is_some_and(|(at, _)| at <= now)
 }
@@ -48,7 +48,7 @@ pub fn step(
     Step::of(deadline(claim, now).into_iter().chain(deletion.into_iter().flatten()))
 }
 
-/// Tells node, claim and pool that too much is broken for a repair.
+/// Returns a step of events for node, claim and pool: too much is broken for a repair.
 fn blocked(claim: &Claim, node: &NodeObject, broken: usize, of: usize) -> Step {
     let place = if claim.pool.is_some() { "nodepool" } else { "cluster" };
     let message =
@@ -60,14 +60,14 @@ fn blocked(claim: &Claim, node: &NodeObject, broken: usize, of: usize) -> Step {
     )
 }
 
-/// When the patience with a node ends, and the condition it ends for; of several the first that ends.
+/// Returns the end of the patience with a node, and the condition it ends for; of several the first that ends.
 fn exhausted<'a>(node: &NodeObject, policies: &'a [RepairPolicy]) -> Option<(Timestamp, &'a str)> {
     let ends = |policy: &'a RepairPolicy| Some((patience_ends(node, policy)?, policy.condition.as_str()));
     policies.iter().filter_map(ends).min()
 }
 
-/// When the node has shown the policy's bad status for too long; `None` while it does not show it, or the policy asks for
-/// anything but a replacement.
+/// Returns the instant at which the node will have shown the policy's bad status for too long; `None` while it does not
+/// show it, or the policy asks for anything but a replacement.
 fn patience_ends(node: &NodeObject, policy: &RepairPolicy) -> Option<Timestamp> {
     let condition = node.conditions.get(&policy.condition)?;
     let is_meant = policy.action == RepairAction::Replace

@@ -21,12 +21,12 @@ use crate::step::{About, Change, DeletionCause, Effect, Event, Milestone, NodePa
 pub(crate) const EXCLUDED_BY: &str = "karpenter";
 /// Shortest drain of a node with a claim: lets pods appear that were bound just before the taint.
 pub(crate) const MIN_DRAIN: Duration = Duration::from_secs(5);
-/// How soon to look again while pods or volumes hold a node up.
+/// Delay of the next look while pods or volumes hold a node up.
 pub const POLL: Duration = Duration::from_secs(1);
 /// Most volume attachments named in an event.
 const ATTACHMENTS_SHOWN: usize = 5;
 
-/// What the step looks at.
+/// Inputs of the step.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts<'a> {
     /// The Node.
@@ -37,7 +37,7 @@ pub struct Facts<'a> {
     pub class_labels: &'a [LabelKey],
     /// All pods bound to the Node.
     pub pods: &'a [&'a Pod],
-    /// Whether the machine is known to be gone; needed only if [`asks_presence`].
+    /// Presence of the machine; needed only if [`asks_presence`].
     pub presence: Presence,
     /// Names of the volume attachments to wait for (see [`crate::node::volumes::blocking`]).
     pub attachments: &'a [String],
@@ -45,7 +45,7 @@ pub struct Facts<'a> {
     pub now: Timestamp,
 }
 
-/// What a consistent read said about the machine of a Node.
+/// Result of a consistent read of the machine of a Node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Presence {
     /// There was no read, or the answer was an error other than "not found".
@@ -65,12 +65,12 @@ pub enum Presence {
 pub struct InvalidDeadline {
     /// The claim.
     pub claim: String,
-    /// What its annotation says.
+    /// Value of its annotation.
     pub text: String,
 }
 
-/// Whether a Node is being deleted, waits for us, and is one of ours: every other is not ours to touch, nor is its machine
-/// one the provider could be asked about. `class_labels` are the node class labels of the provider.
+/// Returns whether a Node is being deleted, has our finalizer, and is one of ours: every other is not ours to touch, nor is
+/// its machine one the provider could be asked about. `class_labels` are the node class labels of the provider.
 pub fn concerns(node: &NodeObject, class_labels: &[LabelKey]) -> bool {
     let finalizer = node.finalizers.iter().any(|name| name == finalizer::TERMINATION);
     let managed = class_labels.iter().any(|key| node.labels.contains_key(key));
@@ -121,7 +121,7 @@ pub fn step(facts: Facts<'_>) -> Result<Step, InvalidDeadline> {
     }))
 }
 
-/// What the provider's answer to the termination means for the Node.
+/// Returns the step of the Node after the provider's answer to the termination.
 pub fn terminated(node: &NodeObject, answer: &Answer, now: Timestamp) -> Step {
     match answer {
         Answer::Started => Step::idle()

@@ -18,7 +18,7 @@ pub struct Attachment {
 }
 
 /// Names of the attachments to wait for, in name order. `volume_of` resolves a volume claim to the name of its
-/// volume; a claim it does not know is skipped.
+/// volume; a claim it does not have is skipped.
 pub fn blocking<'a>(
     attachments: &[Attachment],
     pods: impl IntoIterator<Item = &'a Pod>,

@@ -365,7 +365,7 @@ impl Promises {
         }
     }
 
-    /// Forgets what rests on the nodes of `pool`, because a person says so.
+    /// Forgets what rests on the nodes of `pool`, at a person's request.
     pub fn forget(&mut self, pool: &PoolName) {
         self.records.retain(|_, record| record.saved().all(|(known, _)| known != pool));
     }

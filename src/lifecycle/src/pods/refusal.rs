@@ -45,7 +45,7 @@ impl Refusals {
         self.0.get(&pod.uid).map(|record| &record.held).filter(|held| held.until > now)
     }
 
-    /// Forgets every pod that `waits` does not know.
+    /// Forgets every pod that `waits` does not contain.
     pub fn keep(&mut self, waits: impl Fn(&PodUid) -> bool) {
         self.0.retain(|uid, _| waits(uid));
     }

@@ -29,7 +29,7 @@ const CLASS_LABEL: &str = "karpenter.k8s.aws/ec2nodeclass";
 /// Seconds from launch to the Node, and from there to Ready.
 const BOOT: i64 = 5;
 
-/// What a world is like, and what happens in it.
+/// Initial state of a world, and the events in it.
 #[derive(Debug, Clone)]
 pub(crate) struct Setup {
     pub(crate) claims: usize,
@@ -67,7 +67,7 @@ struct Conflict;
 
 type Pass<'w> = Pin<Box<dyn Future<Output = Result<(), Conflict>> + 'w>>;
 
-/// What a pass is about: the claim or the Node of this number.
+/// Subject of a pass: the claim or the Node of this number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Subject {
     Claim(usize),

@@ -72,7 +72,7 @@ impl Arrival {
     }
 }
 
-/// Taints of a node that its claim does not speak of, without the one that this controller puts on what it removes.
+/// Taints of a node that its claim does not announce, without the one that this controller puts on what it removes.
 pub(super) fn unannounced(claim: &Claim, node: &Node) -> Vec<Taint> {
     let mut taints = node.effective_taints();
     taints.retain(|taint| !claim.taints.contains(taint) && !taint.matches(&Taint::disrupted()));

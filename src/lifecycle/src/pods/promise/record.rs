@@ -18,7 +18,7 @@ pub(crate) const NODES: u32 = 3;
 pub(super) const LOOKS: u32 = 3;
 /// The shortest hold, and the longest one once another client has taken the nodes away.
 pub(crate) const HOLD_MIN: Duration = Duration::from_mins(2);
-/// The longest hold while nothing says that another node would be no better.
+/// The longest hold while nothing shows that another node would be no better.
 pub(crate) const HOLD_MAX: Duration = Duration::from_hours(1);
 /// The hold once [`NODES`] nodes have come and were no use. What ends it earlier is a change; a day is for causes
 /// that cannot be seen from here.
@@ -174,7 +174,7 @@ impl Record {
     }
 
     /// Returns whether none of the nodes is left, and one of them was taken away by another client. The removal of an unused
-    /// node by this controller says nothing about the next one.
+    /// node by this controller is no evidence about the next one.
     fn was_taken_away(&self, world: &World<'_>) -> bool {
         !self.firm
             && !self.unused.is_empty()

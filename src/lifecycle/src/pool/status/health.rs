@@ -49,7 +49,7 @@ impl Tracker {
         if failures >= UNHEALTHY_FAILURES { Health::Unhealthy } else { Health::Healthy }
     }
 
-    /// Notes an outcome and says what the pool's condition becomes, if it changes. `condition` is its present
+    /// Records an outcome and returns the pool's new condition, if it changes. `condition` is its present
     /// status.
     pub fn note(
         &mut self,
