@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 mod sizes;
 
-/// One object and what an API server must say to it.
+/// One object and the answer an API server must give.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Case {
     /// Kind and what is special about the object; unique.

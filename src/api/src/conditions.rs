@@ -209,7 +209,7 @@ impl<'a> Conditions<'a> {
             .filter_map(|kind| self.get(kind))
             .filter(|c| c.status != ConditionStatus::True || c.observed_generation != generation)
             .collect();
-        // Conditions refused in the same second: what follows from the others is decided after them, and so comes first.
+        // Conditions refused in the same second: what follows from the others is decided after them, and so is first.
         let decided = |one: &Condition| {
             let position = dependents.0.iter().position(|kind| one.kind == *kind).unwrap_or_default();
             if one.status == ConditionStatus::False { (0, Reverse(position)) } else { (1, Reverse(0)) }

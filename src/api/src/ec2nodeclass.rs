@@ -34,7 +34,7 @@ custom_resource! {
     group: "karpenter.k8s.aws", version: "v1", plural: "ec2nodeclasses"
 }
 
-/// What the user asks for.
+/// `spec` of an EC2NodeClass, set by the user.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Ec2NodeClassSpec {
@@ -142,13 +142,13 @@ pub struct CpuOptions {
 /// Nitro Enclaves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EnclaveOptions {
-    /// Whether instances may run enclaves; only some types can.
+    /// True if instances may run enclaves; only some types can.
     #[serde(default)]
     pub enabled: bool,
 }
 
 impl Ec2NodeClassSpec {
-    /// Whether instances are to run enclaves.
+    /// Returns whether instances are to run enclaves.
     pub fn runs_enclaves(&self) -> bool {
         self.enclave_options.is_some_and(|options| options.enabled)
     }

@@ -13,12 +13,12 @@ use crate::requirement::Requirement;
 use crate::resource::custom_resource;
 
 custom_resource! {
-    /// Prices or additional resources of some instance types, whatever the cloud says.
+    /// Prices or additional resources of some instance types, whatever the cloud reports.
     NodeOverlay { spec: NodeOverlaySpec, status: NodeOverlayStatus }
     group: "karpenter.sh", version: "v1alpha1", plural: "nodeoverlays"
 }
 
-/// Resources the cloud always knows best.
+/// Resources whose amounts are always the cloud's.
 const KNOWN: [&str; 4] = [resources::CPU, resources::MEMORY, resources::EPHEMERAL_STORAGE, resources::PODS];
 
 /// Request of the user.

@@ -23,7 +23,7 @@ custom_resource! {
     group: "karpenter.sh", version: "v1", plural: "nodepools"
 }
 
-/// What the user asks for.
+/// `spec` of a NodePool, set by the user.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodePoolSpec {
@@ -71,7 +71,7 @@ pub struct NodeClaimTemplateSpec {
     pub startup_taints: Option<Vec<Taint>>,
     pub requirements: Vec<Requirement>,
     pub node_class_ref: NodeClassReference,
-    /// How long draining may take before pods are deleted by force.
+    /// Time that draining may take before pods are deleted by force.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub termination_grace_period: Option<Duration>,
     /// Age at which a node is replaced.
@@ -97,11 +97,11 @@ pub(crate) fn default_expire_after() -> NillableDuration {
     NillableDuration::from("720h")
 }
 
-/// When nodes of the pool may be disrupted, and how many at once.
+/// Rules for the disruption of the pool's nodes: its times, and the number of nodes at once.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Disruption {
-    /// How long a node must have been free of pod changes before it may be consolidated.
+    /// Time that a node must have been free of pod changes before it may be consolidated.
     pub consolidate_after: NillableDuration,
     pub consolidation_policy: ConsolidationPolicy,
     pub budgets: Vec<Budget>,
@@ -117,7 +117,7 @@ impl Default for Disruption {
     }
 }
 
-/// Which nodes consolidation looks at.
+/// Nodes that consolidation looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum ConsolidationPolicy {
     WhenEmpty,
@@ -125,7 +125,7 @@ pub enum ConsolidationPolicy {
     Balanced,
 }
 
-/// How many nodes of the pool may be disrupted at once, and when.
+/// Limit on the nodes of the pool that may be disrupted at once, and the times it applies.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Budget {
@@ -139,7 +139,7 @@ pub struct Budget {
     /// precedes the five fields as `CRON_TZ=Europe/Berlin`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schedule: Option<String>,
-    /// How long the budget applies from each activation of the schedule.
+    /// Time that the budget applies from each activation of the schedule.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration: Option<Duration>,
 }
@@ -154,7 +154,7 @@ fn default_budget_nodes() -> String {
     "10%".to_owned()
 }
 
-/// Why a node is voluntarily disrupted.
+/// Reason for a voluntary disruption of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum DisruptionReason {
     Underutilized,
@@ -163,7 +163,7 @@ pub enum DisruptionReason {
     Unhealthy,
 }
 
-/// What we report.
+/// `status` of a NodePool, written by the controller.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodePoolStatus {

@@ -1,12 +1,12 @@
 //! Traits that make a Rust struct a Kubernetes custom resource: group, version, kind, plural and the JSON envelope.
 //!
 //! Written as one macro instead of a derive so that there is exactly one way to get a
-//! CustomResourceDefinition out of this crate ([`crate::crds`]) and so that the schema can say things a
+//! CustomResourceDefinition out of this crate ([`crate::crds`]) and so that the schema can express things a
 //! derive cannot. Implementing the `k8s_openapi` traits gives `kube::Resource` for free.
 
 use k8s_openapi::Resource;
 
-/// Refuses an object that says it is something else; an absent `apiVersion` or `kind` is accepted because
+/// Refuses an object of another declared type; an absent `apiVersion` or `kind` is accepted because
 /// items of a list may leave them out.
 pub(crate) fn check_type<R: Resource>(api_version: Option<&str>, kind: Option<&str>) -> Result<(), String> {
     if api_version.is_none_or(|v| v == R::API_VERSION) && kind.is_none_or(|k| k == R::KIND) {
@@ -21,7 +21,7 @@ pub(crate) fn check_type<R: Resource>(api_version: Option<&str>, kind: Option<&s
     ))
 }
 
-/// Declares the object struct of a custom resource with `metadata`, `spec` and `status`; cluster-scoped unless it says
+/// Declares the object struct of a custom resource with `metadata`, `spec` and `status`; cluster-scoped unless declared
 /// `scope: Namespaced`.
 macro_rules! custom_resource {
     (

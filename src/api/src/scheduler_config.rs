@@ -1,4 +1,4 @@
-//! The part of a scheduler's configuration that a plan has to know: the spread of pods that have none of their own
+//! The part of a scheduler's configuration that a plan needs: the spread of pods that have none of their own
 //! (core #3205).
 //!
 //! ```yaml

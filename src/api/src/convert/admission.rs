@@ -32,7 +32,7 @@ pub use limits::{Limits, limit_range};
 pub const SYSTEM_PRIORITIES: [(&str, i32); 2] =
     [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
 
-/// Seconds a pod stays on a node that is not ready or not reachable, unless it says otherwise.
+/// Seconds a pod stays on a node that is not ready or not reachable, unless it sets another time.
 const DEFAULT_TOLERATION_SECONDS: i64 = 300;
 
 /// Reason why an API server would not store a pod, as it words it.
@@ -85,7 +85,7 @@ impl Admission {
         all
     }
 
-    /// Changes a pod as its creation would, and says why it would be refused. What can be done is done even so.
+    /// Changes a pod as its creation would, and returns the refusals. Changes that can be made are made even so.
     pub fn admit(&self, pod: &mut Pod) -> Vec<Refused> {
         let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
         let from = (namespace.to_owned(), String::new());

@@ -52,7 +52,7 @@ pub fn allowance<W: Ord>(budget: &Value, pods: impl Iterator<Item = (bool, Optio
     }
     let written = |pointer: &str| budget.pointer(pointer).filter(|value| !value.is_null());
     let (most, least) = (written("/spec/maxUnavailable"), written("/spec/minAvailable"));
-    // A number of pods to keep asks no controller how many there should be.
+    // A number of pods to keep needs no controller's number of replicas.
     let is_counted = most.is_none() && least.is_some_and(Value::is_i64);
     let expected =
         if is_counted || by_workload.is_empty() { count } else { by_workload.values().sum::<i64>() };

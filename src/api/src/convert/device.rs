@@ -126,7 +126,7 @@ fn device(written: &v1::Device, driver: &str) -> Result<Device, FieldError> {
         draws: draws.collect::<Result<_, _>>()?,
         shareable: written.allow_multiple_allocations == Some(true),
         taints: written.taints.iter().flatten().filter_map(taint).collect(),
-        // The claim that gets it depends on what its driver says once a claim has it.
+        // The claim that gets it depends on its driver's answer once a claim has it.
         unsupported: written
             .binding_conditions
             .as_ref()

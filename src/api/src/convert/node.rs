@@ -17,7 +17,7 @@ pub fn node(object: &Node) -> Result<NodeObject, Error> {
     }
 }
 
-/// Reads what can be read of a Node, with the first problem: its machine is judged by what it says now.
+/// Reads what can be read of a Node, with the first problem: its machine is judged by its present contents.
 /// Nothing new is placed by an amount that cannot be read, nor past a taint.
 pub fn node_in_part(object: &Node) -> (NodeObject, Option<Error>) {
     let name = object.metadata.name.as_deref().unwrap_or_default();

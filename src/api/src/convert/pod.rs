@@ -36,7 +36,7 @@ pub fn pod(object: &v1::Pod) -> Result<Pod, Error> {
 }
 
 /// Reads what a pod is and takes up, and none of its rules about where it may be: for those that have a place already,
-/// and say something that cannot be read.
+/// and have a part that cannot be read.
 pub fn pod_without_rules(object: &v1::Pod) -> Result<Pod, Error> {
     let mut object = object.clone();
     if let Some(spec) = &mut object.spec {
@@ -137,7 +137,7 @@ fn controller(references: &[OwnerReference]) -> Option<OwnerUid> {
     references.iter().find(controls).map(|owner| owner.uid.as_str().into())
 }
 
-/// Where an owner in `namespace` is below the API server, as metrics tell it.
+/// Returns the path of an owner in `namespace` below the API server, as metrics show it.
 fn path(owner: &OwnerReference, namespace: &str) -> String {
     let (version, kind) = (&owner.api_version, owner.kind.to_lowercase());
     format!("/apis/{version}/namespaces/{namespace}/{kind}s/{}", owner.name)
@@ -235,7 +235,7 @@ fn volumes(spec: &PodSpec, pod: &str) -> Vec<VolumeClaim> {
     spec.volumes.iter().flatten().filter_map(claim).collect()
 }
 
-/// The claims a pod uses: those it names, and those its status says were made for it. What is yet to be made, or was
+/// The claims a pod uses: those it names, and those its status lists as made for it. What is yet to be made, or was
 /// found not to be needed, is left out (spec scheduling 22.2).
 fn resource_claims(spec: &PodSpec, status: &PodStatus) -> Vec<ResourceClaimName> {
     let made = |name: &str| {

@@ -76,7 +76,7 @@ pub(super) fn is_sidecar(init: &Container) -> bool {
     init.restart_policy.as_deref() == Some("Always")
 }
 
-/// The most a pod has at any moment of its life, by what `of` says each part has.
+/// The most a pod has at any moment of its life, with the amounts that `of` returns for each part.
 fn over_time(
     spec: &PodSpec,
     of: impl Fn(Part<'_>) -> Result<Resources, FieldError>,
@@ -131,7 +131,7 @@ impl Held<'_> {
         })
     }
 
-    /// The kubelet's word on the container, if it says anything about resources.
+    /// The kubelet's status of the container, if it has resources.
     fn report(&self, container: &str) -> Option<(&ContainerStatus, &ResourceRequirements)> {
         let status = self.0?;
         let mut all =

@@ -1,6 +1,6 @@
 //! The kubelet block of an EC2NodeClass (spec aws-provider 1.4): the kubelet's own configuration, kept as it is written.
 //!
-//! The API server takes any object, so a block may hold what the kubelet does not know; the class is refused then
+//! The API server takes any object, so a block may hold fields that the kubelet does not have; the class is refused then
 //! ([`KubeletBlock::problems`]), and nothing here fails. `maxPods` and the values of reserved resources may be expressions,
 //! which [`Program`] evaluates for each instance type.
 
@@ -59,7 +59,7 @@ pub struct KubeletConfiguration {
     pub cpu_cfs_quota: Option<bool>,
 }
 
-/// Where an expression stands.
+/// Position of an expression.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
     /// `maxPods`.
@@ -108,7 +108,7 @@ impl KubeletBlock {
         max_pods.map(|text| (Place::MaxPods, text)).into_iter().chain(reserved)
     }
 
-    /// What no kubelet would take, whatever its image: names, types and values of fields.
+    /// Returns the faults that no kubelet would take, whatever its image: names, types and values of fields.
     pub fn problems(&self) -> Vec<String> {
         let mut plain = self.0.clone();
         // An expression stands for a number.
@@ -152,7 +152,7 @@ impl std::fmt::Display for Place {
     }
 }
 
-/// Whether a text is an amount, or none at all, and not an expression.
+/// Returns whether a text is an amount, or none at all, and not an expression.
 fn is_quantity(text: &str) -> bool {
     text.is_empty() || text.parse::<Quantity>().is_ok()
 }

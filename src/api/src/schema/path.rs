@@ -1,4 +1,4 @@
-//! Place of a check in an object: written out only when there is something to say about the place.
+//! Place of a check in an object: written out only when there is a fault at the place.
 
 /// A place in an object, from the inside out.
 #[derive(Clone, Copy)]

@@ -1,4 +1,4 @@
-//! Dropping fields that the schema does not know.
+//! Removal of fields that the schema does not define.
 
 use serde_json::Value;
 

@@ -1,6 +1,6 @@
 //! Texts that the rules of a schema have found right once.
 //!
-//! A rule about a text says the same of it every time, unless it asks for the old one. Those of the requirements of a claim
+//! A rule about a text gives the same result every time, unless it reads the old one. Those of the requirements of a claim
 //! look for patterns, and CEL compiles a pattern whenever it looks for one: that was nearly all of what it took to create a
 //! claim.
 
@@ -88,7 +88,7 @@ impl Texts {
     }
 }
 
-/// Returns whether no rule asks what was there before.
+/// Returns whether no rule reads the old value.
 fn are_timeless(rules: &Value) -> bool {
     let mut rules = rules.as_array().into_iter().flatten();
     rules.all(|rule| rule["rule"].as_str().is_some_and(|rule| !rule.contains("oldSelf")))

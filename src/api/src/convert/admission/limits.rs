@@ -1,4 +1,4 @@
-//! `LimitRange`: what a namespace gives containers that do not say what they need, and what it refuses (spec scheduling 16).
+//! `LimitRange`: what a namespace gives containers that do not state their needs, and what it refuses (spec scheduling 16).
 
 use std::collections::BTreeMap;
 

@@ -14,7 +14,7 @@ use super::quantity;
 use super::selectors;
 use crate::convert::{Error, FieldError};
 
-/// Reads a resource claim; `exists` tells whether a pod of that name still has that uid.
+/// Reads a resource claim; `exists` returns whether a pod of that name still has that uid.
 pub fn resource_claim(
     object: &v1::ResourceClaim,
     exists: impl Fn(&PodKey, &PodUid) -> bool,

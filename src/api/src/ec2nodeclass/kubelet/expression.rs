@@ -10,7 +10,7 @@ use kube_cel::cel::common::ast::{CallExpr, Expr, IdedExpr, LiteralValue, operato
 use kube_cel::cel::parser::Parser;
 use kube_cel::cel::{Context, Value, functions};
 
-/// What an expression knows of a type.
+/// Properties of a type that an expression can use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Variables<'a> {
     /// Name of the type.
@@ -122,7 +122,7 @@ const LONGEST: usize = 2_000;
 /// thread has as stack when nothing is optimized.
 const DEEPEST: usize = 8;
 
-/// Whether parsing might need more stack than there is.
+/// Returns whether parsing might need more stack than there is.
 fn is_too_deep(text: &str) -> bool {
     let (mut open, mut deepest, mut conditions) = (0_usize, 0, 0);
     for one in text.chars() {
@@ -155,7 +155,7 @@ fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// What an expression gives. Makes whole numbers fractions where they meet some.
+/// Returns the kind of an expression's result. Makes whole numbers fractions where they meet some.
 fn kind(expression: &mut IdedExpr) -> Result<Kind, String> {
     match &mut expression.expr {
         Expr::Literal(LiteralValue::Int(_)) => Ok(Kind::Int),

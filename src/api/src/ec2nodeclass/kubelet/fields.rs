@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::duration::parse_go_duration;
 
-/// What a field holds.
+/// Kind of value in a field.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Switch,

@@ -1,4 +1,4 @@
-//! What a kubelet block may hold, beyond the names and types of its fields.
+//! Rules for the contents of a kubelet block, beyond the names and types of its fields.
 
 use std::collections::BTreeSet;
 
