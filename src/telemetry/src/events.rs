@@ -1,8 +1,8 @@
 //! Kubernetes events: what people read in `kubectl describe`.
 //!
-//! [`Recorder::publish`] never blocks and never fails: an event tells a person something, and nothing may depend
+//! [`Recorder::publish`] never blocks and never fails: an event informs a person, and nothing may depend
 //! on it. Equal events are suppressed for the period of their reason, some reasons also have a rate limit
-//! (spec disruption 7). What passes goes to a [`Sink`]: the API server in production, memory in tests.
+//! (spec disruption 7). Events that pass are sent to a [`Sink`]: the API server in production, memory in tests.
 
 mod gate;
 mod kube_sink;

@@ -2,7 +2,7 @@
 //!
 //! Metric names, event reasons and log fields are a contract with dashboards and alerts written for the
 //! reference; each is declared once, in a table that the generated reference pages are made from. The crate
-//! knows no other crate of the workspace, so everything that does I/O may use it.
+//! depends on no other crate of the workspace, so everything that does I/O may use it.
 
 pub mod events;
 pub mod logging;

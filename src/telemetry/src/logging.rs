@@ -91,7 +91,7 @@ impl From<&str> for Output {
 pub struct Settings {
     pub level: Level,
     pub format: Format,
-    /// Every line goes to each of them.
+    /// Every line is written to each of them.
     pub outputs: Vec<Output>,
     /// Outputs for the report that a line could not be written.
     pub error_outputs: Vec<Output>,
@@ -152,7 +152,7 @@ fn filter(level: Level) -> Targets {
 #[derive(Clone)]
 struct Lines {
     outputs: Arc<Vec<Mutex<Box<dyn Write + Send>>>>,
-    /// Told when an output fails.
+    /// Notified when an output fails.
     errors: Option<Box<Lines>>,
 }
 

@@ -39,7 +39,7 @@ impl Outcome {
         }
     }
 
-    /// End, with this outcome, of a pass that comes again by itself.
+    /// End, with this outcome, of a pass that repeats by itself.
     pub fn again(self) -> Ended {
         Ended { outcome: self, again: true }
     }
@@ -49,7 +49,7 @@ impl Outcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
     outcome: Outcome,
-    /// The next one comes even if nothing happens.
+    /// The next one runs even if nothing happens.
     again: bool,
 }
 
@@ -142,7 +142,7 @@ impl Drop for Report<'_> {
 }
 
 /// An error followed by its causes, each after a colon. Our errors do not repeat their source in `Display`; those of
-/// libraries often do, and a cause that has been told is left out.
+/// libraries often do, and a cause that has been shown is left out.
 pub struct Chain<'a>(pub &'a (dyn Error + 'static));
 
 impl fmt::Display for Chain<'_> {

@@ -1,7 +1,7 @@
 //! Work of the process, and the time since it last made progress.
 //!
 //! Every piece of work is begun here and ends when its guard is dropped. Whatever it waits for and gets, an answer or
-//! an error, is said with [`advanced`]: work that goes on for long while its attempts end is slow and not stuck. Work
+//! an error, is reported with [`advanced`]: work that lasts long while its attempts end is slow and not stuck. Work
 //! in which nothing has ended for longer than [`PATIENCE`] is stuck, and so is its caller. A process with
 //! nothing to do has no work here, so idling is never stuck.
 //!
@@ -58,7 +58,7 @@ impl Progress {
     }
 }
 
-/// Says that something the current piece of work waited for has ended, well or badly. Outside of any it says nothing.
+/// Records that something the current piece of work waited for has ended, well or badly. Outside of work it does nothing.
 pub fn advanced() {
     let _outside = CURRENT.try_with(|(progress, id)| progress.0.lock().advanced(*id, Instant::now()));
 }
@@ -108,7 +108,7 @@ impl fmt::Display for Stuck {
     }
 }
 
-/// The books behind [`Progress`]. Knows no clock: times are passed in.
+/// The books behind [`Progress`]. Has no clock: times are passed in.
 #[derive(Debug, Default)]
 struct Ledger {
     next: u64,

@@ -1,4 +1,4 @@
-//! When an event is repeated and when it is not.
+//! Repetition of events.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
