@@ -150,7 +150,7 @@ pub struct Report {
 pub enum Outcome {
     /// The provider behaves.
     Passed,
-    /// The provider misbehaves; the text says how.
+    /// The provider misbehaves; the text describes how.
     Failed(String),
     /// Left out, with the backend's reason.
     Skipped(&'static str),

@@ -1,7 +1,7 @@
 //! Errors of a cloud, as a closed set of kinds.
 //!
 //! Callers decide on [`Kind`] alone, never on a code or a text: a provider that meets a new code has to choose a
-//! kind for it, and the compiler then shows every place that must know what to do. Source: spec disruption 1.3 and
+//! kind for it, and the compiler then shows every place that must handle it. Source: spec disruption 1.3 and
 //! spec scheduling 10 (provider errors that matter).
 
 use std::fmt;
@@ -26,7 +26,7 @@ pub struct Error {
     /// Next step for a person.
     pub hint: Option<Box<str>>,
     /// Of a launch: the token of this attempt is of no more use, because the cloud answered that nothing came of it or
-    /// knows the token with other contents. The next try is a new attempt. A lost answer spends nothing.
+    /// has the token with other contents. The next try is a new attempt. A lost answer spends nothing.
     pub token_spent: bool,
 }
 

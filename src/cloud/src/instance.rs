@@ -52,7 +52,7 @@ pub struct Instance {
     pub state: InstanceState,
     /// Labels the provider resolved, to be merged under the claim's own.
     pub labels: BTreeMap<LabelKey, LabelValue>,
-    /// Annotations the provider wants on the claim.
+    /// Annotations the provider sets on the claim.
     pub annotations: BTreeMap<String, String>,
     /// Expected capacity of the node.
     pub capacity: Resources,
@@ -73,7 +73,7 @@ pub struct Instance {
 pub enum InstanceState {
     /// Accepted, not yet running.
     Pending,
-    /// Running (which says nothing about kubelet).
+    /// Running (which is no evidence about the kubelet).
     Running,
     /// Terminating; cannot come back.
     ShuttingDown,

@@ -1,11 +1,11 @@
 //! The provider port: everything the rest of the program may ask of a cloud.
 //!
-//! Controllers hold an `Arc<dyn Provider>` and know nothing else about where machines come from. The port is
+//! Controllers hold an `Arc<dyn Provider>` and use nothing else of the source of machines. The port is
 //! small on purpose: a dozen questions, one closed error enum, a handful of notices. Every implementation
 //! also runs [`conformance`], so every cloud behaves the same in the cases that lose machines or money:
 //!
 //! - a launch adopts before it creates and is idempotent per (claim uid, attempt);
-//! - terminating twice is not an error, and "gone" is only ever said after a consistent read;
+//! - terminating twice is not an error, and "gone" is only ever returned after a consistent read;
 //! - a list is complete or it is an error, never a part;
 //! - lack of capacity excludes only the offering that lacks it.
 //!

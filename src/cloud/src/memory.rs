@@ -34,7 +34,7 @@ use crate::{
     Read, RegistrationHook, RepairPolicy, Result, Termination,
 };
 
-/// How long an offering that lacked capacity is left alone.
+/// Time for which an offering that lacked capacity is left alone.
 pub(crate) const EXHAUSTED_FOR: Duration = Duration::from_mins(3);
 
 /// Tag naming the node of a machine.

@@ -15,7 +15,7 @@ pub struct Notice {
     pub kind: Option<NoticeKind>,
     /// The machines concerned; several for a maintenance event.
     pub instances: Vec<InstanceId>,
-    /// Time at which the cloud says it wrote the message.
+    /// Time of the message by the cloud's own record.
     pub at: Option<Timestamp>,
 }
 

@@ -48,20 +48,20 @@ pub trait Provider: Send + Sync {
     /// Every machine that carries this cluster's tags and is not terminated: complete, or an error.
     async fn instances(&self) -> Result<Vec<Instance>>;
 
-    /// Every type a pool could use, including those that cannot be had at the moment (their offerings say so): a
+    /// Every type a pool could use, including those that cannot be had at the moment (their offerings show it): a
     /// type missing here reads as "does not exist any more".
     async fn instance_types(&self, pool: &Pool) -> Result<Arc<[Arc<InstanceType>]>>;
 
-    /// Prices of users for types the cloud names none for, so that they can be planned with; replaces those told before.
+    /// Prices of users for types the cloud names none for, so that they can be planned with; replaces those set before.
     fn preview_prices(&self, _prices: BTreeMap<InstanceTypeName, Price>) {}
 
-    /// Why the machine of this claim no longer matches its node class, if so. `None` when it matches or when there is
-    /// nothing to compare with (no pool, no class, no machine); an error when it cannot be decided, which is
+    /// Returns the reason why the machine of this claim no longer matches its node class. `None` when it matches or when
+    /// there is nothing to compare with (no pool, no class, no machine); an error when it cannot be decided, which is
     /// no answer.
     async fn drift(&self, claim: &Claim) -> Result<Option<DriftReason>>;
 
-    /// What still holds up the registration of a launched claim whose Node has joined; every hook of the provider
-    /// answers, and all are asked at once. A provider that knows everything at launch has none.
+    /// Returns the hooks that still hold up the registration of a launched claim whose Node has joined; every hook of the
+    /// provider answers, and all are asked at once. A provider that needs nothing after the launch has none.
     async fn registration_hooks(&self, _claim: &Claim) -> Vec<RegistrationHook> {
         Vec::new()
     }
@@ -69,7 +69,7 @@ pub trait Provider: Send + Sync {
     /// Writes the names of claim and node into the machine's tags, once both are known.
     async fn tag(&self, id: &ProviderId, claim: &ClaimName, node: &NodeName) -> Result<()>;
 
-    /// Zones to stay away from for as long as this says so: what runs there is neither disrupted nor repaired, and is
+    /// Zones to stay away from for as long as this returns them: what runs there is neither disrupted nor repaired, and is
     /// not taken for lost. That nothing is launched there shows in the offerings. A provider may know of none.
     fn zones_away(&self) -> BTreeSet<Zone> {
         BTreeSet::new()
@@ -101,7 +101,7 @@ impl NodeClassKind {
     }
 }
 
-/// Why a claim drifted from its node class: the reason of its `Drifted` condition, `UpperCamelCase`.
+/// Reason why a claim drifted from its node class: the reason of its `Drifted` condition, `UpperCamelCase`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DriftReason(Cow<'static, str>);
 

@@ -19,17 +19,17 @@ pub struct RepairPolicy {
     /// Regular expression over the reason of the condition; without one the policy is for all reasons that no other policy of
     /// the same condition and status is for.
     pub reason: Option<&'static str>,
-    /// How long the status is tolerated, from its transition.
+    /// Time for which the status is tolerated, from its transition.
     pub toleration: Duration,
     /// Longest time the drain may take; `None` leaves that to the claim.
     pub termination_grace: Option<Duration>,
     /// 0 to 100; the higher one counts where several policies ask for the same.
     pub priority: u8,
-    /// What it asks for.
+    /// Action to take.
     pub action: RepairAction,
 }
 
-/// What is wrong with the policies of a provider; every problem, each with its policy.
+/// Faults in the policies of a provider; every problem, each with its policy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("cannot use the repair policies of the provider: {}; switch the feature gate NodeRepair off", .0.join("; "))]
 pub struct InvalidPolicies(pub Vec<String>);

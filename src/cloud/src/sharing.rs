@@ -1,7 +1,7 @@
 //! Equal lists of instance types, equal types of different lists and equal parts of different types as one object in
 //! memory, whichever node class or pool they are for.
 //!
-//! Sharing goes by content: nothing has to say what of a node class a type depends on, and a field that is added
+//! Sharing goes by content: nothing has to list what of a node class a type depends on, and a field that is added
 //! later cannot be forgotten.
 
 use std::sync::Arc;

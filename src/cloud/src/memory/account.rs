@@ -175,7 +175,7 @@ impl Account {
         self.state.lock().machines.get(id).map(|machine| self.view(machine, now)).filter(not_gone)
     }
 
-    /// Tells a machine to end; false when it is gone.
+    /// Starts the end of a machine; false when it is gone.
     pub(super) fn end(&self, id: &ProviderId) -> bool {
         let now = self.clock.now();
         let mut state = self.state.lock();

@@ -67,7 +67,7 @@ impl Catalogue {
         candidates
     }
 
-    /// Every type, its offerings available as far as the given test says.
+    /// Every type, its offerings available as far as the given test allows.
     pub(super) fn with_availability(&self, available: impl Fn(&OfferingKey) -> bool) -> List {
         self.types
             .iter()

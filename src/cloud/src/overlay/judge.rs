@@ -1,5 +1,5 @@
 //! Choice of the overlays that apply. Two of equal weight that would change the same price or the same resource anywhere are
-//! in conflict, even if they say the same; the one that comes first in order applies and the other one does not, in no pool.
+//! in conflict, even if they are equal; the first one in order applies and the other one does not, in no pool.
 //! All that apply are remembered, not only the last, so a third one hides no conflict.
 
 use std::collections::BTreeMap;
@@ -124,7 +124,7 @@ fn meant(
     with_offerings.filter(|(_, offerings): &(usize, Vec<usize>)| !offerings.is_empty()).collect()
 }
 
-/// Price or resource that two overlays of one type would both change; `shared` says whether they are for one offering.
+/// Price or resource that two overlays of one type would both change; `shared` is true if they are for one offering.
 fn contested(first: &Overlay, second: &Overlay, shared: bool) -> Option<Contested> {
     if shared && first.price.is_some() && second.price.is_some() {
         return Some(Contested::Price);

@@ -39,7 +39,7 @@ impl PoolOverlays {
                     if priced.insert(index) {
                         let sold = &mut laid.offerings[index];
                         sold.price = change.apply(offering.price);
-                        // Setting a price tells it; changing an estimate gives another estimate.
+                        // Setting a price makes it known; changing an estimate gives another estimate.
                         sold.estimated &= !matches!(change, PriceChange::To(_));
                         laid.overlaid.price = true;
                     }

@@ -12,7 +12,7 @@ enum Defect {
     NeverAdopts,
     /// Adopts whatever carries the tag, even a terminating machine.
     AdoptsTheDying,
-    /// Says "gone" as soon as it was asked.
+    /// Returns "gone" as soon as it was asked.
     GoneTooEarly,
     /// Fails when the machine is gone already.
     TerminateFailsWhenGone,
@@ -32,7 +32,7 @@ enum Defect {
     ErrorIsNoMachine,
     /// The machine of a claim is not found any more as soon as its termination has started.
     LosesSightOfTheDying,
-    /// Tags nothing and says it did.
+    /// Tags nothing and reports success.
     DoesNotTag,
 }
 
