@@ -19,7 +19,7 @@ use crate::desired::{
 use crate::plan::Plan;
 use crate::step::{Step, Tagged};
 
-/// IAM tells other services about a new role only after some seconds. Steps that refer to one are tried this
+/// Other services see a new IAM role only after some seconds. Steps that refer to one are tried this
 /// often before the refusal is believed.
 const VISIBILITY_TRIES: u32 = 8;
 /// The pause between those tries.
@@ -88,7 +88,7 @@ fn is_name_kept_back(error: &AwsError) -> bool {
     error.code.as_deref().is_some_and(|code| code.rsplit('.').next() == Some("QueueDeletedRecently"))
 }
 
-/// Carries out a step, again and again while services do not know a role that is seconds old.
+/// Carries out a step, again and again while services do not see a role that is seconds old.
 async fn carry_out(clients: &Clients, cluster: &str, step: &Step) -> Result<(), AwsError> {
     let tries = if is_on_membership(step) { VISIBILITY_TRIES } else { 1 };
     for _ in 1..tries {
@@ -102,7 +102,7 @@ async fn carry_out(clients: &Clients, cluster: &str, step: &Step) -> Result<(), 
     once(clients, cluster, step).await
 }
 
-/// Returns whether the step changes who may join and act in the cluster. Such steps refer to roles.
+/// Returns whether the step changes the identities that may join and act in the cluster. Such steps refer to roles.
 fn is_on_membership(step: &Step) -> bool {
     matches!(
         step,

@@ -17,7 +17,7 @@ pub enum AwsAuth {
 /// An entry of `mapRoles`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapping {
-    /// ARN of the role; the authenticator wants it without a path.
+    /// ARN of the role; the authenticator takes it without a path.
     pub role: String,
     /// Kubernetes user name.
     pub username: String,

@@ -1,6 +1,6 @@
-//! Is the account ready for the controller, by whatever means it was made so?
+//! Readiness of the account for the controller, by whatever means it was made ready.
 //!
-//! `plan` asks whether things are exactly as `apply` would make them. This asks whether they will do: what comes from
+//! `plan` compares things with what `apply` would make. This checks whether they are good enough: what is made by
 //! CloudFormation, Terraform, the reference's template or somebody's own hands counts just as well. Pure: findings
 //! follow from what was read. The controller's policies are asked for every call it makes, with denials and conditions; what
 //! is not known here is a warning, neither ready nor missing.

@@ -1,9 +1,9 @@
 //! Plans the removal of everything bootstrap made for a cluster, and of nothing else.
 //!
-//! Only what carries our ownership tag goes, and launch templates and instance profiles that the controller left behind.
+//! Removed are things with our ownership tag, and launch templates and instance profiles that the controller left behind.
 //! The spot service-linked role belongs to the account and stays.
 //!
-//! Invariant: while machines run, or the cluster's controller may still use its instance profiles, nothing goes unless
+//! Invariant: while machines run, or the cluster's controller may still use its instance profiles, nothing is removed unless
 //! that is asked for: without role and access entry the controller could not end the machines any more.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,7 +26,7 @@ const LISTED: usize = 5;
 pub enum InUse {
     /// It refuses.
     Refuse,
-    /// It goes on: machines are left to the operator.
+    /// It continues: machines are left to the operator.
     Ignore,
 }
 
@@ -91,7 +91,7 @@ pub fn destroy(
     plan
 }
 
-/// Plans the end of what the controller left behind, and says what is still in use: as conflicts, or as notes when that
+/// Plans the end of what the controller left behind, and returns what is still in use: as conflicts, or as notes when that
 /// is to be ignored.
 pub(crate) fn remains(
     settings: &Settings,

@@ -1,6 +1,6 @@
 //! Reasons why bootstrap stops.
 
-/// A failed run. Whatever was done before stays done; running again goes on from there.
+/// A failed run. Whatever was done before stays done; running again continues from there.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Something could not be read. Nothing has been written.
@@ -43,7 +43,7 @@ pub enum Error {
         /// Its size.
         bytes: usize,
     },
-    /// `CloudFormation` cannot tell what it would change.
+    /// `CloudFormation` cannot list its changes.
     #[error("CloudFormation refuses the change set of stack `{stack}`; nothing was changed: {reason}")]
     ChangeSet {
         /// Name of the stack.

@@ -1,7 +1,7 @@
 //! Objects that the controller of a cluster made and removes itself while it runs: machines, launch templates, instance
 //! profiles.
 //!
-//! Without the controller's role none of it ever goes: machines run on and cost money, and profiles hold the node role,
+//! Without the controller's role none of it is ever removed: machines run on and cost money, and profiles hold the node role,
 //! which IAM then does not delete. So `destroy` looks for it first.
 
 use karpenter_aws_api::ec2::{Instance, InstanceQuery, InstanceState, LaunchTemplate, LaunchTemplateQuery};

@@ -28,9 +28,9 @@ pub(crate) enum Maker {
     Stack(String),
     /// `eksctl`.
     Eksctl,
-    /// It carries the cluster's tag: Terraform or a stack that does not say so.
+    /// It carries the cluster's tag: Terraform or a stack without a tag of its own.
     OfCluster,
-    /// Its tags do not say.
+    /// Its tags name none.
     Unknown,
 }
 
@@ -55,7 +55,7 @@ impl Maker {
         }
     }
 
-    /// Bootstrap made it for a cluster of this name. What says no region is of this one: it is regional, or was made
+    /// Bootstrap made it for a cluster of this name. A thing without that tag is of this region: it is regional, or was made
     /// before the tag was given.
     fn of_region(tags: &Tags, settings: &Settings) -> Self {
         match tags.get(REGION_TAG).filter(|region| **region != settings.region) {
@@ -64,7 +64,7 @@ impl Maker {
         }
     }
 
-    /// The end of a sentence about the thing; empty when there is nothing to say.
+    /// The end of a sentence about the thing; empty when the maker adds nothing to it.
     pub(crate) fn phrase(&self) -> String {
         match self {
             Self::Us | Self::Unknown => String::new(),

@@ -32,7 +32,7 @@ pub struct Observed {
     /// Customer-managed policies by ARN: the desired ones that exist, any other attached one called as ours are, and
     /// those of others on the controller's role as far as the caller may read them.
     pub policies: BTreeMap<String, Policy>,
-    /// ARNs of policies of others on the controller's role that the caller may not read, or that say what we do not
+    /// ARNs of policies of others on the controller's role that the caller may not read, or with contents we do not
     /// understand.
     pub unread_policies: BTreeSet<String>,
     /// Roles by name.
@@ -86,7 +86,7 @@ pub struct Role {
     /// ARNs of attached managed policies.
     pub attached: Vec<String>,
     /// Policies that stand in the role itself, by name. The document of those in the controller's role, `None` where the
-    /// caller may not read it or it says what we do not understand.
+    /// caller may not read it or it has contents we do not understand.
     pub own: BTreeMap<String, Option<Found>>,
     /// Names of the instance profiles that hold it; looked for by [`observe_remains`] alone.
     pub profiles: Vec<String>,
@@ -134,7 +134,7 @@ pub fn is_ours(tags: &Tags, settings: &Settings) -> bool {
     Maker::of(tags, settings) == Maker::Us
 }
 
-/// Returns whether EKS answers about access entries of this cluster: none has them while `aws-auth` alone decides who joins.
+/// Returns whether EKS answers about access entries of this cluster: none has them while `aws-auth` alone decides about joining.
 pub(crate) fn takes_access_entries(cluster: Option<&eks::Cluster>) -> bool {
     let mode = cluster.and_then(|cluster| cluster.authentication_mode.as_deref());
     mode.is_some_and(|mode| mode != "CONFIG_MAP")
@@ -156,8 +156,8 @@ impl Rule {
 
 /// Desired and observed state of a cluster that exists.
 pub struct Look {
-    /// The settings it was made with, which also say what addresses the cluster's pods have: what they said before, or
-    /// else what EKS says.
+    /// The settings it was made with, with the addresses of the cluster's pods: those given before, or
+    /// else those that EKS reports.
     pub settings: Settings,
     /// Desired state, by those settings.
     pub desired: Desired,
@@ -364,7 +364,7 @@ impl Reader<'_> {
         Ok((found, unread))
     }
 
-    /// A policy of others, AWS's own included; `None` when it may not be read or says what we do not understand. Its
+    /// A policy of others, AWS's own included; `None` when it may not be read or has contents we do not understand. Its
     /// versions are nothing to us.
     async fn foreign_policy(&self, arn: &str) -> Result<Option<Policy>, Error> {
         match self.in_force(&Arn::from(arn)).await {

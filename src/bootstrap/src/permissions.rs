@@ -20,7 +20,7 @@ use crate::policy::split::{MANAGED_POLICY_MAX, split};
 use crate::policy::{Document, Statement, node};
 use crate::settings::{IpFamily, Removable, Settings};
 
-/// Command that the caller wants to run.
+/// Command that the permissions are for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Action {
     /// `plan` and `check`: read.
@@ -53,7 +53,7 @@ pub fn required(settings: &Settings, action: Action) -> Vec<Document> {
 /// the caller's rights.
 ///
 /// A stack that fails takes back what it made, so making one needs the rights to delete, too. `CloudFormation` calls more
-/// than we do for the same resource: the table of `handlers` says what.
+/// than we do for the same resource: see the table of `handlers`.
 pub fn required_for_stack(settings: &Settings, stack: &str, action: Action) -> Vec<Document> {
     let settings = &touched(settings, action);
     let scope = Scope::new(settings, &desired(settings));

@@ -274,7 +274,7 @@ impl Planner<'_> {
         ));
     }
 
-    /// Service accounts can assume the role only through a provider that IAM knows; making one is left to
+    /// Service accounts can assume the role only through a provider that IAM has; making one is left to
     /// the owner of the cluster, because every other service account of the cluster depends on it too.
     fn oidc_provider(&mut self) {
         let Identity::Irsa { issuer } = &self.settings.identity else { return };
@@ -477,7 +477,7 @@ fn kept_key(settings: &Settings, observed: &Observed) -> Option<String> {
         return None;
     }
     let key = observed.queue.as_ref().and_then(observe::Queue::key)?;
-    // SQS returns whatever it was given. What an alias stands for is not known here: `queue_key` says so.
+    // SQS returns whatever it was given. The key of an alias is not known here: see `queue_key`.
     let bare = !key.contains(['/', ':']);
     let arn = || format!("arn:{}:kms:{}:{}:key/{key}", settings.partition, settings.region, settings.account);
     if bare { Some(arn()) } else { Some(key.to_owned()).filter(|key| key.starts_with("arn:")) }
@@ -518,7 +518,7 @@ fn spare_versions(policy: &observe::Policy) -> Vec<String> {
     versions.into_iter().take(surplus).map(|version| version.id.clone()).collect()
 }
 
-/// All versions but the default one, which goes with the policy.
+/// All versions but the default one, which is deleted with the policy.
 pub(crate) fn other_versions(policy: &observe::Policy) -> Vec<String> {
     policy.versions.iter().filter(|version| !version.is_default).map(|version| version.id.clone()).collect()
 }

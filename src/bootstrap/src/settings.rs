@@ -100,7 +100,7 @@ pub enum Removable {
 pub enum Foreign {
     /// They are in the way: nothing is done.
     InTheWay,
-    /// They are taken over: tagged as ours and brought to what is wanted. What carries another cluster's tag never is.
+    /// They are taken over: tagged as ours and brought to the desired state. What carries another cluster's tag never is.
     Adopted,
 }
 

@@ -45,13 +45,13 @@ pub struct Target<'a> {
     pub name: &'a str,
 }
 
-/// The parameter that says which cluster a stack is for.
+/// The parameter that names the cluster of a stack.
 const CLUSTER_PARAMETER: &str = "ClusterName";
 /// A parameter of our template, which no other has: the reference's own has a `ClusterName` and nothing else, and its
-/// documentation calls the stack as we do. Always given, so that it is there whatever `CloudFormation` says of defaults.
+/// documentation calls the stack as we do. Always given, so that it is there whatever `CloudFormation` reports of defaults.
 const IDENTITY_PARAMETER: &str = "ControllerIdentity";
 const IDENTITY_DEFAULT: &str = "PodIdentity";
-/// Parameters that stay as they are when settings say nothing of them.
+/// Parameters that stay as they are when settings do not set them.
 const KEPT: [(&str, Removable); 2] =
     [("PermissionsBoundaryArn", Removable::PermissionsBoundary), ("QueueKmsKeyArn", Removable::QueueKmsKey)];
 const SPOT_PARAMETER: &str = "SpotServiceLinkedRole";
@@ -89,9 +89,9 @@ pub async fn find(clients: &Clients, settings: &Settings, name: &str) -> Result<
     }
 }
 
-/// The change set that brings the stack to what settings say.
+/// The change set that brings the stack to the settings.
 ///
-/// `spot_role` says whether the account has the spot service-linked role: a stack makes it once and goes on naming it,
+/// `spot_role` is true if the account has the spot service-linked role: a stack makes it once and keeps naming it,
 /// because it would otherwise let go of it with the next change.
 fn change_set(
     settings: &Settings,

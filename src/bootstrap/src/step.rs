@@ -26,7 +26,7 @@ pub enum Step {
     },
     /// Create a role; attachments are steps of their own.
     CreateRole(Role),
-    /// Replace who may assume a role.
+    /// Replace the principals that may assume a role.
     UpdateTrust {
         /// The role's name.
         role: String,
@@ -37,7 +37,7 @@ pub enum Step {
     SetBoundary {
         /// The role's name.
         role: String,
-        /// ARN of the wanted boundary.
+        /// ARN of the desired boundary.
         boundary: Option<String>,
     },
     /// Attach a managed policy to a role.
@@ -104,7 +104,7 @@ pub enum Step {
         name: String,
         /// The queue's address.
         url: QueueUrl,
-        /// Attributes that differ, with the wanted values.
+        /// Attributes that differ, with the desired values.
         attributes: BTreeMap<String, String>,
     },
     /// Delete the queue.
@@ -150,7 +150,7 @@ pub enum Step {
     UpdatePodIdentity {
         /// The association.
         id: AssociationId,
-        /// The wanted role's ARN.
+        /// The desired role's ARN.
         role: String,
     },
     /// Untie the controller's service account.
@@ -176,7 +176,7 @@ pub enum Step {
     },
 }
 
-/// Something that exists and carries tags, with what its service knows it by.
+/// Something that exists and carries tags, with the id its service uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tagged {
     /// A role, by name.
@@ -229,7 +229,7 @@ pub enum Effect {
     Create,
     /// The object exists and differs.
     Change,
-    /// The object goes away.
+    /// The object is removed.
     Delete,
 }
 
@@ -242,7 +242,7 @@ pub struct Line {
     pub object: &'static str,
     /// Its name, id or ARN.
     pub name: String,
-    /// Details, where the name does not tell it all.
+    /// Details, where the name is not enough.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub detail: String,
 }

@@ -14,7 +14,7 @@ use crate::policy::trust::STS_AUDIENCE;
 use crate::settings::{Identity, Platform, Settings};
 
 const APPLY: &str = "karpenter bootstrap apply";
-/// Fix for an association that is not there. The account does not tell how the controller gets its role, or as which service
+/// Fix for an association that is not there. The account does not show how the controller gets its role, or as which service
 /// account it runs: both are flags.
 const ASSOCIATE: &str = "check again with --identity irsa if the service account has the annotation \
                          eks.amazonaws.com/role-arn, or with --service-account if the controller runs as another one; \
@@ -290,7 +290,7 @@ fn pod_identity(settings: &Settings, role: &Role, observed: &Observed, findings:
         ),
         None if observed.cluster.as_ref().is_some_and(|cluster| cluster.auto_mode) => findings.ready(
             "pod-identity-agent",
-            // The account does not tell where the controller runs.
+            // The account does not show where the controller runs.
             format!(
                 "nodes of EKS Auto Mode have it built in; on other nodes it needs add-on {POD_IDENTITY_AGENT}"
             ),

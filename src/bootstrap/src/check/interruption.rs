@@ -11,7 +11,7 @@ use crate::observe::{Observed, Queue};
 use crate::settings::Settings;
 
 const APPLY: &str = "karpenter bootstrap apply";
-/// Tags that say which cluster a queue belongs to.
+/// Tags with the cluster that a queue belongs to.
 const CLUSTER_TAGS: [&str; 2] = [OWNER_TAG, CLUSTER_TAG];
 
 /// Looks at the queue and at the rules that send to it.
@@ -84,7 +84,7 @@ fn accepts_events(
     verdicts.min().unwrap_or(AccessDecision::Refused)
 }
 
-/// Returns whether a rule's pattern takes the events of `wanted`, as far as source and kind go.
+/// Returns whether a rule's pattern takes the events of `wanted`, by source and kind.
 fn lets_through(pattern: &Value, wanted: &Value) -> bool {
     ["source", "detail-type"].iter().all(|field| match pattern.get(field) {
         None => true,

@@ -1,8 +1,8 @@
-//! What policies say to a call: those of the controller's role to what the controller does, documents that name
-//! principals to those who have to be let in.
+//! Verdicts of policies on calls: the role's policies on the controller's calls, documents with principals on the calls
+//! of those that have to be let in.
 //!
-//! A check knows less than IAM does when the call is made: the tags of an operator's own, the address it comes from. What
-//! depends on that is neither granted nor missing.
+//! A check has less information than IAM at the call: the tags of an operator's own, the address it is made from. A
+//! right that depends on that is neither granted nor missing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,11 +14,11 @@ use crate::policy::{Found, Statement};
 use crate::settings::Settings;
 
 const PASSED_TO: &str = "iam:PassedToService";
-/// Things of EC2 that the controller uses and others make: which ones, and whether any, the node classes say.
+/// Things of EC2 that the controller uses and others make: the node classes name them, if any.
 const OF_OTHERS: [&str; 6] =
     ["image", "snapshot", "security-group", "subnet", "capacity-reservation", "placement-group"];
 
-/// What a document says to some calls, from the best answer to the worst.
+/// Verdict of a document on some calls, from the best to the worst.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum AccessDecision {
     Granted,
@@ -28,7 +28,7 @@ pub(super) enum AccessDecision {
 }
 
 impl AccessDecision {
-    /// What a trust document or the policy of a queue says to one call.
+    /// Returns the verdict of a trust document or of a queue's policy on one call.
     pub(super) fn of(document: &Found, request: Request) -> Self {
         match Policies::of(vec![document.policy.clone()]).decide(&request.partial()) {
             Decision::Allowed(_) => Self::Granted,
@@ -38,14 +38,14 @@ impl AccessDecision {
     }
 }
 
-/// What the policies of a role allow: its own, those attached, AWS's among them.
+/// Grants of a role's policies: its own, those attached, AWS's among them.
 pub(super) struct Granted<'a> {
     policies: Policies,
     /// Policies that could not be read.
     pub(super) unread: Vec<&'a str>,
 }
 
-/// What the controller needs and the policies of its role do not grant.
+/// Permissions that the controller needs and the policies of its role do not grant.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Lacking {
     /// An action, or an action on a resource; with the statement that denies it, if one does.
@@ -54,7 +54,7 @@ pub(super) struct Lacking {
     pub(super) denying: BTreeSet<String>,
     /// Actions of which it is not known whether they are granted.
     pub(super) unclear: BTreeSet<String>,
-    /// Why not.
+    /// Reasons why those are unclear.
     pub(super) reasons: BTreeSet<String>,
 }
 
@@ -131,7 +131,7 @@ fn is_about_the_action(denial: &Denial) -> bool {
     matches!(denial, Denial::Explicit { .. } | Denial::NotGranted { nearest: None })
 }
 
-/// The calls of one action that a statement is there for, as that statement wants them.
+/// The calls of one action that a statement is there for, as that statement requires them.
 fn needed<'a>(
     settings: &Settings,
     role: &Role,
@@ -243,7 +243,7 @@ fn example(settings: &Settings, action: &str, resource: &str) -> String {
     parts.join(":")
 }
 
-/// How ids of EC2 begin.
+/// Returns the beginning of ids of EC2.
 fn id_prefix(kind: &str) -> &'static str {
     match kind {
         "capacity-reservation" => "cr-",

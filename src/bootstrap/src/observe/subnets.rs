@@ -73,7 +73,7 @@ fn tagged(subnets: &[Subnet]) -> Vec<Subnet> {
     subnets.iter().filter(private).cloned().collect()
 }
 
-/// A VPC that another account shares shows no route tables; then all that is known is who gets public addresses.
+/// A VPC that another account shares shows no route tables; then only their default for public addresses is known.
 fn routed(subnets: &[Subnet], tables: &[RouteTable]) -> Vec<Subnet> {
     let private = |subnet: &&Subnet| {
         if tables.is_empty() {

@@ -1,4 +1,4 @@
-//! What the controller may do in the account: least privilege, statement by statement.
+//! Permissions of the controller in the account: least privilege, statement by statement.
 //!
 //! Source: spec aws-operations 1.2 (the statements and their sids) and spec aws-provider 2.5 (the calls really
 //! made). A test compares the actions granted here with the calls the AWS client can make.

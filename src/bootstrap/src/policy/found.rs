@@ -1,7 +1,7 @@
-//! A policy document as the account has it: what it means, and whether it says what is wanted.
+//! A policy document of the account: its meaning, and the comparison with the desired one.
 //!
 //! AWS accepts a string where it accepts a list of one and returns documents in its own order. Nothing of what a
-//! document says is left out of the comparison, known here or not.
+//! document holds is left out of the comparison, known here or not.
 
 use karpenter_iam::{Error, Policy};
 use serde_json::Value;

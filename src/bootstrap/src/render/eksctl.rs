@@ -82,7 +82,7 @@ mod tests {
     use crate::settings::tests::settings;
     use crate::settings::{ExtraNodeRole, Platform};
 
-    /// Every field the schema of `eksctl.io/v1alpha5` has in the objects that we write. It knows no others: each of
+    /// Every field the schema of `eksctl.io/v1alpha5` has in the objects that we write. It has no others: each of
     /// these objects refuses additional properties.
     const SCHEMA: [(&str, &[&str]); 9] = [
         (

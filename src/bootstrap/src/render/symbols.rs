@@ -3,7 +3,7 @@
 //! Both CloudFormation's `Fn::Sub` and Terraform's `templatefile` write a placeholder as `${name}`, so one way of
 //! computing documents serves both; only the names differ.
 //!
-//! Some lists have a length that only the tool knows. Their placeholder stands among the elements as a string of
+//! Some lists have a length that only the tool has. Their placeholder stands among the elements as a string of
 //! its own, and [`spliced`] turns `"${name}",` into `${name}`: the tool puts nothing there, or elements each
 //! followed by a comma.
 
@@ -55,7 +55,7 @@ pub(crate) struct Documents {
 }
 
 impl Symbols {
-    /// Settings that say `${name}` wherever a user would have said something.
+    /// Settings with `${name}` wherever a user would have set a value.
     pub(crate) fn settings(&self) -> Settings {
         Settings {
             cluster: hole(self.cluster),

@@ -1,6 +1,6 @@
 //! Input of the Terraform module: documents as templates for `templatefile`, and a file of facts.
 //!
-//! The module's own code holds resources and variables only; every document, rule and AWS-managed policy comes from
+//! The module's own code holds resources and variables only; every document, rule and AWS-managed policy is from
 //! here, so that the module cannot fall behind `bootstrap apply`.
 
 use serde_json::{Value, json};

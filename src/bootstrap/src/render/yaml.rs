@@ -1,6 +1,6 @@
 //! Writes a JSON value as YAML for people: long texts as blocks, quotes only where they are needed.
 //!
-//! Small on purpose: it knows what our templates hold and nothing else. Keys are plain identifiers.
+//! Small on purpose: it handles what our templates hold and nothing else. Keys are plain identifiers.
 
 use serde_json::Value;
 
@@ -25,7 +25,7 @@ fn write(value: &Value, indent: usize, out: &mut String) {
             for element in elements {
                 out.push_str(&format!("{pad}-"));
                 match element {
-                    // The first field goes on the line of the dash, the others below it.
+                    // The first field is on the line of the dash, the others below it.
                     Value::Object(fields) if !fields.is_empty() => {
                         let mut block = String::new();
                         write(element, indent + 2, &mut block);
@@ -40,7 +40,7 @@ fn write(value: &Value, indent: usize, out: &mut String) {
     }
 }
 
-/// Writes what comes after `key:` or `-`.
+/// Writes what follows `key:` or `-`.
 fn nested(value: &Value, indent: usize, out: &mut String) {
     match value {
         Value::String(text) if text.contains('\n') => {

@@ -173,7 +173,7 @@ fn is_cluster_name(name: &str) -> bool {
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
 }
 
-/// IAM: `/`, or at least one character between two of them, as `^/([!-~]+/)?$` says in the template and the module.
+/// IAM: `/`, or at least one character between two of them, as `^/([!-~]+/)?$` requires in the template and the module.
 fn is_iam_path(path: &str) -> bool {
     path.starts_with('/')
         && path.ends_with('/')

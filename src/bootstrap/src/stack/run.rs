@@ -1,4 +1,4 @@
-//! Brings the stack to what settings say, or deletes it, and tells what happens to it on the way.
+//! Brings the stack to the settings, or deletes it, and reports its events on the way.
 
 use karpenter_aws_api::Clients;
 use karpenter_aws_api::cloudformation::{Stack, StackEvent};
@@ -164,7 +164,7 @@ impl Ended {
     }
 }
 
-/// Tells every event after `seen` until nothing is being done to the stack any more.
+/// Reports every event after `seen` until nothing is being done to the stack any more.
 async fn watch(
     clients: &Clients,
     stack: &Stack,

@@ -1,4 +1,4 @@
-//! What the controller needs is allowed, with the tags it really sends; and a boundary that forbids it is blamed.
+//! Permissions that the controller needs, with the tags it really sends; and a boundary that forbids one is blamed.
 
 use std::collections::BTreeSet;
 

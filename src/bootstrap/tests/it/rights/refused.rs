@@ -1,4 +1,4 @@
-//! What the controller, or an attacker who has taken it over, must not be able to do. Each row has a name.
+//! Calls forbidden to the controller and to an attacker who has taken it over. Each row has a name.
 
 use karpenter_iam::{Decision, Request};
 

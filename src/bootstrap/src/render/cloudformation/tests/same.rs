@@ -1,4 +1,4 @@
-//! For settings of every kind the template makes what the desired value says: the same names, shortened the same way,
+//! For settings of every kind the template makes the parts of the desired value: the same names, shortened the same way,
 //! and the same documents, attributes, entries and targets.
 
 use std::collections::BTreeMap;
