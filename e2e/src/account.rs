@@ -49,7 +49,7 @@ pub enum Account {
 }
 
 impl Account {
-    /// Starts, or connects to, the chosen account; one in a container wants its engine.
+    /// Starts, or connects to, the chosen account; one in a container needs its engine.
     pub async fn start(choice: Choice, engine: Option<&Arc<Engine>>) -> Result<Self> {
         Ok(match choice {
             Choice::Moto(options) => Self::Moto(moto::MotoAccount::start(options).await?),

@@ -48,7 +48,7 @@ pub enum Cluster {
 }
 
 impl Cluster {
-    /// Starts, or connects to, the chosen cluster; one in containers wants their engine.
+    /// Starts, or connects to, the chosen cluster; one in containers needs their engine.
     pub async fn start(choice: Choice, engine: Option<&Arc<Engine>>) -> Result<Self> {
         Ok(match choice {
             Choice::Local(options) => Self::Local(local::LocalCluster::start(options).await?),

@@ -1,6 +1,6 @@
 //! The commands of `karpenter`, run on this machine as an operator runs them.
 //!
-//! Each signs with an access key of its own, so that the account can say which of them made a call.
+//! Each signs with an access key of its own, so that the account can tell their calls apart.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ pub struct AwsEnvironment {
 }
 
 impl AwsEnvironment {
-    /// Variables for the SDK. The credentials mean nothing to an emulator, which still wants to see some.
+    /// Variables for the SDK. The credentials mean nothing to an emulator, which still requires some.
     pub fn variables(&self) -> Vec<(&'static str, OsString)> {
         self.variables_as("test")
     }

@@ -1,11 +1,11 @@
 //! The program under test: the built `karpenter`, with the rights of its chart and nothing more.
 //!
-//! | runs | how it comes to its rights | for |
+//! | runs | how it gets its rights | for |
 //! |---|---|---|
 //! | [`process`]: on this machine, beside the cluster | token and credentials that the harness asks for | every cluster |
 //! | [`chart`]: in the cluster, installed with Helm | as on EKS: service account and agent of EKS Pod Identity | kind |
 //!
-//! Scenarios act through [`Controller`] and need not know which it is. The other commands of `karpenter` always run on this
+//! Scenarios act through [`Controller`] and do not depend on which it is. The other commands of `karpenter` always run on this
 //! machine: see [`command_line`](crate::command_line).
 
 pub mod chart;
@@ -95,7 +95,7 @@ impl Controller {
         }
     }
 
-    /// Starts it, also after it was stopped or killed; what it says goes to `folder`.
+    /// Starts it, also after it was stopped or killed; its output is written to `folder`.
     pub async fn start(&self, place: Place<'_>, settings: &Settings, folder: &Path) -> Result<()> {
         match self {
             Self::Process(process) => process.start(place, settings, folder).await,
@@ -135,7 +135,7 @@ impl Controller {
         }
     }
 
-    /// Writes what it has said to its folder, if it is not there already.
+    /// Writes its output to its folder, if it is not there already.
     pub async fn save_logs(&self, place: Place<'_>) -> Result<()> {
         match self {
             // Its log is a file from the start.

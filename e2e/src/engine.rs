@@ -135,7 +135,7 @@ impl Engine {
         self.docker(&["image", "inspect", "--format", "{{.Id}}", name]).await.is_ok()
     }
 
-    /// Ends an engine of our own; the machine's goes on.
+    /// Ends an engine of our own; the machine's keeps running.
     pub async fn stop(self) -> Result<()> {
         match self.own {
             Some(own) => own.stop().await,
@@ -149,7 +149,7 @@ fn first_ipv4(list: &str) -> Option<Ipv4Addr> {
     list.lines().find_map(|line| line.trim().parse().ok())
 }
 
-/// Runs a program to its end; a failure says what it printed last.
+/// Runs a program to its end; a failure has its last output.
 pub(crate) async fn finish(command: &mut Command, what: &str) -> Result<String> {
     said(what, command.output().await.with_context(|| format!("run `{what}`"))?)
 }

@@ -8,7 +8,7 @@
 //!
 //! Invariants: every listener is on loopback, but for an account that pods of a kind cluster reach, which is on the bridge
 //! of that cluster; nothing this crate starts outlives it (see [`process`]); a program that is missing costs one line that
-//! says which one and how to get it.
+//! names it and the way to get it.
 #![allow(clippy::needless_pass_by_value, reason = "objects are written where they are handed over")]
 
 pub mod account;

@@ -1,4 +1,4 @@
-//! Plays every machine of the account: joins Nodes from user data, runs pods, goes away with the instance.
+//! Plays every machine of the account: joins Nodes from user data, runs pods, ends with the instance.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -41,8 +41,8 @@ pub async fn apply_json(client: &Client, object: serde_json::Value) -> Result<()
     apply_one(client, serde_json::from_value(object).context("read the object as a Kubernetes object")?).await
 }
 
-/// Applies custom resource definitions; returns when the API server serves every version of each. It says that a
-/// definition is established a moment before all of its parts know.
+/// Applies custom resource definitions; returns when the API server serves every version of each. It reports that a
+/// definition is established a moment before all of its parts have it.
 pub async fn apply_definitions(client: &Client, yaml: &str) -> Result<()> {
     apply(client, yaml).await.context("apply the custom resource definitions")?;
     all_served(client, yaml).await

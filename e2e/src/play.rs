@@ -37,7 +37,7 @@ use stage::RealParts;
 
 /// Between two looks at the world.
 const LOOK: Duration = Duration::from_secs(3);
-/// The setting that says whether the controller waits for its Lease.
+/// The setting for waiting for the Lease.
 const ELECTION: &str = "disable-leader-election";
 /// The setting of which the chart has words of its own.
 const GATES: &str = "feature-gates";
@@ -123,7 +123,7 @@ async fn in_world(scenario: &Scenario, world: &mut World) -> Result<Outcome> {
     Ok(Outcome::Played(Played { recording, failures, obstacles: Vec::new(), hash: None }))
 }
 
-/// Gives the controller the settings of the file. It elects no leader unless the file says so, as in the simulation.
+/// Gives the controller the settings of the file. It elects no leader unless the file sets it, as in the simulation.
 fn settle_settings(scenario: &Scenario, world: &mut World) {
     let settings = &scenario.file.settings;
     if settings.get(ELECTION).is_none_or(|disabled| disabled == "true") {

@@ -1,4 +1,4 @@
-//! Makes the machine ready: finds or builds every program a run needs, once, and says what it does.
+//! Makes the machine ready: finds or builds every program a run needs, once, and prints its steps.
 //!
 //! Results live in the cache folder (see [`cache`]) under a key made of their inputs, so a changed input is
 //! built again and an unchanged one costs nothing. Preparing is safe to repeat and safe to do from several

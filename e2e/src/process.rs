@@ -91,7 +91,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts `program`; standard error goes to `<folder>/<name>.log`, and so does standard output unless
+    /// Starts `program`; standard error is written to `<folder>/<name>.log`, and so is standard output unless
     /// `piped` asks to keep it for [`Process::take_stdout`].
     pub fn start(program: Program, folder: &Path, piped: bool, guard: &Arc<Guard>) -> Result<Self> {
         let Program { name, binary, arguments, environment } = program;

@@ -41,7 +41,7 @@ use crate::rights::{self, Rights};
 pub const CLUSTER_NAME: &str = "karpenter-e2e";
 /// Its region.
 const REGION: &str = "us-west-2";
-/// The Kubernetes version it says it has.
+/// The Kubernetes version it reports.
 pub(crate) const KUBERNETES: &str = "1.35";
 
 /// As many worlds start at once. A starting one computes all the time, one that plays mostly waits: when many start on a
@@ -64,7 +64,7 @@ pub struct Options {
     pub site: Site,
 }
 
-/// An EKS cluster, as the account knows it.
+/// An EKS cluster, as the account has it.
 #[derive(Clone, Debug)]
 pub struct Site {
     /// Its name.
@@ -243,7 +243,7 @@ impl World {
         self.election = false;
     }
 
-    /// From now on controllers start with these feature gates, written as `FEATURE_GATES` wants them.
+    /// From now on controllers start with these feature gates, written as `FEATURE_GATES` takes them.
     pub fn with_feature_gates(&mut self, gates: &str) {
         gates.clone_into(&mut self.gates);
     }
@@ -295,7 +295,7 @@ impl World {
         Ok(())
     }
 
-    /// Fails when a client made a call the emulator does not know: whatever was proven rests on an answer AWS
+    /// Fails when a client made a call the emulator does not implement: whatever was proven rests on an answer AWS
     /// would not have given.
     async fn check_account(&self) -> Result<()> {
         let Some(control) = self.account.control() else { return Ok(()) };
@@ -573,7 +573,7 @@ async fn engine_for(options: &Options) -> Result<Option<Arc<Engine>>> {
     Ok(Some(engine))
 }
 
-/// The launcher, its logs in `folder`; the world says which EKS cluster it has.
+/// The launcher, its logs in `folder`; the world names its EKS cluster.
 pub fn moto(folder: PathBuf) -> account::Choice {
     account::Choice::Moto(account::moto::Options {
         kubernetes: KUBERNETES.to_owned(),
@@ -595,7 +595,7 @@ fn as_ec2_does(pending: Duration) -> account::control::Settings {
     }
 }
 
-/// Tells the account where the cluster's API server is and which authority it has, as EKS would know.
+/// Gives the account the address and authority of the cluster's API server, as EKS would have them.
 async fn introduce(cluster: &Cluster, account: &Account, environment: &AwsEnvironment) -> Result<()> {
     let Some(control) = account.control() else { return Ok(()) };
     let access = cluster.access();

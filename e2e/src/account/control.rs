@@ -245,7 +245,7 @@ pub struct Machine {
     pub interfaces: Vec<BTreeMap<String, String>>,
 }
 
-/// A volume of an instance, as the account tells it.
+/// A volume of an instance, as the account reports it.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Disk {
     /// For example `/dev/xvda`.
@@ -281,7 +281,7 @@ enum OneOrMany {
 }
 
 impl Question {
-    /// As the evaluator wants it.
+    /// In the form that the evaluator takes.
     pub fn request(&self) -> karpenter_iam::Request {
         let request = karpenter_iam::Request::new(&self.action, &self.resource);
         self.context.iter().fold(request, |request, (key, value)| match value {
@@ -292,7 +292,7 @@ impl Question {
 }
 
 impl Control {
-    /// Speaks to the launcher at `endpoint`.
+    /// Connects to the launcher at `endpoint`.
     pub fn new(endpoint: &str) -> Self {
         Self(Http::new(endpoint))
     }

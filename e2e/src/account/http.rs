@@ -29,7 +29,7 @@ impl Http {
         &self.base
     }
 
-    /// Sends `body` as JSON and reads the answer as JSON; any status but 2xx is an error with what was said.
+    /// Sends `body` as JSON and reads the answer as JSON; any status but 2xx is an error with the body.
     pub(super) async fn send<T: DeserializeOwned>(
         &self,
         method: Method,
@@ -46,7 +46,7 @@ impl Http {
         serde_json::from_slice(&bytes).with_context(|| format!("read the answer to {what}"))
     }
 
-    /// Sends `body` with `headers`; any status but 2xx is an error with what was said.
+    /// Sends `body` with `headers`; any status but 2xx is an error with the body.
     pub(super) async fn exchange(
         &self,
         method: Method,

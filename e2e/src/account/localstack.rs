@@ -2,7 +2,7 @@
 //!
 //! With the extension it has everything that the launcher has, control requests included, and `LocalStack`'s own queues,
 //! events and STS; without, which `LOCALSTACK_IMAGE` may name, it has neither EKS nor prices, and no suite can run in it.
-//! `localstack/README.md` says who answers what.
+//! `localstack/README.md` lists which part answers what.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;

@@ -71,7 +71,7 @@ impl Access {
         String::from_utf8(STANDARD.decode(data).ok()?).ok()
     }
 
-    /// Writes a kubeconfig that speaks as a service account, which must exist; its token lasts a day.
+    /// Writes a kubeconfig with the identity of a service account, which must exist; its token lasts a day.
     pub async fn service_account_kubeconfig(&self, namespace: &str, name: &str) -> Result<PathBuf> {
         let token = self.service_account_token(namespace, name, &[]).await?;
         let path = self.folder.join(format!("{namespace}-{name}.kubeconfig"));

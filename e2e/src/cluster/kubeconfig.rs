@@ -18,7 +18,7 @@ const OURS: &str = "nodepools.karpenter.sh";
 /// A cluster that was there before us.
 pub struct KubeconfigCluster {
     access: Access,
-    /// Holds the kubeconfigs of other identities; goes when this value goes.
+    /// Holds the kubeconfigs of other identities; removed when this value is dropped.
     _folder: TempDir,
 }
 

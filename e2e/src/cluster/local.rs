@@ -28,7 +28,7 @@ use arguments::Addresses;
 use certificates::Certificates;
 use component::{Components, StartError};
 
-/// Service addresses, as EKS chooses them for a VPC outside 10.0.0.0/8; the emulated account says the same.
+/// Service addresses, as EKS chooses them for a VPC outside 10.0.0.0/8; the emulated account reports the same.
 pub const SERVICE_CIDR: &str = "10.100.0.0/16";
 
 /// A port is given away between asking for it and binding it about never; three times means something else.
@@ -54,7 +54,7 @@ pub struct LocalCluster {
 }
 
 impl LocalCluster {
-    /// Starts the four processes and returns when each says it is ready.
+    /// Starts the four processes and returns when each reports ready.
     pub async fn start(options: Options) -> Result<Self> {
         let binaries = match options.binaries {
             Some(binaries) => binaries,
@@ -139,7 +139,7 @@ impl LocalCluster {
         self.access.service_account_kubeconfig(namespace, name).await
     }
 
-    /// Writes a kubeconfig that speaks as the kubelet of node `name`, under the Node authoriser.
+    /// Writes a kubeconfig with the identity of the kubelet of node `name`, under the Node authoriser.
     pub fn node_kubeconfig(&self, name: &str) -> Result<PathBuf> {
         let user = format!("system:node:{name}");
         let pair = self.certificates.client(&user, &["system:nodes"]).context("make a node certificate")?;
@@ -147,7 +147,7 @@ impl LocalCluster {
         self.access.identity_kubeconfig(&format!("node-{name}"), &identity)
     }
 
-    /// Ends all processes, the last started first; a temporary run folder goes with them.
+    /// Ends all processes, the last started first; a temporary run folder is removed with them.
     pub async fn stop(mut self) -> Result<()> {
         self.components.stop().await?;
         if let Some(temporary) = self.temporary.take() {

@@ -1,4 +1,4 @@
-//! The controller as a child process, which speaks to the cluster as its service account.
+//! The controller as a child process, which connects to the cluster as its service account.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ struct PodIdentity {
 }
 
 impl InProcess {
-    /// Applies the definitions that `karpenter` prints, and the roles of those who do not use Helm.
+    /// Applies the definitions that `karpenter` prints, and the roles for installations without Helm.
     pub(super) async fn prepare(place: Place<'_>) -> Result<()> {
         let client = place.cluster.access().client();
         manifests::apply_definitions(&client, &definitions(place.aws).await?).await?;
@@ -42,7 +42,7 @@ impl InProcess {
     }
 
     /// Starts it as its own service account. Its log is `<folder>/controller.log`; one that lost its Lease is started
-    /// again, and what it said before is beside.
+    /// again, and its earlier output is beside.
     pub(super) async fn start(&self, place: Place<'_>, settings: &Settings, folder: &Path) -> Result<()> {
         let kubeconfig =
             place.cluster.access().service_account_kubeconfig(NAMESPACE, SERVICE_ACCOUNT).await?;

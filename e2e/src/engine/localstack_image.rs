@@ -24,7 +24,7 @@ async fn made(engine: &Engine) -> Result<String> {
     if engine.is_own() {
         let base = debian(engine, "trixie", "python3,python3-venv,ca-certificates").await?;
         let proxy = relay.insert(Relay::outward(own::OUTSIDE).await?).address();
-        // The builder says both to pip, in capitals and not.
+        // The builder passes both to pip, in capitals and not.
         build.env("BASE", base);
         for name in ["HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"] {
             build.env(name, format!("http://{proxy}"));

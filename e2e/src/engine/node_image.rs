@@ -122,7 +122,7 @@ fn sources_for(release: &str) -> Option<String> {
     Some(text.replace(&own, release))
 }
 
-/// The images that kubeadm asks for, made of our programs under the names it asks for.
+/// The images that kubeadm pulls, made of our programs under the names it uses.
 async fn of_kubeadm(engine: &Engine, recipes: &Path, parts: &NodeParts, base: &str) -> Result<Vec<String>> {
     let mut list = Command::new(parts.programs.join("kubeadm"));
     list.args(["config", "images", "list", "--kubernetes-version", &parts.kubernetes]);

@@ -1,9 +1,9 @@
 //! Connections from one network to the other, for an engine of our own.
 //!
 //! Nothing in its network reaches further than this machine, and nothing here routes for it. What is built in a container
-//! may fetch packages through [`Relay::outward`], an HTTP proxy that knows `CONNECT` only and lives as long as the build.
+//! may fetch packages through [`Relay::outward`], an HTTP proxy that supports `CONNECT` only and lives as long as the build.
 //! What listens in a container is reached through [`Relay::inward`]: a port on loopback, because the AWS SDKs take
-//! credentials over plain HTTP from there only, or on the address that pods know this machine under.
+//! credentials over plain HTTP from there only, or on the address that pods reach this machine at.
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 

@@ -66,7 +66,7 @@ pub fn become_runc(arguments: &[OsString]) -> Result<()> {
     Err(Command::new("runc").args(arguments).exec()).context("become `runc`")
 }
 
-/// The file that says what is to run: of a bundle, or of a process in a container that exists.
+/// The file with the process to run: of a bundle, or of a process in a container that exists.
 fn description(arguments: &[OsString]) -> Option<PathBuf> {
     arguments.windows(2).find_map(|pair| match pair[0].to_str()? {
         "--bundle" | "-b" => Some(Path::new(&pair[1]).join("config.json")),
@@ -100,7 +100,7 @@ fn keep_possible(description: &mut Value, bounding: u64) {
     }
 }
 
-/// A name that is not in the list is newer than it; runc knows better.
+/// A name that is not in the list is newer than it; runc decides.
 fn is_possible(name: &str, bounding: u64) -> bool {
     CAPABILITIES.iter().position(|known| *known == name).is_none_or(|bit| bounding >> bit & 1 == 1)
 }
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// Everything but `CAP_SYS_RESOURCE`, as such a machine says it.
+    /// Everything but `CAP_SYS_RESOURCE`, as such a machine lists it.
     const LESS: u64 = 0x1ff_feff_ffff;
 
     #[test]

@@ -66,7 +66,7 @@ pub(super) fn lacking(scenario: &Scenario, longest: Duration) -> Vec<String> {
         }
     }
     reasons.sort_by_key(|(line, _)| *line);
-    // A step that is repeated says it once.
+    // A step that is repeated logs it once.
     reasons.dedup();
     reasons.into_iter().map(|(_, reason)| reason).collect()
 }

@@ -2,7 +2,7 @@
 //! memory, as `karpenter test` plays the file with. What is expected of costs is expected of these prices, and a controller
 //! that may choose among the same offerings should choose the same.
 //!
-//! Types of the account in memory that the emulator does not know are not on sale. The figures of a type, as its memory, are
+//! Types of the account in memory that the emulator does not have are not on sale. The figures of a type, as its memory, are
 //! those of the emulator.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -92,7 +92,7 @@ impl Market {
         published.with_context(|| format!("publish the release of images of {date}"))
     }
 
-    /// Tells the emulated account the price of everything.
+    /// Gives the emulated account the price of everything.
     async fn tell_prices(&self) -> Result<()> {
         let on_demand: BTreeMap<String, String> = self
             .types

@@ -1,4 +1,4 @@
-//! Runs a tool to its end and turns failure into an error with what the tool said.
+//! Runs a tool to its end and turns failure into an error with the tool's output.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

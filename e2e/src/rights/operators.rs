@@ -1,4 +1,4 @@
-//! The calls of `karpenter bootstrap` and `karpenter doctor`, held against what each says that it needs.
+//! The calls of `karpenter bootstrap` and `karpenter doctor`, compared with the permissions each lists.
 //!
 //! Every command of the harness signs with a key of its own, see [`caller`]. The documents are asked of the program, as
 //! a user would; those of `doctor` stand in docs/doctor.md, which is generated.
@@ -15,13 +15,13 @@ use crate::command_line::{AwsEnvironment, caller, run};
 /// Calls that every caller may make; listed so that they are not missed.
 const FREE: &[&str] = &["sts:GetCallerIdentity"];
 
-/// Every call of `karpenter bootstrap <action>` is one that `--print-required-permissions` asks for. Tells what was used.
+/// Every call of `karpenter bootstrap <action>` is one that `--print-required-permissions` lists. Returns what was used.
 pub async fn bootstrap(control: &Control, aws: &AwsEnvironment, action: &str) -> Result<Rights> {
     // `check` looks as `plan` does and prints nothing of its own.
     let documented = if action == "check" { "plan" } else { action };
     let (code, text) = run(aws, &["bootstrap", documented, "--print-required-permissions"]).await?;
     ensure!(code == 0, "`bootstrap {documented} --print-required-permissions` ended with {code}:\n{text}");
-    // Documents stand one after the other, and after them what is said to standard error.
+    // Documents stand one after the other, and after them the lines of standard error.
     let documents = serde_json::Deserializer::from_str(&text).into_iter::<Value>().map_while(Result::ok);
     let policies: Result<Vec<Policy>, _> =
         documents.map(|document| Policy::of_identity(&document.to_string())).collect();

@@ -1,4 +1,4 @@
-//! `karpenter bootstrap`: applied twice, damaged by hand, repaired, removed, and all that with the rights it asks for.
+//! `karpenter bootstrap`: applied twice, damaged by hand, repaired, removed, and all that with the rights it lists.
 
 use std::collections::BTreeMap;
 

@@ -88,7 +88,7 @@ impl<'a> Corner<'a> {
         manifests::apply_json(&self.world.client, merged(pool, change)).await
     }
 
-    /// Applies a Deployment of pods that want half a CPU each; `change` is a merge patch on the pod template.
+    /// Applies a Deployment of pods that request half a CPU each; `change` is a merge patch on the pod template.
     pub(super) async fn pods(&self, app: &str, replicas: usize, change: Value) -> Result<()> {
         let template = json!({
             "metadata": {"labels": {"app": app}},

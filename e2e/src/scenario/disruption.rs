@@ -128,7 +128,7 @@ const BEHAVIOURS: &[Behaviour] = &[
     },
 ];
 
-/// A patch that lets a pool consolidate by this policy, five seconds after the last pod came or went.
+/// A patch that lets a pool consolidate by this policy, five seconds after the last pod was added or removed.
 fn consolidating(policy: &str) -> Value {
     json!({"spec": {"disruption": {"consolidationPolicy": policy, "consolidateAfter": "5s"}}})
 }

@@ -1,7 +1,7 @@
-//! Pods become instances, nodes and running pods, and everything goes away again.
+//! Pods become instances, nodes and running pods, and everything is removed again.
 //!
 //! 1. bootstrap, controller, NodePool and EC2NodeClass as in the README;
-//! 2. `inflate` at 1, then at 10: every pod runs, on nodes that become exactly what the specification says;
+//! 2. `inflate` at 1, then at 10: every pod runs, on nodes that become exactly what the specification requires;
 //! 3. the controller answers questions, found as users find it;
 //! 4. `inflate` at 0: no claim, node, finalizer or instance is left.
 
@@ -56,7 +56,7 @@ pub async fn play(world: &World) -> Result<()> {
     nothing_left(world).await
 }
 
-/// Every claim has one node and one instance that are what the specification says, and there are no others.
+/// Every claim has one node and one instance that are what the specification requires, and there are no others.
 async fn check_machines(world: &World) -> Result<()> {
     let (claims, nodes, instances) = (claims(world).await?, nodes(world).await?, instances(world).await?);
     ensure!(

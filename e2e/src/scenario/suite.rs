@@ -133,7 +133,7 @@ pub async fn end(world: World) -> Result<()> {
 }
 
 /// Runs a suite in a world of its own; fails only if there is no such world. What was there is dumped if the suite
-/// fails. Ending the world is left to the caller, who may want to look at it.
+/// fails. The caller ends the world, so that it can be inspected before.
 pub async fn run(suite: Suite, options: Options, chosen: &Chosen) -> Result<Outcome> {
     let mut world = World::start(options).await?;
     let start = Instant::now();

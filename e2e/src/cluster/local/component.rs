@@ -1,4 +1,4 @@
-//! Starts the four programs in order and waits until each says it is ready.
+//! Starts the four programs in order and waits until each reports ready.
 //!
 //! The scheduler and the controller manager start together once the API server is ready; nothing starts
 //! before what it needs. A program that ends early ends the wait at once, with its last log lines.
@@ -115,7 +115,7 @@ impl Started {
     }
 }
 
-/// Asks programs for their health with the administrator's certificate, which etcd demands too.
+/// Checks the health of programs with the administrator's certificate, which etcd demands too.
 struct Health(Config);
 
 impl Health {

@@ -25,7 +25,7 @@ pub(super) async fn install(client: &Client) -> Result<()> {
         },
     }))
     .context("read the kube-dns service")?;
-    // A server that says it is ready may not have made its own namespaces and address ranges yet.
+    // A server that reports ready may not have made its own namespaces and address ranges yet.
     let services: Api<Service> = Api::namespaced(client.clone(), "kube-system");
     wait::settles("service `kube-system/kube-dns`", || async {
         match services.create(&PostParams::default(), &service).await {

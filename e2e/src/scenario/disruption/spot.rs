@@ -14,7 +14,7 @@ use crate::wait;
 use crate::world::World;
 
 const CPUS: &str = "karpenter.k8s.aws/instance-cpu";
-/// More than a pod that wants half a CPU will ever need.
+/// More than a pod that requests half a CPU will ever need.
 const TOO_MANY: u32 = 8;
 /// Fewest types that a spot node may be replaced by (spec disruption 3.10).
 const FLEXIBILITY: usize = 15;

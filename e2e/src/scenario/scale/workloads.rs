@@ -27,7 +27,7 @@ const CPUS: &str = "karpenter.k8s.aws/instance-cpu";
 /// (every 10 s) over its quiet time (30 s) and second look (15 s later) to the claim of a replacement.
 const QUIET: Duration = Duration::from_mins(2);
 
-/// A thousand pods of two sizes; then seven hundred, and everything that is too much goes.
+/// A thousand pods of two sizes; then seven hundred, and every surplus machine is removed.
 pub(super) async fn mixed(run: &Run<'_>) -> Result<Row> {
     run.corner.ready_pool(run.name(), whenever_cheaper("5s")).await?;
     let each = run.sized(500);
@@ -265,7 +265,7 @@ fn row<const N: usize>(figures: [(&str, f64); N]) -> Row {
     figures.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// A change of a pod template: what its only container wants.
+/// A change of a pod template: the requests of its only container.
 fn requesting(cpu: &str, memory: &str) -> Value {
     json!({"spec": {"containers": [container(json!({"requests": {"cpu": cpu, "memory": memory}}))]}})
 }

@@ -24,7 +24,7 @@ pub(super) async fn run(world: &World) -> Result<()> {
         let nodes = corner.running(arch, 2).await?;
         let found = by_label(&nodes, label::ARCH);
         ensure!(found.len() == 1 && found.contains_key(arch), "pods of {arch} run on {found:?}");
-        // The label could be anybody's claim; this is what the machine says of itself.
+        // The label could be anybody's claim; this is the machine's own report.
         for node in &nodes {
             let info =
                 node.status.as_ref().and_then(|status| status.node_info.as_ref()).context("no node info")?;

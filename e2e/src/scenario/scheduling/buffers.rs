@@ -74,7 +74,7 @@ async fn apply(world: &World) -> Result<()> {
     manifests::apply_json(&world.client, buffer).await
 }
 
-/// Waits until the corner has `nodes` initialized nodes and the buffer says that its room is there; returns their names.
+/// Waits until the corner has `nodes` initialized nodes and the buffer reports that its room is there; returns their names.
 async fn has_room(corner: &Corner<'_>, nodes: usize) -> Result<BTreeSet<String>> {
     let buffers: Api<CapacityBuffer> = Api::namespaced(corner.world.client.clone(), NAME);
     wait::until(&format!("room on {nodes} nodes"), || async {

@@ -132,7 +132,7 @@ pub(super) async fn run(world: &World) -> Result<()> {
     Ok(())
 }
 
-/// The instance a pod runs on, and what its node says of a label.
+/// The instance a pod runs on, and its node's value of a label.
 async fn launched(corner: &Corner<'_>, app: &str, key: &str) -> Result<(Instance, String)> {
     let node = corner.running(app, 1).await?.remove(0);
     let instance = facts::instance_behind(corner.world, &node).await?;

@@ -1,4 +1,4 @@
-//! Two pods that want the same port of their host cannot share it, however much room there is.
+//! Two pods that request the same port of their host cannot share it, however much room there is.
 
 use anyhow::{Result, ensure};
 use serde_json::json;

@@ -55,7 +55,7 @@ pub(super) async fn class_without_subnets(world: &World) -> Result<()> {
     Ok(())
 }
 
-/// A pod nothing may be launched for gets an event that says so, and waits.
+/// A pod nothing may be launched for gets an event about it, and waits.
 async fn stays_pending(corner: &Corner<'_>) -> Result<()> {
     corner.pod_told("waiter", "FailedScheduling", "NodePool").await?;
     let waiters = corner.pods_of("waiter").await?;

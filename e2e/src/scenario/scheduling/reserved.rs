@@ -51,7 +51,7 @@ pub(super) async fn first(world: &World) -> Result<()> {
     Ok(())
 }
 
-/// EC2 says that two instances are left and has none: the first launch finds out, the next is bought.
+/// EC2 reports two instances left and has none: the first launch finds out, the next is bought.
 pub(super) async fn overstated(world: &World) -> Result<()> {
     let corner = Corner::open(world, "overstated").await?;
     let wanted = NewReservation {
