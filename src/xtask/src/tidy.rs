@@ -6,6 +6,7 @@ mod features;
 mod files;
 mod modules;
 mod names;
+mod openings;
 mod references;
 mod sources;
 mod visibility;
@@ -23,6 +24,7 @@ pub(crate) fn run(root: &Path) -> Result<Vec<String>> {
     violations.extend(edge_cases::check(root)?);
     violations.extend(references::check(root)?);
     violations.extend(words::check(root)?);
+    violations.extend(openings::check(root)?);
     let crates = sources::crates(root)?;
     violations.extend(modules::check(&crates));
     violations.extend(names::check(&crates));
