@@ -1,4 +1,6 @@
-//! A node whose accelerators have been broken for an hour is replaced whatever protects it.
+//! A node whose accelerators have been broken for an hour is replaced whatever protects it, with `LEGACY_NODE_REPAIR`. Repair as a
+//! method of disruption counts from the creation of a node at the earliest; it is played in virtual time
+//! (`scenarios/repair-within-budget.yaml`).
 
 use anyhow::{Context, Result, ensure};
 use jiff::{SignedDuration, Timestamp};
@@ -21,7 +23,7 @@ pub(super) async fn run(world: &World) -> Result<()> {
     let condition = json!({"status": {"conditions": [{
         "type": "AcceleratedHardwareReady",
         "status": "False",
-        "reason": "Broken",
+        "reason": "NvidiaXID79Error",
         "message": "xid 79",
         "lastTransitionTime": since,
         "lastHeartbeatTime": since,

@@ -70,7 +70,10 @@ fn objections(world: &World<'_>, node: &Node, stated: &Candidate, method: Method
         ("is not what the command says it is", !facts || !moving.eq(stated.pods.iter())),
         ("is not initialized", !repaired && !node.initialized()),
         ("is already terminating", node.is_leaving() || node.deletion.is_some()),
-        ("is nominated for a pod", node.nominated_until.is_some_and(|until| now < until)),
+        (
+            "is nominated for a pod",
+            (node.ready || !repaired) && node.nominated_until.is_some_and(|until| now < until),
+        ),
         ("says not to disrupt it", !repaired && annotated),
         ("is in a zone the cluster is shifted away from", zone_away),
         ("has a pod that says not to disrupt it", pods_have_a_say && stays),

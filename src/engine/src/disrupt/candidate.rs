@@ -61,7 +61,8 @@ impl<'a> Candidate<'a> {
     /// The candidate for `node`, or the first thing that blocks it whatever the method. Objections of its
     /// pods are kept for later, because some methods may pass over them.
     pub(crate) fn of(node: &'a Node, lookup: &Lookup<'a>) -> Result<Self, Blocker> {
-        Self::unless(node, lookup, |node| {
+        let nominated = node.is_nominated(lookup.snapshot().now);
+        Self::unless(node, lookup, nominated, |node| {
             let annotations = node.effective_annotations();
             if !node.initialized() {
                 Some(Blocker::NotInitialized)
@@ -75,15 +76,17 @@ impl<'a> Candidate<'a> {
 
     /// The candidate for a `node` to repair: neither its annotation nor that it is not initialized protects it.
     pub(crate) fn broken(node: &'a Node, lookup: &Lookup<'a>) -> Result<Self, Blocker> {
-        Self::unless(node, lookup, |_| None)
+        // One that is not ready takes no pod: the pod that was promised it waits, and is promised it again by every plan.
+        let nominated = node.ready && node.is_nominated(lookup.snapshot().now);
+        Self::unless(node, lookup, nominated, |_| None)
     }
 
     fn unless(
         node: &'a Node,
         lookup: &Lookup<'a>,
+        nominated: bool,
         protects: fn(&Node) -> Option<Blocker>,
     ) -> Result<Self, Blocker> {
-        let now = lookup.snapshot().now;
         let Some(claim) = node.claim.as_deref() else { return Err(Blocker::Unmanaged) };
         let Some(name) = &node.name else { return Err(Blocker::NoNode) };
         let protected = protects(node);
@@ -93,7 +96,7 @@ impl<'a> Candidate<'a> {
         if node.is_leaving() || node.deletion.is_some() {
             return Err(Blocker::Leaving);
         }
-        if node.is_nominated(now) {
+        if nominated {
             return Err(Blocker::Nominated);
         }
         if let Some(blocker) = protected {

@@ -260,3 +260,11 @@ fn a_cluster_that_stands_still_is_looked_at_again_when_a_toleration_is_over() {
     // A process that starts in between counts on.
     assert_eq!(of(&after(60), &decide(&after(60), &mut Memory::default(), &none)), ["n0"]);
 }
+
+#[test]
+fn a_promise_holds_a_repair_only_while_the_node_is_ready() {
+    let silent = ten("", &["not-ready nominated=10s sick=Ready/False/31m"]);
+    assert_eq!(gone(&silent), ["n0"]);
+    let ready = ten("", &["nominated=10s sick=Kernel/False/31m"]);
+    assert_eq!(gone(&ready), [""; 0]);
+}
