@@ -109,8 +109,8 @@ pub(crate) struct Scene {
     pub(crate) budgets: BTreeMap<Key, Arc<Value>>,
     /// Buffers of capacity, whose pods do not exist.
     pub(crate) buffers: BTreeMap<Key, Arc<Value>>,
-    /// Nodes that were chosen for disruption once.
-    pub(crate) chosen: BTreeSet<Key>,
+    /// Provider ids of Nodes that were chosen for disruption once, whether the Node is still there or not.
+    pub(crate) chosen: BTreeSet<String>,
     /// Pods by their node.
     by_node: BTreeMap<String, BTreeMap<Key, Arc<Value>>>,
     /// Instances that are not terminated.
@@ -152,7 +152,7 @@ impl Scene {
     fn put(&mut self, plural: &str, change: &Change) {
         let key = Key::of(&change.object);
         if plural == "nodes" && is_disrupted(&change.object) {
-            self.chosen.insert(key.clone());
+            self.chosen.insert(object::text(&change.object, "/spec/providerID").to_owned());
         }
         let there = (change.kind != ChangeKind::Deleted).then(|| Arc::clone(&change.object));
         let with_instances = |objects: &mut ByInstance| match &there {

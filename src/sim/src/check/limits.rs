@@ -31,12 +31,7 @@ pub(super) fn look(scene: &Scene, cores: &BTreeMap<String, u32>, found: &mut Fou
 /// Returns whether the Node of an instance was chosen for disruption, even if it stays after all: what was launched in its
 /// place before that stays too.
 fn leaves(scene: &Scene, instance: &Instance) -> bool {
-    let id = instance.id.as_str();
-    scene
-        .chosen
-        .iter()
-        .filter_map(|key| scene.nodes.get(key))
-        .any(|node| object::text(node, "/spec/providerID").ends_with(id))
+    scene.chosen.iter().any(|provider_id| provider_id.ends_with(instance.id.as_str()))
 }
 
 fn limit(pool: &Value) -> Option<u32> {
