@@ -68,6 +68,16 @@ pub struct Claim {
     pub last_pod_event: Option<Timestamp>,
 }
 
+/// Returns how long a drain with this grace period may take, in a word for metrics: as long as it needs, no time, or until a
+/// deadline.
+pub const fn termination_mode(grace_period: Option<Duration>) -> &'static str {
+    match grace_period {
+        None => "graceful",
+        Some(period) if period.is_zero() => "forceful",
+        Some(_) => "eventual",
+    }
+}
+
 impl Claim {
     /// A bare claim of this name, just created: the starting point of builders and tests. Its uid is `uid-<name>`.
     pub fn bare(name: &str, created_at: Timestamp) -> Self {
@@ -117,15 +127,6 @@ impl Claim {
     /// known.
     pub fn quiet_since(&self) -> Option<Timestamp> {
         self.last_pod_event.or_else(|| self.true_since(ConditionType::Initialized))
-    }
-
-    /// Returns how long the drain of its node may take, in a word for metrics: as long as it needs, no time, or until a deadline.
-    pub fn termination_mode(&self) -> &'static str {
-        match self.termination_grace_period {
-            None => "graceful",
-            Some(period) if period.is_zero() => "forceful",
-            Some(_) => "eventual",
-        }
     }
 
     /// Instance type label, once the provider has resolved it.

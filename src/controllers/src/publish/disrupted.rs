@@ -1,6 +1,7 @@
 //! Counts of NodeClaims that are deleted and of the pods that this moves: one rule for every place that deletes one.
 
 use karpenter_api::NodeClaim;
+use karpenter_model::claim::termination_mode;
 use karpenter_model::names::label;
 use karpenter_model::{ConsolidationPolicy, ProviderId};
 
@@ -17,7 +18,7 @@ pub fn disrupted(
 ) {
     let Some(reason) = reason else { return };
     let (pool, capacity_type) = (label_of(claim, label::NODE_POOL), label_of(claim, label::CAPACITY_TYPE));
-    let labels = [reason, pool, capacity_type, policy_label(policy), termination_mode(claim)];
+    let labels = [reason, pool, capacity_type, policy_label(policy), mode_of(claim)];
     context.metrics.nodeclaims.disrupted_total.inc(labels);
     context.metrics.pods.disruption_initiated_total.add(labels, moving_pods(context, claim));
     tracing::debug!(reason, "deleted nodeclaim");
@@ -31,14 +32,9 @@ fn moving_pods(context: &Context, claim: &NodeClaim) -> u64 {
     u64::try_from(pods.filter(|pod| pod.is_reschedulable()).count()).unwrap_or(u64::MAX)
 }
 
-/// Returns the mode of the claim's drain, in a word: for ever, not at all, or until its grace period is over. A period that
-/// cannot be read counts as none, as it does for the drain.
-fn termination_mode(claim: &NodeClaim) -> &'static str {
-    match claim.spec.termination_grace_period.as_ref().and_then(|period| period.span().ok()) {
-        None => "graceful",
-        Some(period) if period.is_zero() => "forceful",
-        Some(_) => "eventual",
-    }
+/// Returns the mode of the claim's drain. A period that cannot be read counts as none, as it does for the drain.
+fn mode_of(claim: &NodeClaim) -> &'static str {
+    termination_mode(claim.spec.termination_grace_period.as_ref().and_then(|period| period.span().ok()))
 }
 
 const fn policy_label(policy: Option<ConsolidationPolicy>) -> &'static str {
@@ -74,7 +70,7 @@ mod tests {
                 claim["spec"]["terminationGracePeriod"] = period.clone();
             }
             let claim: NodeClaim = serde_json::from_value(claim).unwrap();
-            assert_eq!(termination_mode(&claim), mode, "{period}");
+            assert_eq!(mode_of(&claim), mode, "{period}");
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use karpenter_api::NodeClaim;
 use karpenter_lifecycle::step::{About, Effect, Event, Milestone, PodRef};
+use karpenter_model::claim::termination_mode;
 use karpenter_model::names::label;
 use karpenter_model::{Claim, NodeObject, PoolName};
 use karpenter_telemetry::events::{self, ObjectRef, Reason, Severity, reason};
@@ -72,7 +73,13 @@ pub(crate) fn unhealthy(metrics: &Metrics, claim: &Claim, condition: &str) {
     let label = |key: &str| claim.labels.get(key).map_or("", |value| value.as_str());
     let image = claim.image_id.as_ref().map_or("", |image| image.as_str());
     let (pool, capacity_type) = (label(label::NODE_POOL), label(label::CAPACITY_TYPE));
-    let labels = [&snake_case(condition), pool, capacity_type, image, claim.termination_mode()];
+    let labels = [
+        &snake_case(condition),
+        pool,
+        capacity_type,
+        image,
+        termination_mode(claim.termination_grace_period),
+    ];
     metrics.nodeclaims.unhealthy_disrupted_total.inc(labels);
 }
 
