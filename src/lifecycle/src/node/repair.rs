@@ -8,15 +8,13 @@ use std::time::Duration;
 use jiff::Timestamp;
 use karpenter_model::clock::since;
 use karpenter_model::names::{annotation, reason};
-use karpenter_model::repair::{RepairAction, RepairPolicy};
+use karpenter_model::repair::{BREAKER_PERCENT, RepairAction, RepairPolicy, broken_max};
 use karpenter_model::{Claim, NodeObject};
 
 use crate::step::{About, DeletionCause, Effect, Event, Milestone, Step, Wake, whole_seconds};
 
 /// Delay of the next look when the breaker is open.
 pub(crate) const BREAKER_POLL: Duration = Duration::from_mins(5);
-/// Largest share of nodes, in percent and rounded up, that may look broken for repairs to go on.
-const BREAKER_PERCENT: usize = 20;
 
 /// Returns whether the peers of a node have to be counted: it has been broken for too long.
 pub fn asks_peers(node: &NodeObject, policies: &[RepairPolicy], now: Timestamp) -> bool {
@@ -37,8 +35,7 @@ pub fn step(
         return Step::idle().and_wake(Wake::After(since(now, at)));
     }
     let broken = peers.iter().filter(|peer| exhausted(peer, policies).is_some()).count();
-    let most = (peers.len() * BREAKER_PERCENT).div_ceil(100);
-    if broken > most {
+    if broken > broken_max(peers.len()) {
         return blocked(claim, node, broken, peers.len()).and_wake(Wake::After(BREAKER_POLL));
     }
     let deletion = claim.deletion.is_none().then(|| {

@@ -8,6 +8,14 @@ use serde::Serialize;
 
 use crate::claim::condition::ConditionStatus;
 
+/// Largest share of nodes, in percent and rounded up, that may look broken for repairs to go on.
+pub const BREAKER_PERCENT: usize = 20;
+
+/// Returns the largest number among this number of `nodes` that may look broken for repairs to go on.
+pub const fn broken_max(nodes: usize) -> usize {
+    (nodes * BREAKER_PERCENT).div_ceil(100)
+}
+
 /// One condition that justifies a repair.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RepairPolicy {

@@ -3,12 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use karpenter_model::repair::broken_max;
 use karpenter_model::{PoolName, Snapshot};
 
 use crate::disrupt::candidate::choice::is_covered;
-
-/// Largest share of the nodes of a pool, in percent and rounded up, that may look broken for repairs to go on.
-pub(super) const PERCENT: usize = 20;
 
 /// Pools of which too many nodes show a condition that a policy is for, tolerated or not.
 pub(crate) fn tripped(snapshot: &Snapshot) -> BTreeSet<PoolName> {
@@ -19,7 +17,6 @@ pub(crate) fn tripped(snapshot: &Snapshot) -> BTreeSet<PoolName> {
         *nodes += 1;
         *covered += usize::from(is_covered(node, &snapshot.repair));
     }
-    let too_many =
-        |(_, (nodes, covered)): &(PoolName, (usize, usize))| *covered > (nodes * PERCENT).div_ceil(100);
+    let too_many = |(_, (nodes, covered)): &(PoolName, (usize, usize))| *covered > broken_max(*nodes);
     pools.into_iter().filter(too_many).map(|(pool, _)| pool).collect()
 }

@@ -3,11 +3,10 @@
 use std::collections::BTreeSet;
 
 use karpenter_model::names::annotation;
-use karpenter_model::repair::Repair;
+use karpenter_model::repair::{BREAKER_PERCENT, Repair};
 use karpenter_model::report::ReasonCode;
 use karpenter_model::{Node, PoolName, Reason};
 
-use super::breaker::PERCENT;
 use crate::disrupt::candidate::choice::Choice;
 use crate::disrupt::candidate::{Blocker, Candidate};
 use crate::disrupt::note::{Note, NoteKind};
@@ -58,9 +57,10 @@ impl Objection {
         match self {
             Self::DoNotRepair => Reason::bare(ReasonCode::DoNotRepair),
             Self::Endless(blocker) => Reason::new(ReasonCode::RepairUnbounded, blocker.reason()),
-            Self::Breaker(pool) => {
-                Reason::new(ReasonCode::RepairBreaker, format_args!("more than {PERCENT}% of pool {pool}"))
-            }
+            Self::Breaker(pool) => Reason::new(
+                ReasonCode::RepairBreaker,
+                format_args!("more than {BREAKER_PERCENT}% of pool {pool}"),
+            ),
         }
     }
 
@@ -79,8 +79,10 @@ impl Objection {
                 "repair requires a termination grace period to bypass blocking pods".to_owned(),
             ),
             Self::Breaker(pool) => {
-                let text =
-                    format!("more than {PERCENT}% of nodes in nodepool {:?} are unhealthy", pool.as_str());
+                let text = format!(
+                    "more than {BREAKER_PERCENT}% of nodes in nodepool {:?} are unhealthy",
+                    pool.as_str()
+                );
                 let kind = NoteKind::NodeRepairBlocked;
                 vec![Note::machine(id, kind, text.clone()), Note::pool(pool, kind, text)]
             }
