@@ -82,6 +82,12 @@ pub(crate) fn health_gate(
     Err(Held::new(Brake::HealthGate, format_args!("pool {}", pool.name)))
 }
 
+/// Checks whether `pool` can launch one more node from its template that may be relied upon.
+pub(crate) fn from_template(pool: &Pool, memory: &mut Memory, snapshot: &Snapshot) -> Result<(), Held> {
+    capacity(pool, snapshot)?;
+    health_gate(pool, memory, snapshot.now, &snapshot.settings.disruption.brakes)
+}
+
 /// Checks whether the pools of `launches` may be relied upon.
 pub(crate) fn health_gates<'l>(
     launches: impl IntoIterator<Item = &'l Launch>,

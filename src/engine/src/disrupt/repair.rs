@@ -210,10 +210,7 @@ fn from_template<'a>(pass: &mut Pass<'a>, candidate: &Candidate<'a>) -> Result<C
         pass.note(Note::blocked(&candidate.node.id, ReasonCode::NoHeadroom, pool.name.as_str(), text));
         return Err(because(ReasonCode::NoHeadroom));
     }
-    let brakes = &snapshot.settings.disruption.brakes;
-    brake::capacity(pool, snapshot)
-        .and_then(|()| brake::health_gate(pool, pass.memory, snapshot.now, brakes))
-        .map_err(Stays::Held)?;
+    brake::from_template(pool, pass.memory, snapshot).map_err(Stays::Held)?;
     let replacements = vec![Launch::from_template(pool, &snapshot.settings, &snapshot.registry)];
     let own = std::slice::from_ref(candidate);
     // The price of a launch from the template is not known yet.

@@ -67,10 +67,8 @@ fn one<'a>(pass: &mut Pass<'a>, room: &mut Room, candidate: &Candidate<'a>) -> R
         }
         return Err(because(ReasonCode::NoHeadroom));
     }
-    let brakes = &snapshot.settings.disruption.brakes;
     pass.may_command()
-        .and_then(|()| brake::capacity(pool, snapshot))
-        .and_then(|()| brake::health_gate(pool, pass.memory, snapshot.now, brakes))
+        .and_then(|()| brake::from_template(pool, pass.memory, snapshot))
         .map_err(Stays::Held)?;
     pass.take_budget(METHOD, candidate).map_err(Stays::Because)?;
     room.left = room.left.map(|left| left.saturating_sub(1));
@@ -103,10 +101,8 @@ fn terminate_first<'a>(pass: &mut Pass<'a>, candidate: &Candidate<'a>) -> Result
         let detail = format!("{} waits for {missing} nodes that are to take the place of others", pool.name);
         return Err(Stays::Because(Reason::new(ReasonCode::Budget, detail)));
     }
-    let brakes = &snapshot.settings.disruption.brakes;
     pass.may_command()
-        .and_then(|()| brake::capacity(pool, snapshot))
-        .and_then(|()| brake::health_gate(pool, pass.memory, snapshot.now, brakes))
+        .and_then(|()| brake::from_template(pool, pass.memory, snapshot))
         .map_err(Stays::Held)?;
     pass.take_budget(METHOD, candidate).map_err(Stays::Because)?;
     let own = std::slice::from_ref(candidate);
