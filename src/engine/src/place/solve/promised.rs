@@ -70,8 +70,11 @@ impl Solver<'_> {
         let concerned: Vec<PodIx> = left.iter().copied().filter(is_insisted_on).collect();
         let mut waiting = concerned.clone();
         self.place_while_it_helps(&mut waiting);
-        for index in concerned.into_iter().filter(|index| !waiting.contains(index)) {
+        for index in concerned {
             kept.insert(index);
+        }
+        for index in waiting {
+            kept.remove(index);
         }
         left.retain(|index| !kept.contains(*index));
     }
