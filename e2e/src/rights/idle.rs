@@ -42,7 +42,7 @@ const IDLE: &[Idle] = &[
     ),
 ];
 
-/// Kinds that are looked at only behind a feature gate, and the gate. Whether a suite opens it is not asked.
+/// Kinds that are watched only behind a feature gate or with a setting, and its name. A suite need not use it.
 const GATED: &[(&str, &str)] = &[
     ("karpenter.sh/nodeoverlays", "NodeOverlay"),
     ("karpenter.sh/nodeoverlays/status", "NodeOverlay"),
@@ -57,6 +57,8 @@ const GATED: &[(&str, &str)] = &[
     ("resource.k8s.io/resourceclaims/status", "DynamicResources"),
     ("resource.k8s.io/resourceclaimtemplates", "DynamicResources"),
     ("resource.k8s.io/resourceslices", "DynamicResources"),
+    ("core/services", "SCHEDULER_CONFIG"),
+    ("core/replicationcontrollers", "SCHEDULER_CONFIG"),
 ];
 
 /// Used in some runs and not in others, because it depends on who is faster.
