@@ -41,7 +41,6 @@ pub enum Choice {
 pub enum Cluster {
     /// Processes on this machine.
     Local(local::LocalCluster),
-    /// A kind cluster.
     Kind(kind::KindCluster),
     /// A cluster that was there before us.
     Kubeconfig(kubeconfig::KubeconfigCluster),

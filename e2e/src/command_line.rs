@@ -14,7 +14,6 @@ use crate::process::sibling;
 pub struct AwsEnvironment {
     /// Endpoint of the emulated account.
     pub endpoint: String,
-    /// Region.
     pub region: String,
     /// Name of the EKS cluster in that account.
     pub cluster: String,

@@ -60,9 +60,7 @@ pub enum Choice {
 /// Cluster and account that a controller acts on.
 #[derive(Clone, Copy)]
 pub struct Place<'a> {
-    /// The cluster.
     pub cluster: &'a Cluster,
-    /// The account.
     pub account: &'a Account,
     /// Environment with which `karpenter` reaches the account.
     pub aws: &'a AwsEnvironment,
@@ -72,9 +70,7 @@ pub struct Place<'a> {
 
 /// The controller of a world, whether it runs or not.
 pub enum Controller {
-    /// As a process.
     Process(process::InProcess),
-    /// In the cluster.
     Chart(Box<chart::InCluster>),
 }
 

@@ -59,9 +59,7 @@ pub(crate) fn said(what: &str, output: Output) -> Result<String> {
 pub struct Program {
     /// The name used in messages and as the name of the log file.
     pub name: &'static str,
-    /// The executable.
     pub binary: PathBuf,
-    /// Its arguments.
     pub arguments: Vec<OsString>,
     /// Environment variables on top of the inherited ones.
     pub environment: Vec<(&'static str, OsString)>,

@@ -67,9 +67,7 @@ pub struct Options {
 /// An EKS cluster, as the account has it.
 #[derive(Clone, Debug)]
 pub struct Site {
-    /// Its name.
     pub cluster: String,
-    /// Its region.
     pub region: String,
 }
 

@@ -20,9 +20,7 @@ pub struct Control(Http);
 pub struct Seeded {
     /// The EKS cluster.
     pub cluster: String,
-    /// Its region.
     pub region: String,
-    /// Its VPC.
     pub vpc: String,
     /// The names of the three zones, in order; the subnets follow the same order.
     pub zones: Vec<String>,
@@ -111,7 +109,6 @@ pub struct NewReservation {
     pub match_criteria: String,
     /// Number by which EC2 overstates the instances that are left.
     pub overstated: u32,
-    /// Tags.
     pub tags: BTreeMap<String, String>,
 }
 
@@ -204,7 +201,6 @@ pub struct Call {
     pub action: String,
     /// The region of the signature.
     pub region: String,
-    /// The HTTP status.
     pub status: u16,
     /// The error code of a refused call.
     pub error: Option<String>,
@@ -252,9 +248,7 @@ pub struct Disk {
     pub device: String,
     /// For example `gp3`.
     pub kind: String,
-    /// Size.
     pub size_gib: u32,
-    /// Tags.
     pub tags: BTreeMap<String, String>,
 }
 

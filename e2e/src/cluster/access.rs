@@ -21,7 +21,6 @@ pub enum Identity<'a> {
     Token(&'a str),
     /// A client certificate and its key, both PEM.
     Certificate {
-        /// The certificate.
         certificate: &'a str,
         /// Its private key.
         key: &'a str,

@@ -116,7 +116,6 @@ pub fn check(log: &Path) -> Result<Rights> {
 pub struct Writes {
     /// Everything but events; evictions and renewals of the Lease are writes.
     pub objects: u64,
-    /// Events.
     pub events: u64,
 }
 

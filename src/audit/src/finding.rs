@@ -85,7 +85,6 @@ pub enum Subject {
     Claims {
         /// Property that they have in common.
         of: String,
-        /// The claims.
         claims: BTreeSet<ResourceClaimKey>,
     },
     /// A command or a part of one.

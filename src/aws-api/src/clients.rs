@@ -52,7 +52,6 @@ pub enum Partition {
     Aws,
     /// Regions in China (`cn-*`).
     China,
-    /// `GovCloud` (`us-gov-*`).
     UsGov,
     /// Isolated regions (`us-iso-*`).
     Iso,

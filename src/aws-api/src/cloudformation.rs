@@ -59,7 +59,6 @@ pub struct Stack {
     pub parameters: Tags,
     /// Outputs by name.
     pub outputs: Tags,
-    /// Tags.
     pub tags: Tags,
 }
 
@@ -85,7 +84,6 @@ pub struct ChangeSetSpec {
 pub struct ChangeSet {
     /// Its ARN.
     pub id: ChangeSetId,
-    /// The stack it is for.
     pub stack: StackId,
     /// `CREATE_PENDING`, `CREATE_IN_PROGRESS`, `CREATE_COMPLETE` or `FAILED`.
     pub status: String,

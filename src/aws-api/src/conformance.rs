@@ -22,7 +22,6 @@ use crate::{Clients, Error, Kind, Result};
 
 /// The account under test, and what is known to exist in it.
 pub struct Subject {
-    /// Its clients.
     pub clients: Clients,
     /// Begins every name the checks give; lower-case letters, digits and hyphens.
     pub prefix: String,

@@ -67,9 +67,7 @@ pub trait Eks: Send + Sync + Debug {
 /// A cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cluster {
-    /// Name.
     pub name: String,
-    /// ARN.
     pub arn: Arn,
     /// Kubernetes minor version, `1.33`.
     pub version: String,
@@ -101,7 +99,6 @@ pub struct Cluster {
     pub auto_mode: bool,
     /// Issuer URL, for roles assumed by web identity.
     pub oidc_issuer: Option<String>,
-    /// Tags.
     pub tags: Tags,
 }
 
@@ -112,7 +109,6 @@ pub struct Addon {
     pub name: String,
     /// `ACTIVE`, `DEGRADED`, ...
     pub status: String,
-    /// Its version.
     pub version: Option<String>,
 }
 
@@ -123,7 +119,6 @@ pub struct AccessEntrySpec {
     pub principal: Arn,
     /// `EC2_LINUX`, `EC2_WINDOWS`, `STANDARD`, ...
     pub kind: String,
-    /// Tags.
     pub tags: Tags,
 }
 
@@ -138,11 +133,9 @@ pub struct AccessEntry {
     pub kind: String,
     /// Kubernetes user name.
     pub username: Option<String>,
-    /// Kubernetes groups.
     pub groups: Vec<String>,
     /// Time of its creation; `None` where EKS gives none.
     pub created_at: Option<Timestamp>,
-    /// Tags.
     pub tags: Tags,
 }
 
@@ -151,11 +144,9 @@ pub struct AccessEntry {
 pub struct PodIdentitySpec {
     /// Namespace of the service account.
     pub namespace: String,
-    /// The service account.
     pub service_account: String,
     /// The role its pods get.
     pub role: Arn,
-    /// Tags.
     pub tags: Tags,
 }
 
@@ -164,14 +155,11 @@ pub struct PodIdentitySpec {
 pub struct PodIdentityAssociation {
     /// Id within the cluster.
     pub id: AssociationId,
-    /// ARN.
     pub arn: Arn,
     /// Namespace of the service account.
     pub namespace: String,
-    /// The service account.
     pub service_account: String,
     /// The role its pods get.
     pub role: Arn,
-    /// Tags.
     pub tags: Tags,
 }

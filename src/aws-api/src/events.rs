@@ -58,16 +58,13 @@ pub struct RuleSpec {
     pub description: String,
     /// Event pattern, JSON.
     pub pattern: String,
-    /// Tags.
     pub tags: Tags,
 }
 
 /// A rule that exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// Name.
     pub name: String,
-    /// ARN.
     pub arn: Arn,
     /// Event pattern, JSON; `None` for schedules.
     pub pattern: Option<String>,

@@ -135,7 +135,6 @@ pub struct RoleSpec {
     pub trust: String,
     /// Upper limit of what the role's policies may grant.
     pub permissions_boundary: Option<Arn>,
-    /// Tags.
     pub tags: Tags,
 }
 
@@ -154,7 +153,6 @@ pub struct Role {
     pub permissions_boundary: Option<Arn>,
     /// Time of its creation; `None` where IAM gives none. A role that is made again under its name has another instant.
     pub created_at: Option<Timestamp>,
-    /// Tags.
     pub tags: Tags,
 }
 
@@ -163,7 +161,6 @@ pub struct Role {
 pub struct AttachedPolicy {
     /// Name without path.
     pub name: String,
-    /// ARN.
     pub arn: Arn,
 }
 
@@ -178,7 +175,6 @@ pub struct PolicySpec {
     pub description: String,
     /// JSON; at most 6,144 characters without white space.
     pub document: String,
-    /// Tags.
     pub tags: Tags,
 }
 
@@ -187,7 +183,6 @@ pub struct PolicySpec {
 pub struct Policy {
     /// Name without path.
     pub name: String,
-    /// ARN.
     pub arn: Arn,
     /// Begins and ends with `/`.
     pub path: String,
@@ -195,7 +190,6 @@ pub struct Policy {
     pub default_version: String,
     /// Identities it is attached to.
     pub attachments: u32,
-    /// Tags.
     pub tags: Tags,
 }
 
@@ -217,7 +211,6 @@ pub struct InstanceProfileSpec {
     pub name: String,
     /// Begins and ends with `/`.
     pub path: String,
-    /// Tags.
     pub tags: Tags,
 }
 
@@ -226,7 +219,6 @@ pub struct InstanceProfileSpec {
 pub struct InstanceProfile {
     /// Name without path.
     pub name: String,
-    /// ARN.
     pub arn: Arn,
     /// Begins and ends with `/`.
     pub path: String,

@@ -25,7 +25,6 @@ pub struct ProductQuery {
 /// The hourly on-demand price of an instance type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Product {
-    /// The type.
     pub instance_type: InstanceType,
     /// Price per hour by currency (`USD`, `CNY`), the decimal text exactly as AWS printed it.
     pub prices: BTreeMap<String, String>,

@@ -63,7 +63,6 @@ pub struct Key {
 pub struct VpcEndpoint {
     /// `vpce-...`
     pub id: String,
-    /// Its VPC.
     pub vpc: VpcId,
     /// `com.amazonaws.eu-west-1.sqs`
     pub service: String,
@@ -78,7 +77,6 @@ pub struct VpcEndpoint {
 pub struct RouteTable {
     /// `rtb-...`
     pub id: String,
-    /// Its VPC.
     pub vpc: VpcId,
     /// Holds for every subnet of the VPC that no table names.
     pub is_main: bool,
@@ -107,7 +105,6 @@ pub struct Simulation {
 /// Decision of IAM on one action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SimulatedDecision {
-    /// The action.
     pub action: String,
     /// All policies taken together allow it.
     pub is_allowed: bool,

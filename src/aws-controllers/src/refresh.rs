@@ -19,11 +19,9 @@ const HOUR: Duration = Duration::from_hours(1);
 /// One thing to do again and again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Task {
-    /// The price file.
     PriceFile,
     /// On-demand prices of the price list.
     Prices,
-    /// Spot prices.
     SpotPrices,
     /// Instance types and offerings.
     Types,

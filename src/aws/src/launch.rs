@@ -58,7 +58,6 @@ const ENCLAVE_SLOTS: &str = "eks.amazonaws.com/nip-slots";
 pub struct Launcher {
     /// AWS.
     pub clients: Clients,
-    /// Provider settings.
     pub settings: Arc<Settings>,
     /// Facts about the cluster.
     pub cluster: Arc<Cluster>,
@@ -66,11 +65,9 @@ pub struct Launcher {
     pub catalogue: Arc<Catalogue>,
     /// Subnets and their free addresses.
     pub subnets: Arc<Subnets>,
-    /// Launch templates.
     pub templates: Arc<Templates>,
     /// Memory of failures.
     pub unavailable: Arc<Unavailable>,
-    /// Placement groups.
     pub placement_groups: Arc<PlacementGroups>,
     /// Free capacity in reservations.
     pub reservations: Arc<Reservations>,
@@ -91,7 +88,6 @@ pub struct Launcher {
 pub struct Launched {
     /// The instance's id.
     pub instance: String,
-    /// Its type.
     pub instance_type: Arc<InstanceType>,
     /// Zone it runs in.
     pub zone: String,

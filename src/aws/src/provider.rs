@@ -49,7 +49,6 @@ pub const NODE_CLASS_KIND: NodeClassKind = NodeClassKind { group: "karpenter.k8s
 /// Karpenter's view of one AWS account and region. Cheap to share; the parts are public because the AWS
 /// controllers fill and refresh them.
 pub struct AwsProvider {
-    /// Provider settings.
     pub settings: Arc<Settings>,
     /// `NodeClasses`, filled by their reconciler.
     pub classes: Arc<NodeClassStore>,
@@ -57,13 +56,11 @@ pub struct AwsProvider {
     pub cluster: Arc<Cluster>,
     /// Instance types and where they are sold.
     pub catalogue: Arc<Catalogue>,
-    /// Prices.
     pub prices: Arc<Prices>,
     /// Recent capacity failures.
     pub unavailable: Arc<Unavailable>,
     /// Memory real nodes reported.
     pub discovered: Arc<DiscoveredMemory>,
-    /// Placement groups.
     pub placement_groups: Arc<PlacementGroups>,
     /// Capacity reservations.
     pub reservations: Arc<Reservations>,
@@ -71,17 +68,11 @@ pub struct AwsProvider {
     pub zonal_shifts: Arc<ZonalShifts>,
     /// The join of [`Sources`].
     pub types: Arc<InstanceTypes>,
-    /// Subnets.
     pub subnets: Arc<Subnets>,
-    /// Security groups.
     pub security_groups: Arc<SecurityGroups>,
-    /// Images.
     pub images: Arc<Images>,
-    /// Instance profiles.
     pub profiles: Arc<InstanceProfiles>,
-    /// Launch templates.
     pub templates: Arc<Templates>,
-    /// Instances.
     pub instances: Arc<Instances>,
     zone_names: Arc<ZoneNames>,
     launcher: Launcher,

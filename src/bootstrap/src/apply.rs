@@ -35,7 +35,6 @@ const QUEUE_NAME_PAUSE: Duration = Duration::from_secs(10);
 pub enum Progress<'a> {
     /// The next step is tried again for a while.
     Waiting(&'a str),
-    /// A step is done.
     Done(&'a Step),
 }
 

@@ -21,7 +21,6 @@ pub struct Mapping {
     pub role: String,
     /// Kubernetes user name.
     pub username: String,
-    /// Kubernetes groups.
     pub groups: Vec<String>,
 }
 

@@ -59,7 +59,6 @@ pub struct ManagedPolicy {
     pub path: String,
     /// Rights it grants.
     pub document: Document,
-    /// Its tags.
     pub tags: Tags,
 }
 
@@ -70,7 +69,6 @@ pub enum Purpose {
     Nodes,
     /// Nodes that run Windows.
     WindowsNodes,
-    /// The controller.
     Controller,
 }
 
@@ -100,7 +98,6 @@ pub struct Role {
     pub attached: Vec<String>,
     /// ARN of the permissions boundary.
     pub boundary: Option<String>,
-    /// Its tags.
     pub tags: Tags,
 }
 
@@ -113,29 +110,24 @@ pub struct InstanceProfile {
     pub path: String,
     /// Name of the role in it.
     pub role: String,
-    /// Its tags.
     pub tags: Tags,
 }
 
 /// The interruption queue.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Queue {
-    /// Its name.
     pub name: String,
-    /// Its ARN.
     pub arn: String,
     /// SQS attributes other than the policy, as SQS spells and returns them.
     pub attributes: BTreeMap<String, String>,
     /// Principals that may send.
     pub policy: Document,
-    /// Its tags.
     pub tags: Tags,
 }
 
 /// An `EventBridge` rule on the default bus with one target, the queue.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rule {
-    /// Its name.
     pub name: String,
     /// One sentence.
     pub description: &'static str,
@@ -143,7 +135,6 @@ pub struct Rule {
     pub pattern: Value,
     /// ARN of the queue it sends to.
     pub target: String,
-    /// Its tags.
     pub tags: Tags,
 }
 
@@ -154,7 +145,6 @@ pub struct AccessEntry {
     pub principal: String,
     /// `EC2_LINUX` or `EC2_WINDOWS`.
     pub kind: &'static str,
-    /// Its tags.
     pub tags: Tags,
 }
 
@@ -167,7 +157,6 @@ pub struct PodIdentity {
     pub service_account: String,
     /// ARN of the controller role.
     pub role: String,
-    /// Its tags.
     pub tags: Tags,
 }
 

@@ -8,7 +8,6 @@ pub enum Error {
     Observe {
         /// Object that was read.
         what: String,
-        /// Error of AWS.
         #[source]
         source: karpenter_aws_api::Error,
     },
@@ -29,7 +28,6 @@ pub enum Error {
     Step {
         /// The step in words, for example `create role KarpenterNodeRole-prod`.
         step: String,
-        /// Error of AWS.
         #[source]
         source: karpenter_aws_api::Error,
     },

@@ -23,7 +23,6 @@ const CLASS_TAG: &str = label::aws::EC2_NODE_CLASS;
 pub struct Leftovers {
     /// Instances of NodePools that are not terminated.
     pub machines: Vec<Instance>,
-    /// Launch templates.
     pub templates: Vec<LaunchTemplate>,
     /// Instance profiles made for EC2NodeClasses.
     pub profiles: Vec<InstanceProfile>,

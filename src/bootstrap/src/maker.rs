@@ -26,7 +26,6 @@ pub(crate) enum Maker {
     },
     /// The stack of this name, which would change or delete it with the next update.
     Stack(String),
-    /// `eksctl`.
     Eksctl,
     /// It carries the cluster's tag: Terraform or a stack without a tag of its own.
     OfCluster,

@@ -72,14 +72,12 @@ pub struct Policy {
     pub document: Found,
     /// All versions.
     pub versions: Vec<iam::PolicyVersion>,
-    /// Its tags.
     pub tags: Tags,
 }
 
 /// A role with its attachments.
 #[derive(Clone, Debug)]
 pub struct Role {
-    /// The role.
     pub role: iam::Role,
     /// Principals that may assume it.
     pub trust: Found,
@@ -101,18 +99,15 @@ pub struct Queue {
     pub attributes: BTreeMap<String, String>,
     /// Principals that may send; `None` without a policy.
     pub policy: Option<Found>,
-    /// Its tags.
     pub tags: Tags,
 }
 
 /// A rule with its targets.
 #[derive(Clone, Debug)]
 pub struct Rule {
-    /// The rule.
     pub rule: events::Rule,
     /// Targets that it sends to.
     pub targets: Vec<events::Target>,
-    /// Its tags.
     pub tags: Tags,
 }
 

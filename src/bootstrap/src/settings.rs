@@ -109,7 +109,6 @@ pub enum Foreign {
 pub enum IpFamily {
     /// IPv4.
     V4,
-    /// IPv6.
     V6,
 }
 

@@ -73,7 +73,6 @@ pub enum Step {
         /// The role's name.
         role: String,
     },
-    /// Create an instance profile.
     CreateInstanceProfile(InstanceProfile),
     /// Put a role into an instance profile, taking another one out first.
     FillInstanceProfile {
@@ -88,12 +87,10 @@ pub enum Step {
     DeleteInstanceProfile {
         /// The profile's name.
         profile: String,
-        /// The role that is in it.
         role: Option<String>,
     },
     /// Delete a launch template that the controller left behind.
     DeleteLaunchTemplate {
-        /// Its name.
         name: String,
     },
     /// Create the interruption queue.
@@ -107,7 +104,6 @@ pub enum Step {
         /// Attributes that differ, with the desired values.
         attributes: BTreeMap<String, String>,
     },
-    /// Delete the queue.
     DeleteQueue {
         /// The queue's name.
         name: String,
@@ -148,14 +144,12 @@ pub enum Step {
     CreatePodIdentity(PodIdentity),
     /// Tie the controller's service account to another role than it has now.
     UpdatePodIdentity {
-        /// The association.
         id: AssociationId,
         /// The desired role's ARN.
         role: String,
     },
     /// Untie the controller's service account.
     DeletePodIdentity {
-        /// The association.
         id: AssociationId,
     },
     /// Add tags to what exists, or put changed ones right. Tags of others stay.
@@ -169,7 +163,6 @@ pub enum Step {
     UntagResource {
         /// `subnet` or `security group`.
         kind: &'static str,
-        /// Its id.
         id: String,
         /// Keys to remove.
         keys: Vec<String>,

@@ -42,7 +42,6 @@ pub struct Instance {
     pub instance_id: InstanceId,
     /// The image it was started from.
     pub image_id: Option<ImageId>,
-    /// Its type.
     pub instance_type: InstanceTypeName,
     /// Zone in which it runs.
     pub zone: Zone,

@@ -22,10 +22,7 @@ pub struct Notice {
 /// The identity of an offering: what runs out of capacity as one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OfferingKey {
-    /// Instance type.
     pub instance_type: InstanceTypeName,
-    /// Zone.
     pub zone: Zone,
-    /// Capacity type.
     pub capacity_type: CapacityType,
 }

@@ -48,7 +48,6 @@ pub struct Parts {
     pub kubernetes: kube::Client,
     /// Client for optional writes, which give way to all others but events.
     pub hints: kube::Client,
-    /// Client for events.
     pub events: kube::Client,
     /// Client for renewals of the Lease.
     pub leases: kube::Client,
@@ -62,7 +61,6 @@ pub struct Parts {
     pub settings: Settings,
     /// Settings of the provider.
     pub aws_settings: karpenter_aws::Settings,
-    /// Namespace of the Lease.
     pub lease_namespace: String,
 }
 

@@ -26,7 +26,6 @@ pub use read::{Bounds, Reader, gate_list};
 pub struct Settings {
     /// Settings that decisions depend on.
     pub decisions: Arc<karpenter_model::Settings>,
-    /// Port of `/metrics`.
     pub metrics_port: u16,
     /// Port of `/healthz` and `/readyz`.
     pub health_probe_port: u16,

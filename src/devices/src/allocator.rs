@@ -66,9 +66,7 @@ pub enum Place<'c> {
 pub struct DeviceRef<'a> {
     /// Driver of the device.
     pub driver: &'a DriverName,
-    /// Pool of the device.
     pub pool: &'a DevicePoolName,
-    /// The device.
     pub device: &'a Device,
     /// The machine brings it along.
     pub promised: bool,

@@ -10,24 +10,13 @@ pub enum Refusal {
     NoClaim(ResourceClaimKey),
     /// The class is not there, or not yet.
     #[error("resource claim `{claim}` asks for device class `{class}`, which does not exist")]
-    NoClass {
-        /// The claim.
-        claim: ResourceClaimKey,
-        /// The class.
-        class: DeviceClassName,
-    },
+    NoClass { claim: ResourceClaimKey, class: DeviceClassName },
     /// The claim uses something that is not planned for.
     #[error("resource claim `{claim}` uses `{field}`, which is not supported")]
-    Unsupported {
-        /// The claim.
-        claim: ResourceClaimKey,
-        /// The field.
-        field: String,
-    },
+    Unsupported { claim: ResourceClaimKey, field: String },
     /// More devices than a claim may have.
     #[error("resource claim `{claim}` asks for {count} devices, a claim may have 32")]
     TooMany {
-        /// The claim.
         claim: ResourceClaimKey,
         /// Number of devices it asks for.
         count: usize,
@@ -35,7 +24,6 @@ pub enum Refusal {
     /// A selector is no CEL expression.
     #[error("selector `{selector}` of resource claim `{claim}` cannot be compiled: {message}")]
     Selector {
-        /// The claim.
         claim: ResourceClaimKey,
         /// The expression.
         selector: String,
@@ -45,9 +33,7 @@ pub enum Refusal {
     /// A selector of a request for all devices failed on one of them, so it is not known what all of them are.
     #[error("selector of request `{request}` of resource claim `{claim}` failed: {message}")]
     Evaluation {
-        /// The claim.
         claim: ResourceClaimKey,
-        /// The request.
         request: DeviceRequestName,
         /// Error of the evaluation.
         message: String,
@@ -55,9 +41,7 @@ pub enum Refusal {
     /// A request for all devices meets a pool that is being published or is contradictory.
     #[error("request `{request}` of resource claim `{claim}` asks for all devices, but {problem}")]
     Pool {
-        /// The claim.
         claim: ResourceClaimKey,
-        /// The request.
         request: DeviceRequestName,
         /// Problem of the pool.
         problem: String,
@@ -68,9 +52,7 @@ pub enum Refusal {
     /// A device that would do must not be given away, and others there are none or too few of.
     #[error("resource claim `{claim}` cannot have device `{device}`: {why}")]
     Barred {
-        /// The claim.
         claim: ResourceClaimKey,
-        /// The device.
         device: DeviceName,
         /// Reason why the device must not be used.
         why: String,

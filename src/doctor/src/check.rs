@@ -23,7 +23,6 @@ pub enum Severity {
 pub enum Scope {
     /// The AWS account: can be looked at before anything is installed.
     Account,
-    /// The Kubernetes cluster.
     Cluster,
 }
 

@@ -32,7 +32,6 @@ pub struct Facts {
     pub now: Timestamp,
     /// The AWS account.
     pub account: Account,
-    /// The Kubernetes cluster.
     pub cluster: Cluster,
 }
 
@@ -42,7 +41,6 @@ pub struct Facts {
 pub struct Names {
     /// Role of the nodes.
     pub node_role: String,
-    /// Role of the controller.
     pub controller_role: String,
     /// Queue of interruption notices.
     pub queue: String,

@@ -26,7 +26,6 @@ use fit::FitTables;
 /// An instance type with one group of offerings.
 #[derive(Debug, Clone)]
 pub(crate) struct Variant<'a> {
-    /// The type.
     pub(crate) instance_type: &'a InstanceType,
     /// Capacity through these offerings.
     pub(crate) capacity: Resources,

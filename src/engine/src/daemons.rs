@@ -56,7 +56,6 @@ pub(crate) struct Daemons<'a> {
 pub(crate) struct DaemonGroup {
     /// The instance types.
     pub(crate) variants: Bits<VariantIx>,
-    /// The daemons.
     pub(crate) daemons: Vec<DaemonIx>,
     /// Requests of the daemons, pod slots included.
     pub(crate) requests: Resources,

@@ -28,10 +28,7 @@ pub enum Decision {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Denial {
     /// A statement says no.
-    Explicit {
-        /// Its name.
-        sid: String,
-    },
+    Explicit { sid: String },
     /// No statement of the attached policies says yes.
     NotGranted {
         /// Statement that came nearest.
@@ -55,7 +52,6 @@ pub enum Denial {
 /// A statement that allows the action, and what it was not content with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Miss {
-    /// Its name.
     pub sid: String,
     /// Parts that did not fit: the resource, or each condition that does not hold.
     pub unmet: Vec<String>,

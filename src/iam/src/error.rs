@@ -11,7 +11,6 @@ pub enum Error {
     Field {
         /// The statement; empty for the document itself.
         sid: String,
-        /// The field.
         field: &'static str,
     },
     /// A field that is not evaluated here.
@@ -19,7 +18,6 @@ pub enum Error {
     UnknownField {
         /// The statement; empty for the document itself.
         sid: String,
-        /// The field.
         field: String,
     },
     /// An operator that does not exist or is not evaluated here.

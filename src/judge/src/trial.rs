@@ -32,7 +32,6 @@ const PASSES: usize = 6;
 pub enum Difference {
     /// The plan has a place for more pods of a class than the scheduler binds.
     Refused {
-        /// The class.
         class: String,
         /// Pods that have a place in the plan.
         planned: usize,
@@ -45,7 +44,6 @@ pub enum Difference {
     Forsaken {
         /// Class of the pod.
         class: String,
-        /// The node.
         node: String,
         /// Reason why the plan leaves it pending.
         why: String,

@@ -22,9 +22,7 @@ pub enum Image {
     Nodeadm,
     /// AL2: flags of the bootstrap script take the place of its configuration.
     Script,
-    /// Windows.
     Windows,
-    /// Bottlerocket.
     Bottlerocket,
 }
 
@@ -61,7 +59,6 @@ pub enum Error {
     /// Nothing in it.
     #[error("the user data is empty; nothing tells the machine which cluster to join")]
     Empty,
-    /// Not text.
     #[error("the user data is no UTF-8 text")]
     NotText,
     /// A multipart archive that cannot be taken apart.

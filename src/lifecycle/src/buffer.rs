@@ -27,7 +27,6 @@ pub const CONFLICT_PERIOD: Duration = Duration::from_secs(1);
 /// The object that defines the pods of a buffer, in the namespace of the buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source<'a> {
-    /// A `PodTemplate`.
     PodTemplate(&'a str),
     /// A `Deployment` of `apps`.
     Deployment(&'a str),

@@ -50,7 +50,6 @@ impl Wake {
 /// A change of one condition of the claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// Type of the condition.
     pub kind: ConditionType,
     /// New value; `None` removes the condition (never a root or one of its dependents).
     pub to: Option<ConditionValue>,
@@ -228,7 +227,6 @@ impl DeletionCause {
 /// Changes to a Node. Taints are given as differences so that fields we do not model (`timeAdded`) survive.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NodePatch {
-    /// The Node.
     pub node: NodeName,
     /// Add the termination finalizer.
     pub add_finalizer: bool,
@@ -323,13 +321,9 @@ pub struct Event {
 /// The object of an [`Event`].
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum About {
-    /// A claim.
     Claim(ClaimName),
-    /// A Node.
     Node(NodeName),
-    /// A pod.
     Pod(PodRef),
-    /// A pool.
     Pool(PoolName),
 }
 
@@ -358,14 +352,12 @@ pub enum Milestone {
     Initialized(NodeName),
     /// `deleting unhealthy node`, `karpenter_nodeclaims_unhealthy_disrupted_total`
     Unhealthy {
-        /// The Node.
         node: NodeName,
         /// Type of the node condition that was tolerated for too long.
         condition: String,
     },
     /// `terminating due to timeout`
     TimedOut(DeletionCause, Duration),
-    /// `tainted node`
     Tainted(NodeName),
     /// `karpenter_nodes_drained_total`
     Drained(NodeName),
@@ -373,7 +365,6 @@ pub enum Milestone {
     InstanceGone(Duration),
     /// `deleted node`, nodes terminated, termination and lifetime durations.
     NodeDeleted {
-        /// The Node.
         node: NodeName,
         /// Since its deletion timestamp.
         terminating: Duration,

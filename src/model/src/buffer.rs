@@ -23,15 +23,12 @@ pub struct Buffer {
 /// The object, in the namespace of the buffer, that defines its pods.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Like {
-    /// A `PodTemplate`.
     PodTemplate(String),
     /// A workload with a template and a number of replicas.
     Workload {
         /// API group; empty means `apps`.
         group: String,
-        /// Kind.
         kind: String,
-        /// Name.
         name: String,
     },
 }

@@ -22,9 +22,7 @@ use crate::taint::Taint;
 /// One `NodeClaim`: the request for a machine, and its state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
-    /// Object name.
     pub name: ClaimName,
-    /// Object uid.
     pub uid: ClaimUid,
     /// Owning pool (label `karpenter.sh/nodepool`).
     pub pool: Option<PoolName>,
@@ -32,7 +30,6 @@ pub struct Claim {
     pub node_class: NodeClassRef,
     /// Object labels; the provider adds the resolved ones after the launch.
     pub labels: Labels,
-    /// Object annotations.
     pub annotations: Annotations,
     /// `spec.requirements`.
     pub requirements: Requirements,
@@ -50,7 +47,6 @@ pub struct Claim {
     pub created_at: Timestamp,
     /// Deletion timestamp of the object.
     pub deletion: Option<Timestamp>,
-    /// Finalizers.
     pub finalizers: Vec<String>,
     /// `status.providerID`: set once launched.
     pub provider_id: Option<ProviderId>,

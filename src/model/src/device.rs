@@ -52,16 +52,13 @@ pub struct ResourceSlice {
     pub reach: Reach,
     /// Counters devices of the pool share.
     pub counters: Vec<CounterSet>,
-    /// Its devices.
     pub devices: Vec<Device>,
 }
 
 /// Nodes that reach a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reach {
-    /// Everywhere.
     Everywhere,
-    /// On this Node.
     Node(NodeName),
     /// On Nodes for which one of the terms holds.
     Selected(Vec<PlaceTerm>),
@@ -115,7 +112,6 @@ pub enum AttributeValue {
     Int(i64),
     /// A truth.
     Bool(bool),
-    /// A text.
     Text(String),
     /// A semantic version.
     Version(String),
@@ -142,7 +138,6 @@ pub struct CapacityPolicy {
 /// Amounts that may be taken of a capacity.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum CapacityValues {
-    /// Any.
     #[default]
     Any,
     /// One of these amounts, in any order.
@@ -183,16 +178,13 @@ pub struct SliceTemplate {
     pub pool: DevicePoolName,
     /// Counters devices of the pool share.
     pub counters: Vec<CounterSet>,
-    /// Its devices.
     pub devices: Vec<Device>,
 }
 
 /// Devices of one machine that will have the same value of one attribute.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AttributeBinding {
-    /// The attribute.
     pub attribute: QualifiedName,
-    /// The devices.
     pub devices: Vec<(DriverName, DevicePoolName, DeviceName)>,
 }
 

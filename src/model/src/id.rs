@@ -207,7 +207,6 @@ impl fmt::Display for BinId {
 /// Namespace and name of a pod, shown as `namespace/name`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct PodKey {
-    /// The namespace.
     pub namespace: Namespace,
     /// The name inside the namespace.
     pub name: PodName,
@@ -235,7 +234,6 @@ impl Serialize for PodKey {
 /// Namespace and name of a capacity buffer, shown as `namespace/name`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct BufferKey {
-    /// The namespace.
     pub namespace: Namespace,
     /// The name inside the namespace.
     pub name: BufferName,
@@ -261,7 +259,6 @@ pub struct NodeClassRef {
     pub group: String,
     /// Kind, for example `EC2NodeClass`.
     pub kind: String,
-    /// Object name.
     pub name: String,
 }
 

@@ -11,7 +11,6 @@ use crate::resources::{self, Resources};
 /// One instance type as one pool sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InstanceType {
-    /// Its name.
     pub name: InstanceTypeName,
     /// One entry for every well-known label, possibly `DoesNotExist`.
     pub requirements: Requirements,
@@ -80,7 +79,6 @@ pub struct Offering {
 /// A capacity reservation and how many instances it still has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reservation {
-    /// Its id.
     pub id: ReservationId,
     /// Instances left.
     pub count: u32,

@@ -48,7 +48,6 @@ pub struct DeviceGrant {
     pub claim: ResourceClaimKey,
     /// The machine.
     pub place: GrantPlace,
-    /// Its devices.
     pub devices: Vec<GrantedDevice>,
 }
 
@@ -64,11 +63,8 @@ pub enum GrantPlace {
 /// A device a claim will get.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct GrantedDevice {
-    /// Its driver.
     pub driver: DriverName,
-    /// Its pool.
     pub pool: DevicePoolName,
-    /// Its name.
     pub device: DeviceName,
     /// The machine brings it along; it is not published yet.
     pub promised: bool,
@@ -89,11 +85,8 @@ pub struct Launch {
     pub annotations: Annotations,
     /// Requirements of the claim, instance types and capacity types included.
     pub requirements: Requirements,
-    /// Taints.
     pub taints: Vec<Taint>,
-    /// Startup taints.
     pub startup_taints: Vec<Taint>,
-    /// Node class.
     pub node_class: NodeClassRef,
     /// Age at which it expires; `None` is `Never`.
     pub expire_after: Option<Duration>,
@@ -106,7 +99,6 @@ pub struct Launch {
     pub instance_types: Arc<[InstanceTypeName]>,
     /// The cheapest way to launch it as far as known.
     pub cheapest: Option<OfferingRef>,
-    /// Pods it is for.
     pub pods: Vec<PodKey>,
 }
 
@@ -156,11 +148,8 @@ impl Launch {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OfferingRef {
-    /// Instance type.
     pub instance_type: InstanceTypeName,
-    /// Zone.
     pub zone: Zone,
-    /// Capacity type.
     pub capacity_type: CapacityType,
     /// Price per hour.
     pub price: Price,
@@ -169,7 +158,6 @@ pub struct OfferingRef {
 /// A pod that will fit where capacity is or is coming.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Nomination {
-    /// The pod.
     pub pod: PodKey,
     /// Node or claim it will fit on.
     pub target: Target,
@@ -178,7 +166,6 @@ pub struct Nomination {
 /// A machine by the name that exists for it already.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum Target {
-    /// A Node.
     Node(NodeName),
     /// A claim whose Node has not joined yet.
     Claim(ClaimName),

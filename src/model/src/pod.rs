@@ -26,11 +26,9 @@ use crate::taint::Toleration;
 pub struct Pod {
     /// Namespace and name.
     pub key: PodKey,
-    /// Object uid.
     pub uid: PodUid,
     /// Properties it shares with the other pods of its workload.
     pub template: Arc<PodTemplate>,
-    /// Phase.
     pub phase: PodPhase,
     /// Creation time.
     pub created_at: Timestamp,
@@ -59,7 +57,6 @@ pub struct Pod {
 /// something of its own, as those of a `StatefulSet` with volumes, each has its own template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodTemplate {
-    /// Object labels.
     pub labels: Labels,
     /// Effective requests including `pods: 1` (spec scheduling 9 and 26).
     pub requests: Resources,
@@ -71,19 +68,14 @@ pub struct PodTemplate {
     pub required_terms: Vec<NodeTerm>,
     /// Preferred node affinity terms with weight 1 to 100.
     pub preferred_terms: Vec<(i32, NodeTerm)>,
-    /// Tolerations.
     pub tolerations: Vec<Toleration>,
     /// Host ports of all containers.
     pub host_ports: Vec<HostPort>,
-    /// Topology spread constraints.
     pub spread: Vec<SpreadConstraint>,
-    /// Pod affinity.
     pub pod_affinity: PodAffinity,
-    /// Pod anti-affinity.
     pub pod_anti_affinity: PodAffinity,
     /// Persistent volumes.
     pub volumes: Vec<VolumeClaim>,
-    /// Owner of the pod.
     pub owner: PodOwner,
     /// The object that controls it; `None` for a pod made by hand.
     pub owner_uid: Option<OwnerUid>,
@@ -205,7 +197,6 @@ pub enum PodPhase {
     /// Not all containers have started.
     #[default]
     Pending,
-    /// Running.
     Running,
     /// All containers ended well.
     Succeeded,

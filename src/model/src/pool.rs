@@ -18,9 +18,7 @@ pub const HASH_VERSION: &str = "v3";
 /// One `NodePool`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pool {
-    /// Object name.
     pub name: PoolName,
-    /// Object uid.
     pub uid: PoolUid,
     /// 1 to 100, 0 when absent; heavier pools are tried first.
     pub weight: i32,
@@ -74,7 +72,6 @@ pub struct Template {
     pub taints: Vec<Taint>,
     /// Taints the nodes start with and another controller removes.
     pub startup_taints: Vec<Taint>,
-    /// Node class.
     pub node_class: NodeClassRef,
     /// Age at which nodes expire; `None` is `Never`.
     pub expire_after: Option<Duration>,

@@ -71,7 +71,6 @@ impl Operator {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Expression {
-    /// Label key.
     pub key: LabelKey,
     /// Comparison.
     pub operator: Operator,

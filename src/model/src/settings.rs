@@ -85,7 +85,6 @@ pub struct FeatureGates {
     pub node_overlay: bool,
     /// Pools with `replicas`.
     pub static_capacity: bool,
-    /// Capacity buffers.
     pub capacity_buffer: bool,
     /// Drifted nodes go before their replacement where none can be staged.
     pub terminate_first_drift: bool,
@@ -132,7 +131,6 @@ pub struct Settings {
     pub default_spread: Vec<DefaultSpread>,
     /// Pods with resource claims are refused.
     pub ignore_dra_requests: bool,
-    /// Feature gates.
     pub gates: FeatureGates,
     /// Longest time until the Node of a claim has registered, before its machine is ended and its pods are planned for again.
     pub registration_timeout: Duration,
@@ -140,7 +138,6 @@ pub struct Settings {
     pub initialization_timeout: Option<Duration>,
     /// Termination grace period of claims whose pool has none.
     pub default_termination_grace_period: Option<Duration>,
-    /// Disruption.
     pub disruption: DisruptionSettings,
 }
 

@@ -32,7 +32,6 @@ pub struct Snapshot {
     pub revision: u64,
     /// The instant of the pass.
     pub now: Timestamp,
-    /// Settings.
     pub settings: Arc<Settings>,
     /// Registry of label keys.
     pub registry: Arc<LabelRegistry>,
@@ -71,7 +70,6 @@ pub struct Snapshot {
 pub struct Daemon {
     /// Namespace of the daemon set.
     pub namespace: Namespace,
-    /// Its name.
     pub name: DaemonSetName,
     /// The newest pod, or one built from the template; its required node affinity is the template's
     /// (spec scheduling 16), its owner the daemon set, and it tolerates what daemon pods tolerate without saying so.
@@ -96,7 +94,6 @@ impl Daemon {
 pub struct PodDisruptionBudget {
     /// Namespace whose pods it covers.
     pub namespace: Namespace,
-    /// Its name.
     pub name: String,
     /// Pods it covers; `None` covers none.
     pub selector: Option<LabelSelector>,

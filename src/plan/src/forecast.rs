@@ -113,7 +113,6 @@ pub struct Prices {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Launched {
-    /// Its pool.
     pub pool: PoolName,
     /// The cheapest way to launch it as far as known.
     pub cheapest: Option<OfferingRef>,
@@ -123,7 +122,6 @@ pub struct Launched {
     pub requirements: Vec<String>,
     /// Requests of its pods and daemons.
     pub requests: Resources,
-    /// Pods it is for.
     pub pods: Vec<String>,
 }
 
@@ -205,7 +203,6 @@ pub struct Staying {
 pub struct PoolLine {
     pub name: PoolName,
     pub weight: i32,
-    /// Its nodes.
     pub nodes: usize,
     /// Nodes launched for waiting pods.
     pub launches: u32,

@@ -17,7 +17,6 @@ use crate::yaml::{Misread, misread};
 /// An object, and where it was read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Manifest {
-    /// The object.
     pub object: Value,
     /// Its place; `None` for one that is of no file.
     pub origin: Option<Origin>,
@@ -38,7 +37,6 @@ pub enum Unreadable {
     /// A text that is not a stream of objects.
     #[error("cannot read `{file}`, line {line}{}: {problem}; correct it or leave the file out", of_field(.field))]
     Malformed {
-        /// The file.
         file: String,
         /// Counted from 1.
         line: usize,

@@ -22,7 +22,6 @@ pub struct WhatIf {
     pub manifests: Vec<Value>,
     /// Zones that are gone with everything in them.
     pub lost_zones: Vec<Zone>,
-    /// Prices that change.
     pub prices: Vec<PriceChange>,
 }
 
@@ -45,7 +44,6 @@ pub struct NotAPriceChange(String);
 /// A change that would change nothing, because nothing is of what it names.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoMatch {
-    /// A zone.
     #[error("cannot plan without zone `{zone}`: no node is in it and no pool can launch there; {there}")]
     Zone {
         /// As it was named.

@@ -32,7 +32,6 @@ pub struct Ground {
     pub registry: Arc<LabelRegistry>,
     /// Node classes of the provider; pools of others take no part.
     pub classes: Vec<NodeClassKind>,
-    /// Settings.
     pub settings: Arc<Settings>,
 }
 

@@ -45,7 +45,6 @@ pub(crate) use ending::Unfinished;
 pub struct Violation {
     /// Seconds of virtual time after the beginning.
     pub seconds: u64,
-    /// The rule.
     pub rule: &'static str,
     /// The object or process that broke it, and how.
     pub what: String,

@@ -26,7 +26,6 @@ pub(crate) enum Hidden {
     Images,
     /// Any capacity reservation.
     Reservations,
-    /// Subnets of this zone.
     Subnets(Zone),
 }
 
@@ -78,7 +77,6 @@ impl Weather {
 /// Fate of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// It is answered.
     Answered,
     /// It is answered with this number, of an HTTP status or of an error of AWS, and not carried out.
     Refused(u16),

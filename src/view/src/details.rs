@@ -15,7 +15,6 @@ pub enum Subject {
         /// Name of the claim.
         claim: Option<Arc<str>>,
     },
-    /// A pod.
     Pod(PodKey),
 }
 
@@ -35,7 +34,6 @@ impl Subject {
 pub enum Found<T> {
     /// There is no answer yet.
     Asking,
-    /// The answer.
     Is(T),
     /// Reason why there is none.
     Not(String),

@@ -50,7 +50,6 @@ pub struct InstanceTypeInfo {
     pub maximum_network_interfaces: u32,
     /// IPv4 addresses per interface, the primary one included.
     pub ipv4_addresses_per_interface: u32,
-    /// IPv6 addresses per interface.
     pub ipv6_addresses_per_interface: u32,
     /// `unsupported`, `supported` or `required`.
     pub ena_support: String,
@@ -79,7 +78,6 @@ pub struct InstanceTypeInfo {
 pub enum Architecture {
     /// `x86_64`, Kubernetes `amd64`
     X86_64,
-    /// `arm64`
     Arm64,
     /// Anything we do not run on: `i386`, `x86_64_mac`, ...
     Other(String),
@@ -109,11 +107,8 @@ impl From<&str> for Architecture {
 /// How an instance type can be bought.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum UsageClass {
-    /// `on-demand`
     OnDemand,
-    /// `spot`
     Spot,
-    /// `capacity-block`
     CapacityBlock,
     /// A way that did not exist when this was written.
     Other(String),
@@ -209,9 +204,7 @@ pub struct Accelerator {
 /// A type can be launched in a zone, capacity permitting.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TypeOffering {
-    /// The type.
     pub instance_type: InstanceType,
-    /// The zone.
     pub zone: Zone,
 }
 
@@ -229,9 +222,7 @@ pub struct SpotPriceQuery {
 /// One spot price.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpotPrice {
-    /// The type.
     pub instance_type: InstanceType,
-    /// The zone.
     pub zone: Zone,
     /// Dollars per hour, the decimal text exactly as AWS printed it (money is never a float here).
     pub price: String,

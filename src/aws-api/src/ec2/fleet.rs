@@ -71,7 +71,6 @@ impl SpotAllocation {
 /// Strategy of EC2 among on-demand offerings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum OnDemandAllocation {
-    /// Price.
     LowestPrice,
     /// Our priorities.
     Prioritized,
@@ -99,9 +98,7 @@ pub struct FleetConfig {
 /// One offering: a type in a subnet.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FleetOverride {
-    /// The type.
     pub instance_type: InstanceType,
-    /// The subnet.
     pub subnet: SubnetId,
     /// Zone of the subnet.
     pub zone: Option<Zone>,
@@ -115,7 +112,6 @@ pub struct FleetOverride {
 /// The result of a fleet request. Both lists may be filled, and both may be empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FleetResult {
-    /// `fleet-...`
     pub id: FleetId,
     /// Launched instances.
     pub instances: Vec<FleetInstances>,

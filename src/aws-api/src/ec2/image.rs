@@ -24,11 +24,9 @@ pub struct ImageQuery {
 pub struct Image {
     /// `ami-...`
     pub id: ImageId,
-    /// Name.
     pub name: String,
     /// Owning account.
     pub owner: String,
-    /// Architecture.
     pub architecture: Architecture,
     /// Time of its registration.
     pub created_at: Timestamp,
@@ -38,7 +36,6 @@ pub struct Image {
     pub state: ImageState,
     /// Device of the root volume, for example `/dev/xvda`.
     pub root_device: Option<String>,
-    /// Tags.
     pub tags: Tags,
 }
 

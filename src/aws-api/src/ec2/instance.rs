@@ -23,19 +23,14 @@ pub struct InstanceQuery {
 pub struct Instance {
     /// `i-...`
     pub id: InstanceId,
-    /// Type.
     pub instance_type: InstanceType,
-    /// Image.
     pub image: ImageId,
-    /// State.
     pub state: InstanceState,
-    /// Zone.
     pub zone: Zone,
     /// Zone id, when EC2 reports it.
     pub zone_id: Option<ZoneId>,
     /// Hardware tenancy.
     pub tenancy: Tenancy,
-    /// Placement group.
     pub placement_group: Option<PlacementGroupId>,
     /// Partition of the placement group, from 1.
     pub partition: Option<u32>,
@@ -45,7 +40,6 @@ pub struct Instance {
     pub spot_request: Option<String>,
     /// Reservation it runs in.
     pub reservation: Option<ReservationId>,
-    /// Its preference for reservations.
     pub reservation_preference: Option<CapacityReservationPreference>,
     /// Launch time.
     pub launched_at: Timestamp,
@@ -55,7 +49,6 @@ pub struct Instance {
     pub vpc: Option<VpcId>,
     /// Security groups of the primary interface.
     pub security_groups: Vec<SecurityGroupId>,
-    /// Interfaces.
     pub interfaces: Vec<InstanceInterface>,
     /// Private DNS name, which EKS turns into the node name; empty text counts as absent.
     pub private_dns: Option<String>,
@@ -63,7 +56,6 @@ pub struct Instance {
     pub private_ip: Option<String>,
     /// ARN of the instance profile.
     pub instance_profile: Option<String>,
-    /// Tags.
     pub tags: Tags,
 }
 
@@ -72,9 +64,7 @@ pub struct Instance {
 pub struct InstanceInterface {
     /// Kind of the interface, when it is one we launch.
     pub kind: Option<InterfaceKind>,
-    /// Its subnet.
     pub subnet: Option<SubnetId>,
-    /// Its security groups.
     pub security_groups: Vec<SecurityGroupId>,
 }
 
@@ -83,11 +73,9 @@ pub struct InstanceInterface {
 pub enum InstanceState {
     /// Being launched.
     Pending,
-    /// Running.
     Running,
     /// Being stopped.
     Stopping,
-    /// Stopped.
     Stopped,
     /// Being terminated.
     ShuttingDown,
@@ -129,11 +117,8 @@ impl InstanceState {
 /// Purchase option of an instance.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Lifecycle {
-    /// `spot`
     Spot,
-    /// `capacity-block`
     CapacityBlock,
-    /// `interruptible-capacity-reservation`
     InterruptibleCapacityReservation,
     /// Something else, for example `scheduled`.
     Other(String),
@@ -153,7 +138,6 @@ impl From<&str> for Lifecycle {
 /// Effect of `TerminateInstances` on one instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StateChange {
-    /// Id of the instance.
     pub id: InstanceId,
     /// Before.
     pub previous: InstanceState,
@@ -164,9 +148,7 @@ pub struct StateChange {
 /// Health of one instance as `DescribeInstanceStatus` reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InstanceHealth {
-    /// Id of the instance.
     pub id: InstanceId,
-    /// Its zone.
     pub zone: Option<Zone>,
     /// Reachability of the operating system.
     pub instance: HealthStatus,

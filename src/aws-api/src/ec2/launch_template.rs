@@ -23,14 +23,12 @@ pub struct LaunchTemplateSpec {
 /// Settings of instances launched from a template.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LaunchTemplateData {
-    /// Image.
     pub image: Option<ImageId>,
     /// Script or configuration, **not** encoded: the backend does the base64.
     #[serde(skip)]
     pub user_data: Option<Secret>,
     /// Name of the instance profile.
     pub instance_profile: Option<String>,
-    /// Detailed monitoring.
     pub detailed_monitoring: Option<bool>,
     /// Optimised EBS.
     pub ebs_optimized: Option<bool>,
@@ -59,7 +57,6 @@ pub struct LaunchTemplateData {
 pub struct BlockDevice {
     /// `/dev/xvda`
     pub device: Option<String>,
-    /// The EBS volume.
     pub ebs: Option<EbsVolume>,
 }
 
@@ -108,17 +105,12 @@ pub struct NetworkInterface {
     pub card: Option<u32>,
     /// Device on the card.
     pub device: u32,
-    /// Kind of the interface.
     pub kind: Option<InterfaceKind>,
-    /// Security groups.
     pub security_groups: Vec<SecurityGroupId>,
     /// Public IPv4 address; `None` leaves the subnet's setting.
     pub associate_public_ip: Option<bool>,
-    /// IPv4 prefixes.
     pub ipv4_prefixes: Option<u32>,
-    /// IPv6 prefixes.
     pub ipv6_prefixes: Option<u32>,
-    /// IPv6 addresses.
     pub ipv6_addresses: Option<u32>,
     /// First IPv6 address stays for life.
     pub primary_ipv6: Option<bool>,
@@ -165,7 +157,6 @@ pub struct ConnectionTracking {
 pub struct TagSpecification {
     /// Kind of resource.
     pub kind: TaggedKind,
-    /// Its tags.
     pub tags: Tags,
 }
 
@@ -173,17 +164,11 @@ pub struct TagSpecification {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TaggedKind {
-    /// `instance`
     Instance,
-    /// `volume`
     Volume,
-    /// `network-interface`
     NetworkInterface,
-    /// `spot-instances-request`
     SpotInstancesRequest,
-    /// `fleet`
     Fleet,
-    /// `launch-template`
     LaunchTemplate,
 }
 
@@ -206,7 +191,6 @@ impl TaggedKind {
 pub struct Placement {
     /// Shared or dedicated hardware.
     pub tenancy: Option<Tenancy>,
-    /// Placement group.
     pub group: Option<PlacementGroupId>,
     /// Partition of it, from 1.
     pub partition: Option<u32>,
@@ -272,11 +256,8 @@ impl CapacityReservationPreference {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MarketType {
-    /// `spot`
     Spot,
-    /// `capacity-block`
     CapacityBlock,
-    /// `interruptible-capacity-reservation`
     InterruptibleCapacityReservation,
 }
 
@@ -305,7 +286,6 @@ pub struct LaunchTemplateQuery {
 pub struct LaunchTemplate {
     /// `lt-...`
     pub id: LaunchTemplateId,
-    /// Name.
     pub name: String,
     /// Newest version.
     pub latest_version: u64,

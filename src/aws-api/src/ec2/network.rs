@@ -28,13 +28,11 @@ pub struct VpcQuery {
 /// One VPC.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Vpc {
-    /// `vpc-...`
     pub id: VpcId,
     /// Primary IPv4 range.
     pub cidr: String,
     /// The region's default VPC.
     pub is_default: bool,
-    /// Tags.
     pub tags: Tags,
 }
 
@@ -50,11 +48,8 @@ pub struct SubnetQuery {
 /// One subnet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subnet {
-    /// `subnet-...`
     pub id: SubnetId,
-    /// Its VPC.
     pub vpc: VpcId,
-    /// Its zone.
     pub zone: Zone,
     /// Its zone's id; a few emulators and old answers lack it.
     pub zone_id: Option<ZoneId>,
@@ -86,6 +81,5 @@ pub struct SecurityGroup {
     pub name: String,
     /// Its VPC; absent only in long retired accounts.
     pub vpc: Option<VpcId>,
-    /// Tags.
     pub tags: Tags,
 }

@@ -43,7 +43,6 @@ pub struct CapacityReservation {
     pub platform: Option<String>,
     /// `default` or `dedicated` hardware; `None` means default.
     pub tenancy: Option<String>,
-    /// Tags.
     pub tags: Tags,
 }
 
@@ -63,15 +62,12 @@ pub struct PlacementGroupQuery {
 pub struct PlacementGroup {
     /// `pg-...`
     pub id: PlacementGroupId,
-    /// Name.
     pub name: String,
-    /// Strategy of the placement.
     pub strategy: PlacementStrategy,
     /// `available`, `pending`, ...
     pub state: String,
     /// Partitions of a partition group.
     pub partitions: Option<u32>,
-    /// Tags.
     pub tags: Tags,
 }
 

@@ -8,7 +8,6 @@ use crate::id::{InstanceType, SubnetId};
 pub struct RunInstancesRequest {
     /// Template name; the version is always the latest.
     pub launch_template: String,
-    /// The type.
     pub instance_type: InstanceType,
     /// Interfaces with their subnet; they replace the template's.
     pub interfaces: Vec<RunInterface>,
@@ -25,7 +24,6 @@ pub struct RunInstancesRequest {
 /// A network interface in a subnet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunInterface {
-    /// The subnet.
     pub subnet: SubnetId,
     /// Everything else.
     pub interface: NetworkInterface,

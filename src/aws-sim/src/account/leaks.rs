@@ -9,15 +9,11 @@ use karpenter_aws_api::ec2::InstanceState;
 pub struct Remains {
     /// Instances not yet terminated.
     pub instances: Vec<String>,
-    /// Launch templates.
     pub launch_templates: Vec<String>,
-    /// Instance profiles.
     pub instance_profiles: Vec<String>,
-    /// Roles.
     pub roles: Vec<String>,
     /// Managed policies.
     pub policies: Vec<String>,
-    /// Queues.
     pub queues: Vec<String>,
     /// `EventBridge` rules.
     pub rules: Vec<String>,

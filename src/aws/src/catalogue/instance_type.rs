@@ -21,11 +21,8 @@ use crate::settings::Settings;
 /// Inputs that are the same for all types.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
-    /// The `NodeClass`.
     pub view: &'a ClassView<'a>,
-    /// Provider settings.
     pub settings: &'a Settings,
-    /// Region name.
     pub region: &'a str,
     /// Label keys every type must have an opinion about.
     pub registry: &'a LabelRegistry,

@@ -60,13 +60,11 @@ pub struct Unevaluated {
 pub struct Sources {
     /// Types and zones.
     pub catalogue: Arc<Catalogue>,
-    /// Prices.
     pub prices: Arc<Prices>,
     /// Recent failures.
     pub unavailable: Arc<Unavailable>,
     /// Memory of real nodes.
     pub discovered: Arc<DiscoveredMemory>,
-    /// Placement groups.
     pub placement_groups: Arc<PlacementGroups>,
     /// Capacity reservations.
     pub reservations: Arc<Reservations>,

@@ -30,11 +30,9 @@ const NEXT_TO_FREE: i64 = 10_000_000;
 /// Inputs of offerings, the same for all types.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
-    /// The `NodeClass`.
     pub view: &'a ClassView<'a>,
     /// Every zone of the region.
     pub region_zones: &'a BTreeSet<&'a AwsZone>,
-    /// Prices.
     pub prices: &'a Book,
     /// Prices that users have given for types without one.
     pub previews: &'a BTreeMap<InstanceTypeName, Price>,

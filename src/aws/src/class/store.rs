@@ -29,7 +29,6 @@ struct Inner {
 /// Answer to a lookup.
 #[derive(Clone, Debug)]
 pub enum Lookup {
-    /// The object.
     Found(Arc<EC2NodeClass>),
     /// There is no such object.
     Absent,

@@ -25,7 +25,6 @@ pub struct ZoneView {
 /// A `NodeClass` reduced to what the catalogue is joined with.
 #[derive(Clone, Debug)]
 pub struct ClassView<'a> {
-    /// The object.
     pub class: &'a EC2NodeClass,
     /// The family in effect.
     pub family: AmiFamily,

@@ -7,7 +7,6 @@ use karpenter_api::ec2nodeclass::{AmiFamily, Ec2NodeClassSpec};
 /// One default disk of a family: encrypted gp3, deleted with its instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DefaultDisk {
-    /// Device name.
     pub device: &'static str,
     /// Size in GiB.
     pub gib: u32,

@@ -14,7 +14,6 @@ use crate::registry::kubernetes_arch;
 /// An image with one kind of machine it serves.
 #[derive(Clone, Debug)]
 pub struct Candidate {
-    /// The image.
     pub image: Image,
     /// `None` for images selected by id, name or tag: only their architecture counts.
     pub variant: Option<Variant>,

@@ -14,9 +14,7 @@ use crate::userdata::{self, Bootstrap, NodeTaint, bottlerocket};
 /// Inputs of user data.
 #[derive(Clone, Debug)]
 pub struct Inputs<'a> {
-    /// Provider settings.
     pub settings: &'a Settings,
-    /// The `NodeClass`.
     pub view: &'a ClassView<'a>,
     /// Service CIDR, once known.
     pub service_cidr: Option<String>,

@@ -25,7 +25,6 @@ pub(crate) const FLEXIBLE_TYPES: usize = 5;
 /// A type with the offerings a launch may use: available and compatible.
 #[derive(Clone, Debug)]
 pub struct Candidate {
-    /// The type.
     pub instance_type: Arc<InstanceType>,
     /// Its offerings, never empty.
     pub offerings: Vec<Offering>,
@@ -36,7 +35,6 @@ pub struct Candidate {
 pub struct Wanted<'a> {
     /// Label constraints.
     pub requirements: &'a Requirements,
-    /// Resources.
     pub requests: &'a Resources,
     /// The labels the constraints are about.
     pub registry: &'a LabelRegistry,

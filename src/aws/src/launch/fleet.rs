@@ -19,7 +19,6 @@ use crate::network::subnets::ZonalSubnet;
 /// A launch template with the types it is for.
 #[derive(Clone, Debug)]
 pub struct TemplatedGroup {
-    /// The template.
     pub template: Arc<Template>,
     /// Image of the template.
     pub image: String,

@@ -11,7 +11,6 @@ use crate::network::placement_groups::Group;
 /// A placement group, and the partition of it that is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placed {
-    /// The group.
     pub group: Group,
     /// From 1; `None` leaves the choice to EC2.
     pub partition: Option<u32>,

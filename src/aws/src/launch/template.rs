@@ -44,13 +44,11 @@ const NO_METADATA_IPV6: [&str; 6] = [
 pub struct Inputs<'a> {
     /// The `NodeClass`'s spec.
     pub spec: &'a Ec2NodeClassSpec,
-    /// Its family.
     pub family: AmiFamily,
     /// Security groups of its status.
     pub security_groups: Vec<SecurityGroupId>,
     /// Instance profile of its status.
     pub instance_profile: &'a str,
-    /// Image.
     pub image: &'a str,
     /// Rendered user data.
     pub user_data: String,
@@ -72,7 +70,6 @@ pub struct Inputs<'a> {
     pub reserved: Option<&'a Reserved>,
     /// Place of the instances in a placement group.
     pub placed: Option<&'a Placed>,
-    /// Region.
     pub region: &'a str,
 }
 

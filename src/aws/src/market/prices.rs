@@ -54,7 +54,6 @@ impl Source {
 /// A price and its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Known {
-    /// The price.
     pub price: Price,
     /// Source of the price.
     pub source: Source,
@@ -109,7 +108,6 @@ impl<T> Clone for Dated<T> {
 pub struct Tally {
     /// On-demand or spot.
     pub capacity_type: CapacityType,
-    /// The source.
     pub source: Source,
     /// Types of the region.
     pub types: usize,

@@ -53,7 +53,6 @@ pub enum Cause {
 /// A placement group, or one partition of it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
-    /// The group.
     pub group: PlacementGroupId,
     /// From 1; `None` is the whole group.
     pub partition: Option<u32>,

@@ -34,7 +34,6 @@ pub struct Subnets {
 /// The subnet a launch uses in one zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ZonalSubnet {
-    /// The subnet.
     pub id: SubnetId,
     /// The zone's id, when known.
     pub zone_id: Option<String>,

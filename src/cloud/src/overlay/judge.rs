@@ -16,7 +16,6 @@ use super::{List, Overlays};
 /// One pool whose types are known.
 #[derive(Debug, Clone)]
 pub struct Sight {
-    /// The pool.
     pub pool: PoolName,
     /// The labels it gives its nodes, see [`labels_of`](super::labels_of).
     pub labels: Requirements,

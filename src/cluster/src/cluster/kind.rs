@@ -42,7 +42,6 @@ pub struct AttachLimits(pub BTreeMap<DriverName, u32>);
 /// A `ResourceClaim` with the pods that use it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UsedClaim {
-    /// The claim.
     pub claim: Arc<ResourceClaim>,
     /// The pods for which it is reserved.
     pub pods: Vec<(PodKey, PodUid)>,

@@ -21,7 +21,6 @@ pub struct Answer {
     pub decided_at: Option<Timestamp>,
     /// Summary of what will happen, in a few words.
     pub verdict: String,
-    /// Reasons for it.
     #[serde(default)]
     pub reasons: Vec<Why>,
     /// Other facts worth knowing, in the order to show them.

@@ -7,7 +7,6 @@ use std::fmt;
 pub enum Source {
     /// The command line.
     Flag,
-    /// The environment.
     Environment,
     /// Neither: it was left out.
     Nowhere,

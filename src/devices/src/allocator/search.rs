@@ -76,7 +76,6 @@ struct Slot {
 enum Pin<'s> {
     /// There are no devices yet.
     Open,
-    /// This value.
     Value(&'s AttributeValue),
     /// A value that is not known yet.
     Group(usize),

@@ -8,7 +8,6 @@ use karpenter_testkit::world::{self, Mix};
 pub(crate) enum Bar {
     /// No bar; the figure is for comparison.
     None,
-    /// Milliseconds.
     Milliseconds(u32),
     /// Percent of the time of the first case of the table.
     Percent(u32),

@@ -56,9 +56,7 @@ pub struct MethodStats {
 /// A consolidation move that was weighed, once per pool it touches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Move {
-    /// The pool.
     pub pool: PoolName,
-    /// Its policy.
     pub policy: ConsolidationPolicy,
     /// Result of weighing the move.
     pub decision: MoveDecision,

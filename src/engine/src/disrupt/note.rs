@@ -22,7 +22,6 @@ pub struct Note {
 pub enum About {
     /// Node and claim of a node, as far as they exist.
     Machine(NodeId),
-    /// A pool.
     Pool(PoolName),
 }
 

@@ -20,13 +20,11 @@ use crate::rules::RuleSetId;
 pub(crate) struct Demand {
     /// Requirements; `None` when they contradict each other.
     pub(crate) rules: Option<RuleSetId>,
-    /// Requests.
     pub(crate) requests: Resources,
     /// Requests, dense.
     pub(crate) amounts: Amounts,
     /// Tolerations, those added by relaxation included.
     pub(crate) tolerations: Vec<Toleration>,
-    /// Host ports.
     pub(crate) host_ports: Vec<HostPort>,
     /// Places where its volumes can be attached: any one of these; none when they exclude each other.
     pub(crate) places: Vec<RuleSetId>,

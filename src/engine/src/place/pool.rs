@@ -23,7 +23,6 @@ use crate::volumes::Volumes;
 /// A pool that takes part.
 #[derive(Debug, Clone)]
 pub(crate) struct PoolSpace<'a> {
-    /// The pool.
     pub(crate) pool: &'a Pool,
     /// Labels of its claims: the template's, the pool's name and the node class.
     pub(crate) labels: Labels,

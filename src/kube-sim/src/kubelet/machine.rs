@@ -66,7 +66,6 @@ pub struct Machine {
 pub enum MachineState {
     /// Being started.
     Pending,
-    /// Running.
     Running,
     /// On its way to stopped or terminated.
     ShuttingDown,

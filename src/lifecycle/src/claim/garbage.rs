@@ -43,7 +43,6 @@ pub struct Tried {
 /// A machine as the provider listed it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Machine {
-    /// Its id.
     pub provider_id: ProviderId,
     /// The claim named in its tags.
     pub claim: Option<ClaimName>,

@@ -40,13 +40,11 @@ pub enum Answer {
 /// A launched machine as the provider describes it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Machine {
-    /// Its id.
     pub provider_id: ProviderId,
     /// Image it was started from.
     pub image_id: Option<ImageId>,
     /// Resolved labels.
     pub labels: Labels,
-    /// Provider annotations.
     pub annotations: Annotations,
     /// Expected capacity.
     pub capacity: Resources,

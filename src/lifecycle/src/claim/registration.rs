@@ -17,7 +17,6 @@ use crate::step::{About, Change, Effect, Event, Milestone, NodePatch, Registrati
 pub struct Hook {
     /// Its name, shown while it holds registration up.
     pub name: String,
-    /// Its answer.
     pub state: HookState,
     /// Labels the provider has learnt since the launch, for claim and Node.
     pub labels: Labels,

@@ -6,9 +6,7 @@ use karpenter_model::{ClaimName, ConditionType, Node, NodeName, Taint};
 /// Changes to take back from one machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leftover {
-    /// The Node.
     pub node: NodeName,
-    /// Its claim.
     pub claim: ClaimName,
     /// The Node has the disrupted taint.
     pub taint: bool,

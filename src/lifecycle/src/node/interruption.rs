@@ -28,14 +28,10 @@ pub struct Reaction {
 pub enum Exhausted {
     /// One type in one zone, bought in one way.
     Offering {
-        /// The type.
         instance_type: InstanceTypeName,
-        /// The zone.
         zone: Zone,
-        /// Capacity type.
         capacity_type: CapacityType,
     },
-    /// A reservation.
     Reservation(ReservationId),
 }
 

@@ -29,7 +29,6 @@ const ATTACHMENTS_SHOWN: usize = 5;
 /// Inputs of the step.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts<'a> {
-    /// The Node.
     pub node: &'a NodeObject,
     /// The one claim with the Node's provider id; none if there is none or more than one.
     pub claim: Option<&'a Claim>,
@@ -50,7 +49,6 @@ pub struct Facts<'a> {
 pub enum Presence {
     /// There was no read, or the answer was an error other than "not found".
     Unknown,
-    /// It exists.
     Exists,
     /// It does not exist any more.
     Gone,
@@ -63,7 +61,6 @@ pub enum Presence {
      `karpenter.sh/nodeclaim-termination-timestamp` to an RFC 3339 time or remove it"
 )]
 pub struct InvalidDeadline {
-    /// The claim.
     pub claim: String,
     /// Value of its annotation.
     pub text: String,

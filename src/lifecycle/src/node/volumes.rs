@@ -11,7 +11,6 @@ use karpenter_model::{Namespace, Pod, VolumeClaimName};
 /// One `VolumeAttachment` of the node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attachment {
-    /// Object name.
     pub name: String,
     /// Name of the attached persistent volume; inline volumes have none and are ignored.
     pub volume: Option<String>,

@@ -20,9 +20,7 @@ pub const MAX_DEVICES_PER_CLAIM: usize = 32;
 /// Namespace and name of a claim.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct ResourceClaimKey {
-    /// Its namespace.
     pub namespace: Namespace,
-    /// Its name.
     pub name: ResourceClaimName,
 }
 
@@ -46,7 +44,6 @@ pub struct ResourceClaim {
 pub struct DeviceRequest {
     /// Its name, unique in the claim.
     pub name: DeviceRequestName,
-    /// Kind of request.
     pub kind: RequestKind,
 }
 
@@ -62,7 +59,6 @@ pub enum RequestKind {
 /// Devices of one class.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExactRequest {
-    /// The class.
     pub class: DeviceClassName,
     /// CEL expressions besides those of the class; all must hold.
     pub selectors: Vec<String>,
@@ -90,7 +86,6 @@ pub enum DeviceConstraint {
     MatchAttribute {
         /// Requests it is about.
         requests: Vec<DeviceRequestName>,
-        /// The attribute.
         attribute: QualifiedName,
     },
     /// Something that cannot be planned for, by the name of the field.
@@ -100,7 +95,6 @@ pub enum DeviceConstraint {
 /// Devices allocated to a claim.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Allocation {
-    /// Its devices.
     pub devices: Vec<AllocatedDevice>,
     /// Nodes on which they can be used; `None` is everywhere.
     pub places: Option<Vec<PlaceTerm>>,
@@ -109,11 +103,8 @@ pub struct Allocation {
 /// A device a claim has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AllocatedDevice {
-    /// Its driver.
     pub driver: DriverName,
-    /// Its pool.
     pub pool: DevicePoolName,
-    /// Its name.
     pub device: DeviceName,
     /// Amounts the claim takes of it, where it is shared.
     pub consumed: BTreeMap<QualifiedName, Quantity>,

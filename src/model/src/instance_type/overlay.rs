@@ -16,7 +16,6 @@ pub use price_change::{PriceChange, PriceChangeError};
 /// One overlay that is valid by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Overlay {
-    /// Object name.
     pub name: OverlayName,
     /// 1 to 10000, 0 when absent; the heaviest overlay of a price or of a resource wins.
     pub weight: i32,

@@ -21,7 +21,6 @@ pub enum SelectorOperator {
 /// One expression of a selector.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SelectorExpression {
-    /// Label key.
     pub key: LabelKey,
     /// Comparison.
     pub operator: SelectorOperator,

@@ -18,17 +18,13 @@ use crate::taint::Taint;
 /// One `Node` object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeObject {
-    /// Object name.
     pub name: NodeName,
     /// `spec.providerID`.
     pub provider_id: Option<ProviderId>,
-    /// Object labels.
     pub labels: Labels,
-    /// Object annotations.
     pub annotations: Annotations,
     /// `spec.taints`.
     pub taints: Vec<Taint>,
-    /// Finalizers.
     pub finalizers: Vec<String>,
     /// Uids of all owners; those of claims matter.
     pub owners: BTreeSet<ClaimUid>,
@@ -50,7 +46,6 @@ pub type NodeConditions = BTreeMap<String, NodeCondition>;
 /// One condition of a Node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeCondition {
-    /// Status of the condition.
     pub status: ConditionStatus,
     /// A word why, as the client that wrote it spells it.
     pub reason: String,

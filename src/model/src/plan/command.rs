@@ -17,7 +17,6 @@ use crate::pool::DisruptionReason;
 pub struct Command {
     /// Method that proposed it.
     pub method: Method,
-    /// Reason of the disruption.
     pub reason: DisruptionReason,
     /// Machines to remove, in the order they were chosen.
     pub candidates: Vec<Candidate>,
@@ -44,7 +43,6 @@ pub struct Command {
 pub struct Candidate {
     /// Its names.
     pub target: RemovalTarget,
-    /// Its pool.
     pub pool: PoolName,
     /// Its instance type, if labelled.
     pub instance_type: Option<InstanceTypeName>,

@@ -62,7 +62,6 @@ pub struct AffinityTerm {
 pub struct WeightedAffinityTerm {
     /// 1 to 100; the heaviest is relaxed first (spec scheduling 20).
     pub weight: i32,
-    /// The term.
     pub term: AffinityTerm,
 }
 

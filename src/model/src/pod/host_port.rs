@@ -12,9 +12,7 @@ use crate::id::PodKey;
 pub enum Protocol {
     /// The default.
     Tcp,
-    /// UDP.
     Udp,
-    /// SCTP.
     Sctp,
 }
 
@@ -25,7 +23,6 @@ pub struct HostPort {
     pub ip: IpAddr,
     /// Port, 1 to 65535.
     pub port: u16,
-    /// Protocol.
     pub protocol: Protocol,
 }
 

@@ -52,7 +52,6 @@ pub enum Tie {
 /// A volume that is bound to no claim.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FreeVolume {
-    /// Its name.
     pub name: String,
     /// Nodes it can be attached to: any one of the alternatives; none means everywhere.
     pub alternatives: Vec<Vec<Expression>>,

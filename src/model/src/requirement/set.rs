@@ -34,7 +34,6 @@ pub enum Incompatibility {
     /// The incoming side needs a label the existing side does not have.
     #[error("label `{key}` does not have known values{}", Hint(.hint.as_ref()))]
     Undefined {
-        /// The label.
         key: LabelKey,
         /// A known key that is similar to it.
         hint: Option<LabelKey>,
@@ -42,7 +41,6 @@ pub enum Incompatibility {
     /// Both sides constrain the label and no value is left.
     #[error("key {key}, {incoming} not in {existing}")]
     Disjoint {
-        /// The label.
         key: LabelKey,
         /// Requirement of the incoming side.
         incoming: Box<Requirement>,

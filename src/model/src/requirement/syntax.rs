@@ -19,30 +19,19 @@ pub enum ExpressionError {
     Key(String),
     /// A value is not a label value.
     #[error("value `{value}` of label `{key}` is not a label value of at most 63 characters")]
-    Value {
-        /// The label.
-        key: String,
-        /// The value.
-        value: String,
-    },
+    Value { key: String, value: String },
     /// `In` without values.
     #[error("operator In of label `{0}` needs at least one value")]
     NoValues(String),
     /// A bound without exactly one integer.
     #[error("operator {operator} of label `{key}` needs one integer that is not negative")]
-    Bound {
-        /// The label.
-        key: String,
-        /// The operator.
-        operator: &'static str,
-    },
+    Bound { key: String, operator: &'static str },
     /// None of the values is one the label can have.
     #[error("none of the values of label `{0}` is known")]
     UnknownValues(String),
     /// `minValues` larger than the number of usable values.
     #[error("minValues {min_values} of label `{key}` is more than its {values} known values")]
     MinValues {
-        /// The label.
         key: String,
         /// Number of values asked for.
         min_values: u32,

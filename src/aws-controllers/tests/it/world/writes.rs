@@ -10,7 +10,6 @@ use serde_json::Value;
 /// One write.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Write {
-    /// HTTP method.
     pub(crate) method: String,
     /// Path without the query: `/apis/karpenter.sh/v1/nodeclaims/web-1/status`.
     pub(crate) path: String,

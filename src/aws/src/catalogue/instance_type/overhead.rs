@@ -22,7 +22,6 @@ pub struct Inputs<'a> {
     pub pods: u32,
     /// Memory the node has: as a real node reported it, else the estimate.
     pub memory: Quantity,
-    /// Ephemeral storage.
     pub ephemeral_storage: Quantity,
 }
 

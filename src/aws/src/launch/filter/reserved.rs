@@ -34,9 +34,7 @@ impl ReservedKind {
 /// The reservation an instance is launched into.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Reserved {
-    /// Its id.
     pub id: ReservationId,
-    /// Its kind.
     pub kind: ReservedKind,
 }
 

@@ -24,7 +24,6 @@ const SYSTEM: &str = "kube-system";
 /// A node whose pods do not have the cost that they are to have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Repricing {
-    /// The node.
     pub node: NodeId,
     /// Its pool, if it has one.
     pub pool: Option<PoolName>,

@@ -21,14 +21,12 @@ use crate::rules::{RuleSetId, Rules};
 pub(super) enum NearMiss {
     /// Room on an instance type that is otherwise fine.
     Resources {
-        /// The type.
         instance_type: InstanceTypeName,
         /// Resources by which it would have to be larger.
         more: Resources,
     },
     /// A statement of the pod about its node.
     Statement {
-        /// The statement.
         statement: String,
         /// A type that would do without it.
         instance_type: InstanceTypeName,

@@ -80,7 +80,6 @@ pub(crate) struct Incoming<'p> {
 /// A value of the topology key; new nodes have no host name yet and go by their in-flight node.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Domain {
-    /// A label value.
     Value(LabelValue),
     /// The host name in-flight node number so-and-so will have.
     InFlight(InFlightIx),

@@ -18,7 +18,6 @@ use crate::apiserver::{
 pub struct Patch {
     /// Its format.
     pub kind: PatchKind,
-    /// Its body.
     pub body: Value,
 }
 

@@ -60,7 +60,6 @@ impl Form {
 /// Source of a `PersistentVolume`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Source {
-    /// A CSI driver.
     Csi(DriverName),
     /// The in-tree EBS plugin, which is served by its CSI driver.
     AwsElasticBlockStore,
@@ -91,7 +90,6 @@ pub struct VolumeFacts {
 /// A `StorageClass`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ClassFacts {
-    /// `provisioner`.
     pub provisioner: String,
     /// `volumeBindingMode` is `WaitForFirstConsumer`.
     pub waits_for_consumer: bool,
@@ -104,7 +102,6 @@ pub struct ClassFacts {
 pub struct Unsupported {
     /// Topology keys of storage classes.
     pub topology_keys: BTreeSet<LabelKey>,
-    /// Drivers.
     pub drivers: BTreeSet<DriverName>,
 }
 

@@ -13,16 +13,12 @@ pub enum QuantityError {
     Empty,
     /// No digits, or more than one dot.
     #[error("quantity `{text}` has no valid number, write digits with at most one dot")]
-    Number {
-        /// The text.
-        text: String,
-    },
+    Number { text: String },
     /// An unknown suffix.
     #[error(
         "quantity `{text}` has unknown suffix `{suffix}`, use one of n u m k M G T P E Ki Mi Gi Ti Pi Ei or e<n>"
     )]
     Suffix {
-        /// The text.
         text: String,
         /// The part after the number.
         suffix: String,

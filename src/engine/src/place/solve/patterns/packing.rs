@@ -55,7 +55,6 @@ pub(super) struct Machine {
 /// Pods that share a machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Pattern {
-    /// The machine.
     pub(super) machine: usize,
     /// Number of pods of each size, by number of the size; none of these is zero.
     pub(super) pods: Vec<(usize, usize)>,
