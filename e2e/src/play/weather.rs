@@ -1,6 +1,6 @@
-//! Faults that the emulated account draws for the calls of the controller, and of no other: those to EC2 and SQS, as in the
-//! simulation. There a fault is one of a call as the controller makes it; here it is one of a request, which the AWS SDK
-//! repeats by itself, so that fewer reach the controller.
+//! Faults that the emulated account injects into calls of the controller to EC2 and SQS, as the simulation does. In the
+//! simulation a fault is the result of a call; here it is that of a request, which the AWS SDK repeats by itself, so fewer
+//! faults reach the controller. Calls of other clients never fail.
 
 use anyhow::{Context, Result};
 use karpenter_sim::scenario::format::FaultName;
@@ -18,7 +18,7 @@ const ONE_IN: u32 = 12;
 /// Delay of half of the requests: the mean of the simulation, where they take up to five seconds.
 const DELAY_SECONDS: f32 = 2.5;
 
-/// The faults of one account that are possible now.
+/// Fault injector of one account: the faults that are possible now.
 pub(super) struct Weather {
     control: Control,
     caller: String,
@@ -26,12 +26,12 @@ pub(super) struct Weather {
 }
 
 impl Weather {
-    /// None is possible. `caller` is the ARN of the controller's role.
+    /// Returns an injector without faults. `caller` is the ARN of the controller's role.
     pub(super) fn new(control: Control, caller: String) -> Self {
         Self { control, caller, possible: Vec::new() }
     }
 
-    /// From now on a fault is possible, or no longer.
+    /// Switches a fault on or off.
     pub(super) async fn allow(&mut self, fault: FaultName, possible: bool) -> Result<()> {
         self.possible.retain(|other| *other != fault);
         if possible {

@@ -1,5 +1,5 @@
-//! A part of the world that one behaviour has for itself: a namespace, and a label that only its pools put on nodes
-//! and only its pods ask for.
+//! Isolation of one behaviour from the others in the same cluster: a namespace, and a label that only its pools put on nodes and
+//! only its pods select.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,17 +18,17 @@ use crate::scenario::facts;
 use crate::wait;
 use crate::world::World;
 
-/// The label that keeps corners apart.
+/// Label of the namespace, nodes and pods of a behaviour; its value is the name of the behaviour.
 pub(super) const CORNER: &str = "example.com/corner";
 
-/// One behaviour's part of the world.
+/// Namespace of one behaviour, with pools and pods that are bound to each other by [`CORNER`].
 pub(super) struct Corner<'a> {
     pub(super) world: &'a World,
     pub(super) name: &'static str,
 }
 
 impl<'a> Corner<'a> {
-    /// An empty corner with a namespace of its name.
+    /// Creates the namespace `name` with the label and nothing in it.
     pub(super) async fn open(world: &'a World, name: &'static str) -> Result<Self> {
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {CORNER: name}}});
         manifests::apply_json(&world.client, namespace).await?;

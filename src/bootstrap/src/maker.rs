@@ -1,21 +1,21 @@
-//! Maker of a thing that stands under one of our names, as far as its tags show.
+//! Owner of an AWS resource that has one of our names: the tool or cluster that created it, as far as its tags show.
 
 use karpenter_aws_api::Tags;
 
 use crate::desired::{CLUSTER_TAG, OWNER_TAG, REGION_TAG};
 use crate::settings::Settings;
 
-/// CloudFormation gives it to most of what it makes.
+/// Tag of most resources that CloudFormation creates.
 const STACK_TAG: &str = "aws:cloudformation:stack-name";
-/// `eksctl` gives it to everything, with the name of the cluster.
+/// Tag of all resources that `eksctl` creates; its value is the name of the cluster.
 const EKSCTL_TAG: &str = "alpha.eksctl.io/cluster-name";
 
-/// The tool that made something.
+/// Tool or cluster that created a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Maker {
     /// Bootstrap, for this cluster.
     Us,
-    /// For another cluster, whatever the tool.
+    /// Any tool, for another cluster.
     OtherCluster(String),
     /// Bootstrap, for a cluster of this name in another region.
     OtherRegion {
@@ -27,14 +27,14 @@ pub(crate) enum Maker {
     /// The stack of this name, which would change or delete it with the next update.
     Stack(String),
     Eksctl,
-    /// It carries the cluster's tag: Terraform or a stack without a tag of its own.
+    /// An unknown tool, for this cluster: the resource has the cluster's tag, as Terraform sets it.
     OfCluster,
-    /// Its tags name none.
+    /// The tags name neither tool nor cluster.
     Unknown,
 }
 
 impl Maker {
-    /// Returns the maker of a thing with these tags.
+    /// Returns the owner of a resource with these tags.
     pub(crate) fn of(tags: &Tags, settings: &Settings) -> Self {
         let cluster = &settings.cluster;
         match (tags.get(OWNER_TAG), tags.get(CLUSTER_TAG)) {

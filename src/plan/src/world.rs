@@ -25,7 +25,7 @@ use crate::what_if::{self, NoMatch, WhatIf};
 use crate::workloads::{Refusals, TooMany, too_many};
 use crate::{buffers, overlays, settle, workloads};
 
-/// Names of the provider, and settings of the decisions.
+/// Inputs of a plan that are no objects of the cluster: the provider's names and the settings of the decisions.
 #[derive(Clone, Debug)]
 pub struct Ground {
     /// Registry of label keys.

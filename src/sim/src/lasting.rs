@@ -1,12 +1,12 @@
-//! Faults that last: states of the world, not of single requests. Equal faults may overlap; their effect ends with the last of
-//! them.
+//! Faults of the world over a span of time, in contrast to faults of single requests ([`crate::weather`]). Equal faults may
+//! overlap; their effect ends with the last of them.
 
 use karpenter_aws_sim::OfferingSelector;
 use parking_lot::Mutex;
 
 use crate::weather::Hidden;
 
-/// A fault that lasts.
+/// Fault with a beginning and an end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Lasting {
     /// EC2 has no capacity for exactly these offerings.
@@ -17,17 +17,17 @@ pub(crate) enum Lasting {
     NeverJoin,
 }
 
-/// The faults that have begun and not ended; equal ones are in it several times.
+/// Faults that have begun and not ended; equal ones are in the list several times.
 #[derive(Default)]
 pub(crate) struct Begun(Mutex<Vec<Lasting>>);
 
 impl Begun {
-    /// One more begins.
+    /// Adds a fault that begins.
     pub(crate) fn add(&self, fault: Lasting) {
         self.0.lock().push(fault);
     }
 
-    /// One of those that are equal to `fault` ends; whether it was the last.
+    /// Removes one fault that is equal to `fault`; returns whether it was the last.
     pub(crate) fn end_one(&self, fault: &Lasting) -> bool {
         let mut begun = self.0.lock();
         if let Some(index) = begun.iter().position(|one| one == fault) {

@@ -1,4 +1,4 @@
-//! Fate of one request: drawn from the stream of the port it passes, and no fault at all once the weather is calm.
+//! Faults of single requests, drawn from the random stream of the port that a request passes; none once all faults have stopped.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use crate::history::{Fault, History};
 use crate::seed::{Seed, one_in};
 
-/// Faults that are possible at the moment. Clones share them.
+/// Fault injector: the kinds of faults that are possible now, for both ports. Clones share them.
 #[derive(Clone)]
 pub(crate) struct Weather {
     seed: Seed,
@@ -30,13 +30,13 @@ pub(crate) enum Hidden {
 }
 
 impl Weather {
-    /// The weather of a history.
+    /// Returns the injector for the faults of a history.
     pub(crate) fn of(history: &Arc<History>) -> Self {
         let possible = Arc::new(Mutex::new(history.faults.clone()));
         Self { seed: Seed(history.seed), possible, hidden: Arc::default() }
     }
 
-    /// From now on a fault is possible, or not.
+    /// Switches a kind of fault on or off.
     pub(crate) fn allow(&self, fault: Fault, possible: bool) {
         let mut faults = self.possible.lock();
         if possible {

@@ -52,7 +52,7 @@ const KEPT: Duration = Duration::from_mins(10);
 /// Instance types on sale: the smallest number that has a few of every family.
 const TYPES: usize = 40;
 
-/// Inputs that a world is built from.
+/// Options that a world is built from.
 pub(crate) struct Ground {
     /// Name of the cluster, and of its interruption queue.
     pub(crate) cluster: String,
@@ -60,9 +60,9 @@ pub(crate) struct Ground {
     pub(crate) start: Timestamp,
     pub(crate) account: Options,
     pub(crate) machines: kubelet::Options,
-    /// Between two looks of the checkers.
+    /// Time between two runs of the checkers.
     pub(crate) look: Duration,
-    /// Objects the cluster begins with, besides the definitions.
+    /// Objects that exist at the start, besides the definitions.
     pub(crate) objects: Vec<Value>,
     /// Settings of the controller that differ from their defaults.
     pub(crate) settings: BTreeMap<String, String>,

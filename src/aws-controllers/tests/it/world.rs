@@ -258,7 +258,7 @@ impl Drop for World {
     }
 }
 
-/// A cluster and an account in which nothing runs yet.
+/// A cluster and an account before a controller starts in them.
 pub(crate) struct Ground {
     pub(crate) server: ApiServer,
     pub(crate) account: Account,

@@ -1,4 +1,4 @@
-//! Lessons from the answer of a fleet: the instance it launched, and the offerings it lacked (spec aws-provider 5.9).
+//! Evaluation of a fleet's answer: the instance that was launched, and the offerings without capacity (spec aws-provider 5.9).
 
 use std::sync::Arc;
 

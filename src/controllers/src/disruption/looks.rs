@@ -1,8 +1,7 @@
-//! The look after the taint, for all commands that wait for it at once.
+//! The check of commands after their machines are tainted, batched over all commands that wait for it.
 //!
-//! A look compiles the whole cluster, which takes long and much memory where it is large; a day on which everything
-//! drifts starts hundreds of commands. So one look is under way at a time, and the task that has the turn
-//! looks for all commands that wait by then.
+//! A check compiles the whole cluster, which takes time and memory in proportion to its size, and a change of an image starts
+//! hundreds of commands. So one check runs at a time: the task that holds the lock checks all commands that wait by then.
 
 use std::sync::Arc;
 
@@ -15,10 +14,10 @@ use super::underway::{Number, Underway};
 use crate::Context;
 use karpenter_kube_harness::compute;
 
-/// Result of a look: the command as it may go on, or the reason for its rejection.
+/// Result of a check: the command as it may go on, or the reason for its rejection.
 pub(super) type Answer = Result<Command, Rejection>;
 
-/// Commands that wait for their look. Cheap to clone; shared.
+/// Queue of commands that wait for their check. Cheap to clone; shared.
 #[derive(Clone, Default)]
 pub(super) struct Looks {
     waiting: Arc<Mutex<Vec<Waiting>>>,
@@ -32,7 +31,7 @@ struct Waiting {
 }
 
 impl Looks {
-    /// Looks at a command of `underway`; nothing when the cluster is not known completely.
+    /// Checks a command of `underway`; `None` when the cluster is not known completely.
     pub(super) async fn look(
         &self,
         context: &Context,

@@ -1,7 +1,7 @@
-//! Commands that have started and are not over: which machines they hold, and how far they are.
+//! Registry of disruption commands in progress: the machines of each, and whether its replacements exist.
 //!
-//! A machine is in at most one of them. The loop reads this before it decides; the tasks that carry commands out
-//! write it, and leave news for the memory of the engine. It dies with the process, as its commands do.
+//! A machine is in at most one command. The disruption loop reads the registry before it decides. The tasks that carry
+//! commands out write it, and queue their outcomes for the memory of the engine. It ends with the process, as its commands do.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -27,20 +27,20 @@ pub(super) struct Underway {
 struct Commands {
     begun: Number,
     open: BTreeMap<Number, Open>,
-    /// News that the memory of the engine does not have yet, oldest first.
+    /// Outcomes that the memory of the engine has not recorded yet, oldest first.
     news: Vec<News>,
 }
 
-/// Result of a command for the next decision.
+/// Outcome of a command, queued until the next decision records it in the memory of the engine.
 #[derive(Debug)]
 pub(super) enum News {
-    /// It has started: its replacements exist under these names.
+    /// The command has started: its replacements exist under these names.
     Started(Command, Vec<ClaimName>, Timestamp),
-    /// It was carried out: its machines are being removed, and every replacement came up.
+    /// The command was carried out: its machines are being removed, and every replacement came up.
     Succeeded(Command),
-    /// Something went wrong, and it was rolled back.
+    /// The command failed and was rolled back.
     RolledBack(Command, Failure, Timestamp),
-    /// A second look found something against it.
+    /// A second look rejected the command.
     Rejected(Command, Rejection, Timestamp),
 }
 

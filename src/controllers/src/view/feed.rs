@@ -332,7 +332,7 @@ impl View {
     }
 }
 
-/// Whom the change of one object of a machine concerns.
+/// Reconcilers to wake after a change of a NodeClaim or Node: those of claims, or those of nodes.
 #[derive(Clone, Copy)]
 enum Waken {
     Claims,

@@ -1,4 +1,4 @@
-//! Writes to a table since a stand-in looked last.
+//! Changes of a table of the API server since a stand-in for a system controller read it last.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::apiserver::{
 #[derive(Default)]
 pub(super) struct Cursor(Option<u64>);
 
-/// Content of a table that a stand-in has not seen.
+/// Content of a table that a stand-in has not read yet.
 pub(super) enum News {
     /// Changes, oldest first.
     Changes(Vec<Change>),

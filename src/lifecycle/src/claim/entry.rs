@@ -1,4 +1,4 @@
-//! Path of a claim in this pass (spec disruption 1.2).
+//! Entry of a claim's pass: the steps that apply to the claim in its present state (spec disruption 1.2).
 //!
 //! Nothing happens to a claim before its finalizer is stored: a machine launched for a claim that could vanish
 //! would have no owner.
@@ -13,14 +13,15 @@ use crate::step::{Effect, Step};
 pub enum Way {
     /// The claim is being deleted: [`crate::claim::finalize`].
     Finalize,
-    /// The claim lacks the finalizer: carry this out, and look again when the claim comes back with it.
+    /// The claim lacks the finalizer: the step adds it, and the watch brings the claim back.
     Prepare(Step),
-    /// [`crate::claim::launch`], [`crate::claim::registration`], [`crate::claim::initialization`], [`crate::claim::liveness`], all of them.
+    /// All of [`crate::claim::launch`], [`crate::claim::registration`], [`crate::claim::initialization`] and
+    /// [`crate::claim::liveness`].
     Live,
 }
 
-/// Looks at a claim; `None` when it is not one of ours, so that nothing at all happens to it. `owned` returns whether a node
-/// class is one of the provider's kinds.
+/// Returns the steps that apply to a claim; `None` for a claim of another provider, which is left alone. `owned` returns whether
+/// a node class is one of the provider's kinds.
 pub fn way(claim: &Claim, owned: impl Fn(&NodeClassRef) -> bool) -> Option<Way> {
     if !owned(&claim.node_class) {
         return None;

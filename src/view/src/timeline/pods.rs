@@ -8,7 +8,7 @@ use kube::ResourceExt;
 
 use super::{Change, Line};
 
-/// The state of every pod that is not part of the cluster's own furniture.
+/// State of every pod outside the namespaces of the system.
 #[derive(Default)]
 pub(crate) struct Pods {
     states: BTreeMap<String, State>,

@@ -1,8 +1,9 @@
-//! State shared by the second looks of one round: the cluster as it would be once everything that was proposed before the
-//! command that is looked at has happened, be it in this round or in another. Commands proposed after it have not,
-//! for they were judged on what it leaves; all there is of them is that their nodes take no pods and count in
-//! budgets. The cluster is compiled at most once for each set of destinations, however many commands are looked at,
-//! and only if one of them has pods to move.
+//! Assumed cluster of a round of second looks: the snapshot after all commands proposed before the one being checked, of this
+//! round or another, have been carried out.
+//!
+//! Commands proposed later are not carried out, because they were judged on the result of this one: their nodes only take no
+//! pods and count in budgets. The cluster is compiled at most once for each set of destinations, however many commands are
+//! checked, and only if one of them has pods to move.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -18,7 +19,7 @@ use crate::disrupt::lookup::Lookup;
 use crate::disrupt::pass::{Assumed, assumed};
 use crate::place::what_if::{Destinations, WhatIf};
 
-/// The ground of one round.
+/// Assumed cluster of one round of second looks.
 pub(super) struct Ground<'a> {
     pub(super) snapshot: &'a Snapshot,
     /// Rest of each pool's budgets.
@@ -30,13 +31,13 @@ pub(super) struct Ground<'a> {
     by_id: BTreeMap<&'a NodeId, &'a Node>,
     /// Places of the standing commands, by their nodes.
     places: BTreeMap<&'a NodeId, usize>,
-    /// Nodes that take no pods of the round: those of standing commands that are not of it, and replacements that come up.
+    /// Nodes that take no pods of the round: nodes of standing commands outside the round, and replacements that come up.
     closed: BTreeSet<NodeId>,
-    /// Machines that those commands take away, as far as they come after all that has happened.
+    /// Machines that the commands outside the round remove, and that are not removed yet at this point of the round.
     to_come: VecDeque<Assumed<'a>>,
     /// Places promised to pods of other commands, which do not exist yet.
     promised: BTreeSet<Target>,
-    /// Nodes that are gone on this ground though the snapshot shows them, command by command.
+    /// Nodes that the snapshot has and the assumed cluster lacks, command by command.
     gone: Vec<Vec<&'a Node>>,
     /// Nodes that are gone or may go in this round, each once.
     movable: Vec<&'a Node>,
@@ -44,7 +45,7 @@ pub(super) struct Ground<'a> {
 }
 
 impl<'a> Ground<'a> {
-    /// The ground for `commands`, on which nothing has happened yet.
+    /// Returns the cluster for `commands` before any of them has been carried out.
     pub(super) fn new(snapshot: &'a Snapshot, commands: &[Command], standing: &Standing<'a>) -> Self {
         let round: BTreeSet<&NodeId> = commands.iter().flat_map(Command::nodes).collect();
         let standing_nodes = standing.nodes();
