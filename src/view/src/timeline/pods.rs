@@ -8,7 +8,7 @@ use kube::ResourceExt;
 
 use super::{Change, Line};
 
-/// State of every pod outside the namespaces of the system.
+/// State of every pod outside `kube-system`.
 #[derive(Default)]
 pub(crate) struct Pods {
     states: BTreeMap<String, State>,
