@@ -250,6 +250,7 @@ impl Running {
                     .filter(|claim| !deleted.contains(*claim) && !facts.leaving.contains(*claim))
                     .cloned()
                     .collect();
+                // Candidates that went by themselves count as removed.
                 if left.is_empty() {
                     let came_up = replacements.values().all(|progress| *progress == Progress::Initialized);
                     return quiet(Next::Done { came_up });
@@ -278,6 +279,7 @@ impl Running {
                 let over = since(self.started, facts.now) > limit;
                 let ready = replacements.values().all(|progress| *progress == Progress::Initialized);
                 let next = match (ready, over) {
+                    // Late, and deletions have failed. A first try of the deletions is made however late everything is ready.
                     (true, true) if *tried => Next::RollBack(Failure::TimedOut(limit)),
                     (true, _) => Next::Delete(left),
                     (false, true) => Next::RollBack(Failure::TimedOut(limit)),

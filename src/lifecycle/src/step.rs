@@ -253,6 +253,7 @@ impl NodePatch {
         let mut patch = Self::of(node);
         let ours = Taint::disrupted();
         if !taints.iter().any(|taint| taint.matches(&ours)) {
+            // Another effect of the key would stay behind when ours is taken off.
             patch.remove_taints = taints.iter().filter(|taint| taint.key == ours.key).cloned().collect();
             patch.add_taints = vec![ours];
         }

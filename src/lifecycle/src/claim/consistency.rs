@@ -19,6 +19,7 @@ pub fn step(claim: &Claim, node: &NodeObject) -> Step {
     if claim.provider_id.is_none() || claim.deletion.is_some() {
         return Step::idle();
     }
+    // Before the initialization amounts are still being registered, by device plugins for instance.
     let issues = if claim.is_true(ConditionType::Initialized) { issues(claim, node) } else { Vec::new() };
     let change = if issues.is_empty() {
         Change::holds(kind)

@@ -97,6 +97,7 @@ pub fn local(claim: &Claim, facts: Facts<'_>) -> Local {
         return Local::Drifted(reason::REBALANCE_RECOMMENDED);
     }
     let due = asks_types(claim, facts.type_found, facts.now);
+    // An empty list is missing data, not a list without this type.
     let Some(types) = facts.instance_types.filter(|types| due && !types.is_empty()) else {
         return Local::AskProvider { type_found: false };
     };
@@ -117,6 +118,7 @@ pub fn step(claim: &Claim, local: Local, provider: Provider<'_>) -> Step {
             drifted(reason)
         }
         (Local::NotLaunched, _) | (Local::AskProvider { .. }, Provider::Same) => removed(),
+        // Missing data is no decision in either direction: the condition and its time stay.
         (Local::AskProvider { .. }, Provider::Failed) => return Step::idle().and_wake(Wake::Backoff),
     };
     Step::idle().and_condition(change).and_wake(Wake::After(PERIOD))

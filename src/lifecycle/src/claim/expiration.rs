@@ -79,6 +79,7 @@ pub fn without_replacement(claim: &Claim, unready: Unready<'_>, now: Timestamp) 
     if left.is_zero() && !replaced_first {
         return Step::of(warned.effects.into_iter().chain([Effect::DeleteClaim(DeletionCause::Expired)]));
     }
+    // Zero would be a loop: a node that waits past its time is looked at again after a pause.
     let again = if left.is_zero() { AGAIN } else { AGAIN.min(left) };
     warned.and_wake(Wake::After(again))
 }

@@ -54,6 +54,7 @@ pub fn step(claim: &Claim, nodes: &[&NodeObject]) -> Step {
     let mut to_drain =
         nodes.iter().filter(|node| registered || node.has_true_label(label::REGISTERED)).peekable();
     if to_drain.peek().is_some() {
+        // The claim waits here until its last Node is gone: the termination of the Node drains the pods and ends the machine.
         let deletions = to_drain.filter(|node| node.deletion.is_none());
         return step.then(Step::of(deletions.map(|node| Effect::DeleteNode(node.name.clone()))));
     }

@@ -126,6 +126,7 @@ fn claims_without_machine(facts: Facts<'_>, living: &BTreeSet<&ProviderId>) -> V
         .iter()
         .filter(|claim| claim.deletion.is_none() && registered_before(claim, facts.listed_at))
         .filter(|claim| {
+            // A kubelet that reports proves the machine, whatever the list of the cloud lacks.
             let id = claim.provider_id.as_ref();
             id.is_some_and(|id| !living.contains(id) && ready.get(id) != Some(&true))
         })
@@ -151,6 +152,7 @@ fn machines_without_claim(facts: Facts<'_>) -> Vec<Machine> {
         .machines
         .iter()
         .filter(|machine| !machine.ending && !ids.contains(&machine.provider_id))
+        // A claim without a recorded machine may be about to record this one.
         .filter(|machine| machine.claim.as_ref().is_none_or(|claim| !waiting.contains(claim)))
         .filter(|machine| since(machine.launched_at, facts.listed_at) > INSTANCE_GRACE)
         .collect();

@@ -73,10 +73,12 @@ pub fn answered<'a>(claim: &Claim, answer: Answer, promised: impl IntoIterator<I
             ])
             .and_condition(Change::holds(ConditionType::Launched))
         }
+        // No retry: the pods are planned for again, without the offerings that the provider has just found empty.
         Answer::NoCapacity { message } => {
             let events = no_capacity(claim, &truncated(&message), promised).into_iter().map(Effect::Event);
             Step::of(events.chain([Effect::DeleteClaim(DeletionCause::InsufficientCapacity)]))
         }
+        // No retry: this claim cannot leave its class, and a new plan leaves out pools whose class is not ready.
         Answer::NodeClassNotReady { .. } => Step::of([Effect::DeleteClaim(DeletionCause::NodeClassNotReady)]),
         Answer::Failed { reason: Some(reason), message } => Step::idle()
             .and_condition(Change::unknown(ConditionType::Launched, &reason, message))

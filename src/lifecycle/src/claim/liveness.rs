@@ -135,6 +135,7 @@ fn initializing(claim: &Claim, facts: Facts<'_>, now: Timestamp) -> Step {
     if !until_overdue.is_zero() {
         return Step::idle().and_wake(until_end).and_wake(Wake::After(until_overdue));
     }
+    // Emptiness would remove it, were it initialized; it never is, and is paid for.
     if facts.demand.unwanted {
         return ended(DeletionCause::InitializationTimeout, facts.registration);
     }

@@ -72,6 +72,7 @@ fn joined(claim: &Claim, nodes: &[&NodeObject], hooks: &[Hook]) -> Step {
         }
         [node] => *node,
         _ => {
+            // Final: neither Node can be trusted to be this instance, so liveness ends the claim.
             return Step::idle().and_condition(Change::fails(
                 kind,
                 reason::MULTIPLE_NODES_FOUND,
@@ -94,6 +95,7 @@ fn rejoined(claim: &Claim, nodes: &[&NodeObject]) -> Option<Effect> {
         return None;
     }
     let mut patch = ours(claim, node);
+    // Initialization is not repeated, so nothing else would set the label that went with the old object.
     if claim.is_true(ConditionType::Initialized) {
         patch.labels.insert(label::INITIALIZED.into(), "true".into());
     }
@@ -123,6 +125,7 @@ fn registered(claim: &Claim, node: &NodeObject) -> Step {
 
 fn held_up(claim: &Claim, node: &NodeObject, waiting: &[&Hook]) -> Step {
     let names: Vec<&str> = waiting.iter().map(|hook| hook.name.as_str()).collect();
+    // Everything but the removal of the taint: it alone keeps pods away while a hook waits.
     let patch = synced(claim, node);
     let effect = (!patch.is_empty()).then_some(Effect::PatchNode(patch));
     let wake = waiting.iter().fold(Wake::OnEvent, |wake, hook| {

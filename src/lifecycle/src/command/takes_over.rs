@@ -10,6 +10,7 @@ use karpenter_model::{Claim, Effect, NodeObject};
 pub fn takes_over(claim: &Claim, node: &NodeObject, before: &[&NodeObject]) -> bool {
     let announced = || claim.taints.iter().chain(&claim.startup_taints);
     let known = || before.iter().flat_map(|node| &node.taints).chain(announced());
+    // A preference keeps no pod away.
     let mut taints = node.taints.iter().filter(|taint| taint.effect != Effect::PreferNoSchedule);
     taints.all(|taint| known().any(|other| other.matches(taint))) && claim.requests.fits(&node.allocatable)
 }

@@ -73,6 +73,7 @@ fn overdue(pod: &Pod, deadline: Timestamp, now: Timestamp) -> Option<u32> {
     if now <= delete_at {
         return None;
     }
+    // A grace of zero removes the object while its containers may still run.
     Some(u32::try_from(since(now, deadline).as_secs()).unwrap_or(u32::MAX).max(1))
 }
 

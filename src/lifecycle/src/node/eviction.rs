@@ -56,8 +56,10 @@ pub enum Meaning {
 pub fn classify(answer: Answer<'_>) -> Meaning {
     match answer {
         Answer::Accepted => Meaning::Evicted,
+        // 409 answers the uid sent as precondition: the name belongs to another pod.
         Answer::Refused { code: 404 | 409, .. } => Meaning::Gone,
         Answer::Refused { code: 429, .. } => Meaning::BudgetExhausted,
+        // The API server has no code of its own for it; only the text distinguishes it from a failure.
         Answer::Refused { code: 500, message } if message.contains(SEVERAL_BUDGETS) => {
             Meaning::SeveralBudgets
         }

@@ -50,6 +50,7 @@ pub fn react(
     }
     let (reason, message) = notice_event(kind);
     let mut effects = pair(claim, node, reason, message, message);
+    // Before the deletion: a crash between the two writes must not leave a drain without an end.
     effects.extend(deadline(kind, claim, now));
     effects.extend(on_rebalance.then(|| recommendation(kind, claim, now)).flatten());
     if gives_up(kind) && claim.deletion.is_none() {

@@ -42,6 +42,7 @@ pub fn step(
         let told = Milestone::Unhealthy { node: node.name.clone(), condition: condition.to_owned() };
         [Effect::DeleteClaim(DeletionCause::Unhealthy), Effect::Milestone(told)]
     });
+    // The deadline first: a crash between the two writes must not leave a drain without an end.
     Step::of(deadline(claim, now).into_iter().chain(deletion.into_iter().flatten()))
 }
 

@@ -90,6 +90,7 @@ pub fn step(facts: Facts<'_>) -> Result<Step, InvalidDeadline> {
     if claim.is_some_and(|claim| claim.deletion.is_none()) {
         step = step.then(Step::of([Effect::DeleteClaim(DeletionCause::NodeDeleted)]));
     }
+    // Nothing is left to drain or to detach from. A Node that is ready contradicts the cloud, and is drained.
     if !node.is_ready() && facts.presence == Presence::Gone {
         return Ok(step.then(removed(node, deletion, facts.now)));
     }
@@ -168,6 +169,7 @@ fn drain_stage(facts: Facts<'_>, deadline: Option<Timestamp>) -> (Step, bool) {
         )));
         return (step.and_condition(draining).and_wake(Wake::After(POLL)), false);
     }
+    // The minimum drain time is measured by a condition of the claim; a Node without a claim has none.
     let Some(claim) = facts.claim.filter(|_| !drained) else { return (step, true) };
     let long_enough = claim.conditions.get(&kind).is_some_and(|condition| {
         condition.status == ConditionStatus::Unknown

@@ -56,6 +56,7 @@ impl<K: Ord> Batcher<K> {
             self.phase = match self.phase {
                 Phase::Waiting => Phase::opened(now),
                 Phase::Open { opened, looked, .. } => Phase::Open { opened, last_new: now, looked },
+                // Kept for the window that opens when the pass ends.
                 Phase::Passing => Phase::Passing,
             };
         }
@@ -65,6 +66,7 @@ impl<K: Ord> Batcher<K> {
     /// Time for which the open window stays open if nothing new arrives; `None` when no window is open.
     pub fn left(&self, now: Timestamp) -> Option<Duration> {
         let deadline = self.deadline()?;
+        // A window that opens in the future: the clock was set back, and the deadline may be far away.
         Some(if self.opened()? > now { Duration::ZERO } else { since(now, deadline) })
     }
 

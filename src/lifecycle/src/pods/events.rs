@@ -50,6 +50,7 @@ fn counts(claim: &Claim, seen: Seen<'_>) -> bool {
     let pod = match seen {
         Seen::Listed(pod) | Seen::Created(pod) | Seen::Deleted(pod) | Seen::Updated { new: pod, .. } => pod,
     };
+    // Daemons come and go with the node, which is no use of it.
     if pod.node_name.is_none() || pod.is_daemon() {
         return false;
     }

@@ -183,6 +183,7 @@ impl Promises {
                         let late = |up: Timestamp| since(up.max(promise.since), now) >= promise.patience;
                         if up.is_some_and(late) {
                             broken.push((promise.workload.clone(), promise.claim.clone(), Kind::NotUsed));
+                            // The next look counts from here: one node is counted once in each patience.
                             promise.since = now;
                         }
                         return true;
@@ -196,6 +197,7 @@ impl Promises {
             false
         });
         for (workload, claim, kind) in broken {
+            // A pod of the workload has just been bound to a planned node: such nodes serve it.
             if !settled.contains(&workload) {
                 self.count(&workload, &claim, kind, None, world, now);
             }
@@ -235,6 +237,7 @@ impl Promises {
         let mut launches: Vec<(usize, Vec<&Pod>)> = Vec::new();
         for (place, launch) in plan.launches.iter().enumerate() {
             let of: Vec<&Pod> = launch.pods.iter().filter_map(|key| pods.get(key).copied()).collect();
+            // A single pod that cannot wait is reason enough for the node.
             if !of.is_empty() && of.iter().all(waits) {
                 judgement.refused.insert(place);
             } else {

@@ -53,6 +53,7 @@ pub fn missing(pool: &Pool, members: &Members<'_>) -> usize {
 /// The claims to delete, in the order in which they are missed least: those without a machine, empty nodes, then by
 /// what their pods cost, nodes with protected pods last. Budgets and protections do not count, the drain keeps them.
 pub fn surplus(pool: &Pool, members: &Members<'_>, now: Timestamp) -> Vec<ClaimName> {
+    // Claims of a pool that is being deleted go with the pool.
     let Some(wanted) = replicas(pool).filter(|_| !pool.deleting) else { return Vec::new() };
     let count = members.active.len().saturating_sub(wanted);
     let mut ranked: Vec<(Rank, &ClaimName)> = members

@@ -36,6 +36,7 @@ fn published(driver: &str, slices: &[ResourceSlice]) -> bool {
 }
 
 fn complete(slices: &[&ResourceSlice]) -> bool {
+    // Slices of older generations are being replaced by their driver.
     let newest = slices.iter().map(|slice| slice.generation).max();
     let current: Vec<_> = slices.iter().filter(|slice| Some(slice.generation) == newest).collect();
     let declared = current.first().map_or(0, |slice| slice.slices);

@@ -40,6 +40,7 @@ pub(super) struct Arrival {
 impl Arrival {
     pub(super) fn of(claim: &Claim, node: &Node) -> Self {
         let stage = stage(claim);
+        // Before the Node has joined there is nothing to compare.
         let came = stage >= Stage::Registered;
         Self {
             name: display(&claim.name, node),

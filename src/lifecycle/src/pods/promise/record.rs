@@ -130,6 +130,7 @@ impl Record {
             return false;
         }
         if self.was_taken_away(world) {
+            // The nodes may have served, had they been left: a day of holding would rest on no evidence.
             self.until = self.until.map(|until| until.min(self.last + HOLD_MIN));
         }
         true

@@ -35,6 +35,7 @@ impl Tracker {
     pub fn seeded(condition: Option<ConditionStatus>) -> Self {
         match condition {
             Some(ConditionStatus::True) => Self([true].into()),
+            // As many failures as the condition stands for; fewer would read as healthy.
             Some(ConditionStatus::False) => Self([false; UNHEALTHY_FAILURES].into()),
             Some(ConditionStatus::Unknown) | None => Self::default(),
         }

@@ -33,6 +33,7 @@ pub fn verdict(class: NodeClass) -> ConditionValue {
             ConditionStatus::Unknown => {
                 fails(reason::NODE_CLASS_READINESS_UNKNOWN, "Node Class Readiness Unknown")
             }
+            // Reason and message of the class name what is to be corrected.
             ConditionStatus::False => ready,
             ConditionStatus::True => ConditionValue {
                 status: ConditionStatus::True,
