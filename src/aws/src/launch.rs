@@ -157,6 +157,7 @@ impl Launcher {
         let unsettled = asking();
         let mut answer = self.create_fleet(&fleet, &prepared).await;
         let mut renewed = Ok(());
+        // Another client deleted a template: it is made again and the launch repeated, so that the claim does not lose a try.
         if lost::may_be_repeated(&answer) {
             renewed = self.prepare(request, class, types).await.map(drop);
             if renewed.is_ok() {
@@ -164,6 +165,7 @@ impl Launcher {
             }
         }
         self.settle(&charges, answer.as_ref().ok());
+        // Only now, so that the addresses of the refused request have been given back.
         renewed?;
         let result = answer.map_err(|error| {
             self.learn_failure(&error, &fleet, &prepared);
@@ -237,6 +239,7 @@ impl Launcher {
                 let (placed, candidates) = placed::place(group, &request.requirements, candidates);
                 (Some(placed), candidates)
             }
+            // Launched outside its group, the machine would count as drifted at once.
             None if is_wanted(class) => return Err(not_ready("its placement group is not known".into())),
             None => (None, candidates),
         };

@@ -136,10 +136,12 @@ impl Disruption {
         let held = self.underway.nodes();
         let cleaned = mark::take_back_leftovers(&self.context, &snapshot, &held).await;
         let confirmed = self.second_looks(&snapshot, &shown).await;
+        // Before anything new is decided, so that the decision takes them into account.
         let mut started = self.start(&snapshot, confirmed).await;
         let decision = self.decide(&snapshot, &shown).await;
         let at_once = self.proposals.sort(decision.commands.clone(), snapshot.now);
         started += self.start(&snapshot, at_once).await;
+        // Only at the end: a leftover that cannot be taken back holds up no command.
         let applied = cleaned? || started > 0;
         Ok(if applied { Outcome::Applied } else { Outcome::Skipped })
     }

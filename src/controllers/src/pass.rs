@@ -341,6 +341,7 @@ impl<'a> Pass<'a> {
 
     /// Writes what changed on the claim, then publishes what happened, and returns when to look again.
     pub(crate) async fn finish(mut self) -> Result<Done, Error> {
+        // First: a pass whose write fails is repeated, and must not publish its milestones twice.
         let written = self.write_claim().await?;
         for milestone in &self.milestones {
             record_milestone(self.context, self.claim().as_deref(), self.node.as_deref(), milestone);

@@ -102,6 +102,7 @@ pub(crate) async fn run(
     let mut batch: Batcher<Trigger> = Batcher::new(settings.batch_idle, settings.batch_max);
     let zones = Zones::new(&context.metrics);
     let mut retry = interval(RETRY_PERIOD);
+    // A pass may take longer than the period: ticks that were missed would follow in a burst.
     retry.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut look = interval(LOOK_PERIOD);
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -189,6 +190,7 @@ async fn pass(
     let Some(known) = known(context, memory).await else { return Ok(Outcome::Waiting) };
     let Known { mut snapshot, held, virtual_pods } = known;
     context.metrics.scheduler.held_pods_count.set_count([], held.len());
+    // While the scheduler binds pods to their nodes, a plan for the rest would only take places away.
     if virtual_pods.is_empty() && memory.promises.are_being_kept(context, &snapshot) {
         return Ok(Outcome::Skipped);
     }
@@ -196,6 +198,7 @@ async fn pass(
     let left_out = memory.admit(&mut snapshot);
     snapshot.pending.extend(virtual_pods);
     let snapshot = Arc::new(snapshot);
+    // Nothing has changed since a plan that placed no pod: metrics and events are renewed, and nothing is computed.
     let (plan, mut report) = match memory.settled.recall(&snapshot) {
         Some(report) => (Plan::default(), report),
         None => planned(context, memory, &snapshot).await,
@@ -228,6 +231,7 @@ struct Known {
 }
 
 async fn known(context: &Context, memory: &Memory) -> Option<Known> {
+    // Before the snapshot, which has the types as they are known then.
     instance_types::refresh(context, NAME).await;
     let mut snapshot = context.snapshot()?;
     let mut held = memory.refusals.hold(&mut snapshot);

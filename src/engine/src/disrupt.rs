@@ -63,6 +63,8 @@ pub fn decide(snapshot: &Snapshot, memory: &mut Memory, standing: &Standing<'_>)
         return known;
     }
     let mut pass = pass::Pass::new(snapshot, memory, standing);
+    // The order of the reference, which is that of `Method::ALL`: budgets are spent in it, and each method takes the
+    // proposals of those before it for granted.
     repair::propose(&mut pass);
     empty::propose(&mut pass);
     drift::static_pools::propose(&mut pass);

@@ -71,6 +71,7 @@ impl Images {
             }
         }
         if variants.is_empty() {
+            // An error, not an empty list: parameters that are missing are no evidence that images are.
             let message = format!("no public parameter names an image for Kubernetes {kubernetes}");
             return Err(client::Error::invalid("GetParameter", alias, message).into());
         }
@@ -111,6 +112,7 @@ impl Images {
 
     async fn describe(&self, mut filters: Vec<Filter>, owners: Vec<String>) -> client::Result<Vec<Image>> {
         filters.push(Filter::new("state", ["available"]));
+        // A deprecated image counts while there is no other.
         let query = ImageQuery { ids: Vec::new(), owners, filters, include_deprecated: true };
         let listing = self.ec2.describe_images(&query).await?;
         for skipped in &listing.skipped {

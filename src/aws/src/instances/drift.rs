@@ -113,6 +113,7 @@ pub(crate) fn of_network(instance: &Instance, class: &EC2NodeClass) -> Result<Ne
         return Err(Open("the subnets of the node class are not known"));
     }
     let subnet = instance.subnet.as_ref().ok_or(Open("the subnet of the instance is not known"))?;
+    // Certain without another question to EC2: the class selects a group that the instance does not have.
     if !wanted.is_subset(&actual) {
         return Ok(Network::LacksGroups);
     }

@@ -70,6 +70,7 @@ impl Ending {
                 | InstanceState::Stopping
                 | InstanceState::Stopped,
             ) => {
+                // Not ending after all: the next question terminates it again.
                 self.machines.remove(id);
             }
         }

@@ -137,6 +137,7 @@ struct Place<'a> {
 fn labels_of(instance_type: Option<&InstanceType>, place: &Place<'_>, pool: Option<&String>) -> Labels {
     let mut labels = Labels::new();
     for requirement in instance_type.iter().flat_map(|one| one.requirements.iter()) {
+        // A type with one reservation has single values about it, whichever way this instance was bought.
         let single = requirement.operator() == Operator::In && requirement.values().len() == 1;
         if single && !aws::RESERVED_CAPACITY.contains(&requirement.key().as_str()) {
             labels.extend(requirement.any().map(|value| (requirement.key().clone(), value)));

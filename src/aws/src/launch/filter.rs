@@ -63,6 +63,7 @@ pub fn narrow(types: &[Arc<InstanceType>], wanted: Wanted<'_>) -> Result<Vec<Can
     let candidates: Vec<Candidate> = types.iter().filter_map(|one| available(one, wanted)).collect();
     let mut candidates = reserved::narrow(candidates);
     let min_values = wanted.requirements.has_min_values();
+    // With `minValues` each type may bring a value that the claim counts on.
     if !min_values {
         candidates = without_exotic(candidates);
         candidates = without_dear_spot(candidates, wanted.requirements);

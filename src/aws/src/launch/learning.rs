@@ -37,6 +37,7 @@ impl Launcher {
         for error in &errors {
             self.count(error, prepared);
             for (subject, cause) in outcome::takes_out(error, attempt) {
+                // With nothing to fall back to, a growing pause would keep pods waiting after capacity is there again.
                 let cause = if others { cause } else { cause.max(Cause::Wanted) };
                 tracing::info!(?subject, code = %error.code, "offering unavailable");
                 match &subject {

@@ -190,6 +190,7 @@ pub(crate) fn spends_token(error: &karpenter_aws_api::Error) -> bool {
         AlreadyExists, Conflict, Denied, DryRun, Invalid, LimitExceeded, NoCapacity, NotFound, Throttled,
         Transient,
     };
+    // An error without a code is not an answer of EC2: the request may have been carried out.
     let answered = error.code.is_some();
     match error.kind {
         NotFound | AlreadyExists | Conflict | Throttled | Denied | Invalid | NoCapacity | LimitExceeded

@@ -119,6 +119,7 @@ impl Templates {
         let (count, until) = (ours.len(), later(self.clock.now(), KEEP));
         for template in ours {
             let adopted = || Template::new(&template.name, future::ready(Ok(())).boxed(), until);
+            // A template that a launch is making meanwhile stays the one that other launches wait for.
             self.known.lock().entry(template.name.clone()).or_insert_with(adopted);
         }
         self.adopted.store(true, Ordering::Relaxed);
@@ -188,6 +189,7 @@ impl std::fmt::Debug for Templates {
 async fn make(ec2: Arc<dyn Ec2>, spec: LaunchTemplateSpec) -> Result<()> {
     match ec2.create_launch_template(&spec).await {
         Ok(_) => tracing::debug!(template = %spec.name, "created launch template"),
+        // The name is a hash of the content, so the template that exists is the same.
         Err(error) if error.kind == Kind::AlreadyExists => {}
         Err(error) => return Err(error),
     }

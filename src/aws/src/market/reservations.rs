@@ -126,6 +126,7 @@ impl Reservations {
         let mut found = BTreeMap::new();
         for query in queries {
             for reservation in self.answer(query).await? {
+                // Answers are reused for a while, and a reservation may have ended since.
                 if reservation.ends_at.is_none_or(|end| end > now) {
                     found.insert(reservation.id.clone(), reservation);
                 }

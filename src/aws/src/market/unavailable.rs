@@ -101,6 +101,7 @@ impl Unavailable {
             (_, None) => 0,
         };
         let span = match cause {
+            // The bound keeps the shift from overflowing.
             Cause::Lacking => FIRST.saturating_mul(1 << strikes.min(8)),
             Cause::Wanted => FIRST,
             Cause::Unnamed => BRIEF,

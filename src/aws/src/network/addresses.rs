@@ -85,6 +85,7 @@ impl Addresses {
         let mut book = self.book.lock();
         let count = book.entry(subnet.clone()).or_default();
         let refused_at = count.refused_at.or(Some(count.described));
+        // A round of its own: charges of launches under way must not be given back to a subnet that has none.
         *count = Count { described: 0, round: count.round + 1, adjusted: None, refused_at };
     }
 }

@@ -27,6 +27,7 @@ impl AwsProvider {
         }
         let class = match self.classes.get(&claim.node_class.name) {
             Lookup::Found(class) => class,
+            // There is nothing to compare with, and nothing that could replace the machine.
             Lookup::Absent => return Ok(None),
             Lookup::NotSynced => return Err(open(claim, NOT_READ)),
             Lookup::Undecoded => return Err(open(claim, UNDECODED)),
@@ -34,6 +35,7 @@ impl AwsProvider {
         if class.metadata.deletion_timestamp.is_some() {
             return Ok(None);
         }
+        // Without the list the question about the image stays open.
         let types = self.types.list(&class).ok();
         let name = claim.instance_type();
         let of_type = types.as_ref().zip(name.as_ref()).and_then(|(types, name)| named(types, name.as_str()));

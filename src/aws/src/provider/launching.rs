@@ -51,6 +51,7 @@ impl AwsProvider {
                     self.ledger.record_sent_at(request, earlier);
                 }
             }
+            // Settled: launched, or refused in a way that leaves no doubt about this token.
             _ => self.ledger.record_answer(request),
         }
         let mut launched = launched?;

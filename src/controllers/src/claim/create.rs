@@ -39,6 +39,7 @@ pub async fn create(context: &Context, launch: &Launch, reason: &str) -> Result<
     if let Ok(created) = &created {
         context.view.created(created, &launch.pods);
     }
+    // Given back only now that the view counts the claim itself.
     drop(room);
     let created = created?;
     let name = ClaimName::from(created.name_any().as_str());

@@ -40,6 +40,7 @@ pub(crate) async fn run(context: Context, shutdown: CancellationToken) {
 }
 
 async fn pass(context: &Context, tried: &mut Tried) -> Result<Outcome, Error> {
+    // Claims that are not listed yet would leave their machines without a claim.
     if !context.view.unlisted().is_empty() {
         return Ok(Outcome::Waiting);
     }

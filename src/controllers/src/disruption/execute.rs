@@ -264,7 +264,9 @@ impl Execution {
 
     async fn delete_one(&self, candidate: &Candidate) -> Option<ClaimName> {
         let (context, name) = (&self.context, &candidate.target.claim);
+        // A claim that was created under the same name meanwhile is not meant.
         let uid = self.uids.get(name).map(ToString::to_string);
+        // Before the deletion: a crash between the two writes must not leave a drain without an end.
         if let Err(error) = self.bound_drain(name).await {
             tracing::warn!(nodeclaim = %name, error = %Chain(&error), "cannot write the deadline of a drain, trying again");
             return None;

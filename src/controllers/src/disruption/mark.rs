@@ -33,6 +33,7 @@ pub(super) async fn mark(
 ) -> BTreeSet<ClaimName> {
     let mark = |candidate: Candidate| async move {
         let (node, claim) = (&candidate.target.node, &candidate.target.claim);
+        // The taint first: from then on no pod comes, which the look after it relies on.
         let tainted = Mark::Taint(node).write(context).await;
         let marked = match tainted {
             Ok(()) => Mark::Reason(claim, reason).write(context).await,

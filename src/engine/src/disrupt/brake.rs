@@ -46,6 +46,7 @@ pub(crate) fn mass_drift(snapshot: &Snapshot, since: Option<Timestamp>) -> BTree
         .collect();
     let percent = fresh.len().saturating_mul(100) / managed.max(1);
     let few = fresh.len() < usize::try_from(brakes.mass_drift_least).unwrap_or(usize::MAX);
+    // A share of 100 % switches the brake off.
     if few || percent <= usize::from(brakes.mass_drift_percent) || brakes.mass_drift_percent >= 100 {
         return BTreeMap::new();
     }
@@ -166,6 +167,7 @@ pub(crate) fn bought_back(candidate: &Candidate<'_>, memory: &Memory, now: Times
 /// Returns how many more commands may be decided, given those that started within the last minute and those that wait.
 pub(crate) fn commands_left(memory: &Memory, waiting: usize, brakes: &Brakes) -> Option<usize> {
     let limit = usize::try_from(brakes.commands_per_minute).unwrap_or(usize::MAX);
+    // Zero is no limit.
     (limit > 0).then(|| limit.saturating_sub(memory.recent_commands()).saturating_sub(waiting))
 }
 

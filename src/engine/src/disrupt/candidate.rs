@@ -90,6 +90,7 @@ impl<'a> Candidate<'a> {
         let Some(claim) = node.claim.as_deref() else { return Err(Blocker::Unmanaged) };
         let Some(name) = &node.name else { return Err(Blocker::NoNode) };
         let protected = protects(node);
+        // The order is that of the reference and shows in events: not initialized, leaving, nominated, then the annotation.
         if protected == Some(Blocker::NotInitialized) {
             return Err(Blocker::NotInitialized);
         }
@@ -108,6 +109,7 @@ impl<'a> Candidate<'a> {
         }
         let Some(name_of_pool) = node.pool() else { return Err(Blocker::NoPoolLabel) };
         let Some(pool) = lookup.pool(&name_of_pool) else { return Err(Blocker::PoolMissing(name_of_pool)) };
+        // Without types neither the price of the node nor a replacement can be judged.
         if !lookup.sells(&pool.name) {
             return Err(Blocker::NoInstanceTypes(pool.name.clone()));
         }

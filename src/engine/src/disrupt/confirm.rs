@@ -145,6 +145,7 @@ impl<'g, 'a> Look<'g, 'a> {
         }
         self.all_within_budget()?;
         let candidates = self.still.iter().map(Candidate::disrupted).collect();
+        // Replacements come from the template: there is nothing to simulate or to price again.
         Ok(Command { candidates, ..self.command.clone() })
     }
 

@@ -56,6 +56,7 @@ fn refuse(pass: &mut Pass<'_>, candidate: &Candidate<'_>, reason: Reason) {
         let text = format!("Node has buffer pods, {}", reason.detail);
         pass.note(Note::machine(&candidate.node.id, NoteKind::Unconsolidatable, text));
     }
+    // Drifted nodes and nodes with pods are still for later methods to judge; only a first reason is reported.
     if !candidate.is_drifted() && reason.code != ReasonCode::NotEmpty {
         pass.keep(&candidate.node.id, reason);
     }

@@ -90,6 +90,7 @@ impl<'a> Pass<'a> {
             decision: Decision::default(),
             memory,
         };
+        // Nodes of standing commands drain first: evictions that budgets of pods allow are spent on them.
         for node in pass.assumed.iter().flatten() {
             pass.evictions.spend(node);
         }
@@ -222,6 +223,7 @@ impl<'a> Pass<'a> {
     /// Checks both budgets, and takes one node of the candidate's pool out of its budget for `method`. The budgets of pods are
     /// spent by the command as a whole.
     pub(crate) fn take_budget(&mut self, method: Method, candidate: &Candidate<'_>) -> Result<(), Reason> {
+        // First, because the budget of the pool is not given back.
         self.evictions.check(candidate.node).map_err(|blocker| blocker.reason())?;
         self.budgets.take(candidate, method.reason()).map_err(|exhausted| exhausted.reason())
     }

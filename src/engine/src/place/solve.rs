@@ -96,20 +96,27 @@ impl<'a> Solver<'a> {
             if broken.is_empty() || expected.len() >= MOST_EXPECTED {
                 break (solver, empty);
             }
+            // A node for other pods makes a domain count that has no pod of the constraint: made again, expecting the node.
             expected.extend(broken);
         };
         // Before repacking, which keeps every pod placed and so cannot help those left behind.
         solver = solver.co_located(snapshot, &expected);
+        // The other plans are repacked before prices are compared, so this one is, too.
         solver.repack();
         if let Some(empty) = &empty {
+            // Before mixing, which keeps the requirements of nodes; this plan changes them.
             solver.keep_apart(empty);
         }
+        // Equal requirements before different ones, whose saving is counted from the result.
         solver.mix();
         solver.mix_kinds();
         if let Some(empty) = &empty {
+            // After mixing, because its plans are mixed as well and the cheapest of all is taken.
             solver.rearrange(empty);
         }
+        // After every comparison of prices: those of reserved instances depend on which node holds them.
         solver.reserve_left();
+        // Last, because it narrows nodes by the final places of the pods.
         solver.keep_out();
         solver
     }

@@ -55,12 +55,14 @@ impl<'a> Search<'_, 'a> {
         if self.simulations.survives(&found.proposal, self.snapshot) {
             return Some(found);
         }
+        // Only now, because placing every examined set as the scheduler would costs more, and seldom changes the result.
         self.plays = true;
         self.prefix(batch).or_else(|| self.pair(batch))
     }
 
     /// The longest prefix that halving finds.
     fn prefix(&mut self, batch: &[Candidate<'a>]) -> Option<Found<'a>> {
+        // One node alone is left to the method for single nodes.
         let (mut low, mut high) = (2, batch.len());
         let mut best = None;
         while low <= high {

@@ -33,6 +33,7 @@ pub(crate) fn wanted(
         return Err(Objection::DoNotRepair);
     }
     let repair = choice.repair(candidate.claim);
+    // Such a drain could last without an end: the node would be neither repaired nor in service.
     if repair.drain.is_none()
         && let Some(blocker) = candidate.pods()
     {

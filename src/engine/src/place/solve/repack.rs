@@ -166,6 +166,7 @@ impl Solver<'_> {
     /// Splits in-flight node `number` in two, in order of size, where that saves most; whether it saves anything.
     fn split(&mut self, number: InFlightIx, left: &mut usize) -> bool {
         let node = &self.filling.in_flight[number];
+        // Pods that must share a host have no place on two nodes.
         if self.host_rules(node) == HostRules::Together || !self.may_change(node) {
             return false;
         }
