@@ -50,7 +50,7 @@ pub struct Settings {
 /// Way in which the controller runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Choice {
-    /// As a process of this machine.
+    /// A process of this machine.
     #[default]
     Process,
     /// In the cluster, as the chart installs it.

@@ -52,7 +52,7 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// As fast as they can be without anything being there at once, for proofs that do not look at times.
+    /// Shortest times at which nothing happens at once yet, for proofs that do not depend on times.
     pub const HURRIED: Self = Self {
         pending: Duration::from_secs(2),
         boot: Duration::from_secs(1),

@@ -92,7 +92,7 @@ pub enum Part {
 }
 
 impl Part {
-    /// As figures name it.
+    /// Returns its name in figures.
     pub fn name(self) -> &'static str {
         match self {
             Self::Controller => "controller",

@@ -310,7 +310,7 @@ impl Control {
             .with_context(|| format!("seed the account for cluster `{cluster}`"))
     }
 
-    /// As if the account were another one, which has this EKS cluster and nothing else.
+    /// Replaces the content of the account by this EKS cluster and nothing else.
     pub async fn renew(&self, cluster: &str, region: &str, kubernetes: &str) -> Result<Seeded> {
         self.reset().await?;
         self.seed(cluster, region, kubernetes).await

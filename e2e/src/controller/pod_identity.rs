@@ -19,7 +19,7 @@ const ADDRESS: &str = "169.254.170.23";
 const FOLDER: &str = "/var/run/secrets/pods.eks.amazonaws.com/serviceaccount";
 const TOKEN: &str = "eks-pod-identity-token";
 
-/// As long as the webhook asks for.
+/// Lifetime of a token: the one that the webhook of EKS asks for.
 const TOKEN_SECONDS: u32 = 24 * 60 * 60;
 
 /// Replaces an agent that an earlier run has left in a cluster that was there before.

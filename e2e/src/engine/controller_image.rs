@@ -29,7 +29,7 @@ pub struct ControllerImage {
 }
 
 impl ControllerImage {
-    /// As `docker` takes it.
+    /// Returns name and tag as `docker` takes them.
     pub fn name(&self) -> String {
         format!("{}:{}", self.repository, self.tag)
     }

@@ -24,7 +24,7 @@ use crate::wait;
 /// Kubernetes 1.35 is the last release that takes containerd 1.x, which this release of Debian has.
 const DEBIAN: &str = "bookworm";
 
-/// As kind's Dockerfile, with packages of containerd, runc and the CNI plugins instead of builds of them.
+/// Packages of kind's Dockerfile, and containerd, runc and the CNI plugins, which kind builds.
 const PACKAGES: &str = "systemd,systemd-sysv,conntrack,iptables,nftables,iproute2,ethtool,util-linux,mount,kmod,\
     libseccomp2,pigz,e2fsprogs,bash,ca-certificates,curl,jq,procps,socat,containerd,runc,containernetworking-plugins";
 

@@ -13,7 +13,7 @@ const SERVICES: [&str; 2] = ["ec2", "sqs"];
 /// Errors, with their HTTP status: those of the simulation.
 const ERRORS: [(&str, u16); 3] =
     [("RequestLimitExceeded", 503), ("InternalError", 500), ("ServiceUnavailable", 503)];
-/// One of the errors strikes one request in twelve, as in the simulation.
+/// Number of requests of which one fails, as in the simulation.
 const ONE_IN: u32 = 12;
 /// Delay of half of the requests: the mean of the simulation, where they take up to five seconds.
 const DELAY_SECONDS: f32 = 2.5;

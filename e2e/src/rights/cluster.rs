@@ -46,7 +46,7 @@ struct Object {
 }
 
 impl Object {
-    /// As rules name it: `pods/eviction`.
+    /// Returns the resource as rules name it: `pods/eviction`.
     fn kind(&self) -> String {
         match &self.subresource {
             Some(part) => format!("{}/{part}", self.resource),

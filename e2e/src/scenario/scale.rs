@@ -44,7 +44,7 @@ impl Workload {
     /// Every workload.
     pub const ALL: [Self; 5] = [Self::Mixed, Self::Wide, Self::Many, Self::Drift, Self::Interruptions];
 
-    /// As the command line spells it; also the name of its corner of the world.
+    /// Returns its name on the command line, which is also that of its namespace.
     pub fn name(self) -> &'static str {
         match self {
             Self::Mixed => "mixed",

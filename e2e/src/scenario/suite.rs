@@ -25,7 +25,7 @@ pub enum Suite {
     Classes,
     /// Every way a node leaves, a dozen behaviours at once.
     Disruption,
-    /// The same while the controller is killed again and again.
+    /// The behaviours of `Disruption` while the controller is killed again and again.
     DisruptionWithCrashes,
     /// What goes wrong around the controller, one trouble after the other.
     Faults,
@@ -44,7 +44,7 @@ impl Suite {
         Self::Faults,
     ];
 
-    /// As the command line spells it.
+    /// Returns its name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Bootstrap => "bootstrap",

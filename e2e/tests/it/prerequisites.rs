@@ -37,7 +37,7 @@ impl Fresh {
         Ok(Self { account, environment })
     }
 
-    /// As if the account were a new one, with this cluster.
+    /// Replaces the content of the account by this cluster.
     async fn renew(&mut self, cluster: &str) -> Result<Seeded> {
         cluster.clone_into(&mut self.environment.cluster);
         self.account.control().renew(cluster, REGION, &Options::default().kubernetes).await

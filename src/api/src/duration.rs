@@ -77,7 +77,7 @@ macro_rules! from_text {
 
 from_text!(Duration, NillableDuration);
 
-/// As Kubernetes writes a duration: from the greatest unit down to seconds, `10m0s`.
+/// Text of a duration as Kubernetes writes it: from the greatest unit down to seconds, `10m0s`.
 impl From<Span> for Duration {
     fn from(span: Span) -> Self {
         let units = units(span).into_iter().skip_while(|(count, unit)| *count == 0 && *unit != "s");

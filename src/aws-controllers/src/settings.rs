@@ -85,7 +85,7 @@ pub const FLAGS: &[Flag] = &[
 /// One feature gate of the AWS provider.
 #[derive(Clone, Copy, Debug)]
 pub struct Gate {
-    /// As users write it.
+    /// Name as users write it.
     pub name: &'static str,
     /// One sentence.
     pub help: &'static str,

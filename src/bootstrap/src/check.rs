@@ -22,7 +22,7 @@ use crate::settings::Settings;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// As it must be.
+    /// It is there as it must be.
     Ready,
     /// The controller runs, but something will not work.
     Warning,

@@ -50,28 +50,28 @@ impl Error {
         }
     }
 
-    /// The same error carrying the cloud's own code.
+    /// Adds the cloud's own code.
     #[must_use]
     pub fn with_code(mut self, code: impl Into<Box<str>>) -> Self {
         self.code = Some(code.into());
         self
     }
 
-    /// The same error carrying a condition reason.
+    /// Adds a condition reason.
     #[must_use]
     pub fn with_reason(mut self, reason: impl Into<Box<str>>) -> Self {
         self.reason = Some(reason.into());
         self
     }
 
-    /// The same error carrying advice for a person.
+    /// Adds advice for a person.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<Box<str>>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// The same error saying that the launch token of this attempt is spent, or not.
+    /// Sets whether the launch token of this attempt is spent.
     #[must_use]
     pub fn with_token_spent(mut self, spent: bool) -> Self {
         self.token_spent = spent;

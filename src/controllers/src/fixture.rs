@@ -58,7 +58,7 @@ impl World {
         Self { context, server, account, events }
     }
 
-    /// The same with the definitions of our kinds.
+    /// Returns a fixture with the definitions of our kinds.
     pub(crate) fn with_definitions() -> Self {
         let world = Self::new();
         for definition in karpenter_api::crd::crd_values() {

@@ -45,7 +45,7 @@ pub fn rbac(classes: &[NodeClassKind]) -> Vec<PolicyRule> {
     rules
 }
 
-/// Those of them that the reference does not ask for. An installation that swaps the image and keeps the
+/// Returns the rules that the reference does not ask for. An installation that swaps the image and keeps the
 /// roles loses only what they are for.
 pub fn optional_rbac() -> Vec<PolicyRule> {
     vec![

@@ -87,7 +87,7 @@ const NEEDED: [&str; 11] = [
     "VolumeAttachment",
 ];
 
-/// The same while resource claims are not ignored: pods would be refused because of theirs, and machines be taken for
+/// Kinds needed while resource claims are not ignored: without them pods would be refused, and machines be taken for
 /// complete.
 const NEEDED_FOR_DEVICES: [&str; 3] = ["ResourceSlice", "DeviceClass", "ResourceClaim"];
 

@@ -129,7 +129,7 @@ impl<'a> Allocator<'a> {
     ///
     /// # Errors
     ///
-    /// One of them is missing, or asks for something that cannot be planned for.
+    /// When one of them is missing, or asks for something that cannot be planned for.
     pub fn claims_of(&self, pod: &Pod) -> Result<Vec<ClaimId>, Refusal> {
         let key = |name: &karpenter_model::ResourceClaimName| ResourceClaimKey {
             namespace: pod.key.namespace.clone(),

@@ -24,26 +24,15 @@ pub enum Error {
     #[error(
         "there is no condition operator `{operator}` that takes these values; correct it, or teach the evaluator"
     )]
-    Operator {
-        /// As written.
-        operator: String,
-    },
+    Operator { operator: String },
     /// A key that does not exist or is not evaluated here.
     #[error("there is no condition key `{key}`; correct it, or teach the evaluator")]
-    Key {
-        /// As written.
-        key: String,
-    },
+    Key { key: String },
     /// An operator for one value on a key with many.
     #[error(
         "`{operator}` compares one value and `{key}` has many; write `ForAllValues:` or `ForAnyValue:` before it"
     )]
-    ManyValued {
-        /// As written.
-        operator: String,
-        /// As written.
-        key: String,
-    },
+    ManyValued { operator: String, key: String },
     /// A policy variable.
     #[error("policy variables are not evaluated here: `{text}`")]
     Variable {
@@ -55,7 +44,6 @@ pub enum Error {
     Resource {
         /// The statement.
         sid: String,
-        /// As written.
         resource: String,
     },
 }

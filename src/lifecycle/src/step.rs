@@ -334,7 +334,7 @@ impl Event {
         Self { about, reason, message: message.into(), topic: None }
     }
 
-    /// The same event with a topic of its own.
+    /// Sets the topic of the event.
     #[must_use]
     pub fn on(mut self, topic: impl Into<String>) -> Self {
         self.topic = Some(topic.into());
@@ -389,14 +389,14 @@ impl Step {
         Self { effects: effects.into_iter().collect(), ..Self::default() }
     }
 
-    /// The same step also changing a condition.
+    /// Adds the change of a condition.
     #[must_use]
     pub(crate) fn and_condition(mut self, change: impl Into<Option<Change>>) -> Self {
         self.conditions.extend(change.into());
         self
     }
 
-    /// The same step also asking to be run again.
+    /// Adds a wake-up; the soonest counts.
     #[must_use]
     pub(crate) fn and_wake(mut self, wake: Wake) -> Self {
         self.wake = self.wake.sooner(wake);

@@ -54,9 +54,9 @@ pub struct DeviceGrant {
 /// The machine on which a claim is served.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum GrantPlace {
-    /// One that exists or is coming up.
+    /// A machine that exists or is coming up.
     Machine(NodeId),
-    /// One that will be launched, if it turns out to be of this type.
+    /// A machine that will be launched, if it is of this type.
     Launch(BinId, InstanceTypeName),
 }
 

@@ -19,7 +19,7 @@ use crate::label::LabelRegistry;
 /// Comparison of an expression; pods may use the first six only. Serialized as it is spelled in the API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Operator {
-    /// One of the values.
+    /// The value is one of the list.
     In,
     /// None of the values; an absent label passes.
     NotIn,

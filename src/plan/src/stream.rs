@@ -48,7 +48,7 @@ pub enum Unreadable {
     /// Nothing is in what was named.
     #[error("cannot find an object in {}; name files or folders with manifests", quoted(.paths))]
     Empty {
-        /// As they were named.
+        /// Paths as the user gave them.
         paths: Vec<PathBuf>,
     },
 }

@@ -46,7 +46,6 @@ pub struct NotAPriceChange(String);
 pub enum NoMatch {
     #[error("cannot plan without zone `{zone}`: no node is in it and no pool can launch there; {there}")]
     Zone {
-        /// As it was named.
         zone: Zone,
         /// The zones there are, or the one that was probably meant.
         there: String,
@@ -56,7 +55,6 @@ pub enum NoMatch {
         "cannot plan with another price of `{of}`: pools can launch no such capacity type or instance type; {there}"
     )]
     Price {
-        /// As it was named.
         of: String,
         /// The names there are, or the one that was probably meant.
         there: String,

@@ -1,6 +1,6 @@
 //! Between a controller and AWS: every call of EC2 and of the interruption queue passes here.
 //!
-//! As with the API server a call that was sent goes its way without its sender. Calls of other services go straight to
+//! A call that was sent is carried out also when its sender dies, as at the API server. Calls of other services go straight to
 //! the account: they are few, and what they bring is asked for again.
 
 mod ec2;

@@ -86,7 +86,7 @@ pub(super) fn scheduler(addresses: &Addresses) -> Vec<String> {
     arguments
 }
 
-/// As [`scheduler`]; it also publishes the authority to every namespace.
+/// Arguments of the controller-manager: those of [`scheduler`], and the authority that it publishes to every namespace.
 pub(super) fn controller_manager(addresses: &Addresses) -> Vec<String> {
     let mut arguments = serving(addresses.controller_manager);
     arguments.extend(own_kubeconfig("kube-controller-manager"));

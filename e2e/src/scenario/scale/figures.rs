@@ -41,7 +41,7 @@ impl Figures {
         self.workloads.insert(workload.to_owned(), row);
     }
 
-    /// As JSON: `{"percent", "cores", "workloads": {NAME: {FIGURE: number}}}`.
+    /// Returns the figures as JSON: `{"percent", "cores", "workloads": {NAME: {FIGURE: number}}}`.
     pub fn to_json(&self) -> Result<String> {
         serde_json::to_string_pretty(self).context("write the figures as JSON")
     }

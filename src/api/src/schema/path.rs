@@ -13,7 +13,7 @@ impl Path<'_> {
         matches!(self, Self::Root)
     }
 
-    /// As kube-apiserver writes it: keys with dots or slashes in brackets.
+    /// Returns the path as kube-apiserver writes it: keys with dots or slashes in brackets.
     pub(super) fn text(&self) -> String {
         match self {
             Self::Root => String::new(),

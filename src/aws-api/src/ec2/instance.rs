@@ -158,7 +158,7 @@ pub struct InstanceHealth {
     pub events: Vec<ScheduledEvent>,
 }
 
-/// One of the two health checks.
+/// Result of one of the two health checks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HealthStatus {
     /// `ok`, `impaired`, `initializing`, `insufficient-data`, `not-applicable`.

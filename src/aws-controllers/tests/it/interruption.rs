@@ -33,7 +33,7 @@ async fn running_in(world: World) -> (World, Instance) {
     (world, instance)
 }
 
-/// The same where recommendations to move off a machine are acted on.
+/// Starts a world with a machine, in which recommendations to leave it are acted on.
 async fn acting_on_recommendations() -> (World, Instance) {
     let disruption = DisruptionSettings { on_rebalance: true, ..DisruptionSettings::default() };
     let decisions = karpenter_model::Settings { disruption, ..karpenter_model::Settings::default() };

@@ -61,12 +61,12 @@ impl World {
         world
     }
 
-    /// The same with feature gates other than the default ones.
+    /// Starts a world with these feature gates.
     pub(crate) async fn gated(gates: FeatureGates) -> Self {
         Self::deciding(karpenter_model::Settings { gates, ..Default::default() }).await
     }
 
-    /// The same with other settings of what is decided.
+    /// Starts a world with these settings of the decisions.
     pub(crate) async fn deciding(decisions: karpenter_model::Settings) -> Self {
         let mut ground = Ground::new(Self::options(), START);
         ground.decisions = decisions;
@@ -75,7 +75,7 @@ impl World {
         world
     }
 
-    /// The same with settings other than the usual ones.
+    /// Starts a world with changed settings of the process.
     pub(crate) async fn settled(change: impl FnOnce(&mut Settings)) -> Self {
         let ground = Ground::new(Self::options(), START);
         let world = Self::on_ground(ground, kubelet::Options::default(), change);
@@ -83,7 +83,7 @@ impl World {
         world
     }
 
-    /// The same with the definitions of our kinds changed.
+    /// Starts a world with changed definitions of our kinds.
     pub(crate) async fn defined(change: impl Fn(&mut Value)) -> Self {
         let ground = Ground::defined(Self::options(), START, change);
         let world = Self::on_ground(ground, kubelet::Options::default(), |_| {});
@@ -91,7 +91,7 @@ impl World {
         world
     }
 
-    /// The same for very many nodes, in an account of another kind: heartbeats are as rare as they may be, because they
+    /// Starts a world for very many nodes, in an account with `options`. Heartbeats are as rare as they may be, because they
     /// are most of what there is to simulate.
     pub(crate) async fn large(options: Options) -> Self {
         let kubelet = kubelet::Options { heartbeat: Duration::from_secs(45), ..kubelet::Options::default() };
@@ -272,7 +272,7 @@ impl Ground {
         Self::defined(options, start, |_| {})
     }
 
-    /// The same with the definitions of the custom kinds changed.
+    /// Returns cluster and account with changed definitions of the custom kinds.
     fn defined(options: Options, start: &str, change: impl Fn(&mut Value)) -> Self {
         let clock = Arc::new(VirtualClock::starting_at(start.parse().unwrap()));
         let server = ApiServer::new(clock.clone());

@@ -115,7 +115,7 @@ pub(super) fn all() -> Vec<(InstanceTypeInfo, u64)> {
     types
 }
 
-/// The same types `ahead` times ten generations later, a little more expensive: `m5.large` becomes
+/// Copies of the types, `ahead` times ten generations later and a little more expensive: `m5.large` becomes
 /// `m15.large`.
 pub(super) fn later(
     types: &[(InstanceTypeInfo, u64)],

@@ -149,7 +149,7 @@ impl InstanceTypes {
         self.both(class).map(|both| both.current)
     }
 
-    /// The same as they are sold, whatever lacks capacity at the moment.
+    /// Returns the types of the class as they are sold, whatever lacks capacity at the moment.
     ///
     /// # Errors
     /// See [`Error`].

@@ -59,21 +59,21 @@ impl<'a> ClassView<'a> {
         Self { class, family, kubelet, expressions, zones, placement: None, reserved_capacity: true }
     }
 
-    /// The same with the placement group its selector means at the moment.
+    /// Sets the placement group that the selector means at the moment.
     #[must_use]
     pub fn placed(mut self, placement: Option<Group>) -> Self {
         self.placement = placement;
         self
     }
 
-    /// The same, its reservations counting or not.
+    /// Sets whether its reservations count.
     #[must_use]
     pub(crate) fn reserving(mut self, reserved_capacity: bool) -> Self {
         self.reserved_capacity = reserved_capacity;
         self
     }
 
-    /// The same with its expressions evaluated or not: the `NodeClassCEL` gate.
+    /// Sets whether its expressions are evaluated: the `NodeClassCEL` gate.
     #[must_use]
     pub fn evaluating(mut self, evaluates: bool) -> Self {
         let block = self.class.spec.kubelet.as_ref().filter(|_| evaluates);

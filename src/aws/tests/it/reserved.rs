@@ -28,7 +28,7 @@ async fn selecting(reservations: &[CapacityReservation]) -> World {
     selecting_in(Options { zones: 2, ..Options::default() }, reservations).await
 }
 
-/// The same with another account.
+/// Returns a world in an account with `options`, whose class selects the reservations.
 async fn selecting_in(options: Options, reservations: &[CapacityReservation]) -> World {
     let tags = Some([("team".to_owned(), "web".to_owned())].into());
     let term = CapacityReservationSelectorTerm { tags, ..Default::default() };

@@ -42,7 +42,7 @@ impl World {
         Self::settled(options, edit, |_| {}).await
     }
 
-    /// The same with other settings.
+    /// Returns a world with changed settings.
     pub(crate) async fn settled(
         options: Options,
         edit: impl FnOnce(&mut Ec2NodeClassSpec),
@@ -113,7 +113,7 @@ impl World {
         again
     }
 
-    /// The same before any price was read, with a price file.
+    /// Returns a provider that has read no price yet, with a price file.
     pub(crate) async fn unpriced(&self, file: Option<PathBuf>) -> AwsProvider {
         let settings = Settings { price_file: file, ..Settings::new("demo", "https://demo.example") };
         let clock: Arc<dyn Clock> = Arc::clone(&self.clock) as _;
@@ -195,14 +195,14 @@ pub(crate) fn request(claim: &str) -> LaunchRequest {
     }
 }
 
-/// The same with another requirement.
+/// Returns a request with one more requirement.
 pub(crate) fn request_with(claim: &str, requirement: Requirement) -> LaunchRequest {
     let mut request = request(claim);
     request.requirements.add(requirement);
     request
 }
 
-/// The same on demand.
+/// Returns a request for an on-demand machine.
 pub(crate) fn on_demand(claim: &str) -> LaunchRequest {
     request_with(claim, one_of(label::CAPACITY_TYPE, &["on-demand"]))
 }

@@ -60,7 +60,7 @@ pub(super) struct Lacking {
 
 /// A call the controller makes.
 struct Call<'a> {
-    /// As the statement names it that has to grant it.
+    /// Resource, as the statement that has to grant the action names it.
     resource: &'a str,
     request: Request,
     /// The resource is an example of what others make.

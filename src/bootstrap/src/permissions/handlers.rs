@@ -27,7 +27,7 @@ pub(super) enum Subject {
 /// The handlers of one resource type.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Handlers {
-    /// As templates name it.
+    /// Type of the resource in templates.
     #[cfg_attr(not(test), expect(dead_code, reason = "a test compares the rows with the template"))]
     resource_type: &'static str,
     subject: Subject,

@@ -60,7 +60,7 @@ impl Fixture {
         fixture
     }
 
-    /// As `plan`, `apply` and `check` look before anything else.
+    /// Reads account and cluster as `plan`, `apply` and `check` do first.
     pub(crate) async fn look(&self) -> Result<Look, Error> {
         let cluster = observe::describe(&self.clients, &self.settings.cluster).await?;
         observe::look(&self.clients, &self.settings, cluster).await

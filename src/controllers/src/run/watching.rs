@@ -96,7 +96,7 @@ impl Watches<'_> {
         self.follow::<K>(K::kind(&()), Api::all(self.context.client.clone()), View::take);
     }
 
-    /// The same for a kind that other releases write too.
+    /// Follows a kind that other releases write too.
     fn readable<K>(&mut self)
     where
         K: Widened + Clone + Debug + DeserializeOwned + Send,

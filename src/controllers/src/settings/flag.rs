@@ -300,7 +300,7 @@ pub const OWN: &[Flag] = &[
 /// One feature gate.
 #[derive(Clone, Copy, Debug)]
 pub struct Gate {
-    /// As users write it.
+    /// Name as users write it.
     pub name: &'static str,
     /// True if it is on by default.
     pub default: bool,

@@ -117,7 +117,7 @@ impl<'a, G: Fn(&Flag) -> Option<(&'a str, Source)>> Reader<'a, G> {
         })
     }
 
-    /// One of several words.
+    /// Reads a value that is one of several words.
     pub fn choice<T: Copy>(&mut self, name: &str, choices: &[(&str, T)]) -> T {
         let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
         self.read(name, &names.join(" or "), |text, _| {

@@ -113,7 +113,7 @@ impl View {
         }
     }
 
-    /// The same for every object that a list begun at `began` lacks.
+    /// Forgets every object that a list begun at `began` lacks.
     fn forget_unlisted<T: Kind>(
         &self,
         listed: &BTreeSet<T::Key>,

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::world::{Process, World};
 
-/// One of the three things that make up a machine, or the pool it was made from.
+/// Part of a machine: one of its three objects, or the pool it was made from.
 #[derive(Clone, Copy, Debug)]
 enum Part {
     Node,

@@ -45,7 +45,7 @@ pub(crate) fn set(world: &World, name: &str, replicas: u32, cpu: &str, selector:
     set_with(world, name, replicas, cpu, &json!({"nodeSelector": selector}));
 }
 
-/// The same with `more` in the spec of the pods.
+/// Adds a replica set with `more` in the spec of its pods.
 fn set_with(world: &World, name: &str, replicas: u32, cpu: &str, more: &Value) {
     let mut spec =
         json!({"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}]});

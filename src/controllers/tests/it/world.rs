@@ -68,7 +68,7 @@ impl World {
         Self::defined(|_| {}).await
     }
 
-    /// The same with the definitions of our kinds changed.
+    /// Starts a world with changed definitions of our kinds.
     #[expect(clippy::unused_async, reason = "it spawns tasks, so it must be called on a runtime")]
     pub(crate) async fn defined(change: impl Fn(&mut Value)) -> Self {
         log();
@@ -121,7 +121,7 @@ impl World {
         self.start_gated(crash, FeatureGates::default())
     }
 
-    /// The same with feature gates other than the default ones.
+    /// Starts a process with these feature gates.
     pub(crate) fn start_gated(&self, crash: Crash, gates: FeatureGates) -> Process {
         self.start_crashing(
             crash,

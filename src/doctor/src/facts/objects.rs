@@ -77,7 +77,7 @@ impl<K> FromIterator<Readable<K>> for Objects<K> {
 
 impl<K: Serialize> Serialize for Objects<K> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        /// One of either.
+        /// One object of either kind.
         #[derive(Serialize)]
         #[serde(untagged)]
         enum One<'a, K> {

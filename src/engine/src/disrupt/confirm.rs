@@ -244,8 +244,8 @@ impl<'g, 'a> Look<'g, 'a> {
         Err(self.rejected(RejectionKind::Scheduling, detail))
     }
 
-    /// As many nodes as the command launches are needed, and what it would buy is what would do: `launches` in the
-    /// order of the command's, each with all instance types of its own.
+    /// Checks that `launches` are as many as those of the command, and that each may be of every instance type of its
+    /// counterpart there; puts them in the order of the command.
     fn pair_replacements(&self, launches: &mut Vec<Quoted>) -> Result<(), Rejection> {
         let wanted: Vec<&Launch> = self.command.replacements.iter().collect();
         if wanted.len() != launches.len() {

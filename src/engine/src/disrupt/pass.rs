@@ -399,7 +399,7 @@ impl Standing<'_> {
 }
 
 impl Exhausted {
-    /// As a reason.
+    /// Returns it as a reason with operands.
     pub(crate) fn reason(&self) -> Reason {
         match self {
             Self::UsedUp { pool, allowed, total, disrupted, until } => {

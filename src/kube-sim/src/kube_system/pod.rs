@@ -13,7 +13,7 @@ use crate::apiserver::object;
 
 /// One revision of a pod.
 pub(super) struct Pod {
-    /// As it is stored.
+    /// Object as it is stored.
     pub(super) object: Arc<Value>,
     /// True if its deletion has begun.
     pub(super) deleting: bool,

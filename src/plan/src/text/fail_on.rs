@@ -8,7 +8,7 @@ use super::{count, named};
 use crate::forecast::Forecast;
 use crate::money::{change, hourly};
 
-/// One of them.
+/// Condition on which a plan fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailOn {
     /// Pods would stay pending.

@@ -97,7 +97,7 @@ pub(super) fn world(number: u64) -> Drawn {
     Drawn { objects, settings, changes, under_way }
 }
 
-/// One of a few.
+/// Draws one of `of`.
 fn one<T: Copy>(random: &mut Rng, of: &[T]) -> T {
     of[random.usize(..of.len())]
 }

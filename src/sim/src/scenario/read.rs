@@ -174,7 +174,6 @@ pub enum Unread {
         "cannot read scenario `{path}`: {problem}; name a file of YAML, or a folder with .yaml files in it"
     )]
     File {
-        /// As it was named.
         path: String,
         /// Error of the operating system.
         problem: String,
@@ -182,7 +181,6 @@ pub enum Unread {
     /// The file contains something that a scenario cannot state.
     #[error("cannot read scenario `{path}`, line {line}{}: {problem}", of_field(.field))]
     Malformed {
-        /// As it was named.
         path: String,
         /// Counted from 1.
         line: u64,

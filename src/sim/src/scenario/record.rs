@@ -92,7 +92,7 @@ impl Wait {
 pub(crate) struct Removal {
     pub(crate) at: Duration,
     pub(crate) pool: String,
-    /// As the controller or the event states it; see [`super::format::Reason`].
+    /// Reason in the words of the controller or the event; see [`super::format::Reason`].
     pub(crate) reason: String,
 }
 

@@ -95,7 +95,7 @@ impl<const LABELS: usize> Collected<LABELS> {
         Self(Family::register(registry, row, []))
     }
 
-    /// As [`Family::collect`]: `source` hands each series, its labels and its value, to what it is given.
+    /// Adds a source: it passes each series, with labels and value, to its argument; see [`Family::collect`].
     pub fn collect(
         &self,
         source: impl Fn(&mut dyn FnMut([&str; LABELS], f64)) + Send + Sync + 'static,

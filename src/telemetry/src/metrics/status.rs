@@ -67,7 +67,7 @@ const fn descriptor(
     Descriptor { name, kind, labels, stability: Stability::Beta, help, buckets }
 }
 
-/// The same families without the kind in their names; of Nodes there is nothing here, as in the reference.
+/// Families of status conditions without the kind in their names; they have no series of Nodes, as in the reference.
 pub(super) const DEPRECATED: &[Descriptor; 6] = &[
     deprecated(
         "operator_status_condition_count",

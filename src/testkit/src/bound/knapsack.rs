@@ -14,7 +14,7 @@ const ROUNDING: f64 = 1e-6;
 pub(super) struct Item<'p> {
     pub(super) row: usize,
     pub(super) value: f64,
-    /// As many as can be on the machine.
+    /// Most pods of this kind that the machine holds.
     pub(super) most: usize,
     pub(super) requests: &'p [f64],
     pub(super) group: Option<usize>,

@@ -70,7 +70,7 @@ fn families() -> String {
 
 const DAEMONS: &str = "daemon logs cpu=100m mem=200Mi\ndaemon mesh cpu=50m mem=64Mi\n";
 
-/// As many pods that need a core as pods that need memory.
+/// World with as many pods that need CPU as pods that need memory.
 fn two_classes(each: usize, limits: &str) -> Snapshot {
     fixture::snapshot(&format!(
         "{}pool web types=*{limits}\n{DAEMONS}\

@@ -103,7 +103,7 @@ fn app_of(pod: &mut Pod, kind: &str) -> Labels {
     pod.labels.clone()
 }
 
-/// One of seven kinds of pods. Twenty at a time stay together on a host; those that keep apart are all of one
+/// Makes the pod one of seven kinds. Twenty at a time stay together on a host; those that keep apart are all of one
 /// app, so that each needs a machine of its own.
 fn diversify(pod: &mut Pod, index: usize, rng: &mut Rng) {
     let app = app_of(pod, &(index % 7).to_string());

@@ -130,7 +130,7 @@ pub(super) fn leaves(value: &Value) -> BTreeSet<String> {
     paths
 }
 
-/// The same for a schema; free map keys written as `{}`.
+/// Returns the paths of the leaves of a schema; free map keys are written as `{}`.
 pub(super) fn schema_leaves(schema: &Value) -> BTreeSet<String> {
     fn walk(schema: &Value, path: &str, into: &mut BTreeSet<String>) {
         if let Some(fields) = schema["properties"].as_object() {

@@ -102,7 +102,7 @@ fn computed() -> [Computed; 6] {
     ]
 }
 
-/// One of the first `count` elements of a list parameter; empty beyond its end, where `Fn::Select` alone would fail.
+/// Returns element `index` below `count` of a list parameter; empty beyond its end, where `Fn::Select` alone fails.
 pub(super) fn element(parameter: &str, index: usize, count: usize) -> Value {
     let list = json!({ "Fn::Join": [",", reference(parameter)] });
     let padded = json!({ "Fn::Join": ["", [list, ",".repeat(count)]] });

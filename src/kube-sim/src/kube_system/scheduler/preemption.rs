@@ -1,6 +1,6 @@
 //! Preemption: a pod that fits nowhere has less important ones sent away from a node that would take it without them.
 //!
-//! As few and as unimportant ones go as are enough: of a node's candidates the most important stay first. The node is then
+//! The fewest and least important pods go that suffice: of a node's candidates the most important stay first. The node is then
 //! named for the pod, and no other one is chosen while they leave. Disruption budgets do not count, and what keeps a pod
 //! out for the sake of a less important one elsewhere (spread, affinity) is taken for lasting.
 
