@@ -44,7 +44,7 @@ const REGION: &str = "us-west-2";
 /// The Kubernetes version it reports.
 pub(crate) const KUBERNETES: &str = "1.35";
 
-/// As many worlds start at once. A starting one computes all the time, one that plays mostly waits: when many start on a
+/// Worlds that start at once. A starting one computes all the time, one that plays mostly waits: when many start on a
 /// machine of few cores, the controllers of others lose their Leases.
 static STARTS: Semaphore = Semaphore::const_new(2);
 

@@ -31,7 +31,7 @@ pub struct Clients {
     pub pricing: Arc<dyn Pricing>,
     /// The cluster, its access entries and pod identity associations.
     pub eks: Arc<dyn Eks>,
-    /// Stacks, for those who want their prerequisites in one.
+    /// Stacks, for prerequisites that are kept in one.
     pub cloudformation: Arc<dyn CloudFormation>,
     /// Zones that clusters are shifted away from.
     pub shifts: Arc<dyn ZonalShifts>,

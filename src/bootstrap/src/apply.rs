@@ -30,7 +30,7 @@ const QUEUE_NAME_TRIES: u32 = 7;
 /// The pause between those tries.
 const QUEUE_NAME_PAUSE: Duration = Duration::from_secs(10);
 
-/// Something worth a line to the user who waits.
+/// Event that is worth a line to the user who waits.
 #[derive(Clone, Copy, Debug)]
 pub enum Progress<'a> {
     /// The next step is tried again for a while.

@@ -67,7 +67,7 @@ pub enum Look {
     Either(fn(&Facts) -> Outcome, &'static [Phrase]),
 }
 
-/// Origin of a phrase. A person who changes a text of this controller finds by it what has to follow.
+/// Origin of a phrase. A change of a text of this controller has to be made in the phrases of that origin as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Speaker {
     /// AWS: a code or a text of its APIs, or a program on its images.

@@ -72,7 +72,7 @@ pub struct ApiServer {
 
 struct Shared {
     store: Mutex<Store>,
-    /// Set with every write to a table: those who wait for one are not woken for the others.
+    /// Set with every write to a table, so that a watch of one table is not woken by the others.
     tables: Mutex<BTreeMap<TableName, Vec<Signal<u64>>>>,
     faults: Faults,
     version: String,

@@ -78,8 +78,8 @@ async fn too_large<'a>(world: &'a World, name: &'static str) -> Result<Corner<'a
     Ok(corner)
 }
 
-/// From now on the pool `name` allows what would be cheaper. The node stays all the same; its event names the
-/// `blocker`, and who asks about the node or its claim hears `why`.
+/// Lets the pool `name` buy a cheaper type and checks that the node stays all the same: its event names the
+/// `blocker`, and an explanation of the node or its claim says `why`.
 async fn stays(corner: &Corner<'_>, name: &str, blocker: &str, why: &[&str]) -> Result<()> {
     let node = corner.running("worker", 1).await?.remove(0);
     let claim = corner.claim_of(&node).await?;

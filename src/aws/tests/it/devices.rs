@@ -45,7 +45,7 @@ fn either(claim: &str) -> LaunchRequest {
     wanted
 }
 
-/// Launches without any device, then with so many of one: the second instance.
+/// Launches without any device, then with `count` of `resource`; returns the second instance.
 async fn launch_with(world: &World, resource: &'static str, count: i64) -> Instance {
     let plain = world.provider.launch(&either("plain")).await.expect("launches");
     assert_eq!(plain.instance_type.as_str(), PLAIN, "a type with {resource} is for pods that ask for it");

@@ -17,7 +17,7 @@ const LOOKS: u32 = 1_200;
 /// Bringing a stack to rest takes two steps at most: waiting for another client, then undoing what it left.
 const ROUNDS: u32 = 4;
 
-/// Something worth a line to the user who waits.
+/// Event that is worth a line to the user who waits.
 #[derive(Debug)]
 pub enum Progress<'a> {
     /// Next operation.

@@ -36,7 +36,7 @@ impl Refused {
         true
     }
 
-    /// The findings since so long before `now` as they are kept.
+    /// Findings of the time before `now` for which findings are kept.
     pub(super) fn lately(&self, now: Timestamp) -> impl Iterator<Item = &str> {
         let recent = self.0.iter().filter(move |(_, occurrence)| now.duration_since(occurrence.last) < KEPT);
         recent.map(|(finding, _)| finding.as_str())

@@ -53,7 +53,7 @@ const AT_ONCE: u32 = 4;
 /// Shortest and longest time between two namings after that; it doubles with each. The scheduler takes some thirtieth of a
 /// second for each name that it takes away. A node that becomes ready meanwhile takes pods as they come.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(8));
-/// A name that has stayed for so long comes back at once again.
+/// Age at which a naming no longer counts: the next one for that pod goes out at once.
 const FORGOTTEN: Duration = Duration::from_secs(30);
 
 /// Names `node` in the status of the pods that were promised a place on `claim` and have none yet.

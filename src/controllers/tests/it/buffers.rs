@@ -53,7 +53,7 @@ fn buffer(world: &World, name: &str, spec: &Value) {
     }));
 }
 
-/// A buffer called `spare` of so many pods that want this much CPU each.
+/// A buffer called `spare` of `replicas` pods that want `cpu` each.
 fn spare(world: &World, replicas: u32, cpu: &str) {
     template(world, "spare", cpu, &json!({}));
     buffer(world, "spare", &json!({"podTemplateRef": {"name": "spare"}, "replicas": replicas}));
@@ -93,7 +93,7 @@ async fn has_room(world: &World, name: &str) {
         .await;
 }
 
-/// A world with a pool of this spec and the room of a buffer called `spare`: so many pods that fill most of a machine.
+/// A world with a pool of this spec and the room of a buffer called `spare`: `pods` pods that fill most of a machine each.
 async fn with_room(pods: u32, pool: &Value) -> (World, Process) {
     let world = World::new().await;
     world.pool("default", pool);

@@ -65,7 +65,7 @@ fn created(process: &Process, pool: &str) -> u64 {
     process.metrics.nodeclaims.created_total.value(["provisioned", pool, "false"])
 }
 
-/// Calls `look` again and again for so long.
+/// Calls `look` every `step` for `span`.
 async fn every(step: Duration, span: Duration, look: impl AsyncFn()) {
     let until = tokio::time::Instant::now() + span;
     while tokio::time::Instant::now() < until {
@@ -145,7 +145,7 @@ async fn taint(world: &World, on: bool) {
     }
 }
 
-/// One pod whose nodes get a taint as soon as they are there and keep it for so long; how many nodes were bought.
+/// Runs one pod whose nodes get a taint as soon as they exist and keep it for `span`; returns how many nodes were bought.
 async fn bought_while_tainted(span: Duration) -> u64 {
     let world = World::new().await;
     world.pool("default", &pool(&json!({})));

@@ -58,7 +58,7 @@ async fn running(nodes: usize, disruption: &Value, protect: &Value) -> (World, P
     (world, process)
 }
 
-/// Kubelets of so many machines say that they are not ready; their instances.
+/// Makes the kubelets of `count` machines report not ready; returns the ids of their instances.
 fn break_machines(world: &World, count: usize) -> Vec<String> {
     let broken: Vec<String> =
         world.account.machines().iter().take(count).map(|machine| machine.instance_id.to_string()).collect();

@@ -148,7 +148,7 @@ impl World {
         })
     }
 
-    /// Starts a process that plans for so many pods at once.
+    /// Starts a process that plans for at most `pods_per_pass` pods at once.
     pub(crate) fn start_slicing(&self, pods_per_pass: u32) -> Process {
         self.start_deciding(karpenter_model::Settings {
             pods_per_pass,

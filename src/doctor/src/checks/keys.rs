@@ -1,4 +1,4 @@
-//! Keys of the account's own, and whether those who need them may use them (spec aws-operations 1.14).
+//! Customer managed keys, and whether the identities that need them may use them (spec aws-operations 1.14).
 
 use karpenter_api::EC2NodeClass;
 use karpenter_aws_api::Partition;

@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::fixture::at;
 
-/// Machines `node-0..` of claims `claim-0..`, one pod each, and so many replacements.
+/// Machines `node-0..` of claims `claim-0..`, one pod each, and their replacements.
 pub(super) fn command(candidates: usize, replacements: usize) -> Command {
     Command {
         repair: None,

@@ -2,7 +2,7 @@
 //! hashes still agree. Keys that Kubernetes, AWS or Karpenter give a meaning to stay. Values stay of those labels alone whose
 //! values are not for users to choose: a key such as `app.kubernetes.io/name` is known, and its value is a name.
 //!
-//! The digest is cut short and of plain texts: who knows a name can check whether it was that; nothing more is promised.
+//! The digest is cut short and has no key: a person who knows a name can check for it; nothing more is promised.
 
 use std::collections::BTreeMap;
 

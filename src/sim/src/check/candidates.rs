@@ -1,7 +1,7 @@
 //! Candidates for disruption: no node with a pod that cannot leave, and none before its replacement has come up.
 //!
-//! Both begin with the taint of disruption on a node whose claim is not being deleted. A pod counts once it has been where
-//! it is for so long that every controller must know. That something takes the place of a node cannot be seen in the
+//! Both begin with the taint of disruption on a node whose claim is not being deleted. A pod counts once it has been on its
+//! node long enough for every controller to know. That something takes the place of a node cannot be seen in the
 //! truth; that its pods have nowhere to go can: when its claim is deleted, the nodes that stay have less room than its
 //! pods need. Pods that came meanwhile may have taken that room, so it is asked only if none was waiting since the taint.
 

@@ -198,7 +198,7 @@ mod tests {
         })
     }
 
-    /// A pool, and one who looks.
+    /// A pool, and a check that watches it.
     fn watched() -> (ApiServer, Truth) {
         let clock = Arc::new(VirtualClock::starting_at(START.parse().unwrap()));
         let server = ApiServer::new(clock.clone());

@@ -64,7 +64,7 @@ fn what_goes_on_being_true_is_written_every_half_hour_and_what_changes_as_soon_a
     }
 }
 
-/// A sink with room for so many events.
+/// A sink with room for a number of events.
 struct Narrow(MemorySink, usize);
 
 impl Sink for Narrow {

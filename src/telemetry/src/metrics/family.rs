@@ -1,7 +1,7 @@
 //! Gauges that are read off what is known when they are asked for.
 //!
 //! A cluster has one series per pod and tens per Node, each with a score of labels. Kept as series they would be several
-//! times what is known of the cluster itself, so nothing is kept: who knows the objects writes the lines.
+//! times what is known of the cluster itself, so nothing is kept: the owner of the objects writes the lines.
 
 use std::fmt;
 use std::sync::Arc;

@@ -15,7 +15,7 @@ use super::{column, is_worth_more};
 
 /// Price of a column that leaves a pod without a machine to buy, so that the simplex always has a solution.
 const UNHOSTED: f64 = 1e4;
-/// A machine may be worth so much more than its price before another column is looked for.
+/// Share of its price by which a machine may be worth more before another column is looked for.
 const SLACK: f64 = 5e-4;
 
 /// Steps of worth in which machines are counted.

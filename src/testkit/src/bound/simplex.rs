@@ -1,11 +1,11 @@
 //! The linear programme over the columns found so far: revised simplex with a dense inverse.
 //!
-//! Rows ask for at least so much; one that allows at most so much is written with both sides negative. The first rows
+//! Rows are lower bounds; an upper bound is written with both sides negative. The first rows
 //! start from a column each, the others from what they leave unused.
 
 /// Least gain of another step.
 const LEAST_GAIN: f64 = 1e-9;
-/// Counts are raised by so much, times up to a thousand.
+/// Unit by which counts are raised, times up to a thousand.
 const PERTURBATION: f64 = 1e-7;
 /// Elements smaller than this are taken for zero.
 const TINY: f64 = 1e-9;

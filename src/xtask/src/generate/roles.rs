@@ -1,6 +1,6 @@
 //! The rights of the controller, from what its code declares next to its calls.
 //!
-//! Twice: as templates that the chart's roles include, and as a manifest for those who do not use Helm, which the
+//! Written twice: as templates that the chart's roles include, and as a manifest for clusters without Helm, which the
 //! end-to-end suite runs the controller with.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -38,8 +38,8 @@ impl DecisionPublisher {
         Self { budgets: Budgets::of(metrics), brakes: BTreeSet::new(), last: None }
     }
 
-    /// Publishes a decision that took so long. Of one that is the same as before only the time, and its events
-    /// every minute, because they expire.
+    /// Publishes a decision and the time it took. One that is the same as before gets only a new time, and its events
+    /// again every minute, because events expire.
     pub(in crate::disruption) fn publish(
         &mut self,
         context: &Context,

@@ -15,9 +15,9 @@ use crate::permissions::needed;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Crash {
     Never,
-    /// Instead of sending write number so much, counted from zero.
+    /// Before the write of this number is sent, counted from zero.
     BeforeWrite(usize),
-    /// After write number so much was done, before its answer arrives.
+    /// After the write of this number is done, before its answer arrives.
     AfterWrite(usize),
 }
 
