@@ -63,12 +63,12 @@ pub async fn plan(control: &Control, caller: &str) -> Result<()> {
 
 /// Actions that doctor needs only for accounts unlike the emulated one.
 const SELDOM: &[&str] = &[
-    // Of queues and volumes that a key of the customer's encrypts.
+    // Doctor asks these for queues and volumes that a customer managed key encrypts.
     "kms:DescribeKey",
     "kms:GetKeyPolicy",
-    // Of a controller that takes its role on by web identity.
+    // Doctor asks this for a controller that assumes its role by web identity.
     "iam:GetOpenIDConnectProvider",
-    // Of types whose EC2NodeClass says how many pods a node takes.
+    // Doctor asks this where an EC2NodeClass says how many pods a node takes.
     "ec2:DescribeInstanceTypes",
 ];
 

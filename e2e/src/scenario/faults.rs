@@ -32,7 +32,7 @@ const STANDSTILL: Duration = Duration::from_secs(40);
 const DEAD: Duration = Duration::from_secs(10);
 /// Calls of an action that fail.
 const FAILURES: i64 = 12;
-/// Of the two minutes that EC2 gives a spot machine.
+/// Part of the two minutes that EC2 gives a spot machine in which the controller has to act.
 const NOTICED_WITHIN: Duration = Duration::from_mins(1);
 
 /// The names of the behaviours.

@@ -96,7 +96,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Of the corner, and of everything in it that has a name of its own.
+    /// Name of the corner, and of everything in it that has a name of its own.
     fn name(&self) -> &'static str {
         self.corner.name
     }

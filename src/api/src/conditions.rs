@@ -28,14 +28,14 @@ const AWAITING_MESSAGE: &str = "object is awaiting reconciliation";
 pub struct Dependents(pub &'static [&'static str]);
 
 impl Dependents {
-    /// Of NodeClaims (spec scheduling 4).
+    /// Conditions of NodeClaims (spec scheduling 4).
     pub const NODE_CLAIM: Self = Self(&[condition::LAUNCHED, condition::REGISTERED, condition::INITIALIZED]);
-    /// Of NodePools (spec scheduling 3.3).
+    /// Conditions of NodePools (spec scheduling 3.3).
     pub const NODE_POOL: Self = Self(&[condition::VALIDATION_SUCCEEDED, condition::NODE_CLASS_READY]);
-    /// Of NodeOverlays (spec scheduling 5).
+    /// Conditions of NodeOverlays (spec scheduling 5).
     pub const NODE_OVERLAY: Self = Self(&[condition::VALIDATION_SUCCEEDED]);
 
-    /// Of EC2NodeClasses (spec aws-provider 1.7); reservations count only with the gate `ReservedCapacity`.
+    /// Conditions of EC2NodeClasses (spec aws-provider 1.7); reservations count only with the gate `ReservedCapacity`.
     pub const fn ec2_node_class(reserved_capacity: bool) -> Self {
         const ALL: &[&str] = &[
             condition::aws::AMIS_READY,

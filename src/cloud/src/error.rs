@@ -25,7 +25,7 @@ pub struct Error {
     pub reason: Option<Box<str>>,
     /// Next step for a person.
     pub hint: Option<Box<str>>,
-    /// Of a launch: the token of this attempt is of no more use, because the cloud answered that nothing came of it or
+    /// The token of this launch is of no more use, because the cloud answered that nothing came of it or
     /// has the token with other contents. The next try is a new attempt. A lost answer spends nothing.
     pub token_spent: bool,
 }

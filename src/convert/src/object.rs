@@ -28,7 +28,7 @@ pub(crate) enum Outcome {
     Made(Vec<Made>),
     /// Passed on as it is written.
     AsIs,
-    /// Of another kind, with names of today.
+    /// Object of another kind, with names of today.
     Rewritten(Value),
 }
 

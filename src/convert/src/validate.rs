@@ -29,7 +29,7 @@ pub(crate) fn problems(object: &Value) -> Vec<String> {
     problems
 }
 
-/// What is wrong with a value according to a schema.
+/// Returns the ways in which a value breaks its schema.
 pub(crate) fn against(schema: &Value, value: &Value) -> Vec<String> {
     let mut problems = Vec::new();
     for (name, field) in value.as_object().into_iter().flatten() {
@@ -70,7 +70,7 @@ fn structure(schema: &Value, value: &Value, path: &str, problems: &mut Vec<Strin
     }
 }
 
-/// What is wrong with the value itself.
+/// Returns the way in which the value itself breaks its schema, apart from its fields.
 fn mismatch(schema: &Value, value: &Value) -> Option<String> {
     let is_amount = schema["x-kubernetes-int-or-string"] == true && (value.is_i64() || value.is_string());
     let has_type = match schema["type"].as_str() {

@@ -77,7 +77,7 @@ pub fn diagnose(facts: &Facts, only: &[String]) -> Report {
     let named = |check: &Check| only.is_empty() || only.iter().any(|wanted| check.is_called(wanted));
     for check in crate::checks().into_iter().filter(named) {
         let mut outcome = look(&check, facts, &said);
-        // Of a kind that was not decoded as a whole what is wrong is a finding, and what is right is not known.
+        // A check finds something although objects of a kind were not decoded, but it cannot pass: they may have the fault.
         if let (Ok([]), Some((said, rest))) = (outcome.as_deref(), &rest) {
             outcome = look(&check, rest, said);
         }

@@ -115,7 +115,7 @@ fn allowing<'a>(policies: &'a [Policy], request: &Request) -> (Truth, Vec<&'a St
     (granted, allows(policies).filter(|statement| statement.applies(request) == granted).collect())
 }
 
-/// Of the statements that name the action, the one with the fewest objections; a wrong resource weighs most.
+/// Returns the statement with the fewest objections among those that name the action; a wrong resource weighs most.
 fn nearest(policies: &[Policy], request: &Request) -> Option<Miss> {
     let misses = allows(policies).filter(|statement| statement.names_action(request)).map(|statement| {
         let wrong_place = statement.names_resource(request) == Truth::No;

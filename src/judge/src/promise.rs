@@ -113,7 +113,7 @@ fn condition(kind: &str) -> Value {
         "lastTransitionTime": AT})
 }
 
-/// What a launch could buy of some types.
+/// Offerings of some types that a launch could buy.
 fn sold<'c>(
     launch: &Launch,
     types: impl Iterator<Item = &'c InstanceType>,

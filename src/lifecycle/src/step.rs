@@ -315,7 +315,7 @@ pub struct Event {
     pub reason: &'static str,
     /// Text for people.
     pub message: String,
-    /// Of events of one reason about one object only those of equal topic are repetitions of each other.
+    /// An event repeats another one of the same reason and object only if their topics are equal.
     pub topic: Option<String>,
 }
 

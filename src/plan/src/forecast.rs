@@ -103,7 +103,7 @@ pub struct Prices {
     /// The nodes there are, also those that are leaving already.
     pub now: Price,
     /// Price of the nodes that neither are leaving nor would go, and of what would be launched, each launch at its cheapest.
-    /// What commands replace counts by their savings.
+    /// Nodes that commands replace count by their savings.
     pub after: Price,
     /// Nodes whose price is not known and counts as zero.
     pub unknown_nodes: usize,
@@ -414,7 +414,7 @@ fn keep_to_its_pools(snapshot: &Snapshot, key: &PodKey, reasons: &mut Vec<Why>) 
     let Some(pod) = snapshot.pending.iter().find(|pod| pod.key == *key) else { return };
     let Some(named) = pod.node_selector.get(label::NODE_POOL) else { return };
     let is_named = |why: &Why| why.pool.as_ref().is_some_and(|pool| pool.as_str() == named.as_str());
-    // Of a pool that is not there, those that are say all there is to say.
+    // The named pool may not exist: then the reasons of the others are the only ones.
     if reasons.iter().any(is_named) {
         reasons.retain(|why| why.pool.is_none() || is_named(why));
     }

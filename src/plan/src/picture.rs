@@ -26,10 +26,10 @@ pub(crate) struct Drawn {
     pub(crate) instance_type: String,
     pub(crate) zone: String,
     pub(crate) capacity_type: String,
-    /// Per hour; `None` when it is not known.
+    /// Price per hour; `None` when it is not known.
     pub(crate) price: Option<Price>,
     pub(crate) fate: Fate,
-    /// Of a node that is there.
+    /// Name of a node that exists; `None` for a machine that would be launched.
     pub(crate) name: Option<String>,
     /// Room that pods can take of it.
     pub(crate) room: Amounts,

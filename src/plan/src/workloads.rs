@@ -183,7 +183,7 @@ fn of_job(job: &Value, own: &Own) -> u64 {
     if has_ended || is_suspended || own.failed > number("backoffLimit").unwrap_or(usual) {
         return 0;
     }
-    // Of a Job in files the pods that have ended may not be there.
+    // Files may have a Job without the pods of it that have ended, so its own count is taken, too.
     let counted = job.pointer("/status/succeeded").and_then(Value::as_u64).unwrap_or(0);
     let succeeded = own.succeeded.max(counted);
     let parallel = number("parallelism").unwrap_or(1);

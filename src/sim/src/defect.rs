@@ -64,7 +64,7 @@ pub enum Defect {
     ReplacementNotAwaited,
     /// Claims are taken for what their pool makes today: they carry its present hash before they were replaced.
     HashStampedFirst,
-    /// Of several disruption budgets for the same pods one is seen.
+    /// Only one of several disruption budgets for the same pods is seen.
     OneBudgetSeen,
     /// Volumes are never seen attached.
     AttachmentsMissed,

@@ -442,7 +442,7 @@ fn claim(workload: &str) -> Value {
     })
 }
 
-/// Of all volumes: made where their first pod goes.
+/// Class of all volumes: they are made in the zone that their first pod goes to.
 fn storage_class() -> Value {
     json!({
         "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": STORAGE_CLASS},

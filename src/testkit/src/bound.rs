@@ -11,7 +11,7 @@
 //! So `z` may be too great, never too small, and rules may be dropped: selectors, taints, daemons, what the system keeps
 //! and limits on pods of a group on one host are kept; spread and affinity over zones, pods that must be together,
 //! limits of pools and reservations are not. Reserved offerings count at their price, as if there were enough of them.
-//! Of the groups that limit their pods on a host, those that need most machines are kept: with fewer rows that differ in
+//! Groups that limit their pods on a host are kept if they need most machines: with fewer rows that differ in
 //! their group alone the search comes to its end.
 //!
 //! The linear programme buys fractions of machines. At the prices it ends with, no machine holds pods worth more than its

@@ -78,7 +78,7 @@ impl Default for Builder {
 /// Label key that carries the reservation id of reserved machines.
 pub const RESERVATION_ID: &str = "karpenter.test.sh/reservation-id";
 
-/// What every cloud shares, and reservations.
+/// Returns the labels that every cloud shares, and that of reservations.
 fn registry() -> LabelRegistry {
     let mut registry = LabelRegistry::core();
     registry.well_known.insert(RESERVATION_ID.into());
@@ -202,7 +202,7 @@ impl Builder {
     }
 }
 
-/// What promises call the machine of the line `name`; where there is none, a machine that has gone.
+/// Returns the target by which promises name the machine of the line `name`; a machine that has gone where there is none.
 fn target(name: &str, nodes: &[Arc<Node>]) -> Target {
     let node = nodes.iter().find(|node| node.id == *name);
     let claim = node.and_then(|node| node.claim.as_ref());

@@ -175,7 +175,7 @@ fn the_build_command_is_one_that_works_here() {
 #[test]
 fn what_is_copied_exists() {
     for line in file("Dockerfile").lines().filter_map(|line| line.strip_prefix("COPY ")) {
-        // Of another stage, or of the folder that `prebuilt` is given.
+        // These are copied from another stage, or from the folder that `prebuilt` is given.
         if line.starts_with("--from=") || line == "root/ /" {
             continue;
         }

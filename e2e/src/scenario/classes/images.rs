@@ -85,7 +85,7 @@ pub(super) async fn by_parameter(world: &World) -> Result<()> {
     boots(&corner, "image-parameter", &old).await
 }
 
-/// Of Bottlerocket, which no other behaviour here lists by name.
+/// Deprecates an image of Bottlerocket, which no other behaviour here lists by name.
 pub(super) async fn deprecated(world: &World) -> Result<()> {
     let corner = Corner::open(world, "image-deprecated").await?;
     let image = image(world, "bottlerocket-aws-k8s-1.34-x86_64-v1.52.0").await?.id;

@@ -1,4 +1,4 @@
-//! What NodePool templates and NodeClaims have in common: taints, requirements, labels, node class.
+//! Fields that NodePool templates and NodeClaims have in common: taints, requirements, labels, node class.
 //!
 //! Spec scheduling 3.1 and 4, with the allow-lists of spec aws-provider 1.10.
 

@@ -76,7 +76,7 @@ fn contains(whole: &Value, part: &Value) -> bool {
     }
 }
 
-/// What is stored, or the complaints.
+/// Object as it is stored, or the complaints.
 type Outcome = Result<Value, Vec<String>>;
 
 /// Every case with its outcome. Computed once for all tests.
@@ -179,7 +179,7 @@ fn accepted_objects_survive_the_rust_types_unchanged() {
             _ => continue,
         };
         let mut again = again.unwrap();
-        // What the types always write although it may be absent.
+        // Fields that the types always write although they may be absent.
         if stored.get("spec").is_none() {
             again.as_object_mut().unwrap().shift_remove("spec");
         }

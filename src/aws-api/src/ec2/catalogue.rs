@@ -1,4 +1,4 @@
-//! What EC2 sells: instance types, where they are offered, what spot costs (spec aws-provider 1.9, 3.1, 3.3, 4).
+//! Goods of EC2: instance types, the zones that offer them, spot prices (spec aws-provider 1.9, 3.1, 3.3, 4).
 
 use jiff::Timestamp;
 

@@ -1,4 +1,4 @@
-//! What EC2 sells, over the SDK. Entries without the fields scheduling needs are skipped by name.
+//! Goods of EC2, over the SDK. Entries without the fields scheduling needs are skipped by name.
 
 use aws_sdk_ec2::{Client, types};
 use aws_smithy_types::DateTime;

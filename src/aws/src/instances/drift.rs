@@ -2,7 +2,7 @@
 //!
 //! Pure. Missing data is never drift and never its end: an empty list in the status, an unknown type or an instance
 //! EC2 describes incompletely leaves the question open, and open questions neither replace nodes nor absolve them.
-//! What people have taken out of the selection is not missing.
+//! Objects that a person has taken out of the selection are not missing: their instances drift.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -87,7 +87,7 @@ fn is_resolved(condition: &str, class: &EC2NodeClass) -> bool {
 /// Difference between the network of an instance and the one that the status of its class names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Network {
-    /// In nothing.
+    /// No difference.
     Same,
     /// The instance lacks groups.
     LacksGroups,

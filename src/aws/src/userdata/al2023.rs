@@ -23,7 +23,7 @@ pub fn render(bootstrap: &Bootstrap) -> Result<String, Error> {
     Ok(mime::write(&parts))
 }
 
-/// Of the headers of a part only those survive that nodeadm and cloud-init act upon.
+/// Returns a part with only those headers that nodeadm and cloud-init act upon.
 fn plain(part: Part) -> Result<Part, Error> {
     if part.is_binary() && part.media_type() == NODE_CONFIG {
         let why = "a part of type `application/node.eks.aws` is no text, and nodeadm reads text only";

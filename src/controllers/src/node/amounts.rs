@@ -88,7 +88,7 @@ fn labels<'a>(keys: &Keys, node: &'a Node) -> Vec<&'a str> {
 /// Well-known labels by the part after the domain, as a Prometheus label.
 type Keys = BTreeMap<String, LabelKey>;
 
-/// Of keys that differ only in their domain the last counts: a label name cannot be there twice.
+/// Returns the keys by name. The last of keys that differ only in their domain counts: a label name cannot be there twice.
 fn by_name<'a>(keys: impl IntoIterator<Item = &'a LabelKey>) -> Keys {
     let name = |key: &LabelKey| {
         let suffix = key.as_str().rsplit('/').next().unwrap_or_default();

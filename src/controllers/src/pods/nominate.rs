@@ -15,10 +15,10 @@
 //! A node that is ready may still have taints that only its agents take off. Until they do, a name that was taken away comes
 //! back at once a few times, and then after a [`PAUSE`] that grows until no name is left that could be taken away.
 //!
-//! Of pods that spread over zones or hosts only as many are named at a time as the skew allows, and the next ones when these are
+//! Pods that spread over zones or hosts are named only as many at a time as the skew allows, and the next ones when these are
 //! bound (`lifecycle/src/pods/nomination.rs`).
 //!
-//! A hint, never a condition: what cannot be written in time is left out, and the node takes pods as it would have.
+//! A name is a hint, never a condition: one that cannot be written in time is left out, and the node takes pods without it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Once};

@@ -38,7 +38,7 @@ impl View {
     pub(crate) fn new_claim_name(&self, pool: &PoolName, now: Timestamp) -> String {
         let mut inner = self.lock();
         let prefix = &pool.as_str()[..pool.as_str().floor_char_boundary(PREFIX_MAX)];
-        // Of `.-` the API server makes an invalid name.
+        // A cut at a dot would give `.-`, which no name may contain.
         let prefix = prefix.trim_end_matches(['.', '-']);
         loop {
             let name = format!("{prefix}-{}", inner.suffixes.next(now));

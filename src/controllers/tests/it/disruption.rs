@@ -376,7 +376,7 @@ async fn what_a_command_leaves_over_is_used_by_the_next() {
     let process = world.start();
     settled(&world, 2, 1).await;
     let old = claim_names(&world).await;
-    // Of two replacements one cannot be created; the other comes up although it is not needed yet.
+    // One of two replacements cannot be created; the other comes up although it is not needed yet.
     world.server.faults().inject(Rule::on("create").resource("nodeclaims").times(1), ApiFault::InternalError);
     world.change_pool("default", &pool(&["small"], &drift_only("1"))).await;
     world

@@ -1,4 +1,4 @@
-//! Of all replicas exactly one leads.
+//! Exactly one of all replicas leads.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -66,7 +66,7 @@ const SIZES: [&str; 5] = [
     names::label::aws::INSTANCE_CPU,
     names::label::aws::INSTANCE_MEMORY,
 ];
-/// What a large, the smallest size in common use, can address with its interfaces.
+/// Pods that a large, the smallest size in common use, can address with its interfaces.
 const SMALL: u32 = 29;
 
 /// Classes with more pods than addresses. Only the VPC CNI gives addresses of interfaces; without prefixes an interface

@@ -96,7 +96,7 @@ fn every_check_has_a_case() {
     let broken: BTreeSet<&str> = cases().into_iter().map(|(id, _)| id).collect();
     for check in crate::checks() {
         assert!(broken.contains(check.id), "{}", check.id);
-        // Who looks in two places is broken in both.
+        // A check that looks in two places has a broken case in both.
         if matches!(check.look, Look::Either(..)) {
             let of_reports: Vec<_> =
                 cluster_cases::REPORTS.iter().filter(|(id, _)| *id == check.id).collect();
@@ -179,7 +179,7 @@ fn each_refused_list_keeps_some_check_from_looking() {
     for part in ["account", "cluster"] {
         for field in parts[part].as_object().unwrap().keys() {
             let mut facts = healthy();
-            // Who has a way out needs no endpoints.
+            // Endpoints are needed only by a VPC without a way out.
             if field == "endpoints" {
                 account_cases::close(&mut facts);
             }
@@ -198,7 +198,7 @@ fn each_refused_list_keeps_some_check_from_looking() {
     }
 }
 
-/// What the report offers to repair.
+/// Returns how many repairs the report offers.
 fn repairs(facts: &Facts) -> usize {
     let report = diagnose(facts, &[]);
     let evidence = report.findings.iter().flat_map(|finding| &finding.evidence);

@@ -1,4 +1,4 @@
-//! What stands around the cluster: routes, endpoints, encryption, keys, quotas.
+//! Surroundings of the cluster: routes, endpoints, encryption, keys, quotas.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -290,7 +290,7 @@ async fn with_controller(mut log_query: Vec<(&str, &str)>) -> mockito::ServerGua
         log_query.iter().map(|(key, value)| mockito::Matcher::UrlEncoded((*key).into(), (*value).into()));
     let log = server.mock("GET", "/api/v1/namespaces/karpenter/pods/karpenter-1/log");
     log.match_query(mockito::Matcher::AllOf(query.collect())).with_body("one\ntwo\n").create_async().await;
-    // Of the mocks that fit the first answers, as long as it was not asked.
+    // The first mock that fits and was not asked yet answers, so this one comes last.
     server.mock("GET", any).with_status(403).with_body(refusal.to_string()).create_async().await;
     server
 }

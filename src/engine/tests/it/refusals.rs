@@ -1,4 +1,4 @@
-//! Of the reasons why pools refuse a pod, the one that got the pod furthest is the greatest: it is the one
+//! The reason that got a pod furthest is the greatest of those for which pools refuse it: it is the one
 //! that is reported.
 
 use karpenter_model::{PodOutcome, PoolRefusal};

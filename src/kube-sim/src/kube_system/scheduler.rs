@@ -51,9 +51,9 @@ pub(super) struct Scheduler {
 /// Changes after which pods that were refused are tried again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Changes {
-    /// Of nodes and of what runs on them.
+    /// Number of changes of nodes and of what runs on them.
     all: u64,
-    /// Changes among them that give room, or another node.
+    /// Number of those that give room, or another node.
     openings: u64,
 }
 

@@ -1,6 +1,6 @@
 //! Finalizers.
 
-/// Of claims and their Nodes.
+/// Finalizer of claims and their Nodes.
 pub const TERMINATION: &str = "karpenter.sh/termination";
-/// Of EC2NodeClasses.
+/// Finalizer of EC2NodeClasses.
 pub const EC2_NODE_CLASS: &str = "karpenter.k8s.aws/termination";

@@ -56,7 +56,7 @@ fn block<'a>(nodes: &[&'a Drawn]) -> Option<Block<'a>> {
     let sum = |amounts: &mut dyn Iterator<Item = Amounts>| amounts.fold(Amounts::default(), Amounts::plus);
     let pods = all().filter(|pod| pod.workload != DAEMONS).count();
     let identical = rest.iter().all(|node| node.pods == first.pods);
-    // Of nodes that are alike one is drawn, of others their sum.
+    // Nodes that are alike are drawn as one of them, others as their sum.
     let (room, taken) = if identical {
         (first.room, sum(&mut first.pods.iter().map(|pod| pod.takes)))
     } else {

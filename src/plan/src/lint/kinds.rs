@@ -64,7 +64,7 @@ fn note(((kind, group), places): ((String, String), Vec<String>)) -> String {
 /// Judgement about the name of a type.
 enum Judged {
     Known,
-    /// Of a group that neither Kubernetes nor Karpenter has.
+    /// Group that neither Kubernetes nor Karpenter has.
     Foreign,
     Wrong {
         field: &'static str,

@@ -7,9 +7,9 @@ use Scope::{Cluster, Namespace};
 /// Scope of the objects of a kind.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Scope {
-    /// Of the whole cluster.
+    /// Objects belong to the whole cluster.
     Cluster,
-    /// In a namespace, which is `default` when a manifest does not say.
+    /// Objects are in a namespace, which is `default` when a manifest does not say.
     Namespace,
 }
 

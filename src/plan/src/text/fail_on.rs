@@ -76,7 +76,7 @@ impl FailOn {
                 let mut drifted: Vec<String> =
                     now.chain(forecast.later.iter().map(|staying| staying.node.clone())).collect();
                 drifted.retain(|name| because.is_none_or(|difference| difference.removed.contains(name)));
-                // Of a class that changes: an effect of the change.
+                // Claims of a class that changes may drift, too: an effect of the change.
                 drifted.extend(forecast.may_drift.iter().flat_map(|class| class.claims.iter().cloned()));
                 failing("drift", "node", "would or may be replaced because of drift", &drifted)
             }

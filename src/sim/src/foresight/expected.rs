@@ -64,7 +64,7 @@ fn removals(forecast: &Forecast, observed: &Observed) -> Vec<String> {
     let waits = later.first().map_or(Duration::ZERO, |removal| {
         Duration::try_from(forecast.at.duration_until(removal.not_before)).unwrap_or_default()
     });
-    // Of two waves the second comes its waiting time after the first; of one, the first to go begin it.
+    // The second of two waves comes its waiting time after the first; a single wave begins with the first that go.
     let after = if at_once.is_empty() { Duration::ZERO } else { waits };
     let (mut foreseen_claims, mut seen_claims) = (Vec::new(), Vec::new());
     for (removals, after) in [(at_once, Duration::ZERO), (later, after)] {

@@ -20,7 +20,7 @@ pub struct Played {
     /// Obstacles that keep pods waiting at the end, as the cluster reports them; empty where none waits or where it is not
     /// looked for.
     pub obstacles: Vec<String>,
-    /// Of everything that was asked and answered, equal for equal runs; `None` where no two runs are equal.
+    /// Hash of everything that was asked and answered, equal for equal runs; `None` where no two runs are equal.
     pub hash: Option<String>,
 }
 

@@ -31,7 +31,7 @@ pub(crate) struct Rights {
 }
 
 impl Rights {
-    /// What the code declares; the lease is called `lease`.
+    /// Rights that the code declares; the lease is called `lease`.
     pub(crate) fn declared(lease: &str) -> Self {
         let mut all = karpenter_controllers::rbac(&[CLASS]);
         all.extend(karpenter_aws_controllers::rbac());

@@ -11,7 +11,7 @@ use super::Generated;
 
 const SCHEMA: &str = "charts/karpenter/values.schema.json";
 
-/// What umbrella charts put among the values; nothing of ours.
+/// Keys that umbrella charts put among the values; the chart reads none of them.
 const FOREIGN: &[&str] = &["global", "enabled"];
 
 /// The values and the page.
@@ -178,7 +178,7 @@ mod tests {
         lines.map(pair).collect()
     }
 
-    /// What the template sets by other means than a value.
+    /// Variables that the template sets by other means than a value.
     const FIXED: &[&str] =
         &["KARPENTER_SERVICE", "CPU_REQUESTS", "MEMORY_LIMIT", "FEATURE_GATES", "AWS_FEATURE_GATES"];
 

@@ -85,7 +85,7 @@ const INTERNAL: &[(&str, &[&str])] = &[
 /// Crates that decide and therefore may not reach the outside world.
 const PURE: &[&str] = &["model", "devices", "engine", "lifecycle", "audit", "cluster", "iam"];
 
-/// What a pure crate may use from outside the workspace.
+/// Crates from outside the workspace that a pure crate may use.
 /// `kube-cel` evaluates the selectors of devices, `regex` the reasons of conditions, `parking_lot` holds the clock that tests
 /// move; they reach nothing either.
 const PURE_EXTERNAL: &[&str] = &[

@@ -18,7 +18,7 @@ fn built_with(info: &InstanceTypeInfo, class: &EC2NodeClass, settings: &Settings
     built_of(info, None, class, settings)
 }
 
-/// Of a type of which a real node reported this memory.
+/// Builds a type of which a real node reported this `memory`.
 fn built_of(
     info: &InstanceTypeInfo,
     memory: Option<Quantity>,

@@ -18,7 +18,7 @@ pub(crate) fn collect(context: &Context, classes: &Classes) -> Vec<Collecting> {
     };
     let of_kind = |kind: Watched| of(families.of(kind), &source(&[kind], Around::OfKind));
     let mut all: Vec<Collecting> = Watched::ALL.into_iter().flat_map(of_kind).collect();
-    // Of Nodes these families have nothing.
+    // The deprecated families have no series for Nodes.
     let others: Vec<Watched> = Watched::ALL.into_iter().filter(|kind| *kind != Watched::Node).collect();
     all.extend(of(&families.deprecated, &source(&others, Around::OfAllKinds)));
     all

@@ -341,7 +341,7 @@ async fn nothing_is_asked_that_is_not_declared() {
     for operation in &asked {
         assert!(declared.contains(operation), "{operation} is not among gather::PERMISSIONS");
     }
-    // Of two calls in one the first stands for both, who one is is asked before anything else, and web
+    // Of two calls in one the first stands for both, the identity is asked for before anything else, and web
     // identity is not used here.
     let silent = [
         "GetEbsDefaultKmsKeyId",

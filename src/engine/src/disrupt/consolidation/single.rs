@@ -25,7 +25,7 @@ pub(crate) fn in_turns<'a>(
         ordered.push((seen(candidate), *turn, &candidate.pool.name, candidate));
         *turn += 1;
     }
-    // Of one pool and turn there is only one, so the order is total.
+    // Each pool has one candidate per turn, so the order is total.
     ordered.sort_by_key(|(seen, turn, pool, _)| (*seen, *turn, *pool));
     ordered.into_iter().map(|(_, _, _, candidate)| candidate.clone()).collect()
 }

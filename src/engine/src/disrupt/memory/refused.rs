@@ -35,7 +35,7 @@ pub(crate) enum Scope {
 impl Scope {
     /// The scope of a rejection of a command of `method`.
     pub(crate) fn of(method: Method, kind: RejectionKind) -> Self {
-        // What one method of consolidation finds does not hold for another: nodes that cannot go together may go alone.
+        // A finding of one method of consolidation does not hold for another: nodes that cannot go together may go alone.
         match (kind, method) {
             (
                 RejectionKind::Scheduling | RejectionKind::Price | RejectionKind::Score,

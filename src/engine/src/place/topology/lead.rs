@@ -49,7 +49,7 @@ impl Topology {
         if own == 0 {
             return true;
         }
-        // Of domains that no pod names, one is as good as another.
+        // Domains that no pod names are as good as each other.
         let named = seekers.iter().flat_map(|bounds| bounds.named(key));
         let named: BTreeSet<&LabelValue> = named.chain(group.known(None)).collect();
         let least = named.into_iter().map(|value| self.kept_out(index, value)).min();

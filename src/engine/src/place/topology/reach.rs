@@ -6,8 +6,8 @@
 //! counts their nodes: whatever the pods select where it ignores node affinity, whatever they tolerate where it ignores
 //! taints. A domain with a node that counts is known through that node.
 //!
-//! Of limits only those matter that no node would be within, such as those of a pool that is switched off. What is used
-//! of them does not: in a simulation that takes a node away, another one could come in its place.
+//! Only limits matter that no node would be within, such as those of a pool that is switched off. Use within a limit
+//! does not: in a simulation that takes a node away, another one could come in its place.
 
 use std::collections::{BTreeMap, BTreeSet};
 
