@@ -113,7 +113,7 @@ impl Reason {
         self.about
     }
 
-    /// Names of the details that tell two events about one object apart. An event may leave out the last of them.
+    /// What tells two events about one object apart. An event may leave out the last of them.
     pub fn distinctions(&self) -> &'static [&'static str] {
         self.distinguished_by
     }

@@ -50,7 +50,7 @@ area! {
 }
 
 area! {
-    /// Metrics that only AWS has: the interruption queue, instance status and user data.
+    /// What only AWS has: the interruption queue, instance status and user data.
     pub struct Aws {
         interruption_received_messages_total: Counter = "karpenter_interruption_received_messages_total" ["message_type"]
             Stable, "Messages received from the interruption queue";

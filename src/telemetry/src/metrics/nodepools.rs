@@ -3,7 +3,7 @@
 use super::area::area;
 
 area! {
-    /// Limits, use and cost of `NodePools`.
+    /// What `NodePools` allow, use and cost.
     pub struct NodePools {
         limit: Gauge = "karpenter_nodepools_limit" ["resource_type", "nodepool"]
             Alpha, "Limits of the NodePool";

@@ -36,7 +36,7 @@ impl<const LABELS: usize> GaugeTable<LABELS> {
         *self.samples.lock() = Arc::new(samples);
     }
 
-    /// Samples that were published last.
+    /// What was published last.
     pub fn published(&self) -> Arc<Samples<LABELS>> {
         Arc::clone(&self.samples.lock())
     }
