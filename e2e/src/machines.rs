@@ -39,15 +39,15 @@ pub async fn administrator(environment: &AwsEnvironment) -> Result<Clients> {
 /// Pace of the machines of a world.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    /// From the launch of an instance until EC2 calls it running.
+    /// Time from the launch of an instance until EC2 calls it running.
     pub pending: Duration,
-    /// From then until its Node is registered.
+    /// Time from then until its Node is registered.
     pub boot: Duration,
-    /// From its registration until the Node is ready.
+    /// Time from its registration until the Node is ready.
     pub ready: Duration,
     /// Largest share by which the last two may be longer, in percent, each machine a time of its own.
     pub spread: u32,
-    /// From the binding of a pod until it runs.
+    /// Time from the binding of a pod until it runs.
     pub pod_start: Duration,
 }
 

@@ -13,7 +13,7 @@ pub struct Case {
     pub suite: &'static str,
     /// Name of the case, as a sentence.
     pub name: String,
-    /// From its start to its end.
+    /// Time from its start to its end.
     pub took: Duration,
     /// Failure of the case.
     pub failure: Option<String>,

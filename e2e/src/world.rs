@@ -235,18 +235,18 @@ impl World {
             .context("this account has no control requests; choose the launcher of `localstack/`")
     }
 
-    /// From now on controllers start acting at once. A killed leader's Lease has to run out otherwise, which
+    /// Makes the next controllers start acting at once. A killed leader's Lease has to run out otherwise, which
     /// leaves its successor idle for most of a scenario that kills often.
     pub fn without_election(&mut self) {
         self.election = false;
     }
 
-    /// From now on controllers start with these feature gates, written as `FEATURE_GATES` takes them.
+    /// Starts the next controllers with these feature gates, written as `FEATURE_GATES` takes them.
     pub fn with_feature_gates(&mut self, gates: &str) {
         gates.clone_into(&mut self.gates);
     }
 
-    /// From now on controllers start with this variable in their environment: see docs/settings.md.
+    /// Starts the next controllers with this variable in their environment: see docs/settings.md.
     pub fn with_setting(&mut self, variable: &'static str, value: &str) {
         self.variables.push((variable, value.to_owned()));
     }

@@ -244,9 +244,9 @@ pub struct Machine {
 /// A volume of an instance, as the account reports it.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Disk {
-    /// For example `/dev/xvda`.
+    /// Name of the device, for example `/dev/xvda`.
     pub device: String,
-    /// For example `gp3`.
+    /// Kind of the volume, for example `gp3`.
     pub kind: String,
     pub size_gib: u32,
     pub tags: BTreeMap<String, String>,
@@ -259,7 +259,7 @@ pub struct Question {
     pub call: String,
     /// Action that IAM is asked to allow, e.g. `ec2:RunInstances`.
     pub action: String,
-    /// On which resource: an ARN, or `*`.
+    /// Resource of the request: an ARN, or `*`.
     pub resource: String,
     /// Condition keys.
     context: BTreeMap<String, OneOrMany>,
@@ -275,7 +275,7 @@ enum OneOrMany {
 }
 
 impl Question {
-    /// In the form that the evaluator takes.
+    /// Converts it to the form that the evaluator takes.
     pub fn request(&self) -> karpenter_iam::Request {
         let request = karpenter_iam::Request::new(&self.action, &self.resource);
         self.context.iter().fold(request, |request, (key, value)| match value {

@@ -22,7 +22,7 @@ const CERTIFICATES: [&str; 3] =
 /// An image by its two names.
 #[derive(Clone, Debug)]
 pub struct ControllerImage {
-    /// Without registry and tag.
+    /// Name without registry and tag.
     pub repository: String,
     /// Differs when the content does.
     pub tag: String,

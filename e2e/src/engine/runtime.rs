@@ -13,7 +13,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-/// In the order of their bits, as `linux/capability.h` numbers them.
+/// Names in the order of their bits, as `linux/capability.h` numbers them.
 const CAPABILITIES: [&str; 41] = [
     "CAP_CHOWN",
     "CAP_DAC_OVERRIDE",

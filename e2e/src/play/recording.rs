@@ -46,7 +46,7 @@ struct Seen {
     began: Instant,
     /// Uids of what was there before, and of what owns it.
     before: BTreeSet<String>,
-    /// By kind and uid.
+    /// Objects by kind and uid.
     objects: BTreeMap<&'static str, BTreeMap<String, Value>>,
 }
 

@@ -15,12 +15,12 @@ use crate::account::control::CapacityRule;
 #[derive(Clone)]
 pub(super) struct Shortage {
     control: Control,
-    /// By number; one whose time is up is gone.
+    /// Rules by number; one whose time is up is gone.
     rules: Arc<Mutex<Vec<(usize, CapacityRule)>>>,
 }
 
 impl Shortage {
-    /// Nothing is missing yet.
+    /// Creates it with nothing missing.
     pub(super) fn new(control: Control) -> Self {
         Self { control, rules: Arc::default() }
     }

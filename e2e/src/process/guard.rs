@@ -55,12 +55,12 @@ impl Guard {
         Ok(Self { shell: Mutex::new(shell), orders: Mutex::new(orders) })
     }
 
-    /// From now on `group` ends with the harness.
+    /// Ends `group` with the harness from now on.
     pub fn watch(&self, group: Pid) -> Result<()> {
         self.send(&format!("watch {group}\n")).with_context(|| format!("guard process group {group}"))
     }
 
-    /// At the end, and after the processes that are watched then, `script` is run.
+    /// Runs `script` at the end, after the processes that are watched then.
     pub fn finally(&self, script: &Path) -> Result<()> {
         self.send(&format!("finally {}\n", script.display()))
             .with_context(|| format!("guard with `{}`", script.display()))

@@ -55,7 +55,7 @@ pub async fn run_with_crashes(world: &mut World, seed: u64, only: &Only) -> Resu
     behaviour::clear_away(world).await
 }
 
-/// Without election: that is proven elsewhere, and a machine busy with a dozen behaviours may renew too late.
+/// Installs a controller without election: that is proven elsewhere, and a busy machine may renew a Lease too late.
 async fn install(world: &mut World) -> Result<()> {
     world.without_election();
     world.with_feature_gates(GATES);

@@ -26,7 +26,7 @@ use crate::world::World;
 
 /// Pods of each behaviour, none of which share a node.
 const PODS: usize = 4;
-/// Twice what the controller gives a request before it gives it up.
+/// Time for which it stands still: twice what the controller gives a request before it gives it up.
 const STANDSTILL: Duration = Duration::from_secs(40);
 /// Time for which a program of the control plane is away.
 const DEAD: Duration = Duration::from_secs(10);

@@ -59,7 +59,7 @@ const PROVEN: [Suite; 7] = [
     Suite::Faults,
 ];
 
-/// Together the suites make use of every right; the last one to end says which they do not.
+/// Hands in the rights that a suite used: together the suites use every right; the last one says which they do not.
 fn hand_in(suite: Suite, rights: Rights) {
     let mut handed_in = RIGHTS.lock();
     handed_in.insert(suite, rights);

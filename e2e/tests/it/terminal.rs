@@ -95,7 +95,7 @@ impl Terminal {
         }
     }
 
-    /// After `q`: the program ends well, and the terminal is as it was.
+    /// Presses `q`: the program ends well, and the terminal is as it was.
     fn quit(mut self) {
         assert!(self.screen.screen().alternate_screen(), "the program has a screen of its own");
         self.press("q");

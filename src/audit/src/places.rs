@@ -50,7 +50,7 @@ pub(crate) struct Places<'a> {
     pub(crate) launches: &'a [Launch],
     /// Positions of the pods in the list, by namespace and labels, by which rules of others select.
     kinds: BTreeMap<(&'a Namespace, &'a Labels), Vec<usize>>,
-    /// By machine: daemons that keep others off it and may come to it.
+    /// Daemons that keep others off each machine and may come to it.
     keeping_off: BTreeMap<usize, Vec<&'a Pod>>,
 }
 

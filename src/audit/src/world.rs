@@ -24,7 +24,7 @@ pub(crate) struct World<'a> {
     nodes: BTreeMap<&'a NodeId, &'a Node>,
     /// Machines by the names plans call them.
     targets: BTreeMap<Target, &'a Node>,
-    /// By pool: its instance types, from their first use.
+    /// Instance types of each pool, from their first use.
     catalogues: BTreeMap<&'a PoolName, OnceCell<Catalogue<'a>>>,
 }
 

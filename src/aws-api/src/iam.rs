@@ -198,7 +198,7 @@ pub struct Policy {
 pub struct PolicyVersion {
     /// `v3`
     pub id: String,
-    /// In force.
+    /// Version is in force.
     pub is_default: bool,
     /// Time of its creation.
     pub created_at: Timestamp,

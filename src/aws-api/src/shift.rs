@@ -21,7 +21,7 @@ pub trait ZonalShifts: Send + Sync + Debug {
 pub struct Shift {
     /// The zone to stay away from.
     pub away_from: ZoneId,
-    /// In force; another shift may take precedence.
+    /// Shift is in force; another one may take precedence.
     pub applied: bool,
     /// Time at which it ends by itself; absent for those that AWS starts and ends.
     pub expires: Option<Timestamp>,

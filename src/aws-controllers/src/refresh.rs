@@ -187,7 +187,7 @@ async fn version(context: &AwsContext) -> Result<(), Error> {
     Ok(())
 }
 
-/// Nothing is deleted before every `NodeClass` and claim is known.
+/// Deletes profiles, but nothing before every `NodeClass` and claim is known.
 async fn profiles(context: &AwsContext) -> Result<(), Error> {
     if context.aws.settings.isolated_vpc || !context.cluster_known() {
         return Ok(());

@@ -10,7 +10,7 @@ pub(super) fn count(value: Option<i32>) -> Option<u32> {
     value.and_then(|value| u32::try_from(value).ok())
 }
 
-/// To the `i32` EC2 wants; values beyond it are refused by EC2's own range checks.
+/// Converts to the `i32` that EC2 wants; values beyond it are refused by EC2's own range checks.
 pub(super) fn small(value: u32) -> i32 {
     i32::try_from(value).unwrap_or(i32::MAX)
 }

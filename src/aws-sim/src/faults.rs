@@ -56,7 +56,7 @@ impl Fault {
         Self { operation: operation.to_owned(), subject: None, skip: 0, times: None, until: None, effect }
     }
 
-    /// With AWS's text, where classification depends on it.
+    /// Sets the text of AWS, where classification depends on it.
     #[must_use]
     pub fn saying(mut self, text: &str) -> Self {
         if let Effect::Fail { message, .. } = &mut self.effect {
@@ -79,14 +79,14 @@ impl Fault {
         self
     }
 
-    /// Only until this instant.
+    /// Ends it at this instant.
     #[must_use]
     pub fn until(mut self, end: Timestamp) -> Self {
         self.until = Some(end);
         self
     }
 
-    /// Only calls whose subject contains this text.
+    /// Narrows it to calls whose subject contains this text.
     #[must_use]
     pub fn about(mut self, subject: &str) -> Self {
         self.subject = Some(subject.to_owned());

@@ -20,15 +20,15 @@ pub struct Options {
     pub kubernetes_version: String,
     /// Free addresses of each subnet at the start.
     pub addresses_per_subnet: u32,
-    /// From launch to `running`.
+    /// Time from launch to `running`.
     pub boot_delay: Duration,
-    /// From `shutting-down` to `terminated`.
+    /// Time from `shutting-down` to `terminated`.
     pub shutdown_delay: Duration,
     /// Time for which a new instance stays invisible to `DescribeInstances`.
     pub invisible_for: Duration,
     /// Time for which EC2 does not find a new instance profile.
     pub profile_propagation: Duration,
-    /// From a spot interruption warning to the end of the instance; two minutes in AWS.
+    /// Time from a spot interruption warning to the end of the instance; two minutes in AWS.
     pub spot_notice: Duration,
     /// The spot service-linked role exists from the start.
     pub spot_service_linked_role: bool,

@@ -27,7 +27,7 @@ struct Facts {
 }
 
 impl Cluster {
-    /// Nothing known yet.
+    /// Creates it with nothing known.
     pub fn new(eks: Arc<dyn Eks>, name: &str) -> Self {
         Self { eks, name: name.to_owned(), facts: RwLock::default() }
     }

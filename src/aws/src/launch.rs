@@ -97,7 +97,7 @@ pub struct Launched {
     pub capacity_type: CapacityType,
     /// Image it was started from.
     pub image: String,
-    /// On hardware of its own.
+    /// Runs on hardware of its own.
     pub dedicated: bool,
     /// The reservation it was launched into.
     pub reserved: Option<Reserved>,

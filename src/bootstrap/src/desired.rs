@@ -14,7 +14,7 @@ pub use karpenter_model::names::tag::{CLUSTER_NAME as CLUSTER_TAG, DISCOVERY as 
 
 /// Marks what bootstrap made, and for which cluster. Nothing without it is ever changed or deleted.
 pub const OWNER_TAG: &str = "karpenter.sh/bootstrap";
-/// On what IAM holds besides: the region of the cluster. The name of a cluster is of one region, while names of IAM are
+/// Tag of what IAM holds besides: the region of the cluster. The name of a cluster is of one region, while names of IAM are
 /// of the whole account. What was made before bootstrap gave this tag lacks it and counts as ours.
 pub const REGION_TAG: &str = "karpenter.sh/bootstrap-region";
 /// The id of each rule's single target; the same as in the reference template.

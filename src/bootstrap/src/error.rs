@@ -75,7 +75,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// For `map_err` on reads.
+    /// Makes an error of a read, for `map_err`.
     pub(crate) fn observing(what: impl Into<String>) -> impl FnOnce(karpenter_aws_api::Error) -> Self {
         let what = what.into();
         move |source| Self::Observe { what, source }

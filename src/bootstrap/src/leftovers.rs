@@ -13,9 +13,9 @@ use crate::Error;
 use crate::desired::CLUSTER_TAG;
 use crate::settings::Settings;
 
-/// On every machine, and nothing else of the cluster.
+/// Tag of every machine, and of nothing else of the cluster.
 const POOL_TAG: &str = label::NODE_POOL;
-/// On every machine and every launch template.
+/// Tag of every machine and every launch template.
 const CLASS_TAG: &str = label::aws::EC2_NODE_CLASS;
 
 /// Leftovers, each kind in order.

@@ -23,7 +23,7 @@ const POLICY_VERSIONS_MAX: usize = 5;
 /// The steps, and what stands in their way.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
-    /// In the order they have to be done.
+    /// Steps in the order they have to be done.
     pub steps: Vec<Step>,
     /// Reasons why the plan must not be carried out; empty when it may.
     pub conflicts: Vec<String>,

@@ -53,7 +53,7 @@ struct Seen {
 const ENOUGH_TYPES: usize = 2;
 
 impl OfClass {
-    /// By how much a machine of this type that is to have `announced` will have less; `None` if by nothing.
+    /// Returns how much less a machine of this type has than the `announced`; `None` if nothing is missing.
     fn missing(&self, name: &InstanceTypeName, announced: &Resources) -> Option<Resources> {
         match self.types.get(name) {
             Some(seen) => missing(announced, &seen.allocatable),
@@ -195,7 +195,7 @@ fn credible(claim: &Claim, node: &NodeObject) -> Resources {
     known.map(|(name, amount)| (name.clone(), *amount)).collect()
 }
 
-/// By how much `announced` is more than what was seen; `None` if it is nowhere.
+/// Returns how much less was seen than was `announced`; `None` if nothing is missing.
 fn missing(announced: &Resources, allocatable: &Resources) -> Option<Resources> {
     let less: Resources = announced
         .iter()

@@ -1,4 +1,4 @@
-//! From files to one stream of documents and a report.
+//! Converts files to one stream of documents and a report.
 
 use serde_json::Value;
 

@@ -68,7 +68,7 @@ pub(crate) struct Pool {
 pub(crate) struct Template {
     /// The devices; none when the template is contradictory.
     pub(crate) devices: Vec<DeviceId>,
-    /// Per attribute: devices that will have the same value of it.
+    /// Devices that will have the same value, per attribute.
     groups: BTreeMap<QualifiedName, Vec<BTreeSet<DeviceId>>>,
 }
 
@@ -77,7 +77,7 @@ pub(crate) struct Template {
 pub(crate) struct Index {
     pub(crate) entries: Vec<Entry>,
     pub(crate) meters: Vec<Meter>,
-    /// In the order of drivers and names.
+    /// Pools in the order of drivers and names.
     pub(crate) pools: Vec<Pool>,
     pub(crate) templates: BTreeMap<(PoolName, InstanceTypeName), Template>,
     by_name: BTreeMap<(DriverName, DevicePoolName, DeviceName), DeviceId>,

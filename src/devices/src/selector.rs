@@ -40,7 +40,7 @@ struct Compiled {
 #[derive(Debug, Default)]
 pub(crate) struct Selectors {
     selectors: Vec<(Compiled, OnceLock<Vec<SelectorMatch>>)>,
-    /// By text: the number of the selector, or what is wrong with it.
+    /// Number of the selector of each text, or what is wrong with the text.
     numbers: BTreeMap<String, Result<SelectorId, String>>,
 }
 

@@ -59,7 +59,7 @@ impl Facts {
         rest.cluster.hide_undecoded().then_some(rest)
     }
 
-    /// Nothing asked yet.
+    /// Creates facts with nothing asked yet.
     pub fn new(cluster_name: &str, names: Names, now: Timestamp) -> Self {
         Self {
             cluster_name: cluster_name.to_owned(),

@@ -76,7 +76,7 @@ pub(crate) struct Catalogue<'a> {
     variant_rules: BTreeMap<RuleId, Bits<VariantIx>>,
     offering_rules: BTreeMap<RuleId, Bits<OfferingIx>>,
     masks: InternedMap<RuleSetId, Arc<Mask>>,
-    /// Per set: the variants it leaves, cheapest first.
+    /// Variants that each set leaves, cheapest first.
     ranked: InternedMap<RuleSetId, Arc<[Ranked<'a>]>>,
     /// Offerings with the variant they belong to, cheapest first; built when a least price is first needed.
     by_price: Option<Vec<(OfferingIx, VariantIx)>>,
@@ -354,7 +354,7 @@ fn remembered<'m, I: Ix>(
 #[derive(Default)]
 struct Counted {
     rules: Vec<RuleId>,
-    /// By the address of the first requirement.
+    /// Sets by the address of the first requirement.
     sets: InternedMap<*const Requirement, Vec<usize>>,
     by_values: InternedMap<*const BTreeSet<LabelValue>, usize>,
     by_rule: BTreeMap<RuleId, usize>,

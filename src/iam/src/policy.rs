@@ -31,7 +31,7 @@ impl Which {
         }
     }
 
-    /// With the parts that incomplete ARNs leave out, which IAM takes for `*` (user guide, "Resource").
+    /// Adds the parts that incomplete ARNs leave out, which IAM takes for `*` (user guide, "Resource").
     fn completed(self) -> Self {
         let completed = |patterns: Vec<String>| patterns.into_iter().map(complete).collect();
         match self {

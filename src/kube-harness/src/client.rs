@@ -60,11 +60,11 @@ pub struct Limits {
 
 /// Clients that keep to common limits and whose requests are counted.
 pub struct Connected {
-    /// For everything but hints and events.
+    /// Client for everything but hints and events.
     pub client: Client,
-    /// For hints, which wait for everything else but events.
+    /// Client for hints, which wait for everything else but events.
     pub hints: Client,
-    /// For events, which wait for everything else.
+    /// Client for events, which wait for everything else.
     pub events: Client,
 }
 
@@ -108,7 +108,7 @@ struct Gate {
 }
 
 impl Gate {
-    /// For what matters.
+    /// Creates a gate of the first rank.
     fn new(limits: Limits, metrics: Arc<Metrics>) -> Self {
         let bucket = Arc::new(Mutex::new(Bucket::new(limits, Instant::now())));
         Self { bucket, rank: Rank::First, metrics }

@@ -30,7 +30,7 @@ pub struct Done {
 enum Again {
     OnEvent,
     After(Duration),
-    /// After the back-off, or when there are news; those of a pass that has written something may be its own, and
+    /// Pass comes after the back-off, or when there are news; those of a pass that has written may be its own, and
     /// bring the next one no sooner than after the shortest back-off.
     Backoff {
         wrote: bool,
@@ -43,7 +43,7 @@ impl Done {
         Self { outcome: Outcome::Applied, again: Again::OnEvent }
     }
 
-    /// Nothing to do until something changes.
+    /// Does nothing until something changes.
     pub fn idle() -> Self {
         Self { outcome: Outcome::Skipped, again: Again::OnEvent }
     }
@@ -220,7 +220,7 @@ async fn until(due: Option<Instant>) {
 #[derive(Debug)]
 struct State<K> {
     spec: Spec,
-    /// With the time each became due.
+    /// Keys that are due, with the time each became due.
     ready: VecDeque<(K, Instant)>,
     /// Time at which each waiting key is due, both ways; a key in `ready` is not here.
     due: BTreeSet<(Instant, K)>,

@@ -99,7 +99,7 @@ pub async fn run(server: &ApiServer, options: Options, shutdown: CancellationTok
     }
 }
 
-/// In the order in which one's work makes the next one's.
+/// Returns all of them in the order in which the work of one makes that of the next.
 fn all(options: &Options) -> Vec<Box<dyn StandIn>> {
     vec![
         Box::new(service_account::ServiceAccounts),

@@ -44,26 +44,26 @@ use self::view::View;
 /// Behavior of the machines. All durations are time of the clock.
 #[derive(Clone)]
 pub struct Options {
-    /// Only machines whose user data names this cluster join; empty for any.
+    /// Name of the cluster: only machines whose user data names it join; empty for any.
     pub cluster_name: String,
     /// Kubelet version that nodes report, for example `v1.35.0`.
     pub version: String,
-    /// From launch until the Node is registered.
+    /// Time from launch until the Node is registered.
     pub boot: Duration,
-    /// From registration until the Node is ready.
+    /// Time from registration until the Node is ready.
     pub ready: Duration,
     /// Largest share by which both may be longer, in percent: each machine has a time of its own between none and this, as
     /// machines that are launched together are never ready together.
     pub spread: u32,
-    /// From binding until a pod runs.
+    /// Time from binding until a pod runs.
     pub pod_start: Duration,
-    /// From deletion until a pod has stopped, at most its grace period; `None` for the whole grace period.
+    /// Time from deletion until a pod has stopped, at most its grace period; `None` for the whole grace period.
     pub pod_stop: Option<Duration>,
     /// Between two heartbeats of a node.
     pub heartbeat: Duration,
     /// Longest time between two passes.
     pub poll: Duration,
-    /// From the moment the node of a bound pod is missing until the pod is removed.
+    /// Time from the moment the node of a bound pod is missing until the pod is removed.
     pub pod_collection: Duration,
     /// Delete Nodes whose machine is gone, as a cloud controller manager does.
     pub cloud_node_lifecycle: bool,

@@ -22,7 +22,7 @@ pub struct LabelRegistry {
     pub well_known: BTreeSet<LabelKey>,
     /// Alias to canonical key, applied when a requirement is built.
     pub normalized_keys: BTreeMap<LabelKey, LabelKey>,
-    /// Per canonical key: alias value to canonical value, applied when a requirement is built.
+    /// Canonical values per canonical key and alias value, applied when a requirement is built.
     pub normalized_values: BTreeMap<LabelKey, BTreeMap<LabelValue, LabelValue>>,
     /// Domains reserved for the controller, together with all their subdomains.
     pub restricted_domains: BTreeSet<String>,

@@ -38,7 +38,7 @@ pub(crate) struct Header {
     /// Remarks on its origin; left out of anonymous exports, because they name things.
     #[serde(default)]
     pub(crate) notes: Vec<String>,
-    /// Not every type there is was known.
+    /// Types were missing in the list.
     #[serde(default)]
     pub(crate) partial: bool,
 }

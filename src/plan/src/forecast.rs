@@ -154,7 +154,7 @@ pub struct Machine {
     pub instance_type: Option<String>,
     pub zone: Option<String>,
     pub capacity_type: Option<String>,
-    /// Per hour; `None` when nothing says what it costs.
+    /// Price per hour; `None` when nothing says what it costs.
     pub price: Option<Price>,
     /// Pods on it that need another place.
     pub pods: Vec<String>,

@@ -31,7 +31,7 @@ pub struct Offerings {
     pub problems: BTreeMap<PoolName, String>,
     /// Zones the cluster is shifted away from.
     pub zones_away: BTreeSet<Zone>,
-    /// Not every type there is: that one is missing means nothing.
+    /// Types are missing in this list: that one is not in it means nothing.
     pub partial: bool,
 }
 

@@ -1,4 +1,4 @@
-//! From objects to the snapshot a plan is made from.
+//! Makes the snapshot that a plan is made from, out of objects.
 //!
 //! Objects are read by the controller's own view; what is added before is in `workloads` and `settle`. Nothing here asks a
 //! server or a clock: what pools can launch comes from the caller or from the export itself.

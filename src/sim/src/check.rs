@@ -209,7 +209,7 @@ fn is_disrupted(node: &Value) -> bool {
 }
 
 impl Truth {
-    /// Nothing was seen yet.
+    /// Creates it with nothing seen.
     pub(crate) fn new(
         server: ApiServer,
         account: Account,

@@ -66,7 +66,7 @@ impl Fleet {
         }
     }
 
-    /// From now on machines differ. Those that there are already stay as they are.
+    /// Makes machines differ from what is announced, from now on: an instance that exists already keeps what it has.
     pub(crate) fn differ(&self, rule: Rule) {
         let mut differing = self.differing.lock();
         for instance in self.account.live().iter() {

@@ -32,7 +32,7 @@ impl Target {
         !matches!(self.verb.as_str(), "GET" | "WATCH")
     }
 
-    /// For the trace.
+    /// Returns the line of the trace.
     pub(crate) fn text(&self) -> String {
         let Self { verb, namespace, plural, name, subresource } = self;
         format!("{verb} {namespace}/{plural}/{name}/{subresource}")

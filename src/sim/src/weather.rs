@@ -46,7 +46,7 @@ impl Weather {
         }
     }
 
-    /// From now on something is not found, or is again.
+    /// Hides something from calls that look for it, or shows it again.
     pub(crate) fn hide(&self, what: &Hidden, hidden: bool) {
         let mut all = self.hidden.lock();
         if hidden {
@@ -56,7 +56,7 @@ impl Weather {
         }
     }
 
-    /// From now on nothing goes wrong any more.
+    /// Ends all faults.
     pub(crate) fn clear(&self) {
         self.hidden.lock().clear();
         self.possible.lock().clear();
@@ -87,7 +87,7 @@ pub(crate) enum Fate {
 /// Fate and delays of one request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lot {
-    /// Before it is carried out.
+    /// Delay before it is carried out.
     pub(crate) before: Duration,
     pub(crate) fate: Fate,
     /// Between carrying out and the answer.

@@ -94,7 +94,7 @@ pub struct Stuck {
     pub controller: &'static str,
     /// The object worked on, empty where there is only one.
     pub subject: Cow<'static, str>,
-    /// For how long.
+    /// Time for which it has waited.
     pub waiting: Duration,
 }
 

@@ -30,7 +30,7 @@ struct Minute {
 }
 
 impl CostHistory {
-    /// From `now` on the cluster costs `price` per hour. Clocks that go back change nothing.
+    /// Records that the cluster costs `price` per hour from `now` on. Clocks that go back change nothing.
     pub fn record(&mut self, now: Timestamp, price: Price) {
         let now = now.as_millisecond();
         if let Some((mut at, before)) = self.last {

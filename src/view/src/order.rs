@@ -1,4 +1,4 @@
-//! In which order machines are shown.
+//! Orders machines for display.
 
 use std::cmp::{Ordering, Reverse};
 use std::fmt;

@@ -1,4 +1,4 @@
-//! From a scene and a choice to characters: on a terminal, or as plain text.
+//! Draws a scene and a choice as characters: on a terminal, or as plain text.
 
 mod columns;
 mod header;

@@ -10,11 +10,11 @@ pub(crate) struct Totals {
     pub(crate) machines: usize,
     phases: [usize; Phase::ALL.len()],
     pub(crate) pods: usize,
-    /// Per hour, of those whose price is known.
+    /// Price per hour, of those whose price is known.
     pub(crate) price: Price,
     /// Machines that have an instance and no price.
     pub(crate) unpriced: usize,
-    /// In the order of the resources shown.
+    /// Requests, in the order of the resources shown.
     pub(crate) requested: Vec<Quantity>,
     pub(crate) allocatable: Vec<Quantity>,
 }

@@ -99,7 +99,7 @@ impl Trouble {
         matches!(self, Self::Refused { .. } | Self::Missing { .. })
     }
 
-    /// In one line.
+    /// Says it in one line.
     pub fn short(&self) -> String {
         match self {
             Self::Away { since, why } => {
@@ -124,7 +124,7 @@ impl Trouble {
         }
     }
 
-    /// With what to do about it.
+    /// Says it with what to do about it.
     pub fn full(&self) -> String {
         match self {
             Self::Refused { verb, group, resource } => format!(

@@ -11,7 +11,7 @@ use crate::world::World;
 /// A controller lives between these two, seconds: long enough to get something done, short enough to be hit in the
 /// middle of a replacement.
 const LIVES: std::ops::Range<u64> = 5..20;
-/// After this many it is left alone, so that what takes long can finish.
+/// Crashes after which it is left alone, so that what takes long can finish.
 const CRASHES: u32 = 8;
 
 /// As few may have happened when a whole suite ends; fewer would prove little. On a fast machine it ends after a hundred

@@ -98,17 +98,17 @@ impl Moments {
         self.lives.lock().values().flat_map(|life| [Some(life.seen), life.gone]).flatten().max()
     }
 
-    /// From first seen to a moment, of all that reached it, the shortest first.
+    /// Times from first seen to a moment, of all that reached it, the shortest first.
     pub(super) fn until(&self, moment: usize) -> Vec<Duration> {
         self.sorted(|life| Some(life.reached[moment]? - life.seen))
     }
 
-    /// From `start` to a moment, of all that were first seen after it.
+    /// Times from `start` to a moment, of all that were first seen after it.
     pub(super) fn since(&self, start: Instant, moment: usize) -> Vec<Duration> {
         self.sorted(|life| (life.seen > start).then_some(life.reached[moment]? - start))
     }
 
-    /// From `start` to their end, of all that were there then.
+    /// Times from `start` to their end, of all that were there then.
     pub(super) fn gone_since(&self, start: Instant) -> Vec<Duration> {
         self.sorted(|life| (life.seen <= start).then_some(life.gone?.checked_duration_since(start)?))
     }

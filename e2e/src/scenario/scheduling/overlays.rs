@@ -38,7 +38,7 @@ pub(super) async fn price(world: &World) -> Result<()> {
     Ok(())
 }
 
-/// Without the overlay no type would do; the node counts as complete once the device is there.
+/// No type would do without the overlay; the node counts as complete once the device is there.
 pub(super) async fn device(world: &World) -> Result<()> {
     let corner = Corner::open(world, "overlaid-device").await?;
     let spec = json!({"requirements": [of_corner("overlaid-device")], "capacity": {DEVICE: "2"}});

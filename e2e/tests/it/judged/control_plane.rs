@@ -35,10 +35,10 @@ const KINDS: [&str; 10] = [
     "DaemonSet",
 ];
 
-/// Without news for this long, the scheduler has tried every pod: it waits a second before it tries one again.
+/// Time without news after which the scheduler has tried every pod: it waits a second before it tries one again.
 const QUIET: Duration = Duration::from_millis(500);
 
-/// Nothing takes as long.
+/// Longest wait: nothing takes as long.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A control plane that is asked about one world after the other.

@@ -107,7 +107,7 @@ async fn a_stack_is_what_bootstrap_makes() {
     fresh.account.stop().await.unwrap();
 }
 
-/// By people who deploy it with tools of their own, and the parameters that `render` prints.
+/// People deploy it with tools of their own, and the parameters that `render` prints.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_template_deployed_by_other_tools_is_what_bootstrap_makes() {
     let mut fresh = Fresh::start("tools").await.unwrap();

@@ -56,7 +56,7 @@ pub(super) async fn python(arguments: &[&str]) -> Result<String> {
 }
 
 impl Inventory {
-    /// Without what CloudFormation cannot do: tag policies, profiles and rules, and tag a network that exists.
+    /// Leaves out what CloudFormation cannot do: tag policies, profiles and rules, and tag a network that exists.
     pub(super) fn with_what_cloudformation_can(self) -> Self {
         let mut without = self.without_tags_of_policies();
         without.0["subnets"].take();
@@ -64,7 +64,7 @@ impl Inventory {
         without
     }
 
-    /// Without tags on policies, profiles and rules, which CloudFormation does not give.
+    /// Leaves out tags on policies, profiles and rules, which CloudFormation does not give.
     pub(super) fn without_tags_of_policies(mut self) -> Self {
         for kind in UNTAGGED_BY_CLOUDFORMATION {
             for object in self.0[kind].as_object_mut().into_iter().flat_map(|objects| objects.values_mut()) {
@@ -81,7 +81,7 @@ impl Inventory {
         found
     }
 
-    /// Without the spot role: it belongs to the account and outlives what asked for it.
+    /// Leaves out the spot role: it belongs to the account and outlives what asked for it.
     pub(super) fn without_spot_role(mut self) -> Self {
         if let Some(roles) = self.0["roles"].as_object_mut() {
             roles.remove("AWSServiceRoleForEC2Spot");

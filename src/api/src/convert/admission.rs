@@ -229,7 +229,7 @@ fn default_requests(spec: &mut PodSpec) {
     fill(&mut whole.requests, limits.collect());
 }
 
-/// On the network of the host, a port of a container is one of the host.
+/// Gives ports of containers on the network of the host the same port of the host.
 fn default_host_ports(spec: &mut PodSpec) {
     for port in containers(spec).flat_map(|container| container.ports.iter_mut().flatten()) {
         if port.host_port.unwrap_or_default() == 0 {

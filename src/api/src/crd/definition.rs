@@ -39,7 +39,7 @@ pub(super) struct Column {
     name: &'static str,
     path: &'static str,
     kind: &'static str,
-    /// Only shown with `-o wide`.
+    /// Column is shown with `-o wide` only.
     wide: bool,
 }
 

@@ -117,7 +117,7 @@ impl NodePool {
         }
     }
 
-    /// Not checked by the reference, whose decoder fails for all pools instead.
+    /// Finds durations that cannot be read; the decoder of the reference fails for all pools instead.
     fn duration_problems(&self, found: &mut Vec<Invalid>) {
         let (spec, disruption) = (&self.spec.template.spec, &self.spec.disruption);
         let grace = spec.termination_grace_period.as_ref().map_or(Ok(()), |grace| grace.span().map(drop));

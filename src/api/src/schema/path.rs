@@ -24,7 +24,7 @@ impl Path<'_> {
         }
     }
 
-    /// With dots alone, as unknown fields are named.
+    /// Writes the path with dots alone, as unknown fields are named.
     pub(super) fn dotted(&self) -> String {
         match self {
             Self::Root => String::new(),

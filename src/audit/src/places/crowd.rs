@@ -11,15 +11,15 @@ use crate::world::World;
 pub(crate) struct Crowd<'p> {
     registry: &'p LabelRegistry,
     key: &'p LabelKey,
-    /// By machine: those that may be on it.
+    /// Pods that may be on each machine.
     by_machine: BTreeMap<usize, (Place<'p>, Few<'p>)>,
-    /// By machine: those that are on it for certain.
+    /// Pods that are on each machine for certain.
     sure: BTreeMap<usize, (Place<'p>, Few<'p>)>,
-    /// By domain: those that may be in it.
+    /// Pods that may be in each domain.
     by_domain: BTreeMap<LabelValue, Few<'p>>,
     /// Machines that do not name the domains they may be in.
     undecided: Vec<usize>,
-    /// By domain: those that are in it for certain; computed when first needed.
+    /// Pods that are in each domain for certain; computed when first needed.
     certain: Option<BTreeMap<LabelValue, Few<'p>>>,
     /// Answers by machine: pods that may share a domain with it.
     sharing: BTreeMap<usize, Few<'p>>,

@@ -1,4 +1,4 @@
-//! Only machines that may go are removed, each once and by its right names (spec disruption 3.2, 3.6 to 3.9).
+//! Machines are removed only if they may go, each once and by its right names (spec disruption 3.2, 3.6 to 3.9).
 
 pub(crate) mod repair;
 

@@ -1,4 +1,4 @@
-//! In `Balanced` pools a command saves at least half the share of the pool's cost that it disturbs of its pods
+//! Commands in `Balanced` pools save at least half the share of the pool's cost that they disturb of its pods
 //! (spec disruption 3.13). Written as one product against another: no fraction is ever computed.
 
 use std::collections::BTreeSet;

@@ -10,7 +10,7 @@ use karpenter_model::{Daemon, InstanceType, InstanceTypeName, Pod, Requirements,
 
 /// The instance types of a pool.
 pub(crate) struct Catalogue<'a> {
-    /// By name, with the daemons on a new machine from their first use.
+    /// Types by name, with the daemons on a new machine from their first use.
     types: BTreeMap<&'a InstanceTypeName, (&'a InstanceType, OnceCell<Daemons<'a>>)>,
     /// Daemons that new machines of the pool do not keep out, with their demands: any one of the sets.
     daemons: Vec<(&'a Daemon, Vec<Requirements>)>,

@@ -20,7 +20,7 @@ pub struct InstanceTypeQuery {
 pub struct InstanceTypeInfo {
     /// `m5.large`
     pub name: InstanceType,
-    /// In AWS's order; the first is the one the memory rules look at.
+    /// Architectures in AWS's order; the first is the one the memory rules look at.
     pub architectures: Vec<Architecture>,
     /// How it can be bought.
     pub usage_classes: Vec<UsageClass>,
@@ -215,7 +215,7 @@ pub struct SpotPriceQuery {
     pub start: Timestamp,
     /// `Linux/UNIX`, `Linux/UNIX (Amazon VPC)`; empty means all products.
     pub products: Vec<String>,
-    /// Only these types; empty means all.
+    /// Types to look for; empty means all.
     pub types: Vec<InstanceType>,
 }
 

@@ -30,7 +30,7 @@ pub struct Image {
     pub architecture: Architecture,
     /// Time of its registration.
     pub created_at: Timestamp,
-    /// From when on it is deprecated; `None` means never.
+    /// Time of its deprecation; `None` means never.
     pub deprecated_at: Option<Timestamp>,
     /// Usable or not.
     pub state: ImageState,

@@ -275,7 +275,7 @@ impl MarketType {
 /// Query of launch templates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LaunchTemplateQuery {
-    /// By name; one that does not exist fails the call.
+    /// Names to look for; one that does not exist fails the call.
     pub names: Vec<String>,
     /// All of these filters.
     pub filters: Vec<Filter>,

@@ -1,4 +1,4 @@
-//! From instances to the claims that run on them, and what happens to those.
+//! Finds the claims that run on instances, and does what has to happen to them.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! From a waiting pod to a named instance, and back to nothing.
+//! A pod waits, a named instance takes it, and nothing is left at the end.
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use karpenter_api::NodeClaim;

@@ -24,7 +24,7 @@ pub struct Remains {
 }
 
 impl Remains {
-    /// Nothing is left.
+    /// Returns whether nothing is left.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }

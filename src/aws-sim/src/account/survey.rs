@@ -24,7 +24,7 @@ pub(super) struct Surroundings {
     routes: Vec<RouteTable>,
     /// Each key, by what it is asked for with.
     keys: BTreeMap<String, Key>,
-    /// By service and code.
+    /// Quotas by service and code.
     quotas: BTreeMap<(String, String), u64>,
     /// IAM's quotas that differ from AWS's defaults.
     limits: BTreeMap<String, u64>,

@@ -22,7 +22,7 @@ pub struct DiscoveredMemory {
 }
 
 impl DiscoveredMemory {
-    /// Nothing observed yet.
+    /// Creates it with nothing observed.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self { seen: TtlCache::new(clock, KEEP), revision: AtomicU64::new(0) }
     }

@@ -1,4 +1,4 @@
-//! From EC2's description of a type to the planner's: labels, capacity, overhead (spec aws-provider 3.2).
+//! Turns EC2's description of a type into the planner's: labels, capacity, overhead (spec aws-provider 3.2).
 
 pub mod capacity;
 pub mod compatibility;

@@ -213,7 +213,7 @@ impl InstanceTypes {
         Ok(answer)
     }
 
-    /// For which types an expression of the class has no result.
+    /// Returns the types for which an expression of the class has no result.
     ///
     /// # Errors
     /// [`Error::NoCatalogue`] while no type is known to evaluate it for.
@@ -233,7 +233,7 @@ impl InstanceTypes {
         Ok(Unevaluated { failed: failed.collect(), tried: contents.types.len() })
     }
 
-    /// From now on types that EC2 names no price for cost this, and can be had.
+    /// Gives these prices to types that EC2 names none for, from now on, and makes them available.
     pub(crate) fn preview(&self, prices: BTreeMap<InstanceTypeName, Price>) {
         let mut previews = self.previews.lock();
         if *previews.prices != prices {

@@ -37,7 +37,7 @@ pub struct InstanceProfiles {
     iam: Arc<dyn Iam>,
     cluster: String,
     region: String,
-    /// By name; only those that have a role.
+    /// Profiles by name; only those that have a role.
     known: TtlCache<String, Known>,
     /// Roles that IAM reported missing; it is not asked again for a minute.
     missing_roles: TtlCache<String, Error>,

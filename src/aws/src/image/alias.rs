@@ -1,4 +1,4 @@
-//! From an alias such as `al2023@latest` to the SSM parameters that hold its image ids.
+//! Resolves an alias such as `al2023@latest` to the SSM parameters that hold its image ids.
 //!
 //! The paths are published by the image owners (spec aws-provider 6.1). One alias stands for up to five
 //! images: one per architecture and variant.

@@ -1,4 +1,4 @@
-//! From the AMI selector of a `NodeClass` to the images in its status (spec aws-provider 6.1, 6.2).
+//! Resolves the AMI selector of a `NodeClass` to the images in its status (spec aws-provider 6.1, 6.2).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

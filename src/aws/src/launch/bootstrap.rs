@@ -1,4 +1,4 @@
-//! From a claim and a `NodeClass` to the user data of its nodes (spec aws-provider 6.6).
+//! Writes the user data of nodes from a claim and a `NodeClass` (spec aws-provider 6.6).
 
 use karpenter_api::ec2nodeclass::{AmiFamily, Ec2NodeClassSpec, Ec2NodeClassStatus, InstanceStorePolicy};
 use karpenter_model::label::Labels;

@@ -12,7 +12,7 @@ use crate::network::placement_groups::Group;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placed {
     pub group: Group,
-    /// From 1; `None` leaves the choice to EC2.
+    /// Number of the partition, from 1; `None` leaves the choice to EC2.
     pub partition: Option<u32>,
 }
 

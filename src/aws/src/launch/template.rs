@@ -96,7 +96,7 @@ fn name(data: &LaunchTemplateData, user_data: &str, tags: &Tags) -> String {
     format!("{NAME_PREFIX}{hash}")
 }
 
-/// Without nulls, and with the keys of objects in order.
+/// Returns the value without nulls, and with the keys of objects in order.
 fn plain(value: Value) -> Value {
     match value {
         Value::Object(fields) => {

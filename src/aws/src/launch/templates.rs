@@ -70,7 +70,7 @@ impl std::fmt::Debug for Template {
 }
 
 impl Templates {
-    /// Nothing known yet.
+    /// Creates it with nothing known.
     pub fn new(ec2: Arc<dyn Ec2>, clock: Arc<dyn Clock>, cluster: &str) -> Self {
         Self {
             ec2,

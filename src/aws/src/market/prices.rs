@@ -125,7 +125,7 @@ impl Prices {
         Self { clients, clock, isolated, file: None, state }
     }
 
-    /// With a price file, see [`file`].
+    /// Reads prices from a file, too: see [`file`].
     #[must_use]
     pub(crate) fn with_file(self, file: Option<PathBuf>) -> Self {
         Self { file, ..self }

@@ -80,7 +80,7 @@ pub struct Reservations {
 }
 
 impl Reservations {
-    /// Nothing known yet.
+    /// Creates it with nothing known.
     pub fn new(ec2: Arc<dyn Ec2>, clock: Arc<dyn Clock>) -> Self {
         let answers = TtlCache::new(Arc::clone(&clock), FRESH);
         let availability = Availability::new(Arc::clone(&clock));

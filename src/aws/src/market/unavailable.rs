@@ -54,7 +54,7 @@ pub enum Cause {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     pub group: PlacementGroupId,
-    /// From 1; `None` is the whole group.
+    /// Number of the partition, from 1; `None` is the whole group.
     pub partition: Option<u32>,
 }
 
@@ -259,7 +259,7 @@ mod tests {
         assert!(!view.excludes(&on_demand, None, &[]));
     }
 
-    /// For how many minutes it is out each time it fails as soon as it is back.
+    /// Returns the minutes for which it is out each time it fails as soon as it is back.
     fn minutes_out(clock: &ManualClock, unavailable: &Unavailable, cause: Cause) -> Vec<u64> {
         let subject = Subject::Offering(offering("a", CapacityType::Spot));
         let once = |_| {

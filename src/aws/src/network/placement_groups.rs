@@ -81,7 +81,7 @@ pub struct PlacementGroups {
 }
 
 impl PlacementGroups {
-    /// Nothing known yet.
+    /// Creates it with nothing known.
     pub fn new(ec2: Arc<dyn Ec2>, clock: &Arc<dyn Clock>) -> Self {
         let fresh = TtlCache::new(Arc::clone(clock), FRESH);
         let known = TtlCache::new(Arc::clone(clock), REMEMBERED);

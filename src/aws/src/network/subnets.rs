@@ -102,7 +102,7 @@ impl Subnets {
         }
     }
 
-    /// For each zone of the `NodeClass`'s status the subnet with the most free addresses; ties keep the earlier.
+    /// Returns for each zone of the `NodeClass`'s status the subnet with the most free addresses; ties keep the earlier.
     ///
     /// A subnet that EC2 refused counts as full, whatever EC2 counts, for as long as its refusal is remembered: until the
     /// count rises, at most as long as other refusals.

@@ -38,7 +38,7 @@ pub struct Changes {
 }
 
 impl ZonalShifts {
-    /// Nothing known yet, which reads as no shift.
+    /// Creates it with nothing known, which reads as no shift.
     pub fn new(shifts: Arc<dyn shift::ZonalShifts>, clock: Arc<dyn Clock>) -> Self {
         Self { shifts, clock, inner: Mutex::default() }
     }

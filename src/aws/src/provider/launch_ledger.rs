@@ -41,7 +41,7 @@ pub(super) struct LaunchLedger {
     machines: TtlCache<ClaimName, ProviderId>,
 }
 
-/// For which claim, and when.
+/// Claim and time of a request.
 #[derive(Clone)]
 struct Sent {
     claim: ClaimName,
@@ -49,7 +49,7 @@ struct Sent {
 }
 
 impl LaunchLedger {
-    /// Nothing has been asked for yet.
+    /// Creates it with no request.
     pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
         let answered = TtlCache::new(Arc::clone(&clock), ANSWERED);
         let machines = TtlCache::new(Arc::clone(&clock), ANSWERED);

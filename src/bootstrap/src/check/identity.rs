@@ -46,7 +46,7 @@ pub(super) fn nodes(
     }
 }
 
-/// By an access entry, or by `aws-auth` where the cluster heeds it.
+/// Checks that it may join by an access entry, or by `aws-auth` where the cluster heeds it.
 fn may_join(
     settings: &Settings,
     wanted: &AccessEntry,

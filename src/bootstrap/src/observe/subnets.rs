@@ -14,7 +14,7 @@ use crate::Error;
 use crate::desired::DISCOVERY_TAG;
 use crate::settings::Settings;
 
-/// On private subnets that internal load balancers may use.
+/// Tag of private subnets that internal load balancers may use.
 const PRIVATE_TAG: &str = "kubernetes.io/role/internal-elb";
 
 /// The subnets named by settings, else those found as above; and those of the VPC that carry the discovery tag already.

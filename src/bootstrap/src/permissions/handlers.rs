@@ -35,7 +35,7 @@ pub(super) struct Handlers {
     read: &'static [&'static str],
     update: &'static [&'static str],
     delete: &'static [&'static str],
-    /// For the tags of the template, and for those of the stack.
+    /// Actions for the tags of the template, and for those of the stack.
     tag: &'static [&'static str],
     /// Actions that no stack of the template leads to, each with why: they are not granted for the sake of the handler.
     unused: &'static [(&'static str, &'static str)],

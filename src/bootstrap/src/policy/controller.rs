@@ -210,12 +210,12 @@ fn interruption(settings: &Settings) -> Statement {
     )
 }
 
-/// Only when the queue is encrypted with a key of the customer's.
+/// Allows use of the key of the queue; needed only when that is a customer managed key.
 pub(crate) fn queue_key(key: &str) -> Statement {
     Statement::allow("AllowQueueKeyUse", &["kms:Decrypt"], vec![key.to_owned()])
 }
 
-/// Only when zonal shift is on.
+/// Allows to ask about zonal shifts; needed only when zonal shift is on.
 pub(crate) fn zonal_shift(settings: &Settings) -> Statement {
     Statement::allow(
         "AllowZonalShiftStatusReadOnly",
@@ -225,7 +225,7 @@ pub(crate) fn zonal_shift(settings: &Settings) -> Statement {
     .when("StringEquals", "arc-zonal-shift:ResourceIdentifier", [settings.cluster_arn()])
 }
 
-/// Only on resources that already carry the cluster's tags.
+/// Narrows a statement to resources that already carry the cluster's tags.
 fn owned(settings: &Settings, statement: Statement) -> Statement {
     statement.when("StringEquals", &resource_tag(&settings.cluster_tag_key()), ["owned"]).when(
         "StringLike",
@@ -234,7 +234,7 @@ fn owned(settings: &Settings, statement: Statement) -> Statement {
     )
 }
 
-/// Only in requests that put the cluster's tags on what they create.
+/// Narrows a statement to requests that put the cluster's tags on what they create.
 fn requested(settings: &Settings, statement: Statement) -> Statement {
     statement
         .when("StringEquals", &request_tag(&settings.cluster_tag_key()), ["owned"])

@@ -197,7 +197,7 @@ async fn last_event(clients: &Clients, stack: &Stack) -> Result<Option<String>, 
     Ok(events.into_iter().next_back().map(|event| event.id))
 }
 
-/// For `map_err` on calls about a stack.
+/// Makes an error of a call about a stack, for `map_err`.
 fn failed(doing: &str, stack: &str) -> impl FnOnce(karpenter_aws_api::Error) -> Error {
     let step = format!("{doing} stack `{stack}`");
     move |source| Error::Step { step, source }

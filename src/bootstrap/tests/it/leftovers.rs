@@ -100,7 +100,7 @@ fn conflicts(error: Error) -> String {
     }
 }
 
-/// Without the role the controller could not end it, without the access entry its node would be `NotReady`.
+/// The controller could not end a machine without its role; the Node would be `NotReady` without the access entry.
 #[tokio::test(start_paused = true)]
 async fn while_machines_run_nothing_is_removed() {
     let fixture = Fixture::prepared().await;

@@ -224,7 +224,7 @@ async fn check_of_an_ipv6_cluster_misses_the_policy_and_what_the_operator_says_w
     assert!(found.state == State::Warning && found.evidence.contains(IPV6), "{found:?}");
 }
 
-/// Only the network's policy may be missing without harm.
+/// The network's policy alone may be missing without harm.
 #[tokio::test(start_paused = true)]
 async fn the_policy_for_ipv6_stands_for_no_other() {
     let fixture = of_ipv6().await;

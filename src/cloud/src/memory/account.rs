@@ -25,9 +25,9 @@ pub struct Account {
 /// Behavior of the account.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// From accepted to running.
+    /// Time from accepted to running.
     pub boot: Duration,
-    /// From told to end to gone.
+    /// Time from the call that ends it until it is gone.
     pub shutdown: Duration,
 }
 

@@ -39,7 +39,7 @@ impl<O: Shown> Cluster<O> {
         Some(known)
     }
 
-    /// To be called before a complete, consistent list is asked for; its objects are then put in as they come.
+    /// Begins a list. Call it before a complete, consistent list is asked for; its objects are then put in as they come.
     pub fn begin_list(&mut self) -> Epoch {
         self.epoch = self.epoch.next();
         self.epoch

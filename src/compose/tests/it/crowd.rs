@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) const CLUSTER: &str = "demo";
-/// From launch until EC2 calls an instance running.
+/// Time from launch until EC2 calls an instance running.
 pub(crate) const BOOT: Duration = Duration::from_secs(5);
 /// Interval of the counts of pods, for each thousand of them: reading them all is work for the same cores.
 const LOOK: Duration = Duration::from_millis(100);
@@ -28,9 +28,9 @@ const PATIENCE: Duration = Duration::from_mins(10);
 /// Results of the run.
 #[derive(Debug)]
 pub(crate) struct Crowd {
-    /// From the creation of the Deployment until all of its pods run.
+    /// Time from the creation of the Deployment until all of its pods run.
     pub(crate) took: Duration,
-    /// From the creation of the Deployment until the last claim was made; the API server counts in seconds.
+    /// Time from the creation of the Deployment until the last claim was made; the API server counts in seconds.
     pub(crate) claimed: Duration,
     /// Instances that were launched.
     pub(crate) instances: usize,

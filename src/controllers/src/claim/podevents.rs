@@ -25,7 +25,7 @@ pub(crate) struct PodEvents {
 }
 
 impl PodEvents {
-    /// Nothing to write yet, and the working end.
+    /// Creates it with nothing to write, and its working end.
     pub(crate) fn new() -> (Self, Work<ClaimName>) {
         let (queue, work) = Queue::new();
         (Self { pending: Arc::default(), queue }, work)

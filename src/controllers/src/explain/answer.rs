@@ -1,4 +1,4 @@
-//! From what was decided to an answer.
+//! Turns decisions into an answer.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

@@ -66,7 +66,7 @@ impl Drop for Running<'_> {
 pub(super) struct Zones(Series<2>);
 
 impl Zones {
-    /// Nothing published yet.
+    /// Creates them with nothing published.
     pub(super) fn new(metrics: &Metrics) -> Self {
         Self(Series::new(&metrics.scheduler.pending_pods_by_effective_zone_count))
     }

@@ -34,7 +34,7 @@ pub(crate) struct Classes {
 }
 
 impl Classes {
-    /// From now on changes are published.
+    /// Publishes changes from now on.
     pub(crate) fn publish_changes(&self) {
         self.publishing.store(true, Ordering::Relaxed);
     }

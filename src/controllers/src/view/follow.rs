@@ -30,7 +30,7 @@ pub trait Followed: Resource<DynamicType = ()> + Sized + 'static {
 /// Lists under way, and kinds that were listed.
 #[derive(Default)]
 pub(super) struct Lists {
-    /// By the kind, as `complete`.
+    /// Lists under way by the kind, as `complete`.
     began: BTreeMap<Cow<'static, str>, Epoch>,
     complete: BTreeSet<Cow<'static, str>>,
 }

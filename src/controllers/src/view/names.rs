@@ -13,7 +13,7 @@ const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 const LETTERS: u32 = 5;
 /// Suffixes there are.
 const SUFFIXES: u64 = 27_u64.pow(LETTERS);
-/// From one suffix to the next: coprime to their number, so that every one has its turn, and far enough for names made
+/// Step from one suffix to the next: coprime to their number, so that every one has its turn, and far enough for names made
 /// one after the other to differ at a glance.
 const STEP: u64 = 8_867_929;
 /// Longest part of a pool's name in a name of at most 63 characters.

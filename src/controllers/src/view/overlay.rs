@@ -36,7 +36,7 @@ struct Laid {
 pub(crate) struct Unevaluated;
 
 impl Known {
-    /// Nothing known yet.
+    /// Creates it with nothing known.
     pub(super) fn new() -> Self {
         Self { objects: Store::default(), in_force: Overlays::default(), laid: BTreeMap::new() }
     }
@@ -100,7 +100,7 @@ impl View {
         Some(known.objects.iter().map(|(_, known)| Arc::clone(&known.object)).collect())
     }
 
-    /// From now on these overlays are in force; whether that is something new.
+    /// Puts these overlays in force; returns whether they differ from those before.
     pub(crate) fn put_in_force(&self, overlays: Overlays) -> bool {
         let mut inner = self.lock();
         let Some(known) = &mut inner.overlays else { return false };

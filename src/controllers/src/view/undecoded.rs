@@ -153,7 +153,7 @@ impl Inner {
     }
 }
 
-/// Without the uid: a version that can be decoded may come.
+/// Returns the stamp of a version, without the uid: a version that can be decoded may come.
 fn stamp(object: &Undecoded) -> Stamp {
     version_of(&object.metadata).into()
 }

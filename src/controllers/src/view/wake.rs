@@ -93,7 +93,7 @@ pub struct Subscribers {
 pub struct Following(Arc<View>);
 
 impl Following {
-    /// To be held as long as the process uses `view`.
+    /// Holds the subscribers of `view`: keep it as long as the process uses `view`.
     pub fn of(view: &Arc<View>) -> Self {
         Self(Arc::clone(view))
     }

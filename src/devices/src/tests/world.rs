@@ -90,7 +90,7 @@ pub(super) fn zone(zones: &[&str]) -> PlaceTerm {
     PlaceTerm { expressions: vec![Expression::new(ZONE, Operator::In, zones)], ..PlaceTerm::default() }
 }
 
-/// On Node `name` only.
+/// Selects the Node `name` only.
 pub(super) fn named(name: &str) -> PlaceTerm {
     PlaceTerm { names: Some(vec![name.into()]), ..PlaceTerm::default() }
 }

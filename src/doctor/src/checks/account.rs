@@ -190,7 +190,7 @@ fn selecting(facts: &Facts) -> Result<Option<Vec<&str>>, Unseen> {
     Ok(Some(classes.decoded().iter().map(|class| name(&class.metadata)).collect()))
 }
 
-/// Nothing has the tag that classes usually select by. Until there is one, that is no more than good to know.
+/// Reports that nothing has the tag that classes usually select by. Until there is a class, that is no more than advice.
 fn untagged(facts: &Facts, what: &str) -> Vec<Evidence> {
     let tag = format!("karpenter.sh/discovery={}", facts.cluster_name);
     vec![Evidence::new(what, format!("none has the tag {tag}, to be selected by")).advice_only()]

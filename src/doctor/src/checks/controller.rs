@@ -301,7 +301,7 @@ fn termination_handler(facts: &Facts) -> Outcome {
 
 const HANDLER: &str = "node-termination-handler";
 
-/// On what the handler drains nodes that Karpenter launched.
+/// Occasion on which the handler drains nodes that Karpenter launched.
 enum Drain {
     /// Long before they are taken back, if they ever are.
     Rebalance,

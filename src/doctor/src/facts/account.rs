@@ -93,7 +93,7 @@ pub struct SecurityGroup {
 /// A role of IAM.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Role {
-    /// With the path.
+    /// ARN with the path.
     #[serde(default)]
     pub arn: String,
     pub path: String,

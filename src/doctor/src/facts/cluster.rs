@@ -33,7 +33,7 @@ pub(crate) const COMPUTE_TYPE: &str = "eks.amazonaws.com/compute-type";
 #[serde(default)]
 pub struct Cluster {
     pub nodes: Answer<Vec<Node>>,
-    /// Without environment variables, which may hold secrets.
+    /// Pods without environment variables, which may hold secrets.
     pub pods: Answer<Vec<Pod>>,
     pub deployments: Answer<Vec<Deployment>>,
     pub daemon_sets: Answer<Vec<DaemonSet>>,
@@ -50,7 +50,7 @@ pub struct Cluster {
     pub config_maps: Answer<Vec<ConfigMap>>,
     pub service_accounts: Answer<Vec<ServiceAccount>>,
     pub flow_schemas: Answer<Vec<FlowSchema>>,
-    /// Without those of nodes.
+    /// Leases without those of nodes.
     pub leases: Answer<Vec<Lease>>,
     /// The last lines of the controller's log, none older than an hour.
     pub log: Answer<Vec<String>>,
@@ -244,7 +244,7 @@ impl Cluster {
         (words, unseen)
     }
 
-    /// From now on the kinds of which an object cannot be decoded were not seen; whether there are any.
+    /// Makes the kinds of which an object cannot be decoded unseen; returns whether there are any.
     pub(crate) fn hide_undecoded(&mut self) -> bool {
         fn hide<K: Resource<DynamicType = ()>>(answer: &mut Answer<Objects<K>>) -> bool {
             let Ok(Err(Unseen(why))) = answer.get().map(Objects::all) else { return false };

@@ -80,7 +80,7 @@ fn queries(
     classes.iter().flat_map(of).collect()
 }
 
-/// By filter: what does not exist is then not found, instead of failing the whole question.
+/// Selects by filter: an id that does not exist is then not found, instead of failing the whole question.
 fn by_id(filter: &str, id: Option<&String>) -> Option<Vec<Filter>> {
     id.map(|id| vec![Filter::new(filter, [id.as_str()])])
 }

@@ -4,7 +4,7 @@ use crate::amounts::Amounts;
 use crate::bits::Bits;
 use crate::index::{Ix, IxVec, ResourceIx, VariantIx};
 
-/// Per resource: thresholds in ascending order and the variants that have at least that much.
+/// Thresholds of each resource in ascending order, and the variants that have at least that much.
 #[derive(Debug, Clone)]
 pub(crate) struct FitTables {
     by_resource: IxVec<ResourceIx, Vec<(i128, Bits<VariantIx>)>>,

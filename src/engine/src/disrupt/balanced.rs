@@ -127,7 +127,7 @@ impl Judgement {
         self.pools.iter().find(|pool| pool.outcome.decision == MoveDecision::Rejected)
     }
 
-    /// For metrics, one entry per pool.
+    /// Returns the moves for metrics, one entry per pool.
     pub(crate) fn moves(&self) -> impl Iterator<Item = Move> {
         self.pools.iter().map(|pool| pool.outcome.clone())
     }

@@ -195,7 +195,7 @@ impl<'g, 'a> Look<'g, 'a> {
         Ok(self.as_now(replacements, simulated.nominations))
     }
 
-    /// Nothing can be staged still, and what is launched once the nodes are gone takes all pods.
+    /// Confirms that nothing can be staged still, and what is launched once the nodes are gone takes all pods.
     fn at_terminate_first(mut self) -> Result<Command, Rejection> {
         if self.simulate(Destinations::All).is_ok() {
             return Err(

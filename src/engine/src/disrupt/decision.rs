@@ -17,7 +17,7 @@ pub struct Decision {
     /// Commands to start at their `not_before`, after [`confirm`](crate::disrupt::confirm) if that lies ahead; in the
     /// order of their methods.
     pub commands: Vec<Command>,
-    /// For every node: the method that removes it, or the first reason why it stays.
+    /// Method that removes each node, or the first reason why it stays.
     pub nodes: BTreeMap<NodeId, NodeOutcome>,
     /// Events to publish, in the order they came up.
     pub notes: Vec<Note>,

@@ -1,4 +1,4 @@
-//! From a filled in-flight node to the claim that will be created (spec scheduling 21).
+//! Turns a filled in-flight node into the claim that will be created (spec scheduling 21).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -13,7 +13,7 @@ use crate::index::{DemandIx, InFlightIx, IxVec, KindIx, LevelIx, NodeIx, PoolIx,
 use crate::place::level::{Demand, Level, Levels};
 use crate::rules::RuleSetId;
 
-/// By requirements, which name the pool: the least price of a node for a demand alone, if there is one.
+/// Least price of a node for a demand alone, by requirements, which name the pool; `None` if there is no such node.
 pub(crate) type Prices = BTreeMap<RuleSetId, Option<Price>>;
 
 /// Results about a demand: those valid as long as the solver lives, then those valid in one pass.
@@ -21,9 +21,9 @@ pub(crate) type Prices = BTreeMap<RuleSetId, Option<Price>>;
 pub(crate) struct DemandMemo {
     /// Existing nodes that refuse in every pass from one filling: labels, taints, or no room even before anything moves.
     pub(crate) unsuitable: Bits<NodeIx>,
-    /// Per kind of node: whether labels and taints are acceptable, once known.
+    /// Verdict on labels and taints of each kind of node, once known.
     pub(crate) kinds: IxVec<KindIx, Option<bool>>,
-    /// Per pool, once known: the instance types that could host the demand alone if there were no limits.
+    /// Instance types of each pool, once known, that could host the demand alone if there were no limits.
     pub(crate) hosts: BTreeMap<PoolIx, Option<Bits<VariantIx>>>,
     /// The least price of a node for the demand alone, by requirements.
     pub(crate) prices: Prices,

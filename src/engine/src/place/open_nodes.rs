@@ -11,11 +11,11 @@ use crate::rules::RuleSetId;
 /// Open in-flight nodes by load.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct OpenNodes {
-    /// Per number of pods: the in-flight nodes that have it, and their number.
+    /// In-flight nodes by their number of pods, which is the index; their count comes first.
     by_load: Vec<(usize, Bits<InFlightIx>)>,
-    /// Per set of requirements: the in-flight nodes that have these.
+    /// In-flight nodes by their set of requirements.
     by_rules: InternedMap<RuleSetId, Bits<InFlightIx>>,
-    /// Per set of requirements of a pod: the in-flight nodes that were opened for pods with these.
+    /// In-flight nodes by the requirements of the pod that each was opened for.
     by_first: InternedMap<Option<RuleSetId>, Bits<InFlightIx>>,
     /// All of them.
     all: Bits<InFlightIx>,

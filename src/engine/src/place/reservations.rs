@@ -18,7 +18,7 @@ use crate::index::{CatalogueIx, InFlightIx, IxVec};
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Reservations {
     left: BTreeMap<ReservationId, u32>,
-    /// By in-flight node: what it holds.
+    /// Reservations that each in-flight node holds.
     held: BTreeMap<InFlightIx, Held>,
     policy: ReservationPolicy,
     /// Number of times an in-flight node gave an instance back.
@@ -172,7 +172,7 @@ impl Reservations {
         None
     }
 
-    /// By in-flight node: the reservations its claim may name. The instance it holds, and one of each other that
+    /// Reservations that the claim of each in-flight node may name. The instance it holds, and one of each other that
     /// would do as long as any are left, so that a launch has a choice where that takes nothing from another.
     pub(crate) fn settled(&self) -> BTreeMap<InFlightIx, BTreeSet<ReservationId>> {
         let mut spare = self.left.clone();

@@ -82,7 +82,7 @@ impl<'a> Solver<'a> {
         solver.finish(&certain)
     }
 
-    /// With every pod in its place.
+    /// Returns the result that has every pod in its place.
     fn solved(snapshot: &'a Snapshot) -> Self {
         let mut expected = Vec::new();
         let (mut solver, empty) = loop {

@@ -187,7 +187,7 @@ pub(crate) struct Topology {
     bound_owners: bool,
     /// Daemons as far as rules are about them.
     companies: Arc<Companies>,
-    /// By in-flight node: groups that will count a pod on it once it is certain in which domain it is.
+    /// Groups that will count a pod on an in-flight node once it is certain in which domain that node is.
     undecided: BTreeMap<InFlightIx, Vec<GroupIx>>,
     /// Domains that new nodes could be in, for whichever pods, by key.
     domains: BTreeMap<LabelKey, BTreeSet<LabelValue>>,

@@ -11,9 +11,9 @@ use super::Limits;
 pub(super) enum Rank {
     /// All there is.
     First,
-    /// Only while the bucket is more than a quarter full.
+    /// Waits until the bucket is more than a quarter full.
     Second,
-    /// Only while the bucket is more than half full.
+    /// Waits until the bucket is more than half full.
     Last,
 }
 

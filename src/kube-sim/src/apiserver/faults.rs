@@ -67,25 +67,25 @@ impl Rule {
         Self::on("")
     }
 
-    /// Only this plural resource, with a subresource as `pods/eviction`.
+    /// Narrows to this plural resource, with a subresource as `pods/eviction`.
     #[must_use]
     pub fn resource(self, resource: &str) -> Self {
         Self { resource: resource.to_owned(), ..self }
     }
 
-    /// Only the object of this name.
+    /// Narrows to the object of this name.
     #[must_use]
     pub fn name(self, name: &str) -> Self {
         Self { name: name.to_owned(), ..self }
     }
 
-    /// Only the next `times` matching requests.
+    /// Narrows to the next `times` matching requests.
     #[must_use]
     pub fn times(self, times: u32) -> Self {
         Self { times, ..self }
     }
 
-    /// Only about one in `n` matching requests, by the seed of the server. 0 means every one.
+    /// Narrows to about one in `n` matching requests, by the seed of the server. 0 means every one.
     #[must_use]
     pub fn one_in(self, n: u32) -> Self {
         Self { one_in: n.max(1), ..self }

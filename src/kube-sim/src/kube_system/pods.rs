@@ -23,9 +23,9 @@ type Keyed = BTreeMap<Key, Arc<Pod>>;
 #[derive(Default)]
 pub(super) struct Pods {
     cursor: Cursor,
-    /// By uid of the owner that controls them.
+    /// Pods by uid of the owner that controls them.
     by_owner: BTreeMap<String, Keyed>,
-    /// By the node they are bound to.
+    /// Pods by the node they are bound to.
     by_node: BTreeMap<String, Keyed>,
     unbound: Keyed,
     /// Nodes whose pods have changed since the scheduler asked.

@@ -40,7 +40,7 @@ use crate::apiserver::{
 #[derive(Default)]
 pub(super) struct Scheduler {
     nodes: Cursor,
-    /// In order of their names.
+    /// Nodes in order of their names.
     candidates: Vec<Candidate>,
     /// Number of changes so far.
     changes: Changes,

@@ -26,7 +26,7 @@ pub(super) struct TaintEviction {
 /// A node with such taints.
 struct Tainted {
     uid: String,
-    /// With the time from which patience counts.
+    /// Taints, each with the time from which patience counts.
     taints: Vec<(Value, Timestamp)>,
 }
 

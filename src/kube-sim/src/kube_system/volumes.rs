@@ -26,7 +26,7 @@ const FORCED: SignedDuration = SignedDuration::from_mins(6);
 
 /// Remembers since when volumes are attached without use.
 pub(super) struct Volumes {
-    /// From the last pod that goes to the end of the attachment.
+    /// Time from the last pod that goes to the end of the attachment.
     detach: SignedDuration,
     unused: BTreeMap<Key, Timestamp>,
 }

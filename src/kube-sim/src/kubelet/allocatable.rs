@@ -1,4 +1,4 @@
-//! From the hardware and the user data to what a node offers to pods.
+//! Computes what a node offers to pods from its hardware and the user data.
 
 use karpenter_model::{Quantity, Resources};
 

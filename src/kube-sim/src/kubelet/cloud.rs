@@ -37,7 +37,7 @@ impl Pass<'_> {
     }
 }
 
-/// Only machines of the cloud can be missing there.
+/// Returns the id of a machine of the cloud: no other can be missing there.
 fn provider_id(node: &Node) -> Option<&str> {
     node.spec.as_ref()?.provider_id.as_deref().filter(|id| id.starts_with("aws:///"))
 }

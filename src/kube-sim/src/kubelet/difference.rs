@@ -31,7 +31,7 @@ pub struct Difference {
 /// Interruptions of a Node's readiness.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Flaps {
-    /// From one time to the next.
+    /// Time from one to the next.
     pub every: Duration,
     /// Time for which it is not ready each time.
     pub lasts: Duration,

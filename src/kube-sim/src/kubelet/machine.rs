@@ -24,17 +24,17 @@ pub trait Machines: Send + Sync {
 /// One machine.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Machine {
-    /// For example `i-0123456789abcdef0`.
+    /// Id of the instance, for example `i-0123456789abcdef0`.
     pub instance_id: String,
-    /// For example `aws:///us-east-1a/i-0123456789abcdef0`.
+    /// Name in Kubernetes, for example `aws:///us-east-1a/i-0123456789abcdef0`.
     pub provider_id: String,
-    /// For example `m5.large`.
+    /// Name of the type, for example `m5.large`.
     pub instance_type: String,
-    /// For example `us-east-1a`.
+    /// Name of the zone, for example `us-east-1a`.
     pub zone: String,
-    /// For example `use1-az1`; empty when unknown.
+    /// Id of the zone, for example `use1-az1`; empty when unknown.
     pub zone_id: String,
-    /// For example `us-east-1`.
+    /// Name of the region, for example `us-east-1`.
     pub region: String,
     /// Name of the Node and value of the hostname label.
     pub private_dns_name: String,

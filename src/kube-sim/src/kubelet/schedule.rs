@@ -12,7 +12,7 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
-    /// From now on a node is due at this time, or not at all.
+    /// Makes a node due at this time, or not at all.
     pub(super) fn set(&mut self, name: String, at: Option<Timestamp>) {
         if let Some(before) = self.times.remove(&name) {
             self.in_order.remove(&(before, name.clone()));

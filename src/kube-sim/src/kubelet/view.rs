@@ -27,7 +27,7 @@ pub(super) struct View {
 #[derive(Default)]
 struct State {
     nodes: BTreeMap<String, Arc<Node>>,
-    /// By node, then by namespace and name.
+    /// Pods by node, then by namespace and name.
     pods: BTreeMap<String, BTreeMap<(String, String), Arc<Pod>>>,
     /// Names of nodes since they were asked for.
     changed: BTreeSet<String>,

@@ -96,7 +96,7 @@ fn recommendation(kind: NoticeKind, claim: &Claim, now: Timestamp) -> Option<Eff
         .then(|| Effect::annotate_claim(key, whole_seconds(now)))
 }
 
-/// Only a notice that the cloud takes capacity back means that there is none.
+/// Returns what is used up. Only a notice that the cloud takes capacity back means that there is none.
 fn exhausted(kind: NoticeKind, claim: &Claim, registry: &LabelRegistry) -> Option<Exhausted> {
     match kind {
         NoticeKind::SpotInterrupted => Some(Exhausted::Offering {

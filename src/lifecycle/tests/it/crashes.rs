@@ -18,7 +18,7 @@ enum End {
     Early(u32),
 }
 
-/// From creation to deletion, checking what must hold on the way; returns the number of calls.
+/// Runs a claim from creation to deletion, checking what must hold on the way; returns the number of calls.
 fn live(deaths: &[usize], end: End) -> usize {
     let world = World::new(Setup { deaths: deaths.iter().copied().collect(), ..Setup::default() });
     let mut process = Process::of(&world);

@@ -13,7 +13,7 @@ use crate::names::label;
 use crate::requirement::{Expression, Requirement};
 pub use shared::SharedRequirements;
 
-/// At most one requirement per label key; a missing key is unconstrained. Shared until it is changed: sets are copied
+/// Requirements, at most one per label key; a missing key is unconstrained. Shared until it is changed: sets are copied
 /// much more often than they are made. A list in key order, because there is one of fifty entries for every instance
 /// type, and a tree takes twice the room.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]

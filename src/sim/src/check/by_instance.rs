@@ -10,7 +10,7 @@ use serde_json::Value;
 #[derive(Default)]
 pub(crate) struct ByInstance {
     objects: BTreeMap<Key, Arc<Value>>,
-    /// By provider id, which is empty for those that name no instance yet.
+    /// Keys by provider id, which is empty for those that name no instance yet.
     keys: BTreeMap<String, BTreeSet<Key>>,
 }
 

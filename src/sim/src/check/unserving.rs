@@ -28,9 +28,9 @@ const UP: u64 = 10;
 /// Memory about promises and nodes.
 #[derive(Default)]
 pub(super) struct Unserving {
-    /// By claim.
+    /// Promises by claim.
     open: BTreeMap<String, Promise>,
-    /// By owner of pods.
+    /// Counts by owner of pods.
     counted: BTreeMap<String, Count>,
 }
 

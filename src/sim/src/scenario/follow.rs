@@ -17,7 +17,7 @@ pub trait Stage {
     fn look(&mut self) -> impl Future<Output = Result<()>>;
     /// Does one thing.
     fn act(&mut self, action: &Action) -> impl Future<Output = Result<Met>>;
-    /// From now on a fault is possible, or no longer.
+    /// Makes a fault possible from now on, or impossible.
     fn allow(&mut self, fault: FaultName, possible: bool) -> impl Future<Output = Result<()>>;
 }
 

@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-/// From the launch of an instance until EC2 calls it running.
+/// Time from the launch of an instance until EC2 calls it running.
 pub const PENDING: Duration = Duration::from_secs(8);
-/// From then until its Node is registered.
+/// Time from then until its Node is registered.
 pub const BOOT: Duration = Duration::from_secs(25);
-/// From its registration until the Node is ready.
+/// Time from its registration until the Node is ready.
 pub const READY: Duration = Duration::from_secs(10);
 /// Largest share by which the last two may be longer, in percent: machines that are launched together are never ready together,
 /// and where they are the scheduler meets them all in one pass.

@@ -18,10 +18,10 @@ use serde_json::Value;
 #[derive(Clone, Debug, Default)]
 pub struct Recording {
     pub(crate) pictures: Vec<Picture>,
-    /// By uid.
+    /// Waits by uid.
     pub(crate) waits: BTreeMap<String, Wait>,
     pub(crate) removals: Vec<Removal>,
-    /// By uid.
+    /// Events by uid.
     pub(crate) events: BTreeMap<String, Occurrence>,
     pub(crate) took: Duration,
     /// Hourly price of one plan for all pods of the end; `None` where none was made.
@@ -80,7 +80,7 @@ pub(crate) struct Wait {
 }
 
 impl Wait {
-    /// From its creation until it ran, or as long as it was seen.
+    /// Returns the time from its creation until it ran, or as long as it was seen.
     pub(crate) fn lasted(&self) -> Duration {
         let until = self.running.unwrap_or(self.ended);
         since(self.created, until)

@@ -188,7 +188,7 @@ impl StatusFamilies {
 #[derive(Debug)]
 pub struct Statuses {
     kinds: BTreeMap<Watched, StatusFamilies>,
-    /// Without the kind in the name.
+    /// Families without the kind in the name.
     pub deprecated: StatusFamilies,
 }
 

@@ -68,7 +68,7 @@ pub(super) fn fill(
 
 struct Search<'s, 'p> {
     items: Vec<&'s Item<'p>>,
-    /// From each item on: the most that is left of the worth of items after paying for what they take.
+    /// Most that is left of the worth of items, from each on, after paying for what they take.
     gains: Vec<f64>,
     prices: &'s [f64],
     best: f64,
@@ -118,7 +118,7 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-/// From each of `items` on, and at the end: the most that is left after paying for what they take.
+/// Returns the most that is left, from each of `items` on and at the end, after paying for what they take.
 fn gains(items: &[&Item<'_>], prices: &[f64], caps: &[usize]) -> Vec<f64> {
     let mut gains = vec![0.0; items.len() + 1];
     let mut of_groups: Vec<Vec<f64>> = vec![Vec::new(); caps.len()];

@@ -33,7 +33,7 @@ struct Wants {
     selector: Vec<(String, String)>,
     terms: Vec<NodeTerm>,
     tolerations: Vec<Toleration>,
-    /// Per volume: any of these.
+    /// Terms per volume, any of which will do.
     volumes: Vec<Vec<NodeTerm>>,
 }
 
@@ -50,7 +50,7 @@ pub(super) struct Row {
 struct Kind {
     room: Vec<f64>,
     price: f64,
-    /// By what pods want: whether they may be here.
+    /// Answer for each kind of wants: whether such pods may be here.
     accepts: Vec<bool>,
     /// Number of machines; `None` when as many as needed.
     count: Option<usize>,
@@ -59,7 +59,7 @@ struct Kind {
 pub(super) struct Problem {
     pub(super) rows: Vec<Row>,
     kinds: Vec<Kind>,
-    /// By group: the most pods of it on one host.
+    /// Most pods of each group on one host.
     caps: Vec<usize>,
 }
 

@@ -20,9 +20,9 @@ pub(super) struct Column {
 pub(super) struct Simplex {
     rows: usize,
     columns: Vec<Column>,
-    /// By row of the basis: its column.
+    /// Column of each row of the basis.
     basis: Vec<usize>,
-    /// By row of the basis: how much of it is bought.
+    /// Amount that is bought of each row of the basis.
     amounts: Vec<f64>,
     inverse: Vec<f64>,
 }

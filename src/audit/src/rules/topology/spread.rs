@@ -94,7 +94,7 @@ fn volumes<'w>(world: &'w World<'_>, pod: &Pod) -> Vec<&'w [Vec<Expression>]> {
 /// Pods a constraint counts.
 struct Tally {
     by_domain: BTreeMap<LabelValue, u32>,
-    /// In the emptiest domain that counts for certain, if there is one.
+    /// Number of pods in the emptiest domain that counts for certain, if there is one.
     least: Option<u32>,
 }
 

@@ -1,4 +1,4 @@
-//! In which order a fleet tries its offerings: the allocation strategies.
+//! Orders the offerings of a fleet: the allocation strategies.
 
 use super::Capacity;
 use crate::catalogue::Catalogue;

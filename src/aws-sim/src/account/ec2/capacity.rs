@@ -9,11 +9,11 @@ use karpenter_aws_api::id::{FleetId, InstanceType, Zone};
 /// Offerings by what they have in common; `None` is any.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OfferingSelector {
-    /// Only this type.
+    /// Type that it is limited to.
     pub instance_type: Option<InstanceType>,
-    /// Only this zone.
+    /// Zone that it is limited to.
     pub zone: Option<Zone>,
-    /// Only spot, or only not spot.
+    /// True limits it to spot, false to everything else.
     pub spot: Option<bool>,
 }
 

@@ -40,7 +40,7 @@ impl Vms {
         self.all.insert(vm.id.clone(), vm);
     }
 
-    /// For writing, those of a kind.
+    /// Selects those of a kind, for writing.
     pub(crate) fn select_mut(&mut self, which: impl Fn(&Vm) -> bool) -> impl Iterator<Item = &mut Vm> {
         let changed = &mut self.changed;
         let selected = self.all.values_mut().filter(move |vm| which(vm));

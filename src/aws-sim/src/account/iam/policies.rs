@@ -16,7 +16,7 @@ const MAX_VERSIONS: usize = 5;
 #[derive(Debug)]
 pub(crate) struct PolicyEntry {
     pub(crate) policy: Policy,
-    /// By version number.
+    /// Documents by version number.
     documents: BTreeMap<u32, (String, Timestamp)>,
     newest: u32,
 }

@@ -42,7 +42,7 @@ impl Directory {
         })
     }
 
-    /// Without tags, as IAM lists them.
+    /// Lists them without tags, as IAM does.
     pub(super) fn list_profiles(&self, keep: impl Fn(&InstanceProfile) -> bool) -> Vec<InstanceProfile> {
         self.profiles
             .values()

@@ -49,7 +49,7 @@ impl Left {
 }
 
 impl Availability {
-    /// Nothing known yet.
+    /// Creates it with nothing known.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self { clock, inner: Mutex::default() }
     }

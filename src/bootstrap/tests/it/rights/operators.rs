@@ -70,7 +70,7 @@ fn roles_are_handed_to_machines_and_pods_alone() {
     }
 }
 
-/// With a boundary the rights to make roles are no way past it.
+/// Rights to make roles are no way past a boundary.
 #[test]
 fn with_a_boundary_no_role_is_made_or_given_policies_without_it() {
     for account in Account::kinds() {

@@ -49,7 +49,7 @@ struct Source {
 /// Labels around a family's own.
 #[derive(Clone, Copy)]
 enum Around {
-    /// In front those of the object that its kind's series carry.
+    /// Labels of the object that its kind's series carry come in front.
     OfKind,
     /// Behind its group and kind.
     OfAllKinds,

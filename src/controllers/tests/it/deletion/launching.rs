@@ -13,7 +13,7 @@ use serde_json::json;
 use super::{Part, take};
 use crate::world::{Crash, Process, World};
 
-/// From the machine to the answer of the launch.
+/// Time from the machine to the answer of the launch.
 const ANSWER: Duration = Duration::from_secs(5);
 /// Enough to start the termination of every known machine; garbage collection comes later.
 const SOON: Duration = Duration::from_mins(1);

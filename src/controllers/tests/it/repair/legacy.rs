@@ -1,4 +1,4 @@
-//! With the setting for it, nodes that have been broken for too long are given up as v1.14 gave them up: at once, whatever
+//! Nodes that have been broken for too long are given up as v1.14 gave them up, with the setting for it: at once, whatever
 //! budgets say, unless too many are.
 
 use karpenter_kube_sim::kubelet::Behaviour;

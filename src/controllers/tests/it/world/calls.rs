@@ -26,12 +26,12 @@ pub(crate) enum Crash {
 pub(crate) struct Forbidden(Arc<Mutex<BTreeSet<String>>>);
 
 impl Forbidden {
-    /// From now on; with a subresource as `pods/eviction`.
+    /// Forbids writes of a resource, with a subresource as `pods/eviction`.
     pub(crate) fn add(&self, resource: &str) {
         self.0.lock().insert(resource.to_owned());
     }
 
-    /// Nothing any longer.
+    /// Forbids nothing any longer.
     pub(crate) fn clear(&self) {
         self.0.lock().clear();
     }

@@ -14,7 +14,7 @@ use karpenter_model::{Claim, ClaimName, InstanceType, LabelRegistry, NodeName, P
 
 pub(crate) struct Slow {
     pub(crate) inner: MemoryProvider,
-    /// From the machine to the answer.
+    /// Time from the machine to the answer.
     pub(crate) answer: Duration,
 }
 

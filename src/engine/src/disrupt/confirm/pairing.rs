@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use karpenter_model::{InstanceTypeName, Launch};
 
-/// For each of `wanted` the position of one of `fresh` that may be bought as every instance type of it, each taken
+/// Returns for each of `wanted` the position of one of `fresh` that may be bought as every instance type of it, each taken
 /// once; or an instance type of one for which there is none.
 pub(super) fn order(wanted: &[&Launch], fresh: &[&Launch]) -> Result<Vec<usize>, InstanceTypeName> {
     let offered: Vec<BTreeSet<_>> =

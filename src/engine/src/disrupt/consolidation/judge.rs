@@ -1,5 +1,5 @@
-//! From the result for the pods to whether the nodes may go, and for what (spec disruption 3.9). A replacement must also save
-//! enough to be worth what moving pods costs, which the reference does not ask.
+//! Judges from the result for the pods whether the nodes may go, and for what (spec disruption 3.9). A replacement must
+//! also save enough to be worth what moving pods costs, which the reference does not ask.
 
 use std::collections::BTreeSet;
 

@@ -6,7 +6,7 @@ use karpenter_model::report::ReasonCode;
 /// Refusal to act on a node, or on several at once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Refusal {
-    /// For reports, with operands.
+    /// Reason for reports, with operands.
     pub(crate) reason: Reason,
     /// Text of the event `Unconsolidatable`; `None` for nodes that consolidation does not handle at all.
     pub(crate) event: Option<String>,

@@ -33,7 +33,7 @@ pub(super) struct Session<'p, 'a> {
     movable: BTreeSet<NodeId>,
     /// Nodes in a command of this session, or promised to pods of one.
     out: BTreeSet<NodeId>,
-    /// In turns over the pools.
+    /// Candidates in turns over the pools.
     turns: Vec<Candidate<'a>>,
     /// A brake held something back: time alone may release it, so nothing is settled.
     held: bool,

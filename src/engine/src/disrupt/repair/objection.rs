@@ -45,7 +45,7 @@ pub(crate) fn wanted(
     Ok(repair)
 }
 
-/// Only the exact text counts, on either object.
+/// Returns whether the node carries the exact text, on either object.
 fn must_not_be_repaired(node: &Node) -> bool {
     let claim = node.claim.iter().map(|claim| &claim.annotations);
     let mut all = claim.chain([&node.annotations]);

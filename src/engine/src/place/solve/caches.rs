@@ -31,7 +31,7 @@ pub(super) struct Caches<'a> {
     pub(super) rules: Rules<'a>,
     pub(super) catalogues: IxVec<CatalogueIx, Catalogue<'a>>,
     pub(super) learnt: Learnt,
-    /// Per level that everything refused: the refusal of each pool, and the version of the rules about others then.
+    /// Refusals per level that everything refused: that of each pool, and the version of the rules about others then.
     pub(super) refusals: BTreeMap<LevelIx, (u64, Vec<PoolRefusal>)>,
     /// Claims for in-flight nodes that are alike.
     pub(super) made: Made,
@@ -40,7 +40,7 @@ pub(super) struct Caches<'a> {
 }
 
 impl<'a> Caches<'a> {
-    /// Nothing is known about any of `levels` yet.
+    /// Creates them with nothing known about any of `levels`.
     pub(super) fn new(
         rules: Rules<'a>,
         catalogues: IxVec<CatalogueIx, Catalogue<'a>>,

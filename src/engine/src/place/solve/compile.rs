@@ -1,4 +1,4 @@
-//! From a snapshot to a solver: pods become classes, and classes lists of relaxation levels.
+//! Compiles a snapshot to a solver: pods become classes, and classes lists of relaxation levels.
 
 use std::sync::Arc;
 

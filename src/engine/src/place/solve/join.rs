@@ -47,7 +47,7 @@ pub(super) struct Joiner<'s, 'a> {
     lower: MinValuesPolicy,
     /// The least prices of a node for the demand alone, once known.
     prices: &'s mut Prices,
-    /// By the requirements of in-flight nodes, which name the pool, and the number of the company: what they may become.
+    /// Results by the requirements of in-flight nodes, which name the pool, and the number of the company.
     /// Few in-flight nodes differ in this.
     narrowed: Vec<((RuleSetId, usize), Narrowed)>,
     /// Devices the pod would get in the in-flight node it joined last.
@@ -77,7 +77,7 @@ enum Narrowed {
 struct NarrowedAtPlace {
     /// Rules about other pods aside.
     alone: RuleSetId,
-    /// In each domain that is fine, best first.
+    /// Sets of requirements, one for each domain that is fine, best first.
     sets: Vec<RuleSetId>,
 }
 

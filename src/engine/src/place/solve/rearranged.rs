@@ -28,7 +28,7 @@ use crate::place::topology::{HostRules, Tally, Turn};
 
 /// The share of the price, in percent, that must be saved to be worth another plan than first-fit gives.
 const LEAST_SAVING: i64 = 2;
-/// With more pods no other plan is made, so that the time of a pass stays what it is.
+/// Number of pods above which no other plan is made, so that the time of a pass stays what it is.
 const MOST_PODS: usize = 20_000;
 /// Number of times that pods of a plan move to where there is room.
 const MOST_FILLED_UP: usize = 4;

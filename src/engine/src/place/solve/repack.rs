@@ -283,7 +283,7 @@ impl Query<'_, '_> {
         space.base.and(&catalogue.mask(rules, &self.caches.rules).both)
     }
 
-    /// Per set of `pods`, as bits: the least price of a node like in-flight node `like`, which may be any of
+    /// Returns per set of `pods`, as bits, the least price of a node like in-flight node `like`, which may be any of
     /// `allowed`, for them.
     fn prices(&mut self, like: InFlightIx, allowed: &Bits<VariantIx>, pods: &[PodIx]) -> Vec<Option<Price>> {
         let Some(rules) = self.unreserved(like) else { return vec![None; 1 << pods.len()] };

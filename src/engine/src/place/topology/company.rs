@@ -49,7 +49,7 @@ pub(crate) struct Company {
 /// Daemons as the rules of a pass see them. Most rules are not about daemons, and all of this is empty then.
 #[derive(Debug, Default)]
 pub(super) struct Companies {
-    /// By group: the daemons that count for it.
+    /// Daemons that count for each group.
     of_groups: IxVec<GroupIx, Vec<DaemonIx>>,
     /// Names of the daemon sets.
     names: IxVec<DaemonIx, String>,
@@ -189,7 +189,7 @@ impl Topology {
         self.companies = Arc::new(Companies { names: name(daemons), of_groups, known });
     }
 
-    /// By group: the daemons whose pods it selects, or whose rule about others it is.
+    /// Returns for each group the daemons whose pods it selects, or whose rule about others it is.
     fn daemons_of_groups(
         &self,
         daemons: &Daemons<'_>,
@@ -399,7 +399,7 @@ impl Builder<'_, '_> {
 struct Found {
     /// Daemons that it must not be with.
     avoided: Vec<DaemonIx>,
-    /// By affinity: those that meet it.
+    /// Daemons that meet each affinity.
     meeting: Vec<(GroupIx, Vec<DaemonIx>)>,
     /// Number of daemons that rules about hosts count, by group.
     there: Vec<(GroupIx, u32)>,

@@ -26,7 +26,7 @@ pub(crate) enum Kind {
     Spread {
         /// Largest difference.
         max_skew: u32,
-        /// With fewer domains than this the minimum counts as zero.
+        /// Number of domains below which the minimum counts as zero.
         min_domains: Option<u32>,
         /// Nodes that count.
         filter: Filter,
@@ -88,7 +88,7 @@ pub(crate) enum Domain {
 /// Pods per known domain.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Group {
-    /// By label value.
+    /// Tallies by label value.
     values: BTreeMap<LabelValue, Tally>,
     /// By in-flight node, ascending: those with at least one pod. A list, because a rule about hosts is asked about
     /// many in-flight nodes in turn.

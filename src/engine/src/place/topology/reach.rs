@@ -25,7 +25,7 @@ use crate::place::in_flight;
 use crate::place::pool::{PoolSpace, Pools};
 use crate::rules::{RuleSetId, Rules};
 
-/// By key and domain: the pools that reach it.
+/// Pools that reach each domain of each key.
 type Universe = BTreeMap<LabelKey, BTreeMap<LabelValue, Vec<PoolIx>>>;
 
 /// Demands of a pod on a new node besides what it selects.
@@ -43,7 +43,7 @@ pub(crate) struct Reach<'r, 'a> {
     pub(super) rules: &'r mut Rules<'a>,
     /// Requests of the pods of each profile.
     requests: Interned<(ProfileIx, Request)>,
-    /// By pool: the instance types a pool without nodes could launch.
+    /// Instance types that each pool could launch if it had no nodes.
     within_limits: IxVec<PoolIx, Bits<VariantIx>>,
     universe: Universe,
 }

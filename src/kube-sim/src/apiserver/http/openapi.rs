@@ -1,4 +1,4 @@
-//! As much `OpenAPI` v3 as kubectl needs: which operations validate fields, and the schemas of custom kinds.
+//! Serves as much `OpenAPI` v3 as kubectl needs: which operations validate fields, and the schemas of custom kinds.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! From a path to what it names.
+//! Resolves a path to what it names.
 
 use std::{collections::BTreeMap, sync::Arc};
 

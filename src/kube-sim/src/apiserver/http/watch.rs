@@ -83,7 +83,7 @@ pub(super) fn start(
 }
 
 impl Watch {
-    /// Without a revision, and with `sendInitialEvents`, a watch begins with what exists.
+    /// Opens the watch. It begins with what exists if no revision is given, or with `sendInitialEvents`.
     fn open(&mut self, query: &Query) -> Result<(), Refusal> {
         let initial = query.get("sendInitialEvents");
         let from = query.get("resourceVersion");

@@ -190,7 +190,7 @@ fn check_preconditions(
     Ok(())
 }
 
-/// Only pods stop gracefully, and only those that may be running somewhere.
+/// Returns the time to stop: only pods have one, and only those that may be running somewhere.
 fn grace_seconds(resource: &Resource, object: &Value, options: &DeleteOptions) -> i64 {
     if !resource.is_core("pods") {
         return 0;

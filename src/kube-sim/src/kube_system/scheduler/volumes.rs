@@ -1,4 +1,4 @@
-//! From which nodes the volumes of a pod can be reached.
+//! Finds the nodes from which the volumes of a pod can be reached.
 //!
 //! A claim without volume waits for its first consumer, whose node decides where the volume is made; other pods that use the
 //! claim wait for that. How many volumes a node attaches, and access modes, are not played.

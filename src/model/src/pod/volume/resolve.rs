@@ -1,4 +1,4 @@
-//! From claim, volume and storage class to a [`Volume`]: one function over slim objects, which the caller
+//! Resolves claim, volume and storage class to a [`Volume`]: one function over slim objects, which the caller
 //! that watches Kubernetes passes in (spec scheduling 19).
 //!
 //! A claim that cannot be used keeps its first problem in the order the reference checks; the pod is then left
@@ -31,7 +31,7 @@ pub struct ClaimFacts {
     pub bind_completed: bool,
     /// `spec.storageClassName`; an empty name counts as none.
     pub class: Option<String>,
-    /// By `spec.accessModes`.
+    /// Access that `spec.accessModes` asks for.
     pub access: Access,
     /// The annotation [`SELECTED_NODE`](crate::names::annotation::SELECTED_NODE).
     pub selected_node: Option<NodeName>,

@@ -17,7 +17,7 @@ pub struct SharedRequirements {
 }
 
 impl SharedRequirements {
-    /// From now on sets that equal `set`, or have requirements in common with it, share memory with it.
+    /// Makes sets share memory with `set` from now on if they equal it or have requirements in common with it.
     pub fn learn(&mut self, set: &Requirements) {
         if self.sets.insert(set.clone()) {
             self.requirements.extend(set.iter().cloned());

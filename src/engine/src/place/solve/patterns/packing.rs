@@ -31,7 +31,7 @@ const MOST_CHANGES: usize = 32;
 /// Pods that request the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Size {
-    /// By resource.
+    /// Amounts by resource.
     pub(super) amounts: Vec<i64>,
     /// Number of pods; at least one.
     pub(super) count: usize,
@@ -44,9 +44,9 @@ pub(super) struct Size {
 /// An instance type as long as nothing is on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Machine {
-    /// By resource.
+    /// Room by resource.
     pub(super) room: Vec<i64>,
-    /// In billionths of a dollar an hour.
+    /// Price in billionths of a dollar an hour.
     pub(super) price: i64,
     /// A bit for each kind of pods that may be on it.
     pub(super) accepts: u64,
@@ -142,7 +142,7 @@ fn liquid(totals: &[i64], machines: &[Machine]) -> (i64, Vec<u64>) {
 
 /// Patterns for all pods of `sizes` that cost less than `enough` together, if some are found.
 ///
-/// After `most_looks` at a size while a machine is filled no further round is begun.
+/// No further round begins after `most_looks` at a size while a machine is filled.
 pub(super) fn patterns(
     sizes: &[Size],
     machines: &[Machine],
@@ -170,9 +170,9 @@ pub(super) fn patterns(
 struct Packing<'p> {
     sizes: &'p [Size],
     machines: &'p [Machine],
-    /// By machine, size and resource: which share one pod takes, at least 1 where it takes any.
+    /// Share that one pod takes, by machine, size and resource: at least 1 where it takes any.
     shares: Vec<u64>,
-    /// By group: how many pods of it a machine may have.
+    /// Most pods of each group that a machine may have.
     caps: Vec<usize>,
     /// Number of times that a size was examined so far.
     looks: usize,

@@ -38,7 +38,7 @@ const MOST_LOOKS: usize = 200_000;
 const CHEAPEST: usize = 6;
 /// Number of corrections of the values of sizes.
 const ROUNDS: usize = 24;
-/// With more pods none move to where there is room, so that the time of a pass stays what it is.
+/// Number of pods above which none moves to where there is room, so that the time of a pass stays what it is.
 const MOST_MOVED: usize = 2_000;
 /// The share of the price, in percent, that pods that move have to save.
 const LEAST_SAVING: i64 = 1;

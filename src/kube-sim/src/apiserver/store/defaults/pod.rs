@@ -49,7 +49,7 @@ fn fill_container(container: &mut Map<String, Value>) {
     }
 }
 
-/// Only telling apart what evictions and dashboards care about: requests at all, or none.
+/// Tells apart only what evictions and dashboards care about: requests at all, or none.
 fn quality_of_service(spec: &Value) -> &'static str {
     let containers = || spec["containers"].as_array().into_iter().flatten();
     let has = |c: &Value, kind: &str| {

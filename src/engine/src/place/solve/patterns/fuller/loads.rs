@@ -53,12 +53,12 @@ struct Load {
     units: Vec<UnitIx>,
     /// Sum of the requests of the units.
     amounts: Vec<i64>,
-    /// By kind: how many units.
+    /// Number of units of each kind.
     kinds: Vec<usize>,
     fit: Fit,
     /// The share of everything that there is room for, on the largest machine of the fit.
     left: i64,
-    /// By turn: the units whose turn it is until then, by the rules about hosts that count them.
+    /// Units whose turn it is until each turn, by the rules about hosts that count them.
     tallies: [Tally; Turn::ALL.len()],
 }
 

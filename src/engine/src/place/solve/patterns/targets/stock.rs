@@ -32,7 +32,7 @@ pub(super) struct Stock {
     pub(super) nodes: Vec<StockNode>,
     /// Sum of the requests of all units.
     pub(super) total: Amounts,
-    /// By the rule that limits pods on a host.
+    /// Limits by the rule about hosts that sets them.
     pub(super) limits: BTreeMap<GroupIx, Limit>,
 }
 
