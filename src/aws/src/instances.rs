@@ -180,6 +180,7 @@ impl Instances {
             return Ok(false);
         }
         self.calls.tag.ask(Tagged { tags: missing, id: id.clone() }).await?;
+        // The description that is remembered lacks the new tags.
         self.known.lock().described.remove(id);
         Ok(true)
     }

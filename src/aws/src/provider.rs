@@ -172,6 +172,7 @@ impl AwsProvider {
     /// When EC2 does not answer completely.
     pub async fn refresh_catalogue(&self) -> karpenter_aws_api::Result<bool> {
         let changed = self.catalogue.refresh().await?;
+        // Prices that no source has are estimated by size, so new types need estimates at once.
         let contents = self.catalogue.contents();
         let sizes = contents.types.values().map(|info| (info.name.as_str().into(), by_size(info)));
         self.prices.set_types(sizes.collect());

@@ -181,6 +181,7 @@ where
         if batch.questions.len() >= self.kind.plenty {
             return None;
         }
+        // The batch is gathered but the operation may have to wait its turn: until then it stays open and goes on collecting.
         queue.pace.take(now).err()
     }
 

@@ -54,12 +54,14 @@ impl LaunchFailure {
     /// Classifies `code: message`; first match wins.
     pub(crate) fn of(text: &str) -> Self {
         let has = |part: &str| text.contains(part);
+        // The code begins with `AuthFailure`, so it would count as a denial below.
         if has(SLR_CODE) {
             return Self::SpotSlrCreationFailed;
         }
         if ["UnauthorizedOperation", "AccessDenied", "AuthFailure"].into_iter().any(has) {
             return unauthorized(text);
         }
+        // The code alone is that of every wrong parameter.
         if has("InvalidParameter") && has("belong to different networks") {
             return Self::SecurityGroupSubnetVpcMismatch;
         }
@@ -166,6 +168,7 @@ const BY_TEXT: [(&str, LaunchFailure); 14] = [
 ];
 
 fn unauthorized(text: &str) -> LaunchFailure {
+    // The code is the same for every denial; the text alone names the kind of policy that denies.
     if text.contains("permissions boundary") {
         LaunchFailure::UnauthorizedByBoundary
     } else if text.contains("service control policy") {

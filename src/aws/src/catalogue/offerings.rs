@@ -57,6 +57,7 @@ pub fn offerings(info: &InstanceTypeInfo, zones: &BTreeSet<AwsZone>, context: Co
                     let known = context.prices.spot(info.name.as_str(), zone.as_str());
                     base(zone, CapacityType::Spot, known.or(preview), sold, context)
                 }
+                // Each reservation is an offering of its own, see below.
                 Some(CapacityType::Reserved) | None => continue,
             };
             offerings.push(offering);
@@ -97,6 +98,7 @@ fn base(
 ) -> Offering {
     let placed = context.view.zones.contains_key(zone.as_str());
     let mut requirements = common(zone.as_str(), capacity_type, context.view);
+    // A pod that asks for a reservation must not match capacity that is in none.
     for absent in aws::RESERVED_CAPACITY {
         requirements.add(Requirement::does_not_exist(absent.into()));
     }
@@ -106,6 +108,7 @@ fn base(
         requirements,
         price: known.map_or(Price::ZERO, |known| known.price),
         estimated: known.is_some_and(|known| known.source == Source::Estimate),
+        // An unknown price is not zero: without one the offering is listed, and cannot be bought.
         available: sold && placed && known.is_some(),
         reservation: None,
         capacity_override: Resources::new(),
@@ -211,6 +214,7 @@ fn present(
     let left = offering.reservation.as_ref().map_or(0, |reservation| now.left.of(reservation.id.as_str()));
     let out = offering.available
         && (is_away(offering, view, now.away) || is_out(instance_type, offering, view, now.unavailable));
+    // The listed offering has a count of zero, so only a count above it is a change.
     (out || left > 0).then_some(Present { available: offering.available && !out, left })
 }
 

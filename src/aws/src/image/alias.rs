@@ -120,6 +120,7 @@ fn al2023(kubernetes: &str, version: &str) -> Vec<Parameter> {
 }
 
 fn bottlerocket(kubernetes: &str, version: &str) -> Vec<Parameter> {
+    // An alias may have the `v` of the release's tag; the parameters have none.
     let version = version.trim_start_matches('v');
     let variants = [
         ("", "x86_64", vec![Variant::Standard, Variant::Neuron]),
@@ -138,6 +139,7 @@ fn bottlerocket(kubernetes: &str, version: &str) -> Vec<Parameter> {
 }
 
 fn windows(year: &str, family: Family, kubernetes: &str) -> Vec<Parameter> {
+    // The path names no version: AWS re-points it to newer images, so the parameter is mutable whatever the alias says.
     let build = family.windows_build().unwrap_or_default();
     vec![Parameter {
         name: format!(

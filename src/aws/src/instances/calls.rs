@@ -119,6 +119,7 @@ async fn find(
         Filter::tag(tags::CLUSTER_NAME, &cluster),
         Filter::new("instance-state-name", InstanceState::ALIVE.map(InstanceState::as_str)),
     ];
+    // A filter takes names that no instance has, unlike a list of ids: an error is never about one claim alone.
     let found = ec2.describe_instances(&InstanceQuery { ids: Vec::new(), filters }).await;
     let found = match found {
         Ok(found) => found,

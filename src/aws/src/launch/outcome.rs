@@ -51,6 +51,7 @@ pub(crate) fn conclusive(errors: &[FleetError]) -> Vec<&FleetError> {
 /// does not affect launches outside it; a full spread group is full for every type. A failure that does not name
 /// its subject may be about the whole request: without a pause the same would be asked at once.
 pub(crate) fn takes_out(error: &FleetError, attempt: Attempt<'_>) -> Vec<(Subject, Cause)> {
+    // No spot instance can be bought without the role, whatever its type or zone.
     if is_service_linked_role_refusal(&error.code) {
         return vec![(Subject::CapacityType(CapacityType::Spot), Cause::Wanted)];
     }
@@ -69,9 +70,11 @@ pub(crate) fn takes_out(error: &FleetError, attempt: Attempt<'_>) -> Vec<(Subjec
         let subnet = error.subnet.as_ref()?;
         overrides().find(|one| one.subnet == *subnet)?.zone.clone()
     });
+    // A spread group is full for every type: the one that is named does not narrow it down.
     let instance_type = error.instance_type.as_ref().filter(|_| !full);
     let (offerings, cause): (BTreeSet<(&InstanceType, &Zone)>, Cause) = match (instance_type, &zone) {
         (Some(instance_type), Some(zone)) => ([(instance_type, zone)].into(), cause_of(error)),
+        // Any offering of the request that matches what is named may be the one that failed.
         (instance_type, zone) => {
             let may_be = |one: &&FleetOverride| {
                 instance_type.is_none_or(|named| *named == one.instance_type)
@@ -158,11 +161,13 @@ pub fn failure(claim: &str, errors: &[FleetError], placed: Option<&Placed>) -> E
         return Error::new(Kind::Transient, OPERATION, claim, message).with_reason(reason::LAUNCH_FAILED);
     }
     let errors = conclusive(errors);
+    // Offerings fail for the same reason many times over: each text is written once.
     let texts: BTreeSet<String> = errors.iter().map(|error| error.code_and_message()).collect();
     let text = texts.into_iter().collect::<Vec<_>>().join("; ");
     let failure = LaunchFailure::of(&text);
     let kind = if for_capacity(&errors, placed) { Kind::NoCapacity } else { kind_of(failure) };
     let error = Error::new(kind, OPERATION, claim, text).with_reason(failure.reason());
+    // One code stands for the whole launch only if every failure has it.
     let error = match errors.first() {
         Some(first) if errors.iter().all(|other| other.code == first.code) => {
             error.with_code(first.code.as_str())

@@ -173,6 +173,7 @@ fn decoded(mut headers: Headers, body: &str) -> Result<Part, Error> {
                 .map_err(|error| Error::Mime(format!("a part is not base64: {error}")))?;
             match String::from_utf8(bytes) {
                 Ok(text) => text,
+                // It is no text, so it goes on as it came, with the header that names its encoding.
                 Err(_) => return Ok(Part { headers, body: packed }),
             }
         }
@@ -188,6 +189,7 @@ fn from_quoted_printable(text: &str) -> Result<String, Error> {
     let mut lines = text.split('\n').peekable();
     while let Some(line) = lines.next() {
         let line = line.trim_end();
+        // Blanks at the end of a line do not count (RFC 2045, 6.7), so the `=` that joins lines is the last character.
         let (line, goes_on) = line.strip_suffix('=').map_or((line, false), |line| (line, true));
         let mut parts = line.split('=');
         decoded.extend_from_slice(parts.next().unwrap_or_default().as_bytes());

@@ -64,6 +64,7 @@ fn of_type(info: &InstanceTypeInfo) -> Values {
             info.sustained_clock_mhz.unwrap_or_default().to_string(),
         );
     }
+    // A node may come without EBS optimization where that is optional, so such a type has no bandwidth to promise.
     let ebs = info.ebs_optimized.as_ref().filter(|ebs| ebs.support == "default");
     if let Some(bandwidth) = ebs.and_then(|ebs| ebs.maximum_bandwidth_mbps) {
         one(aws::INSTANCE_EBS_BANDWIDTH, bandwidth.to_string());

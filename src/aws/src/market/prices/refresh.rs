@@ -65,6 +65,7 @@ impl Prices {
         self.change(|state| {
             let known = state.book.list.as_ref();
             let mut prices = known.map(|known| BTreeMap::clone(&known.prices)).unwrap_or_default();
+            // A type that the answer leaves out keeps the price it had.
             prices.extend(virtual_machines);
             prices.extend(bare_metal);
             replace(&mut state.book.list, prices, read)
@@ -113,6 +114,7 @@ impl Prices {
         let query = SpotPriceQuery { start: now, products, types: Vec::new() };
         let listing = self.clients.ec2.describe_spot_price_history(&query).await?;
         let mut newest: BTreeMap<(InstanceTypeName, Zone), (jiff::Timestamp, Price)> = BTreeMap::new();
+        // The history of two products may have a type and zone twice: the newest price counts.
         for record in &listing.items {
             let Some(price) = record.price.parse::<Price>().ok().filter(|price| *price > Price::ZERO) else {
                 continue;
