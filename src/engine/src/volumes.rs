@@ -147,6 +147,7 @@ impl<'a> Volumes<'a> {
     /// Returns the demands of the volumes of `pod`, which has a node and would have to leave it if it `moves`.
     pub(crate) fn need(&mut self, pod: &'a Pod, moves: bool) -> NeedIx {
         if pod.volumes.is_empty() {
+            // The first need is that of pods without volumes.
             return NeedIx::new(0);
         }
         let problems = pod.volumes.iter().filter_map(|claim| {
@@ -266,6 +267,7 @@ impl<'a> Volumes<'a> {
             let said = node.effective_allocatable().get(resource.as_str());
             let limit = match node.attach_limits.get(*driver) {
                 Some(limit) => Quantity::from_units(i64::from(*limit)),
+                // A node that is up names every limit that its drivers have.
                 None if node.initialized() => UNLIMITED,
                 None => limits.of_new(node.instance_type().as_ref(), said),
             };

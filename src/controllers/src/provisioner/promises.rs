@@ -182,6 +182,7 @@ impl State {
             let Some(pool) = context.view.pool(name) else { return false };
             match pool.object.annotations().get(annotation::UNSERVED_WORKLOADS) {
                 Some(text) => written.seen |= *text == written.text,
+                // A person has taken the annotation away, which ends the holds.
                 None if written.seen => {
                     record.forget(name);
                     return false;

@@ -143,6 +143,7 @@ impl<'a> Budgets<'a> {
         match self.allowed.get(&(pool, reason)) {
             Some(Ok(allowed)) if allowed.nodes > disrupted => Ok(()),
             Some(Err(invalid)) => Err(Exhausted::Invalid(invalid.0.clone())),
+            // A pool without an entry is not known and allows nothing.
             allowed => {
                 let allowed = allowed.and_then(|allowed| allowed.as_ref().ok());
                 Err(Exhausted::UsedUp {

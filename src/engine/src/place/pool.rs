@@ -108,6 +108,7 @@ impl Pools<'_> {
     pub(crate) fn left_out(&self) -> Vec<PoolRefusal> {
         let without_types = |(name, outcome): (&PoolName, &PoolOutcome)| match outcome {
             PoolOutcome::Skipped(reason) => {
+                // Static pools, and those that are deleted or not ready, take no pod at all: their reasons say nothing about this one.
                 let is_said = matches!(
                     reason.code,
                     ReasonCode::NoInstanceTypes | ReasonCode::NoCompatibleInstanceTypes
@@ -158,6 +159,7 @@ fn space<'a>(
     let mut template = pool.template.requirements.clone();
     template.add_all(&Requirements::from_labels(rules.registry(), &labels));
     let set = rules.set(&template);
+    // A type of which less than nothing is left holds no pod, not even one without requests.
     let base = index.mask(set, rules).both.and(&index.fitting(&Amounts::default()));
     if base.is_empty() {
         return Err(Reason::new(ReasonCode::NoCompatibleInstanceTypes, &template));

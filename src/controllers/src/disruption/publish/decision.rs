@@ -130,6 +130,7 @@ fn events(context: &Context, snapshot: &Snapshot, decision: &Decision) {
 
 /// The engine decides in one go and reads no clock: methods share the time by the simulations each of them ran.
 fn durations(metrics: &Metrics, decision: &Decision, took: Duration) {
+    // A method that simulated nothing has its share as well, and no share divides by zero.
     let all: u32 = decision.methods.values().map(|stats| stats.simulations.saturating_add(1)).sum();
     for (method, stats) in &decision.methods {
         let share = f64::from(stats.simulations.saturating_add(1)) / f64::from(all);

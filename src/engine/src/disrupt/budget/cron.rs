@@ -82,6 +82,7 @@ impl Schedule {
 
     /// Returns whether a window of `duration` that opened at some hit is open at `now`: hit <= now < hit + duration.
     pub(crate) fn is_open(&self, duration: Duration, now: Timestamp) -> bool {
+        // A window that is longer than clocks reach back is always open.
         let Ok(duration) = SignedDuration::try_from(duration) else { return true };
         let Ok(checkpoint) = now.checked_sub(duration) else { return true };
         self.next(checkpoint).is_none_or(|hit| hit <= now)
@@ -160,6 +161,7 @@ impl Schedule {
             let before = offset.to_datetime(changed);
             offset = change.offset();
             shown = offset.to_datetime(changed);
+            // Clocks that go forward skip times: a hit among them, or at the time they show then, is at the change.
             let skipped = before.min(shown).checked_sub(1.minute()).ok()?;
             if self.next_shown(skipped).is_some_and(|hit| hit <= shown) {
                 return Some(changed);

@@ -63,6 +63,7 @@ impl<'a> Narrowing<'a> {
         for (_, quote) in &mut self.options {
             quote.retain(|sold, estimated| {
                 let own = if estimated { Basis::Estimated } else { Basis::Published };
+                // A reservation is paid for, so it may stand beside prices of either kind.
                 sold == CapacityType::Reserved || (own == basis && !mixed)
             });
         }
@@ -131,6 +132,7 @@ impl<'a> Narrowing<'a> {
             let detail = format!("{left} of {SPOT_TO_SPOT_TYPES}");
             return Err(Refusal::with_event(ReasonCode::SpotToSpotFlexibility, detail, event));
         }
+        // More than fifteen types stay only as far as `minValues` needs them.
         let enough = (SPOT_TO_SPOT_TYPES..left).find(|count| self.shortfall(*count).is_none());
         self.options.truncate(enough.unwrap_or(left));
         Ok(())
@@ -140,7 +142,9 @@ impl<'a> Narrowing<'a> {
     pub(crate) fn worth_moving(&mut self, price: Price, percent: u8) -> Result<(), Refusal> {
         let least = self.least_worst();
         let most = less(price, percent);
+        // A saving of exactly `percent` is enough, and `below` is strict: hence one billionth more.
         self.below(Price::from_nanos(most.nanos().saturating_add(1))).map_err(|refusal| {
+            // It would be cheaper, but by too little: the percentage is what the user can change.
             if least < price && least > most {
                 let detail = format!("cheapest replacement {least} saves less than {percent} % of {price}");
                 return not_cheaper(detail);

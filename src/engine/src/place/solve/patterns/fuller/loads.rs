@@ -192,6 +192,7 @@ impl<'l> Loads<'l> {
         let holds =
             |machine: &Machine| self.sums(load, unit).zip(&machine.room).all(|(sum, room)| sum <= *room);
         if kinds[self.units[unit].kind] > 0 {
+            // The kinds stay what they are, so the largest machine of this price is known.
             return holds(&self.machines[fit.largest]);
         }
         let kinds = self.kinds_with(load, unit);
@@ -295,6 +296,7 @@ impl<'l> Loads<'l> {
     fn fit(&self, load: LoadIx) -> Option<Fit> {
         let Load { units, amounts, fit, .. } = &self.all[load];
         if units.is_empty() {
+            // Without units the load costs nothing, whatever machine it had.
             return Some(*fit);
         }
         let kinds = self.kinds(load);
@@ -348,6 +350,7 @@ impl<'l> Loads<'l> {
 
     /// Returns the size of `amounts`, as the sum of the shares of each resource.
     fn share(&self, amounts: &[i64]) -> i64 {
+        // A resource that nothing requests has a total of zero, and no share.
         let share = |(amount, total): (&i64, &i64)| (amount << SHARE_BITS).checked_div(*total).unwrap_or(0);
         amounts.iter().zip(&self.total).map(share).sum()
     }
