@@ -108,7 +108,7 @@ impl Pools<'_> {
     pub(crate) fn left_out(&self) -> Vec<PoolRefusal> {
         let without_types = |(name, outcome): (&PoolName, &PoolOutcome)| match outcome {
             PoolOutcome::Skipped(reason) => {
-                // Static pools, and those that are deleted or not ready, take no pod at all: their reasons say nothing about this one.
+                // Pools that are static, going or not ready take no pod at all: their reasons say nothing about this one.
                 let is_said = matches!(
                     reason.code,
                     ReasonCode::NoInstanceTypes | ReasonCode::NoCompatibleInstanceTypes
