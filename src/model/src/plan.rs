@@ -63,6 +63,7 @@ pub enum GrantPlace {
 /// A device a claim will get.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct GrantedDevice {
+    /// Its driver.
     pub driver: DriverName,
     pub pool: DevicePoolName,
     pub device: DeviceName,

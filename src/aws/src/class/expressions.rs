@@ -20,7 +20,7 @@ pub struct Evaluated {
 }
 
 impl Expressions {
-    /// Returns the expressions of a block. One that does not compile is left out; the class is refused for it.
+    /// Those of a block. What does not compile is left out; the class is refused for it.
     pub(crate) fn of(block: Option<&KubeletBlock>) -> Self {
         let all = block.into_iter().flat_map(KubeletBlock::expressions);
         Self(all.filter_map(|(place, text)| Some((place, Program::compile(text).ok()?))).collect())

@@ -7,13 +7,21 @@ use crate::Kind;
 /// The operations of the port that reach the cloud, for faults and for the call log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Operation {
+    /// `launch`
     Launch,
+    /// `terminate`
     Terminate,
+    /// `instance`
     Instance,
+    /// `machine_of`
     MachineOf,
+    /// `instances`
     Instances,
+    /// `instance_types`
     InstanceTypes,
+    /// `drift`
     Drift,
+    /// `tag`
     Tag,
 }
 

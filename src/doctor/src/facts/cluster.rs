@@ -50,7 +50,7 @@ pub struct Cluster {
     pub config_maps: Answer<Vec<ConfigMap>>,
     pub service_accounts: Answer<Vec<ServiceAccount>>,
     pub flow_schemas: Answer<Vec<FlowSchema>>,
-    /// Leases without those of nodes.
+    /// Without those of nodes.
     pub leases: Answer<Vec<Lease>>,
     /// The last lines of the controller's log, none older than an hour.
     pub log: Answer<Vec<String>>,

@@ -145,7 +145,6 @@ impl<'g, 'a> Look<'g, 'a> {
         }
         self.all_within_budget()?;
         let candidates = self.still.iter().map(Candidate::disrupted).collect();
-        // Replacements come from the template: there is nothing to simulate or to price again.
         Ok(Command { candidates, ..self.command.clone() })
     }
 
@@ -195,7 +194,7 @@ impl<'g, 'a> Look<'g, 'a> {
         Ok(self.as_now(replacements, simulated.nominations))
     }
 
-    /// Confirms that nothing can be staged still, and what is launched once the nodes are gone takes all pods.
+    /// Nothing can be staged still, and what is launched once the nodes are gone takes all pods.
     fn at_terminate_first(mut self) -> Result<Command, Rejection> {
         if self.simulate(Destinations::All).is_ok() {
             return Err(

@@ -161,7 +161,6 @@ fn terminate_first<'a>(pass: &mut Pass<'a>, share: u32, candidate: &Candidate<'a
     brake::health_gates(launches, pass.memory, pass.snapshot).map_err(Stays::Held)?;
     pass.take_budget(METHOD, candidate).map_err(Stays::Because)?;
     let own = std::slice::from_ref(candidate);
-    // No replacement: what takes its place is planned for when the instance has made room.
     let command = command(METHOD, own, Vec::new(), simulated.nominations, pass.snapshot);
     pass.propose(Command { terminate_first: true, ..command });
     Ok(true)

@@ -117,7 +117,6 @@ impl Memory {
         self.recall = None;
         self.started.push_back(now);
         self.bought_back.started(command, replacements, now);
-        // Only an exchange of one for one can be undone by another one.
         let [candidate] = &command.candidates[..] else { return };
         let [successor] = replacements else { return };
         let replaced = candidate.instance_type.clone().zip(candidate.capacity_type);
