@@ -1,4 +1,4 @@
-//! Whether an API server with our definitions would take an object.
+//! Validates an object as an API server with our definitions would.
 //!
 //! The schema is checked as it is in the definitions. Their CEL rules need an interpreter, so the few that converted
 //! objects could break are repeated here; a test compares both on everything the goldens emit.

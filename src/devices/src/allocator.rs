@@ -129,7 +129,7 @@ impl<'a> Allocator<'a> {
     ///
     /// # Errors
     ///
-    /// When one of them is missing, or asks for something that cannot be planned for.
+    /// Refused when one of them is missing, or asks for something that cannot be planned for.
     pub fn claims_of(&self, pod: &Pod) -> Result<Vec<ClaimId>, Refusal> {
         let key = |name: &karpenter_model::ResourceClaimName| ResourceClaimKey {
             namespace: pod.key.namespace.clone(),

@@ -1,5 +1,5 @@
-//! What the code asks for against what the reference's roles allow (spec aws-operations 3.4): a swap of the image
-//! must need no further right. What the code can do without may go beyond.
+//! Rights that the code asks for against those of the reference's roles (spec aws-operations 3.4): a swap of the image
+//! must need no further right. Rights that the code can do without may go beyond.
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
 

@@ -15,14 +15,14 @@ pub(super) struct Definition {
     pub(super) category: &'static str,
     pub(super) scope: Scope,
     pub(super) columns: Vec<Column>,
-    /// Where the scale subresource reads and writes, for kinds that have one.
+    /// Paths that the scale subresource reads and writes, for kinds that have one.
     pub(super) scale: Option<Scale>,
     pub(super) description: &'static str,
-    /// Whether an object without `spec` is refused.
+    /// Refuses an object without `spec`.
     pub(super) spec_required: bool,
 }
 
-/// Whether objects live in a namespace.
+/// Scope of the objects of a kind.
 #[derive(Clone, Copy)]
 pub(super) enum Scope {
     Cluster,

@@ -64,7 +64,7 @@ pub(super) fn taints(description: &str) -> Schema {
     Schema::list(item).list_type("atomic").describe(description)
 }
 
-/// Whose requirements: NodeClaims and NodeOverlays may name a pool, a NodePool must not.
+/// Owner of requirements: NodeClaims and NodeOverlays may name a pool, a NodePool must not.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Owner {
     Pool,
@@ -128,7 +128,7 @@ pub(super) fn node_class_ref() -> Schema {
         .required("name", name("name"))
 }
 
-/// How long draining may take.
+/// Longest time of a drain.
 pub(super) fn termination_grace_period() -> Schema {
     Schema::string().pattern(pattern::DURATION).describe(
         "How long draining may take before pods are deleted by force, whatever protects them. Unset waits for ever.",

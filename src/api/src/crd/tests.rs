@@ -63,7 +63,7 @@ impl Server {
     }
 }
 
-/// Whether everything in `part` is in `whole`.
+/// Returns whether everything in `part` is in `whole`.
 fn contains(whole: &Value, part: &Value) -> bool {
     match (whole, part) {
         (Value::Object(whole), Value::Object(part)) => {

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use crate::Filter;
 use crate::id::{InstanceType, Zone};
 
-/// Which types to describe; empty means all.
+/// Types to describe; empty means all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InstanceTypeQuery {
     /// Exactly these types. An unknown one is `InvalidInstanceType`.
@@ -22,7 +22,7 @@ pub struct InstanceTypeInfo {
     pub name: InstanceType,
     /// Architectures in AWS's order; the first is the one the memory rules look at.
     pub architectures: Vec<Architecture>,
-    /// How it can be bought.
+    /// Ways to buy it.
     pub usage_classes: Vec<UsageClass>,
     /// Default number of vCPUs.
     pub vcpus: u32,
@@ -104,7 +104,7 @@ impl From<&str> for Architecture {
     }
 }
 
-/// How an instance type can be bought.
+/// Way to buy an instance type.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum UsageClass {
     OnDemand,
@@ -173,7 +173,7 @@ pub struct Gpu {
     pub name: String,
     /// `NVIDIA`, `AMD`, `Habana`
     pub manufacturer: String,
-    /// How many the machine sees, at least one; what may be a share of a physical one counts as one.
+    /// Number that the machine sees, at least one; a share of a physical one counts as one.
     pub count: u32,
     /// Memory of each, in MiB.
     pub memory_mib: u64,
@@ -184,7 +184,7 @@ pub struct Gpu {
 pub struct NeuronDevice {
     /// `Inferentia2`, `Trainium`
     pub name: String,
-    /// How many devices.
+    /// Number of devices.
     pub count: u32,
     /// Cores per device.
     pub cores: u32,
@@ -197,7 +197,7 @@ pub struct Accelerator {
     pub name: String,
     /// `AWS`
     pub manufacturer: String,
-    /// How many.
+    /// Number of accelerators.
     pub count: u32,
 }
 
@@ -208,7 +208,7 @@ pub struct TypeOffering {
     pub zone: Zone,
 }
 
-/// Which spot prices.
+/// Query of spot prices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpotPriceQuery {
     /// Prices in force from this instant on; with "now", exactly the current ones.
@@ -228,6 +228,6 @@ pub struct SpotPrice {
     pub price: String,
     /// Product description.
     pub product: String,
-    /// When this price came into force.
+    /// Time at which this price came into force.
     pub since: Timestamp,
 }

@@ -41,7 +41,7 @@ fn each_fault_is_found_by_its_check_alone() {
     }
 }
 
-/// Why checks did not look, but for what cannot be decoded, which is a fault of its own.
+/// Reasons why checks did not look, apart from objects that cannot be decoded, which are a fault of their own.
 fn unlooked(report: &Report) -> Vec<&str> {
     let reasons = report.unseen.iter().map(|unseen| unseen.why.as_str());
     reasons.filter(|why| !why.ends_with("cannot be decoded, see D-46")).collect()

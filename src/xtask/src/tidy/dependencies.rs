@@ -1,4 +1,4 @@
-//! Who may depend on whom: the crate table of `docs/architecture.md` against `cargo metadata`.
+//! Allowed dependencies: the crate table of `docs/architecture.md` against `cargo metadata`.
 //!
 //! The pure crates hold every decision, so they must not even be able to reach a client, a clock or a runtime;
 //! only `aws-sdk` sees the AWS SDK.
