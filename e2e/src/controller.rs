@@ -50,7 +50,7 @@ pub struct Settings {
 /// Way in which the controller runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Choice {
-    /// A process of this machine.
+    /// As a process of this machine.
     #[default]
     Process,
     /// In the cluster, as the chart installs it.
