@@ -46,7 +46,7 @@ pub struct Cluster {
     pub node_claims: Answer<Objects<NodeClaim>>,
     pub node_classes: Answer<Objects<EC2NodeClass>>,
     pub events: Answer<Vec<Event>>,
-    /// ConfigMaps of `kube-system`, and those that the controller takes variables from.
+    /// `ConfigMaps` of `kube-system`, and those that the controller takes variables from.
     pub config_maps: Answer<Vec<ConfigMap>>,
     pub service_accounts: Answer<Vec<ServiceAccount>>,
     pub flow_schemas: Answer<Vec<FlowSchema>>,
@@ -130,7 +130,7 @@ impl Cluster {
         }
     }
 
-    /// Value of a variable from ConfigMaps. Of several sources the last one that has the variable decides.
+    /// Value of a variable from `ConfigMaps`. Of several sources the last one that has the variable decides.
     fn value_from_maps(
         &self,
         container: &Container,
