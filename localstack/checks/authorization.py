@@ -67,12 +67,13 @@ def test_what_is_tagged_or_deleted_is_asked_about_with_the_tags_it_has() -> None
     ec2.delete_launch_template(LaunchTemplateName=lt["LaunchTemplateName"])
     ec2.stop_instances(InstanceIds=[instance])
     ec2.start_instances(InstanceIds=[instance])
+    ec2.reboot_instances(InstanceIds=[instance])
     ec2.terminate_instances(InstanceIds=[instance])
     own = ec2.register_image(Name="own")["ImageId"]
     ec2.disable_image_deprecation(ImageId=own)
     found = asked()
     assert ("ec2:DisableImageDeprecation", arn("image", own, "")) in found
-    for action in ("ec2:StopInstances", "ec2:StartInstances"):
+    for action in ("ec2:StopInstances", "ec2:StartInstances", "ec2:RebootInstances"):
         assert found[(action, arn("instance", instance))]["aws:ResourceTag/karpenter.sh/nodepool"] == "default"
     gone = found[("ec2:DeleteLaunchTemplate", arn("launch-template", lt["LaunchTemplateId"]))]
     assert gone["aws:ResourceTag/eks:eks-cluster-name"] == CLUSTER

@@ -55,6 +55,21 @@ def test_terminate_can_be_repeated_and_names_what_is_missing() -> None:
     assert code_of(ec2.describe_instances, InstanceIds=[other]) == "InvalidInstanceID.NotFound"
 
 
+def test_a_reboot_changes_nothing_and_only_what_runs_is_rebooted() -> None:
+    account = fresh()
+    template(account)
+    identifier = ids(fleet(account, ["m5.large"]))[0]
+    ec2 = client("ec2")
+    before = describe(identifier)[0]
+    ec2.reboot_instances(InstanceIds=[identifier])
+    after = describe(identifier)[0]
+    assert (after["State"]["Name"], after["LaunchTime"]) == ("running", before["LaunchTime"])
+    assert code_of(ec2.reboot_instances, InstanceIds=["i-00000000000000000"]) == "InvalidInstanceID.NotFound"
+    ec2.terminate_instances(InstanceIds=[identifier])
+    assert code_of(ec2.reboot_instances, InstanceIds=[identifier]) == "IncorrectState"
+    assert _state(identifier) == "terminated"
+
+
 def _state(identifier: str) -> str:
     name: str = describe(identifier)[0]["State"]["Name"]
     return name

@@ -232,6 +232,7 @@ _HANDLERS = {
     "DeleteTags": _tag,
     "DisableImageDeprecation": _image,
     "EnableImageDeprecation": _image,
+    "RebootInstances": _instances,
     "RunInstances": _run_instances,
     "StartInstances": _instances,
     "StopInstances": _instances,

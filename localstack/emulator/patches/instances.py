@@ -4,7 +4,7 @@ import copy
 from datetime import UTC, datetime
 from typing import Any
 
-from moto.core.responses import ActionResult
+from moto.core.responses import ActionResult, EmptyResult
 from moto.ec2 import utils
 from moto.ec2.exceptions import EC2ClientError
 from moto.ec2.models.instances import Instance
@@ -77,6 +77,16 @@ def apply() -> None:
             lifecycle.terminating(instance)
             rows.append({"InstanceId": instance.id, "CurrentState": now, "PreviousState": before})
         return ActionResult({"TerminatingInstances": rows})
+
+    @replace(InstanceResponse, "reboot_instances")
+    def reboot_instances(_original: Any, self: Any) -> ActionResult:
+        self.error_on_dryrun()
+        for instance in self.ec2_backend.get_multi_instances_by_id(self._get_param("InstanceIds", [])):
+            # moto brings a terminated instance back to life.
+            if instance.state != "running":
+                message = f"The instance '{instance.id}' is not in a state from which it can be rebooted"
+                raise EC2ClientError("IncorrectState", message)
+        return EmptyResult()
 
     @replace(InstanceResponse, "describe_instance_status")
     def describe_instance_status(_original: Any, self: Any) -> ActionResult:

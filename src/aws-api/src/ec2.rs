@@ -125,6 +125,9 @@ pub trait Ec2: Send + Sync + Debug {
     /// `TerminateInstances`. One unknown id fails the whole call and terminates nothing.
     async fn terminate_instances(&self, ids: &[id::InstanceId]) -> Result<Vec<StateChange>>;
 
+    /// `RebootInstances`. One unknown id fails the whole call; so does one that does not run.
+    async fn reboot_instances(&self, ids: &[id::InstanceId]) -> Result<()>;
+
     // Tags
 
     /// `CreateTags` on any EC2 resources by id; existing keys are overwritten.

@@ -130,6 +130,10 @@ impl Ec2 for Client {
         instance::terminate(&self.ec2, ids).await
     }
 
+    async fn reboot_instances(&self, ids: &[InstanceId]) -> Result<()> {
+        instance::reboot(&self.ec2, ids).await
+    }
+
     async fn create_tags(&self, resources: &[String], tags: &Tags) -> Result<()> {
         instance::create_tags(&self.ec2, resources, tags).await
     }

@@ -146,6 +146,18 @@ impl Instances {
         Ok(found)
     }
 
+    /// Reboots an instance. Not done for many at once: repair begins one command per pass.
+    ///
+    /// # Errors
+    /// `NotFound` when the instance is gone, and what EC2 answers for one that does not run.
+    pub async fn reboot(&self, id: &InstanceId) -> Result<()> {
+        if self.get(id, Read::Consistent).await?.is_none() {
+            let code = "InvalidInstanceID.NotFound";
+            return Err(Error::answered("RebootInstances", id.as_str(), code, "it is gone"));
+        }
+        self.ec2.reboot_instances(std::slice::from_ref(id)).await
+    }
+
     /// Checks that an instance that EC2 does not show is gone: one launched moments ago may not be visible yet.
     fn absent(&self, id: &InstanceId) -> Result<()> {
         let now = self.clock.now();

@@ -125,6 +125,12 @@ pub const CHECKS: &[Check] = &[
         name: "the machine of a claim is an error when refused",
         run: |w| Box::pin(ending::machine_of_claim_is_an_error_when_refused(w)),
     },
+    Check { name: "a machine that is rebooted stays", run: |w| Box::pin(ending::rebooted_stays(w)) },
+    Check {
+        name: "reboot of a machine that is gone is not found",
+        run: |w| Box::pin(ending::rebooted_when_gone_is_not_found(w)),
+    },
+    Check { name: "reboot fails when refused", run: |w| Box::pin(ending::reboot_fails_when_refused(w)) },
     Check { name: "list is complete", run: |w| Box::pin(listing::is_complete(w)) },
     Check { name: "list is an error when refused", run: |w| Box::pin(listing::is_an_error_when_refused(w)) },
     Check {

@@ -53,6 +53,14 @@ const REPAIR_POLICIES: &[RepairPolicy] = &[
         priority: 50,
         ..repaired(GPU_READY, "False", None)
     },
+    // One that a reboot may repair.
+    RepairPolicy {
+        reason: Some("XID46Error"),
+        toleration: Duration::from_mins(10),
+        termination_grace: Some(Duration::from_mins(5)),
+        action: RepairAction::Reboot,
+        ..repaired(GPU_READY, "False", None)
+    },
 ];
 const GPU_READY: &str = "AcceleratedHardwareReady";
 
@@ -188,6 +196,18 @@ impl Provider for MemoryProvider {
     async fn terminate(&self, id: &ProviderId) -> Result<Termination> {
         self.call(Operation::Terminate, id.as_str(), || {
             Ok(if self.account.end(id) { Termination::Started } else { Termination::AlreadyGone })
+        })
+    }
+
+    async fn reboot(&self, id: &ProviderId) -> Result<()> {
+        self.call(Operation::Reboot, id.as_str(), || {
+            let found = self.account.machine(id).ok_or_else(|| Self::missing(Operation::Reboot, id))?;
+            if found.state == InstanceState::Running {
+                self.account.reboot(id);
+                return Ok(());
+            }
+            let text = format!("the machine is {:?} and cannot be rebooted", found.state);
+            Err(Error::new(Kind::Transient, Operation::Reboot.verb(), id.as_str(), text))
         })
     }
 

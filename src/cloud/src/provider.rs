@@ -38,6 +38,10 @@ pub trait Provider: Send + Sync {
     /// Starts the end of a machine. Repeating it is harmless; `AlreadyGone` rests on a consistent read.
     async fn terminate(&self, id: &ProviderId) -> Result<Termination>;
 
+    /// Reboots a running machine, which keeps its id, its disks and its place. Nothing tells two calls apart, so a repeated one
+    /// may reboot it again. `NotFound` when it is gone, by a consistent read.
+    async fn reboot(&self, id: &ProviderId) -> Result<()>;
+
     /// One machine. `NotFound` when it never existed, is shutting down for good (consistent read) or is gone.
     async fn instance(&self, id: &ProviderId, read: Read) -> Result<Instance>;
 

@@ -129,12 +129,27 @@ pub(super) async fn an_instance_lives_and_dies(subject: &Subject) -> Outcome {
     let tagged = ec2.describe_instances(&by_tag).await?.remove(0);
     same(&tagged.tags.get("Name").map(String::as_str), &Some("node-1"), "tag added later")?;
 
+    ec2.reboot_instances(std::slice::from_ref(&id)).await?;
+    let rebooted = ec2.describe_instances(&by_tag).await?.remove(0);
+    same(
+        &(rebooted.state, rebooted.launched_at),
+        &(InstanceState::Running, tagged.launched_at),
+        "after a reboot",
+    )?;
+
     let ended = ec2.terminate_instances(std::slice::from_ref(&id)).await?;
     same(&ended.len(), &1, "state changes")?;
     ec2.terminate_instances(std::slice::from_ref(&id)).await?;
     reaches(subject, &id, &[InstanceState::Terminated]).await?;
+    refused(
+        ec2.reboot_instances(std::slice::from_ref(&id)).await,
+        Kind::Conflict,
+        "reboot of a terminated one",
+    )?;
     let unknown = InstanceId::from("i-0123456789abcdef0");
     refused(ec2.terminate_instances(std::slice::from_ref(&unknown)).await, Kind::NotFound, "unknown id")?;
+    let rebooted = ec2.reboot_instances(std::slice::from_ref(&unknown)).await;
+    refused(rebooted, Kind::NotFound, "reboot of an unknown id")?;
     let query = InstanceQuery { ids: vec![unknown], filters: Vec::new() };
     refused(ec2.describe_instances(&query).await, Kind::NotFound, "DescribeInstances of an unknown id")?;
     clean_up(subject, &name, &[]).await

@@ -100,6 +100,14 @@ pub(super) async fn terminate(client: &Client, ids: &[InstanceId]) -> Result<Vec
         .collect()
 }
 
+pub(super) async fn reboot(client: &Client, ids: &[InstanceId]) -> Result<()> {
+    let call = Call::new("RebootInstances", name_query(ids, &[]));
+    // The call has no token: the caller looks whether the machine has booted before it asks again.
+    let request = client.reboot_instances().set_instance_ids(ids_to_sdk(ids));
+    let answer = request.customize().config_override(without_retries()).send().await;
+    answer.map(drop).map_err(|failure| call.failed(failure))
+}
+
 pub(super) async fn dry_run_run(client: &Client, request: &RunInstancesRequest) -> Result<()> {
     let subject = format!("{} on {} (dry run)", request.launch_template, request.instance_type);
     let template = types::LaunchTemplateSpecification::builder()

@@ -240,6 +240,21 @@ async fn a_dry_run_succeeds_by_being_refused_and_is_never_repeated() {
 }
 
 #[tokio::test]
+async fn a_reboot_is_sent_once_whatever_comes_of_it() {
+    let mut wire = Wire::new(Retries::Standard { max_attempts: 5 }).await;
+    let done = "<RebootInstancesResponse><return>true</return></RebootInstancesResponse>";
+    wire.answers("RebootInstances", 200, done).await;
+    assert_eq!(wire.clients.ec2.reboot_instances(&["i-1".into()]).await, Ok(()));
+    assert!(wire.last_form().contains("InstanceId.1=i-1"));
+
+    wire.server.reset();
+    wire.answers("RebootInstances", 503, &ec2_error("RequestLimitExceeded", "slow down")).await;
+    let before = wire.times_asked();
+    let error = wire.clients.ec2.reboot_instances(&["i-1".into()]).await.unwrap_err();
+    assert_eq!((error.kind, wire.times_asked() - before), (Kind::Throttled, 1));
+}
+
+#[tokio::test]
 async fn a_share_of_a_gpu_is_a_gpu() {
     let mut wire = Wire::new(Retries::Never).await;
     let kind = |name: &str, counts: &str| {

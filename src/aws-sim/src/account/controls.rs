@@ -362,6 +362,11 @@ impl Account {
         self.truth(|state, _| state.compute.vms.get(id).map(|vm| vm.volumes.clone()).unwrap_or_default())
     }
 
+    /// Number of times that an instance was rebooted, of which EC2 shows nothing.
+    pub fn reboots(&self, id: &InstanceId) -> u32 {
+        self.truth(|state, _| state.compute.vms.get(id).map_or(0, |vm| vm.reboots))
+    }
+
     /// Every launch template with its content.
     pub fn launch_templates(&self) -> Vec<(LaunchTemplate, LaunchTemplateData)> {
         let content = |template: &Template| (template.summary.clone(), template.data.clone());

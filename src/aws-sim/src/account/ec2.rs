@@ -153,6 +153,22 @@ impl Compute {
         }
         Ok(changes)
     }
+
+    /// Restarts machines that run. EC2 shows nothing of it: state, launch time and addresses stay.
+    fn reboot(&mut self, ids: &[InstanceId]) -> Result<()> {
+        const OPERATION: &str = "RebootInstances";
+        for id in ids {
+            let state = self.find(OPERATION, id)?.state;
+            if state != InstanceState::Running {
+                let text = format!("The instance '{id}' is not in a state from which it can be rebooted");
+                return Err(Error::answered(OPERATION, id.as_str(), "IncorrectState", text));
+            }
+        }
+        for id in ids {
+            self.find(OPERATION, id)?.reboots += 1;
+        }
+        Ok(())
+    }
 }
 
 fn no_instance(operation: &'static str, id: &InstanceId) -> Error {
@@ -296,6 +312,11 @@ impl Ec2 for Account {
     async fn terminate_instances(&self, ids: &[InstanceId]) -> Result<Vec<StateChange>> {
         let subject = ids.iter().map(InstanceId::as_str).collect::<Vec<_>>().join(", ");
         self.call("TerminateInstances", subject, |state, now| state.compute.terminate(ids, now)).await
+    }
+
+    async fn reboot_instances(&self, ids: &[InstanceId]) -> Result<()> {
+        let subject = ids.iter().map(InstanceId::as_str).collect::<Vec<_>>().join(", ");
+        self.call("RebootInstances", subject, |state, _| state.compute.reboot(ids)).await
     }
 
     async fn create_tags(&self, resources: &[String], tags: &Tags) -> Result<()> {

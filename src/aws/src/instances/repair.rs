@@ -10,23 +10,31 @@ use karpenter_model::names::condition;
 use karpenter_model::repair::RepairAction;
 
 const GPU: &str = "AcceleratedHardwareReady";
-/// Codes that a restart usually clears. The machine is replaced all the same, after as short a time.
+/// Codes that a restart usually clears. Without the gate `RebootForRepair` the machine is replaced all the same, after as short
+/// a time.
 const CLEARED_BY_RESTART: &str = "XID(46|48|54|62|63|95|109|110|136|140|143|155|156|158)([^0-9]|$)";
 /// Codes of broken hardware.
 const BROKEN: &str = "XID(64|74|79|119|120)([^0-9]|$)";
 
 /// The policies of the EKS node monitoring agent's conditions.
-pub(crate) const POLICIES: [RepairPolicy; 9] = [
-    policy(condition::READY, "False"),
-    policy(condition::READY, "Unknown"),
-    gpu(CLEARED_BY_RESTART),
-    gpu(BROKEN),
-    policy(GPU, "False"),
-    policy("StorageReady", "False"),
-    policy("NetworkingReady", "False"),
-    policy("KernelReady", "False"),
-    policy("ContainerRuntimeReady", "False"),
-];
+pub(crate) const POLICIES: [RepairPolicy; 9] = policies(RepairAction::Replace);
+/// The same with reboots, for the gate `RebootForRepair`.
+pub(crate) const REBOOTING: [RepairPolicy; 9] = policies(RepairAction::Reboot);
+
+/// The policies, with this action for what a restart usually clears.
+const fn policies(cleared: RepairAction) -> [RepairPolicy; 9] {
+    [
+        policy(condition::READY, "False"),
+        policy(condition::READY, "Unknown"),
+        RepairPolicy { action: cleared, ..gpu(CLEARED_BY_RESTART) },
+        gpu(BROKEN),
+        policy(GPU, "False"),
+        policy("StorageReady", "False"),
+        policy("NetworkingReady", "False"),
+        policy("KernelReady", "False"),
+        policy("ContainerRuntimeReady", "False"),
+    ]
+}
 
 /// Any reason, which is given half an hour, and the drain ten minutes.
 const fn policy(condition: &'static str, status: &'static str) -> RepairPolicy {
@@ -76,5 +84,16 @@ mod tests {
         {
             assert_eq!(minutes(other), Some((30, Some(10))), "{other}");
         }
+    }
+
+    #[test]
+    fn only_what_a_restart_clears_is_rebooted_and_only_behind_the_gate() {
+        let rebooted = |policies: &[RepairPolicy]| {
+            let policies = repair_policies(policies).unwrap();
+            let reboots = policies.iter().filter(|policy| policy.action == RepairAction::Reboot);
+            reboots.map(|policy| policy.reason.as_ref().unwrap().as_str().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(rebooted(&POLICIES), [""; 0]);
+        assert_eq!(rebooted(&REBOOTING), [CLEARED_BY_RESTART]);
     }
 }

@@ -53,6 +53,13 @@ impl Provider for AwsProvider {
         Ok(ended)
     }
 
+    async fn reboot(&self, id: &ProviderId) -> Result<()> {
+        const OPERATION: &str = "reboot instance";
+        let Some(instance) = instance_of(id) else { return Err(foreign(OPERATION, id)) };
+        let asked = self.instances.reboot(&instance).await;
+        asked.map_err(|error| cloud_error(OPERATION, id.as_str(), &error))
+    }
+
     async fn instance(&self, id: &ProviderId, read: Read) -> Result<Instance> {
         const OPERATION: &str = "read instance";
         let Some(instance) = instance_of(id) else { return Err(foreign(OPERATION, id)) };
@@ -119,7 +126,7 @@ impl Provider for AwsProvider {
     }
 
     fn repair_policies(&self) -> &[RepairPolicy] {
-        &repair::POLICIES
+        if self.settings.gates.reboot_for_repair { &repair::REBOOTING } else { &repair::POLICIES }
     }
 }
 

@@ -74,6 +74,7 @@ fn call(operation: Operation) -> &'static str {
     match operation {
         Operation::Launch => "CreateFleet",
         Operation::Terminate => "TerminateInstances",
+        Operation::Reboot => "RebootInstances",
         Operation::Instance | Operation::MachineOf | Operation::Instances | Operation::Drift => {
             "DescribeInstances"
         }

@@ -1,4 +1,4 @@
-//! Terminating: repeatable, and "gone" means gone.
+//! Terminating: repeatable, and "gone" means gone. Rebooting ends nothing.
 
 use karpenter_model::ProviderId;
 
@@ -53,6 +53,39 @@ pub(super) async fn fails_when_refused(world: &dyn World) -> CheckResult {
     let read = world.provider().instance(&launched.provider_id, Read::Consistent).await;
     let kept = succeeds("read", read)?;
     ensure(kept.state == InstanceState::Running, || format!("state after a refused call is {:?}", kept.state))
+}
+
+pub(super) async fn rebooted_stays(world: &dyn World) -> CheckResult {
+    let launched = launch(world).await?;
+    world.settle().await;
+    for _ in 0..2 {
+        succeeds("reboot", world.provider().reboot(&launched.provider_id).await)?;
+    }
+    world.settle().await;
+    let read = world.provider().instance(&launched.provider_id, Read::Consistent).await;
+    let kept = succeeds("read", read)?;
+    ensure(kept.state == InstanceState::Running, || format!("state after a reboot is {:?}", kept.state))?;
+    ensure(kept.instance_id == launched.instance_id, || format!("it is {} now", kept.instance_id))
+}
+
+pub(super) async fn rebooted_when_gone_is_not_found(world: &dyn World) -> CheckResult {
+    let launched = launch(world).await?;
+    let unknown = never_launched(&launched.provider_id);
+    let kind = fails("reboot of an unknown machine", world.provider().reboot(&unknown).await)?;
+    ensure(kind == Kind::NotFound, || format!("reboot of an unknown machine is {kind}"))?;
+    succeeds("terminate", world.provider().terminate(&launched.provider_id).await)?;
+    world.settle().await;
+    let kind = fails("reboot", world.provider().reboot(&launched.provider_id).await)?;
+    ensure(kind == Kind::NotFound, || format!("reboot of a terminated machine is {kind}"))
+}
+
+pub(super) async fn reboot_fails_when_refused(world: &dyn World) -> CheckResult {
+    let launched = launch(world).await?;
+    world.settle().await;
+    world.refuse(Operation::Reboot).await;
+    let kind = fails("refused reboot", world.provider().reboot(&launched.provider_id).await)?;
+    ensure(kind != Kind::NotFound, || "a refused reboot reads as not found".to_owned())?;
+    succeeds("reboot after it", world.provider().reboot(&launched.provider_id).await)
 }
 
 pub(super) async fn machine_of_claim_is_found(world: &dyn World) -> CheckResult {

@@ -55,6 +55,7 @@ struct Machine {
     instance: Instance,
     ending_since: Option<Timestamp>,
     stopped: bool,
+    reboots: u32,
 }
 
 impl Account {
@@ -81,6 +82,17 @@ impl Account {
     /// Makes a machine vanish at once, as when a person terminates it by hand and time passes.
     pub fn vanish(&self, id: &ProviderId) {
         self.state.lock().machines.remove(id);
+    }
+
+    /// Number of times that a machine was rebooted.
+    pub fn reboots(&self, id: &ProviderId) -> u32 {
+        self.state.lock().machines.get(id).map_or(0, |machine| machine.reboots)
+    }
+
+    pub(super) fn reboot(&self, id: &ProviderId) {
+        if let Some(machine) = self.state.lock().machines.get_mut(id) {
+            machine.reboots += 1;
+        }
     }
 
     /// Stops a machine.
@@ -162,7 +174,7 @@ impl Account {
         let instance_id = InstanceId::from(format!("i-{:017x}", state.launched).as_str());
         let provider_id = ProviderId::from(format!("memory:///{instance_id}").as_str());
         let instance = build(provider_id.clone(), instance_id);
-        let machine = Machine { instance, ending_since: None, stopped: false };
+        let machine = Machine { instance, ending_since: None, stopped: false, reboots: 0 };
         let seen = self.view(&machine, now);
         state.machines.insert(provider_id.clone(), machine);
         state.tokens.insert(token, provider_id);

@@ -11,6 +11,8 @@ pub enum Operation {
     Launch,
     /// `terminate`
     Terminate,
+    /// `reboot`
+    Reboot,
     /// `instance`
     Instance,
     /// `machine_of`
@@ -31,6 +33,7 @@ impl Operation {
         match self {
             Self::Launch => "launch instance",
             Self::Terminate => "terminate instance",
+            Self::Reboot => "reboot instance",
             Self::Instance => "describe instance",
             Self::MachineOf => "find instance of claim",
             Self::Instances => "list instances",

@@ -55,6 +55,11 @@ impl Ec2 for Port {
         .await
     }
 
+    async fn reboot_instances(&self, ids: &[InstanceId]) -> Result<()> {
+        let ids = ids.to_owned();
+        self.forward("RebootInstances", move |ec2| async move { ec2.reboot_instances(&ids).await }).await
+    }
+
     async fn describe_instances(&self, query: &InstanceQuery) -> Result<Vec<Instance>> {
         let (query, port) = (query.to_owned(), self.port.clone());
         self.forward("DescribeInstances", move |ec2| async move {

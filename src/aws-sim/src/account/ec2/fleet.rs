@@ -325,6 +325,7 @@ fn assemble(
         user_data: data.user_data,
         volumes: data.block_devices,
         launched_at: now,
+        reboots: 0,
         state: InstanceState::Pending,
         doomed: false,
         stop_at: None,

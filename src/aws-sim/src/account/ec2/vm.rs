@@ -52,6 +52,8 @@ pub(crate) struct Vm {
     pub(crate) volumes: Vec<BlockDevice>,
     pub(crate) tags: Tags,
     pub(crate) launched_at: Timestamp,
+    /// Reboots since then.
+    pub(crate) reboots: u32,
     pub(crate) state: InstanceState,
     /// Ends instead of reaching `running`.
     pub(crate) doomed: bool,
@@ -96,6 +98,7 @@ impl Vm {
             volumes: Vec::new(),
             tags: instance.tags,
             launched_at: instance.launched_at,
+            reboots: 0,
             state: instance.state,
             doomed: false,
             stop_at: None,

@@ -32,6 +32,10 @@ enum Defect {
     ErrorIsNoMachine,
     /// The machine of a claim is not found any more as soon as its termination has started.
     LosesSightOfTheDying,
+    /// Reports a reboot of what does not exist.
+    RebootsTheDead,
+    /// A machine that is rebooted ends.
+    EndsWhatItReboots,
     /// Tags nothing and reports success.
     DoesNotTag,
 }
@@ -94,6 +98,15 @@ impl Provider for Broken {
             return Err(Error::new(Kind::NotFound, "terminate instance", id.as_str(), "no such machine"));
         }
         Ok(answer)
+    }
+
+    async fn reboot(&self, id: &ProviderId) -> Result<()> {
+        let answer = self.inner.reboot(id).await;
+        match self.defect {
+            Defect::RebootsTheDead => Ok(()),
+            Defect::EndsWhatItReboots => self.inner.terminate(id).await.map(drop),
+            _ => answer,
+        }
     }
 
     async fn instance(&self, id: &ProviderId, read: Read) -> Result<Instance> {
@@ -241,6 +254,8 @@ async fn every_defect_is_found_by_the_check_about_it() {
         (Defect::ExcludesTheType, "lack of capacity excludes only its offering"),
         (Defect::ForgetsTypes, "exhausted types are still listed"),
         (Defect::VagueAboutCapacity, "no offering left is no capacity"),
+        (Defect::RebootsTheDead, "reboot of a machine that is gone is not found"),
+        (Defect::EndsWhatItReboots, "a machine that is rebooted stays"),
         (Defect::DoesNotTag, "tags name claim and node"),
     ];
     for (defect, check) in table {

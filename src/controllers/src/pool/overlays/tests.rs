@@ -49,6 +49,10 @@ impl Provider for Partly {
         self.inner.terminate(id).await
     }
 
+    async fn reboot(&self, id: &ProviderId) -> karpenter_cloud::Result<()> {
+        self.inner.reboot(id).await
+    }
+
     async fn instance(&self, id: &ProviderId, read: Read) -> karpenter_cloud::Result<Instance> {
         self.inner.instance(id, read).await
     }

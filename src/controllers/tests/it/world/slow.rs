@@ -42,6 +42,10 @@ impl Provider for Slow {
         self.inner.terminate(id).await
     }
 
+    async fn reboot(&self, id: &ProviderId) -> Result<()> {
+        self.inner.reboot(id).await
+    }
+
     async fn instance(&self, id: &ProviderId, read: Read) -> Result<Instance> {
         self.inner.instance(id, read).await
     }
