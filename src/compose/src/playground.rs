@@ -86,9 +86,10 @@ impl Playground {
             poll: Duration::from_millis(250),
             ..kubelet::Options::default()
         };
-        let account = self.account.clone();
+        let (account, reboots) = (self.account.clone(), self.account.clone());
         let machines = kubelet::Ec2Machines::new(self.aws(), &self.cluster);
-        let machines = Arc::new(machines.with_volumes(move |id| account.volumes(id)));
+        let machines = machines.with_volumes(move |id| account.volumes(id));
+        let machines = Arc::new(machines.with_reboots(move |id| reboots.reboots(id)));
         let agent = kubelet::Agent::new(self.client(), machines, Arc::clone(&self.clock), options);
         let stop = shutdown.clone();
         tasks.spawn(async move {

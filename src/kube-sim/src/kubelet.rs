@@ -280,6 +280,9 @@ impl Pass<'_> {
             tracing::debug!(%name, "waiting for the predecessor's Node to go");
             return;
         }
+        if !self.keep_booted(&node, machine).await {
+            return;
+        }
         self.keep_labels(&node, machine).await;
         self.keep_ready(&node, machine, behaviour).await;
         self.beat(&node, memory).await;

@@ -55,8 +55,9 @@ struct Known {
 impl Fleet {
     /// Returns the machines of `cluster`.
     pub(crate) fn new(account: &Account, cluster: &str) -> Self {
-        let volumes = account.clone();
+        let (volumes, reboots) = (account.clone(), account.clone());
         let described = Ec2Machines::new(account.clients(), cluster);
+        let described = described.with_reboots(move |id| reboots.reboots(id));
         Self {
             account: account.clone(),
             described: described.with_volumes(move |id| volumes.volumes(id)),

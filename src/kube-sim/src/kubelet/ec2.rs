@@ -24,11 +24,15 @@ pub struct Ec2Machines {
     clients: Clients,
     cluster: String,
     volumes: Box<Volumes>,
+    reboots: Box<Reboots>,
     known: Mutex<Known>,
 }
 
 /// The volumes an instance was launched with. EC2 lists them with the volumes of the account, which is not asked.
 type Volumes = dyn Fn(&InstanceId) -> Vec<BlockDevice> + Send + Sync;
+
+/// The number of reboots of an instance, of which EC2 shows nothing.
+type Reboots = dyn Fn(&InstanceId) -> u32 + Send + Sync;
 
 #[derive(Default)]
 struct Known {
@@ -45,6 +49,7 @@ impl Ec2Machines {
             clients,
             cluster: cluster.to_owned(),
             volumes: Box::new(|_| Vec::new()),
+            reboots: Box::new(|_| 0),
             known: Mutex::default(),
         }
     }
@@ -56,6 +61,12 @@ impl Ec2Machines {
         volumes: impl Fn(&InstanceId) -> Vec<BlockDevice> + Send + Sync + 'static,
     ) -> Self {
         Self { volumes: Box::new(volumes), ..self }
+    }
+
+    /// Returns the machines with the reboots that their account knows of; without, none of them ever reboots.
+    #[must_use]
+    pub fn with_reboots(self, reboots: impl Fn(&InstanceId) -> u32 + Send + Sync + 'static) -> Self {
+        Self { reboots: Box::new(reboots), ..self }
     }
 
     /// A machine as its node sees it.
@@ -77,6 +88,7 @@ impl Ec2Machines {
             local_disks: local_disks(&info),
             state: state(instance.state),
             launched_at: instance.launched_at,
+            reboots: (self.reboots)(&instance.id),
             user_data: self.user_data(instance).await?,
             difference: Difference::default(),
         })

@@ -55,6 +55,8 @@ pub struct Machine {
     pub state: MachineState,
     /// Time of the launch.
     pub launched_at: Timestamp,
+    /// Number of times it was rebooted since then.
+    pub reboots: u32,
     /// Decoded user data.
     pub user_data: Vec<u8>,
     /// Difference of the machine from all this.

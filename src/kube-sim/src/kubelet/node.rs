@@ -56,6 +56,33 @@ impl Pass<'_> {
         Ok(bootstrap)
     }
 
+    /// Brings the Node of a machine that was rebooted up again: its kubelet goes quiet, and after the time of a boot reports
+    /// another boot id. Returns whether the kubelet runs.
+    pub(super) async fn keep_booted(&mut self, node: &Node, machine: &Machine) -> bool {
+        let reported = node.status.as_ref().and_then(|status| status.node_info.as_ref());
+        let wanted = boot_id(machine);
+        if reported.is_none_or(|info| info.boot_id == wanted) {
+            return true;
+        }
+        let name = node.name_any();
+        let status = if is_ready(node) {
+            json!({"conditions": [ready(false, &rfc3339(self.now))]})
+        } else {
+            let conditions = node.status.as_ref().and_then(|status| status.conditions.as_ref());
+            let shown = conditions.into_iter().flatten().find(|condition| condition.type_ == "Ready");
+            let down = shown.and_then(|condition| condition.last_transition_time.as_ref()).map(|time| time.0);
+            let boot = self.agent.options.on(machine, self.agent.options.boot);
+            if down.is_some_and(|down| !self.is_due(later(down, boot))) {
+                return false;
+            }
+            json!({"nodeInfo": {"bootID": wanted}})
+        };
+        let patch = Patch::Strategic(json!({"status": status}));
+        let patched = self.nodes().patch_status(&name, &PatchParams::default(), &patch).await;
+        self.report("report a boot", &name, patched);
+        false
+    }
+
     /// Makes the `Ready` condition say what it should.
     pub(super) async fn keep_ready(&mut self, node: &Node, machine: &Machine, behaviour: Behaviour) {
         let registered = node.creation_timestamp().map_or(machine.launched_at, |t| t.0);
@@ -100,6 +127,14 @@ impl Pass<'_> {
     }
 }
 
+/// Returns the id of the present boot of `machine`.
+fn boot_id(machine: &Machine) -> String {
+    match machine.reboots {
+        0 => machine.instance_id.clone(),
+        reboots => format!("{}-{reboots}", machine.instance_id),
+    }
+}
+
 /// Returns whether the node has the condition `Ready`.
 pub(super) fn is_ready(node: &Node) -> bool {
     condition(node, "Ready") == Some("True")
@@ -138,7 +173,7 @@ fn node(machine: &Machine, bootstrap: &Bootstrap, version: &str, now: &str) -> V
                 "architecture": machine.architecture, "operatingSystem": machine.operating_system,
                 "kubeletVersion": version, "kubeProxyVersion": version, "osImage": "simulated",
                 "containerRuntimeVersion": "containerd://2.0.0", "kernelVersion": "6.12.0",
-                "machineID": machine.instance_id, "systemUUID": machine.instance_id, "bootID": machine.instance_id,
+                "machineID": machine.instance_id, "systemUUID": machine.instance_id, "bootID": boot_id(machine),
             },
         },
     })

@@ -95,6 +95,7 @@ impl World {
             local_disks: Quantity::ZERO,
             state: MachineState::Running,
             launched_at: self.clock.now(),
+            reboots: 0,
             user_data: user_data.as_bytes().to_vec(),
             difference,
         };
@@ -165,6 +166,24 @@ async fn a_node_joins_after_its_boot_with_what_the_user_data_says() {
     let first = renewed().await.expect("renewed");
     seconds(15).await;
     assert!(renewed().await.expect("renewed").0 > first.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_that_is_rebooted_is_away_for_a_boot_and_reports_another_boot_id() {
+    let world = World::new(Options::default());
+    let name = world.launch("i-1", USER_DATA);
+    seconds(60).await;
+    let boot_id = || async {
+        let status = world.nodes().get(&name).await.expect("joined").status.unwrap_or_default();
+        status.node_info.unwrap_or_default().boot_id
+    };
+    let before = (world.ready(&name).await, boot_id().await);
+    assert_eq!(before, ("True".to_owned(), "i-1".to_owned()));
+    world.account.0.lock()[0].reboots = 1;
+    seconds(5).await;
+    assert_eq!((world.ready(&name).await, boot_id().await), ("False".to_owned(), "i-1".to_owned()));
+    seconds(40).await;
+    assert_eq!((world.ready(&name).await, boot_id().await), ("True".to_owned(), "i-1-1".to_owned()));
 }
 
 #[tokio::test(start_paused = true)]

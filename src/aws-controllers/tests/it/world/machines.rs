@@ -76,6 +76,7 @@ impl OnAws {
                 InstanceState::Terminated => MachineState::Terminated,
             },
             launched_at: instance.launched_at,
+            reboots: self.account.reboots(&instance.id),
             user_data: user_data.unwrap_or_default().into_bytes(),
             difference: Difference::default(),
         }

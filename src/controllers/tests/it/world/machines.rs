@@ -41,6 +41,7 @@ impl Machines for InMemory {
                     InstanceState::Terminated => MachineState::Terminated,
                 },
                 launched_at: instance.launched_at,
+                reboots: self.0.reboots(&instance.provider_id),
                 user_data: user_data(&pool).into_bytes(),
                 difference: Difference::default(),
             }
