@@ -1,11 +1,30 @@
 //! The command a method proposes for its candidates: what it saves, which nominations are its own, and when it may
 //! start. Whether it should be proposed at all is the business of the method.
 
+mod from_reservation;
+mod from_template;
+pub(super) mod slot;
+
 use std::collections::BTreeSet;
 
-use karpenter_model::{Command, DisruptionReason, Launch, Method, Nomination, PodKey, Price, Snapshot};
+use karpenter_model::{
+    Command, DisruptionReason, Launch, Method, Nomination, PodKey, Price, Reason, Snapshot,
+};
 
+use crate::disrupt::brake::Held;
 use crate::disrupt::candidate::Candidate;
+pub(crate) use from_reservation::from_reservation;
+pub(crate) use from_template::from_template;
+
+/// Reason why there is no command for a node.
+pub(crate) enum Stays {
+    /// For now, and it was looked at.
+    Because(Reason),
+    /// A brake is on.
+    Held(Held),
+    /// No simulation was left for it.
+    NotReached,
+}
 
 /// The command of `method` that removes `candidates` and launches `replacements`. Drift and repair may start at
 /// once, the others after their second look.

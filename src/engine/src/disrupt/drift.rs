@@ -2,15 +2,14 @@
 //! The oldest drift first, nodes without pods to move before the others, one command each, as many as
 //! budgets allow; pods that could not go anywhere stop their node and no other.
 
-pub(super) mod slot;
 pub(super) mod static_pools;
 
 use karpenter_model::report::ReasonCode;
-use karpenter_model::{Command, ConditionType, Method, Pool, Reason};
+use karpenter_model::{ConditionType, Method, Pool, Reason};
 
-use crate::disrupt::brake::{self, Held};
+use crate::disrupt::brake;
 use crate::disrupt::candidate::Candidate;
-use crate::disrupt::command::command;
+use crate::disrupt::command::{Stays, command, from_reservation};
 use crate::disrupt::consolidation;
 use crate::disrupt::decision::Brake;
 use crate::disrupt::note::Note;
@@ -89,16 +88,6 @@ fn believed<'a>(pass: &mut Pass<'a>, method: Method, of_kind: fn(&Pool) -> bool)
     })
 }
 
-/// Reason why a node stays.
-pub(crate) enum Stays {
-    /// For now, and it was looked at.
-    Because(Reason),
-    /// A brake is on.
-    Held(Held),
-    /// No simulation was left for it.
-    NotReached,
-}
-
 /// Proposes to replace one node, if one of the `share` of simulations is left.
 fn one<'a>(
     pass: &mut Pass<'a>,
@@ -117,8 +106,13 @@ fn one<'a>(
     }
     pass.spend(METHOD, 1);
     let simulated = what_if.without(&[candidate.node], Patience::Full);
-    if !simulated.unplaced.is_empty() && terminate_first(pass, share, candidate)? {
+    if !simulated.unplaced.is_empty()
+        && pass.snapshot.settings.gates.terminate_first_drift
+        && let Some(command) = from_reservation(pass, share, candidate, METHOD)?
+    {
+        pass.take_budget(METHOD, candidate).map_err(Stays::Because)?;
         what_if.commit(&[candidate.node]);
+        pass.propose(command);
         return Ok(());
     }
     if !simulated.unplaced.is_empty() {
@@ -138,30 +132,4 @@ fn one<'a>(
     brake::tries(&command.replacements, pass.memory, pass.snapshot);
     pass.propose(command);
     Ok(())
-}
-
-/// Proposes to remove a node of a full reservation before what takes its place can be launched, if all its pods would have
-/// a place then; false where they would not.
-fn terminate_first<'a>(pass: &mut Pass<'a>, share: u32, candidate: &Candidate<'a>) -> Result<bool, Stays> {
-    if !pass.snapshot.settings.gates.terminate_first_drift {
-        return Ok(false);
-    }
-    let Some(freed) = slot::freed(pass.snapshot, candidate, |id| pass.is_taken(id)) else { return Ok(false) };
-    if pass.stats(METHOD).simulations >= share {
-        return Err(Stays::NotReached);
-    }
-    pass.spend(METHOD, 1);
-    let simulated = pass
-        .what_if_on(&freed, &[candidate.node], Destinations::All)
-        .without(&[candidate.node], Patience::Full);
-    if !simulated.unplaced.is_empty() {
-        return Ok(false);
-    }
-    let launches = simulated.launches.iter().map(|quoted| &quoted.launch);
-    brake::health_gates(launches, pass.memory, pass.snapshot).map_err(Stays::Held)?;
-    pass.take_budget(METHOD, candidate).map_err(Stays::Because)?;
-    let own = std::slice::from_ref(candidate);
-    let command = command(METHOD, own, Vec::new(), simulated.nominations, pass.snapshot);
-    pass.propose(Command { terminate_first: true, ..command });
-    Ok(true)
 }

@@ -14,7 +14,7 @@ use crate::disrupt::Standing;
 use crate::disrupt::balanced::Totals;
 use crate::disrupt::budget::Budgets;
 use crate::disrupt::candidate::{Blocker, Candidate, Evictions};
-use crate::disrupt::drift::slot;
+use crate::disrupt::command::slot;
 use crate::disrupt::lookup::Lookup;
 use crate::disrupt::pass::{Assumed, assumed};
 use crate::place::what_if::{Destinations, WhatIf};

@@ -3,13 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use karpenter_model::report::ReasonCode;
-use karpenter_model::{Command, Launch, Method, Node, Pool, PoolName, Price, Reason};
+use karpenter_model::{Method, PoolName};
 
-use super::{Stays, believed};
+use super::believed;
 use crate::disrupt::brake;
 use crate::disrupt::candidate::Candidate;
-use crate::disrupt::command::command;
+use crate::disrupt::command::{Stays, from_template};
 use crate::disrupt::note::{Note, NoteKind};
 use crate::disrupt::pass::{Pass, Room};
 
@@ -47,77 +46,24 @@ fn replace<'a>(pass: &mut Pass<'a>, candidates: &[Candidate<'a>]) {
     }
 }
 
-/// Proposes to replace one node, if its pool has `room` for the replacement.
+/// Proposes to replace one node, if its pool has `room` for the replacement, or to remove it first.
 fn one<'a>(pass: &mut Pass<'a>, room: &mut Room, candidate: &Candidate<'a>) -> Result<(), Stays> {
     let (pool, snapshot) = (candidate.pool, pass.snapshot);
-    let because = |code| Stays::Because(Reason::new(code, &pool.name));
-    if room.has_surplus {
-        return Err(because(ReasonCode::ScaleDownFirst));
-    }
     pass.check_budget(METHOD, candidate).map_err(Stays::Because)?;
-    if room.left == Some(0) && snapshot.settings.gates.terminate_first_drift {
-        return terminate_first(pass, candidate);
+    let terminate_first = snapshot.settings.gates.terminate_first_drift;
+    if room.left == Some(0)
+        && !(terminate_first || room.has_surplus)
+        && let Some(limit) = room.always_full
+    {
+        let text = format!(
+            "Drifted nodes stay: the limit of {limit} nodes leaves no room for a replacement, which comes before a node goes"
+        );
+        pass.note(Note::pool(&pool.name, NoteKind::DisruptionBlocked, text).distinguished_by("limit"));
     }
-    if room.left == Some(0) {
-        if let Some(limit) = room.always_full {
-            let text = format!(
-                "Drifted nodes stay: the limit of {limit} nodes leaves no room for a replacement, which comes before a node goes"
-            );
-            pass.note(Note::pool(&pool.name, NoteKind::DisruptionBlocked, text).distinguished_by("limit"));
-        }
-        return Err(because(ReasonCode::NoHeadroom));
-    }
-    pass.may_command()
-        .and_then(|()| brake::from_template(pool, pass.memory, snapshot))
-        .map_err(Stays::Held)?;
+    let command = from_template(pass, room, candidate, METHOD, terminate_first)?;
     pass.take_budget(METHOD, candidate).map_err(Stays::Because)?;
     room.left = room.left.map(|left| left.saturating_sub(1));
-    let replacements = vec![Launch::from_template(pool, &snapshot.settings, &snapshot.registry)];
-    brake::tries(&replacements, pass.memory, snapshot);
-    let own = std::slice::from_ref(candidate);
-    // The price of a launch from the template is not known yet, so no savings are stated.
-    let savings = Price::ZERO;
-    pass.propose(Command { savings, ..command(METHOD, own, replacements, Vec::new(), snapshot) });
+    brake::tries(&command.replacements, pass.memory, snapshot);
+    pass.propose(command);
     Ok(())
-}
-
-/// Proposes to remove one node before what takes its place, for which its pool has no room; that is launched by what keeps
-/// the number of its nodes. Nodes that are still missing count as disrupted, also once their instances are being ended, which
-/// budgets no longer count.
-fn terminate_first<'a>(pass: &mut Pass<'a>, candidate: &Candidate<'a>) -> Result<(), Stays> {
-    let (pool, snapshot) = (candidate.pool, pass.snapshot);
-    if !pool.ready || pool.deleting {
-        let text = "static NodePool is at its node limit and is not ready to provision a replacement";
-        pass.note(Note::blocked(
-            &candidate.node.id,
-            ReasonCode::NoHeadroom,
-            pool.name.as_str(),
-            text.to_owned(),
-        ));
-        return Err(Stays::Because(Reason::new(ReasonCode::NoHeadroom, &pool.name)));
-    }
-    let missing = missing(pool, pass);
-    if pass.budgets.allowed(&pool.name, METHOD.reason()) <= missing {
-        let detail = format!("{} waits for {missing} nodes that are to take the place of others", pool.name);
-        return Err(Stays::Because(Reason::new(ReasonCode::Budget, detail)));
-    }
-    pass.may_command()
-        .and_then(|()| brake::from_template(pool, pass.memory, snapshot))
-        .map_err(Stays::Held)?;
-    pass.take_budget(METHOD, candidate).map_err(Stays::Because)?;
-    let own = std::slice::from_ref(candidate);
-    let command = command(METHOD, own, Vec::new(), Vec::new(), snapshot);
-    pass.propose(Command { savings: Price::ZERO, terminate_first: true, ..command });
-    Ok(())
-}
-
-/// Returns how many of the nodes that `pool` wants are missing or being removed: by commands of this pass too.
-fn missing(pool: &Pool, pass: &Pass<'_>) -> u32 {
-    let stays = |node: &&std::sync::Arc<Node>| {
-        let own = node.claim.as_ref().and_then(|claim| claim.pool.as_ref()) == Some(&pool.name);
-        own && node.initialized() && !node.is_leaving() && !pass.is_taken(&node.id)
-    };
-    let there = pass.snapshot.nodes.iter().filter(stays).count();
-    let wanted = usize::try_from(pool.replicas.unwrap_or(0)).unwrap_or(0);
-    u32::try_from(wanted.saturating_sub(there)).unwrap_or(u32::MAX)
 }

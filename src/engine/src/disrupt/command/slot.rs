@@ -1,4 +1,4 @@
-//! A drifted node in a reservation that has no instance left: what would fit if its own were free (core #3312).
+//! A node in a reservation that has no instance left: what would fit if its own were free (core #3312).
 
 use std::sync::Arc;
 
