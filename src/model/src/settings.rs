@@ -88,7 +88,7 @@ pub struct FeatureGates {
     pub capacity_buffer: bool,
     /// Drifted nodes go before their replacement where none can be staged.
     pub terminate_first_drift: bool,
-    /// Unhealthy nodes go before their replacement where none can be staged; no repair reads it yet.
+    /// Unhealthy nodes go before their replacement where none can be staged.
     pub terminate_first_repair: bool,
     /// Deletion costs of pods follow the order in which their nodes are disrupted.
     pub pod_deletion_cost_management: bool,

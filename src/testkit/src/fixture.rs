@@ -153,6 +153,7 @@ impl Builder {
                     self.snapshot.zones_away = zones.split(',').map(Into::into).collect();
                 }
                 ("terminate-first", "on") => self.settings.gates.terminate_first_drift = true,
+                ("terminate-first", "repair") => self.settings.gates.terminate_first_repair = true,
                 ("static", "on") => self.settings.gates.static_capacity = true,
                 ("spot-to-spot", "on") => self.settings.gates.spot_to_spot_consolidation = true,
                 (key, value) if disruption::set(&mut self.settings.disruption, key, value) => {}

@@ -358,7 +358,7 @@ pub const GATES: &[Gate] = &[
     Gate {
         name: "TerminateFirstRepair",
         default: false,
-        help: "The same for unhealthy nodes. **No effect**: a repair waits until its replacement can be staged",
+        help: "The same for unhealthy nodes, with NodeRepair",
         place: |gates| &mut gates.terminate_first_repair,
     },
     Gate {

@@ -7,6 +7,7 @@ mod deletion_costs;
 mod history;
 mod limits;
 mod policies;
+mod terminate_first;
 
 use std::collections::BTreeSet;
 use std::time::Duration;

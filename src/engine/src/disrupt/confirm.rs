@@ -137,26 +137,39 @@ impl<'g, 'a> Look<'g, 'a> {
     fn at_static_drift(mut self) -> Result<Command, Rejection> {
         self.all_qualify()?;
         self.all_drifted(|pool| pool.replicas.is_some())?;
-        let unready = self.still.iter().any(|candidate| !candidate.pool.ready || candidate.pool.deleting);
-        if self.command.terminate_first && unready {
-            return Err(
-                self.rejected(RejectionKind::Churn, "the pool is not ready to launch in place of the node")
-            );
-        }
+        self.pool_is_ready()?;
         self.all_within_budget()?;
+        Ok(self.unchanged())
+    }
+
+    /// The pool of a static node that goes first can launch what takes its place.
+    fn pool_is_ready(&self) -> Result<(), Rejection> {
+        let unready = self.still.iter().any(|candidate| !candidate.pool.ready || candidate.pool.deleting);
+        if !(self.command.terminate_first && unready) {
+            return Ok(());
+        }
+        Err(self.rejected(RejectionKind::Churn, "the pool is not ready to launch in place of the node"))
+    }
+
+    /// The command with its nodes as they are now.
+    fn unchanged(&self) -> Command {
         let candidates = self.still.iter().map(Candidate::disrupted).collect();
-        Ok(Command { candidates, ..self.command.clone() })
+        Command { candidates, ..self.command.clone() }
     }
 
     fn at_repair(mut self) -> Result<Command, Rejection> {
         self.all_qualify()?;
         let repair = self.still_broken()?;
         self.all_within_budget()?;
-        if self.still.iter().any(|candidate| candidate.pool.replicas.is_some()) {
-            let candidates = self.still.iter().map(Candidate::disrupted).collect();
-            return Ok(Command { candidates, repair, ..self.command.clone() });
-        }
-        let command = self.replaced()?;
+        let is_static = self.still.iter().any(|candidate| candidate.pool.replicas.is_some());
+        let command = if is_static {
+            self.pool_is_ready()?;
+            self.unchanged()
+        } else if self.command.terminate_first {
+            self.at_terminate_first()?
+        } else {
+            self.replaced()?
+        };
         Ok(Command { repair, ..command })
     }
 
@@ -195,7 +208,7 @@ impl<'g, 'a> Look<'g, 'a> {
     }
 
     /// Nothing can be staged still, and what is launched once the nodes are gone takes all pods.
-    fn at_terminate_first(mut self) -> Result<Command, Rejection> {
+    fn at_terminate_first(&mut self) -> Result<Command, Rejection> {
         if self.simulate(Destinations::All).is_ok() {
             return Err(
                 self.rejected(RejectionKind::Churn, "a replacement can be launched before the node goes")

@@ -9,15 +9,14 @@ pub(super) mod objection;
 
 use std::cmp::Reverse;
 
-use karpenter_model::plan::Launch;
 use karpenter_model::repair::Repair;
 use karpenter_model::report::ReasonCode;
-use karpenter_model::{Command, DisruptionReason, Method, Price, Reason};
+use karpenter_model::{Command, DisruptionReason, Method, Reason};
 
 use crate::disrupt::brake;
 use crate::disrupt::candidate::Candidate;
 use crate::disrupt::candidate::choice::{Choice, choice};
-use crate::disrupt::command::{Stays, command};
+use crate::disrupt::command::{Stays, command, from_reservation, from_template};
 use crate::disrupt::consolidation;
 use crate::disrupt::decision::Brake;
 use crate::disrupt::lookup::Lookup;
@@ -64,7 +63,7 @@ pub(crate) fn propose(pass: &mut Pass<'_>) {
     let (mut looks_again, mut left) = (false, false);
     for (position, one) in broken.iter().enumerate() {
         let id = &one.candidate.node.id;
-        match replace(pass, share, &mut what_if, one) {
+        match repair(pass, share, &mut what_if, one) {
             Ok(()) => {
                 // The next pass looks at what this one leaves.
                 for other in &broken[position + 1..] {
@@ -135,8 +134,8 @@ fn eligible<'a>(pass: &mut Pass<'a>) -> Vec<Broken<'a>> {
     broken
 }
 
-/// Proposes to replace one node, if one of the `share` of simulations is left.
-fn replace<'a>(
+/// Proposes to repair one node, if one of the `share` of simulations is left for it.
+fn repair<'a>(
     pass: &mut Pass<'a>,
     share: u32,
     what_if: &mut WhatIf<'a>,
@@ -154,10 +153,9 @@ fn replace<'a>(
         pass.evictions.check(candidate.node).map_err(|blocker| Stays::Because(blocker.reason()))?;
     }
     pass.may_command().map_err(Stays::Held)?;
-    let command = if candidate.pool.replicas.is_some() {
-        from_template(pass, candidate)?
-    } else {
-        simulated(pass, share, what_if, candidate)?
+    let command = match candidate.pool.replicas {
+        Some(_) => one_for_one(pass, candidate)?,
+        None => simulated(pass, share, what_if, candidate)?,
     };
     pass.budgets
         .take(candidate, DisruptionReason::Unhealthy)
@@ -179,6 +177,12 @@ fn simulated<'a>(
     }
     pass.spend(METHOD, 1);
     let simulated = what_if.without(&[candidate.node], Patience::Full);
+    if !simulated.unplaced.is_empty()
+        && pass.snapshot.settings.gates.terminate_first_repair
+        && let Some(command) = from_reservation(pass, share, candidate, METHOD)?
+    {
+        return Ok(command);
+    }
     if !simulated.unplaced.is_empty() {
         let reason = Reason::new(ReasonCode::CannotReschedule, simulated.why_unplaced());
         let text = format!("Not all pods would schedule, {}", reason.detail);
@@ -194,25 +198,15 @@ fn simulated<'a>(
 }
 
 /// The command for a node of a static pool, which keeps its number of nodes.
-fn from_template<'a>(pass: &mut Pass<'a>, candidate: &Candidate<'a>) -> Result<Command, Stays> {
-    let (pool, snapshot) = (candidate.pool, pass.snapshot);
-    let because = |code| Stays::Because(Reason::new(code, &pool.name));
-    if !snapshot.settings.gates.static_capacity {
-        return Err(because(ReasonCode::PoolStatic));
+fn one_for_one<'a>(pass: &mut Pass<'a>, candidate: &Candidate<'a>) -> Result<Command, Stays> {
+    let (pool, gates) = (candidate.pool, pass.snapshot.settings.gates);
+    if !gates.static_capacity {
+        return Err(Stays::Because(Reason::new(ReasonCode::PoolStatic, &pool.name)));
     }
     let room = pass.room(pool);
-    if room.has_surplus {
-        return Err(because(ReasonCode::ScaleDownFirst));
-    }
-    if room.left == Some(0) {
+    if room.left == Some(0) && !(gates.terminate_first_repair || room.has_surplus) {
         let text = "static NodePool is at its node limit and cannot stage a replacement";
         pass.note(Note::blocked(&candidate.node.id, ReasonCode::NoHeadroom, pool.name.as_str(), text));
-        return Err(because(ReasonCode::NoHeadroom));
     }
-    brake::from_template(pool, pass.memory, snapshot).map_err(Stays::Held)?;
-    let replacements = vec![Launch::from_template(pool, &snapshot.settings, &snapshot.registry)];
-    let own = std::slice::from_ref(candidate);
-    // The price of a launch from the template is not known yet.
-    let savings = Price::ZERO;
-    Ok(Command { savings, ..command(METHOD, own, replacements, Vec::new(), snapshot) })
+    from_template(pass, &room, candidate, METHOD, gates.terminate_first_repair)
 }

@@ -10,7 +10,13 @@ pub(crate) fn check(world: &World<'_>, command: &Command) -> Vec<String> {
         return Vec::new();
     }
     let mut wrong = Vec::new();
-    if command.reason != DisruptionReason::Drifted || !world.snapshot.settings.gates.terminate_first_drift {
+    let gates = &world.snapshot.settings.gates;
+    let allowed = match command.reason {
+        DisruptionReason::Drifted => gates.terminate_first_drift,
+        DisruptionReason::Unhealthy => gates.terminate_first_repair,
+        DisruptionReason::Empty | DisruptionReason::Underutilized => false,
+    };
+    if !allowed {
         wrong.push("terminates first although that is switched off".to_owned());
     }
     if !command.replacements.is_empty() {
