@@ -118,7 +118,7 @@ pub const GATES: &[Gate] = &[
     Gate {
         name: "RebootForRepair",
         help: "Reboot an instance instead of replacing it where that is the cure",
-        without_effect: Some("no policy of repair reboots an instance yet"),
+        without_effect: None,
         place: |gates| &mut gates.reboot_for_repair,
     },
 ];

@@ -7,4 +7,5 @@ pub(super) mod garbage;
 pub(crate) mod lifecycle;
 mod object;
 pub(crate) mod podevents;
+pub(crate) mod reboot;
 pub(crate) mod upkeep;

@@ -12,6 +12,7 @@ mod looks;
 mod mark;
 mod proposals;
 mod publish;
+mod reboot;
 mod underway;
 
 use std::collections::BTreeSet;
@@ -206,8 +207,12 @@ impl Disruption {
         for command in compute::beside(sound).await {
             let (context, underway, looks) =
                 (self.context.clone(), self.underway.clone(), self.looks.clone());
-            let execution = Execution::new(context, underway, looks, command);
-            self.executions.spawn(execution.run(self.shutdown.clone()));
+            if command.is_reboot() {
+                self.executions.spawn(reboot::run(context, underway, command));
+            } else {
+                let execution = Execution::new(context, underway, looks, command);
+                self.executions.spawn(execution.run(self.shutdown.clone()));
+            }
             started += 1;
         }
         started

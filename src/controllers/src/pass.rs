@@ -170,6 +170,7 @@ impl<'a> Pass<'a> {
             Effect::RecordNode(name) => self.draw(|draft| draft.record_node(&name)),
             Effect::LabelClaim(key, value) => self.draw(|draft| draft.label(&key, &value)),
             Effect::AnnotateClaim(annotations) => self.draw(|draft| draft.annotate(&annotations)),
+            Effect::ForgetAnnotations(keys) => self.draw(|draft| draft.forget_annotations(&keys)),
             Effect::RecordPodEvent(at) => self.draw(|draft| draft.record_pod_event(at)),
         }
     }

@@ -17,6 +17,7 @@ use crate::claim::expiration::Expiration;
 use crate::claim::garbage;
 use crate::claim::lifecycle::Lifecycle;
 use crate::claim::podevents::{self, PodEvents};
+use crate::claim::reboot::Reboot;
 use crate::claim::upkeep::Upkeep;
 use crate::disruption;
 use crate::node::amounts;
@@ -252,6 +253,9 @@ fn spawn_for_claims(
     tasks.spawn(start(expiration, context, shutdown, |queue| subscribers.claims(queue)));
     let upkeep = Upkeep::new(evictions.clone());
     tasks.spawn(start(upkeep, context, shutdown, |queue| subscribers.claims(queue)));
+    // Whether repair is on or not: one that has begun is brought to its end.
+    let reboot = Reboot::new(evictions.clone());
+    tasks.spawn(start(reboot, context, shutdown, |queue| subscribers.claims(queue)));
 
     let (events, queue) = PodEvents::new();
     {

@@ -125,6 +125,8 @@ pub enum Effect {
     LabelClaim(LabelKey, LabelValue),
     /// Write annotations of the claim.
     AnnotateClaim(Annotations),
+    /// Remove annotations of the claim.
+    ForgetAnnotations(Vec<String>),
     /// Write `status.lastPodEventTime`.
     RecordPodEvent(Timestamp),
     /// Delete the claim; count it under the cause only if the call succeeds.
@@ -234,6 +236,8 @@ pub struct NodePatch {
     pub add_owner: Option<(ClaimName, ClaimUid)>,
     /// Labels to set.
     pub labels: Labels,
+    /// Labels to remove.
+    pub remove_labels: Vec<LabelKey>,
     /// Annotations to set.
     pub annotations: Annotations,
     /// Taints to remove, by key and effect.
@@ -376,6 +380,40 @@ pub enum Milestone {
     ClaimDeleted(Duration),
     /// `annotated nodeclaim` with its termination deadline.
     DeadlineSet(Timestamp),
+    /// A reboot has ended; `karpenter_nodes_reboots_total` and its durations.
+    Rebooted {
+        /// How it ended.
+        result: RebootResult,
+        /// Since it was requested.
+        took: Duration,
+        /// Since the cloud was asked, where the node is back.
+        recovery: Option<Duration>,
+    },
+}
+
+/// End of a reboot: the label `result` of its metrics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RebootResult {
+    /// The machine has booted and its Node is ready.
+    Succeeded,
+    /// The cloud did not reboot it.
+    ProviderError,
+    /// The Node did not become ready in time.
+    RecoveryTimeout,
+    /// The request could not be read.
+    InvalidRequest,
+}
+
+impl RebootResult {
+    /// The metric label.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Succeeded => "succeeded",
+            Self::ProviderError => "provider_error",
+            Self::RecoveryTimeout => "recovery_timeout",
+            Self::InvalidRequest => "invalid_request",
+        }
+    }
 }
 
 impl Step {

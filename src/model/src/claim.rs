@@ -119,6 +119,12 @@ impl Claim {
         (condition.status == ConditionStatus::True).then_some(condition.last_transition)
     }
 
+    /// Returns when the last reboot of its instance was over, if there was one.
+    pub fn rebooted_at(&self) -> Option<Timestamp> {
+        let condition = self.conditions.get(&ConditionType::Rebooting)?;
+        (condition.status == ConditionStatus::False).then_some(condition.last_transition)
+    }
+
     /// Returns since when no pod has come or gone: the last pod event, else the initialization of its node. `None` if neither is
     /// known.
     pub fn quiet_since(&self) -> Option<Timestamp> {

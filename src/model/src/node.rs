@@ -97,15 +97,20 @@ impl Node {
         !self.is_managed() || self.has_true_label(label::REGISTERED)
     }
 
-    /// Returns whether the Node has been initialized; unmanaged nodes always are.
+    /// Returns whether the Node has been initialized, and its instance is not being rebooted; unmanaged nodes always are.
     pub fn initialized(&self) -> bool {
-        !self.is_managed() || self.has_true_label(label::INITIALIZED)
+        !self.is_managed() || self.has_true_label(label::INITIALIZED) && !self.is_rebooting()
     }
 
     /// Returns whether its Node had registered and is gone: no pod can go there, whatever the claim states.
     pub fn has_lost_node(&self) -> bool {
         let registered = |claim: &Claim| claim.is_true(ConditionType::Registered);
         self.name.is_none() && self.claim.as_deref().is_some_and(registered)
+    }
+
+    /// Returns whether its instance is being rebooted: it takes no pod now, and will take pods again.
+    pub fn is_rebooting(&self) -> bool {
+        self.claim.as_deref().is_some_and(|claim| claim.is_true(ConditionType::Rebooting))
     }
 
     fn has_true_label(&self, key: &str) -> bool {
@@ -199,7 +204,9 @@ impl Node {
             return taints.clone();
         }
         let passing = |taint: &Taint| {
-            taint.is_ephemeral() || claim.startup_taints.iter().any(|startup| startup.matches(taint))
+            taint.is_ephemeral()
+                || taint.matches(&Taint::rebooting())
+                || claim.startup_taints.iter().any(|startup| startup.matches(taint))
         };
         taints.iter().filter(|taint| !passing(taint)).cloned().collect()
     }

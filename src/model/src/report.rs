@@ -67,6 +67,8 @@ pub enum PoolOutcome {
 pub enum NodeOutcome {
     /// A command of this method removes it.
     Removed(Method),
+    /// A command of repair reboots its instance.
+    Rebooted,
     /// It stays.
     Kept(Reason),
 }
@@ -164,6 +166,8 @@ reason_codes! {
     NotInitialized: "node is not initialized";
     /// The machine is already terminating.
     Leaving: "node is being deleted";
+    /// Its instance is being rebooted.
+    Rebooting: "node is being rebooted";
     /// A pod was promised a place here.
     Nominated: "node is nominated for a pending pod";
     /// The node says not to disrupt it.

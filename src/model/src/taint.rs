@@ -74,6 +74,11 @@ impl Taint {
         Self::new(taint::DISRUPTED, "", Effect::NoSchedule)
     }
 
+    /// The taint of a node whose instance is rebooted: `karpenter.sh/rebooting:NoSchedule`.
+    pub fn rebooting() -> Self {
+        Self::new(taint::REBOOTING, "", Effect::NoSchedule)
+    }
+
     /// The taint of a node that has not registered yet: `karpenter.sh/unregistered:NoExecute`.
     pub fn unregistered() -> Self {
         Self::new(taint::UNREGISTERED, "", Effect::NoExecute)

@@ -45,6 +45,8 @@ fn read(object: &Node, name: &str, part: &mut InPart) -> NodeObject {
             "status.allocatable",
             status.and_then(|status| status.allocatable.as_ref()),
         )),
+        boot_id: present(status.and_then(|status| status.node_info.as_ref()).map(|info| &info.boot_id))
+            .map(str::to_owned),
         conditions: status
             .into_iter()
             .flat_map(|status| status.conditions.iter().flatten())

@@ -79,10 +79,12 @@ fn counts(world: &World<'_>, pool: &PoolName, gone: &BTreeSet<&NodeId>, own: &BT
     for node in &world.snapshot.nodes {
         let terminating =
             node.claim.as_ref().is_none_or(|claim| claim.is_true(ConditionType::InstanceTerminating));
-        if node.pool().as_ref() != Some(pool) || !node.initialized() || terminating {
+        let rebooting = node.claim.as_ref().is_some_and(|claim| claim.is_true(ConditionType::Rebooting));
+        if node.pool().as_ref() != Some(pool) || !(node.initialized() || rebooting) || terminating {
             continue;
         }
-        let (going, is_own) = (node.is_leaving() || gone.contains(&node.id), own.contains(&node.id));
+        let (going, is_own) =
+            (rebooting || node.is_leaving() || gone.contains(&node.id), own.contains(&node.id));
         counts.total += 1;
         counts.going += u32::from(going);
         counts.silent += u32::from(!going && !node.ready);

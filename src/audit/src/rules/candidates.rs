@@ -69,6 +69,7 @@ fn objections(world: &World<'_>, node: &Node, stated: &Candidate, method: Method
         ("is not managed, or its names are wrong", !names),
         ("is not what the command says it is", !facts || !moving.eq(stated.pods.iter())),
         ("is not initialized", !repaired && !node.initialized()),
+        ("is being rebooted already", claim.is_some_and(|claim| claim.is_true(ConditionType::Rebooting))),
         ("is already terminating", node.is_leaving() || node.deletion.is_some()),
         (
             "is nominated for a pod",

@@ -37,6 +37,7 @@ fn shape(world: &World<'_>, command: &Command) -> Vec<String> {
     let fixed = is_for_static(world.snapshot, command);
     let (gone, new) = (command.candidates.len(), command.replacements.len());
     let (most_gone, most_new) = match command.method {
+        Method::Repair if command.is_reboot() => (1, 0),
         Method::Emptiness => (usize::MAX, 0),
         Method::Drift | Method::Repair => (1, usize::MAX),
         Method::MultiNode => (usize::MAX, 1),
@@ -51,12 +52,16 @@ fn shape(world: &World<'_>, command: &Command) -> Vec<String> {
     if command.reason != command.method.reason() {
         wrong.push(format!("says its reason is {}", command.reason));
     }
-    if (fixed || command.method == Method::Emptiness) && !command.nominations.is_empty() {
+    if (fixed || command.is_reboot() || command.method == Method::Emptiness)
+        && !command.nominations.is_empty()
+    {
         wrong.push("sends pods somewhere".to_owned());
     }
     let cost: Price = command.candidates.iter().map(|candidate| candidate.price).sum();
     let cheapest = command.replacements.iter().filter_map(|launch| launch.cheapest.as_ref());
     let replacement: Price = cheapest.map(|offering| offering.price).sum();
+    // A node that is rebooted costs what it did.
+    let cost = if command.is_reboot() { Price::ZERO } else { cost };
     let stated = fixed || command.savings == cost.saturating_sub(replacement);
     if !stated {
         wrong.push(format!("saves {cost} less {replacement}, not {}", command.savings));
@@ -66,7 +71,7 @@ fn shape(world: &World<'_>, command: &Command) -> Vec<String> {
 
 /// The replacement of a static machine is what the template of its pool says, not narrowed and for no pod.
 fn from_template(world: &World<'_>, command: &Command) -> Vec<String> {
-    if !is_for_static(world.snapshot, command) || command.terminate_first {
+    if !is_for_static(world.snapshot, command) || command.terminate_first || command.is_reboot() {
         return Vec::new();
     }
     let ([gone], [launch]) = (&command.candidates[..], &command.replacements[..]) else {

@@ -12,8 +12,12 @@ use crate::world::{World, is_for_static};
 /// `world` is the one after the commands: only pods that need a place wait there.
 pub(crate) fn check(world: &World<'_>, plan: &Plan, findings: &mut Vec<Finding>) {
     for command in &plan.commands {
-        // Pods of empty machines cost nothing to evict; static machines are replaced by as many others.
-        if command.method == Method::Emptiness || is_for_static(world.snapshot, command) {
+        // Pods of empty machines cost nothing to evict; static machines are replaced by as many others, and a machine that is
+        // rebooted takes them again.
+        if command.method == Method::Emptiness
+            || command.is_reboot()
+            || is_for_static(world.snapshot, command)
+        {
             continue;
         }
         let launched = command.replacements.iter().flat_map(|launch| &launch.pods);

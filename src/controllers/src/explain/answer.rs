@@ -116,6 +116,7 @@ fn machine(known: &Known, question: &Question, find: impl Fn(&Disruption) -> Opt
     }
     match &machine.outcome {
         NodeOutcome::Removed(method) => answer.verdict = format!("is to go, by {method:?}"),
+        NodeOutcome::Rebooted => "is to be rebooted".clone_into(&mut answer.verdict),
         NodeOutcome::Kept(reason) => {
             "stays".clone_into(&mut answer.verdict);
             answer.reasons.push(Why::of(reason));
@@ -207,6 +208,7 @@ fn count<'a>(answer: &mut Answer, machines: impl Iterator<Item = &'a Machine>) {
     for machine in machines {
         match &machine.outcome {
             NodeOutcome::Removed(_) => going += 1,
+            NodeOutcome::Rebooted => {}
             NodeOutcome::Kept(reason) => *kept.entry(reason.code).or_default() += 1,
         }
     }

@@ -122,6 +122,15 @@ impl Draft {
         self.edit().metadata.annotations.get_or_insert_default().extend(annotations.clone());
     }
 
+    /// Removes annotations.
+    pub(crate) fn forget_annotations(&mut self, keys: &[String]) {
+        let present = self.object.metadata.annotations.as_ref();
+        if present.is_some_and(|present| keys.iter().any(|key| present.contains_key(key))) {
+            let annotations = self.edit().metadata.annotations.get_or_insert_default();
+            annotations.retain(|key, _| !keys.contains(key));
+        }
+    }
+
     /// Changes of labels and annotations, as a merge patch.
     pub(crate) fn metadata_patch(&self) -> Option<Value> {
         let labels = difference(&self.base.metadata.labels, &self.object.metadata.labels);
@@ -181,7 +190,7 @@ fn quantities(resources: &Resources) -> karpenter_api::ResourceMap {
         .collect()
 }
 
-/// The fields of `after` that differ from `before`. Nothing is ever removed from these objects by us.
+/// The fields of `after` that differ from `before`; null for those that are gone.
 fn difference<T: PartialEq + Serialize>(before: &T, after: &T) -> Option<Value> {
     if before == after {
         return None;
@@ -190,9 +199,11 @@ fn difference<T: PartialEq + Serialize>(before: &T, after: &T) -> Option<Value> 
         Ok(Value::Object(fields)) => fields,
         _ => Map::new(),
     };
-    let before = fields(before);
+    let (before, after) = (fields(before), fields(after));
+    let gone: Vec<_> = before.keys().filter(|name| !after.contains_key(*name)).cloned().collect();
+    let changed = after.into_iter().filter(|(name, value)| before.get(name) != Some(value));
     let changed: Map<String, Value> =
-        fields(after).into_iter().filter(|(name, value)| before.get(name) != Some(value)).collect();
+        changed.chain(gone.into_iter().map(|name| (name, Value::Null))).collect();
     (!changed.is_empty()).then_some(Value::Object(changed))
 }
 

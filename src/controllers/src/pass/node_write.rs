@@ -14,8 +14,10 @@ use karpenter_kube_harness::write::locked;
 /// Lists are replaced as a whole and keep every field we do not model, so the patch is then locked.
 pub(crate) fn body(node: &Node, patch: &NodePatch) -> Option<Value> {
     let mut metadata = Map::new();
-    let labels =
+    let mut labels =
         changed(node.labels(), patch.labels.iter().map(|(key, value)| (key.as_str(), value.as_str())));
+    let removed = patch.remove_labels.iter().filter(|key| node.labels().contains_key(key.as_str()));
+    labels.extend(removed.map(|key| (key.to_string(), Value::Null)));
     if !labels.is_empty() {
         metadata.insert("labels".to_owned(), labels.into());
     }
@@ -129,6 +131,8 @@ mod tests {
         assert_eq!(body(&node(), &patch), Some(json!({"metadata": {"labels": {"b": "2"}}})));
         patch.labels = [("a".into(), "1".into())].into();
         assert_eq!(body(&node(), &patch), None);
+        patch.remove_labels = vec!["a".into(), "c".into()];
+        assert_eq!(body(&node(), &patch), Some(json!({"metadata": {"labels": {"a": null}}})));
     }
 
     #[test]

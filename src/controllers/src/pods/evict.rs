@@ -13,6 +13,7 @@ use k8s_openapi::api::policy::v1::Eviction;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{self as meta, DeleteOptions, ObjectMeta};
 use karpenter_kube_harness::queue::{Done, Queue, Spec, Work};
 use karpenter_lifecycle::node::eviction::{self, Answer, DrainReason, Meaning};
+use karpenter_lifecycle::node::reboot;
 use karpenter_lifecycle::step::PodRef;
 use karpenter_model::{ConditionType, NodeName, PodKey, PodUid};
 use kube::api::{Api, DeleteParams, PostParams, Preconditions};
@@ -93,6 +94,10 @@ impl Reconciler for Evictions {
         if !self.pods.lock().contains(pod) {
             return Ok(Done::idle());
         }
+        if !drains(context, node) {
+            self.pods.lock().remove(pod);
+            return Ok(Done::idle());
+        }
         let result = ask(context, pod).await;
         let (answer, code) = match &result {
             Ok(()) => (Answer::Accepted, Some(200)),
@@ -143,6 +148,17 @@ async fn ask(context: &Context, pod: &PodRef) -> Result<(), kube::Error> {
     let answer: Result<Value, _> =
         pods.create_subresource("eviction", pod.key.name.as_str(), &PostParams::default(), &eviction).await;
     answer.map(drop)
+}
+
+/// Returns whether the node is still being drained: pods that were left when a reboot began stay. One that is not known may be.
+fn drains(context: &Context, node: &NodeName) -> bool {
+    let Some(node) = context.view.node(node).filter(|node| node.model.deletion.is_none()) else {
+        return true;
+    };
+    context
+        .view
+        .sole_claim_of(&node.model)
+        .is_none_or(|claim| reboot::drains(&claim.model) || claim.model.deletion.is_some())
 }
 
 /// Reason why the node is drained; nothing when node or claim is no longer known.

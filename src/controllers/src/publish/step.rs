@@ -1,7 +1,9 @@
 //! Publishes the events and the milestones of a step: as events, metrics and log lines.
 
+use std::time::Duration;
+
 use karpenter_api::NodeClaim;
-use karpenter_lifecycle::step::{About, Effect, Event, Milestone, PodRef};
+use karpenter_lifecycle::step::{About, Effect, Event, Milestone, PodRef, RebootResult};
 use karpenter_model::claim::termination_mode;
 use karpenter_model::names::label;
 use karpenter_model::{Claim, NodeObject, PoolName};
@@ -152,7 +154,20 @@ pub(crate) fn record_milestone(
             metrics.nodeclaims.termination_duration_seconds.observe([pool], *elapsed);
             metrics.nodeclaims.terminated_total.inc([pool, capacity_type, zone]);
         }
+        Milestone::Rebooted { result, took, recovery } => {
+            rebooted(metrics, *result, *took, *recovery);
+        }
         Milestone::DeadlineSet(deadline) => tracing::info!(%deadline, "annotated nodeclaim"),
+    }
+}
+
+/// Counts a reboot that has ended.
+fn rebooted(metrics: &Metrics, result: RebootResult, took: Duration, recovery: Option<Duration>) {
+    tracing::info!(result = result.as_str(), took = ?took, "reboot has ended");
+    metrics.nodes.reboots_total.inc([result.as_str()]);
+    metrics.nodes.reboot_duration_seconds.observe([result.as_str()], took);
+    if let Some(recovery) = recovery {
+        metrics.nodes.reboot_recovery_duration_seconds.observe([], recovery);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Broken nodes are replaced: another one comes up first, within the budgets of the pool.
 
 mod legacy;
+mod reboot;
 
 use std::time::Duration;
 

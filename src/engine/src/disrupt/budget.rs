@@ -37,7 +37,7 @@ pub struct BudgetState {
     /// Nodes that may be disrupted at once, before those that are; zero when a budget cannot be evaluated and
     /// [`BudgetState::NO_LIMIT`] when none applies.
     pub allowed: u32,
-    /// Nodes that are disrupted already: leaving, in a command or, but for repair, not ready.
+    /// Nodes that are disrupted already: leaving, rebooting, in a command or, but for repair, not ready.
     pub consuming: u32,
     /// Nodes that count.
     pub total: u32,
@@ -118,7 +118,7 @@ impl<'a> Budgets<'a> {
         for node in snapshot.nodes.iter().filter(|node| counts(node)) {
             let Some(counts) = node.pool().and_then(|pool| pools.get_mut(&pool)) else { continue };
             counts.total += 1;
-            let leaving = node.is_leaving() || taken.contains(&node.id);
+            let leaving = node.is_leaving() || node.is_rebooting() || taken.contains(&node.id);
             counts.consuming += u32::from(leaving || !node.ready);
             counts.silent += u32::from(!leaving && !node.ready);
         }
@@ -215,10 +215,11 @@ impl<'a> Budgets<'a> {
     }
 }
 
-/// Returns whether `node` counts for budgets at all: ours, initialized, and its instance not being removed already.
+/// Returns whether `node` counts for budgets at all: ours, initialized or about to be again after a reboot, and its instance not
+/// being removed already.
 fn counts(node: &Node) -> bool {
     let going = |claim: &Claim| claim.is_true(ConditionType::InstanceTerminating);
-    node.initialized() && node.claim.as_deref().is_some_and(|claim| !going(claim))
+    (node.initialized() || node.is_rebooting()) && node.claim.as_deref().is_some_and(|claim| !going(claim))
 }
 
 /// Returns whether the nodes of the pool that are not ready leave its budget to the candidate: a broken pool is to be repaired,

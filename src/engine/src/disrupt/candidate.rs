@@ -89,6 +89,9 @@ impl<'a> Candidate<'a> {
     ) -> Result<Self, Blocker> {
         let Some(claim) = node.claim.as_deref() else { return Err(Blocker::Unmanaged) };
         let Some(name) = &node.name else { return Err(Blocker::NoNode) };
+        if node.is_rebooting() {
+            return Err(Blocker::Rebooting);
+        }
         let protected = protects(node);
         // The order is that of the reference and shows in events: not initialized, leaving, nominated, then the annotation.
         if protected == Some(Blocker::NotInitialized) {

@@ -162,7 +162,7 @@ impl<'g, 'a> Look<'g, 'a> {
         let repair = self.still_broken()?;
         self.all_within_budget()?;
         let is_static = self.still.iter().any(|candidate| candidate.pool.replicas.is_some());
-        let command = if is_static {
+        let command = if is_static || self.command.is_reboot() {
             self.pool_is_ready()?;
             self.unchanged()
         } else if self.command.terminate_first {
@@ -180,9 +180,11 @@ impl<'g, 'a> Look<'g, 'a> {
         let choice = choice(candidate.node, &snapshot.repair, snapshot.now);
         let choice =
             choice.ok_or_else(|| self.rejected(RejectionKind::Churn, "node is not unhealthy any more"))?;
-        wanted(candidate, &choice, &tripped(snapshot))
-            .map(Some)
-            .map_err(|objection| self.rejected(RejectionKind::Churn, objection.reason()))
+        let mut repair = wanted(candidate, &choice, &tripped(snapshot))
+            .map_err(|objection| self.rejected(RejectionKind::Churn, objection.reason()))?;
+        // A node that reboots do not repair is replaced, whatever its policy asks for.
+        repair.action = self.command.repair.as_ref().map_or(repair.action, |decided| decided.action);
+        Ok(Some(repair))
     }
 
     fn at_drift(mut self) -> Result<Command, Rejection> {

@@ -2,6 +2,7 @@
 //! pass cheaper and fairer, and holds what the brakes remember.
 
 mod bought_back;
+mod reboots;
 mod recall;
 mod refused;
 mod sweep;
@@ -22,6 +23,7 @@ use crate::disrupt::decision::Decision;
 use crate::disrupt::input::Input;
 use crate::disrupt::rejection::Rejection;
 use bought_back::BoughtBack;
+use reboots::Reboots;
 use recall::Recall;
 use refused::Refused;
 pub(crate) use refused::Scope;
@@ -55,6 +57,8 @@ pub struct Memory {
     successors: BTreeMap<ClaimName, Succession>,
     /// Nodes that were launched for pods of nodes that went.
     bought_back: BoughtBack,
+    /// Reboots of the last day.
+    reboots: Reboots,
     /// Pools whose replacements do not come up.
     gates: BTreeMap<PoolName, Gate>,
     /// Nodes that second looks rejected, and those of commands that failed.
@@ -117,6 +121,7 @@ impl Memory {
         self.recall = None;
         self.started.push_back(now);
         self.bought_back.started(command, replacements, now);
+        self.reboots.started(command, now);
         let [candidate] = &command.candidates[..] else { return };
         let [successor] = replacements else { return };
         let replaced = candidate.instance_type.clone().zip(candidate.capacity_type);
@@ -194,7 +199,10 @@ impl Memory {
         let gates = self.gates.values().map(move |gate| (gate.since, gate_pause));
         let spans = started.chain(flaps).chain(gates);
         let ends = spans.filter_map(|(at, span)| at.checked_add(span).ok());
-        ends.chain(settled).chain(self.refused.instants()).chain(self.bought_back.instants())
+        ends.chain(settled)
+            .chain(self.reboots.instants())
+            .chain(self.refused.instants())
+            .chain(self.bought_back.instants())
     }
 
     /// Returns why `node` does not go within `scope` yet, because of the result of an earlier command.
@@ -214,12 +222,18 @@ impl Memory {
         self.successors.retain(|_, succession| within(succession.at, anti_flap, now));
         self.bought_back.look(snapshot, anti_flap);
         self.refused.forget(now);
+        self.reboots.forget(now);
         self.gates.retain(|pool, _| snapshot.pools.iter().any(|known| known.name == *pool));
     }
 
     /// Records whether `method` came to an end in a pass; whether it has not for too long.
     pub(crate) fn ended(&mut self, method: Method, unfinished: bool, now: Timestamp) -> bool {
         self.unfinished.note(method, unfinished, now)
+    }
+
+    /// Returns whether the node of `claim` was rebooted so often that the next repair replaces it.
+    pub(crate) fn rebooted_in_vain(&self, claim: &ClaimName) -> bool {
+        self.reboots.are_used_up(claim)
     }
 
     /// Returns when the process began to lead.

@@ -311,7 +311,12 @@ impl<'a> Pass<'a> {
         self.assumed.push(nodes);
         for node in command.nodes() {
             self.taken.insert(node.clone());
-            self.decision.nodes.insert(node.clone(), NodeOutcome::Removed(command.method));
+            let outcome = if command.is_reboot() {
+                NodeOutcome::Rebooted
+            } else {
+                NodeOutcome::Removed(command.method)
+            };
+            self.decision.nodes.insert(node.clone(), outcome);
         }
         self.promise(&command);
         self.commands_left = self.commands_left.map(|left| left.saturating_sub(1));

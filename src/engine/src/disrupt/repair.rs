@@ -2,16 +2,17 @@
 //! First of the methods: what is broken goes before what is too much. As everywhere, what takes its place comes up first,
 //! within budgets; the worst node first, one command per pass, so that the next pass sees its effect.
 //!
-//! A policy that asks for a reboot is carried out as a replacement: nothing here restarts an instance.
+//! A reboot keeps the node and its place: nothing is simulated, and nothing comes up first. Every third one within a day is a
+//! replacement.
 
 pub(super) mod breaker;
 pub(super) mod objection;
 
 use std::cmp::Reverse;
 
-use karpenter_model::repair::Repair;
+use karpenter_model::repair::{Repair, RepairAction};
 use karpenter_model::report::ReasonCode;
-use karpenter_model::{Command, DisruptionReason, Method, Reason};
+use karpenter_model::{Command, DisruptionReason, Method, Price, Reason};
 
 use crate::disrupt::brake;
 use crate::disrupt::candidate::Candidate;
@@ -118,7 +119,10 @@ fn eligible<'a>(pass: &mut Pass<'a>) -> Vec<Broken<'a>> {
             }
         };
         match wanted(&candidate, &choice, &tripped) {
-            Ok(repair) => {
+            Ok(mut repair) => {
+                if pass.memory.rebooted_in_vain(&candidate.claim.name) {
+                    repair.action = RepairAction::Replace;
+                }
                 if !pass.was_refused(METHOD, &candidate) {
                     broken.push(Broken { candidate, choice, repair });
                 }
@@ -153,9 +157,10 @@ fn repair<'a>(
         pass.evictions.check(candidate.node).map_err(|blocker| Stays::Because(blocker.reason()))?;
     }
     pass.may_command().map_err(Stays::Held)?;
-    let command = match candidate.pool.replicas {
-        Some(_) => one_for_one(pass, candidate)?,
-        None => simulated(pass, share, what_if, candidate)?,
+    let command = match (broken.repair.action, candidate.pool.replicas) {
+        (RepairAction::Reboot, _) => reboot(pass, candidate),
+        (RepairAction::Replace, Some(_)) => one_for_one(pass, candidate)?,
+        (RepairAction::Replace, None) => simulated(pass, share, what_if, candidate)?,
     };
     pass.budgets
         .take(candidate, DisruptionReason::Unhealthy)
@@ -163,6 +168,13 @@ fn repair<'a>(
     brake::tries(&command.replacements, pass.memory, pass.snapshot);
     pass.propose(Command { repair: Some(broken.repair.clone()), ..command });
     Ok(())
+}
+
+/// The command that reboots the instance of a node. Its pods come back to it, or go where there is room meanwhile.
+fn reboot(pass: &Pass<'_>, candidate: &Candidate<'_>) -> Command {
+    let own = std::slice::from_ref(candidate);
+    let command = command(METHOD, own, Vec::new(), Vec::new(), pass.snapshot);
+    Command { savings: Price::ZERO, ..command }
 }
 
 /// The command for a node of a dynamic pool: all of its pods that come back elsewhere must have a place.

@@ -192,7 +192,7 @@ fn room_for_the_pods_of(third: &str, created_at: jiff::Timestamp, now: jiff::Tim
 fn why_it_stays(decision: &Decision, node: &str) -> Option<ReasonCode> {
     match &decision.nodes[node] {
         NodeOutcome::Kept(reason) => Some(reason.code),
-        NodeOutcome::Removed(_) => None,
+        NodeOutcome::Removed(_) | NodeOutcome::Rebooted => None,
     }
 }
 

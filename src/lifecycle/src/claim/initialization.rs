@@ -24,7 +24,9 @@ pub struct Facts<'a> {
 /// Brings one registered claim closer to being initialized.
 pub fn step(claim: &Claim, facts: Facts<'_>) -> Step {
     let kind = ConditionType::Initialized;
-    if matches!(claim.status(kind), Some(ConditionStatus::True | ConditionStatus::False)) {
+    // The reboot decides when its Node counts again.
+    let rebooting = claim.is_true(ConditionType::Rebooting);
+    if rebooting || matches!(claim.status(kind), Some(ConditionStatus::True | ConditionStatus::False)) {
         return Step::idle().and_condition(Change::restamp(claim, kind));
     }
     if !claim.is_true(ConditionType::Registered) {

@@ -77,7 +77,15 @@ impl Demand {
 /// Returns whether the Node of `claim` has registered longer than `registration` ago and is not initialized.
 pub fn is_overdue(claim: &Claim, registration: Duration, now: Timestamp) -> bool {
     !claim.is_true(ConditionType::Initialized)
-        && claim.true_since(ConditionType::Registered).is_some_and(|at| since(at, now) >= registration)
+        && starting_since(claim).is_some_and(|at| since(at, now) >= registration)
+}
+
+/// Returns since when the Node of `claim` could be initialized: its registration, or the end of a reboot. `None` during one,
+/// which has deadlines of its own.
+fn starting_since(claim: &Claim) -> Option<Timestamp> {
+    let registered = claim.true_since(ConditionType::Registered)?;
+    let rebooting = claim.is_true(ConditionType::Rebooting);
+    (!rebooting).then(|| claim.rebooted_at().map_or(registered, |at| at.max(registered)))
 }
 
 /// Gives the claim up when its launch has not succeeded within five minutes, its Node not registered in time, when the
@@ -121,8 +129,8 @@ fn joined(claim: &Claim, facts: Facts<'_>, now: Timestamp) -> Step {
 /// A Node that is not initialized long after it has registered is reported, and removed when no pod needs it, or when the
 /// settings do not let it wait any longer.
 fn initializing(claim: &Claim, facts: Facts<'_>, now: Timestamp) -> Step {
-    let registered = claim.true_since(ConditionType::Registered);
-    let Some(registered) = registered.filter(|_| !claim.is_true(ConditionType::Initialized)) else {
+    let Some(registered) = starting_since(claim).filter(|_| !claim.is_true(ConditionType::Initialized))
+    else {
         return Step::idle();
     };
     let waited = since(registered, now);
@@ -207,6 +215,21 @@ mod tests {
 
     fn registered() -> Claim {
         holding(claim(), &[ConditionType::Launched, ConditionType::Registered])
+    }
+
+    #[test]
+    fn a_reboot_has_deadlines_of_its_own_and_starts_the_clock_again() {
+        let unwanted = Demand { unwanted: true, ..Demand::default() };
+        let facts = Facts { demand: &unwanted, ..facts(QUARTER) };
+        let kind = ConditionType::Rebooting;
+        assert!(!step(&registered(), facts, at(5_000)).effects.is_empty(), "registered long ago");
+        let rebooting = with_condition(registered(), kind, ConditionStatus::True, 4_000);
+        assert_eq!(step(&rebooting, facts, at(5_000)), Step::idle());
+        assert!(!is_overdue(&rebooting, QUARTER, at(5_000)));
+        let over = with_condition(registered(), kind, ConditionStatus::False, 4_500);
+        assert_eq!(step(&over, facts, at(5_399)).effects, []);
+        assert!(!step(&over, facts, at(5_400)).effects.is_empty());
+        assert!(!is_overdue(&over, QUARTER, at(5_399)) && is_overdue(&over, QUARTER, at(5_400)));
     }
 
     #[test]

@@ -31,13 +31,15 @@ pub enum ConditionType {
     ConsistentStateFound,
     /// The Node had registered and is gone.
     NodeMissing,
+    /// Its instance is being rebooted.
+    Rebooting,
     /// Chosen for disruption.
     DisruptionReason,
 }
 
 impl ConditionType {
     /// All types.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Ready,
         Self::Launched,
         Self::Registered,
@@ -49,6 +51,7 @@ impl ConditionType {
         Self::InstanceTerminating,
         Self::ConsistentStateFound,
         Self::NodeMissing,
+        Self::Rebooting,
         Self::DisruptionReason,
     ];
 
@@ -66,6 +69,7 @@ impl ConditionType {
             Self::InstanceTerminating => condition::INSTANCE_TERMINATING,
             Self::ConsistentStateFound => condition::CONSISTENT_STATE_FOUND,
             Self::NodeMissing => condition::NODE_MISSING,
+            Self::Rebooting => condition::REBOOTING,
             Self::DisruptionReason => condition::DISRUPTION_REASON,
         }
     }

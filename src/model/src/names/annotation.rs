@@ -12,6 +12,10 @@ pub const POOL_HASH: &str = "karpenter.sh/nodepool-hash";
 pub const POOL_HASH_VERSION: &str = "karpenter.sh/nodepool-hash-version";
 /// Claims: RFC 3339 instant after which termination no longer waits.
 pub const TERMINATION_TIMESTAMP: &str = "karpenter.sh/nodeclaim-termination-timestamp";
+/// Claims: longest time the drain before a reboot may take, as Go writes a duration; absent: no bound.
+pub const REBOOT_GRACE_PERIOD: &str = "karpenter.sh/reboot-termination-grace-period";
+/// Claims: boot id of the Node before the call that reboots its instance.
+pub const PRE_BOOT_ID: &str = "karpenter.sh/reboot-pre-boot-id";
 /// Claims: sorted, comma-separated drivers of devices to wait for.
 pub const REQUESTED_DRIVERS: &str = "karpenter.sh/requested-dra-drivers";
 /// Claims: `true` when `minValues` were lowered.

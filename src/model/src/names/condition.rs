@@ -28,6 +28,8 @@ pub const INSTANCE_TERMINATING: &str = "InstanceTerminating";
 pub(crate) const CONSISTENT_STATE_FOUND: &str = "ConsistentStateFound";
 /// Claims: the Node had registered and is gone. Not a condition of the reference.
 pub const NODE_MISSING: &str = "NodeMissing";
+/// Claims: its instance is being rebooted.
+pub const REBOOTING: &str = "Rebooting";
 /// Claims: chosen for disruption.
 pub const DISRUPTION_REASON: &str = "DisruptionReason";
 

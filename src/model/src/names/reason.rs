@@ -48,6 +48,16 @@ pub const REBALANCE_RECOMMENDED: &str = "RebalanceRecommended";
 pub const DRAINING: &str = "Draining";
 /// Waiting ended at the deadline.
 pub const TERMINATION_GRACE_PERIOD_ELAPSED: &str = "TerminationGracePeriodElapsed";
+/// The node waits for its instance, which is being rebooted.
+pub const REBOOTING: &str = "Rebooting";
+/// A reboot was decided: the node drains before it. Condition `Rebooting`.
+pub const REBOOT_REQUESTED: &str = "RebootRequested";
+/// The cloud was asked to reboot the instance. Condition `Rebooting`.
+pub const REBOOT_ISSUED: &str = "RebootIssued";
+/// The instance has rebooted and its node is ready. Condition `Rebooting`.
+pub const REBOOT_SUCCEEDED: &str = "RebootSucceeded";
+/// The reboot was given up. Condition `Rebooting`, and an event.
+pub const REBOOT_FAILED: &str = "RebootFailed";
 /// The node does not match its claim.
 pub const CONSISTENCY_CHECK_FAILED: &str = "ConsistencyCheckFailed";
 
@@ -118,6 +128,8 @@ pub const NO_COMPATIBLE_INSTANCE_TYPES: &str = "NoCompatibleInstanceTypes";
 pub const NOMINATED: &str = "Nominated";
 /// Too many nodes are unhealthy for repair to be safe.
 pub const NODE_REPAIR_BLOCKED: &str = "NodeRepairBlocked";
+/// The instance of the node has rebooted.
+pub const REBOOT_OBSERVED: &str = "RebootObserved";
 /// The pod is deleted because its node reached its deadline.
 pub const DISRUPTED: &str = "Disrupted";
 /// The pod was evicted from a node that is being removed.

@@ -2,6 +2,8 @@
 
 /// A node carries it while it is disrupted or terminated.
 pub const DISRUPTED: &str = "karpenter.sh/disrupted";
+/// A node carries it while its instance is rebooted.
+pub(crate) const REBOOTING: &str = "karpenter.sh/rebooting";
 /// A node carries it from boot until it is registered.
 pub(crate) const UNREGISTERED: &str = "karpenter.sh/unregistered";
 /// The kubelet of the node does not report that it is ready.

@@ -32,6 +32,8 @@ pub struct NodeObject {
     pub capacity: Resources,
     /// `status.allocatable`.
     pub allocatable: Resources,
+    /// `status.nodeInfo.bootID`, another one after each boot of the machine; `None` before the kubelet has reported.
+    pub boot_id: Option<String>,
     /// `status.conditions` by type.
     pub conditions: Arc<NodeConditions>,
     /// Creation time of the object.
@@ -66,6 +68,7 @@ impl NodeObject {
             owners: BTreeSet::new(),
             capacity: Resources::default(),
             allocatable: Resources::default(),
+            boot_id: None,
             conditions: Arc::default(),
             created_at,
             deletion: None,

@@ -1,14 +1,15 @@
 //! A disruption command: machines that go together, and what takes their place (spec disruption 3.15).
 //!
 //! Invariants: at least one candidate; no machine twice; every pod of the candidates that needs a new home has
-//! one in `replacements` or `nominations`, unless the candidates go before what takes their place.
+//! one in `replacements` or `nominations`, unless the candidates go before what takes their place, or the one candidate is
+//! rebooted and takes them again.
 
 use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::id::{CapacityType, InstanceTypeName, NodeId, OwnerUid, PodKey, PoolName, Zone};
 use crate::money::Price;
-use crate::node::repair::Repair;
+use crate::node::repair::{Repair, RepairAction};
 use crate::plan::{Launch, Nomination, RemovalTarget};
 use crate::pool::DisruptionReason;
 
@@ -78,7 +79,7 @@ pub enum Method {
     SingleNode,
 }
 
-/// Replacement in a command: none, before or after the removal; a metric label and part of events.
+/// Replacement in a command: none, before or after the removal, or a reboot in its place; a metric label and part of events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub enum CommandDecision {
     /// Nothing is launched.
@@ -87,6 +88,8 @@ pub enum CommandDecision {
     Replace,
     /// The machines go first, and what takes their place is launched afterwards.
     TerminateFirst,
+    /// The machine stays, and its instance is rebooted.
+    Reboot,
 }
 
 impl Method {
@@ -130,13 +133,22 @@ impl CommandDecision {
             Self::Delete => "delete",
             Self::Replace => "replace",
             Self::TerminateFirst => "terminate-first",
+            Self::Reboot => "reboot",
         }
     }
 }
 
 impl Command {
+    /// Returns whether it reboots its machine, which stays.
+    pub fn is_reboot(&self) -> bool {
+        self.repair.as_ref().is_some_and(|repair| repair.action == RepairAction::Reboot)
+    }
+
     /// Returns whether it replaces anything.
     pub fn decision(&self) -> CommandDecision {
+        if self.is_reboot() {
+            return CommandDecision::Reboot;
+        }
         match (self.terminate_first, self.replacements.is_empty()) {
             (true, _) => CommandDecision::TerminateFirst,
             (false, true) => CommandDecision::Delete,

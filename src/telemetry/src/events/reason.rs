@@ -206,6 +206,10 @@ reasons! {
     NODE_REPAIR_BLOCKED = Reason::warning(reason::NODE_REPAIR_BLOCKED)
         .every(Duration::from_mins(15))
         .about(&["Node", "NodeClaim", "NodePool"]);
+    /// The instance of the node has rebooted.
+    REBOOT_OBSERVED = Reason::normal(reason::REBOOT_OBSERVED).about(&["Node"]);
+    /// A reboot was given up.
+    REBOOT_FAILED = Reason::warning(reason::REBOOT_FAILED).about(MACHINE);
     /// The pod is deleted because its node reached its termination deadline.
     DISRUPTED = Reason::normal(reason::DISRUPTED).about(&["Pod"]);
     /// The pod was evicted from a node that is being removed.

@@ -30,6 +30,9 @@ const fn growing<const N: usize>(first: f64) -> [f64; N] {
 pub(super) const INSTANCE_TERMINATION: &[f64] =
     &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0];
 
+/// Duration of a reboot: 10 s to 21 min, doubling.
+pub(super) const REBOOT: &[f64] = &[10.0, 20.0, 40.0, 80.0, 160.0, 320.0, 640.0, 1280.0];
+
 /// How long a claim takes to end, drain included: 1 s to 34 min, doubling.
 pub(super) const CLAIM_TERMINATION: &[f64] =
     &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0];

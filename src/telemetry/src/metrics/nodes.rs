@@ -16,6 +16,12 @@ area! {
             Beta, "From the deletion of a Node until its finalizer is removed";
         lifetime_duration_seconds: Histogram = "karpenter_nodes_lifetime_duration_seconds" ["nodepool"]
             Alpha, "Age of Nodes at their end", buckets::NODE_LIFETIME;
+        reboots_total: Counter = "karpenter_nodes_reboots_total" ["result"]
+            Beta, "Reboots of instances that have ended";
+        reboot_duration_seconds: Histogram = "karpenter_nodes_reboot_duration_seconds" ["result"]
+            Beta, "From the request of a reboot until its end", buckets::REBOOT;
+        reboot_recovery_duration_seconds: Histogram = "karpenter_nodes_reboot_recovery_duration_seconds" []
+            Beta, "From the call to the cloud until the node is ready again, for reboots that succeeded", buckets::REBOOT;
         utilization_percent: Collected = "karpenter_cluster_utilization_percent" ["resource_type"]
             Alpha, "Requested share of what all nodes offer";
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use karpenter_model::names::annotation;
 use karpenter_model::repair::{Repair, RepairAction, RepairPolicy};
-use karpenter_model::{ConditionStatus, Method, Node, NodeCondition, Plan, PoolName};
+use karpenter_model::{ConditionStatus, ConditionType, Method, Node, NodeCondition, Plan, PoolName};
 
 use super::{keeps_pod, refused};
 use crate::finding::{Finding, Rule};
@@ -42,6 +42,10 @@ fn objections(world: &World<'_>, node: &Node, stated: Option<&Repair>) -> Vec<St
     match (&expected, stated) {
         (None, _) => wrong.push("is not broken for long enough".to_owned()),
         (Some(_), None) => wrong.push("is repaired for no stated condition".to_owned()),
+        // A node that reboots have not repaired is replaced; how often it was rebooted is not in the snapshot.
+        (Some(expected), Some(stated))
+            if stated.action == RepairAction::Replace
+                && *stated == (Repair { action: RepairAction::Replace, ..expected.clone() }) => {}
         (Some(expected), Some(stated)) if expected != stated => {
             wrong.push(format!("is to be repaired for {expected:?}, not {stated:?}"));
         }
@@ -78,10 +82,13 @@ fn is_mostly_broken(world: &World<'_>, pool: &PoolName) -> bool {
 
 /// Returns the repair that the command for `node` has to state at `now`.
 fn expected(node: &Node, policies: &[RepairPolicy], now: Timestamp) -> Option<Repair> {
+    let last = node.claim.as_ref().and_then(|claim| claim.conditions.get(&ConditionType::Rebooting));
+    let over = last.filter(|last| last.status == ConditionStatus::False).map(|last| last.last_transition);
+    let rebooted = over.unwrap_or(Timestamp::MIN);
     let mut due: Vec<(&RepairPolicy, &NodeCondition, Timestamp)> = rows(node, policies)
         .into_iter()
         .filter_map(|(policy, condition)| {
-            let from = std::cmp::max(node.created_at, condition.last_transition);
+            let from = std::cmp::max(node.created_at, condition.last_transition).max(rebooted);
             let at = from.checked_add(policy.toleration).ok()?;
             (at <= now).then_some((policy, condition, at))
         })

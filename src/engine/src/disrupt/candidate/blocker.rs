@@ -20,6 +20,8 @@ pub(crate) enum Blocker {
     NotInitialized,
     /// The node is terminating.
     Leaving,
+    /// The instance of the node is being rebooted.
+    Rebooting,
     /// A pending pod was promised a place on it.
     Nominated,
     /// The node has the annotation `karpenter.sh/do-not-disrupt` itself.
@@ -49,6 +51,7 @@ impl Blocker {
             Self::Unmanaged => Reason::bare(ReasonCode::Unmanaged),
             Self::NoNode | Self::NotInitialized => Reason::bare(ReasonCode::NotInitialized),
             Self::Leaving => Reason::bare(ReasonCode::Leaving),
+            Self::Rebooting => Reason::bare(ReasonCode::Rebooting),
             Self::Nominated => Reason::bare(ReasonCode::Nominated),
             Self::NodeDoNotDisrupt => Reason::bare(ReasonCode::NodeDoNotDisrupt),
             Self::ZoneAway(zone) => Reason::new(ReasonCode::ZoneAway, zone),
@@ -87,6 +90,7 @@ impl Blocker {
             | Self::NoNode
             | Self::NotInitialized
             | Self::Leaving
+            | Self::Rebooting
             | Self::Nominated
             | Self::NodeDoNotDisrupt
             | Self::NoPoolLabel => String::new(),
@@ -111,6 +115,7 @@ impl fmt::Display for Blocker {
             Self::NoNode => f.write_str("Nodeclaim does not have an associated node"),
             Self::NotInitialized => f.write_str("Node isn't initialized"),
             Self::Leaving => f.write_str("Node is deleting or marked for deletion"),
+            Self::Rebooting => f.write_str("Node is being rebooted"),
             Self::Nominated => f.write_str("Node is nominated for a pending pod"),
             Self::NodeDoNotDisrupt => {
                 write!(f, "Disruption is blocked through the {:?} annotation", annotation::DO_NOT_DISRUPT)

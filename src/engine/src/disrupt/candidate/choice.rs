@@ -72,6 +72,7 @@ struct Meant<'a> {
 
 /// Policies that are for a condition of `node`: those whose pattern is found in its reason, else the one without.
 fn meant<'a>(node: &'a Node, policies: &'a [RepairPolicy]) -> impl Iterator<Item = Meant<'a>> {
+    let rebooted = node.claim.as_deref().and_then(Claim::rebooted_at);
     policies.iter().filter_map(move |policy| {
         let shown = node.conditions.get(&policy.condition);
         let condition = shown.filter(|shown| shown.status == policy.status)?;
@@ -83,9 +84,16 @@ fn meant<'a>(node: &'a Node, policies: &'a [RepairPolicy]) -> impl Iterator<Item
             Some(_) => listed(policy),
             None => !policies.iter().any(listed),
         };
-        // A condition may be older than the Node whose name it was written under.
-        let from = condition.last_transition.max(node.created_at);
-        is_for.then(|| Meant { policy, condition, eligible_at: later(from, policy.toleration) })
+        // A condition may be older than the Node whose name it was written under, and outlast the reboot that was to end it.
+        let from = [Some(condition.last_transition), rebooted]
+            .into_iter()
+            .flatten()
+            .fold(node.created_at, Timestamp::max);
+        is_for.then(|| Meant {
+            policy,
+            condition,
+            eligible_at: later(from, policy.toleration),
+        })
     })
 }
 
@@ -171,6 +179,26 @@ mod tests {
         assert_eq!(chosen(&[("Gpu", "NvidiaXID13", 0)], &policies, 29), None);
         assert_eq!(chosen(&[("Gpu", "NvidiaXID13", 0)], &policies, 30).unwrap().2, Some(10));
         assert_eq!(chosen(&[("Gpu", "NvidiaXID48", 0)], &policies, 30).unwrap().2, Some(5), "not both");
+    }
+
+    #[test]
+    fn a_condition_that_outlasts_a_reboot_is_tolerated_again_from_its_end() {
+        let policies = [reboot(policy("Gpu", "XID", 10, 5, 0)), policy("Gpu", "", 30, 10, 0)];
+        let rebooted = |status| {
+            let condition = karpenter_model::Condition {
+                status,
+                reason: String::new(),
+                message: String::new(),
+                last_transition: at(60),
+                observed_generation: 1,
+            };
+            let mut claim = Claim::bare("c", at(0));
+            claim.conditions.insert(karpenter_model::ConditionType::Rebooting, condition);
+            Node { claim: Some(Arc::new(claim)), ..node(&[("Gpu", "XID48", 0)]) }
+        };
+        let over = rebooted(ConditionStatus::False);
+        assert!(choice(&over, &policies, at(69)).is_none() && choice(&over, &policies, at(70)).is_some());
+        assert!(choice(&rebooted(ConditionStatus::True), &policies, at(69)).is_some(), "not over");
     }
 
     #[test]

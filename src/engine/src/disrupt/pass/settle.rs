@@ -31,7 +31,7 @@ impl<'a> Pass<'a> {
     pub(crate) fn settle(&mut self, method: Method, input: Input, eligible: &[Candidate<'a>]) {
         let reason = |candidate: &Candidate<'_>| match self.decision.nodes.get(&candidate.node.id) {
             Some(NodeOutcome::Kept(reason)) => Some((candidate.node.id.clone(), reason.clone())),
-            Some(NodeOutcome::Removed(_)) | None => None,
+            Some(NodeOutcome::Removed(_) | NodeOutcome::Rebooted) | None => None,
         };
         let reasons = eligible.iter().filter_map(reason).collect();
         let until = self.horizon();

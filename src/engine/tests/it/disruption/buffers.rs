@@ -55,7 +55,7 @@ fn only_the_machine_that_holds_room_stays_and_zero_does_not_protect() {
     assert_eq!(names, ["b"]);
     let kept = decision.nodes.values().find_map(|outcome| match outcome {
         NodeOutcome::Kept(reason) => Some(reason.clone()),
-        NodeOutcome::Removed(_) => None,
+        NodeOutcome::Removed(_) | NodeOutcome::Rebooted => None,
     });
     assert_eq!(kept.unwrap().code, ReasonCode::BufferPods);
     let told: Vec<&str> = decision.notes.iter().map(|note| note.message.as_str()).collect();

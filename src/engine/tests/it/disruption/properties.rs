@@ -63,6 +63,7 @@ fn the_generated_clusters_reach_every_method_and_most_reasons() {
         for outcome in decided(&snapshot).nodes.values() {
             match outcome {
                 NodeOutcome::Removed(method) => drop(methods.insert(*method)),
+                NodeOutcome::Rebooted => drop(methods.insert(Method::Repair)),
                 NodeOutcome::Kept(reason) => drop(reasons.insert(reason.code)),
             }
         }
@@ -86,13 +87,19 @@ fn every_machine_has_an_outcome_and_is_in_at_most_one_command() {
         let mut chosen: BTreeMap<NodeId, _> = BTreeMap::new();
         for command in commands {
             for node in command.nodes() {
-                let twice = chosen.insert(node.clone(), NodeOutcome::Removed(command.method));
+                let outcome = if command.is_reboot() {
+                    NodeOutcome::Rebooted
+                } else {
+                    NodeOutcome::Removed(command.method)
+                };
+                let twice = chosen.insert(node.clone(), outcome);
                 assert!(twice.is_none(), "seed {seed}: {node} is in two commands");
             }
         }
         for node in &snapshot.nodes {
             let outcome = nodes.get(&node.id).unwrap_or_else(|| panic!("seed {seed}: {}", node.id));
-            let removed = matches!(outcome, NodeOutcome::Removed(_)).then_some(outcome);
+            let removed =
+                matches!(outcome, NodeOutcome::Removed(_) | NodeOutcome::Rebooted).then_some(outcome);
             assert_eq!(chosen.get(&node.id), removed, "seed {seed}: {}", node.id);
         }
     }

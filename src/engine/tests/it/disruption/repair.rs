@@ -51,7 +51,7 @@ fn of(snapshot: &Snapshot, decision: &Decision) -> Vec<String> {
 fn kept(decision: &Decision, node: &str) -> Option<ReasonCode> {
     match &decision.nodes[&NodeId::from(node)] {
         NodeOutcome::Kept(reason) => Some(reason.code),
-        NodeOutcome::Removed(_) => None,
+        NodeOutcome::Removed(_) | NodeOutcome::Rebooted => None,
     }
 }
 
@@ -267,4 +267,57 @@ fn a_promise_holds_a_repair_only_while_the_node_is_ready() {
     assert_eq!(gone(&silent), ["n0"]);
     let ready = ten("", &["nominated=10s sick=Kernel/False/31m"]);
     assert_eq!(gone(&ready), [""; 0]);
+}
+
+const REBOOTS: &str = "
+set   static=on
+repair Gpu reason=XID48 after=10m grace=5m action=reboot
+repair Gpu after=30m grace=10m
+type  small cpu=2 mem=4Gi pods=10 od=0.10 zones=a
+";
+
+/// A pool of five whose first node has shown a code that a restart clears for 12 minutes.
+fn to_reboot(pool: &str) -> Snapshot {
+    snapshot(&format!(
+        "{REBOOTS}pool  web types=* consolidate=never {pool}
+node  n0 pool=web type=small zone=a capacity=on-demand sick=Gpu/False/12m/XID48
+node  n{{1..4}} pool=web type=small zone=a capacity=on-demand
+pod   p cpu=1500m on=n0
+pod   q cpu=1500m on=n1\n"
+    ))
+}
+
+#[test]
+fn the_third_reboot_within_a_day_is_a_replacement() {
+    let world = to_reboot("");
+    let memory = &mut Memory::default();
+    let none = Standing { proposed: &[], running: &BTreeSet::new() };
+    for (hours, reboots) in [(0, true), (10, true), (23, false), (25, true)] {
+        let now = Snapshot { now: world.now + Duration::from_hours(hours), ..world.clone() };
+        let decision = decide(&now, memory, &none);
+        assert_eq!(of(&now, &decision), ["n0"], "after {hours} h");
+        let command = &decision.commands[0];
+        assert_eq!(command.is_reboot(), reboots, "after {hours} h");
+        assert_eq!(command.nominations.is_empty(), reboots, "a replacement needs places for pods");
+        assert_eq!(looked(&now, command), Ok(command.clone()));
+        if reboots {
+            memory.started(command, &[], now.now);
+        }
+    }
+}
+
+#[test]
+fn a_reboot_needs_no_place_and_no_room_but_the_budget() {
+    for (pool, reboots) in [
+        ("", true),
+        ("replicas=5 limit=nodes=5", true),
+        ("replicas=4", true),
+        ("budget=0", false),
+        ("budget=0@Unhealthy budget=100%", false),
+    ] {
+        let world = to_reboot(pool);
+        let decision = decided(&world);
+        assert_eq!(!of(&world, &decision).is_empty(), reboots, "{pool}");
+        assert!(decision.commands.iter().all(|command| command.replacements.is_empty()), "{pool}");
+    }
 }

@@ -3,7 +3,7 @@
 use karpenter_model::{Effect as TaintEffect, Quantity, Resources};
 
 use super::*;
-use crate::fixture::{claim, holding, node, ready};
+use crate::fixture::{claim, holding, node, ready, with_condition};
 
 fn registered() -> Claim {
     holding(claim(), &[ConditionType::Launched, ConditionType::Registered])
@@ -37,6 +37,14 @@ fn waits_for_registration_and_never_goes_back() {
     let done = holding(registered(), &[ConditionType::Initialized]);
     let step = run(&done, &[&ready(node(), false)]);
     assert_eq!(step, Step::idle().and_condition(Change::holds(ConditionType::Initialized)));
+}
+
+#[test]
+fn a_node_is_not_initialized_again_before_its_reboot_is_over() {
+    let rebooting = holding(registered(), &[ConditionType::Rebooting]);
+    assert_eq!(run(&rebooting, &[&node()]), Step::idle());
+    let over = with_condition(registered(), ConditionType::Rebooting, ConditionStatus::False, 9);
+    assert_eq!(run(&over, &[&node()]).conditions, [Change::holds(ConditionType::Initialized)]);
 }
 
 #[test]
