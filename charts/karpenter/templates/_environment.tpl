@@ -43,6 +43,7 @@ compares them with the settings of the code and with the values.
 {{- include "karpenter.env" (list "NOMINATED_NODE_NAME" $settings.nominatedNodeName) }}
 {{- include "karpenter.env" (list "BATCH_EARLY_LAUNCH" $settings.batchEarlyLaunch) }}
 {{- include "karpenter.env" (list "SCHEDULING_DEFAULT_SPREAD" $settings.schedulingDefaultSpread) }}
+{{- include "karpenter.env" (list "REPAIR_POLICIES" $settings.repairPolicies) }}
 {{- include "karpenter.env" (list "SCHEDULING_PODS_PER_PASS" $settings.schedulingPodsPerPass) }}
 {{- include "karpenter.env" (list "REGISTRATION_TIMEOUT" $settings.registrationTimeout) }}
 {{- include "karpenter.env" (list "INITIALIZATION_TIMEOUT" $settings.initializationTimeout) }}

@@ -23,6 +23,7 @@ pub mod ec2nodeclass;
 pub mod nodeclaim;
 pub mod nodeoverlay;
 pub mod nodepool;
+pub mod repair_policies;
 pub mod scheduler_config;
 pub mod schema;
 pub mod yaml;

@@ -11,6 +11,7 @@ mod read;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
+use karpenter_model::repair::WrittenPolicy;
 use karpenter_model::settings::{
     Brakes, DefaultSpread, DisruptionSettings, ManyToMany, MinValuesPolicy, PreferencePolicy,
 };
@@ -43,6 +44,8 @@ pub struct Settings {
     pub warm_up: bool,
     /// Delete unhealthy nodes at once instead of replacing them within budgets; only with the gate `NodeRepair`.
     pub legacy_node_repair: bool,
+    /// Policies in place of all of the provider for the same condition and status.
+    pub repair_policies: Vec<WrittenPolicy>,
     /// Publish a series per pod, node and pool.
     pub cluster_state_observability: bool,
     /// Memory the process should stay below, in bytes; `None` is unlimited.
@@ -129,6 +132,7 @@ impl Settings {
             nominated_node_name: reader.boolean("nominated-node-name"),
             warm_up: !reader.boolean("disable-controller-warmup"),
             legacy_node_repair: reader.boolean("legacy-node-repair"),
+            repair_policies: reader.repair_policies("repair-policies"),
             cluster_state_observability: !reader.boolean("disable-cluster-state-observability"),
             memory_limit_bytes: u64::try_from(reader.number::<i64>("memory-limit"))
                 .ok()

@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn each_code_has_the_row_of_the_table_it_is_listed_in() {
-        let policies = repair_policies(&POLICIES).unwrap();
+        let policies = repair_policies(&POLICIES, &[]).unwrap();
         let minutes = |reason: &str| {
             let listed = policies.iter().find(|policy| {
                 policy.condition == GPU && policy.reason.as_ref().is_some_and(|pattern| pattern.is_in(reason))
@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn only_what_a_restart_clears_is_rebooted_and_only_behind_the_gate() {
         let rebooted = |policies: &[RepairPolicy]| {
-            let policies = repair_policies(policies).unwrap();
+            let policies = repair_policies(policies, &[]).unwrap();
             let reboots = policies.iter().filter(|policy| policy.action == RepairAction::Reboot);
             reboots.map(|policy| policy.reason.as_ref().unwrap().as_str().to_owned()).collect::<Vec<_>>()
         };

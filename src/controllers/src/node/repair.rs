@@ -25,7 +25,7 @@ pub(crate) fn enabled(context: &Context) -> bool {
     context.settings.legacy_node_repair && !context.repair.is_empty()
 }
 
-/// Returns the policies of `provider` for broken nodes; none without the feature gate `NodeRepair`.
+/// Returns the policies of `provider` and of the settings for broken nodes; none without the feature gate `NodeRepair`.
 pub fn repair_policies(
     provider: &dyn Provider,
     settings: &Settings,
@@ -33,7 +33,7 @@ pub fn repair_policies(
     if !settings.decisions.gates.node_repair {
         return Ok(Arc::default());
     }
-    karpenter_cloud::repair_policies(provider.repair_policies()).map(Arc::from)
+    karpenter_cloud::repair_policies(provider.repair_policies(), &settings.repair_policies).map(Arc::from)
 }
 
 /// The reconciler.

@@ -179,6 +179,13 @@ pub const OWN: &[Flag] = &[
          topologyKey:maxSkew:whenUnsatisfiable, separated by commas",
     ),
     Flag::new(
+        "repair-policies",
+        "REPAIR_POLICIES",
+        "",
+        "Repair policies, as YAML or JSON, in place of all built-in ones for the same condition and status: a list of condition, \
+         status, reason, toleration, terminationGracePeriod, priority and action",
+    ),
+    Flag::new(
         "scheduling-pods-per-pass",
         "SCHEDULING_PODS_PER_PASS",
         "50000",

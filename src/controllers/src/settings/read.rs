@@ -4,9 +4,10 @@ use std::net::IpAddr;
 use std::str::FromStr;
 use std::time::Duration;
 
-use karpenter_api::scheduler_config;
+use karpenter_api::{repair_policies, scheduler_config};
 use karpenter_model::Price;
 use karpenter_model::pod::affinity::WhenUnsatisfiable;
+use karpenter_model::repair::WrittenPolicy;
 use karpenter_model::settings::{DefaultSpread, FeatureGates};
 use karpenter_telemetry::logging;
 
@@ -96,6 +97,16 @@ impl<'a, G: Fn(&Flag) -> Option<(&'a str, Source)>> Reader<'a, G> {
         let flag = self.flag(name);
         let Some((text, source)) = (self.given)(flag) else { return Vec::new() };
         scheduler_config::default_constraints(text).unwrap_or_else(|wanted| {
+            self.refuse(flag, source, text, &wanted);
+            Vec::new()
+        })
+    }
+
+    /// Repair policies of the user.
+    pub(super) fn repair_policies(&mut self, name: &str) -> Vec<WrittenPolicy> {
+        let flag = self.flag(name);
+        let Some((text, source)) = (self.given)(flag) else { return Vec::new() };
+        repair_policies::written(text).unwrap_or_else(|wanted| {
             self.refuse(flag, source, text, &wanted);
             Vec::new()
         })

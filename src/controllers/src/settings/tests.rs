@@ -159,6 +159,15 @@ fn the_configuration_of_the_scheduler_is_read_and_counts_before_the_older_way() 
 }
 
 #[test]
+fn repair_policies_of_the_user_are_read_and_a_mistake_is_named() {
+    let policies = "[{condition: Ready, status: Unknown, toleration: Never}]";
+    let settings = resolve(&[("repair-policies", policies)], Source::Environment).unwrap();
+    assert_eq!(settings.repair_policies.len(), 1);
+    let errors = resolve(&[("repair-policies", "[{condition: Ready}]")], Source::Environment).unwrap_err();
+    assert!(errors[0].to_string().starts_with("environment variable `REPAIR_POLICIES` is"), "{}", errors[0]);
+}
+
+#[test]
 fn all_wrong_values_are_reported_together_and_name_the_variable_when_it_came_from_there() {
     let errors = resolve(&[("metrics-port", "x"), ("log-level", "x")], Source::Environment).unwrap_err();
     let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();

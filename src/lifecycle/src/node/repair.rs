@@ -8,7 +8,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use karpenter_model::clock::since;
 use karpenter_model::names::{annotation, reason};
-use karpenter_model::repair::{BREAKER_PERCENT, RepairAction, RepairPolicy, broken_max};
+use karpenter_model::repair::{BREAKER_PERCENT, NEVER, RepairAction, RepairPolicy, broken_max};
 use karpenter_model::{Claim, NodeObject};
 
 use crate::step::{About, DeletionCause, Effect, Event, Milestone, Step, Wake, whole_seconds};
@@ -69,6 +69,7 @@ fn exhausted<'a>(node: &NodeObject, policies: &'a [RepairPolicy]) -> Option<(Tim
 fn patience_ends(node: &NodeObject, policy: &RepairPolicy) -> Option<Timestamp> {
     let condition = node.conditions.get(&policy.condition)?;
     let is_meant = policy.action == RepairAction::Replace
+        && policy.toleration != NEVER
         && condition.status == policy.status
         && policy.reason.as_ref().is_none_or(|pattern| pattern.is_in(&condition.reason));
     is_meant.then(|| condition.last_transition + policy.toleration)

@@ -16,6 +16,28 @@ pub const fn broken_max(nodes: usize) -> usize {
     (nodes * BREAKER_PERCENT).div_ceil(100)
 }
 
+/// Toleration of a condition that is never repaired.
+pub const NEVER: Duration = Duration::MAX;
+
+/// A repair policy as a provider or a person writes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WrittenPolicy {
+    /// Type of the node condition.
+    pub condition: String,
+    /// Its bad status: `True`, `False` or `Unknown`.
+    pub status: String,
+    /// Regular expression over the reason of the condition, if it is not for all others.
+    pub reason: Option<String>,
+    /// Time for which the status is tolerated, or [`NEVER`].
+    pub toleration: Duration,
+    /// Longest time the drain may take; `None` leaves that to the claim.
+    pub termination_grace: Option<Duration>,
+    /// 0 to 100.
+    pub priority: u8,
+    /// Action of the policy.
+    pub action: RepairAction,
+}
+
 /// One condition that justifies a repair.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RepairPolicy {
@@ -26,7 +48,7 @@ pub struct RepairPolicy {
     /// Reasons of the condition it is for; without a pattern it is for those that no other policy of the same condition and
     /// status is for.
     pub reason: Option<ReasonPattern>,
-    /// Time for which the status is tolerated, from its transition.
+    /// Time for which the status is tolerated, from its transition, or [`NEVER`].
     pub toleration: Duration,
     /// Longest time the drain may take; `None` leaves that to the claim.
     pub termination_grace: Option<Duration>,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use karpenter_model::names::annotation;
-use karpenter_model::repair::{Repair, RepairAction, RepairPolicy};
+use karpenter_model::repair::{NEVER, Repair, RepairAction, RepairPolicy};
 use karpenter_model::{ConditionStatus, ConditionType, Method, Node, NodeCondition, Plan, PoolName};
 
 use super::{keeps_pod, refused};
@@ -123,7 +123,8 @@ fn rows<'w>(node: &'w Node, policies: &'w [RepairPolicy]) -> Vec<(&'w RepairPoli
             .filter(|policy| policy.reason.iter().any(|pattern| pattern.is_in(&condition.reason)))
             .collect();
         let counting = if hits.is_empty() { others } else { hits };
-        rows.extend(counting.into_iter().map(|policy| (policy, condition)));
+        let counting = counting.into_iter().filter(|policy| policy.toleration < NEVER);
+        rows.extend(counting.map(|policy| (policy, condition)));
     }
     rows
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use karpenter_model::clock::{later, since};
-use karpenter_model::repair::{Repair, RepairPolicy};
+use karpenter_model::repair::{NEVER, Repair, RepairPolicy};
 use karpenter_model::{Claim, Node, NodeCondition};
 
 /// Seconds by which a condition has to be older to outweigh one step of priority.
@@ -89,7 +89,7 @@ fn meant<'a>(node: &'a Node, policies: &'a [RepairPolicy]) -> impl Iterator<Item
             .into_iter()
             .flatten()
             .fold(node.created_at, Timestamp::max);
-        is_for.then(|| Meant {
+        (is_for && policy.toleration != NEVER).then(|| Meant {
             policy,
             condition,
             eligible_at: later(from, policy.toleration),
@@ -179,6 +179,16 @@ mod tests {
         assert_eq!(chosen(&[("Gpu", "NvidiaXID13", 0)], &policies, 29), None);
         assert_eq!(chosen(&[("Gpu", "NvidiaXID13", 0)], &policies, 30).unwrap().2, Some(10));
         assert_eq!(chosen(&[("Gpu", "NvidiaXID48", 0)], &policies, 30).unwrap().2, Some(5), "not both");
+    }
+
+    #[test]
+    fn what_is_never_repaired_is_not_covered_either() {
+        let never = |pattern| RepairPolicy { toleration: NEVER, ..policy("Gpu", pattern, 0, 5, 0) };
+        let policies = [never("XID13"), policy("Gpu", "", 30, 10, 0)];
+        let is_covered = |reason| is_covered(&node(&[("Gpu", reason, 0)]), &policies);
+        assert!(!is_covered("XID13") && is_covered("XID48"));
+        assert_eq!(chosen(&[("Gpu", "XID13", 0)], &policies, 9_999), None);
+        assert_eq!(chosen(&[("Gpu", "XID48", 0)], &[never("XID13"), never("")], 9_999), None);
     }
 
     #[test]
