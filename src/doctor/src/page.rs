@@ -23,7 +23,7 @@ fn permissions() -> String {
 
 It runs with the rights of its caller, never with the controller's. In AWS the actions below, all of which only
 read; in the cluster `get` and `list` on what is looked at (the aggregated role `view` plus nodes, definitions, flow
-schemas, leases and the controller's log). What is missing costs the checks that need it, and no others.
+schemas, cluster roles and their bindings, leases and the controller's log). What is missing costs the checks that need it, and no others.
 
 ```text
 "

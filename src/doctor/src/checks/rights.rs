@@ -1,4 +1,5 @@
-//! Rights of the controller's role in IAM: boundaries, organisations, passing roles on (spec aws-operations 1.14).
+//! Rights of the controller: those of its role in IAM, which boundaries and organisations limit, passing roles on (spec
+//! aws-operations 1.14), and those that a feature needs on top.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -46,7 +47,40 @@ pub(super) const CHECKS: &[Check] = &[
         fix: "name the role bootstrap made (`kubectl edit ec2nodeclass <class>`), or let the controller pass another one on: `karpenter bootstrap apply --cluster-name <cluster> --extra-node-role <ARN>`",
         look: Look::At(unusable_role),
     },
+    Check {
+        id: "D-47",
+        also: &[],
+        severity: Severity::Error,
+        scope: Scope::Cluster,
+        symptom: "a feature is switched on and does nothing, or fails again and again",
+        cause: "its gate is open, and the controller lacks a right that only the feature needs",
+        fix: "of Kubernetes: `helm upgrade karpenter <chart> --namespace <namespace> --reuse-values` grants what the values ask for; of AWS: `karpenter bootstrap apply --cluster-name <cluster>`; or close the gate",
+        look: Look::At(gate_without_right),
+    },
 ];
+
+/// A right in Kubernetes that is needed where a feature is on: API group, resource and verb.
+type Needed = (&'static str, &'static str, &'static str);
+
+/// Feature gates of the core, each with what only it needs.
+const GATES: &[(&str, &[Needed])] = &[
+    (
+        "NodeOverlay",
+        &[("karpenter.sh", "nodeoverlays", "watch"), ("karpenter.sh", "nodeoverlays/status", "patch")],
+    ),
+    (
+        "CapacityBuffer",
+        &[
+            ("autoscaling.x-k8s.io", "capacitybuffers", "watch"),
+            ("autoscaling.x-k8s.io", "capacitybuffers/status", "patch"),
+            ("", "podtemplates", "watch"),
+        ],
+    ),
+    ("PodDeletionCostManagement", &[("", "pods", "patch")]),
+];
+
+/// Rights for the default spread, which is on where it has a configuration.
+const DEFAULT_SPREAD: &[Needed] = &[("", "services", "watch"), ("", "replicationcontrollers", "watch")];
 
 /// Refusals by role, each with the actions refused. What concerns keys is looked at with the keys.
 fn refused(facts: &Facts, is_refused: impl Fn(&Right) -> bool) -> Result<ByRole<'_>, crate::facts::Unseen> {
@@ -99,6 +133,52 @@ fn unusable_role(facts: &Facts) -> Outcome {
         };
         if let Some(right) = rights.iter().find(is_own_refusal) {
             found.push(Evidence::new(class, format!("{} may not pass on role `{role}`", right.role)));
+        }
+    }
+    Ok(found)
+}
+
+fn gate_without_right(facts: &Facts) -> Outcome {
+    let mut found = Vec::new();
+    for (gate, needed) in GATES {
+        if facts.cluster.opens("FEATURE_GATES", gate)? {
+            found.extend(lacking(facts, &format!("feature gate {gate}"), needed)?);
+        }
+    }
+    if facts.cluster.setting("SCHEDULER_CONFIG")?.is_some() {
+        found.extend(lacking(facts, "setting SCHEDULER_CONFIG", DEFAULT_SPREAD)?);
+    }
+    // Nothing is rebooted without repair, and as v1.14 repaired.
+    let reboots = facts.cluster.opens("AWS_FEATURE_GATES", "RebootForRepair")?
+        && facts.cluster.opens("FEATURE_GATES", "NodeRepair")?;
+    if reboots {
+        let rights = facts.account.rights.get()?.iter();
+        // Refusals by a boundary or the organisation are the findings of other checks.
+        let mut refused = rights.filter(|right| {
+            right.action == "ec2:RebootInstances"
+                && !right.allowed
+                && right.by_boundary != Some(false)
+                && right.by_organization != Some(false)
+        });
+        found.extend(refused.next().map(|right| {
+            Evidence::new(
+                "feature gate RebootForRepair",
+                format!("{} may not call {}", right.role, right.action),
+            )
+        }));
+    }
+    Ok(found)
+}
+
+/// Evidence about `feature` for those of `needed` that no cluster role grants.
+fn lacking(facts: &Facts, feature: &str, needed: &[Needed]) -> Result<Vec<Evidence>, crate::facts::Unseen> {
+    let mut found = Vec::new();
+    for (group, resource, verb) in needed {
+        if !facts.cluster.grants(group, resource, verb)? {
+            let of = if group.is_empty() { String::new() } else { format!(".{group}") };
+            let (namespace, name) = facts.cluster.service_account();
+            let seen = format!("service account {namespace}/{name} may not `{verb}` {resource}{of}");
+            found.push(Evidence::new(feature, seen));
         }
     }
     Ok(found)

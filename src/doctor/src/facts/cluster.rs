@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::api::flowcontrol::v1::FlowSchema;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule};
 use k8s_openapi::api::storage::v1::StorageClass;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use karpenter_api::{Condition, EC2NodeClass, NodeClaim, NodePool, convert};
@@ -50,6 +51,8 @@ pub struct Cluster {
     pub config_maps: Answer<Vec<ConfigMap>>,
     pub service_accounts: Answer<Vec<ServiceAccount>>,
     pub flow_schemas: Answer<Vec<FlowSchema>>,
+    pub cluster_roles: Answer<Vec<ClusterRole>>,
+    pub cluster_role_bindings: Answer<Vec<ClusterRoleBinding>>,
     /// Without those of nodes.
     pub leases: Answer<Vec<Lease>>,
     /// The last lines of the controller's log, none older than an hour.
@@ -87,6 +90,42 @@ impl Cluster {
         let namespace = deployment.metadata.namespace.as_deref().unwrap_or("default");
         let spec = deployment.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
         (namespace, spec.and_then(|spec| spec.service_account_name.as_deref()).unwrap_or("default"))
+    }
+
+    /// Returns whether a cluster role that is bound to the controller's service account lets it `verb` all objects of
+    /// `resource` in `group`.
+    pub(crate) fn grants(&self, group: &str, resource: &str, verb: &str) -> Result<bool, Unseen> {
+        let (namespace, name) = self.service_account();
+        let bindings = self.cluster_role_bindings.get()?.iter().filter(|binding| {
+            binding.subjects.iter().flatten().any(|subject| {
+                subject.kind == "ServiceAccount"
+                    && subject.name == name
+                    && subject.namespace.as_deref() == Some(namespace)
+            })
+        });
+        let bound: Vec<&str> = bindings.map(|binding| binding.role_ref.name.as_str()).collect();
+        let roles = self.cluster_roles.get()?.iter();
+        let roles =
+            roles.filter(|role| role.metadata.name.as_deref().is_some_and(|name| bound.contains(&name)));
+        let mut rules = roles.flat_map(|role| role.rules.iter().flatten());
+        let lists = |list: Option<&Vec<String>>, wanted: &str| {
+            list.is_some_and(|list| list.iter().any(|one| one == wanted || one == "*"))
+        };
+        Ok(rules.any(|rule: &PolicyRule| {
+            rule.resource_names.as_ref().is_none_or(Vec::is_empty)
+                && lists(rule.api_groups.as_ref(), group)
+                && lists(rule.resources.as_ref(), resource)
+                && lists(Some(&rule.verbs), verb)
+        }))
+    }
+
+    /// Returns whether the controller's list of feature gates in `variable` opens `gate`.
+    pub(crate) fn opens(&self, variable: &str, gate: &str) -> Result<bool, Unseen> {
+        let list = self.setting(variable)?.unwrap_or_default();
+        let mut written = list.split(',').filter_map(|entry| entry.trim().split_once('='));
+        // Of several entries the last one counts.
+        let value = written.rfind(|(name, _)| *name == gate);
+        Ok(value.is_some_and(|(_, value)| value.eq_ignore_ascii_case("true")))
     }
 
     /// ARN of the role that the controller's service account names, to be taken on by web identity.

@@ -42,6 +42,8 @@ pub async fn cluster(client: &Client) -> Cluster {
         config_maps: list(Api::namespaced(client.clone(), SYSTEM)).await,
         service_accounts: list(Api::all(client.clone())).await,
         flow_schemas: list(Api::all(client.clone())).await,
+        cluster_roles: list(Api::all(client.clone())).await,
+        cluster_role_bindings: list(Api::all(client.clone())).await,
         leases: select(Api::all(client.clone()), NOT_OF_NODES).await,
         log: Answer::default(),
     };

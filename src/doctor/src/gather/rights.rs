@@ -32,8 +32,9 @@ fn actions(clients: &Clients, facts: &Facts, role: &str) -> Vec<(String, &'stati
     let ec2 = |resource: &str| of("ec2", region, owner, &format!("{resource}0123456789abcdef0"));
     let queue = facts.cluster.setting("INTERRUPTION_QUEUE").ok().flatten();
     let queue = queue.as_deref().map_or(facts.names.queue.as_str(), crate::checks::queue_name);
+    let reboots = facts.cluster.opens("AWS_FEATURE_GATES", "RebootForRepair").unwrap_or(false);
     let profile = format!("instance-profile/karpenter/{region}/{cluster}/default/{cluster}_0123456789");
-    vec![
+    let mut actions: Vec<(String, &'static [&'static str])> = vec![
         (ec2("fleet/fleet-"), &["ec2:CreateFleet"]),
         (ec2("launch-template/lt-"), &["ec2:CreateLaunchTemplate"]),
         (ec2("instance/i-"), &["ec2:CreateTags", "ec2:RunInstances", "ec2:TerminateInstances"]),
@@ -42,7 +43,10 @@ fn actions(clients: &Clients, facts: &Facts, role: &str) -> Vec<(String, &'stati
         (of("iam", "", owner, &profile), &["iam:CreateInstanceProfile"]),
         (of("sqs", region, owner, queue), &["sqs:ReceiveMessage"]),
         (of("ssm", region, "", "parameter/aws/service/eks/optimized-ami"), &["ssm:GetParameter"]),
-    ]
+    ];
+    // Needed behind a gate alone.
+    actions.extend(reboots.then(|| (ec2("instance/i-"), &["ec2:RebootInstances"][..])));
+    actions
 }
 
 /// The tags of a launch, as a request gives them and as resources then have them, and the rest of what statements are

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::Case;
 use super::account_cases::map_roles;
 use super::wording;
-use super::world::{app_pod, change, controller, definition, first, push, set};
+use super::world::{app_pod, change, controller, definition, first, object, push, set};
 use crate::facts::{Answer, Facts};
 
 /// A Node waits for a controller that is not installed any more.
@@ -30,6 +30,13 @@ pub(super) fn lease(name: &str, renewed: &str) -> Value {
     })
 }
 
+/// A gate is open whose right the chart grants with it.
+pub(super) fn open_gate(facts: &mut Facts) {
+    set(facts, "FEATURE_GATES", "PodDeletionCostManagement=true");
+    let rule = json!({"apiGroups": [""], "resources": ["pods"], "verbs": ["patch"]});
+    first(&mut facts.cluster.cluster_roles).rules.get_or_insert_default().push(object(rule));
+}
+
 pub(super) const CASES: &[Case] = &[
     ("P-15", |facts| {
         on_ours(facts, "coredns-7bf648ff5d-4qk9d");
@@ -48,6 +55,27 @@ pub(super) const CASES: &[Case] = &[
     }),
     ("P-29", |facts| facts.account.pod_identity = Answer::Seen(None)),
     ("D-01", |facts| set(facts, "LOG_LEVEL", "error")),
+    ("D-47", |facts| {
+        open_gate(facts);
+        // Of one pod alone.
+        let rules = first(&mut facts.cluster.cluster_roles).rules.as_mut().unwrap();
+        rules.last_mut().unwrap().resource_names = Some(vec!["one".to_owned()]);
+    }),
+    ("D-47", |facts| {
+        set(facts, "SCHEDULER_CONFIG", "podTopologySpread: {}");
+        facts.cluster.cluster_role_bindings = Answer::Seen(Vec::new());
+    }),
+    ("D-47", |facts| {
+        set(facts, "FEATURE_GATES", "NodeRepair=true");
+        set(facts, "AWS_FEATURE_GATES", "RebootForRepair=true");
+        push(
+            &mut facts.account.rights,
+            json!({
+                "role": "arn:aws:iam::123456789012:role/demo-karpenter", "action": "ec2:RebootInstances",
+                "resource": "arn:aws:ec2:us-west-2:123456789012:instance/i-0123456789abcdef0", "allowed": false,
+            }),
+        );
+    }),
     ("D-05", |facts| {
         let overlays = Some("nodeoverlays.karpenter.sh");
         facts.cluster.definitions.as_mut().unwrap().retain(|crd| crd.metadata.name.as_deref() != overlays);

@@ -94,7 +94,7 @@ pub(super) fn set(facts: &mut Facts, name: &str, value: &str) {
 
 /// Kinds of the recorded manifests, the field of the facts each is an answer of, and what the API server calls them, in
 /// the order in which objects can be made.
-pub(super) const KINDS: [(&str, &str, &str); 17] = [
+pub(super) const KINDS: [(&str, &str, &str); 19] = [
     ("CustomResourceDefinition", "definitions", "customresourcedefinitions"),
     ("Node", "nodes", "nodes"),
     ("Pod", "pods", "pods"),
@@ -111,6 +111,8 @@ pub(super) const KINDS: [(&str, &str, &str); 17] = [
     ("ConfigMap", "config_maps", "configmaps"),
     ("ServiceAccount", "service_accounts", "serviceaccounts"),
     ("FlowSchema", "flow_schemas", "flowschemas"),
+    ("ClusterRole", "cluster_roles", "clusterroles"),
+    ("ClusterRoleBinding", "cluster_role_bindings", "clusterrolebindings"),
     ("Lease", "leases", "leases"),
 ];
 
@@ -298,6 +300,23 @@ fn install(facts: &mut Facts) {
                     {"kind": "ServiceAccount", "serviceAccount": {"name": "karpenter", "namespace": "karpenter"}},
                 ]}],
             },
+        }),
+    );
+    let rule = |group: &str, resources: Value| json!({"apiGroups": [group], "resources": resources, "verbs": ["watch", "patch"]});
+    push(
+        &mut cluster.cluster_roles,
+        json!({"metadata": {"name": "karpenter"}, "rules": [
+            rule("karpenter.sh", json!(["nodeoverlays", "nodeoverlays/status"])),
+            rule("autoscaling.x-k8s.io", json!(["capacitybuffers", "capacitybuffers/status"])),
+            rule("", json!(["podtemplates", "services", "replicationcontrollers"])),
+        ]}),
+    );
+    push(
+        &mut cluster.cluster_role_bindings,
+        json!({
+            "metadata": {"name": "karpenter"},
+            "subjects": [{"kind": "ServiceAccount", "name": "karpenter", "namespace": "karpenter"}],
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "karpenter"},
         }),
     );
     cluster.log.as_mut().unwrap().push("{\"level\":\"INFO\",\"message\":\"started\"}".to_owned());
