@@ -20,6 +20,7 @@ use std::fmt::Write as _;
 
 use jiff::Timestamp;
 use karpenter_api::{NodePool, convert};
+use karpenter_model::settings::FeatureGates;
 use karpenter_model::{LabelRegistry, Pool};
 use serde::Serialize;
 
@@ -73,17 +74,19 @@ struct Linted<'a> {
     /// Offerings that pools can launch; `None` when nothing was asked.
     offerings: Option<&'a Offerings>,
     registry: &'a LabelRegistry,
+    gates: FeatureGates,
     at: Timestamp,
 }
 
 /// Everything found, by object and field, and what there is to say about what was not looked at. Without `offerings` rules
-/// about instance types are left out; `faults` says what the provider has against a node class; `at` decides which windows of
-/// budgets lie ahead.
+/// about instance types are left out; `faults` says what the provider has against a node class; `gates` are those of the
+/// controller; `at` decides which windows of budgets lie ahead.
 pub fn lint(
     mut manifests: Vec<Manifest>,
     offerings: Option<&Offerings>,
     registry: &LabelRegistry,
     faults: ClassFaults<'_>,
+    gates: FeatureGates,
     at: Timestamp,
 ) -> (Vec<LintFinding>, Vec<String>) {
     let mut found = Vec::new();
@@ -96,7 +99,7 @@ pub fn lint(
     let origins: BTreeMap<String, Option<Origin>> =
         manifests.iter().map(|manifest| (kinds::name(&manifest.object), manifest.origin.clone())).collect();
     let objects: Objects = manifests.into_iter().map(|manifest| manifest.object).collect();
-    found.extend(of_objects(&objects, offerings, registry, at));
+    found.extend(of_objects(&objects, offerings, registry, gates, at));
     refused::add(refused, &mut found);
     notes.extend(accepted::apply(&accepted, &mut found));
     for one in &mut found {
@@ -112,6 +115,7 @@ fn of_objects(
     objects: &Objects,
     offerings: Option<&Offerings>,
     registry: &LabelRegistry,
+    gates: FeatureGates,
     at: Timestamp,
 ) -> Vec<LintFinding> {
     let mut found = Vec::new();
@@ -137,7 +141,7 @@ fn of_objects(
             }),
         }
     }
-    let linted = Linted { objects, pools: &pools, offerings, registry, at };
+    let linted = Linted { objects, pools: &pools, offerings, registry, gates, at };
     fields::invalid(&linted, &mut found);
     keys::check(&linted, &mut found);
     offered::check(&linted, &mut found);

@@ -12,6 +12,7 @@ use karpenter_api::NodePool;
 use karpenter_api::convert::{self, Refused};
 use karpenter_cloud::NodeClassKind;
 use karpenter_controllers::View;
+use karpenter_model::settings::FeatureGates;
 use karpenter_model::{LabelRegistry, Pool, Settings, Snapshot, Zone};
 use serde::Deserialize;
 use serde_json::Value;
@@ -151,6 +152,11 @@ impl World {
         settle::budgets(&mut objects);
         notes.extend(closed_gates(&objects, &ground.settings));
         Ok(Self { ground, objects, at, exported, what_if, zones, may_drift, notes })
+    }
+
+    /// The feature gates of the controller.
+    pub fn gates(&self) -> FeatureGates {
+        self.ground.settings.gates
     }
 
     /// The instant plans are made for.

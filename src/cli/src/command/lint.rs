@@ -43,7 +43,8 @@ struct Linted {
 async fn linted(arguments: &Arguments) -> Result<Linted> {
     let gathered = arguments.sources.gather(WhatIf::default()).await?;
     let Gathered { manifests, world, offerings, mut notes, .. } = gathered;
-    let (found, unknown) = lint(manifests, Some(&offerings), &label_registry(), &faults, world.at());
+    let (found, unknown) =
+        lint(manifests, Some(&offerings), &label_registry(), &faults, world.gates(), world.at());
     notes.extend(unknown);
     let text = match arguments.output {
         Output::Text => lint_text(&found),

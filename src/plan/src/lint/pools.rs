@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use karpenter_model::names::label;
+use karpenter_model::settings::FeatureGates;
 use karpenter_model::{CapacityType, Pool, Requirements, Undefined, resources};
 
 use super::{LintFinding, Linted, PoolRead};
@@ -22,7 +23,7 @@ pub(super) fn check(linted: &Linted<'_>, found: &mut Vec<LintFinding>) {
     for read in linted.pools {
         class(linted, read, found);
         expiry(read, found);
-        fixed_number(read, found);
+        fixed_number(read, linted.gates, found);
     }
 }
 
@@ -40,19 +41,23 @@ fn expiry(read: &PoolRead, found: &mut Vec<LintFinding>) {
 
 /// A fixed number of nodes that the limit cuts off, or that leaves no room for a replacement
 /// (<https://github.com/aws/karpenter-provider-aws/issues/8873>).
-fn fixed_number(read: &PoolRead, found: &mut Vec<LintFinding>) {
+fn fixed_number(read: &PoolRead, gates: FeatureGates, found: &mut Vec<LintFinding>) {
     let limit = read.pool.limits.as_ref().and_then(|limits| limits.get(resources::NODES));
     let (Some(wanted), Some(limit)) = (read.pool.replicas, limit) else { return };
     let limit = limit.as_units_ceil();
+    let first = gates.terminate_first_drift;
     let problem = if limit < wanted {
-        format!("no more than {limit} of {wanted} nodes are ever launched, and none that drifts is replaced")
-    } else if limit == wanted && wanted > 0 {
+        let drift = if first { "" } else { ", and none that drifts is replaced" };
+        format!("no more than {limit} of {wanted} nodes are ever launched{drift}")
+    } else if limit == wanted && wanted > 0 && !first {
         "a replacement comes before a node goes, and there is no room for it: nodes that drift stay for ever"
             .to_owned()
     } else {
         return;
     };
-    let remedy = "raise the limit above spec.replicas";
+    let remedy =
+        "raise the limit above spec.replicas, or open the gate TerminateFirstDrift to let nodes go first";
+    let remedy = if first { "raise the limit to spec.replicas at least" } else { remedy };
     found.push(read.warning("static-limit", "spec.limits.nodes", problem, remedy));
 }
 

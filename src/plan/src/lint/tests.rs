@@ -44,7 +44,16 @@ fn class(name: &str, spec: &Value) -> Value {
 }
 
 fn linted(manifests: Vec<Manifest>, offerings: Option<&Offerings>) -> (Vec<LintFinding>, Vec<String>) {
-    lint(manifests, offerings, &registry(), &|_| Vec::new(), "2026-01-01T12:00:00Z".parse().unwrap())
+    gated(manifests, offerings, FeatureGates::default())
+}
+
+fn gated(
+    manifests: Vec<Manifest>,
+    offerings: Option<&Offerings>,
+    gates: FeatureGates,
+) -> (Vec<LintFinding>, Vec<String>) {
+    let at = "2026-01-01T12:00:00Z".parse().unwrap();
+    lint(manifests, offerings, &registry(), &|_| Vec::new(), gates, at)
 }
 
 fn found(objects: Vec<Value>) -> Vec<String> {
@@ -177,6 +186,18 @@ fn what_is_written_of_one_pool() {
     for (spec, expected) in table {
         assert_eq!(of_pool(&spec), expected, "{spec}");
     }
+}
+
+#[test]
+fn nodes_that_may_go_first_need_no_room_beside_them() {
+    let gates = FeatureGates { terminate_first_drift: true, ..FeatureGates::default() };
+    let rules = |replicas: u32| {
+        let spec = json!({"replicas": replicas, "limits": {"nodes": "3"}});
+        let (found, _) = gated(vec![pool("a", &spec).into()], Some(&offerings(&["a", "b"])), gates);
+        found.iter().map(|one| (one.rule, one.problem.contains("drifts"))).collect::<Vec<_>>()
+    };
+    assert_eq!(rules(3), []);
+    assert_eq!(rules(5), [("static-limit", false)], "the number is never reached all the same");
 }
 
 #[test]
@@ -495,7 +516,8 @@ fn what_the_provider_has_against_a_class_is_an_error_where_nothing_is_launched()
     let faults = |class: &Value| faults(class).to_vec();
     let stream = serde_json::to_string(&class("default", &json!({}))).unwrap();
     let manifests = crate::stream::manifests("class.json", &stream).unwrap();
-    let (found, _) = lint(manifests, None, &registry(), &faults, Timestamp::UNIX_EPOCH);
+    let (found, _) =
+        lint(manifests, None, &registry(), &faults, FeatureGates::default(), Timestamp::UNIX_EPOCH);
     let said: Vec<_> = found.iter().map(|one| (one.rule, one.severity, one.field.as_str())).collect();
     assert_eq!(
         said,
