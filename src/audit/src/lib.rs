@@ -8,6 +8,7 @@
 
 mod afterwards;
 mod cron;
+mod default_spread;
 mod finding;
 mod places;
 mod rules;
@@ -24,7 +25,7 @@ pub use sound_part::{SoundPart, sound_part};
 /// Everything wrong with `plan` as an answer to `snapshot`; empty for a sound plan. Findings come in a fixed
 /// order: by rule family, then in plan order.
 pub fn audit(snapshot: &Snapshot, plan: &Plan) -> Vec<Finding> {
-    audit_in(&world::World::new(snapshot), plan)
+    audit_in(&world::World::new(&default_spread::given(snapshot, plan)), plan)
 }
 
 /// Audits `plan` with `world`, which keeps what it looked up for one plan of its snapshot for the next.

@@ -12,10 +12,10 @@ use karpenter_model::{
     SpreadConstraint, WhenUnsatisfiable,
 };
 
-use crate::audit_in;
 use crate::finding::{Finding, Subject};
 use crate::places::{matches, selects};
 use crate::world::World;
+use crate::{audit_in, default_spread};
 
 /// Largest number of rounds that leave something out, before nothing is applied at all: each round audits what remains.
 const MOST_ROUNDS: usize = 8;
@@ -35,7 +35,8 @@ pub struct SoundPart {
 /// The part of `plan` that breaks no rule; nothing when that is the whole of it. Commands are not taken apart: a plan
 /// with a finding about one is refused altogether.
 pub fn sound_part(snapshot: &Snapshot, plan: &Plan) -> Option<SoundPart> {
-    let world = World::new(snapshot);
+    let given = default_spread::given(snapshot, plan);
+    let world = World::new(&given);
     let findings = audit_in(&world, plan);
     if findings.is_empty() {
         return None;

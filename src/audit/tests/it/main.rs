@@ -315,6 +315,25 @@ fn new_pods_keep_their_own_spread() {
 }
 
 #[test]
+fn new_pods_keep_the_default_spread_unless_they_have_one_of_their_own() {
+    let (_, plan) = sound();
+    let busy = |settings: &str, more: &str, rule: &str| {
+        let text = WORLD.replace("pod   two", &format!("pod   two label=app=w {rule}"));
+        let more = format!("{settings}\n{more}\npod   more cpu=1m label=app=w on=n1\n");
+        rules(&karpenter_testkit::snapshot(&format!("{text}{more}")), &plan)
+    };
+    let (service, other) = ("service front label=app=w", "service front label=app=other");
+    let defaults = "set spread=zone/1";
+    assert_eq!(busy(defaults, service, ""), [Rule::Spread]);
+    assert_eq!(busy("set spread=zone/2", service, ""), []);
+    assert_eq!(busy("set spread=zone/1/soft", service, ""), []);
+    assert_eq!(busy(defaults, other, ""), [], "nothing selects the pod");
+    assert_eq!(busy(defaults, service, "spread=host/5"), [], "it has a constraint of its own");
+    assert_eq!(busy(defaults, "", "of=set"), [], "of the owner nothing is known");
+    assert_eq!(busy(defaults, "owner set label=app=w", "of=set"), [Rule::Spread]);
+}
+
+#[test]
 fn a_spread_counts_the_nodes_the_scheduler_counts() {
     let (_, plan) = sound();
     let keeps = |rule: &str, other: &str, there: u32| {
