@@ -8,6 +8,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
+use karpenter_aws_api::ec2::Gpu;
 use serde_json::Value;
 
 const TABLE: &str = "src/aws-sim/data/instance-types.txt";
@@ -63,9 +64,9 @@ fn line(name: &str, info: &Value) -> Result<String> {
         Ok(format!("{index}:{interfaces}:{}", thousandths(&card["BaselineBandwidthInGbps"])))
     })?;
     let gpus = each(&info["GpuInfo"]["Gpus"], |gpu| {
-        let (whole, shares) = (number(&gpu["Count"])?, gpu["LogicalGpuCount"].as_u64().unwrap_or(0).max(1));
-        // A type with a share of one has no whole one, and one device all the same.
-        let count = if whole == 0 { shares } else { whole };
+        let few = |count: u64| u32::try_from(count).ok();
+        let whole = few(number(&gpu["Count"])?).context("a type has more GPUs than can be counted")?;
+        let count = Gpu::devices(whole, gpu["LogicalGpuCount"].as_u64().and_then(few));
         let memory = gpu["MemoryInfo"]["SizeInMiB"].as_u64().unwrap_or(0);
         Ok(format!("{}:{}:{count}:{memory}", text(&gpu["Name"])?, text(&gpu["Manufacturer"])?))
     })?;

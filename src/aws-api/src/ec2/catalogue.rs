@@ -179,6 +179,14 @@ pub struct Gpu {
     pub memory_mib: u64,
 }
 
+impl Gpu {
+    /// Returns how many processors a machine sees of which EC2 states this number of `whole` ones and of `logical` ones. A type
+    /// with a share of one (g6f, gr6f) has no whole one, and one device all the same.
+    pub fn devices(whole: u32, logical: Option<u32>) -> u32 {
+        if whole == 0 { logical.unwrap_or_default().max(1) } else { whole }
+    }
+}
+
 /// Neuron devices of one model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NeuronDevice {

@@ -197,12 +197,10 @@ fn gpus(info: Option<types::GpuInfo>) -> std::result::Result<Vec<Gpu>, &'static 
         .into_iter()
         .map(|gpu| {
             let whole = count(gpu.count).ok_or("gpus.count")?;
-            // A type with a share of one (g6f, gr6f) has no whole one, and one device all the same.
-            let shares = count(gpu.logical_gpu_count).unwrap_or_default().max(1);
             Ok(Gpu {
                 name: gpu.name.ok_or("gpus.name")?,
                 manufacturer: gpu.manufacturer.ok_or("gpus.manufacturer")?,
-                count: if whole == 0 { shares } else { whole },
+                count: Gpu::devices(whole, count(gpu.logical_gpu_count)),
                 memory_mib: count(gpu.memory_info.and_then(|memory| memory.size_in_mib)).map_or(0, u64::from),
             })
         })

@@ -79,7 +79,10 @@ const INTERNAL: &[(&str, &[&str])] = &[
         ],
     ),
     ("demo", &["api", "bootstrap", "compose", "kube-sim", "model", "telemetry", "view"]),
-    ("xtask", &["api", "aws-controllers", "bootstrap", "cloud", "controllers", "doctor", "telemetry"]),
+    (
+        "xtask",
+        &["api", "aws-api", "aws-controllers", "bootstrap", "cloud", "controllers", "doctor", "telemetry"],
+    ),
 ];
 
 /// Crates that decide and therefore may not reach the outside world.
