@@ -20,10 +20,18 @@ pub struct Evaluated {
 }
 
 impl Expressions {
-    /// Those of a block. What does not compile is left out; the class is refused for it.
-    pub(crate) fn of(block: Option<&KubeletBlock>) -> Self {
-        let all = block.into_iter().flat_map(KubeletBlock::expressions);
-        Self(all.filter_map(|(place, text)| Some((place, Program::compile(text).ok()?))).collect())
+    /// Those of a block, and what is wrong with the others, which are left out: the class is refused for them.
+    pub(crate) fn of(block: &KubeletBlock) -> (Self, Vec<String>) {
+        let (mut compiled, mut invalid) = (Vec::new(), Vec::new());
+        for (place, text) in block.expressions() {
+            match Program::compile(text) {
+                Ok(program) => compiled.push((place, program)),
+                Err(error) => {
+                    invalid.push(format!("{place} `{text}` is no expression of a number: {error}"));
+                }
+            }
+        }
+        (Self(compiled), invalid)
     }
 
     /// Returns whether there is none.

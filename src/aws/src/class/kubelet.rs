@@ -1,9 +1,10 @@
 //! Usability of a kubelet block: by any kubelet, by nodes of the family, and with expressions off
 //! (spec aws-provider 1.4).
 
-use karpenter_api::ec2nodeclass::{AmiFamily, Ec2NodeClassSpec, KubeletBlock, Program};
+use karpenter_api::ec2nodeclass::{AmiFamily, Ec2NodeClassSpec, KubeletBlock};
 use karpenter_model::names::reason;
 
+use crate::class::expressions::Expressions;
 use crate::image::family::{FamilyTraits, family_of};
 
 /// The fields that all families but custom ones have a way to pass on.
@@ -38,15 +39,18 @@ pub fn refusal(spec: &Ec2NodeClassSpec, evaluates: bool) -> Option<Refusal> {
         let message = format!("spec.kubelet: {}; {remedy}", problems.join(", "));
         (!problems.is_empty()).then_some(Refusal { reason, message })
     };
-    let (disabled, invalid) = expressions(block);
+    let places = block.expressions().map(|(place, text)| format!("{place} is the expression `{text}`"));
     refused(reason::aws::KUBELET_INVALID, &block.problems(), "correct it")
         .or_else(|| {
             let remedy =
                 "write numbers, or open the gate NodeClassCEL with settings.awsFeatureGates.nodeClassCEL";
-            let disabled = if evaluates { Vec::new() } else { disabled };
+            let disabled: Vec<String> = places.filter(|_| !evaluates).collect();
             refused(reason::aws::KUBELET_EXPRESSIONS_DISABLED, &disabled, remedy)
         })
-        .or_else(|| refused(reason::aws::KUBELET_EXPRESSION_INVALID, &invalid, "correct the expression"))
+        .or_else(|| {
+            let invalid = Expressions::of(block).1;
+            refused(reason::aws::KUBELET_EXPRESSION_INVALID, &invalid, "correct the expression")
+        })
         .or_else(|| {
             let problems = unsupported(block, family_of(spec));
             refused(reason::aws::KUBELET_UNSUPPORTED, &problems, "remove it, or set it in spec.userData")
@@ -56,16 +60,6 @@ pub fn refusal(spec: &Ec2NodeClassSpec, evaluates: bool) -> Option<Refusal> {
 /// Returns the faults of a block that no gate removes, for callers that have only the manifest.
 pub(crate) fn problems(spec: &Ec2NodeClassSpec) -> Option<String> {
     refusal(spec, true).map(|refusal| refusal.message)
-}
-
-/// Places of expressions, and what does not compile of them.
-fn expressions(block: &KubeletBlock) -> (Vec<String>, Vec<String>) {
-    let places = block.expressions().map(|(place, text)| format!("{place} is the expression `{text}`"));
-    let invalid = block.expressions().filter_map(|(place, text)| {
-        let error = Program::compile(text).err()?;
-        Some(format!("{place} `{text}` is no expression of a number: {error}"))
-    });
-    (places.collect(), invalid.collect())
 }
 
 fn unsupported(block: &KubeletBlock, family: AmiFamily) -> Vec<String> {

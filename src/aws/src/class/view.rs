@@ -77,7 +77,7 @@ impl<'a> ClassView<'a> {
     #[must_use]
     pub fn evaluating(mut self, evaluates: bool) -> Self {
         let block = self.class.spec.kubelet.as_ref().filter(|_| evaluates);
-        self.expressions = Expressions::of(block);
+        self.expressions = block.map(|block| Expressions::of(block).0).unwrap_or_default();
         self
     }
 
