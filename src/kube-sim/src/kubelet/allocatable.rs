@@ -137,6 +137,7 @@ mod tests {
             local_disks: Quantity::ZERO,
             state: MachineState::Running,
             launched_at: Timestamp::UNIX_EPOCH,
+            reboots: 0,
             user_data: Vec::new(),
             difference: Difference::default(),
         }
