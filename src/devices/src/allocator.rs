@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use karpenter_model::device::{Device, Devices, PlaceTerm};
 use karpenter_model::{
-    DevicePoolName, DriverName, InstanceTypeName, LabelRegistry, NodeName, Pod, PodUid, PoolName,
-    Requirement, Requirements, ResourceClaimKey, Undefined,
+    DevicePoolName, DeviceRequestName, DriverName, InstanceTypeName, LabelRegistry, NodeName, Pod, PodUid,
+    PoolName, Requirement, Requirements, ResourceClaimKey, Undefined,
 };
 
 use crate::allocator::search::{Choice, Found, Scene, Search};
@@ -70,6 +70,8 @@ pub struct DeviceRef<'a> {
     pub device: &'a Device,
     /// The machine brings it along.
     pub promised: bool,
+    /// The request it is for.
+    pub request: &'a DeviceRequestName,
 }
 
 /// Allocation that would serve the claims of a pod.
@@ -169,6 +171,7 @@ impl<'a> Allocator<'a> {
             for (number, kind) in types.iter().enumerate() {
                 let template =
                     kind.and_then(|(pool, name)| self.index.templates.get(&(pool.clone(), name.clone())));
+                let template = template.map(AsRef::as_ref);
                 let (index, selectors, registry) = (&self.index, &self.selectors, self.registry);
                 let kind = kind.map(|(_, name)| name);
                 let scene = Scene { index, selectors, registry, ledger, spot: &spot, kind, template };
@@ -290,12 +293,12 @@ impl<'a> Allocator<'a> {
         let mut taken = Vec::with_capacity(survivors.len());
         for (number, choices) in survivors {
             let mut share = Share::default();
-            for Choice { claim, device, uses, term, local, promised } in choices {
+            for Choice { claim, request, device, uses, term, local, promised } in choices {
                 for (meter, amount) in uses {
                     let total: &mut i128 = share.meters.entry(meter).or_insert(0);
                     *total = total.saturating_add(amount);
                 }
-                share.devices.push((claim, device));
+                share.devices.push((claim, request.clone(), device));
                 if promised {
                     share.drivers.insert(self.index.entries[device].driver.clone());
                 }
@@ -319,19 +322,20 @@ impl<'a> Allocator<'a> {
         spot: &Spot,
     ) -> impl Iterator<Item = (Option<&'s InstanceTypeName>, &'s ResourceClaimKey, DeviceRef<'s>)> {
         ledger.shares(spot).flat_map(move |(kind, share)| {
-            share.devices.iter().map(move |(claim, device)| {
-                (kind.as_ref(), &self.claims[claim.0].object.key, self.device(*device))
+            share.devices.iter().map(move |(claim, request, device)| {
+                (kind.as_ref(), &self.claims[claim.0].object.key, self.device(*device, request))
             })
         })
     }
 
-    fn device(&self, id: DeviceId) -> DeviceRef<'_> {
+    fn device<'s>(&'s self, id: DeviceId, request: &'s DeviceRequestName) -> DeviceRef<'s> {
         let entry = &self.index.entries[id];
         DeviceRef {
             driver: &entry.driver,
             pool: &entry.pool,
             device: &entry.device,
             promised: entry.promised,
+            request,
         }
     }
 }

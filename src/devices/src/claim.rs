@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use karpenter_model::device::{
-    DeviceConstraint, DeviceCount, Devices, ExactRequest, MAX_DEVICES_PER_CLAIM, RequestKind,
+    DeviceConstraint, DeviceCount, DeviceRequest, Devices, ExactRequest, MAX_DEVICES_PER_CLAIM, RequestKind,
 };
 use karpenter_model::{
     DeviceRequestName, QualifiedName, Quantity, ResourceClaim, ResourceClaimKey, Toleration,
@@ -29,27 +29,40 @@ pub(crate) struct Claim {
 #[derive(Debug)]
 pub(crate) struct Demand {
     pub(crate) key: ResourceClaimKey,
-    pub(crate) requests: Vec<Request>,
+    /// Per request its alternatives, best first; at least one.
+    pub(crate) requests: Vec<Vec<Request>>,
     pub(crate) matching: Vec<Matching>,
 }
 
-/// One request of a claim.
+/// One way to meet a request of a claim.
 #[derive(Debug)]
 pub(crate) struct Request {
+    /// The name of the request; of an alternative, `request/alternative`.
     pub(crate) name: DeviceRequestName,
     /// All must match.
     pub(crate) selectors: Vec<SelectorId>,
     pub(crate) count: DeviceCount,
     pub(crate) capacity: BTreeMap<String, Quantity>,
     pub(crate) tolerations: Vec<Toleration>,
+    /// It takes nothing of its devices.
+    pub(crate) admin: bool,
 }
 
 /// Devices that must have the same value of an attribute.
 #[derive(Debug)]
 pub(crate) struct Matching {
-    /// Requests it is about, by position.
-    pub(crate) requests: Vec<usize>,
+    /// Requests it is about, by position; with all their alternatives.
+    requests: Vec<usize>,
+    /// Alternatives it is about, by their full names.
+    alternatives: Vec<DeviceRequestName>,
     pub(crate) attribute: QualifiedName,
+}
+
+impl Matching {
+    /// Returns whether the constraint is about the request at `position` where `request` is the way to meet it.
+    pub(crate) fn covers(&self, position: usize, request: &Request) -> bool {
+        self.requests.contains(&position) || self.alternatives.contains(&request.name)
+    }
 }
 
 /// The claims of `devices` by number, with the number of each.
@@ -70,18 +83,28 @@ fn demand(claim: &ResourceClaim, devices: &Devices, selectors: &mut Selectors) -
     let key = &claim.key;
     let unsupported = |field: &str| Refusal::Unsupported { claim: key.clone(), field: field.to_owned() };
     let mut requests = Vec::with_capacity(claim.requests.len());
-    for request in &claim.requests {
-        let exact = match &request.kind {
-            RequestKind::Exactly(exact) => exact,
-            RequestKind::Unsupported(field) => return Err(unsupported(field)),
-        };
-        requests.push(self::request(claim, request.name.clone(), exact, devices, selectors)?);
+    for asked in &claim.requests {
+        let mut alternatives = Vec::new();
+        for (name, kind) in asked.alternatives() {
+            match kind {
+                RequestKind::Exactly(exact) => {
+                    alternatives.push(request(claim, name, exact, devices, selectors)?);
+                }
+                RequestKind::Unsupported(field) => return Err(unsupported(field)),
+                RequestKind::FirstAvailable(_) => return Err(unsupported("firstAvailable")),
+            }
+        }
+        if alternatives.is_empty() {
+            return Err(unsupported(asked.name.as_str()));
+        }
+        requests.push(alternatives);
     }
     let least = |request: &Request| match request.count {
         DeviceCount::Exactly(count) => usize::try_from(count).unwrap_or(usize::MAX),
         DeviceCount::All => 1,
     };
-    let count = requests.iter().map(least).fold(0, usize::saturating_add);
+    let smallest = requests.iter().filter_map(|alternatives| alternatives.iter().map(least).min());
+    let count = smallest.fold(0, usize::saturating_add);
     if count > MAX_DEVICES_PER_CLAIM {
         return Err(Refusal::TooMany { claim: key.clone(), count });
     }
@@ -89,11 +112,12 @@ fn demand(claim: &ResourceClaim, devices: &Devices, selectors: &mut Selectors) -
     for constraint in &claim.constraints {
         match constraint {
             DeviceConstraint::MatchAttribute { requests: named, attribute } => {
-                let covered = |(position, request): (usize, &Request)| {
+                let covered = |(position, request): (usize, &DeviceRequest)| {
                     (named.is_empty() || named.contains(&request.name)).then_some(position)
                 };
-                let requests = requests.iter().enumerate().filter_map(covered).collect();
-                matching.push(Matching { requests, attribute: attribute.clone() });
+                let requests = claim.requests.iter().enumerate().filter_map(covered).collect();
+                let (alternatives, attribute) = (named.clone(), attribute.clone());
+                matching.push(Matching { requests, alternatives, attribute });
             }
             DeviceConstraint::Unsupported(field) => return Err(unsupported(field)),
         }
@@ -120,6 +144,6 @@ fn request(
         });
         compiled.push(id?);
     }
-    let (capacity, tolerations) = (exact.capacity.clone(), exact.tolerations.clone());
-    Ok(Request { name, selectors: compiled, count: exact.count, capacity, tolerations })
+    let ExactRequest { count, capacity, tolerations, admin, .. } = exact.clone();
+    Ok(Request { name, selectors: compiled, count, capacity, tolerations, admin })
 }

@@ -1,6 +1,7 @@
 //! The devices of a pass by number, with the meters of what is left of them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use karpenter_model::device::{CounterSet, Device, DeviceTemplates, Devices, Reach};
 use karpenter_model::{
@@ -79,7 +80,7 @@ pub(crate) struct Index {
     pub(crate) meters: Vec<Meter>,
     /// Pools in the order of drivers and names.
     pub(crate) pools: Vec<Pool>,
-    pub(crate) templates: BTreeMap<(PoolName, InstanceTypeName), Template>,
+    pub(crate) templates: BTreeMap<(PoolName, InstanceTypeName), Arc<Template>>,
     by_name: BTreeMap<(DriverName, DevicePoolName, DeviceName), DeviceId>,
 }
 
@@ -133,9 +134,19 @@ impl Index {
             let key = (entry.driver.clone(), entry.pool.clone(), entry.device.name.clone());
             index.by_name.insert(key, *device);
         }
+        // Pools usually expect the same of a type, and a selector is run once per device.
+        let mut known: BTreeMap<&InstanceTypeName, Vec<(&DeviceTemplates, Arc<Template>)>> = BTreeMap::new();
         for (kind, template) in &devices.templates {
-            let template = index.template(template);
-            index.templates.insert(kind.clone(), template);
+            let alike = known.entry(&kind.1).or_default();
+            let numbered = if let Some((_, numbered)) = alike.iter().find(|(other, _)| *other == &**template)
+            {
+                Arc::clone(numbered)
+            } else {
+                let numbered = Arc::new(index.template(template));
+                alike.push((template, Arc::clone(&numbered)));
+                numbered
+            };
+            index.templates.insert(kind.clone(), numbered);
         }
         index
     }
@@ -235,7 +246,8 @@ impl Template {
 impl Entry {
     /// Returns the amounts that `request` takes when it gets this device; `None` when the device cannot give it.
     /// An exclusive device is taken whole and must have what is asked for. A shared one draws from counters once
-    /// per claim, which is more than the Kubernetes scheduler counts, never less.
+    /// per claim, which is more than the Kubernetes scheduler counts, never less. A request with admin access takes
+    /// nothing.
     pub(crate) fn uses(&self, request: &Request) -> Option<Uses> {
         let mut asked = BTreeMap::new();
         for (name, quantity) in &request.capacity {
@@ -245,6 +257,9 @@ impl Entry {
                 return None;
             }
             asked.insert(name, *quantity);
+        }
+        if request.admin {
+            return Some(Uses::new());
         }
         let mut uses = self.fixed.clone();
         for (name, meter) in &self.shared {

@@ -4,7 +4,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use karpenter_model::{DriverName, InstanceTypeName, NodeId, NodeName, PodUid, Requirements};
+use karpenter_model::{
+    DeviceRequestName, DriverName, InstanceTypeName, NodeId, NodeName, PodUid, Requirements,
+};
 
 use crate::claim::ClaimId;
 use crate::index::{DeviceId, MeterId, Uses};
@@ -43,7 +45,8 @@ pub struct Ledger {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Share {
     pub(crate) meters: BTreeMap<MeterId, i128>,
-    pub(crate) devices: Vec<(ClaimId, DeviceId)>,
+    /// Devices with the claims and requests they are for.
+    pub(crate) devices: Vec<(ClaimId, DeviceRequestName, DeviceId)>,
     /// Drivers of the devices that come with the machine.
     pub(crate) drivers: BTreeSet<DriverName>,
 }

@@ -153,6 +153,36 @@ pub enum CapacityValues {
     },
 }
 
+/// A taint that a `DeviceTaintRule` puts on devices; what it leaves open is any.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceTaintRule {
+    /// Driver of the devices.
+    pub driver: Option<DriverName>,
+    /// Pool of the devices.
+    pub pool: Option<DevicePoolName>,
+    /// Name of the devices.
+    pub device: Option<DeviceName>,
+    /// The taint.
+    pub taint: Taint,
+}
+
+impl DeviceTaintRule {
+    /// Returns `slice` with the taint on its devices that the rule is about; `None` when there are none.
+    pub fn on(&self, slice: &ResourceSlice) -> Option<ResourceSlice> {
+        let is_of_pool = self.driver.as_ref().is_none_or(|driver| *driver == slice.driver)
+            && self.pool.as_ref().is_none_or(|pool| *pool == slice.pool);
+        let is_named = |device: &Device| self.device.as_ref().is_none_or(|name| *name == device.name);
+        if !is_of_pool || !slice.devices.iter().any(is_named) {
+            return None;
+        }
+        let mut slice = slice.clone();
+        slice.devices.iter_mut().filter(|device| is_named(device)).for_each(|device| {
+            device.taints.push(self.taint.clone());
+        });
+        Some(slice)
+    }
+}
+
 /// A `DeviceClass`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DeviceClass {
@@ -160,7 +190,7 @@ pub struct DeviceClass {
     pub selectors: Vec<String>,
 }
 
-/// Slices that a new machine of one type will publish once it is up. The AWS provider has none.
+/// Slices that a new machine of one type will publish once it is up.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DeviceTemplates {
     /// The slices, all of them local to the machine.

@@ -9,8 +9,8 @@ use serde::Serialize;
 
 use crate::device::ResourceClaimKey;
 use crate::id::{
-    BinId, CapacityType, ClaimName, DeviceName, DevicePoolName, DriverName, InstanceTypeName, NodeClassRef,
-    NodeId, NodeName, PodKey, PoolName, Zone,
+    BinId, CapacityType, ClaimName, DeviceName, DevicePoolName, DeviceRequestName, DriverName,
+    InstanceTypeName, NodeClassRef, NodeId, NodeName, PodKey, PoolName, Zone,
 };
 use crate::label::{Annotations, LabelRegistry, Labels};
 use crate::money::Price;
@@ -63,6 +63,8 @@ pub enum GrantPlace {
 /// A device a claim will get.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct GrantedDevice {
+    /// The request it is for; of one with alternatives the one that is met, as `request/alternative`.
+    pub request: DeviceRequestName,
     /// Its driver.
     pub driver: DriverName,
     pub pool: DevicePoolName,

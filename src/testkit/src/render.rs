@@ -5,8 +5,8 @@ use std::fmt::Write;
 
 use karpenter_model::names::{annotation, label};
 use karpenter_model::{
-    Command, DeviceGrant, GrantPlace, Launch, NodeId, NodeOutcome, Nomination, Plan, PodOutcome, PoolOutcome,
-    Report, Target,
+    Command, DeviceGrant, GrantPlace, GrantedDevice, Launch, NodeId, NodeOutcome, Nomination, Plan,
+    PodOutcome, PoolOutcome, Report, Target,
 };
 
 /// Most instance types a launch line lists.
@@ -96,8 +96,12 @@ fn granted(grant: &DeviceGrant) -> String {
         GrantPlace::Machine(node) => format!("node {node}"),
         GrantPlace::Launch(bin, kind) => format!("{bin} as {kind}"),
     };
-    let devices: Vec<String> =
-        grant.devices.iter().map(|granted| format!("{}/{}", granted.pool, granted.device)).collect();
+    let device = |granted: &GrantedDevice| {
+        let GrantedDevice { request, pool, device, .. } = granted;
+        let wanted = if request.as_str().contains('/') { format!(" for {request}") } else { String::new() };
+        format!("{pool}/{device}{wanted}")
+    };
+    let devices: Vec<String> = grant.devices.iter().map(device).collect();
     format!("grant {} on {place}: {}", grant.claim, devices.join(" "))
 }
 

@@ -8,11 +8,11 @@ mod tests;
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{NodeSelector, NodeSelectorTerm};
-use k8s_openapi::api::resource::v1;
+use k8s_openapi::api::resource::{v1, v1alpha3};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
 use karpenter_model::device::{
     AttributeValue, CapacityPolicy, CapacityValues, CounterSet, Device, DeviceCapacity, DeviceClass,
-    PlaceTerm, Reach,
+    DeviceTaintRule, PlaceTerm, Reach,
 };
 use karpenter_model::{CounterName, Effect, NodeName, QualifiedName, Quantity, ResourceSlice, Taint};
 
@@ -52,6 +52,20 @@ pub fn resource_slice(object: &v1::ResourceSlice) -> Result<ResourceSlice, Error
 /// Reads a device class.
 pub fn device_class(object: &v1::DeviceClass) -> DeviceClass {
     DeviceClass { selectors: selectors(object.spec.selectors.as_deref()) }
+}
+
+/// Reads a rule about taints of devices; `None` for one that keeps no claim away: it selects nothing, or its taint only
+/// informs.
+pub fn device_taint_rule(object: &v1alpha3::DeviceTaintRule) -> Option<DeviceTaintRule> {
+    let selector = object.spec.device_selector.as_ref()?;
+    let written = &object.spec.taint;
+    let effect = Effect::parse(&written.effect)?;
+    Some(DeviceTaintRule {
+        driver: selector.driver.as_deref().map(Into::into),
+        pool: selector.pool.as_deref().map(Into::into),
+        device: selector.device.as_deref().map(Into::into),
+        taint: Taint::new(&written.key, written.value.as_deref().unwrap_or_default(), effect),
+    })
 }
 
 /// The Node that owns `object`.

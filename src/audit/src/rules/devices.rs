@@ -1,15 +1,19 @@
 //! Claims of placed pods have the devices they ask for, and no device is given twice (spec scheduling 22.2).
 //!
-//! Selectors are not evaluated again. Replacements of commands are not audited: their devices are not part of
+//! Each request is met in one way, and devices that must agree in an attribute do, by value or by what is known of their
+//! machine's type. Selectors are not evaluated again, nor whether an earlier alternative could have been met. Replacements of commands are not audited: their devices are not part of
 //! a plan.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use karpenter_model::device::{Device, DeviceCount, DeviceRequest, RequestKind};
+use karpenter_model::device::{
+    Device, DeviceConstraint, DeviceCount, DeviceRequest, DeviceTemplates, RequestKind,
+};
 use karpenter_model::{
-    CounterName, DeviceGrant, DeviceName, DevicePoolName, DriverName, GrantPlace, GrantedDevice, Plan, Pod,
-    PodUid, ResourceClaim, ResourceClaimKey, ResourceSlice,
+    CounterName, DeviceGrant, DeviceName, DevicePoolName, DeviceRequestName, DriverName, GrantPlace,
+    GrantedDevice, InstanceTypeName, Plan, Pod, PodUid, PoolName, QualifiedName, ResourceClaim,
+    ResourceClaimKey, ResourceSlice, Snapshot, Taint,
 };
 
 use crate::finding::{Finding, Rule, Subject};
@@ -51,13 +55,41 @@ pub(crate) fn check<'a>(world: &'a World<'_>, plan: &'a Plan, findings: &mut Vec
         }
     }
     for grant in &plan.grants {
-        books.suits(grant, findings);
+        books.suits(grant, plan, findings);
     }
     books.overdrawn(plan, findings);
 }
 
+/// The name of a device that is granted.
+fn name(one: &GrantedDevice) -> Name<'_> {
+    (&one.driver, &one.pool, &one.device)
+}
+
+/// The device of `template` that is granted.
+fn promised<'t>(template: &'t DeviceTemplates, one: &GrantedDevice) -> Option<&'t Device> {
+    let slices = template.slices.iter().filter(|slice| slice.driver == one.driver && slice.pool == one.pool);
+    slices.flat_map(|slice| &slice.devices).find(|device| device.name == one.device)
+}
+
+/// Returns whether `template` says that `devices` will have one value of `attribute`: bindings that share a device are one.
+fn bound(template: &DeviceTemplates, attribute: &QualifiedName, devices: &[&GrantedDevice]) -> bool {
+    let Some(first) = devices.first() else { return true };
+    let own = |one: &GrantedDevice| (one.driver.clone(), one.pool.clone(), one.device.clone());
+    let mut reached = BTreeSet::from([own(first)]);
+    let bindings = || template.bindings.iter().filter(|binding| binding.attribute == *attribute);
+    loop {
+        let touched = bindings().filter(|binding| binding.devices.iter().any(|one| reached.contains(one)));
+        let more: BTreeSet<_> = touched.flat_map(|binding| binding.devices.iter().cloned()).collect();
+        if more.is_subset(&reached) {
+            return bindings().count() > 0 && devices.iter().all(|one| more.contains(&own(one)));
+        }
+        reached.extend(more);
+    }
+}
+
 /// Facts about devices.
 struct Books<'a> {
+    snapshot: &'a Snapshot,
     claims: &'a BTreeMap<ResourceClaimKey, std::sync::Arc<ResourceClaim>>,
     /// Slices of the newest generations.
     slices: Vec<&'a ResourceSlice>,
@@ -81,7 +113,16 @@ impl<'a> Books<'a> {
         let templates = devices.templates.values().flat_map(|template| &template.slices);
         let promised = templates.flat_map(|slice| &slice.devices);
         let shared = promised.filter(|device| device.shareable).map(|device| &device.name).collect();
-        Self { claims: &devices.claims, slices, leaving, shared }
+        Self { snapshot: world.snapshot, claims: &devices.claims, slices, leaving, shared }
+    }
+
+    /// Returns whether the request that `one` is granted for takes nothing (`adminAccess`).
+    fn only_looks(&self, grant: &DeviceGrant, one: &GrantedDevice) -> bool {
+        let requests = self.claims.get(&grant.claim).into_iter().flat_map(|claim| &claim.requests);
+        let mut ways = requests.flat_map(DeviceRequest::alternatives);
+        ways.any(|(name, kind)| {
+            name == one.request && matches!(kind, RequestKind::Exactly(asked) if asked.admin)
+        })
     }
 
     /// Returns whether `claim` has devices that it keeps.
@@ -107,44 +148,119 @@ impl<'a> Books<'a> {
         }
     }
 
-    /// The devices of `grant` exist, as many as its claim asks for.
-    fn suits(&self, grant: &DeviceGrant, findings: &mut Vec<Finding>) {
+    /// The devices of `grant` exist, as many as one way to meet each request of its claim asks for.
+    fn suits(&self, grant: &DeviceGrant, plan: &Plan, findings: &mut Vec<Finding>) {
         let mut finding = |detail: String| findings.push(Finding::new(Rule::Devices, &grant.claim, detail));
-        for one in grant.devices.iter().filter(|one| !one.promised) {
-            if self.device((&one.driver, &one.pool, &one.device)).is_none() {
-                finding(format!("device `{}` of pool `{}` does not exist", one.device, one.pool));
+        let templates = self.promised_at(&grant.place, plan);
+        for one in &grant.devices {
+            let known = if one.promised {
+                templates.iter().any(|template| promised(template, one).is_some())
+            } else {
+                self.device(name(one)).is_some()
+            };
+            if !known {
+                let what = if one.promised { "does not come with the machine" } else { "does not exist" };
+                finding(format!("device `{}` of pool `{}` {what}", one.device, one.pool));
             }
         }
         let Some(claim) = self.claims.get(&grant.claim) else { return finding("does not exist".to_owned()) };
-        for device in
-            grant.devices.iter().filter_map(|one| self.device((&one.driver, &one.pool, &one.device)))
-        {
-            let tolerates = |request: &DeviceRequest| match &request.kind {
-                RequestKind::Exactly(asked) => device
-                    .taints
-                    .iter()
-                    .all(|taint| asked.tolerations.iter().any(|toleration| toleration.tolerates(taint))),
-                RequestKind::Unsupported(_) => false,
-            };
-            if let Some(field) = &device.unsupported {
-                finding(format!("device `{}` has `{field}`", device.name));
-            } else if !claim.requests.iter().any(tolerates) {
-                finding(format!("does not tolerate the taints of device `{}`", device.name));
-            }
-        }
-        let (mut least, mut exact) = (0, true);
+        let mut met = BTreeSet::new();
         for request in &claim.requests {
-            match &request.kind {
-                RequestKind::Exactly(asked) => match asked.count {
-                    DeviceCount::Exactly(count) => least += usize::try_from(count).unwrap_or(usize::MAX),
-                    DeviceCount::All => (least, exact) = (least + 1, false),
-                },
-                RequestKind::Unsupported(field) => finding(format!("asks for `{field}`")),
+            let ways = request.alternatives();
+            let taken = ways.iter().filter_map(|(name, kind)| {
+                let devices: Vec<_> = grant.devices.iter().filter(|one| one.request == *name).collect();
+                (!devices.is_empty()).then_some((name, *kind, devices))
+            });
+            let taken: Vec<_> = taken.collect();
+            let [(name, kind, devices)] = taken.as_slice() else {
+                finding(format!("request `{}` is met in {} ways", request.name, taken.len()));
+                continue;
+            };
+            met.insert((*name).clone());
+            let RequestKind::Exactly(asked) = kind else {
+                finding(format!("request `{name}` cannot be planned for"));
+                continue;
+            };
+            let (count, least, exact) = match asked.count {
+                DeviceCount::Exactly(count) => {
+                    (devices.len(), usize::try_from(count).unwrap_or(usize::MAX), true)
+                }
+                DeviceCount::All => (devices.len(), 1, false),
+            };
+            if count < least || exact && count > least {
+                finding(format!("gets {count} devices, not {least}"));
+            }
+            for device in devices.iter().filter_map(|one| self.device(self::name(one))) {
+                let tolerates =
+                    |taint: &Taint| asked.tolerations.iter().any(|toleration| toleration.tolerates(taint));
+                if let Some(field) = &device.unsupported {
+                    finding(format!("device `{}` has `{field}`", device.name));
+                } else if !device.taints.iter().all(tolerates) {
+                    finding(format!("does not tolerate the taints of device `{}`", device.name));
+                }
             }
         }
-        let count = grant.devices.len();
-        if count < least || exact && count > least {
-            finding(format!("gets {count} devices, not {least}"));
+        for one in grant.devices.iter().filter(|one| !met.contains(&one.request)) {
+            finding(format!("gets device `{}` for `{}`, which it does not ask for", one.device, one.request));
+        }
+        for constraint in &claim.constraints {
+            if let DeviceConstraint::MatchAttribute { requests, attribute } = constraint
+                && !self.agree(grant, requests, attribute, &templates)
+            {
+                finding(format!("gets devices that differ in `{attribute}`"));
+            }
+        }
+    }
+
+    /// Returns whether the devices of `grant` for `requests` have one value of `attribute`, or will have.
+    fn agree(
+        &self,
+        grant: &DeviceGrant,
+        requests: &[DeviceRequestName],
+        attribute: &QualifiedName,
+        templates: &[&DeviceTemplates],
+    ) -> bool {
+        let concerned = |one: &&GrantedDevice| {
+            let request = one.request.as_str();
+            let parent = request.split_once('/').map_or(request, |(parent, _)| parent);
+            requests.is_empty() || requests.iter().any(|named| *named == request || *named == parent)
+        };
+        let devices: Vec<&GrantedDevice> = grant.devices.iter().filter(concerned).collect();
+        let value = |one: &GrantedDevice, template: Option<&DeviceTemplates>| {
+            let device = if one.promised { promised(template?, one) } else { self.device(name(one)) };
+            device.and_then(|device| device.attributes.get(attribute)).cloned()
+        };
+        let agree_by = |template: Option<&DeviceTemplates>| {
+            let values: Vec<_> = devices.iter().map(|one| value(one, template)).collect();
+            let known =
+                values.iter().all(Option::is_some) && values.windows(2).all(|pair| pair[0] == pair[1]);
+            known
+                || values.iter().all(Option::is_none)
+                    && template.is_some_and(|of| bound(of, attribute, &devices))
+        };
+        if templates.is_empty() { agree_by(None) } else { templates.iter().any(|of| agree_by(Some(*of))) }
+    }
+
+    /// Templates of the types that the machine at `place` may turn out to have.
+    fn promised_at(&self, place: &GrantPlace, plan: &Plan) -> Vec<&'a DeviceTemplates> {
+        let all = &self.snapshot.devices.templates;
+        match place {
+            GrantPlace::Launch(bin, kind) => {
+                let launch = plan.launches.iter().find(|launch| launch.bin == *bin);
+                let found = launch.and_then(|launch| all.get(&(launch.pool.clone(), kind.clone())));
+                found.map(AsRef::as_ref).into_iter().collect()
+            }
+            GrantPlace::Machine(id) => {
+                let node = self.snapshot.nodes.iter().find(|node| node.id == *id);
+                let Some((pool, node)) = node.and_then(|node| Some((node.pool()?, node))) else {
+                    return Vec::new();
+                };
+                let kind = node.instance_type();
+                let suits = |(of, name): &(PoolName, InstanceTypeName)| {
+                    *of == pool && kind.as_ref().is_none_or(|kind| kind == name)
+                };
+                all.iter().filter(|(key, _)| suits(key)).map(|(_, template)| template.as_ref()).collect()
+            }
         }
     }
 
@@ -167,7 +283,7 @@ impl<'a> Books<'a> {
                 GrantPlace::Launch(bin, _) => Holder::Launch(bin.0),
             };
             let held = machines.entry(holder).or_default().entry(&grant.place).or_default();
-            for one in grant.devices.iter().filter(|one| !one.promised) {
+            for one in grant.devices.iter().filter(|one| !one.promised && !self.only_looks(grant, one)) {
                 for (meter, amount) in self.taken((&one.driver, &one.pool, &one.device)) {
                     *held.entry(meter).or_default() += amount;
                 }
@@ -200,7 +316,10 @@ impl<'a> Books<'a> {
     fn promised_twice(&self, plan: &Plan, findings: &mut Vec<Finding>) {
         let mut given: BTreeSet<(&GrantPlace, &GrantedDevice)> = BTreeSet::new();
         for grant in &plan.grants {
-            for one in grant.devices.iter().filter(|one| one.promised && !self.shared.contains(&one.device)) {
+            let taken = |one: &&GrantedDevice| {
+                one.promised && !self.shared.contains(&one.device) && !self.only_looks(grant, one)
+            };
+            for one in grant.devices.iter().filter(taken) {
                 if !given.insert((&grant.place, one)) {
                     let alike = plan
                         .grants

@@ -90,6 +90,60 @@ fn devices_claims_must_not_have_are_found_out() {
     }
 }
 
+/// The devices that the claim `pair` gets.
+fn pair(plan: &mut Plan) -> &mut Vec<karpenter_model::GrantedDevice> {
+    let mut grants = plan.grants.iter_mut();
+    &mut grants.find(|grant| grant.claim.name == "pair").expect("it gets devices").devices
+}
+
+#[test]
+fn requests_that_are_met_otherwise_than_asked_are_found_out() {
+    let world = "
+        set   devices=on
+        type  m cpu=4 mem=16Gi pods=20 od=0.20 zones=a
+        pool  web types=*
+        deviceclass gpu
+        template m device=a0 device=a1 device=b0 device=b1 bound=a0,a1 bound=b0,b1
+        resourceclaim pair first=two/gpu/2 first=one/gpu/1 match=numa
+        resourceclaim looks admin count=2
+        pod   pair cpu=1 claim=pair
+        pod   looks cpu=1 claim=looks";
+    let broken = |change: fn(&mut Plan)| {
+        let snapshot = karpenter_testkit::snapshot(world);
+        let (mut plan, _) = karpenter_engine::plan(&snapshot);
+        change(&mut plan);
+        let findings = audit(&snapshot, &plan).into_iter();
+        findings.map(|finding| format!("{}: {}", finding.subject, finding.detail)).collect::<Vec<_>>()
+    };
+    assert_eq!(broken(|_| {}), [""; 0]);
+    for (change, said) in [
+        (
+            (|plan| pair(plan)[0].request = "devices/one".into()) as fn(&mut Plan),
+            "default/pair: request `devices` is met in 2 ways",
+        ),
+        (|plan| pair(plan).clear(), "default/pair: request `devices` is met in 0 ways"),
+        (
+            |plan| pair(plan)[1].device = "b0".into(),
+            "default/pair: gets devices that differ in `gpu.test/numa`",
+        ),
+        (
+            |plan| pair(plan)[1].device = "c0".into(),
+            "default/pair: device `c0` of pool `node` does not come with the machine",
+        ),
+        (
+            |plan| {
+                let mut more = pair(plan)[1].clone();
+                more.request = "another".into();
+                pair(plan).push(more);
+            },
+            "default/pair: gets device `a1` for `another`, which it does not ask for",
+        ),
+    ] {
+        let findings = broken(change);
+        assert!(findings.iter().any(|finding| finding == said), "{said}: {findings:?}");
+    }
+}
+
 #[test]
 fn a_claim_that_is_gone_is_found_out() {
     let (mut snapshot, plan) = sound();

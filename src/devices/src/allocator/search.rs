@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use karpenter_model::device::{AttributeValue, DeviceCount, MAX_DEVICES_PER_CLAIM, PlaceTerm, Reach};
 use karpenter_model::taint::first_untolerated;
-use karpenter_model::{InstanceTypeName, LabelRegistry, QualifiedName, Requirements};
+use karpenter_model::{DeviceRequestName, InstanceTypeName, LabelRegistry, QualifiedName, Requirements};
 
 use crate::allocator::Place;
 use crate::claim::{ClaimId, Demand, Request};
@@ -18,6 +18,8 @@ use crate::selector::{SelectorMatch, Selectors};
 #[derive(Debug, Clone)]
 pub(crate) struct Choice<'s> {
     pub(crate) claim: ClaimId,
+    /// The request it is for.
+    pub(crate) request: &'s DeviceRequestName,
     pub(crate) device: DeviceId,
     /// Amounts taken of it.
     pub(crate) uses: Uses,
@@ -54,7 +56,9 @@ struct Ask<'s> {
     claim: ClaimId,
     demand: &'s Demand,
     /// Position of the request in the claim.
-    request: usize,
+    position: usize,
+    /// The way in which it is to be met.
+    request: &'s Request,
     /// Position of the first constraint of its claim among all of them.
     pins: usize,
     offers: Vec<Offer<'s>>,
@@ -95,6 +99,41 @@ pub(crate) struct Scene<'s> {
     pub(crate) template: Option<&'s Template>,
 }
 
+/// Most combinations of alternatives that are tried for one type.
+const MOST_WAYS: usize = 4096;
+
+/// Every combination of alternatives of some claims, by position, in the order in which they are to be tried.
+struct Ways {
+    /// Number of alternatives of each request.
+    alternatives: Vec<usize>,
+    next: Option<Vec<usize>>,
+}
+
+impl Ways {
+    fn of(demands: &[(ClaimId, &Demand)]) -> impl Iterator<Item = Vec<usize>> {
+        let requests = demands.iter().flat_map(|(_, demand)| &demand.requests);
+        let alternatives: Vec<usize> = requests.map(Vec::len).collect();
+        let next = Some(vec![0; alternatives.len()]);
+        Self { alternatives, next }.take(MOST_WAYS)
+    }
+}
+
+impl Iterator for Ways {
+    type Item = Vec<usize>;
+
+    fn next(&mut self) -> Option<Vec<usize>> {
+        let now = self.next.take()?;
+        let more = (0..now.len()).rev().find(|position| now[*position] + 1 < self.alternatives[*position]);
+        self.next = more.map(|position| {
+            let mut next = now.clone();
+            next[position] += 1;
+            next[position + 1..].fill(0);
+            next
+        });
+        Some(now)
+    }
+}
+
 /// A search for one type.
 pub(crate) struct Search<'s, 'x, 'c> {
     scene: Scene<'s>,
@@ -111,7 +150,7 @@ pub(crate) struct Search<'s, 'x, 'c> {
 
 impl<'s, 'x, 'c> Search<'s, 'x, 'c> {
     /// Looks for devices for `demands` on a type that must do together with `types`, itself among them, given by
-    /// position; `steps` are left.
+    /// position; `steps` are left. Alternatives of requests are tried in order, those of the last request first.
     ///
     /// # Errors
     ///
@@ -125,15 +164,38 @@ impl<'s, 'x, 'c> Search<'s, 'x, 'c> {
     ) -> Result<Found<'s>, Refusal> {
         let (asks, slots, pins, taken, choices) = Default::default();
         let mut search = Self { scene, place, steps, types, asks, slots, pins, taken, choices };
-        for (claim, demand) in demands {
-            if let Err(refusal) = search.add(*claim, demand, requirements)? {
-                return Ok(Found::No(refusal));
+        let mut refused = None;
+        for ways in Ways::of(demands) {
+            match search.attempt(demands, &ways, requirements)? {
+                Ok(narrowed) => return Ok(Found::Yes(search.choices, narrowed)),
+                Err(refusal) => refused = refused.or(refusal),
+            }
+            if *search.steps == 0 {
+                break;
             }
         }
-        match search.descend(0, 0, requirements) {
-            Some(narrowed) => Ok(Found::Yes(search.choices, narrowed)),
-            None => Ok(Found::No(None)),
+        Ok(Found::No(refused))
+    }
+
+    /// Looks for devices where each request is to be met in the way that `ways` has the position of; the inner error
+    /// means that there are none.
+    fn attempt(
+        &mut self,
+        demands: &[(ClaimId, &'s Demand)],
+        ways: &[usize],
+        requirements: &Requirements,
+    ) -> Result<Result<Requirements, Option<Refusal>>, Refusal> {
+        (self.asks, self.slots, self.pins) = Default::default();
+        (self.taken, self.choices) = Default::default();
+        let mut ways = ways.iter();
+        for (claim, demand) in demands {
+            let requests = demand.requests.iter().zip(&mut ways);
+            let requests = requests.map(|(alternatives, way)| &alternatives[*way]).collect();
+            if let Err(refusal) = self.add(*claim, demand, requests, requirements)? {
+                return Ok(Err(refusal));
+            }
         }
+        Ok(self.descend(0, 0, requirements).ok_or(None))
     }
 
     /// Adds the requests of a claim; the inner error means that the type cannot serve it.
@@ -141,12 +203,13 @@ impl<'s, 'x, 'c> Search<'s, 'x, 'c> {
         &mut self,
         claim: ClaimId,
         demand: &'s Demand,
+        requests: Vec<&'s Request>,
         requirements: &Requirements,
     ) -> Result<Result<(), Option<Refusal>>, Refusal> {
         let pins = self.pins.len();
         self.pins.extend(demand.matching.iter().map(|_| Pin::Open));
-        let mut devices = 0;
-        for (position, request) in demand.requests.iter().enumerate() {
+        let mut devices = 0_usize;
+        for (position, request) in requests.into_iter().enumerate() {
             let (offers, barred) = self.offers(demand, request, requirements)?;
             let ask = self.asks.len();
             let all = request.count == DeviceCount::All;
@@ -154,7 +217,7 @@ impl<'s, 'x, 'c> Search<'s, 'x, 'c> {
                 DeviceCount::Exactly(count) => usize::try_from(count).unwrap_or(usize::MAX),
                 DeviceCount::All => offers.len(),
             };
-            devices += wanted;
+            devices = devices.saturating_add(wanted);
             if devices > MAX_DEVICES_PER_CLAIM {
                 return Ok(Err(Some(Refusal::TooMany { claim: demand.key.clone(), count: devices })));
             }
@@ -164,7 +227,7 @@ impl<'s, 'x, 'c> Search<'s, 'x, 'c> {
             }
             let slot = |number| Slot { ask, only: all.then_some(number), left: wanted - number };
             self.slots.extend((0..wanted).map(slot));
-            self.asks.push(Ask { claim, demand, request: position, pins, offers });
+            self.asks.push(Ask { claim, demand, position, request, pins, offers });
         }
         Ok(Ok(()))
     }
@@ -287,7 +350,9 @@ impl<'s, 'x, 'c> Search<'s, 'x, 'c> {
         for number in range {
             *self.steps = self.steps.checked_sub(1)?;
             let offer = &self.asks[ask].offers[number];
-            let shareable = self.scene.index.entries[offer.device].device.shareable;
+            let admin = self.asks[ask].request.admin;
+            // One request with admin access has each device once, too.
+            let shareable = self.scene.index.entries[offer.device].device.shareable && !admin;
             if only.is_none() && !shareable && self.too_few(ask, number, left) {
                 return None;
             }
@@ -346,7 +411,7 @@ impl<'s, 'x, 'c> Search<'s, 'x, 'c> {
     }
 
     fn take(&mut self, ask: usize, number: usize) {
-        let Ask { claim, offers, .. } = &self.asks[ask];
+        let Ask { claim, request, offers, .. } = &self.asks[ask];
         let Offer { device, uses, local, promised, .. } = &offers[number];
         for (meter, amount) in uses {
             let taken = self.taken.entry(*meter).or_insert(0);
@@ -354,6 +419,7 @@ impl<'s, 'x, 'c> Search<'s, 'x, 'c> {
         }
         self.choices.push(Choice {
             claim: *claim,
+            request: &request.name,
             device: *device,
             uses: uses.clone(),
             term: None,
@@ -373,11 +439,11 @@ impl<'s, 'x, 'c> Search<'s, 'x, 'c> {
     /// Lets the constraints on request `ask` count `device` in; how they were before, or `None` when one of them
     /// does not hold then.
     fn pin(&mut self, ask: usize, device: DeviceId) -> Option<Vec<Pin<'s>>> {
-        let Ask { demand, request, pins, .. } = self.asks[ask];
+        let Ask { demand, position, request, pins, .. } = self.asks[ask];
         let (first, after) = (pins, pins + demand.matching.len());
         let mut now = self.pins[first..after].to_vec();
         for (pin, matching) in now.iter_mut().zip(&demand.matching) {
-            if !matching.requests.contains(&request) {
+            if !matching.covers(position, request) {
                 continue;
             }
             let own = self.value(device, &matching.attribute)?;

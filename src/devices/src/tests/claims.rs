@@ -94,6 +94,58 @@ fn devices_nobody_may_have_are_named_and_others_are_taken() {
 }
 
 #[test]
+fn the_first_alternative_wins_under_which_the_other_requests_and_claims_can_be_served() {
+    let of = |name: &str, count: u32| DeviceRequest {
+        name: name.into(),
+        kind: RequestKind::FirstAvailable(vec![request("more", count), request("less", 1)]),
+    };
+    let pool = slice("pool", vec![device("a"), device("b"), device("c")]);
+    let taken = |claims: Vec<ResourceClaim>| {
+        let names: Vec<String> = claims.iter().map(|claim| claim.key.name.to_string()).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let world = claims.into_iter().fold(world().slice(pool.clone()), World::claim);
+        let mut run = world.start();
+        match run.launch(&names, 0, &["small"]) {
+            Ok(_) => run.requests(&Spot::Launch(0)).join(" "),
+            Err(refusal) => refusal.to_string(),
+        }
+    };
+    assert_eq!(taken(vec![claim("c", vec![of("x", 2)])]), "x/more x/more");
+    assert_eq!(taken(vec![claim("c", vec![of("x", 4)])]), "x/less");
+    assert_eq!(taken(vec![claim("c", vec![of("x", 2), request("y", 2)])]), "x/less y y");
+    assert_eq!(taken(vec![claim("c", vec![of("x", 2), of("y", 2)])]), "x/more x/more y/less");
+    assert_eq!(
+        taken(vec![claim("c", vec![of("x", 3)]), claim("d", vec![request("y", 2)])]),
+        "x/less y y",
+        "a later claim of the pod counts"
+    );
+    assert_eq!(
+        taken(vec![claim("c", vec![of("x", 4), of("y", 4), request("z", 2)])]),
+        "no devices are left for resource claim `default/c`"
+    );
+}
+
+#[test]
+fn who_only_looks_takes_nothing_and_may_have_what_others_hold() {
+    let mut looking = request("look", 2);
+    if let RequestKind::Exactly(exact) = &mut looking.kind {
+        exact.admin = true;
+    }
+    let mut portions = shared("b", 10);
+    portions.draws.push(chip(5));
+    let mut pool = slice("pool", vec![device("a"), portions]);
+    pool.counters = vec![chip(5)];
+    let claims = [claim("looks", vec![looking]), claim("takes", vec![request("both", 2)])];
+    let world = claims.into_iter().fold(world().slice(pool), World::claim);
+    for order in [["looks", "takes"], ["takes", "looks"]] {
+        let mut run = world.start();
+        for (number, name) in order.iter().enumerate() {
+            assert!(run.launch(&[name], number, &["small"]).is_ok(), "{name} of {order:?}");
+        }
+    }
+}
+
+#[test]
 fn devices_of_a_claim_share_the_attribute_it_names() {
     let numa = |name, node| with(device(name), "numa", node);
     let pool = slice("pool", vec![numa("a", "0"), numa("b", "1"), numa("c", "1"), device("d")]);

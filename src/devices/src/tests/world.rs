@@ -107,6 +107,7 @@ pub(super) fn request_of(name: &str, count: DeviceCount, selectors: &[&str]) -> 
         count,
         capacity: BTreeMap::new(),
         tolerations: Vec::new(),
+        admin: false,
     };
     DeviceRequest { name: name.into(), kind: RequestKind::Exactly(exact) }
 }
@@ -119,6 +120,7 @@ pub(super) fn portion(name: &str, amount: i64) -> DeviceRequest {
         count: DeviceCount::Exactly(1),
         capacity: BTreeMap::from([("memory".to_owned(), Quantity::from_units(amount))]),
         tolerations: Vec::new(),
+        admin: false,
     };
     DeviceRequest { name: name.into(), kind: RequestKind::Exactly(exact) }
 }
@@ -285,6 +287,12 @@ impl Run<'_> {
             format!("{kind}:{}={}", claim.name, device.device.name)
         });
         text.collect()
+    }
+
+    /// Returns the requests that the devices `spot` holds are for.
+    pub(super) fn requests(&self, spot: &Spot) -> Vec<&str> {
+        let taken = self.allocator.taken(&self.ledger, spot);
+        taken.map(|(_, _, device)| device.request.as_str()).collect()
     }
 
     pub(super) fn registry(&self) -> &LabelRegistry {

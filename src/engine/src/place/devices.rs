@@ -127,9 +127,11 @@ impl<'a> Holdings<'a> {
         (!drivers.is_empty()).then(|| drivers.into_iter().collect::<Vec<_>>().join(","))
     }
 
-    /// Returns the devices taken on node `node`.
+    /// Returns the devices taken on node `node`; of one that may yet be of several types, those of the first.
     pub(crate) fn granted_on(&self, node: &NodeId) -> Vec<DeviceGrant> {
-        self.grants(&Spot::Machine(node.clone()), |_| Some(GrantPlace::Machine(node.clone())))
+        let spot = Spot::Machine(node.clone());
+        let first = self.allocator.taken(&self.ledger, &spot).next().map(|(kind, _, _)| kind.cloned());
+        self.grants(&spot, |kind| (first == Some(kind.cloned())).then(|| GrantPlace::Machine(node.clone())))
     }
 
     /// Returns the devices taken by in-flight node `number`, which is claim `id` of the plan.
@@ -146,6 +148,7 @@ impl<'a> Holdings<'a> {
         for (kind, claim, device) in self.allocator.taken(&self.ledger, spot) {
             let Some(place) = place(kind) else { continue };
             let granted = GrantedDevice {
+                request: device.request.clone(),
                 driver: device.driver.clone(),
                 pool: device.pool.clone(),
                 device: device.device.name.clone(),

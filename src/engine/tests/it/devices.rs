@@ -121,7 +121,7 @@ fn crowded_devices_are_never_given_twice() {
             type  l cpu=8 mem=16Gi pods=20 od=0.40 spot=0.20 zones=a,b
             pool  web types=*
             deviceclass gpu
-            template l device=g0 device=g1:draws=2 counter=2
+            template l device=g0 device=g1:draws=2 counter=2 bound=g0,g1
             node  n1 pool=web type=m zone=a capacity=on-demand
             node  n2 pool=web type=l zone=b capacity=on-demand leaving
             node  n3 pool=web type=l zone=b capacity=on-demand state=registered
@@ -136,7 +136,13 @@ fn crowded_devices_are_never_given_twice() {
             let (cpu, count) = (dice.u8(1..4), dice.u8(1..3));
             let zone = ["", "select=zone=a", "select=zone=b"][dice.usize(0..3)];
             let claim = dice.u8(0..8);
-            let _ = writeln!(text, "resourceclaim c-{number} count={count}");
+            let asks = match dice.u8(0..5) {
+                0 => format!("first=more/gpu/{} first=less/gpu/1", count + 1),
+                1 => format!("count={count} and=more/gpu/1 match=numa@devices"),
+                2 => format!("count={count} admin"),
+                _ => format!("count={count}"),
+            };
+            let _ = writeln!(text, "resourceclaim c-{number} {asks}");
             let _ = writeln!(text, "pod p-{number} cpu={cpu} claim=c-{claim} {zone}");
         }
         let snapshot = snapshot(&text);

@@ -52,6 +52,8 @@ pub struct DeviceRequest {
 pub enum RequestKind {
     /// Devices of one class.
     Exactly(ExactRequest),
+    /// The first of these that can be met (`firstAvailable`), none of which has alternatives of its own.
+    FirstAvailable(Vec<DeviceRequest>),
     /// Something that cannot be planned for, by the name of the field.
     Unsupported(String),
 }
@@ -68,6 +70,8 @@ pub struct ExactRequest {
     pub capacity: BTreeMap<String, Quantity>,
     /// Taints of devices it tolerates.
     pub tolerations: Vec<Toleration>,
+    /// It takes nothing of its devices, and may have those that others hold (`adminAccess`).
+    pub admin: bool,
 }
 
 /// Number of devices in a request.
@@ -84,7 +88,7 @@ pub enum DeviceCount {
 pub enum DeviceConstraint {
     /// The devices of `requests`, or of all requests if there are none, have the same value of `attribute`.
     MatchAttribute {
-        /// Requests it is about.
+        /// Requests it is about, each with all its alternatives, and alternatives by their full names.
         requests: Vec<DeviceRequestName>,
         attribute: QualifiedName,
     },
@@ -119,6 +123,19 @@ pub enum Consumer {
     Gone(PodUid),
     /// Something else, of which nothing is known.
     Other,
+}
+
+impl DeviceRequest {
+    /// Every way to meet the request, best first, with the name under which devices are allocated then.
+    pub fn alternatives(&self) -> Vec<(DeviceRequestName, &RequestKind)> {
+        match &self.kind {
+            RequestKind::FirstAvailable(alternatives) => {
+                let full = |one: &DeviceRequest| format!("{}/{}", self.name, one.name).as_str().into();
+                alternatives.iter().map(|one| (full(one), &one.kind)).collect()
+            }
+            kind => vec![(self.name.clone(), kind)],
+        }
+    }
 }
 
 impl ResourceClaim {

@@ -59,38 +59,77 @@ pub fn resource_claim(
 }
 
 fn request(written: &v1::DeviceRequest) -> Result<DeviceRequest, FieldError> {
-    let kind = match &written.exactly {
-        Some(exact) => self::exact(exact).map_err(|error| error.below("exactly"))?,
-        None if written.first_available.is_some() => RequestKind::Unsupported("firstAvailable".to_owned()),
-        None => RequestKind::Unsupported(written.name.clone()),
+    let kind = match (&written.exactly, &written.first_available) {
+        (Some(written), _) => exactly(written).map_err(|error| error.below("exactly"))?,
+        (None, Some(alternatives)) => {
+            let alternatives = alternatives.iter().enumerate().map(|(index, written)| {
+                alternative(written).map_err(|error| error.below(&format!("firstAvailable[{index}]")))
+            });
+            RequestKind::FirstAvailable(alternatives.collect::<Result<_, _>>()?)
+        }
+        (None, None) => RequestKind::Unsupported(written.name.clone()),
     };
     Ok(DeviceRequest { name: written.name.as_str().into(), kind })
 }
 
-fn exact(written: &v1::ExactDeviceRequest) -> Result<RequestKind, FieldError> {
-    if written.admin_access == Some(true) {
-        // It takes nothing, wherever the devices are in use.
-        return Ok(RequestKind::Unsupported("adminAccess".to_owned()));
-    }
-    let count = match written.allocation_mode.as_deref().unwrap_or("ExactCount") {
-        "ExactCount" | "" => {
-            let count = written.count.unwrap_or(1);
-            DeviceCount::Exactly(u32::try_from(count).map_err(|error| FieldError::new("count", error))?)
-        }
-        "All" => DeviceCount::All,
-        mode => return Ok(RequestKind::Unsupported(format!("allocationMode: {mode}"))),
+fn exactly(written: &v1::ExactDeviceRequest) -> Result<RequestKind, FieldError> {
+    let fields = Fields {
+        class: &written.device_class_name,
+        selectors: written.selectors.as_deref(),
+        mode: written.allocation_mode.as_deref(),
+        count: written.count,
+        capacity: written.capacity.as_ref(),
+        tolerations: written.tolerations.as_deref(),
     };
-    let capacity = written.capacity.as_ref().and_then(|capacity| capacity.requests.as_ref());
-    let capacity = capacity.into_iter().flatten().map(|(name, amount)| {
-        Ok::<_, FieldError>((name.clone(), quantity(&format!("capacity.requests[{name}]"), amount)?))
-    });
-    Ok(RequestKind::Exactly(ExactRequest {
-        class: written.device_class_name.as_str().into(),
-        selectors: selectors(written.selectors.as_deref()),
-        count,
-        capacity: capacity.collect::<Result<_, _>>()?,
-        tolerations: written.tolerations.iter().flatten().filter_map(toleration).collect(),
-    }))
+    // The API server lets only namespaces ask for it that an administrator has labelled.
+    fields.read(written.admin_access == Some(true))
+}
+
+fn alternative(written: &v1::DeviceSubRequest) -> Result<DeviceRequest, FieldError> {
+    let fields = Fields {
+        class: &written.device_class_name,
+        selectors: written.selectors.as_deref(),
+        mode: written.allocation_mode.as_deref(),
+        count: written.count,
+        capacity: written.capacity.as_ref(),
+        tolerations: written.tolerations.as_deref(),
+    };
+    Ok(DeviceRequest { name: written.name.as_str().into(), kind: fields.read(false)? })
+}
+
+/// Fields that requests and their alternatives have in common.
+struct Fields<'a> {
+    class: &'a str,
+    selectors: Option<&'a [v1::DeviceSelector]>,
+    mode: Option<&'a str>,
+    count: Option<i64>,
+    capacity: Option<&'a v1::CapacityRequirements>,
+    tolerations: Option<&'a [v1::DeviceToleration]>,
+}
+
+impl Fields<'_> {
+    fn read(&self, admin: bool) -> Result<RequestKind, FieldError> {
+        let count = match self.mode.unwrap_or("ExactCount") {
+            "ExactCount" | "" => {
+                let count = self.count.unwrap_or(1);
+                DeviceCount::Exactly(u32::try_from(count).map_err(|error| FieldError::new("count", error))?)
+            }
+            "All" => DeviceCount::All,
+            mode => return Ok(RequestKind::Unsupported(format!("allocationMode: {mode}"))),
+        };
+        let capacity = self.capacity.and_then(|capacity| capacity.requests.as_ref());
+        let capacity = capacity.into_iter().flatten().map(|(name, amount)| {
+            Ok::<_, FieldError>((name.clone(), quantity(&format!("capacity.requests[{name}]"), amount)?))
+        });
+        Ok(RequestKind::Exactly(ExactRequest {
+            class: self.class.into(),
+            selectors: selectors(self.selectors),
+            count,
+            capacity: capacity.collect::<Result<_, _>>()?,
+            tolerations: self.tolerations.into_iter().flatten().filter_map(toleration).collect(),
+            admin,
+        }))
+    }
 }
 
 /// A toleration; one of an operator or effect that is not known tolerates nothing.

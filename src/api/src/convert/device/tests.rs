@@ -104,7 +104,11 @@ fn claim_of_every_kind() -> Value {
                 {"name": "one", "exactly": {"deviceClassName": "gpu"}},
                 {"name": "all", "exactly": {"deviceClassName": "gpu", "allocationMode": "All"}},
                 {"name": "some", "exactly": {"deviceClassName": "gpu", "allocationMode": "Some"}},
-                {"name": "first", "firstAvailable": [{"name": "x", "deviceClassName": "gpu"}]},
+                {"name": "first", "firstAvailable": [
+                    {"name": "x", "deviceClassName": "gpu", "count": 4},
+                    {"name": "y", "deviceClassName": "gpu", "allocationMode": "All"},
+                    {"name": "z", "deviceClassName": "gpu", "allocationMode": "Some"}]},
+                {"name": "neither"},
             ],
             "constraints": [
                 {"requests": ["two"], "matchAttribute": "gpu.example.com/numa"},
@@ -132,22 +136,29 @@ fn claims_say_what_they_ask_for_what_they_have_and_who_uses_them() {
     let exists = |key: &PodKey, uid: &PodUid| key.to_string() == "ml/here" && *uid == "u1";
     let claim = resource_claim(&serde_json::from_value(claim_of_every_kind()).unwrap(), exists).unwrap();
     assert_eq!(claim.key.to_string(), "ml/gpus");
-    let kinds: Vec<_> = claim
-        .requests
+    let ways: Vec<_> =
+        claim.requests.iter().flat_map(karpenter_model::device::DeviceRequest::alternatives).collect();
+    let kinds: Vec<_> = ways
         .iter()
-        .map(|request| match &request.kind {
-            RequestKind::Exactly(exact) => Ok((exact.count, exact.selectors.len(), exact.capacity.len())),
-            RequestKind::Unsupported(field) => Err(field.as_str()),
+        .map(|(name, kind)| match kind {
+            RequestKind::Exactly(exact) => {
+                (name.as_str(), Ok((exact.count, exact.selectors.len(), exact.capacity.len())))
+            }
+            RequestKind::Unsupported(field) => (name.as_str(), Err(field.as_str())),
+            RequestKind::FirstAvailable(_) => panic!("alternatives have none of their own"),
         })
         .collect();
     assert_eq!(
         kinds,
         [
-            Ok((DeviceCount::Exactly(2), 1, 1)),
-            Ok((DeviceCount::Exactly(1), 0, 0)),
-            Ok((DeviceCount::All, 0, 0)),
-            Err("allocationMode: Some"),
-            Err("firstAvailable"),
+            ("two", Ok((DeviceCount::Exactly(2), 1, 1))),
+            ("one", Ok((DeviceCount::Exactly(1), 0, 0))),
+            ("all", Ok((DeviceCount::All, 0, 0))),
+            ("some", Err("allocationMode: Some")),
+            ("first/x", Ok((DeviceCount::Exactly(4), 0, 0))),
+            ("first/y", Ok((DeviceCount::All, 0, 0))),
+            ("first/z", Err("allocationMode: Some")),
+            ("neither", Err("neither")),
         ]
     );
     assert_eq!(
@@ -236,7 +247,35 @@ fn requests_say_what_they_tolerate_and_whether_they_take_anything() {
     assert!(
         tolerated(("d/noted", "x", Effect::NoSchedule)) && !tolerated(("d/noted", "y", Effect::NoSchedule))
     );
-    assert_eq!(claim.requests[1].kind, RequestKind::Unsupported("adminAccess".to_owned()));
+    let RequestKind::Exactly(looks) = &claim.requests[1].kind else { panic!("{claim:?}") };
+    assert!(looks.admin && !patient.admin);
     let taken: Vec<_> = claim.allocation.unwrap().devices.into_iter().map(|one| one.device).collect();
     assert_eq!(taken, ["taken"], "who only looks takes nothing");
+}
+
+#[test]
+fn rules_about_taints_select_by_what_they_name() {
+    let on = |spec: Value| {
+        let object = json!({"metadata": {"name": "rule"}, "spec": spec});
+        let rule = device_taint_rule(&serde_json::from_value(object).unwrap())?;
+        let devices = [("d", "p", "gpu-0"), ("d", "p", "gpu-1"), ("d", "q", "gpu-0"), ("e", "p", "gpu-0")];
+        let tainted = devices.iter().filter(|(driver, pool, name)| {
+            let slice = slice(json!({
+                "driver": driver, "pool": {"name": pool, "generation": 1, "resourceSliceCount": 1},
+                "allNodes": true, "devices": [{"name": name}],
+            }));
+            let tainted = rule.on(&slice.unwrap());
+            tainted.is_some_and(|slice| slice.devices[0].taints[0].to_string() == "sick=yes:NoExecute")
+        });
+        Some(tainted.map(|(driver, pool, name)| format!("{driver}/{pool}/{name}")).collect::<Vec<_>>())
+    };
+    let taint = json!({"key": "sick", "value": "yes", "effect": "NoExecute"});
+    let selecting = |selector: Value| on(json!({"deviceSelector": selector, "taint": taint}));
+    assert_eq!(selecting(json!({})).unwrap().len(), 4, "an empty selector is about all devices");
+    assert_eq!(selecting(json!({"driver": "e"})).unwrap(), ["e/p/gpu-0"]);
+    assert_eq!(selecting(json!({"driver": "d", "pool": "p"})).unwrap(), ["d/p/gpu-0", "d/p/gpu-1"]);
+    assert_eq!(selecting(json!({"pool": "q", "device": "gpu-0"})).unwrap(), ["d/q/gpu-0"]);
+    assert_eq!(selecting(json!({"device": "gpu-9"})).unwrap(), [""; 0]);
+    assert_eq!(on(json!({"taint": taint})), None, "without a selector it is about none");
+    assert_eq!(on(json!({"deviceSelector": {}, "taint": {"key": "seen", "effect": "None"}})), None);
 }
