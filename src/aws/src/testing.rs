@@ -79,6 +79,7 @@ pub(crate) fn candidate(name: &str, offerings: Vec<Offering>) -> Candidate {
         overhead: Overhead::default(),
         offerings: offerings.clone(),
         overlaid: Overlaid::default(),
+        devices: None,
     });
     Candidate { instance_type, offerings }
 }

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use karpenter_model::device::DeviceClass;
+use karpenter_model::device::{DeviceClass, DeviceTaintRule};
 use karpenter_model::pod::volume::resolve::{ClaimFacts, ClassFacts, VolumeFacts};
 use karpenter_model::snapshot::Selections;
 use karpenter_model::{
@@ -28,6 +28,7 @@ use karpenter_model::{
 };
 
 pub use self::kind::{AttachLimits, Kind, Shown, UsedClaim, VolumeClaimKey};
+use crate::brought::Brought;
 use crate::machine::{self, Members, Parts};
 use crate::promise::{Promises, Types, Unlaunched};
 use crate::room::Room;
@@ -70,6 +71,7 @@ pub struct Facts<O: Shown> {
     pub(crate) attach_limits: Store<NodeName, AttachLimits>,
     pub(crate) slices: Store<String, ResourceSlice>,
     pub(crate) device_classes: Store<DeviceClassName, DeviceClass>,
+    pub(crate) device_taint_rules: Store<String, DeviceTaintRule>,
     pub(crate) device_claims: Store<ResourceClaimKey, UsedClaim>,
 }
 
@@ -88,6 +90,7 @@ impl<O: Shown> Default for Facts<O> {
             attach_limits: Store::default(),
             slices: Store::default(),
             device_classes: Store::default(),
+            device_taint_rules: Store::default(),
             device_claims: Store::default(),
         }
     }
@@ -124,6 +127,8 @@ struct Own {
     departed: Vec<Arc<Node>>,
     /// Room that nodes turned out to have.
     seen: Room,
+    /// Devices that nodes turned out to have.
+    brought: Brought,
     /// Room that capacity buffers hold.
     room: buffer::Room,
 }
@@ -228,6 +233,8 @@ impl<O: Shown> Cluster<O> {
         let is_of_class = |class: &NodeClassRef| class.kind == kind && class.name == name;
         let claims = self.facts.claims.models().filter(|claim| is_of_class(&claim.node_class));
         self.own.seen.forget(is_of_class, claims);
+        let pools = self.facts.pools.models().filter(|pool| is_of_class(&pool.template.node_class));
+        pools.for_each(|pool| self.own.brought.forget(&pool.name));
     }
 
     /// Plans with the types of a pool as nodes of its class turned out to be.
@@ -423,6 +430,9 @@ impl<O: Shown> Cluster<O> {
             members.nodes.iter().flat_map(|name| self.pods_on(name)).cloned().collect();
         if let Some((claim, node)) = claim.zip(node) {
             self.own.seen.look(claim, node);
+            let slices = self.derived.slices_of.get(&node.name).into_iter().flatten();
+            let slices = slices.filter_map(|name| self.facts.slices.model(name));
+            self.own.brought.look(claim, &node.name, slices);
         }
         let mut claim = claim.map(|claim| self.own.seen.expected(claim));
         if let Some(unlaunched) = claim.as_ref().filter(|claim| claim.provider_id.is_none()) {

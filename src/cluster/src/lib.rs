@@ -14,6 +14,7 @@
 //! The index never guesses: what no object says is not there. It holds no lock and does no I/O; its owner
 //! serialises access.
 
+mod brought;
 mod cluster;
 mod machine;
 mod promise;

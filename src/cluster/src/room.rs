@@ -270,6 +270,7 @@ mod tests {
                 overhead: Overhead { kube_reserved: gib(1), ..Overhead::default() },
                 offerings: Vec::new(),
                 overlaid: Overlaid::default(),
+                devices: None,
             })
         };
         [one("m5.large"), one("m5.xlarge")].into()

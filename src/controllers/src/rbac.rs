@@ -24,6 +24,12 @@ pub fn rbac(classes: &[NodeClassKind]) -> Vec<PolicyRule> {
             &["storageclasses", "csinodes", "volumeattachments"],
             &["get", "list", "watch"],
         ),
+        // For resource claims, unless they are ignored.
+        rule(
+            "resource.k8s.io",
+            &["deviceclasses", "resourceclaims", "resourceslices"],
+            &["get", "list", "watch"],
+        ),
         rule("", &["nodes"], &["patch", "delete"]),
         rule("", &["pods"], &["delete"]),
         rule("", &["pods/eviction"], &["create"]),
@@ -50,6 +56,8 @@ pub fn rbac(classes: &[NodeClassKind]) -> Vec<PolicyRule> {
 pub fn optional_rbac() -> Vec<PolicyRule> {
     vec![
         rule("", &["limitranges"], &["get", "list", "watch"]),
+        // Devices that people or controllers keep claims away from.
+        rule("resource.k8s.io", &["devicetaintrules"], &["get", "list", "watch"]),
         // To name nodes to the scheduler.
         rule("", &["pods/status"], &["patch"]),
     ]

@@ -117,7 +117,7 @@ pub async fn follow<K>(
 }
 
 /// Follows objects that the roles may not grant: that is logged once, with `without`, what it means, and tried again every five
-/// minutes.
+/// minutes. So are, without a word, objects that the API server does not have.
 pub async fn follow_if_allowed<K>(
     kind: &str,
     without: &str,
@@ -149,6 +149,10 @@ pub async fn follow_one_if_allowed<K>(
 fn tolerant(kind: &str, without: &str) -> impl FnMut(&watcher::Error) -> Duration {
     let mut told = false;
     move |error: &watcher::Error| {
+        // The API server does not have the kind, or not in this version.
+        if code(error) == Some(404) {
+            return FORBIDDEN;
+        }
         if !is_forbidden(error) {
             tracing::warn!(kind, %error, "watch broke, starting it again");
             return Duration::ZERO;

@@ -1,5 +1,8 @@
 //! Instance types and their offerings, as a cloud sells them (spec scheduling 10).
 
+use std::sync::Arc;
+
+use crate::device::DeviceTemplates;
 use crate::id::{CapacityType, InstanceTypeName, LabelValue, ReservationId, Zone};
 use crate::label::LabelRegistry;
 use crate::money::Price;
@@ -22,6 +25,8 @@ pub struct InstanceType {
     pub offerings: Vec<Offering>,
     /// Parts that users have overlaid.
     pub overlaid: Overlaid,
+    /// Devices that drivers will publish on its machines, as the cloud describes them; `None` where it describes none.
+    pub devices: Option<Arc<DeviceTemplates>>,
 }
 
 /// Parts of an instance type that a `NodeOverlay` sets instead of the cloud (spec scheduling 24).

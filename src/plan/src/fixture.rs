@@ -50,6 +50,7 @@ pub(crate) fn offerings(pools: &[&str]) -> Offerings {
             overhead: Overhead::default(),
             offerings: kinds.map(offering).to_vec(),
             overlaid: Overlaid::default(),
+            devices: None,
         })
     };
     let types: Arc<[Arc<InstanceType>]> = Arc::new([build("small", 2), build("large", 4)]);

@@ -203,6 +203,7 @@ fn read(written: Written, registry: &LabelRegistry) -> InstanceType {
         },
         offerings: written.offerings.into_iter().map(|one| read_offering(one, registry)).collect(),
         overlaid: Overlaid { price: written.price_overlaid, capacity: written.capacity_overlaid },
+        devices: None,
     }
 }
 

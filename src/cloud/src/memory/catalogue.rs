@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use karpenter_model::device::DeviceTemplates;
 use karpenter_model::names::label;
 use karpenter_model::{
     CapacityType, InstanceType, LabelRegistry, Offering, Overhead, Overlaid, Price, Quantity, Requirement,
@@ -43,6 +44,17 @@ impl Catalogue {
             .map(|(name, cpu, gib)| sized(name, cpu, gib, zones))
             .collect();
         Self::new(types, registry)
+    }
+
+    /// The same where machines of type `kind` bring along these devices.
+    #[must_use]
+    pub fn bringing(mut self, kind: &str, devices: &Arc<DeviceTemplates>) -> Self {
+        let types = self.types.iter().map(|one| {
+            let devices = if one.name == *kind { Some(Arc::clone(devices)) } else { one.devices.clone() };
+            Arc::new(InstanceType { devices, ..(**one).clone() })
+        });
+        self.types = types.collect();
+        self
     }
 
     pub(super) fn registry(&self) -> Arc<LabelRegistry> {
@@ -107,6 +119,7 @@ fn sized(name: &str, cpu: i64, gib: i64, zones: &[&str]) -> InstanceType {
         overhead: Overhead { kube_reserved, ..Overhead::default() },
         offerings: offerings(cpu, zones),
         overlaid: Overlaid::default(),
+        devices: None,
     }
 }
 

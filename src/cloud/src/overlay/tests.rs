@@ -59,6 +59,7 @@ fn instance_type(size: i64, name: &str) -> Arc<InstanceType> {
         overhead: Overhead::default(),
         offerings: offerings.collect(),
         overlaid: Overlaid::default(),
+        devices: None,
     })
 }
 

@@ -3,11 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use karpenter_model::device::{Consumer, Reach};
-use karpenter_model::{Devices, NodeName, PodKey, PodUid, ResourceClaim, ResourceSlice};
+use karpenter_model::device::{Consumer, DeviceTemplates, Reach};
+use karpenter_model::{
+    Devices, InstanceTypeName, NodeName, PodKey, PodUid, PoolName, ResourceClaim, ResourceSlice,
+};
 
 use super::Cluster;
 use super::kind::{Shown, UsedClaim};
+use crate::machine;
 
 impl<O: Shown> Cluster<O> {
     /// Returns the devices and their claims; nothing while resource claims are ignored.
@@ -17,12 +20,28 @@ impl<O: Shown> Cluster<O> {
         }
         let (classes, claims) = (self.facts.device_classes.iter(), self.facts.device_claims.iter());
         Arc::new(Devices {
-            slices: self.facts.slices.models().cloned().collect(),
+            slices: self.facts.slices.models().map(|slice| self.tainted(slice)).collect(),
             classes: classes.map(|(name, known)| (name.clone(), Arc::clone(&known.model))).collect(),
             claims: claims.map(|(key, known)| (key.clone(), self.reserved(&known.model))).collect(),
-            // No provider reports the devices that its machines bring along.
-            templates: BTreeMap::new(),
+            templates: self.templates(),
         })
+    }
+
+    /// The slice with the taints that rules put on its devices.
+    fn tainted(&self, slice: &Arc<ResourceSlice>) -> Arc<ResourceSlice> {
+        let rules = self.facts.device_taint_rules.models();
+        rules.fold(Arc::clone(slice), |slice, rule| rule.on(&slice).map_or(slice, Arc::new))
+    }
+
+    /// The devices that new machines will bring along.
+    fn templates(&self) -> BTreeMap<(PoolName, InstanceTypeName), Arc<DeviceTemplates>> {
+        let types =
+            self.instance_types.iter().flat_map(|(pool, types)| types.iter().map(move |one| (pool, one)));
+        let templates = types.filter_map(|(pool, one)| {
+            let templates = self.own.brought.templates(pool, &one.name, one.devices.as_ref())?;
+            Some(((pool.clone(), one.name.clone()), templates))
+        });
+        templates.collect()
     }
 
     /// The resource slices that belong to a Node, in name order: those of that Node only, and those it owns.
@@ -48,6 +67,9 @@ impl<O: Shown> Cluster<O> {
         }
         for node in new.into_iter().flat_map(nodes_of) {
             slices_of.entry(node.clone()).or_default().insert(name.clone());
+            // What its machine has shown of its type may be something else now.
+            let machine = self.facts.nodes.model(node).and_then(|node| machine::id_of_node(node));
+            self.derived.dirty.extend(machine);
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use karpenter_model::device::DeviceClass;
+use karpenter_model::device::{DeviceClass, DeviceTaintRule};
 use karpenter_model::pod::volume::resolve::{ClaimFacts, ClassFacts, VolumeFacts};
 use karpenter_model::{
     Claim, ClaimName, DeviceClassName, DriverName, Labels, Namespace, NodeName, NodeObject, Pod,
@@ -103,6 +103,7 @@ kinds! {
     AttachLimits, in attach_limits, by NodeName, beside it () => Cluster::attach_limits_changed;
     ResourceSlice, in slices, by String, beside it () => Cluster::slice_changed;
     DeviceClass, in device_classes, by DeviceClassName, beside it () => nothing;
+    DeviceTaintRule, in device_taint_rules, by String, beside it () => nothing;
     UsedClaim, in device_claims, by ResourceClaimKey, beside it () => nothing;
 }
 

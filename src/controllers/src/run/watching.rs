@@ -141,6 +141,7 @@ fn spawn_watches(
         watches.all::<ResourceSlice>();
         watches.all::<DeviceClass>();
         watches.all::<ResourceClaim>();
+        watch_device_taint_rules(watches.tasks, context, shutdown);
     }
     if context.settings.decisions.gates.node_overlay {
         watches.readable::<NodeOverlay>();
@@ -168,4 +169,20 @@ fn spawn_watches(
         follow_if_allowed("LimitRange", without, api, stopped, |seen: Seen<LimitRange>| view.take(seen))
             .await;
     });
+}
+
+/// Versions of `DeviceTaintRule`, of which an API server has one or none.
+const TAINT_RULES: [&str; 3] = ["v1", "v1beta2", "v1alpha3"];
+
+fn watch_device_taint_rules(tasks: &mut JoinSet<()>, context: &Context, shutdown: &CancellationToken) {
+    for version in TAINT_RULES {
+        let kind = GroupVersionKind::gvk("resource.k8s.io", version, "DeviceTaintRule");
+        let api: Api<DynamicObject> = Api::all_with(context.client.clone(), &ApiResource::from_gvk(&kind));
+        let (view, stopped) = (Arc::clone(&context.view), shutdown.clone());
+        tasks.spawn(async move {
+            let without = "devices that rules taint are planned with";
+            let listener = |seen| view.device_taint_rule_seen(seen);
+            follow_if_allowed("DeviceTaintRule", without, api, stopped, listener).await;
+        });
+    }
 }

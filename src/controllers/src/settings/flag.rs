@@ -129,7 +129,7 @@ pub const FLAGS: &[Flag] = &[
         "ignore-dra-requests",
         "IGNORE_DRA_REQUESTS",
         "true",
-        "Refuse pods with resource claims; otherwise they are placed where their devices are, which needs permission to read resource.k8s.io (additionalClusterRoleRules)",
+        "Refuse pods with resource claims; otherwise they are placed where their devices are. Gates about devices of the provider count before it",
     ),
     Flag::switch(
         "legacy-node-repair",

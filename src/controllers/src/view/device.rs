@@ -4,12 +4,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::api::resource::v1;
+use k8s_openapi::api::resource::v1alpha3::DeviceTaintRule;
 use karpenter_cluster::Epoch;
-use karpenter_kube_harness::watch::Key;
+use karpenter_kube_harness::watch::{Key, Seen};
 use karpenter_lifecycle::claim::initialization;
 use karpenter_model::device::Reach;
 use karpenter_model::{NodeName, NodeObject, ResourceSlice};
 use kube::ResourceExt;
+use kube::api::DynamicObject;
 
 use super::View;
 use super::follow::{Followed, stamp, version};
@@ -41,6 +43,27 @@ impl Followed for v1::ResourceSlice {
 }
 
 impl View {
+    /// Takes a rule about taints of devices, of whatever version: their fields are the same.
+    pub(crate) fn device_taint_rule_seen(&self, seen: Seen<DynamicObject>) {
+        let read = |object: DynamicObject| {
+            let spec = serde_json::from_value(object.data["spec"].clone());
+            let report =
+                |error| tracing::warn!(name = object.name_any(), %error, "cannot read DeviceTaintRule");
+            let spec = spec.map_err(report).ok()?;
+            Some(DeviceTaintRule { metadata: object.metadata, spec, status: None })
+        };
+        let seen = match seen {
+            Seen::Listing => Some(Seen::Listing),
+            Seen::Listed(object) => read(object).map(Seen::Listed),
+            Seen::Applied(object) => read(object).map(Seen::Applied),
+            Seen::Deleted(object) => read(object).map(Seen::Deleted),
+            Seen::Complete(keys) => Some(Seen::Complete(keys)),
+        };
+        if let Some(seen) = seen {
+            self.take::<DeviceTaintRule>(seen);
+        }
+    }
+
     /// Slices that the Nodes of a claim have published; `None` while resource claims are ignored. A slice that belongs to
     /// two of them appears twice, which does not matter: a claim that has two is not initialized.
     pub(crate) fn slices_of(&self, nodes: &[&NodeName]) -> Option<Vec<initialization::ResourceSlice>> {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Namespace, PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim};
+use k8s_openapi::api::resource::v1alpha3::DeviceTaintRule;
 use k8s_openapi::api::storage::v1::{CSINode, StorageClass};
 use karpenter_api::convert;
 use karpenter_cluster::{AttachLimits, Epoch, Kind, UsedClaim, VolumeClaimKey};
@@ -132,6 +133,19 @@ impl Fact for DeviceClass {
 
     fn read(&self) -> Option<Self::Model> {
         Some(convert::device_class(self))
+    }
+}
+
+/// One that says nothing about claims is not known.
+impl Fact for DeviceTaintRule {
+    type Model = model::device::DeviceTaintRule;
+
+    fn key((_, name): &Key) -> String {
+        name.clone()
+    }
+
+    fn read(&self) -> Option<Self::Model> {
+        convert::device_taint_rule(self)
     }
 }
 

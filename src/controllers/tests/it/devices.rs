@@ -1,8 +1,12 @@
 //! Pods with claims for devices, where those are not ignored.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use karpenter_api::NodeClaim;
+use karpenter_cloud::memory::Catalogue;
+use karpenter_model::device::{AttributeValue, Device, DeviceTemplates, SliceTemplate};
+use karpenter_model::names::{annotation, label};
 use serde_json::{Value, json};
 
 use crate::world::{Process, World};
@@ -102,5 +106,114 @@ async fn a_machine_is_complete_once_the_drivers_it_waits_for_have_published_thei
             shown().await.is_some_and(|(status, _)| status == "True")
         })
         .await;
+    process.stop().await;
+}
+
+/// One device `gpu-0` of the driver, as a type brings it along.
+fn described() -> Arc<DeviceTemplates> {
+    let model = AttributeValue::Text("a100".to_owned());
+    let device = Device {
+        name: "gpu-0".into(),
+        attributes: [("gpu.example.com/model".into(), model)].into(),
+        capacity: [].into(),
+        draws: Vec::new(),
+        shareable: false,
+        taints: Vec::new(),
+        unsupported: None,
+    };
+    let slice = SliceTemplate {
+        driver: "gpu.example.com".into(),
+        pool: "gpus".into(),
+        counters: Vec::new(),
+        devices: vec![device],
+    };
+    Arc::new(DeviceTemplates { slices: vec![slice], bindings: Vec::new() })
+}
+
+/// The type of a claim's machine, and the drivers that it waits for.
+fn bought(claim: &NodeClaim) -> (String, String) {
+    let of = |map: &Option<std::collections::BTreeMap<String, String>>, key: &str| {
+        map.as_ref().and_then(|map| map.get(key)).cloned().unwrap_or_default()
+    };
+    let metadata = &claim.metadata;
+    (of(&metadata.labels, label::INSTANCE_TYPE), of(&metadata.annotations, annotation::REQUESTED_DRIVERS))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_is_bought_that_brings_the_devices_of_a_claim_along() {
+    let mut world = World::new().await;
+    let catalogue = Catalogue::small(&["zone-a", "zone-b"]);
+    world.catalogue = Arc::new(catalogue.bringing("large", &described()));
+    world.pool("default", &json!({}));
+    world.load(&class());
+    world.load(&claim("one"));
+    world.pod_with("wants", "1", &uses("one"));
+    world.load(&claim("two"));
+    world.pod_with("also", "1", &uses("two"));
+    let process = start(&world);
+    let told = || world.claims().iter().map(bought).collect::<Vec<_>>();
+    world
+        .until("two machines have been bought", Duration::from_mins(5), || async {
+            let told = told();
+            told.len() == 2 && told.iter().all(|(kind, _)| !kind.is_empty())
+        })
+        .await;
+    let wanted = ("large".to_owned(), "gpu.example.com".to_owned());
+    assert_eq!(told(), [wanted.clone(), wanted], "each has one device");
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    assert_eq!(world.claims().len(), 2, "the devices of machines that come up are held");
+    process.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_drivers_have_published_on_a_node_is_foreseen_of_the_next_one_of_its_type() {
+    let world = World::new().await;
+    world.pool("default", &json!({}));
+    world.load(&class());
+    world.pod("plain", "1");
+    let process = start(&world);
+    world.all_running().await;
+    let first = world.claims().remove(0);
+    world.load(&claim("one"));
+    world.pod_with("wants", "1.5", &uses("one"));
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    assert_eq!(world.claims().len(), 1, "nothing is known to bring such a device");
+    let node = world.nodes()[0].metadata.name.clone().unwrap();
+    world.load(&slice(&node, &json!({"nodeName": node})));
+    world
+        .until("another machine has been bought", Duration::from_mins(5), || async {
+            world.claims().iter().filter(|claim| !bought(claim).0.is_empty()).count() == 2
+        })
+        .await;
+    let second = world.claims().into_iter().find(|claim| claim.metadata.name != first.metadata.name).unwrap();
+    assert_eq!(bought(&second), (bought(&first).0, "gpu.example.com".to_owned()));
+    process.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn devices_that_a_rule_taints_are_left_alone_until_it_goes() {
+    let world = World::new().await;
+    world.pool("default", &json!({}));
+    world.load(&class());
+    world.load(&slice("shelf", &json!({"allNodes": true})));
+    world.load(&json!({
+        "apiVersion": "resource.k8s.io/v1beta2", "kind": "DeviceTaintRule", "metadata": {"name": "sick"},
+        "spec": {"deviceSelector": {"pool": "shelf"}, "taint": {"key": "sick", "effect": "NoSchedule"}},
+    }));
+    world.load(&claim("one"));
+    world.pod_with("wants", "1", &uses("one"));
+    let process = start(&world);
+    world
+        .until("the pod is told", Duration::from_mins(5), || async {
+            !process.events.messages("FailedScheduling").is_empty()
+        })
+        .await;
+    let told = process.events.messages("FailedScheduling").remove(0);
+    assert!(told.contains("cannot have device `gpu-0`: taint `sick:NoSchedule` is not tolerated"), "{told}");
+    let rule = kube::api::GroupVersionKind::gvk("resource.k8s.io", "v1beta2", "DeviceTaintRule");
+    let rule = kube::api::ApiResource::from_gvk(&rule);
+    let rules = kube::Api::<kube::api::DynamicObject>::all_with(world.client.clone(), &rule);
+    rules.delete("sick", &kube::api::DeleteParams::default()).await.unwrap();
+    world.until("a machine is bought", Duration::from_mins(5), || async { world.claims().len() == 1 }).await;
     process.stop().await;
 }

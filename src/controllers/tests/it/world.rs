@@ -46,7 +46,7 @@ pub(crate) struct World {
     pub(crate) forbidden: Forbidden,
     /// Time from the start of a machine to the answer to its launch.
     pub(crate) launches_take: Duration,
-    catalogue: Arc<Catalogue>,
+    pub(crate) catalogue: Arc<Catalogue>,
     listing: Listing,
     stop: CancellationToken,
 }

@@ -71,6 +71,7 @@ const ROWS: &[Row] = &[
     ("rbac.authorization.k8s.io", "v1", "Role", "roles", &[], "n"),
     ("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings", &[], "n"),
     ("resource.k8s.io", "v1", "DeviceClass", "deviceclasses", &[], "g"),
+    ("resource.k8s.io", "v1beta2", "DeviceTaintRule", "devicetaintrules", &[], "sg"),
     ("resource.k8s.io", "v1", "ResourceClaim", "resourceclaims", &[], "ns"),
     ("resource.k8s.io", "v1", "ResourceClaimTemplate", "resourceclaimtemplates", &[], "n"),
     ("resource.k8s.io", "v1", "ResourceSlice", "resourceslices", &[], "g"),

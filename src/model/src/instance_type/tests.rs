@@ -38,6 +38,7 @@ fn instance_type(offerings: Vec<Offering>) -> InstanceType {
         },
         offerings,
         overlaid: Overlaid::default(),
+        devices: None,
     }
 }
 

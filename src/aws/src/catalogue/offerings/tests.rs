@@ -41,6 +41,7 @@ fn previewed(view: &ClassView<'_>, previews: &BTreeMap<InstanceTypeName, Price>)
         overhead: Overhead::default(),
         offerings,
         overlaid: Overlaid::default(),
+        devices: None,
     })
 }
 

@@ -40,6 +40,7 @@ fn of_arch(arch: &str) -> InstanceType {
         overhead: Default::default(),
         offerings: Vec::new(),
         overlaid: Default::default(),
+        devices: None,
     }
 }
 

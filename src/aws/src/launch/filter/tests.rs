@@ -31,6 +31,7 @@ fn kind(name: &str, offerings: &[(CapacityType, i64)]) -> Arc<InstanceType> {
         overhead: Overhead::default(),
         offerings: offerings.iter().map(offering).collect(),
         overlaid: Overlaid::default(),
+        devices: None,
     })
 }
 

@@ -34,6 +34,7 @@ fn instance_type(name: &str, units: i64) -> Arc<InstanceType> {
             overhead_override: Resources::new(),
         }],
         overlaid: Overlaid::default(),
+        devices: None,
     })
 }
 

@@ -125,6 +125,7 @@ fn selling(name: &str, capacity_types: &[CapacityType]) -> Arc<InstanceType> {
         overhead: Overhead::default(),
         offerings: offerings.collect(),
         overlaid: Overlaid::default(),
+        devices: None,
     })
 }
 

@@ -89,6 +89,7 @@ mod tests {
             overhead: Overhead::default(),
             offerings: vec![offering("a", 3), offering("b", 5)],
             overlaid: Overlaid::default(),
+            devices: None,
         })]
     }
 
