@@ -73,7 +73,7 @@ compares them with the settings of the code and with the values.
 {{- include "karpenter.env" (list "INTERRUPTION_QUEUE" $settings.interruptionQueue) }}
 {{- include "karpenter.env" (list "ENABLE_ZONAL_SHIFT" $settings.enableZonalShift) }}
 {{- include "karpenter.env" (list "RESERVED_ENIS" $settings.reservedENIs) }}
-{{- include "karpenter.env" (list "IGNORE_DRA_REQUESTS" $settings.ignoreDRARequests) }}
+{{- include "karpenter.env" (list "IGNORE_DRA_REQUESTS" (ternary false $settings.ignoreDRARequests (eq "true" (include "karpenter.foreseesDevices" .)))) }}
 {{- include "karpenter.env" (list "LEGACY_NODE_REPAIR" $settings.legacyNodeRepair) }}
 {{- include "karpenter.env" (list "DISABLE_CLUSTER_STATE_OBSERVABILITY" $settings.disableClusterStateObservability) }}
 {{- include "karpenter.env" (list "DISABLE_DRY_RUN" $settings.disableDryRun) }}
@@ -102,8 +102,14 @@ compares them with the settings of the code and with the values.
 {{- join "," $set -}}
 {{- end -}}
 
+{{/* Whether enableDRA is set. */}}
+{{- define "karpenter.foreseesDevices" -}}
+{{- (include "karpenter.settings" . | fromYaml).enableDRA | toString -}}
+{{- end -}}
+
 {{- define "karpenter.awsFeatureGates" -}}
 {{- $gates := default (dict) (include "karpenter.settings" . | fromYaml).awsFeatureGates -}}
+{{- if eq "true" (include "karpenter.foreseesDevices" .) -}}{{- $gates = merge (dict "draNVIDIAGPU" true "draEFA" true) $gates -}}{{- end -}}
 {{- $names := dict "nodeClassCEL" "NodeClassCEL" "draNVIDIAGPU" "DRANVIDIAGPU" "draEFA" "DRAEFA" "rebootForRepair" "RebootForRepair" -}}
 {{- $set := list -}}
 {{- range $name := list "nodeClassCEL" "draNVIDIAGPU" "draEFA" "rebootForRepair" -}}

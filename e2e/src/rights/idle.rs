@@ -53,6 +53,7 @@ const GATED: &[(&str, &str)] = &[
     ("apps/replicasets", "CapacityBuffer"),
     ("apps/statefulsets", "CapacityBuffer"),
     ("resource.k8s.io/deviceclasses", "DynamicResources"),
+    ("resource.k8s.io/devicetaintrules", "DynamicResources"),
     ("resource.k8s.io/resourceclaims", "DynamicResources"),
     ("resource.k8s.io/resourceclaims/status", "DynamicResources"),
     ("resource.k8s.io/resourceclaimtemplates", "DynamicResources"),

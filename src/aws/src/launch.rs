@@ -45,6 +45,7 @@ use crate::tags;
 use crate::launch::filter::reserved::Reserved;
 use filter::{Candidate, Wanted};
 use fleet::TemplatedGroup;
+use group::wants_adapters;
 use limit::Limit;
 use placed::Placed;
 use spot_failure::SpotFailure;
@@ -284,7 +285,7 @@ impl Launcher {
         let catalogue = self.catalogue.contents();
         let view = ClassView::new(class).evaluating(self.settings.gates.node_class_cel);
         let known = (&*self.settings, &*self.registry);
-        let grouped = group::group(candidates, &request.requests, &view, &catalogue, known);
+        let grouped = group::group(candidates, wants_adapters(request), &view, &catalogue, known);
         if grouped.is_empty() {
             return Err(not_ready("no image of the node class is for any of the instance types"));
         }

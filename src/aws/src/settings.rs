@@ -60,6 +60,13 @@ pub struct Gates {
     pub reboot_for_repair: bool,
 }
 
+impl Gates {
+    /// Returns whether types list any devices: then resource claims are planned for, whatever `ignore-dra-requests` says.
+    pub fn foresee_devices(self) -> bool {
+        self.dra_nvidia_gpu || self.dra_efa
+    }
+}
+
 impl Settings {
     /// The defaults of the chart for a cluster.
     pub fn new(cluster_name: &str, cluster_endpoint: &str) -> Self {

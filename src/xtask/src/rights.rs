@@ -19,6 +19,7 @@ const CLUSTER: Allowed = &[
     ("storage.k8s.io", &["storageclasses", "csinodes", "volumeattachments"], READ),
     ("apps", &["daemonsets", "deployments", "replicasets", "statefulsets"], READ),
     ("policy", &["poddisruptionbudgets"], READ),
+    ("resource.k8s.io", &["deviceclasses", "resourceclaims", "resourceslices"], READ),
     ("karpenter.sh", &["nodeclaims", "nodeclaims/status"], &["create", "delete", "update", "patch"]),
     ("karpenter.sh", &["nodepools", "nodepools/status", "nodeoverlays/status"], &["update", "patch"]),
     ("autoscaling.x-k8s.io", &["capacitybuffers/status"], &["update", "patch"]),

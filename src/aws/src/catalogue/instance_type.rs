@@ -2,12 +2,14 @@
 
 pub mod capacity;
 pub mod compatibility;
+pub mod devices;
 pub mod kubelet;
 pub mod labels;
 pub mod overhead;
 pub mod storage;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use karpenter_aws_api::ec2::InstanceTypeInfo;
 use karpenter_aws_api::id::Zone;
@@ -52,6 +54,14 @@ pub fn build(
         memory: capacity.amount(resources::MEMORY),
         ephemeral_storage: capacity.amount(resources::EPHEMERAL_STORAGE),
     });
+    // Interfaces that a class sets up itself are not known to the driver as adapters.
+    let adapters = if view.class.spec.network_interfaces.is_some() {
+        0
+    } else {
+        u32::try_from(capacity.amount(capacity::EFA).as_units_ceil()).unwrap_or_default()
+    };
+    let annotations = view.class.metadata.annotations.as_ref();
+    let devices = devices::devices(info, adapters, annotations, settings.gates).map(Arc::new);
     InstanceType {
         name: info.name.as_str().into(),
         requirements: labels::requirements(info, view, region, zones, registry),
@@ -59,6 +69,7 @@ pub fn build(
         overhead,
         offerings: Vec::new(),
         overlaid: Overlaid::default(),
+        devices,
     }
 }
 

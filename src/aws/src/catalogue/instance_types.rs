@@ -296,7 +296,11 @@ fn same(a: &Arc<EC2NodeClass>, b: &Arc<EC2NodeClass>) -> bool {
     if Arc::ptr_eq(a, b) {
         return true;
     }
-    a.spec == b.spec && resolved(a) == resolved(b)
+    let sharing = |class: &EC2NodeClass| {
+        let annotations = class.metadata.annotations.as_ref();
+        annotations.and_then(|all| all.get(instance_type::devices::SHARING)).cloned()
+    };
+    a.spec == b.spec && resolved(a) == resolved(b) && sharing(a) == sharing(b)
 }
 
 /// Returns the part of a `NodeClass`'s status that types depend on.

@@ -4,13 +4,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use karpenter_cloud::LaunchRequest;
+use karpenter_model::names::annotation;
 use karpenter_model::resources;
-use karpenter_model::{InstanceType, LabelRegistry, Resources};
+use karpenter_model::{InstanceType, LabelRegistry};
 
 use super::filter::Candidate;
 use crate::catalogue::Contents;
 use crate::catalogue::adapters::{Slot, slots};
 use crate::catalogue::instance_type::capacity::EFA;
+use crate::catalogue::instance_type::devices::NETWORK;
 use crate::catalogue::instance_type::kubelet;
 use crate::class::expressions::Evaluated;
 use crate::class::view::ClassView;
@@ -33,16 +36,23 @@ pub struct GroupKey {
     pub reserved: Option<Reserved>,
 }
 
-/// Groups candidates by template. Types no image is for drop out.
+/// Returns whether an instance for `request` gets its elastic fabric adapters: pods ask for some, through the device plugin
+/// or through claims.
+pub(crate) fn wants_adapters(request: &LaunchRequest) -> bool {
+    let drivers = request.annotations.get(annotation::REQUESTED_DRIVERS).map(String::as_str);
+    let claimed = drivers.unwrap_or_default().split(',').any(|driver| driver == NETWORK);
+    claimed || !request.requests.amount(EFA).is_zero()
+}
+
+/// Groups candidates by template; `wants_efa` attaches every adapter a type has. Types no image is for drop out.
 pub fn group(
     candidates: &[Candidate],
-    requests: &Resources,
+    wants_efa: bool,
     view: &ClassView<'_>,
     catalogue: &Contents,
     (settings, registry): (&Settings, &LabelRegistry),
 ) -> BTreeMap<GroupKey, Vec<Candidate>> {
     let amis = view.status().map(|status| status.amis.as_slice()).unwrap_or_default();
-    let wants_efa = !requests.amount(EFA).is_zero();
     let mut groups: BTreeMap<GroupKey, Vec<Candidate>> = BTreeMap::new();
     for candidate in candidates {
         let instance_type: &Arc<InstanceType> = &candidate.instance_type;

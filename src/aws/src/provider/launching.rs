@@ -12,8 +12,8 @@ use super::AwsProvider;
 use super::classes::ready;
 use super::described::Joined;
 use crate::calls::fault::cloud_error;
-use crate::catalogue::instance_type::capacity::EFA;
 use crate::instances::view;
+use crate::launch::group::wants_adapters;
 
 const OPERATION: &str = "launch instance for claim";
 /// Time within which a machine shows the reservation it was launched into. One that shows none by then is in none.
@@ -57,8 +57,7 @@ impl AwsProvider {
         let mut launched = launched?;
         let id = InstanceId::from(launched.instance.as_str());
         self.instances.launched(&id);
-        let wants_efa = !request.requests.amount(EFA).is_zero();
-        launched.efa = wants_efa || class.spec.network_interfaces.is_some();
+        launched.efa = wants_adapters(request) || class.spec.network_interfaces.is_some();
         let machine = view::of_launched(&launched, claim, &class, self.ca_bundle(), self.clock.now());
         self.ledger.launched(request, &machine);
         Ok(machine)

@@ -8,7 +8,7 @@ use karpenter_aws_api::ec2::{
 };
 use karpenter_aws_sim::Options;
 use karpenter_cloud::{Instance, LaunchRequest, Provider};
-use karpenter_model::names::label;
+use karpenter_model::names::{annotation, label};
 use karpenter_model::{LabelValue, Quantity};
 
 use crate::world::{World, on_demand, one_of};
@@ -211,4 +211,19 @@ async fn nested_virtualization_is_asked_of_types_that_have_it() {
     let instance = world.provider.launch(&either("web-1")).await.expect("launches");
     assert_eq!(instance.instance_type.as_str(), NAME, "the cheaper type has no such feature");
     assert_eq!(template(&world).nested_virtualization.as_deref(), Some("enabled"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn adapters_that_claims_are_served_with_are_attached() {
+    let world = selling(two_cards, |_| {}).await;
+    for (drivers, attached) in [("gpu.nvidia.com", 0), ("dra.net", 2), ("dra.net,gpu.nvidia.com", 2)] {
+        let mut wanted = either(&format!("for-{attached}-{}", drivers.len()));
+        wanted.instance_types = vec![NAME.into()];
+        wanted.requirements.add(one_of(label::INSTANCE_TYPE, &[NAME]));
+        wanted.annotations.insert(annotation::REQUESTED_DRIVERS.to_owned(), drivers.to_owned());
+        world.provider.launch(&wanted).await.expect("launches");
+        let interfaces = template(&world).network_interfaces;
+        let adapters = interfaces.iter().filter(|one| one.kind == Some(InterfaceKind::Efa));
+        assert_eq!(adapters.count(), attached, "{drivers}");
+    }
 }

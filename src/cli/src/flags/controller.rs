@@ -4,6 +4,7 @@
 //! those who know what each value may be, and puts everything that is wrong into one error.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches};
@@ -44,7 +45,12 @@ pub(crate) fn resolve<'a>(
     given: impl Fn(&Flag) -> Option<(&'a str, Source)>,
 ) -> anyhow::Result<(Settings, AwsSettings)> {
     match (Settings::resolve(home, &given), AwsSettings::resolve(&given)) {
-        (Ok(core), Ok(aws)) => Ok((core, aws)),
+        (Ok(mut core), Ok(aws)) => {
+            if aws.gates.foresee_devices() {
+                Arc::make_mut(&mut core.decisions).ignore_dra_requests = false;
+            }
+            Ok((core, aws))
+        }
         (core, aws) => {
             let errors = aws.err().into_iter().chain(core.err()).flatten();
             let lines: Vec<_> = errors.map(|error| error.to_string()).collect();
@@ -185,6 +191,16 @@ mod tests {
         assert_eq!(core.decisions.batch_idle, std::time::Duration::from_secs(2));
         assert!(!core.leader_election.enabled);
         assert_eq!(aws.cluster_name, "demo");
+    }
+
+    #[test]
+    fn a_type_that_lists_its_devices_has_resource_claims_planned_for() {
+        let ignored = |given: &[&str]| parse(given).settings().unwrap().0.decisions.ignore_dra_requests;
+        assert!(ignored(&[]) && ignored(&["--aws-feature-gates=NodeClassCEL=true"]));
+        for gate in ["DRANVIDIAGPU", "DRAEFA"] {
+            let gate = format!("--aws-feature-gates={gate}=true");
+            assert!(!ignored(&[&gate]) && !ignored(&["--ignore-dra-requests=true", &gate]), "{gate}");
+        }
     }
 
     #[test]

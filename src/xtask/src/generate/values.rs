@@ -126,7 +126,7 @@ beforehand; `karpenter doctor --cluster-name prod` says afterwards whether every
 - A value that does not exist is refused, with its name: a misspelt one would do nothing without a word.
 - `settings.leaderElectionName` may be changed: the Role follows it.
 - The rights are those the code needs, generated from it. They exceed the reference's only in what
-  the controller can do without: reading LimitRanges, and naming nodes to the scheduler.
+  the controller can do without: reading LimitRanges and DeviceTaintRules, and naming nodes to the scheduler.
 - The chart without Helm: `helm template`, or only the rights: `kubectl apply -f rbac/`.
 
 Two replicas need two nodes that Karpenter does not manage, in two zones if there are several: pods never share a
