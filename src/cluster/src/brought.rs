@@ -38,6 +38,17 @@ pub(crate) struct Brought {
 /// The last nodes of one pool and type, by age.
 type Nodes = BTreeMap<(Timestamp, ClaimName), Published>;
 
+/// A node whose devices are others than its type was to bring along.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Contradiction {
+    /// The claim of the node, which may have gone since.
+    pub claim: ClaimName,
+    /// Driver of the devices.
+    pub driver: DriverName,
+    /// Devices that there are instead of those expected.
+    pub difference: String,
+}
+
 /// Devices of one node.
 #[derive(Debug, PartialEq, Eq)]
 struct Published {
@@ -82,6 +93,24 @@ impl Brought {
     /// Forgets what nodes of a pool have shown.
     pub(crate) fn forget(&mut self, pool: &PoolName) {
         self.pools.remove(pool);
+    }
+
+    /// The nodes of this pool and type that have other devices than the cloud describes, with the difference.
+    pub(crate) fn contradictions(
+        &self,
+        pool: &PoolName,
+        kind: &InstanceTypeName,
+        described: &DeviceTemplates,
+    ) -> Vec<Contradiction> {
+        let Some(nodes) = self.pools.get(pool).and_then(|types| types.get(kind)) else { return Vec::new() };
+        let published: Vec<&Published> = nodes.values().rev().collect();
+        let drivers: BTreeSet<&DriverName> = described.slices.iter().map(|slice| &slice.driver).collect();
+        let of_driver = |driver: &DriverName| {
+            let (node, difference) = contradicting(driver, &published, described)?;
+            let ((_, claim), _) = nodes.iter().find(|(_, known)| std::ptr::eq(*known, node))?;
+            Some(Contradiction { claim: claim.clone(), driver: driver.clone(), difference })
+        };
+        drivers.into_iter().filter_map(of_driver).collect()
     }
 
     /// The devices that a machine of this pool and type will bring along; the cloud describes them as `described`.
@@ -131,46 +160,76 @@ fn counts<'n>(
     nodes: &[&'n Published],
     described: Option<&DeviceTemplates>,
 ) -> Option<&'n Published> {
-    let mut nodes = nodes.iter().copied().filter(|node| node.drivers().any(|known| known == driver));
-    let described = described.filter(|of| of.slices.iter().any(|slice| slice.driver == *driver));
-    let Some(described) = described else { return nodes.next() };
-    // A node that was launched for something else may lack what comes on request, such as network adapters.
-    let youngest = nodes.find(|node| node.launched_for.contains(driver.as_str()))?;
-    (!bears_out(youngest, described, driver)).then_some(youngest)
+    match described.filter(|of| of.slices.iter().any(|slice| slice.driver == *driver)) {
+        Some(described) => contradicting(driver, nodes, described).map(|(node, _)| node),
+        None => nodes.iter().copied().find(|node| node.drivers().any(|known| known == driver)),
+    }
+}
+
+/// The youngest node that was launched for devices of `driver`, if it has others than are described, and the difference.
+/// A node that was launched for something else may lack what comes on request, such as network adapters.
+fn contradicting<'n>(
+    driver: &DriverName,
+    nodes: &[&'n Published],
+    described: &DeviceTemplates,
+) -> Option<(&'n Published, String)> {
+    let has = |node: &&Published| {
+        node.launched_for.contains(driver.as_str()) && node.drivers().any(|known| known == driver)
+    };
+    let youngest = nodes.iter().copied().find(has)?;
+    Some((youngest, difference(youngest, described, driver)?))
 }
 
 fn devices<'s>(slices: &'s [SliceTemplate], driver: &DriverName) -> Vec<&'s Device> {
     slices.iter().filter(|slice| slice.driver == *driver).flat_map(|slice| &slice.devices).collect()
 }
 
-/// Returns whether `node` has at least the devices of `driver` that are described, whatever they are called.
-fn bears_out(node: &Published, described: &DeviceTemplates, driver: &DriverName) -> bool {
+/// How the devices of `driver` on `node` differ from those that are described; `None` if it has at least these, whatever they
+/// are called.
+fn difference(node: &Published, described: &DeviceTemplates, driver: &DriverName) -> Option<String> {
     let mut left = node.devices(driver);
     let mut wanted = devices(&described.slices, driver);
+    if left.len() < wanted.len() {
+        return Some(format!("{} devices instead of {}", left.len(), wanted.len()));
+    }
     // Those that say most about themselves have the least choice.
     wanted.sort_by_key(|device| std::cmp::Reverse(device.attributes.len() + device.capacity.len()));
-    let all = wanted.iter().all(|wanted| {
-        let found = left.iter().position(|device| serves_as(device, wanted));
-        found.map(|found| left.swap_remove(found)).is_some()
-    });
-    all && agreements(described, driver).into_iter().all(|(attribute, described)| {
+    for wanted in wanted {
+        let Some(found) = left.iter().position(|device| unlike(device, wanted).is_none()) else {
+            let other = left.first().and_then(|device| unlike(device, wanted));
+            return Some(format!("{} instead of `{}`", other.unwrap_or_default(), wanted.name));
+        };
+        left.swap_remove(found);
+    }
+    agreements(described, driver).into_iter().find_map(|(attribute, described)| {
         let mut shared: BTreeMap<&AttributeValue, usize> = BTreeMap::new();
         for value in node.devices(driver).iter().filter_map(|device| device.attributes.get(attribute)) {
             *shared.entry(value).or_default() += 1;
         }
         let mut shared: Vec<usize> = shared.into_values().collect();
         shared.sort_unstable_by(|one, other| other.cmp(one));
-        described.len() <= shared.len() && described.iter().zip(&shared).all(|(wanted, had)| wanted <= had)
+        let bears_out = described.len() <= shared.len()
+            && described.iter().zip(&shared).all(|(wanted, had)| wanted <= had);
+        (!bears_out).then(|| format!("fewer devices with the same `{attribute}`"))
     })
 }
 
-/// Returns whether `device` can be had wherever `wanted` is expected.
-fn serves_as(device: &Device, wanted: &Device) -> bool {
-    let attributes = wanted.attributes.iter().all(|(name, value)| device.attributes.get(name) == Some(value));
-    let capacity = wanted.capacity.iter().all(|(name, amount)| {
-        device.capacity.get(name).is_some_and(|had| had.value >= amount.value && had.policy == amount.policy)
+/// What keeps `device` from standing for `wanted`.
+fn unlike(device: &Device, wanted: &Device) -> Option<String> {
+    let other = |what: &QualifiedName| format!("device `{}` with another `{what}`", device.name);
+    let attribute =
+        wanted.attributes.iter().find(|(name, value)| device.attributes.get(*name) != Some(*value));
+    let capacity = wanted.capacity.iter().find(|(name, amount)| {
+        let had = device.capacity.get(*name);
+        had.is_none_or(|had| had.value < amount.value || had.policy != amount.policy)
     });
-    attributes && capacity && device.shareable == wanted.shareable && device.unsupported.is_none()
+    match (attribute, capacity) {
+        (Some((name, _)), _) | (_, Some((name, _))) => Some(other(name)),
+        _ if device.shareable != wanted.shareable => {
+            Some(format!("device `{}`, shared otherwise,", device.name))
+        }
+        _ => device.unsupported.as_ref().map(|field| format!("device `{}` with `{field}`", device.name)),
+    }
 }
 
 /// By attribute, how many devices of `driver` are described as sharing one value of it, the most first.

@@ -23,6 +23,7 @@ mod room;
 mod store;
 mod usage;
 
+pub use brought::Contradiction;
 pub use cluster::{AttachLimits, Cluster, Kind, Shown, UsedClaim, VolumeClaimKey};
 pub use reservation::Reservations;
 pub use store::{Epoch, Known, Put, Stamp, Store, Version};

@@ -180,15 +180,25 @@ fn what_nodes_have_shown_goes_with_the_class_and_with_drift() {
 fn a_description_counts_until_a_node_that_was_launched_for_it_has_something_else() {
     let promised = described(&["npu-0 model=x memory=8", "npu-1 model=x memory=8"], &[&["npu-0", "npu-1"]]);
     let of_cloud = ["npus/npu-0 model=x", "npus/npu-1 model=x", "root: npu-0 npu-1"];
-    for (case, published, keeps) in [
-        ("as described", &["a model=x memory=8 root=1", "b model=x memory=9 root=1"] as &[_], true),
-        ("one more", &["a model=x memory=8 root=1", "c", "b model=x memory=8 root=1"], true),
-        ("one less", &["a model=x memory=8 root=1"], false),
-        ("another model", &["a model=x memory=8 root=1", "b model=z memory=8 root=1"], false),
-        ("less memory", &["a model=x memory=8 root=1", "b model=x memory=7 root=1"], false),
-        ("two roots", &["a model=x memory=8 root=1", "b model=x memory=8 root=2"], false),
-        ("no root", &["a model=x memory=8", "b model=x memory=8"], false),
+    let roots = "fewer devices with the same `npu.example.com/root`";
+    for (case, published, difference) in [
+        ("as described", &["a model=x memory=8 root=1", "b model=x memory=9 root=1"] as &[_], None),
+        ("one more", &["a model=x memory=8 root=1", "c", "b model=x memory=8 root=1"], None),
+        ("one less", &["a model=x memory=8 root=1"], Some("1 devices instead of 2")),
+        (
+            "another model",
+            &["a model=x memory=8 root=1", "b model=z memory=8 root=1"],
+            Some("device `b` with another `npu.example.com/model` instead of `npu-1`"),
+        ),
+        (
+            "less memory",
+            &["a model=x memory=8 root=1", "b model=x memory=7 root=1"],
+            Some("device `b` with another `npu.example.com/memory` instead of `npu-1`"),
+        ),
+        ("two roots", &["a model=x memory=8 root=1", "b model=x memory=8 root=2"], Some(roots)),
+        ("no root", &["a model=x memory=8", "b model=x memory=8"], Some(roots)),
     ] {
+        let keeps = difference.is_none();
         let mut brought = Brought::default();
         let published = slice("n1", published);
         brought.look(&up("n1", 1), &"n1".into(), [&published].into_iter());
@@ -201,6 +211,9 @@ fn a_description_counts_until_a_node_that_was_launched_for_it_has_something_else
         brought.look(&claim, &"n1".into(), [&published].into_iter());
         let now = foreseen(&brought, Some(&promised));
         assert_eq!(now == of_cloud, keeps, "{case}: {now:?}");
+        let told = brought.contradictions(&"web".into(), &"inf2.xlarge".into(), &promised);
+        let told: Vec<&str> = told.iter().map(|one| one.difference.as_str()).collect();
+        assert_eq!(told, difference.into_iter().collect::<Vec<_>>(), "{case}");
         if !keeps {
             assert!(now[0].starts_with("node/a"), "{case}: the node counts: {now:?}");
         }

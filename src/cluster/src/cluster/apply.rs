@@ -135,6 +135,7 @@ impl<O: Shown> Cluster<O> {
     pub(crate) fn pool_changed(&mut self, name: &PoolName, _: Option<&Pool>, new: Option<&Pool>) {
         if new.is_none() {
             self.set_instance_types(name, None);
+            self.own.brought.forget(name);
         }
     }
 

@@ -10,7 +10,7 @@ use karpenter_model::{
 
 use super::Cluster;
 use super::kind::{Shown, UsedClaim};
-use crate::machine;
+use crate::brought::Contradiction;
 
 impl<O: Shown> Cluster<O> {
     /// Returns the devices and their claims; nothing while resource claims are ignored.
@@ -44,6 +44,16 @@ impl<O: Shown> Cluster<O> {
         templates.collect()
     }
 
+    /// The nodes that came with other devices than their types were to bring along.
+    pub fn device_contradictions(&self) -> Vec<Contradiction> {
+        let types =
+            self.instance_types.iter().flat_map(|(pool, types)| types.iter().map(move |one| (pool, one)));
+        let described = types.filter_map(|(pool, one)| Some((pool, &one.name, one.devices.as_ref()?)));
+        described
+            .flat_map(|(pool, kind, devices)| self.own.brought.contradictions(pool, kind, devices))
+            .collect()
+    }
+
     /// The resource slices that belong to a Node, in name order: those of that Node only, and those it owns.
     pub fn slices_of(&self, node: &NodeName) -> impl Iterator<Item = &Arc<ResourceSlice>> {
         let names = self.derived.slices_of.get(node).into_iter().flatten();
@@ -67,10 +77,9 @@ impl<O: Shown> Cluster<O> {
         }
         for node in new.into_iter().flat_map(nodes_of) {
             slices_of.entry(node.clone()).or_default().insert(name.clone());
-            // What its machine has shown of its type may be something else now.
-            let machine = self.facts.nodes.model(node).and_then(|node| machine::id_of_node(node));
-            self.derived.dirty.extend(machine);
         }
+        // What their machines have shown of their types may be something else now.
+        new.into_iter().flat_map(nodes_of).for_each(|node| self.touch_node(node));
     }
 
     /// The claim without the pods that are no more: the API server frees it later.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use karpenter_api::NodePool;
+use karpenter_cluster::Contradiction;
 use karpenter_kube_harness::write;
 use karpenter_lifecycle::pods::promise::{self, Ended, Ending, Held, Saved, Workload, World};
 use karpenter_lifecycle::step::{About, PodRef};
@@ -95,6 +96,7 @@ impl Promises {
             state.record.judge(snapshot, &world, &departed)
         };
         publish_ended(context, &ended);
+        publish_devices(context);
         let mut held = self.0.lock().record.held(&snapshot.pending, snapshot.now);
         let mut outcomes = Vec::new();
         snapshot.pending.retain(|pod| {
@@ -251,6 +253,19 @@ fn publish_ended(context: &Context, ended: &[Ended]) {
                 publish(context, &About::Claim(claim.clone()), &message, "broken");
             }
         }
+    }
+}
+
+/// Publishes which nodes came with other devices than their types were to bring along.
+fn publish_devices(context: &Context) {
+    let contradictions = context.view.with_cluster(|cluster| cluster.device_contradictions());
+    for Contradiction { claim, driver, difference } in contradictions {
+        let Some(object) = context.object(&About::Claim(claim)) else { continue };
+        let message = format!(
+            "Driver {driver} has published {difference}; nodes of this type are expected to have the same from now on"
+        );
+        let event = Event::new(object, reason::DEVICES_NOT_AS_DESCRIBED, message);
+        context.recorder.publish(event.distinguished_by(driver.to_string()));
     }
 }
 

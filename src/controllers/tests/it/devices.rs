@@ -166,6 +166,47 @@ async fn a_machine_is_bought_that_brings_the_devices_of_a_claim_along() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_type_that_brings_something_else_is_named_and_not_bought_again() {
+    let mut world = World::new().await;
+    let catalogue = Catalogue::small(&["zone-a", "zone-b"]);
+    world.catalogue = Arc::new(catalogue.bringing("large", &described()));
+    world.pool("default", &json!({}));
+    world.load(&class());
+    world.load(&claim("one"));
+    world.pod_with("wants", "1", &uses("one"));
+    let process = start(&world);
+    world.until("a node has come up", Duration::from_mins(5), || async { world.nodes().len() == 1 }).await;
+    let node = world.nodes()[0].metadata.name.clone().unwrap();
+    let other = json!([{"name": "gpu-0", "attributes": {"model": {"string": "h100"}}}]);
+    world.load(&slice(&node, &json!({"nodeName": node, "devices": other})));
+    world.load(&claim("two"));
+    world.pod_with("also", "1", &uses("two"));
+    world
+        .until("the difference is told", Duration::from_mins(5), || async {
+            !process.events.messages("DevicesNotAsDescribed").is_empty()
+        })
+        .await;
+    assert_eq!(
+        process.events.messages("DevicesNotAsDescribed")[0],
+        "Driver gpu.example.com has published device `gpu-0` with another `gpu.example.com/model` instead of \
+         `gpu-0`; nodes of this type are expected to have the same from now on"
+    );
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    let large = world.claims().iter().filter(|claim| bought(claim).0 == "large").count();
+    assert!(large <= 2, "one for each pod, none of them again: {large}");
+    world.load(&claim("three"));
+    world.pod_with("late", "1", &uses("three"));
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    assert_eq!(world.claims().iter().filter(|claim| bought(claim).0 == "large").count(), large);
+    let told = process.events.messages("FailedScheduling");
+    assert!(
+        told.iter().any(|text| text.contains("no devices are left for resource claim `default/three`")),
+        "{told:?}"
+    );
+    process.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_drivers_have_published_on_a_node_is_foreseen_of_the_next_one_of_its_type() {
     let world = World::new().await;
     world.pool("default", &json!({}));

@@ -164,6 +164,8 @@ pub const DO_NOT_DISRUPT_ELAPSED: &str = "DoNotDisruptGracePeriodElapsed";
 pub const FINALIZED: &str = "Finalized";
 /// Nodes came up for pods like this one and the scheduler did not use them.
 pub const PROMISED_NODE_NOT_USED: &str = "PromisedNodeNotUsed";
+/// A node has other devices than its type was to bring along.
+pub const DEVICES_NOT_AS_DESCRIBED: &str = "DevicesNotAsDescribed";
 /// A plan broke a rule and was not applied.
 pub const PLAN_REFUSED: &str = "PlanRefused";
 /// The cluster is shifted away from a zone.

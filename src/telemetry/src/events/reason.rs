@@ -260,6 +260,11 @@ reasons! {
         .every(Duration::from_mins(5))
         .about(&["Pod", "NodeClaim", "NodePool"])
         .distinguished_by(&["until"]);
+    /// A node has other devices than its type was to bring along; not in the reference.
+    DEVICES_NOT_AS_DESCRIBED = Reason::warning(reason::DEVICES_NOT_AS_DESCRIBED)
+        .every(Duration::from_mins(5))
+        .about(&["NodeClaim"])
+        .distinguished_by(&["driver"]);
     /// A plan broke a rule and was not applied; not in the reference.
     PLAN_REFUSED = Reason::warning(reason::PLAN_REFUSED).every(Duration::from_mins(5)).about(&["NodePool"]);
     /// The cluster is shifted away from a zone the NodePool could launch in.
