@@ -99,8 +99,8 @@ pub(crate) struct Scene<'s> {
     pub(crate) template: Option<&'s Template>,
 }
 
-/// Most combinations of alternatives that are tried for one type.
-const MOST_WAYS: usize = 4096;
+/// Steps that a further combination of alternatives counts for: the devices are looked at again.
+const STEPS_PER_WAY: usize = 16;
 
 /// Every combination of alternatives of some claims, by position, in the order in which they are to be tried.
 struct Ways {
@@ -110,11 +110,11 @@ struct Ways {
 }
 
 impl Ways {
-    fn of(demands: &[(ClaimId, &Demand)]) -> impl Iterator<Item = Vec<usize>> {
+    fn of(demands: &[(ClaimId, &Demand)]) -> Self {
         let requests = demands.iter().flat_map(|(_, demand)| &demand.requests);
         let alternatives: Vec<usize> = requests.map(Vec::len).collect();
         let next = Some(vec![0; alternatives.len()]);
-        Self { alternatives, next }.take(MOST_WAYS)
+        Self { alternatives, next }
     }
 }
 
@@ -165,13 +165,16 @@ impl<'s, 'x, 'c> Search<'s, 'x, 'c> {
         let (asks, slots, pins, taken, choices) = Default::default();
         let mut search = Self { scene, place, steps, types, asks, slots, pins, taken, choices };
         let mut refused = None;
-        for ways in Ways::of(demands) {
-            match search.attempt(demands, &ways, requirements)? {
-                Ok(narrowed) => return Ok(Found::Yes(search.choices, narrowed)),
-                Err(refusal) => refused = refused.or(refusal),
+        for (tried, ways) in Ways::of(demands).enumerate() {
+            if tried > 0 {
+                *search.steps = search.steps.saturating_sub(STEPS_PER_WAY);
             }
             if *search.steps == 0 {
                 break;
+            }
+            match search.attempt(demands, &ways, requirements)? {
+                Ok(narrowed) => return Ok(Found::Yes(search.choices, narrowed)),
+                Err(refusal) => refused = refused.or(refusal),
             }
         }
         Ok(Found::No(refused))

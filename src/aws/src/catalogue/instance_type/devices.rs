@@ -18,8 +18,8 @@ use crate::settings::Gates;
 /// Driver of NVIDIA's processors.
 const NVIDIA: &str = "gpu.nvidia.com";
 /// Driver of network devices, elastic fabric adapters among them.
-pub const NETWORK: &str = "dra.net";
-/// Annotation of an EC2NodeClass: how the driver of NVIDIA lets claims share a processor, as its chart was told.
+pub(crate) const NETWORK: &str = "dra.net";
+/// Annotation of an EC2NodeClass: how the driver of NVIDIA lets claims share a processor: the value its chart has.
 pub(crate) const SHARING: &str = "karpenter.k8s.aws/nvidia-consumable-capacity";
 /// Attribute that devices of all drivers have.
 const ROOT: &str = "resource.kubernetes.io/pcieRoot";
@@ -199,7 +199,7 @@ fn adapter(info: &InstanceTypeInfo, number: u32) -> Device {
     Device { attributes: full(attributes, NETWORK), ..device(&efa_name(number as usize)) }
 }
 
-/// Processors and adapters that share a PCIe root, by number. Of other types than these it is not known that two do.
+/// Processors and adapters that share a root of the PCI bus, by number. Of other types than these it is not known that two do.
 fn roots(info: &InstanceTypeInfo) -> Vec<(Vec<usize>, Vec<usize>)> {
     let gpus = info.gpus.iter().map(|gpu| gpu.count as usize).sum::<usize>();
     let adapters = info.maximum_efa_interfaces as usize;
