@@ -1,7 +1,5 @@
 //! Devices of whole types, and claims against them.
 
-use karpenter_model::device::{CapacityPolicy, CapacityValues};
-
 use super::*;
 use crate::testing::machine;
 
