@@ -38,6 +38,9 @@ type cluster struct {
 	admission []admission.MutationInterface
 	// changed are the objects that are not as they were given.
 	changed []any
+	// tells is true if tries are to be kept.
+	tells bool
+	tries []try
 }
 
 func newCluster(ctx context.Context) (*cluster, error) {
@@ -199,6 +202,11 @@ func (c *cluster) waiting() []*v1.Pod {
 func (c *cluster) bind(ctx context.Context, pod *v1.Pod) (string, error) {
 	state := framework.NewCycleState()
 	result, err := c.scheduler.SchedulePod(ctx, c.profile, state, pod)
+	if c.tells {
+		if err := c.keep(ctx, state, pod, err == nil); err != nil {
+			return "", err
+		}
+	}
 	if err == scheduler.ErrNoNodesAvailable {
 		return err.Error(), nil
 	}
@@ -220,4 +228,30 @@ func (c *cluster) bind(ctx context.Context, pod *v1.Pod) (string, error) {
 		}
 	}
 	return "", c.change(bound)
+}
+
+// keep notes the scores of all nodes that fit the pod, which the scheduler has just tried.
+func (c *cluster) keep(ctx context.Context, state fwk.CycleState, pod *v1.Pod, fits bool) error {
+	tried := try{Pod: pod.DeepCopy(), Scores: map[string]int64{}, After: len(c.changed)}
+	if fits {
+		all, err := c.profile.SnapshotSharedLister().NodeInfos().List()
+		if err != nil {
+			return err
+		}
+		fitting := slices.DeleteFunc(slices.Clone(all), func(node fwk.NodeInfo) bool {
+			return !c.profile.RunFilterPluginsWithNominatedPods(ctx, state, pod, node).IsSuccess()
+		})
+		if status := c.profile.RunPreScorePlugins(ctx, state, pod, fitting); !status.IsSuccess() {
+			return status.AsError()
+		}
+		scores, status := c.profile.RunScorePlugins(ctx, state, pod, fitting)
+		if !status.IsSuccess() {
+			return status.AsError()
+		}
+		for _, node := range scores {
+			tried.Scores[node.Name] = node.TotalScore
+		}
+	}
+	c.tries = append(c.tries, tried)
+	return nil
 }

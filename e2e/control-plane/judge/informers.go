@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
+	"k8s.io/client-go/informers/apps"
 	"k8s.io/client-go/informers/core"
 	"k8s.io/client-go/informers/internalinterfaces"
 	"k8s.io/client-go/informers/node"
@@ -56,6 +57,7 @@ func (f *factory) put(object runtime.Object) error {
 // The groups the scheduler and admission ask for; those of the embedded factory would not ask this one for informers.
 
 func (f *factory) Core() core.Interface             { return core.New(f, "", nil) }
+func (f *factory) Apps() apps.Interface             { return apps.New(f, "", nil) }
 func (f *factory) Storage() storage.Interface       { return storage.New(f, "", nil) }
 func (f *factory) Resource() resource.Interface     { return resource.New(f, "", nil) }
 func (f *factory) Node() node.Interface             { return node.New(f, "", nil) }

@@ -14,12 +14,15 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 )
 
 func main() {
 	klog.SetLogger(klog.Logger{})
+	tells := slices.Contains(os.Args[1:], "tries")
 	input := bufio.NewReader(os.Stdin)
 	output := json.NewEncoder(os.Stdout)
 	for {
@@ -30,7 +33,7 @@ func main() {
 		if err != nil {
 			fail(err)
 		}
-		result, err := judge(context.Background(), line)
+		result, err := judge(context.Background(), line, tells)
 		if err != nil {
 			result = &verdict{Error: err.Error()}
 		}
@@ -53,15 +56,28 @@ type verdict struct {
 	Changed []any `json:"changed"`
 	// Refused are the reasons by namespace and name of the pods that no node takes.
 	Refused map[string]string `json:"refused"`
+	// Tries are what the scheduler found for each pod that it tried, in order.
+	Tries []try `json:"tries,omitempty"`
 }
 
-func judge(ctx context.Context, line []byte) (*verdict, error) {
+// try is one attempt to schedule a pod.
+type try struct {
+	// Pod is the pod as it was admitted.
+	Pod *v1.Pod `json:"pod"`
+	// Scores are those of the nodes that fit, by their names.
+	Scores map[string]int64 `json:"scores"`
+	// After is the number of changed objects that were there before.
+	After int `json:"after"`
+}
+
+func judge(ctx context.Context, line []byte, tells bool) (*verdict, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	cluster, err := newCluster(ctx)
 	if err != nil {
 		return nil, err
 	}
+	cluster.tells = tells
 	var objects []json.RawMessage
 	if err := json.Unmarshal(line, &objects); err != nil {
 		return nil, fmt.Errorf("read the objects: %w", err)
@@ -79,5 +95,5 @@ func judge(ctx context.Context, line []byte) (*verdict, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &verdict{Changed: cluster.changed, Refused: refused}, nil
+	return &verdict{Changed: cluster.changed, Refused: refused, Tries: cluster.tries}, nil
 }

@@ -45,6 +45,20 @@ pub struct Verdict {
     pub changed: Vec<Value>,
     /// Reasons why no node takes a pod, by namespace and name.
     pub refused: BTreeMap<String, String>,
+    /// Each try to schedule a pod, in order; none unless the scheduler was started to tell of them.
+    #[serde(default)]
+    pub tries: Vec<Try>,
+}
+
+/// What the scheduler found when it tried a pod.
+#[derive(Debug, Deserialize)]
+pub struct Try {
+    /// The pod as it was admitted.
+    pub pod: Value,
+    /// Scores of the nodes that fit, by their names.
+    pub scores: BTreeMap<String, i64>,
+    /// Number of changed objects that were there before.
+    pub after: usize,
 }
 
 impl Scheduler {
@@ -53,10 +67,23 @@ impl Scheduler {
     /// # Errors
     /// Go is missing, or the program does not build.
     pub fn start() -> Result<Self> {
+        Self::start_with(&[])
+    }
+
+    /// Starts one that tells of each try.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn start_telling() -> Result<Self> {
+        Self::start_with(&["tries"])
+    }
+
+    fn start_with(arguments: &[&str]) -> Result<Self> {
         // Tests of one process start together, and a program that runs cannot be written.
         static PROGRAM: LazyLock<Result<PathBuf>> = LazyLock::new(build);
         let program = PROGRAM.as_ref().map_err(|error| anyhow::anyhow!("{error:#}"))?;
         let mut process = Command::new(program)
+            .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

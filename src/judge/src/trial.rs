@@ -132,6 +132,22 @@ pub fn hold(
     Ok(outcome)
 }
 
+/// Returns a world in which the nodes of a plan for all its pods are there, and no pod has a node yet or names one.
+///
+/// # Errors
+/// Objects that cannot be planned.
+pub fn with_nodes(objects: &[Value], seed: u64, catalogue: &Catalogue) -> Result<Vec<Value>> {
+    let mut objects = objects.to_vec();
+    karpenter_plan::resolve(&mut objects, &ZONES.map(str::to_owned), |_| Vec::new());
+    refuse_pods_without_node(&mut objects);
+    let (_, plan, _) = planned(&objects, catalogue)?;
+    join(&plan, 0, &mut objects, catalogue, Some(&mut Rng::with_seed(seed)))?;
+    for pod in objects.iter_mut().filter(|object| object["kind"] == "Pod") {
+        pod["status"] = json!({"phase": "Pending"});
+    }
+    Ok(objects)
+}
+
 fn planned(objects: &[Value], catalogue: &Catalogue) -> Result<(Snapshot, Plan, Report)> {
     let at: Timestamp = AT.parse()?;
     let world = World::new(objects.iter().cloned(), at, catalogue.ground.clone(), WhatIf::default())?;

@@ -19,7 +19,7 @@ mod pod;
 mod pods;
 mod replicaset;
 mod requests;
-mod scheduler;
+pub mod scheduler;
 mod service_account;
 mod statefulset;
 mod taint_eviction;

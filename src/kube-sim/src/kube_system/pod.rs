@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use karpenter_model::Resources;
+use karpenter_model::{Quantity, Resources};
 use serde_json::Value;
 
 use super::{
@@ -25,6 +25,8 @@ pub(super) struct Pod {
     pub(super) priority: i64,
     /// Resources it asks of a node.
     pub(super) requests: Resources,
+    /// CPU and memory that it counts for where nodes are scored by what is free.
+    pub(super) scored: [Quantity; 2],
 }
 
 impl Pod {
@@ -35,6 +37,7 @@ impl Pod {
             ready: is_ready(object),
             priority: number(object, "/spec/priority"),
             requests: requests::of(object),
+            scored: requests::for_score(object, true),
             object: Arc::clone(object),
         }
     }

@@ -3,8 +3,8 @@
 //! Filters: cordons, taints, node selector and required node affinity, resources, host ports, where volumes are, required pod
 //! affinity and anti-affinity, hard topology spread. A node that the pod names in `status.nominatedNodeName` is tried first, and
 //! keeps room for it from pods that are no more important, and counts for the spread of others, until the pod is tried and fits
-//! nowhere; else the emptiest node wins. Less important pods are sent away for one that fits nowhere (`preemption.rs`).
-//! Preferences and resource claims are not played.
+//! nowhere; else the node with the best score wins ([`score`]), of equal ones the first by name where the scheduler draws one.
+//! Less important pods are sent away for one that fits nowhere (`preemption.rs`). Resource claims are not played.
 
 mod affinity_term;
 mod candidate;
@@ -12,17 +12,20 @@ mod node_selector;
 mod pod_affinity;
 mod preemption;
 mod refusal;
+mod score;
 mod spread;
+mod surroundings;
 mod volumes;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
 
 use serde_json::{Value, json};
 
 use self::{
     candidate::Candidate,
     refusal::{Ask, Reason},
-    volumes::{Volumes, uses_claims},
+    surroundings::{Lists, Surroundings},
+    volumes::uses_claims,
 };
 pub(super) use self::{candidate::tolerates, node_selector::admits as node_selector_admits};
 use super::{
@@ -73,7 +76,7 @@ impl StandIn for Scheduler {
             (-pod.priority, text(&pod.object, "/metadata/creationTimestamp").to_owned())
         });
         self.refresh(cluster);
-        let mut volumes = Volumes::of(cluster, &pending);
+        let mut surroundings = Surroundings::of(cluster, &pending);
         let (candidates, changes) = (&mut self.candidates, self.changes);
         let mut tried = BTreeMap::new();
         for pod in &pending {
@@ -90,18 +93,18 @@ impl StandIn for Scheduler {
                 tried.insert(uid.to_owned(), *then);
                 continue;
             }
-            if volumes.keep_waiting(object) {
+            if surroundings.volumes.keep_waiting(object) {
                 continue;
             }
             let siblings = siblings(object);
             let known = siblings.as_ref().and_then(|siblings| refused.get(siblings));
             let choice =
-                known.map_or_else(|| choose(pod, candidates, &volumes), |reasons| Err(reasons.clone()));
+                known.map_or_else(|| choose(pod, candidates, &surroundings), |reasons| Err(reasons.clone()));
             match choice {
                 Ok(index) => {
                     if cluster.bind(object, &candidates[index].name) {
                         candidates[index].take(pod);
-                        volumes.place(object);
+                        surroundings.volumes.place(object);
                         if let Some(expecting) = nominated(object, candidates) {
                             candidates[expecting].no_longer_expect(object);
                         }
@@ -115,7 +118,7 @@ impl StandIn for Scheduler {
                     if preemption::is_under_way(pod, candidates) {
                         continue;
                     }
-                    let preempted = preemption::choose(pod, candidates, &volumes);
+                    let preempted = preemption::choose(pod, candidates, &surroundings);
                     let named = preempted.as_ref().map(|(index, _)| candidates[*index].name.as_str());
                     say_unschedulable(cluster, object, (candidates.len(), &reasons), named);
                     taken_away += u64::from(named.is_none() && nominated(object, candidates).is_some());
@@ -210,28 +213,77 @@ fn is_pending(pod: &Value) -> bool {
 }
 
 /// Index of the best candidate, or how many refused for each reason.
-fn choose(pod: &Pod, candidates: &[Candidate], volumes: &Volumes) -> Result<usize, Reasons> {
-    let ask = Ask::of(pod, candidates, volumes);
+fn choose(pod: &Pod, candidates: &[Candidate], surroundings: &Surroundings) -> Result<usize, Reasons> {
+    let ask = Ask::of(pod, candidates, surroundings);
     if let Some(index) = nominated(&pod.object, candidates)
         && ask.refusal(&candidates[index]).is_none()
     {
         return Ok(index);
     }
+    let (fitting, reasons) = sorted_out(&ask, candidates);
+    best(pod, &fitting, candidates, surroundings).ok_or(reasons)
+}
+
+/// The candidates that fit, and how many do not for each reason.
+fn sorted_out(ask: &Ask<'_>, candidates: &[Candidate]) -> (Vec<usize>, Reasons) {
     let mut reasons: BTreeMap<Reason<'_>, usize> = BTreeMap::new();
-    let mut best: Option<(i64, usize)> = None;
+    let mut fitting = Vec::new();
     for (index, candidate) in candidates.iter().enumerate() {
-        if let Some(reason) = ask.refusal(candidate) {
-            *reasons.entry(reason).or_default() += 1;
-            continue;
-        }
-        let room = candidate.room();
-        // Candidates are in order of their names, so ties go to the first name.
-        if best.is_none_or(|(most, _)| room > most) {
-            best = Some((room, index));
+        match ask.refusal(candidate) {
+            Some(reason) => *reasons.entry(reason).or_default() += 1,
+            None => fitting.push(index),
         }
     }
-    let in_words = || reasons.iter().map(|(reason, count)| (reason.to_string(), *count)).collect();
-    best.map(|(_, index)| index).ok_or_else(in_words)
+    (fitting, reasons.iter().map(|(reason, count)| (reason.to_string(), *count)).collect())
+}
+
+/// The best of the candidates that fit; the first by name of equal ones, because they are in order of their names.
+fn best(
+    pod: &Pod,
+    fitting: &[usize],
+    candidates: &[Candidate],
+    surroundings: &Surroundings,
+) -> Option<usize> {
+    if fitting.len() < 2 {
+        return fitting.first().copied();
+    }
+    let scores = score::scores(pod, fitting, candidates, surroundings);
+    let best = scores.iter().enumerate().min_by_key(|(index, score)| (Reverse(**score), *index));
+    best.map(|(index, _)| fitting[index])
+}
+
+/// Returns the nodes among these `objects` of a cluster that a pod fits, with their scores: what the stand-in goes by, for
+/// whoever holds it against another scheduler. Names that pods have been given in `status.nominatedNodeName` do not count.
+pub fn scores(objects: &[Arc<Value>], pod: &Value) -> BTreeMap<String, i64> {
+    let objects = Objects(objects);
+    let pods: Vec<Arc<Pod>> = objects.list("", "pods").iter().map(|pod| Arc::new(Pod::of(pod))).collect();
+    let on = |node: &Value| {
+        let name = object::name(node).to_owned();
+        pods.iter().filter(move |pod| text(&pod.object, "/spec/nodeName") == name)
+    };
+    let mut nodes = objects.list("", "nodes");
+    nodes.sort_by(|one, other| object::name(one).cmp(object::name(other)));
+    let candidates: Vec<Candidate> =
+        nodes.into_iter().map(|node| Candidate::of(Arc::clone(&node), on(&node))).collect();
+    let pod = Arc::new(Pod::of(&Arc::new(pod.clone())));
+    let surroundings = Surroundings::of(&objects, std::slice::from_ref(&pod));
+    let (fitting, _) = sorted_out(&Ask::of(&pod, &candidates, &surroundings), &candidates);
+    let scores = score::scores(&pod, &fitting, &candidates, &surroundings);
+    fitting.iter().map(|index| candidates[*index].name.clone()).zip(scores).collect()
+}
+
+/// Objects that no server keeps.
+struct Objects<'a>(&'a [Arc<Value>]);
+
+impl Lists for Objects<'_> {
+    /// Kinds are told by their plural names, which are regular for all that the scheduler reads.
+    fn list(&self, _group: &str, plural: &str) -> Vec<Arc<Value>> {
+        let is_listed = |object: &&Arc<Value>| {
+            let kind = text(object, "/kind").to_lowercase();
+            plural.strip_prefix(&kind).is_some_and(|end| matches!(end, "s" | "es"))
+        };
+        self.0.iter().filter(is_listed).cloned().collect()
+    }
 }
 
 /// Reports that none of `nodes` nodes takes a pod, and the node that it is `named` for, where others are sent away.

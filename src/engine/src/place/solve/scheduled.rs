@@ -12,15 +12,13 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
+use karpenter_model::node_score::{self, Share};
 use karpenter_model::{Launch, Node, PodKey, Resources, resources};
 
 use super::simulation::Base;
 use super::{JoinedOpen, Solver, Tried};
 use crate::amounts::Amounts;
 use crate::index::{InFlightIx, LevelIx, NodeIx, PodIx, ResourceIx};
-
-/// Highest score of a node.
-const FULL: i128 = 10_000;
 
 /// A new node as the scheduler will see it.
 struct Coming {
@@ -104,7 +102,7 @@ impl Solver<'_> {
             .map(|(node, left, all)| (score(left, all), Choice::Existing(node)));
         let new = coming.iter().filter(|new| amounts.fits(&new.left));
         let new = new.map(|new| (score(&new.left, &new.allocatable), Choice::Coming));
-        let mut choices: Vec<(i128, Choice)> = existing.chain(new).collect();
+        let mut choices: Vec<(i64, Choice)> = existing.chain(new).collect();
         let bound = self.filling.topology.bound(self.compiled.levels.profile(level));
         // The best one mostly takes the pod, so they are not sorted.
         while let Some(best) = index_of_best(&choices) {
@@ -137,18 +135,17 @@ impl Solver<'_> {
 }
 
 /// Returns the index of the choice with the highest score; of equal ones the first by name.
-fn index_of_best(choices: &[(i128, Choice)]) -> Option<usize> {
+fn index_of_best(choices: &[(i64, Choice)]) -> Option<usize> {
     let best = choices.iter().enumerate().min_by_key(|(_, (score, choice))| (Reverse(*score), *choice));
     best.map(|(index, _)| index)
 }
 
 /// Returns the score of the scheduler for a node with this much `left` of `allocatable` once a pod that asks for
-/// `amounts` is there.
-fn score(left: &Amounts, allocatable: &Amounts, amounts: &Amounts, counted: Counted) -> i128 {
-    let [cpu, memory] = counted.map(|name| {
-        let free = left.at(name) - amounts.at(name);
-        (free * FULL).checked_div(allocatable.at(name)).unwrap_or_default().clamp(0, FULL)
+/// `amounts` is there. Containers without requests count nothing here.
+fn score(left: &Amounts, allocatable: &Amounts, amounts: &Amounts, counted: Counted) -> i64 {
+    let shares = counted.map(|name| {
+        let allocatable = allocatable.at(name);
+        Share { requested: allocatable - left.at(name) + amounts.at(name), allocatable }
     });
-    let balanced = FULL - (cpu - memory).abs() / 2;
-    i128::midpoint(cpu, memory) + balanced
+    node_score::least_allocated(shares) + node_score::balanced(shares)
 }

@@ -4,13 +4,17 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use karpenter_model::id::ResourceName;
-use karpenter_model::{Quantity, Resources};
+use karpenter_model::node_score::Share;
+use karpenter_model::{Quantity, Resources, resources};
 use serde_json::Value;
 
 use super::affinity_term::avoids_others;
 use crate::apiserver::object::{self, list, text};
 use crate::kube_system::pod::Pod;
 use crate::kube_system::requests;
+
+/// CPU and memory of a node.
+pub(super) type Shares = [Share; 2];
 
 /// One node.
 pub(super) struct Candidate {
@@ -25,25 +29,34 @@ pub(super) struct Candidate {
     cordoned: bool,
     /// Taints of the node that keep pods off it.
     taints: Vec<Value>,
+    /// Taints of the node that pods would rather avoid.
+    soft_taints: Vec<Value>,
     allocatable: Resources,
     free: Resources,
+    /// CPU and memory that its pods count for where nodes are scored by what is free.
+    scored: [Quantity; 2],
 }
 
 impl Candidate {
     /// A node and the pods bound to it.
     pub(super) fn of<'a>(node: Arc<Value>, pods: impl Iterator<Item = &'a Arc<Pod>>) -> Self {
         let allocatable = requests::quantities(&node["status"]["allocatable"]);
-        let hard = |taint: &&Value| matches!(text(taint, "/effect"), "NoSchedule" | "NoExecute");
+        let taints = |effects: &[&str]| {
+            let taints = list(&node, "/spec/taints").iter();
+            taints.filter(|taint| effects.contains(&text(taint, "/effect"))).cloned().collect()
+        };
         let mut candidate = Self {
             name: object::name(&node).to_owned(),
             cordoned: node["spec"]["unschedulable"] == true,
-            taints: list(&node, "/spec/taints").iter().filter(hard).cloned().collect(),
+            taints: taints(&["NoSchedule", "NoExecute"]),
+            soft_taints: taints(&["PreferNoSchedule"]),
             node,
             pods: Vec::new(),
             avoiding: Vec::new(),
             expected: Vec::new(),
             free: allocatable.clone(),
             allocatable,
+            scored: [Quantity::ZERO; 2],
         };
         for pod in pods.filter(|pod| !pod.ended) {
             candidate.take(pod);
@@ -54,6 +67,9 @@ impl Candidate {
     /// Counts a pod as running here.
     pub(super) fn take(&mut self, pod: &Arc<Pod>) {
         self.free = self.free.subtract(&pod.requests);
+        for (sum, own) in self.scored.iter_mut().zip(pod.scored) {
+            *sum = sum.saturating_add(own);
+        }
         if avoids_others(&pod.object) {
             self.avoiding.push(pod.clone());
         }
@@ -77,10 +93,28 @@ impl Candidate {
         self.expected.retain(|one| object::uid(&one.object) != object::uid(pod));
     }
 
-    /// Free share of the processors in thousandths.
-    pub(super) fn room(&self) -> i64 {
-        let all = self.allocatable.amount("cpu").as_millis_ceil().max(1);
-        self.free.amount("cpu").as_millis_ceil() * 1_000 / all
+    /// CPU and memory with `pod` here, as its requests have it and as they count where nodes are scored by what is free, for
+    /// which the pod asks for `scored`.
+    pub(super) fn shares_with(&self, pod: &Pod, scored: [Quantity; 2]) -> (Shares, Shares) {
+        let names = [resources::CPU, resources::MEMORY];
+        let share = |index: usize, requested: Quantity| Share {
+            requested: requested.nanos(),
+            allocatable: self.allocatable.amount(names[index]).nanos(),
+        };
+        let asked = |index: usize| {
+            let [all, free, own] = [&self.allocatable, &self.free, &pod.requests]
+                .map(|resources| resources.amount(names[index]));
+            all.saturating_sub(free).saturating_add(own)
+        };
+        let counted = |index: usize| self.scored[index].saturating_add(scored[index]);
+        ([0, 1].map(|index| share(index, asked(index))), [0, 1].map(|index| share(index, counted(index))))
+    }
+
+    /// Number of taints that the pod would rather avoid.
+    pub(super) fn soft_taints_against(&self, pod: &Value) -> usize {
+        let tolerations = list(pod, "/spec/tolerations");
+        let avoided = |taint: &&Value| !tolerations.iter().any(|toleration| tolerates(toleration, taint));
+        self.soft_taints.iter().filter(avoided).count()
     }
 
     pub(super) fn label(&self, key: &str) -> Option<&str> {

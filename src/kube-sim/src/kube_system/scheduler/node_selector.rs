@@ -26,8 +26,8 @@ fn required(pod: &Value) -> Option<&Value> {
     at(pod, "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution")
 }
 
-/// An empty term selects nothing.
-fn term_matches(term: &Value, node: &Value) -> bool {
+/// Returns whether a term selects the node; an empty one selects none.
+pub(super) fn term_matches(term: &Value, node: &Value) -> bool {
     let (expressions, fields) = (list(term, "/matchExpressions"), list(term, "/matchFields"));
     let labels = |e: &Value| matches(e, object::label(node, text(e, "/key")));
     let names = |e: &Value| matches(e, (text(e, "/key") == "metadata.name").then(|| object::name(node)));

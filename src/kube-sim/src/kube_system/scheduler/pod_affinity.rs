@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::{
     affinity_term::{selects, terms},
     candidate::Candidate,
+    surroundings::Surroundings,
 };
 use crate::apiserver::object::text;
 
@@ -29,8 +30,9 @@ struct Attraction {
 
 impl Neighbours {
     /// Works out what the pods on `all` nodes mean for `pod`.
-    pub(super) fn of(pod: &Value, all: &[Candidate]) -> Self {
-        let attractions = attractions(terms(pod, "podAffinity"), pod, all);
+    pub(super) fn of(pod: &Value, all: &[Candidate], surroundings: &Surroundings) -> Self {
+        let selects = |term: &Value, owner: &Value, other: &Value| selects(term, owner, other, surroundings);
+        let attractions = attractions(terms(pod, "podAffinity"), pod, all, selects);
         let mut forbidden = BTreeSet::new();
         let mut forbid = |term: &Value, node: &Candidate| {
             let key = text(term, "/topologyKey");
@@ -67,7 +69,12 @@ impl Neighbours {
 }
 
 /// Returns the demands of the affinity `terms` of `pod` on its node.
-fn attractions(terms: &[Value], pod: &Value, all: &[Candidate]) -> Vec<Attraction> {
+fn attractions(
+    terms: &[Value],
+    pod: &Value,
+    all: &[Candidate],
+    selects: impl Fn(&Value, &Value, &Value) -> bool,
+) -> Vec<Attraction> {
     let by_all = |other: &Value| terms.iter().all(|term| selects(term, pod, other));
     let with_company: Vec<&Candidate> =
         all.iter().filter(|node| node.pods.iter().any(|other| by_all(&other.object))).collect();

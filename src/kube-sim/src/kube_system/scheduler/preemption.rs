@@ -12,7 +12,7 @@ use serde_json::json;
 use super::candidate::Candidate;
 use super::nominated;
 use super::refusal::Ask;
-use super::volumes::Volumes;
+use super::surroundings::Surroundings;
 use crate::apiserver::object::{self, text};
 use crate::apiserver::store::Part;
 use crate::kube_system::cluster::Cluster;
@@ -28,12 +28,12 @@ pub(super) fn is_under_way(pod: &Pod, candidates: &[Candidate]) -> bool {
 pub(super) fn choose(
     pod: &Pod,
     candidates: &[Candidate],
-    volumes: &Volumes,
+    surroundings: &Surroundings,
 ) -> Option<(usize, Vec<Arc<Pod>>)> {
     if text(&pod.object, "/spec/preemptionPolicy") == "Never" {
         return None;
     }
-    let ask = Ask::of(pod, candidates, volumes);
+    let ask = Ask::of(pod, candidates, surroundings);
     let found = candidates.iter().enumerate();
     let found = found.filter_map(|(index, candidate)| Some((index, victims(pod, &ask, candidate)?)));
     found.min_by_key(|(index, victims)| {

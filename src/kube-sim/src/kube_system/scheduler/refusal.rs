@@ -10,7 +10,8 @@ use super::{
     node_selector,
     pod_affinity::Neighbours,
     spread::Spread,
-    volumes::{Reach, Volumes},
+    surroundings::Surroundings,
+    volumes::Reach,
 };
 use crate::{apiserver::object::text, kube_system::pod::Pod};
 
@@ -48,15 +49,15 @@ impl fmt::Display for Reason<'_> {
 
 impl<'a> Ask<'a> {
     /// Computes the demands of `pod` on each of the nodes.
-    pub(super) fn of(pod: &'a Pod, candidates: &[Candidate], volumes: &'a Volumes) -> Self {
+    pub(super) fn of(pod: &'a Pod, candidates: &[Candidate], surroundings: &'a Surroundings) -> Self {
         let object = &*pod.object;
         Self {
             pod,
             selects_nodes: node_selector::restricts(object),
             ports: candidate::host_ports(object),
-            reach: volumes.reach(object),
+            reach: surroundings.volumes.reach(object, candidates),
             spread: Spread::of(pod, candidates),
-            neighbours: Neighbours::of(object, candidates),
+            neighbours: Neighbours::of(object, candidates, surroundings),
         }
     }
 

@@ -1,13 +1,16 @@
-//! Hard topology spread constraints, with the default policies: node affinity honoured, taints ignored.
+//! Hard topology spread constraints, and the counts that soft ones are scored by.
 //!
 //! The counts are taken once per pod. A node must do as it is, and as if the pods that name it and are no less important were
 //! there: pods that spread and name one node keep each other out.
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{candidate::Candidate, node_selector};
+
+/// Label with the name of a node, by which pods are spread over nodes.
+pub(super) const HOSTNAME: &str = "kubernetes.io/hostname";
 use crate::{
     apiserver::{
         label_selector_matches,
@@ -42,9 +45,8 @@ impl Spread {
             return Self(Vec::new());
         }
         let keyed = |c: &&Candidate| constraints.iter().all(|k| c.label(text(k, "/topologyKey")).is_some());
-        let eligible: Vec<&Candidate> =
-            all.iter().filter(keyed).filter(|c| node_selector::admits(pod, &c.node)).collect();
-        Self(constraints.into_iter().map(|constraint| Counted::of(constraint, owner, &eligible)).collect())
+        let keyed: Vec<&Candidate> = all.iter().filter(keyed).collect();
+        Self(constraints.into_iter().map(|constraint| Counted::of(constraint, owner, &keyed)).collect())
     }
 
     /// Returns whether no constraint is violated by going to the candidate.
@@ -67,15 +69,16 @@ impl Counted {
         if self.enough { self.counts.iter().map(with_more).min().unwrap_or(0) } else { 0 }
     }
 
-    fn of(constraint: &Value, owner: &Pod, eligible: &[&Candidate]) -> Self {
+    /// Counts on those of the nodes with all `keyed` labels that the policies of the constraint include.
+    fn of(constraint: &Value, owner: &Pod, keyed: &[&Candidate]) -> Self {
         let pod = &*owner.object;
+        let eligible: Vec<&&Candidate> =
+            keyed.iter().filter(|node| includes(constraint, pod, node)).collect();
         let key = text(constraint, "/topologyKey").to_owned();
         let mut counts: BTreeMap<String, i64> = BTreeMap::new();
-        for node in eligible {
-            let matching =
-                node.pods.iter().filter(|other| counts_for(constraint, pod, &other.object)).count();
+        for node in &eligible {
             let slot = counts.entry(node.label(&key).unwrap_or_default().to_owned()).or_default();
-            *slot += i64::try_from(matching).unwrap_or(i64::MAX);
+            *slot += matching(constraint, pod, &node.pods);
         }
         let names = |other: &&Arc<Pod>| {
             object::uid(&other.object) != object::uid(pod)
@@ -94,17 +97,42 @@ impl Counted {
             least: if enough { counts.values().min().copied().unwrap_or(0) } else { 0 },
             counts,
             enough,
-            own: i64::from(counts_for(constraint, pod, pod)),
+            own: i64::from(selects(constraint, pod, pod)),
             max_skew: constraint["maxSkew"].as_i64().unwrap_or(1),
         }
     }
 }
 
+/// Returns whether a node counts for a constraint by its policies: `nodeAffinityPolicy`, honoured by default, and
+/// `nodeTaintsPolicy`, ignored by default.
+pub(super) fn includes(constraint: &Value, pod: &Value, node: &Candidate) -> bool {
+    let by_affinity = text(constraint, "/nodeAffinityPolicy") != "Ignore";
+    let by_taints = text(constraint, "/nodeTaintsPolicy") == "Honor";
+    (!by_affinity || node_selector::admits(pod, &node.node))
+        && (!by_taints || node.untolerated_taint(pod).is_none())
+}
+
+/// Number of `pods` that count for a constraint of `owner`.
+pub(super) fn matching(constraint: &Value, owner: &Value, pods: &[Arc<Pod>]) -> i64 {
+    let count = pods.iter().filter(|other| counts_for(constraint, owner, &other.object)).count();
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
 fn counts_for(constraint: &Value, owner: &Value, other: &Value) -> bool {
+    let selector = &constraint["labelSelector"];
+    let says_nothing = selector["matchLabels"].as_object().is_none_or(Map::is_empty)
+        && list(selector, "/matchExpressions").is_empty()
+        && !list(constraint, "/matchLabelKeys")
+            .iter()
+            .any(|key| object::label(owner, key.as_str().unwrap_or_default()).is_some());
+    // The scheduler counts no pod where a selector would select each of them.
+    !says_nothing && !object::is_deleting(other) && selects(constraint, owner, other)
+}
+
+fn selects(constraint: &Value, owner: &Value, other: &Value) -> bool {
     let keys = list(constraint, "/matchLabelKeys").iter().filter_map(Value::as_str);
-    let mut same = keys.map(|key| object::label(owner, key) == object::label(other, key));
+    let mut own = keys.filter_map(|key| Some((key, object::label(owner, key)?)));
     object::namespace(owner) == object::namespace(other)
-        && !object::is_deleting(other)
         && label_selector_matches(&constraint["labelSelector"], &other["metadata"]["labels"])
-        && same.all(|same| same)
+        && own.all(|(key, value)| object::label(other, key) == Some(value))
 }

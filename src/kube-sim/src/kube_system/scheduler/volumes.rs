@@ -1,37 +1,41 @@
 //! Finds the nodes from which the volumes of a pod can be reached.
 //!
 //! A claim without volume waits for its first consumer, whose node decides where the volume is made; other pods that use the
-//! claim wait for that. How many volumes a node attaches, and access modes, are not played.
+//! claim wait for that. How many volumes a node attaches, and claims that pods bring along, are not played.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::candidate::Candidate;
 use super::node_selector;
-use crate::apiserver::object::{self, Key, at, text};
-use crate::kube_system::{cluster::Cluster, pod::Pod, volumes::claims_of};
+use super::surroundings::Lists;
+use crate::apiserver::object::{self, Key, at, list, text};
+use crate::kube_system::volumes::claims_of;
 
 /// Claims and volumes during one pass.
 #[derive(Default)]
 pub(super) struct Volumes {
     claims: BTreeMap<Key, Arc<Value>>,
     by_name: BTreeMap<String, Arc<Value>>,
+    classes: BTreeMap<String, Arc<Value>>,
     /// Claims whose volume is made for a pod that was placed in this pass.
     being_made: BTreeSet<Key>,
 }
 
 impl Volumes {
-    /// Reads claims and volumes, if one of these pods uses any.
-    pub(super) fn of(cluster: &Cluster<'_>, pods: &[Arc<Pod>]) -> Self {
-        if !pods.iter().any(|pod| uses_claims(&pod.object)) {
-            return Self::default();
-        }
-        let (claims, volumes) =
-            (cluster.list("", "persistentvolumeclaims"), cluster.list("", "persistentvolumes"));
+    /// Reads claims and volumes.
+    pub(super) fn of(objects: &impl Lists) -> Self {
+        let claims = objects.list("", "persistentvolumeclaims");
+        let by_name = |group: &str, plural: &str| {
+            let listed = objects.list(group, plural).into_iter();
+            listed.map(|object| (object::name(&object).to_owned(), object)).collect()
+        };
         Self {
             claims: claims.into_iter().map(|claim| (Key::of(&claim), claim)).collect(),
-            by_name: volumes.into_iter().map(|volume| (object::name(&volume).to_owned(), volume)).collect(),
+            by_name: by_name("", "persistentvolumes"),
+            classes: by_name("storage.k8s.io", "storageclasses"),
             being_made: BTreeSet::new(),
         }
     }
@@ -48,15 +52,27 @@ impl Volumes {
         self.being_made.extend(unbound);
     }
 
-    /// Returns the nodes that the volumes of the pod allow.
-    pub(super) fn reach(&self, pod: &Value) -> Reach<'_> {
-        let mut selectors = Vec::new();
-        for claim in claims_of(pod) {
-            let Some(claim) = self.claims.get(&claim) else { return Reach::Nowhere };
-            let volume = self.by_name.get(volume(claim));
-            selectors.extend(volume.and_then(|volume| at(volume, "/spec/nodeAffinity/required")));
+    /// Returns the nodes that the volumes of the pod allow; a volume to be made is where its class allows it.
+    pub(super) fn reach(&self, pod: &Value, candidates: &[Candidate]) -> Reach<'_> {
+        let mut reach = Places::default();
+        for key in claims_of(pod) {
+            let Some(claim) = self.claims.get(&key) else { return Reach::Nowhere };
+            if volume(claim).is_empty() {
+                let class = self.classes.get(text(claim, "/spec/storageClassName"));
+                reach.allowed.extend(
+                    class.map(|class| list(class, "/allowedTopologies")).filter(|terms| !terms.is_empty()),
+                );
+            } else {
+                let volume = self.by_name.get(volume(claim));
+                reach.selectors.extend(volume.and_then(|volume| at(volume, "/spec/nodeAffinity/required")));
+            }
+            reach.in_use |= list(claim, "/spec/accessModes").iter().any(|mode| mode == "ReadWriteOncePod")
+                && candidates
+                    .iter()
+                    .flat_map(|node| &node.pods)
+                    .any(|other| claims_of(&other.object).any(|one| one == key));
         }
-        Reach::From(selectors)
+        Reach::From(reach)
     }
 }
 
@@ -64,8 +80,18 @@ impl Volumes {
 pub(super) enum Reach<'v> {
     /// A claim is not there.
     Nowhere,
-    /// Nodes that all of these select.
-    From(Vec<&'v Value>),
+    From(Places<'v>),
+}
+
+/// Nodes that all of these select.
+#[derive(Default)]
+pub(super) struct Places<'v> {
+    /// Node selectors of volumes.
+    selectors: Vec<&'v Value>,
+    /// Topologies that storage classes allow, each a list of alternatives.
+    allowed: Vec<&'v [Value]>,
+    /// True if another pod has a volume that is for one pod.
+    in_use: bool,
 }
 
 impl Reach<'_> {
@@ -73,12 +99,31 @@ impl Reach<'_> {
     pub(super) fn refusal(&self, node: &Value) -> Option<&'static str> {
         match self {
             Self::Nowhere => Some("persistentvolumeclaim not found"),
-            Self::From(selectors) => {
-                let reached = selectors.iter().all(|selector| node_selector::selects(selector, node));
-                (!reached).then_some("node(s) had volume node affinity conflict")
+            Self::From(places) => {
+                let reached = places.selectors.iter().all(|selector| node_selector::selects(selector, node));
+                let allowed = places.allowed.iter().all(|terms| terms.iter().any(|term| is_in(term, node)));
+                if !reached {
+                    Some("node(s) had volume node affinity conflict")
+                } else if !allowed {
+                    Some("node(s) didn't find available persistent volumes to bind")
+                } else if places.in_use {
+                    Some(
+                        "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode",
+                    )
+                } else {
+                    None
+                }
             }
         }
     }
+}
+
+/// Returns whether a node is in a topology that a storage class allows.
+fn is_in(term: &Value, node: &Value) -> bool {
+    list(term, "/matchLabelExpressions").iter().all(|one| {
+        let label = object::label(node, text(one, "/key"));
+        label.is_some_and(|label| list(one, "/values").iter().any(|value| value == label))
+    })
 }
 
 /// Returns whether a pod uses claims.

@@ -1,0 +1,89 @@
+//! The scheduler of simulations, held against the one of Kubernetes: pod by pod, the nodes that fit and their scores.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fastrand::Rng;
+use karpenter_judge::catalogue::Catalogue;
+use karpenter_judge::objects::{is_daemon, key, of_kind};
+use karpenter_judge::scheduler::Scheduler;
+use karpenter_judge::trial::with_nodes;
+use karpenter_judge::world;
+use karpenter_kube_sim::kube_system::scheduler::scores;
+use karpenter_testkit::number;
+use serde_json::{Value, json};
+
+/// Worlds that are tried, unless their number is given.
+const WORLDS: u64 = 300;
+
+#[test]
+fn the_stand_in_scores_the_nodes_that_fit_as_the_scheduler_does() {
+    let catalogue = Catalogue::read().unwrap();
+    let mut scheduler = Scheduler::start_telling().unwrap();
+    let first = number("FRESH_SEED").unwrap_or(1);
+    let (mut tries, mut choices) = (0, 0);
+    let mut differences = Vec::new();
+    for seed in first..first + number("JUDGED_WORLDS").unwrap_or(WORLDS) {
+        let mut objects = with_nodes(&world::draw(seed), seed, &catalogue).unwrap();
+        add_owners(&mut objects, &mut Rng::with_seed(seed));
+        let verdict = karpenter_judge::scheduler::Binds::bind(&mut scheduler, &objects).unwrap();
+        let mut now: BTreeMap<_, Arc<Value>> =
+            objects.into_iter().map(|object| (key(&object), Arc::new(object))).collect();
+        let mut changed = verdict.changed.into_iter();
+        let mut known = 0;
+        for one in verdict.tries {
+            let new: Vec<Value> = changed.by_ref().take(one.after - known).collect();
+            now.extend(new.into_iter().map(|object| (key(&object), Arc::new(object))));
+            known = one.after;
+            // The claims that pods bring along are not among the objects.
+            if is_daemon(&one.pod) || one.pod.pointer("/spec/volumes/0/ephemeral").is_some() {
+                continue;
+            }
+            let all: Vec<Arc<Value>> = now.values().cloned().collect();
+            let scores = scores(&all, &one.pod);
+            tries += 1;
+            choices += usize::from(one.scores.len() > 1);
+            if scores != one.scores {
+                differences.push(format!(
+                    "world {seed}, pod {} of {}: {scores:?}, the scheduler {:?}",
+                    one.pod["metadata"]["name"], one.pod["spec"], one.scores
+                ));
+            }
+        }
+    }
+    eprintln!("{tries} tries, {choices} of them between nodes, {} differ", differences.len());
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
+}
+
+/// Gives the pods of some apps an owner and a Service, by which they are spread where they have no constraint.
+fn add_owners(objects: &mut Vec<Value>, rng: &mut Rng) {
+    let waits = |pod: &&Value| pod["spec"]["nodeName"].is_null() && !is_daemon(pod);
+    let apps: std::collections::BTreeSet<(String, String)> = of_kind(objects, "Pod")
+        .filter(waits)
+        .filter_map(|pod| {
+            let app = pod["metadata"]["labels"]["app"].as_str()?;
+            Some((pod["metadata"]["namespace"].as_str()?.to_owned(), app.to_owned()))
+        })
+        .collect();
+    for (namespace, app) in apps {
+        let kind = ["ReplicaSet", "StatefulSet", "", ""][rng.usize(0..4)];
+        let metadata = json!({"name": app, "namespace": namespace, "uid": format!("{kind}-{app}")});
+        if !kind.is_empty() {
+            let selector = json!({"matchLabels": {"app": app}});
+            objects.push(json!({"apiVersion": "apps/v1", "kind": kind, "metadata": metadata,
+                "spec": {"selector": selector, "serviceName": app, "template": {"metadata": {"labels": {"app": app}}}}}));
+            let owner = json!([{"apiVersion": "apps/v1", "kind": kind, "name": app,
+                "uid": format!("{kind}-{app}"), "controller": true}]);
+            let own = |pod: &&mut Value| {
+                pod["kind"] == "Pod"
+                    && pod["metadata"]["namespace"] == namespace.as_str()
+                    && pod["metadata"]["labels"]["app"] == app.as_str()
+            };
+            objects.iter_mut().filter(own).for_each(|pod| pod["metadata"]["ownerReferences"] = owner.clone());
+        }
+        if rng.u32(0..3) == 0 {
+            objects.push(json!({"apiVersion": "v1", "kind": "Service",
+                "metadata": {"name": app, "namespace": namespace}, "spec": {"selector": {"tier": "p"}}}));
+        }
+    }
+}
