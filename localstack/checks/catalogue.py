@@ -1,6 +1,7 @@
 """Types, prices, images."""
 
 import json
+from datetime import UTC, datetime, timedelta
 
 from .kit import REGION, client, code_of, control, fleet, fresh, ids, image, template
 
@@ -86,6 +87,16 @@ def test_images_exist_have_dates_and_follow_releases() -> None:
         row["DeprecationTime"] for row in found
     )
     assert code_of(ssm.get_parameter, Name=paths[1].replace("1.32", "1.33")) == "ParameterNotFound"
+    # A public parameter belongs to no account; one of a release before the recommended one is there, too.
+    arns = [f"arn:aws:ssm:{REGION}::parameter{path}" for path in paths]
+    assert [ssm.get_parameter(Name=arn)["Parameter"]["Value"] for arn in arns] == values
+    answer = ssm.get_parameters(Names=[*arns, f"{arns[0]}-none"])
+    assert {row["Value"] for row in answer["Parameters"]} == set(values)
+    assert answer["InvalidParameters"] == [f"{arns[0]}-none"]
+    older = "1.35/amazon-linux-2023/x86_64/standard/amazon-eks-node-al2023-x86_64-standard-1.35-v20260120/image_id"
+    arn = f"arn:aws:ssm:{REGION}::parameter/aws/service/eks/optimized-ami/{older}"
+    identifier = ssm.get_parameter(Name=arn)["Parameter"]["Value"]
+    assert ec2.describe_images(ImageIds=[identifier])["Images"][0]["Name"] == older.split("/")[-2]
     before = image()
     control("POST", "images", {"minor": 35, "date": "2026-03-03", "bottlerocket": "1.54.0"})
     after = image()
@@ -127,6 +138,10 @@ def test_only_the_owner_deprecates_an_image() -> None:
     own = ec2.register_image(Name="own")["ImageId"]
     ec2.enable_image_deprecation(ImageId=own, DeprecateAt="2098-12-31T23:59:40Z")
     assert ec2.describe_images(ImageIds=[own])["Images"][0]["DeprecationTime"] == "2099-01-01T00:00:00.000Z"
+    present = datetime.now(UTC)
+    ec2.enable_image_deprecation(ImageId=own, DeprecateAt=present)
+    past = present - timedelta(minutes=2)
+    assert code_of(ec2.enable_image_deprecation, ImageId=own, DeprecateAt=past) == "InvalidParameterValue"
     ec2.disable_image_deprecation(ImageId=own)
     assert "DeprecationTime" not in ec2.describe_images(ImageIds=[own])["Images"][0]
     late = {"DeprecateAt": "2099-01-01T00:00:00Z"}

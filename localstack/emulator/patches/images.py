@@ -202,9 +202,9 @@ def _enable_image_deprecation(self: Any) -> ActionResult:
     ami, given = _owned(self), self._get_param("DeprecateAt")
     at = given if isinstance(given, datetime) else datetime.fromisoformat(given)
     at = at.replace(tzinfo=at.tzinfo or UTC)
-    if at <= datetime.now(UTC):
+    # EC2 knows minutes: the present one is no past, and a date is rounded to the nearest.
+    if at < datetime.now(UTC).replace(second=0, microsecond=0):
         raise EC2ClientError("InvalidParameterValue", "The deprecation date must be in the future.")
-    # EC2 rounds to the nearest minute.
     ami.deprecation_time = _text((at + timedelta(seconds=30)).replace(second=0, microsecond=0))
     return ActionResult({"Return": True})
 
