@@ -1,8 +1,9 @@
 """Capacity reservations and placement groups: made, described, launched into."""
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from .kit import REGION, client, code_of, control, describe, fleet, fresh, ids, profile, template
+from .kit import REGION, client, code_of, control, describe, fleet, fresh, ids, profile, template, wait_for
 
 
 def reserve(account: dict[str, Any], count: int, **changes: Any) -> str:
@@ -22,10 +23,13 @@ def reservation(identifier: str) -> Any:
     return client("ec2").describe_capacity_reservations(CapacityReservationIds=[identifier])["CapacityReservations"][0]
 
 
-def targeting(account: dict[str, Any], identifier: str) -> None:
+def only(identifier: str) -> dict[str, Any]:
     target = {"CapacityReservationId": identifier}
-    only = {"CapacityReservationPreference": "capacity-reservations-only", "CapacityReservationTarget": target}
-    template(account, CapacityReservationSpecification=only)
+    return {"CapacityReservationPreference": "capacity-reservations-only", "CapacityReservationTarget": target}
+
+
+def targeting(account: dict[str, Any], identifier: str) -> None:
+    template(account, CapacityReservationSpecification=only(identifier))
 
 
 def test_a_reservation_counts_launches_and_ends() -> None:
@@ -45,6 +49,23 @@ def test_a_reservation_counts_launches_and_ends() -> None:
     assert full["Instances"] == [] and {row["ErrorCode"] for row in full["Errors"]} == {"ReservationCapacityExceeded"}
     client("ec2").terminate_instances(InstanceIds=ids(answer))
     assert reservation(identifier)["AvailableInstanceCount"] == 1
+
+
+def test_a_cancelled_reservation_lets_its_instances_go() -> None:
+    account = fresh()
+    identifier = reserve(account, 2)
+    targeting(account, identifier)
+    held = [*ids(fleet(account, ["m5.large"])), *ids(fleet(account, ["m5.large"]))]
+    client("ec2").cancel_capacity_reservation(CapacityReservationId=identifier)
+    assert (reservation(identifier)["State"], reservation(identifier)["AvailableInstanceCount"]) == ("cancelled", 0)
+    for instance in describe(*held):
+        assert "CapacityReservationId" not in instance and "InstanceLifecycle" not in instance
+        assert instance["State"]["Name"] == "running"
+    ended = reserve(account, 1, EndDateType="limited", EndDate=datetime.now(UTC) + timedelta(seconds=2))
+    template(account, name="ended", CapacityReservationSpecification=only(ended))
+    held = ids(fleet(account, ["m5.large"], name="ended"))
+    assert describe(*held)[0]["CapacityReservationId"] == ended
+    wait_for(lambda: "CapacityReservationId" not in describe(*held)[0])
 
 
 def test_reservations_are_found_by_id_filter_and_state() -> None:

@@ -37,6 +37,7 @@ def advance() -> None:
     while _due and _due[0][0] <= now:
         heapq.heappop(_due)[2]()
         _happened += 1
+    _happened += reservations.advance()
 
 
 def happened() -> int:

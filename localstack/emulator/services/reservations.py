@@ -1,7 +1,8 @@
 """Capacity reservations: capacity of one type in one zone, paid for whether it is used or not.
 
 Only launches that name a reservation go into it; the preference `open` finds none here. A launch takes one instance
-off what is available, its end gives it back.
+off what is available, its end gives it back. When a reservation is cancelled or its time is over, its instances go on
+as on-demand ones.
 """
 
 from dataclasses import dataclass, field
@@ -93,6 +94,33 @@ def give_back(region: str, instance: str) -> None:
         found.instances.discard(instance)
 
 
+def _let_go(region: str, reservation: Reservation) -> None:
+    """The instances of a reservation that has ended are on-demand ones, and count as such."""
+    # The states of instances build on reservations.
+    from moto.ec2.models import ec2_backends
+
+    from .. import capacity
+
+    backend = ec2_backends[ACCOUNT][region]
+    for identifier in sorted(reservation.instances):
+        backend.get_instance(identifier).capacity_reservation_id = None
+        capacity.take(reservation.instance_type, reservation.zone, "on-demand", 1)
+    reservation.instances.clear()
+
+
+def advance() -> int:
+    """Lets go of what reservations hold whose time is over; their number. EC2 ends the instances of capacity blocks."""
+    over = [
+        (region, found)
+        for region, known in _all.items()
+        for found in known.values()
+        if found.instances and found.state == "expired" and found.kind == "default"
+    ]
+    for region, found in over:
+        _let_go(region, found)
+    return len(over)
+
+
 def answer(request: Request) -> errors.Reply | None:
     return ec2_wire.answer(request, _ANSWERS)
 
@@ -132,6 +160,7 @@ def _cancel(region: str, parameters: Parameters) -> dict[str, Any]:
         message = f"The capacity reservation '{identifier}' does not exist"
         raise Refusal("InvalidCapacityReservationId.NotFound", message)
     found.cancelled = True
+    _let_go(region, found)
     return {"return": True}
 
 
