@@ -1,6 +1,7 @@
 """CreateFleet: who is chosen, what is refused, what the instances are."""
 
 import base64
+from typing import Any
 
 from .kit import USER_DATA, client, code_of, control, describe, fleet, fresh, ids, image, profile, tags, template
 
@@ -120,6 +121,45 @@ def test_tags_reach_instances_volumes_and_interfaces() -> None:
     assert tags(instance["NetworkInterfaces"][0]["NetworkInterfaceId"]) == {"eni": "yes"}
     assert len(describe(**{"client-token": instance["ClientToken"]})) == 1
     assert len(describe(**{"tag:aws:ec2:fleet-id": answer["FleetId"]})) == 1
+
+
+def test_interfaces_say_how_long_they_track_connections() -> None:
+    account = fresh()
+    profile()
+    tracking = {"TcpEstablishedTimeout": 3600, "UdpStreamTimeout": 120, "UdpTimeout": 45}
+    group = {"DeviceIndex": 0, "Groups": [account["cluster_security_group"]]}
+    template(account, NetworkInterfaces=[group | {"ConnectionTrackingSpecification": tracking}])
+    interface = describe(*ids(fleet(account, ["m5.large"])))[0]["NetworkInterfaces"][0]
+    assert interface["ConnectionTrackingConfiguration"] == tracking
+    named = {"NetworkInterfaceIds": [interface["NetworkInterfaceId"]]}
+    found = client("ec2").describe_network_interfaces(**named)["NetworkInterfaces"][0]
+    assert found["ConnectionTrackingConfiguration"] == tracking
+
+
+def test_spot_requests_are_described_with_their_instances_and_tags() -> None:
+    account = fresh()
+    ec2 = client("ec2")
+    profile()
+    tagged = {"ResourceType": "spot-instances-request", "Tags": [{"Key": "team", "Value": "web"}]}
+    template(account, TagSpecifications=[tagged])
+    instance = describe(*ids(fleet(account, ["m5.large"], spot=True)))[0]
+    fleet(account, ["m5.large"])
+    identifier = instance["SpotInstanceRequestId"]
+
+    def found(ids: list[str], **filters: str) -> list[Any]:
+        wanted = [{"Name": name, "Values": [value]} for name, value in filters.items()]
+        answer = ec2.describe_spot_instance_requests(SpotInstanceRequestIds=ids, Filters=wanted)
+        rows: list[Any] = answer["SpotInstanceRequests"]
+        return rows
+
+    row = found([identifier])[0]
+    assert (row["InstanceId"], row["State"], row["Status"]["Code"]) == (instance["InstanceId"], "active", "fulfilled")
+    assert row["Tags"] == tagged["Tags"] and row["LaunchSpecification"]["InstanceType"] == "m5.large"
+    assert found([], **{"tag:team": "web"}) == [row] and found([], **{"tag:team": "other"}) == []
+    ec2.terminate_instances(InstanceIds=[instance["InstanceId"]])
+    assert [row["Status"]["Code"] for row in found([], state="closed")] == ["instance-terminated-by-user"]
+    unknown = {"SpotInstanceRequestIds": ["sir-00000000"]}
+    assert code_of(ec2.describe_spot_instance_requests, **unknown) == "InvalidSpotInstanceRequestID.NotFound"
 
 
 def test_refusals_have_the_codes_of_ec2() -> None:

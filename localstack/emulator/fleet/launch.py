@@ -126,7 +126,9 @@ def _finish(
     if profile.get("Name") or profile.get("Arn"):
         backend.associate_iam_instance_profile(instance.id, profile.get("Name"), profile.get("Arn"))
     for position, row in enumerate(data.get("NetworkInterfaces") or []):
-        instance.nics[position].interface_type = row.get("InterfaceType") or "interface"
+        interface = instance.nics[position]
+        interface.interface_type = row.get("InterfaceType") or "interface"
+        interface.connection_tracking_configuration = row.get("ConnectionTrackingSpecification")
     for device in devices:
         _complete_volume(backend, instance.block_device_mapping[device["DeviceName"]], device["Ebs"]["Wanted"])
 

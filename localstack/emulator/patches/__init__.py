@@ -50,6 +50,7 @@ def apply() -> None:
         performance,
         queues,
         rendering,
+        spot_requests,
         stopping,
         survey,
         tags,
@@ -72,6 +73,7 @@ def apply() -> None:
         addresses,
         instances,
         stopping,
+        spot_requests,
         fleets,
     ):
         module.apply()
