@@ -65,6 +65,16 @@ def test_a_cluster_shows_what_karpenter_reads() -> None:
     assert client("eks").describe_cluster(name=CLUSTER)["cluster"]["endpoint"] == "https://127.0.0.1:6443"
 
 
+def test_an_account_may_have_a_second_group_to_discover() -> None:
+    control("POST", "reset", {})
+    account = control("POST", "seed", {"cluster": CLUSTER, "region": REGION, "shared_group": True})
+    wanted = [{"Name": "tag:karpenter.sh/discovery", "Values": [CLUSTER]}]
+    groups = client("ec2").describe_security_groups(Filters=wanted)["SecurityGroups"]
+    found = [(group["GroupId"], group["VpcId"]) for group in groups]
+    assert found == [(account["shared_security_group"], account["vpc"])]
+    assert client("ec2").describe_security_groups(GroupIds=[account["cluster_security_group"]])["SecurityGroups"]
+
+
 def test_addons_are_there_and_can_be_removed() -> None:
     fresh()
     eks = client("eks")

@@ -4,7 +4,7 @@
 |---|---|---|
 | GET health | | `{"status": "ok"}` |
 | POST reset | | an empty account: resources, rules, prices, settings, call log |
-| POST seed | `{cluster, region, kubernetes}` | furnishes the account, answers with the ids |
+| POST seed | `{cluster, region, kubernetes, shared_group}` | furnishes the account, answers with the ids |
 | GET, DELETE calls | `?caller=` | the call log, of one caller if given: the ARN of a role, or an access key |
 | GET questions | `?caller=` | what AWS would have asked IAM about the calls so far, see `authorization` |
 | GET pod-identity | `?cluster=&region=`, `Authorization`: a service account's token | credentials of its role |

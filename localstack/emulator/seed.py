@@ -30,14 +30,21 @@ def clients(endpoint: str, region: str) -> Any:
     return functools.cache(lambda service: session.client(service, endpoint_url=endpoint, config=config))
 
 
-def seed(endpoint: str, cluster: str, region: str = "us-west-2", kubernetes: str = "1.35") -> dict[str, Any]:
-    """Furnishes the account; answers with the ids of what it made."""
+def seed(
+    endpoint: str, cluster: str, region: str = "us-west-2", kubernetes: str = "1.35", shared_group: bool = False
+) -> dict[str, Any]:
+    """Furnishes the account; answers with the ids of what it made.
+
+    `shared_group` adds what eksctl makes besides: a security group that all nodes share, with the discovery tag.
+    """
     client = clients(endpoint, region)
     ec2, iam = client("ec2"), client("iam")
     network = _network(ec2, cluster, region)
     role = iam.create_role(RoleName=f"{cluster}-cluster", AssumeRolePolicyDocument=json.dumps(TRUST))["Role"]["Arn"]
     iam.attach_role_policy(RoleName=f"{cluster}-cluster", PolicyArn="arn:aws:iam::aws:policy/AmazonEKSClusterPolicy")
     made: dict[str, Any] = {"cluster": cluster, "region": region, **network}
+    if shared_group:
+        made["shared_security_group"] = _shared_group(ec2, cluster, network["vpc"])
     try:
         answer = client("eks").create_cluster(
             name=cluster,
@@ -71,6 +78,18 @@ def _network(ec2: Any, cluster: str, region: str) -> dict[str, Any]:
     return {"vpc": vpc, "zones": names, "private_subnets": private, "public_subnets": public}
 
 
+def _shared_group(ec2: Any, cluster: str, vpc: str) -> str:
+    name = f"{cluster}/ClusterSharedNodeSecurityGroup"
+    specification = _name("security-group", name)
+    specification[0]["Tags"].append({"Key": "karpenter.sh/discovery", "Value": cluster})
+    description = "Communication between all nodes in the cluster"
+    answer = ec2.create_security_group(
+        GroupName=name, Description=description, VpcId=vpc, TagSpecifications=specification
+    )
+    group: str = answer["GroupId"]
+    return group
+
+
 def _way_out(ec2: Any, vpc: str, gateway: str, public: list[str]) -> None:
     """Private subnets go through a NAT gateway, public ones straight to the internet gateway."""
     address = ec2.allocate_address(Domain="vpc")["AllocationId"]
@@ -100,6 +119,7 @@ def main() -> None:
     parser.add_argument("--cluster", default="karpenter-demo")
     parser.add_argument("--region", default="us-west-2")
     parser.add_argument("--kubernetes", default="1.35")
+    parser.add_argument("--shared-group", action="store_true", help="add a second security group to discover")
     print(json.dumps(seed(**vars(parser.parse_args()))))
 
 
