@@ -45,6 +45,8 @@ pub struct Bootstrap {
     pub kube_reserved: BTreeMap<String, String>,
     /// Resources kept back for the system, by name.
     pub system_reserved: BTreeMap<String, String>,
+    /// Number of CPUs that are listed as reserved, which replaces both amounts of `cpu`; `None` for no list.
+    pub reserved_cpus: Option<u32>,
     /// Hard eviction thresholds, by signal.
     pub eviction_hard: BTreeMap<String, String>,
     /// Addresses of the cluster DNS.
@@ -121,6 +123,16 @@ fn parse_parts(parts: &[mime::Part]) -> Result<Bootstrap, Error> {
         }
     }
     merged.as_ref().map(nodeadm::bootstrap).or(scripted).ok_or(Error::NoBootstrap)
+}
+
+/// Number of CPUs in a list such as `0-1,4`; what is no number is not counted.
+fn cpus(list: &str) -> Option<u32> {
+    let size = |range: &str| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let [first, last] = [first, last].map(|end| end.trim().parse::<u32>().ok());
+        Some(last?.checked_sub(first?)? + 1)
+    };
+    Some(list.split(',').filter_map(size).sum()).filter(|count| *count > 0)
 }
 
 #[cfg(test)]

@@ -53,6 +53,10 @@ pub(super) fn allocatable(machine: &Machine, bootstrap: &Bootstrap) -> Resources
         let kube = stated(bootstrap.kube_reserved.get(name))
             .unwrap_or_else(|| computed_reserve(name, capacity, pods));
         let system = stated(bootstrap.system_reserved.get(name)).unwrap_or_default();
+        let (kube, system) = match bootstrap.reserved_cpus.filter(|_| name == "cpu") {
+            Some(count) => (Quantity::ZERO, Quantity::from_units(count.into())),
+            None => (kube, system),
+        };
         let left = capacity.amount(name).saturating_sub(kube).saturating_sub(system);
         let left = left.saturating_sub(threshold(name, capacity, bootstrap));
         offered.set(name, left.max(Quantity::ZERO));
@@ -174,6 +178,8 @@ mod tests {
         assert_eq!(offered.amount("cpu"), Quantity::from_millis(2_500));
         // 16 GiB, less 1 GiB, less 5 % of 16 GiB rounded up to a byte.
         assert_eq!(offered.amount("memory").as_units_ceil(), (15 << 30) - 858_993_460);
+        let listed = Bootstrap { reserved_cpus: Some(2), ..bootstrap };
+        assert_eq!(allocatable(&m5_xlarge(), &listed).amount("cpu"), Quantity::from_units(2));
     }
 
     /// nodeadm reserves for the pods of the instance type's network, Bottlerocket for `max-pods`.

@@ -29,16 +29,13 @@ impl Pass<'_> {
         self.report("start pod", &pod.name_any(), started);
     }
 
-    /// Lets a running pod that only sleeps, and is not started again, succeed when it has slept.
+    /// Ends a running pod whose containers have all ended and are not started again.
     pub(super) async fn end_pod(&mut self, pod: &Pod) {
-        let Some((started, sleeps)) = started(pod).zip(sleeps(pod)) else { return };
-        if !self.is_due(later(started, sleeps)) {
+        let Some((started, end)) = started(pod).zip(end(pod)) else { return };
+        if !self.is_due(later(started, end.after)) {
             return;
         }
-        let now = rfc3339(self.now);
-        let condition = |kind: &str| json!({"type": kind, "status": "False", "reason": "PodCompleted", "lastTransitionTime": now});
-        let conditions = ["Ready", "ContainersReady"].map(condition);
-        let patch = json!({"status": {"phase": "Succeeded", "conditions": conditions}});
+        let patch = json!({"status": ended(pod, end.fails, &rfc3339(self.now))});
         let pods: Api<Pod> = Api::namespaced(self.agent.client.clone(), &pod.namespace().unwrap_or_default());
         let ended =
             pods.patch_status(&pod.name_any(), &PatchParams::default(), &Patch::Strategic(patch)).await;
@@ -85,18 +82,91 @@ fn started(pod: &Pod) -> Option<Timestamp> {
     status.start_time.as_ref().map(|time| time.0)
 }
 
-/// Returns the duration of a pod whose containers run `sleep` with a number of seconds, and are not started again.
-fn sleeps(pod: &Pod) -> Option<Duration> {
-    let spec =
-        pod.spec.as_ref().filter(|spec| spec.restart_policy.as_deref().is_some_and(|it| it != "Always"))?;
+/// End of a container or of a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct End {
+    after: Duration,
+    fails: bool,
+}
+
+/// Returns the end of a pod whose containers all end and are not started again: that of the last one.
+fn end(pod: &Pod) -> Option<End> {
+    let spec = pod.spec.as_ref()?;
+    let restarts = spec.restart_policy.as_deref().unwrap_or("Always");
     let of = |container: &Container| {
         let words = container.command.iter().chain(&container.args).flatten().map(String::as_str);
-        match words.collect::<Vec<_>>().as_slice() {
-            ["sleep", seconds] => seconds.parse().ok().map(Duration::from_secs),
-            _ => None,
-        }
+        program(&words.collect::<Vec<_>>())
     };
-    spec.containers.iter().map(of).try_fold(Duration::ZERO, |longest, one| Some(longest.max(one?)))
+    let all = spec.containers.iter().map(of).try_fold(
+        End { after: Duration::ZERO, fails: false },
+        |last, one| {
+            let one = one?;
+            Some(End { after: last.after.max(one.after), fails: last.fails || one.fails })
+        },
+    )?;
+    (restarts == "Never" || restarts == "OnFailure" && !all.fails).then_some(all)
+}
+
+/// Returns the end of a program. No process runs, so only those count whose end their words state.
+fn program(words: &[&str]) -> Option<End> {
+    match words {
+        [shell, "-c", script] | [shell, "-c", "--", script]
+            if matches!(name(shell), "sh" | "bash" | "ash") =>
+        {
+            let mut all = End { after: Duration::ZERO, fails: false };
+            for command in script.split([';', '\n']).flat_map(|line| line.split("&&")) {
+                let words: Vec<&str> = command.split_whitespace().collect();
+                let one = if words.is_empty() { continue } else { program(&words)? };
+                all = End { after: all.after + one.after, fails: one.fails };
+                if one.fails || words.first() == Some(&"exit") {
+                    break;
+                }
+            }
+            Some(all)
+        }
+        [command, rest @ ..] => match (name(command), rest) {
+            ("sleep", [time]) => Some(End { after: slept(time)?, fails: false }),
+            ("true" | "echo" | ":", _) | ("exit", [] | ["0"]) => {
+                Some(End { after: Duration::ZERO, fails: false })
+            }
+            ("false", _) | ("exit", [_]) => Some(End { after: Duration::ZERO, fails: true }),
+            _ => None,
+        },
+        [] => None,
+    }
+}
+
+/// The program's name without the folder.
+fn name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// `30`, `30s`, `5m` and `1h`, as `sleep` has them.
+fn slept(time: &str) -> Option<Duration> {
+    let unit = |suffix: char, seconds: u64| time.strip_suffix(suffix).map(|number| (number, seconds));
+    let (number, seconds) = unit('s', 1).or(unit('m', 60)).or(unit('h', 3_600)).unwrap_or((time, 1));
+    Some(Duration::from_secs(number.parse::<u64>().ok()?.checked_mul(seconds)?))
+}
+
+/// The status of a pod whose containers have ended.
+fn ended(pod: &Pod, fails: bool, now: &str) -> Value {
+    let (phase, why) = if fails { ("Failed", "Error") } else { ("Succeeded", "Completed") };
+    let reason = if fails { "PodFailed" } else { "PodCompleted" };
+    let condition =
+        |kind: &str| json!({"type": kind, "status": "False", "reason": reason, "lastTransitionTime": now});
+    let containers = pod.spec.as_ref().map(|s| s.containers.as_slice()).unwrap_or_default();
+    let status = |c: &Container| {
+        let terminated = json!({"exitCode": i32::from(fails), "reason": why, "finishedAt": now});
+        json!({
+            "name": c.name, "image": c.image.as_deref().unwrap_or_default(), "imageID": "", "ready": false,
+            "started": false, "restartCount": 0, "state": {"running": null, "terminated": terminated},
+        })
+    };
+    let conditions = ["Ready", "ContainersReady"].map(condition);
+    json!({
+        "phase": phase, "conditions": conditions,
+        "containerStatuses": containers.iter().map(status).collect::<Vec<_>>(),
+    })
 }
 
 fn running(pod: &Pod, machine: &Machine, now: &str) -> Value {
@@ -147,6 +217,37 @@ fn address(pod: &Pod) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pod_ends_when_all_its_containers_have_ended_and_stay_so() {
+        let pod = |policy: &str, containers: Value| -> Pod {
+            serde_json::from_value(json!({"spec": {"restartPolicy": policy, "containers": containers}}))
+                .expect("a pod")
+        };
+        let command = |words: &[&str]| json!({"name": "c", "command": words});
+        let ends = |seconds: u64, fails| Some(End { after: Duration::from_secs(seconds), fails });
+        for (policy, words, expected) in [
+            ("Never", &["sleep", "30"][..], ends(30, false)),
+            ("OnFailure", &["/bin/sleep", "5m"], ends(300, false)),
+            ("Always", &["sleep", "30"], None),
+            ("Never", &["sh", "-c", "echo begun; sleep 10 && sleep 1h"], ends(3_610, false)),
+            ("Never", &["/bin/bash", "-c", "--", "exit 0; sleep 9"], ends(0, false)),
+            ("Never", &["sh", "-c", "sleep 3; exit 2"], ends(3, true)),
+            ("OnFailure", &["sh", "-c", "exit 1"], None),
+            ("Never", &["false"], ends(0, true)),
+            ("Never", &["sh", "-c", "while true; do sleep 30; done"], None),
+            ("Never", &["sh", "-c", "trap : TERM; sleep 9"], None),
+            ("Never", &["sleep", "infinity"], None),
+            ("Never", &["nginx"], None),
+            ("Never", &[], None),
+        ] {
+            assert_eq!(end(&pod(policy, json!([command(words)]))), expected, "{policy} {words:?}");
+        }
+        let both = json!([command(&["sleep", "5"]), command(&["sleep", "9"])]);
+        assert_eq!(end(&pod("Never", both)), ends(9, false));
+        let server = json!([command(&["sleep", "5"]), command(&["nginx"])]);
+        assert_eq!(end(&pod("Never", server)), None, "one goes on");
+    }
 
     #[test]
     fn a_probe_succeeds_on_a_port_that_is_declared() {

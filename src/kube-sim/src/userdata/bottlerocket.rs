@@ -32,6 +32,7 @@ pub(super) fn parse(text: &str) -> Result<Bootstrap, Error> {
         pods_per_core: None,
         kube_reserved: map("kube-reserved"),
         system_reserved: map("system-reserved"),
+        reserved_cpus: kubernetes.get("reserved-cpus").and_then(Value::as_str).and_then(super::cpus),
         eviction_hard: map("eviction-hard"),
         cluster_dns: dns,
         local_disks: text.contains("ephemeral-storage"),

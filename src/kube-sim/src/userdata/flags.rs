@@ -53,6 +53,7 @@ pub(super) fn apply(words: &[String], bootstrap: &mut Bootstrap) {
                     ["cpu", "memory", "ephemeral-storage"].map(|name| (name.to_owned(), "0".to_owned()));
                 bootstrap.kube_reserved = none.into_iter().chain(pairs(value, '=')).collect();
             }
+            "reserved-cpus" => bootstrap.reserved_cpus = super::cpus(value),
             "system-reserved" => bootstrap.system_reserved = pairs(value, '='),
             "eviction-hard" => bootstrap.eviction_hard = pairs(value, '<'),
             "cluster-dns" => bootstrap.cluster_dns = value.split(',').map(str::to_owned).collect(),

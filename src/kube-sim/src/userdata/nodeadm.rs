@@ -44,6 +44,7 @@ pub(super) fn bootstrap(config: &Value) -> Bootstrap {
         pods_per_core: number("podsPerCore"),
         kube_reserved: map("kubeReserved"),
         system_reserved: map("systemReserved"),
+        reserved_cpus: kubelet("reservedSystemCPUs").and_then(Value::as_str).and_then(super::cpus),
         eviction_hard: map("evictionHard"),
         taints: list(config, "/spec/kubelet/config/registerWithTaints").iter().filter_map(taint).collect(),
         local_disks: !text(config, "/spec/instance/localStorage/strategy").is_empty(),

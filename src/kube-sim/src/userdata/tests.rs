@@ -16,6 +16,7 @@ fn expected() -> Bootstrap {
         pods_per_core: None,
         kube_reserved: map(&[("cpu", "80m"), ("memory", "893Mi")]),
         system_reserved: map(&[("cpu", "100m")]),
+        reserved_cpus: None,
         eviction_hard: map(&[("memory.available", "5%")]),
         cluster_dns: vec!["10.100.0.10".to_owned()],
         local_disks: false,
