@@ -108,6 +108,7 @@ checks! {
     nodes::access_entries_live_and_die,
     nodes::pod_identity_lives_and_dies,
     nodes::missing_parameter_is_not_found,
+    nodes::public_parameters_are_read_by_name_and_arn,
     compute::catalogue_describes_the_types,
     compute::network_is_found_by_id_and_tag,
     compute::images_are_found_by_id,

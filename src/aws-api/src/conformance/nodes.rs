@@ -71,3 +71,15 @@ pub(super) async fn missing_parameter_is_not_found(subject: &Subject) -> Outcome
     let missing = format!("/{}/no/such/parameter", subject.prefix);
     refused(subject.clients.ssm.get_parameter(&missing).await, Kind::NotFound, "GetParameter")
 }
+
+/// A public parameter is of no account: its ARN names none.
+pub(super) async fn public_parameters_are_read_by_name_and_arn(subject: &Subject) -> Outcome {
+    let Some(cluster) = &subject.cluster else { return Ok(()) };
+    let (ssm, region) = (&subject.clients.ssm, &subject.clients.region);
+    let version = subject.clients.eks.describe_cluster(cluster).await?.version;
+    let folder = format!("/aws/service/eks/optimized-ami/{version}/amazon-linux-2023/x86_64/standard");
+    let arn = |leaf: &str| format!("arn:aws:ssm:{region}::parameter{folder}/{leaf}/image_id");
+    let image = ssm.get_parameter(&format!("{folder}/recommended/image_id")).await?;
+    same(&ssm.get_parameter(&arn("recommended")).await?, &image, "value by ARN")?;
+    refused(ssm.get_parameter(&arn("none")).await, Kind::NotFound, "GetParameter by an ARN of nothing")
+}
