@@ -1,18 +1,22 @@
 //! Plays every machine of the account: joins Nodes from user data, runs pods, ends with the instance.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use async_trait::async_trait;
 use jiff::Timestamp;
 use karpenter_aws_api::Clients;
 use karpenter_aws_sdk as sdk;
-use karpenter_kube_sim::kubelet::{Agent, Ec2Machines, Options};
-use karpenter_model::Clock;
+use karpenter_kube_sim::kubelet::{Agent, Ec2Machines, Machine, Machines, Options};
+use karpenter_model::{Clock, Quantity};
 use kube::Client;
+use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use crate::account::Control;
 use crate::command_line::AwsEnvironment;
 
 /// The wall clock: machines of a real control plane live in real time.
@@ -66,16 +70,51 @@ impl Pace {
     pub const BRISK: Self = Self { boot: Duration::from_secs(2), spread: 50, ..Self::HURRIED };
 }
 
-/// Starts the agent of all machines of `cluster`, which may be given orders; it ends when `shutdown` is cancelled.
+/// Machines with the volumes that the account says they have. EC2 lists volumes by a call that the port to AWS lacks.
+struct WithVolumes {
+    described: Ec2Machines,
+    region: String,
+    account: Control,
+    /// Sizes by device, by instance: what is attached at the launch stays.
+    known: Mutex<BTreeMap<String, BTreeMap<String, Quantity>>>,
+}
+
+#[async_trait]
+impl Machines for WithVolumes {
+    async fn list(&self) -> Result<Vec<Machine>, Box<dyn std::error::Error + Send + Sync>> {
+        let mut machines = self.described.list().await?;
+        let is_new = {
+            let known = self.known.lock();
+            machines.iter().any(|machine| !known.contains_key(&machine.instance_id))
+        };
+        if is_new {
+            let size = |gib: u32| Quantity::from_bytes(i64::from(gib) << 30);
+            let all = self.account.machines(&self.region).await?.into_iter().map(|machine| {
+                let disks = machine.disks.into_iter().map(|disk| (disk.device, size(disk.size_gib)));
+                (machine.id, disks.collect())
+            });
+            *self.known.lock() = all.collect();
+        }
+        let known = self.known.lock();
+        for machine in &mut machines {
+            machine.volumes = known.get(&machine.instance_id).cloned().unwrap_or_default();
+        }
+        Ok(machines)
+    }
+}
+
+/// Starts the agent of all machines of a cluster, which may be given orders; it ends when `shutdown` is cancelled. Without
+/// an `account` that lists volumes, machines have those of their image.
 pub fn play(
     client: Client,
     aws: Clients,
-    cluster: &str,
+    account: Option<&Control>,
+    environment: &AwsEnvironment,
     pace: Pace,
     shutdown: CancellationToken,
 ) -> (Arc<Agent>, JoinHandle<()>) {
     let options = Options {
-        cluster_name: cluster.to_owned(),
+        cluster_name: environment.cluster.clone(),
         boot: pace.boot,
         ready: pace.ready,
         spread: pace.spread,
@@ -84,7 +123,14 @@ pub fn play(
         poll: Duration::from_secs(1),
         ..Options::default()
     };
-    let machines = Arc::new(Ec2Machines::new(aws, cluster));
+    let described = Ec2Machines::new(aws, &environment.cluster);
+    let machines: Arc<dyn Machines> = match account.cloned() {
+        Some(account) => {
+            let region = environment.region.clone();
+            Arc::new(WithVolumes { described, region, account, known: Mutex::default() })
+        }
+        None => Arc::new(described),
+    };
     let agent = Arc::new(Agent::new(client, machines, Arc::new(WallClock), options));
     let runs = Arc::clone(&agent);
     (agent, tokio::spawn(async move { runs.run(shutdown).await }))

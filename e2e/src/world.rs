@@ -178,8 +178,14 @@ impl World {
         }
         let aws = machines::administrator(&environment).await?;
         let shutdown = CancellationToken::new();
-        let (agent, kubelets) =
-            machines::play(client.clone(), aws.clone(), &name, options.pace, shutdown.clone());
+        let (agent, kubelets) = machines::play(
+            client.clone(),
+            aws.clone(),
+            account.control(),
+            &environment,
+            options.pace,
+            shutdown.clone(),
+        );
         Ok(Self {
             client,
             aws,

@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::core::v1::Node;
 use karpenter_api::EC2NodeClass;
 use karpenter_aws_api::Tags;
 use karpenter_aws_api::ec2::{LaunchTemplateQuery, SecurityGroup, SecurityGroupQuery, SubnetQuery};
 use karpenter_aws_api::iam::InstanceProfileSpec;
 use karpenter_model::names::condition;
-use kube::api::Api;
+use kube::api::{Api, ListParams};
 use serde_json::json;
 
 use super::{class_with_pool, launched};
@@ -72,6 +73,12 @@ pub(super) async fn disks_and_tags(world: &World) -> Result<()> {
         machine.disks.iter().map(|disk| (disk.device.as_str(), disk.kind.as_str(), disk.size_gib)).collect();
     let expected = BTreeSet::from([("/dev/xvda", "gp3", 30), ("/dev/xvdb", "io2", 70)]);
     ensure!(disks == expected, "the disks are {disks:?}, expected {expected:?}");
+    let nodes = Api::<Node>::all(world.client.clone()).list(&ListParams::default()).await?;
+    let id = |node: &Node| node.spec.as_ref().and_then(|spec| spec.provider_id.clone()).unwrap_or_default();
+    let node = nodes.into_iter().find(|node| id(node).ends_with(instance.id.as_str()));
+    let node = node.with_context(|| format!("no Node is of `{}`", instance.id))?;
+    let has = node.status.as_ref().and_then(|status| status.capacity.as_ref()?.get("ephemeral-storage"));
+    ensure!(has.is_some_and(|size| size.0 == "30Gi"), "the Node has {has:?}, expected the 30Gi of its class");
     for disk in &machine.disks {
         ensure!(has_tag(&disk.tags), "disk {} is tagged {:?}", disk.device, disk.tags);
     }
