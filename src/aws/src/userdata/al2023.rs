@@ -1,7 +1,10 @@
 //! Amazon Linux 2023: a nodeadm `NodeConfig`, last part of a MIME archive (spec aws-provider 6.8).
 //!
 //! nodeadm merges the documents it finds and later ones win, so ours is last: a `NodeClass` may add settings
-//! but cannot make the node join another cluster or register without its taints.
+//! but cannot make the node join another cluster or register without its taints. It reads one document of a part, so
+//! each document of the user is a part of its own.
+
+use std::net::IpAddr;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -17,10 +20,38 @@ const NODE_CONFIG: &str = "application/node.eks.aws";
 /// # Errors
 /// When custom user data is malformed MIME, nothing on the node would read it, or the CA bundle is not base64.
 pub fn render(bootstrap: &Bootstrap) -> Result<String, Error> {
-    let parts = cloud_init::parts(bootstrap.custom.as_deref(), own)?.into_iter();
-    let mut parts = parts.map(plain).collect::<Result<Vec<_>, _>>()?;
+    let mut parts = parts(bootstrap.custom.as_deref())?;
     parts.push(Part::new(NODE_CONFIG, node_config(bootstrap)?));
     Ok(mime::write(&parts))
+}
+
+/// Returns each `NodeConfig` of the user in the order in which nodeadm merges them; none of user data that is refused.
+pub(super) fn node_configs(custom: &str) -> Vec<Value> {
+    let parts = parts(Some(custom)).unwrap_or_default();
+    let configs = parts.iter().filter(|part| part.media_type() == NODE_CONFIG);
+    configs.filter_map(|part| first_document(&part.body)?.ok()).collect()
+}
+
+/// The parts of the user.
+fn parts(custom: Option<&str>) -> Result<Vec<Part>, Error> {
+    let mut parts = Vec::new();
+    for part in cloud_init::parts(custom, own)? {
+        let part = plain(part)?;
+        if part.media_type() != NODE_CONFIG {
+            parts.push(part);
+            continue;
+        }
+        let documents = documents(&part.body);
+        for (index, document) in documents.iter().enumerate() {
+            check(document).map_err(|why| {
+                let which =
+                    if documents.len() > 1 { format!("document {} of ", index + 1) } else { String::new() };
+                Error::Unread(format!("{which}a part of type `{NODE_CONFIG}` {why}"))
+            })?;
+            parts.push(Part { headers: part.headers.clone(), body: (*document).to_owned() });
+        }
+    }
+    Ok(parts)
 }
 
 /// Returns a part with only those headers that nodeadm and cloud-init act upon.
@@ -42,31 +73,94 @@ fn plain(part: Part) -> Result<Part, Error> {
 /// `NodeConfig`, it would keep the node from joining.
 fn own(text: &str) -> Result<Option<&'static str>, Error> {
     match first_document(text) {
-        Some(document) if is_node_config(&document) => Ok(Some(NODE_CONFIG)),
-        Some(document) if document.is_object() => {
+        Some(Ok(document)) if names_node_config(&document) => Ok(Some(NODE_CONFIG)),
+        Some(Ok(document)) if document.is_object() => {
             let why = "it is YAML, but no NodeConfig, and has no first line that says of what kind; begin it with \
                        `#cloud-config`, or set apiVersion `node.eks.aws/v1alpha1` and kind `NodeConfig`";
             Err(Error::Unread(why.to_owned()))
+        }
+        Some(Err(error)) if begins_like_node_config(text) => {
+            Err(Error::Unread(format!("it begins like a NodeConfig and is no YAML: {error}")))
         }
         _ => Ok(None),
     }
 }
 
-fn is_node_config(document: &Value) -> bool {
+fn names_node_config(document: &Value) -> bool {
     let text = |key: &str| document[key].as_str().unwrap_or_default();
     text("kind") == "NodeConfig" || text("apiVersion").starts_with("node.eks.aws/")
 }
 
+/// Returns whether a text is a `NodeConfig`, whatever family it is given to.
+pub(super) fn is_node_config(text: &str) -> bool {
+    first_document(text).is_some_and(|document| document.is_ok_and(|document| names_node_config(&document)))
+}
+
+/// Returns whether a text that is no YAML was meant to be a `NodeConfig`: a script has no such first line.
+fn begins_like_node_config(text: &str) -> bool {
+    let first = text.lines().find(|line| !is_blank(line)).unwrap_or_default();
+    ["apiVersion:", "kind:", "{"].iter().any(|start| first.starts_with(start))
+        && text.contains("node.eks.aws/")
+}
+
+/// nodeadm ends with an error, and the node does not join, at a document that it cannot decode.
+fn check(document: &str) -> Result<(), String> {
+    let value = match first_document(document) {
+        Some(Ok(value)) => value,
+        Some(Err(error)) => return Err(format!("is no YAML: {error}")),
+        None => Value::Null,
+    };
+    let text = |key: &str| value[key].as_str().unwrap_or_default();
+    match (text("apiVersion"), text("kind")) {
+        (version, "NodeConfig") if version.starts_with("node.eks.aws/") => Ok(()),
+        (version, kind) => Err(format!(
+            "has the apiVersion `{version}` and the kind `{kind}`; set apiVersion `node.eks.aws/v1alpha1` and kind \
+             `NodeConfig`"
+        )),
+    }
+}
+
 /// Returns whether a text is a YAML (or JSON) mapping.
 pub(super) fn is_mapping(text: &str) -> bool {
-    first_document(text).is_some_and(|document| document.is_object())
+    first_document(text).is_some_and(|document| document.is_ok_and(|document| document.is_object()))
 }
 
 /// The first YAML document of a text; keys may be given twice, as nodeadm's own reader has it.
-fn first_document(text: &str) -> Option<Value> {
-    let options = serde_saphyr::options! { duplicate_keys: serde_saphyr::DuplicateKeyPolicy::LastWins };
-    let mut bytes = text.as_bytes();
-    serde_saphyr::read_with_options::<_, Value>(&mut bytes, options).next()?.ok()
+pub(super) fn first_document(text: &str) -> Option<Result<Value, String>> {
+    let options = serde_saphyr::options! {
+        duplicate_keys: serde_saphyr::DuplicateKeyPolicy::LastWins, with_snippet: false
+    };
+    let mut bytes = documents(text).first()?.as_bytes();
+    let document = serde_saphyr::read_with_options::<_, Value>(&mut bytes, options).next()?;
+    Some(document.map_err(|error| error.to_string()))
+}
+
+/// The documents of a text that have more than comments, each with what stands before it. Only a marker begins a line
+/// with three hyphens in YAML.
+fn documents(text: &str) -> Vec<&str> {
+    let mut documents = Vec::new();
+    let (mut start, mut at, mut filled) = (0, 0, false);
+    for line in text.split_inclusive('\n') {
+        let marks = line
+            .strip_prefix("---")
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace));
+        if marks && filled {
+            documents.extend(text.get(start..at));
+            (start, filled) = (at, false);
+        }
+        filled |= !is_blank(line);
+        at += line.len();
+    }
+    if filled {
+        documents.extend(text.get(start..));
+    }
+    documents
+}
+
+/// Returns whether a line has no content of a document: nothing, a comment, a directive or a bare marker.
+fn is_blank(line: &str) -> bool {
+    let line = line.strip_prefix("---").unwrap_or(line).trim();
+    line.is_empty() || line == "..." || line.starts_with(['#', '%'])
 }
 
 fn node_config(bootstrap: &Bootstrap) -> Result<String, Error> {
@@ -103,7 +197,17 @@ fn node_config(bootstrap: &Bootstrap) -> Result<String, Error> {
     let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
     let yaml = serde_saphyr::to_string_with_options(&document, options)
         .map_err(|error| Error::Encode { format: "YAML", reason: error.to_string() })?;
-    Ok(format!("# Karpenter Generated NodeConfig\n{yaml}"))
+    let lines =
+        yaml.split_inclusive('\n').map(|line| unquoted_address(line).unwrap_or_else(|| line.to_owned()));
+    Ok(format!("# Karpenter Generated NodeConfig\n{}", lines.collect::<String>()))
+}
+
+/// The item of a list without its quotes if it is an address, as the reference writes it: no address is a number.
+fn unquoted_address(line: &str) -> Option<String> {
+    let (indent, item) = line.split_once("- \"")?;
+    let address = item.trim_end().strip_suffix('"')?;
+    let plain = indent.trim().is_empty() && address.parse::<IpAddr>().is_ok();
+    plain.then(|| format!("{indent}- {address}\n"))
 }
 
 /// Fields that come from the settings alone, in which expressions are results.

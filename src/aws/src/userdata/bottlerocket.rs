@@ -8,17 +8,22 @@ use std::fmt::Display;
 
 use toml::{Table, Value};
 
-use super::{Bootstrap, Error, settings_text};
+use super::{Bootstrap, Error, cloud_init, settings_text};
 
 /// Renders the settings document.
 ///
 /// # Errors
-/// [`Error::Toml`] when the `NodeClass`'s user data is not TOML.
+/// [`Error::Toml`] when the `NodeClass`'s user data is not TOML, [`Error::Unread`] when it is for cloud-init.
 pub fn render(bootstrap: &Bootstrap) -> Result<String, Error> {
     let mut document: Table = match bootstrap.custom.as_deref() {
         None | Some("") => Table::new(),
         Some(text) => {
             let text = text.trim_start_matches('\u{feff}');
+            // Its first line is a comment in TOML, too, and so may be all others.
+            if cloud_init::first_line(text).is_some() {
+                let why = "it is for cloud-init, which Bottlerocket does not have; write settings in TOML";
+                return Err(Error::Unread(why.to_owned()));
+            }
             text.parse().map_err(|error: toml::de::Error| Error::Toml(error.to_string()))?
         }
     };
@@ -57,11 +62,11 @@ fn overlay(kubernetes: &mut Table, bootstrap: &Bootstrap) -> Result<(), Error> {
     if let Some(ip) = kubelet.cluster_dns.as_ref().and_then(|servers| servers.first()) {
         set(kubernetes, "cluster-dns-ip", ip.clone());
     }
-    set_map(kubernetes, "system-reserved", kubelet.system_reserved.as_ref());
-    set_map(kubernetes, "kube-reserved", kubelet.kube_reserved.as_ref());
-    set_map(kubernetes, "eviction-hard", kubelet.eviction_hard.as_ref());
-    set_map(kubernetes, "eviction-soft", kubelet.eviction_soft.as_ref());
-    set_map(kubernetes, "eviction-soft-grace-period", kubelet.eviction_soft_grace_period.as_ref());
+    set_map(kubernetes, "system-reserved", kubelet.system_reserved.as_ref())?;
+    set_map(kubernetes, "kube-reserved", kubelet.kube_reserved.as_ref())?;
+    set_map(kubernetes, "eviction-hard", kubelet.eviction_hard.as_ref())?;
+    set_map(kubernetes, "eviction-soft", kubelet.eviction_soft.as_ref())?;
+    set_map(kubernetes, "eviction-soft-grace-period", kubelet.eviction_soft_grace_period.as_ref())?;
     if let Some(seconds) = kubelet.eviction_max_pod_grace_period {
         set(kubernetes, "eviction-max-pod-grace-period", i64::from(seconds));
     }
@@ -82,11 +87,18 @@ fn set(table: &mut Table, key: &str, value: impl Into<Value>) {
     table.insert(key.to_owned(), value.into());
 }
 
-fn set_map<V: Display>(table: &mut Table, key: &str, values: Option<&BTreeMap<String, V>>) {
-    if let Some(values) = values.filter(|values| !values.is_empty()) {
-        let entries = values.iter().map(|(k, v)| (k.clone(), Value::String(v.to_string()))).collect();
-        table.insert(key.to_owned(), Value::Table(entries));
+/// Lays a map over that of the user, key by key, as nodeadm does.
+fn set_map<V: Display>(
+    kubernetes: &mut Table,
+    key: &str,
+    values: Option<&BTreeMap<String, V>>,
+) -> Result<(), Error> {
+    let Some(values) = values.filter(|values| !values.is_empty()) else { return Ok(()) };
+    let table = table_of(kubernetes, key, &format!("settings.kubernetes.{key}"))?;
+    for (name, value) in values {
+        set(table, name, value.to_string());
     }
+    Ok(())
 }
 
 /// Taint key to the list of `value:effect`; a taint without value is `:effect`.

@@ -39,6 +39,9 @@ const COMPRESSED: [&str; 8] = [
     "application/x-gzip-compressed",
 ];
 
+/// Types whose reader takes any text for its own, whatever the first line is.
+const READ_BLINDLY: [&str; 2] = ["text/x-shellscript", "text/cloud-config"];
+
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 /// The parts of a text. `of_family` adds the formats of a family's own agent: the type, or the reason not to send it.
@@ -66,9 +69,30 @@ pub(super) fn parts(
         Some(kind) => Some(kind),
         None => of_family(text)?,
     };
+    if let Some(family) = foreign(text).filter(|_| kind.is_none()) {
+        return Err(Error::Unread(format!(
+            "it is for {family}; write a script, or begin it with `#cloud-config`"
+        )));
+    }
     // A kernel reads `#!` in the first two bytes only.
     let body = if kind == Some(SHELL_SCRIPT) { text.trim_start() } else { text };
     Ok(vec![Part::new(kind.unwrap_or(SHELL_SCRIPT), body)])
+}
+
+/// Returns the family that a text without a first line of cloud-init's is for, where its format is of no other: run as a
+/// script, it would do nothing.
+fn foreign(text: &str) -> Option<&'static str> {
+    let begins =
+        |tag: &str| text.trim_start().get(..tag.len()).is_some_and(|start| start.eq_ignore_ascii_case(tag));
+    if begins("<powershell>") || begins("<script>") {
+        return Some("Windows");
+    }
+    is_settings(text).then_some("Bottlerocket")
+}
+
+/// Returns whether a text is settings of Bottlerocket.
+pub(super) fn is_settings(text: &str) -> bool {
+    text.parse::<toml::Table>().is_ok_and(|document| document.contains_key("settings"))
 }
 
 /// Format that the first line of a text declares.
@@ -103,7 +127,10 @@ fn typed(
     if part.body.lines().any(mime::is_delimiter) {
         return unread("has a line that is a delimiter of the archive it is sent in; change that line");
     }
-    if UNTYPED.contains(&media.as_str()) && first_line(&part.body).is_none() {
+    if UNTYPED.contains(&media.as_str()) {
+        if first_line(&part.body).is_some() {
+            return Ok(part);
+        }
         let Some(kind) = of_family(&part.body)? else {
             return unread(
                 "has no type of its own and begins with no first line that cloud-init knows; set its Content-Type, or \
@@ -111,12 +138,33 @@ fn typed(
             );
         };
         part.set_content_type(kind);
+    } else if let Some(kind) = contradiction(&media, &part.body, &of_family) {
+        return unread(&format!(
+            "has the type `{media}` and its text is `{kind}`; give it the type of the text"
+        ));
+    }
+    // A kernel reads `#!` in the first two bytes only.
+    if media.starts_with("text/x-shellscript") && part.body.trim_start().starts_with("#!") {
+        part.body.drain(..part.body.len() - part.body.trim_start().len());
     }
     Ok(part)
 }
 
+/// Returns the type that a text of a part declares if its reader would take it for something else.
+fn contradiction(
+    media: &str,
+    body: &str,
+    of_family: impl Fn(&str) -> Result<Option<&'static str>, Error>,
+) -> Option<&'static str> {
+    let by_content = || of_family(body).ok().flatten();
+    let kind = first_line(body).or_else(by_content).filter(|_| READ_BLINDLY.contains(&media))?;
+    let kind = kind.split(';').next().unwrap_or_default();
+    // A template may be of either type.
+    (kind != media && kind != "text/jinja2").then_some(kind)
+}
+
 /// Returns whether a text is base64 of user data: EC2's encoding is added when it is sent, and at boot it is undone once.
-fn is_encoded(text: &str) -> bool {
+pub(super) fn is_encoded(text: &str) -> bool {
     let packed: String = text.split_whitespace().collect();
     let Ok(bytes) = STANDARD.decode(packed) else { return false };
     let is_user_data = |text: &str| first_line(text).is_some() || mime::is_mime(text);

@@ -1,9 +1,22 @@
 //! Bottlerocket's settings as text: keys in order, every table with its header, literal strings in single quotes.
 //!
 //! TOML can be written in many ways that read the same. This is the way of the reference's documents, so that people who
-//! compare them see differences of content, not of notation.
+//! compare them see differences of content, not of notation. The order of settings of Kubernetes that no recorded
+//! document of the reference has is by name.
 
 use toml::{Table, Value};
+
+/// Settings of Kubernetes in the order of the reference's documents.
+const KUBERNETES: [&str; 8] = [
+    "api-server",
+    "cluster-certificate",
+    "cluster-name",
+    "cluster-dns-ip",
+    "max-pods",
+    "node-labels",
+    "node-taints",
+    "eviction-hard",
+];
 
 /// The document.
 pub(super) fn write(document: &Table) -> String {
@@ -15,7 +28,9 @@ pub(super) fn write(document: &Table) -> String {
 /// Values first, then the tables below, each after an empty line unless nothing is before it in its own table.
 fn body<'a>(out: &mut String, path: &mut Vec<&'a str>, table: &'a Table) {
     let mut fields: Vec<(&str, &Value)> = table.iter().map(|(key, value)| (key.as_str(), value)).collect();
-    fields.sort_by_key(|(key, _)| *key);
+    let rank = |key: &str| KUBERNETES.iter().position(|first| *first == key).unwrap_or(KUBERNETES.len());
+    let in_order = path.as_slice() == ["settings", "kubernetes"];
+    fields.sort_by_key(|(key, _)| (if in_order { rank(key) } else { 0 }, *key));
     let (tables, values): (Vec<_>, Vec<_>) =
         fields.into_iter().partition(|(_, value)| below(value).is_some());
     for (name, value) in &values {

@@ -1,9 +1,12 @@
 //! Windows: a PowerShell block that calls the EKS bootstrap script (spec aws-provider 6.10).
 
-use super::{Bootstrap, Error, cloud_init, kubelet, mime};
+use super::{Bootstrap, Error, al2023, cloud_init, kubelet, mime};
 
 const OPEN: &str = "<powershell>";
 const CLOSE: &str = "</powershell>";
+const JINJA: &str = "## template: jinja";
+/// Tags that EC2's agents read beside the commands, in lower case; inside of them they would be a syntax error.
+const TAGS: [&str; 4] = ["persist", "powershellarguments", "runaslocalsystem", "detach"];
 
 /// Renders the block; the `NodeClass`'s own commands run first.
 ///
@@ -36,9 +39,13 @@ fn custom(text: &str) -> Result<(String, String), Error> {
     let first = text.trim_start_matches('\u{feff}').trim_start();
     // `#` begins a comment in PowerShell, too: only what is nothing but a first line of cloud-init is one.
     let line = first.lines().next().unwrap_or_default().trim_end();
-    let of_linux = line.starts_with("#!/") || cloud_init::first_line(line).is_some() && !line.contains(' ');
+    let of_linux = line.starts_with("#!/")
+        || cloud_init::first_line(line).is_some() && (!line.contains(' ') || line == JINJA);
     if of_linux && !line.contains("pwsh") || mime::is_mime(first) {
         return unread("it is for cloud-init, which Windows does not have; write PowerShell commands");
+    }
+    if let Some(what) = of_others(first) {
+        return unread(&format!("it is {what}; write PowerShell commands"));
     }
     let lower = text.to_ascii_lowercase();
     if lower.contains("<script>") {
@@ -54,7 +61,8 @@ fn custom(text: &str) -> Result<(String, String), Error> {
         if lower.contains(OPEN) || lower.contains(CLOSE) {
             return unread("a `<powershell>` block is not closed, or not opened");
         }
-        return Ok((commands(text), String::new()));
+        let (text, others) = without_tags(text);
+        return Ok((commands(&text), others));
     };
     let (Some(before), Some(inside), Some(after)) =
         (text.get(..open), text.get(open + OPEN.len()..close), text.get(close + CLOSE.len()..))
@@ -71,4 +79,32 @@ fn custom(text: &str) -> Result<(String, String), Error> {
         .map(|other| format!("\n{other}"))
         .collect();
     Ok((commands(inside.trim_matches(['\r', '\n'])), others))
+}
+
+/// Returns the format of a text that PowerShell would fail to run.
+fn of_others(text: &str) -> Option<&'static str> {
+    if al2023::is_node_config(text) {
+        return Some("a NodeConfig, and Windows has no nodeadm");
+    }
+    if cloud_init::is_settings(text) {
+        return Some("settings of Bottlerocket");
+    }
+    cloud_init::is_encoded(text).then_some("base64 already")
+}
+
+/// Separates commands that stand in no block from the tags of the agents.
+fn without_tags(text: &str) -> (String, String) {
+    let (mut commands, mut others) = (text.to_owned(), String::new());
+    for tag in TAGS {
+        let (open, close) = (format!("<{tag}>"), format!("</{tag}>"));
+        let lower = commands.to_ascii_lowercase();
+        let Some((start, end)) = lower.find(&open).zip(lower.find(&close)) else { continue };
+        let end = end + close.len();
+        if let Some(found) = commands.get(start..end).map(str::to_owned) {
+            others.push('\n');
+            others.push_str(&found);
+            commands.replace_range(start..end, "");
+        }
+    }
+    if others.is_empty() { (commands, others) } else { (commands.trim().to_owned(), others) }
 }

@@ -93,7 +93,7 @@ async fn user_data_reaches_the_instance() {
         "karpenter.sh/nodepool=web",
         "karpenter.sh/capacity-type=spot",
         "karpenter.sh/do-not-sync-taints=true",
-        "\"10.100.0.10\"",
+        "- 10.100.0.10\n",
     ] {
         assert!(text.contains(part), "{part} in\n{text}");
     }
