@@ -16,7 +16,6 @@ use karpenter_aws_api::id::Zone;
 use karpenter_model::resources;
 use karpenter_model::{InstanceType, LabelRegistry, Overlaid, Quantity};
 
-use crate::catalogue::density;
 use crate::class::view::ClassView;
 use crate::settings::Settings;
 
@@ -46,14 +45,7 @@ pub fn build(
     if let Some(memory) = memory {
         capacity.set(resources::MEMORY, memory);
     }
-    let pods = u32::try_from(capacity.amount(resources::PODS).as_units_ceil()).unwrap_or_default();
-    let overhead = overhead::overhead(overhead::Inputs {
-        kubelet: Some(&kubelet),
-        vcpus: info.vcpus,
-        pods: density::pods_reserved_for(view.family, capacity::interfaces(info, view), pods),
-        memory: capacity.amount(resources::MEMORY),
-        ephemeral_storage: capacity.amount(resources::EPHEMERAL_STORAGE),
-    });
+    let overhead = overhead::of_type(info, view, &kubelet, &capacity);
     // Interfaces that a class sets up itself are not known to the driver as adapters.
     let adapters = if view.class.spec.network_interfaces.is_some() {
         0

@@ -3,15 +3,14 @@
 use std::collections::BTreeMap;
 
 use karpenter_api::EC2NodeClass;
-use karpenter_api::ec2nodeclass::{
-    AmiFamily, CapacityReservation, Ec2NodeClassStatus, KubeletBlock, KubeletConfiguration,
-};
+use karpenter_api::ec2nodeclass::{AmiFamily, CapacityReservation, Ec2NodeClassStatus, KubeletConfiguration};
 use karpenter_aws_api::id::SubnetId;
+use karpenter_model::names::annotation::aws::EXPLICIT_RESERVATIONS;
 
 use crate::class::expressions::Expressions;
 use crate::image::family::family_of;
 use crate::network::placement_groups::Group;
-use crate::userdata::reserved;
+use crate::userdata::reserved::{self, Effective};
 
 /// One zone the `NodeClass` has subnets in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,6 +29,10 @@ pub struct ClassView<'a> {
     pub family: AmiFamily,
     /// The kubelet settings in effect, what the user data reserves included, expressions not.
     pub kubelet: KubeletConfiguration,
+    /// True if the local disks of a node are its ephemeral storage.
+    pub stripes_disks: bool,
+    /// True if user data states what a node reserves for Kubernetes, instead of leaving it to the image.
+    pub reserves_explicitly: bool,
     /// Expressions of the kubelet block; none unless they are evaluated.
     pub expressions: Expressions,
     /// Zones by name.
@@ -53,10 +56,21 @@ impl<'a> ClassView<'a> {
         }
         let family = family_of(&class.spec);
         let spec = &class.spec;
-        let settings = spec.kubelet.as_ref().map(KubeletBlock::settings);
-        let kubelet = reserved::kubelet(family, spec.user_data.as_deref(), settings.as_ref());
+        let Effective { kubelet, stripes_disks } = reserved::effective(family, spec);
+        let annotation = class.metadata.annotations.as_ref().and_then(|all| all.get(EXPLICIT_RESERVATIONS));
+        let reserves_explicitly = annotation.is_some_and(|value| value == "true");
         let expressions = Expressions::default();
-        Self { class, family, kubelet, expressions, zones, placement: None, reserved_capacity: true }
+        Self {
+            class,
+            family,
+            kubelet,
+            stripes_disks,
+            reserves_explicitly,
+            expressions,
+            zones,
+            placement: None,
+            reserved_capacity: true,
+        }
     }
 
     /// Sets the placement group that the selector means at the moment.

@@ -58,7 +58,7 @@ pub fn capacity(
     let mut capacity = Resources::new()
         .with(resources::CPU, count([info.vcpus]))
         .with(resources::MEMORY, mib(memory_mib(info, settings.vm_memory_overhead_ppm)))
-        .with(resources::EPHEMERAL_STORAGE, ephemeral_storage(info, spec, view.family))
+        .with(resources::EPHEMERAL_STORAGE, ephemeral_storage(info, view))
         .with(resources::PODS, count([pods]))
         .with(POD_ENI, count([limits.branch_interfaces]))
         .with(NVIDIA_GPU, gpus("NVIDIA"))

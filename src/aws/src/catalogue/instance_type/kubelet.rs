@@ -2,10 +2,11 @@
 
 use std::borrow::Cow;
 
-use karpenter_api::ec2nodeclass::{KubeletConfiguration, Place, Variables};
+use karpenter_api::ec2nodeclass::{AmiFamily, KubeletConfiguration, Place, Variables};
 use karpenter_aws_api::ec2::InstanceTypeInfo;
 
-use super::capacity::interfaces;
+use super::capacity::{capacity, interfaces};
+use super::overhead;
 use crate::catalogue::density;
 use crate::class::expressions::Evaluated;
 use crate::class::view::ClassView;
@@ -19,12 +20,32 @@ pub struct Failure {
     cause: String,
 }
 
-/// Evaluates the expressions of the class; the result is empty where it has none.
+/// Evaluates the expressions of the class, and adds what else its nodes reserve for Kubernetes where they are to state it;
+/// the result is empty where it has neither.
 ///
 /// # Errors
 /// The first expression that has no result. Nothing is launched then: with the default in its place a node would take
 /// other pods than its class allows.
 pub fn evaluate(
+    info: &InstanceTypeInfo,
+    view: &ClassView<'_>,
+    settings: &Settings,
+) -> Result<Evaluated, Failure> {
+    let mut evaluated = expressions(info, view, settings)?;
+    if view.reserves_explicitly && view.family != AmiFamily::Custom {
+        let kubelet = laid_over(view, &evaluated);
+        let stated = kubelet.kube_reserved.as_ref();
+        let computed =
+            overhead::of_type(info, view, &kubelet, &capacity(info, view, &kubelet, settings)).kube_reserved;
+        let left = computed
+            .iter()
+            .filter(|(name, _)| !stated.is_some_and(|stated| stated.contains_key(name.as_str())));
+        evaluated.kube_reserved.extend(left.map(|(name, amount)| (name.to_string(), amount.to_string())));
+    }
+    Ok(evaluated)
+}
+
+fn expressions(
     info: &InstanceTypeInfo,
     view: &ClassView<'_>,
     settings: &Settings,
@@ -67,11 +88,13 @@ pub(crate) fn settings_of<'a>(
     settings: &Settings,
 ) -> Cow<'a, KubeletConfiguration> {
     match evaluate(info, view, settings) {
-        Ok(evaluated) if evaluated != Evaluated::default() => {
-            let mut kubelet = view.kubelet.clone();
-            evaluated.lay_over(&mut kubelet);
-            Cow::Owned(kubelet)
-        }
+        Ok(evaluated) if evaluated != Evaluated::default() => Cow::Owned(laid_over(view, &evaluated)),
         Ok(_) | Err(_) => Cow::Borrowed(&view.kubelet),
     }
+}
+
+fn laid_over(view: &ClassView<'_>, evaluated: &Evaluated) -> KubeletConfiguration {
+    let mut kubelet = view.kubelet.clone();
+    evaluated.lay_over(&mut kubelet);
+    kubelet
 }

@@ -6,10 +6,13 @@
 use std::collections::BTreeMap;
 
 use karpenter_api::ec2nodeclass::KubeletConfiguration;
+use karpenter_aws_api::ec2::InstanceTypeInfo;
 use karpenter_model::resources;
 use karpenter_model::{Overhead, Quantity, Resources};
 
-use super::capacity::mib;
+use super::capacity::{interfaces, mib};
+use crate::catalogue::density;
+use crate::class::view::ClassView;
 
 /// Inputs of the overhead.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +26,23 @@ pub struct Inputs<'a> {
     /// Memory the node has: as a real node reported it, else the estimate.
     pub memory: Quantity,
     pub ephemeral_storage: Quantity,
+}
+
+/// Overhead of a node with this capacity.
+pub(super) fn of_type(
+    info: &InstanceTypeInfo,
+    view: &ClassView<'_>,
+    kubelet: &KubeletConfiguration,
+    capacity: &Resources,
+) -> Overhead {
+    let pods = u32::try_from(capacity.amount(resources::PODS).as_units_ceil()).unwrap_or_default();
+    overhead(Inputs {
+        kubelet: Some(kubelet),
+        vcpus: info.vcpus,
+        pods: density::pods_reserved_for(view.family, interfaces(info, view), pods),
+        memory: capacity.amount(resources::MEMORY),
+        ephemeral_storage: capacity.amount(resources::EPHEMERAL_STORAGE),
+    })
 }
 
 /// Kube-reserved, system-reserved and hard eviction threshold.

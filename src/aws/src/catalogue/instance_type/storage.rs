@@ -1,21 +1,23 @@
 //! Ephemeral storage of a node (spec aws-provider 3.6).
 
-use karpenter_api::ec2nodeclass::{AmiFamily, BlockDeviceMapping, Ec2NodeClassSpec, InstanceStorePolicy};
+use karpenter_api::ec2nodeclass::{AmiFamily, BlockDeviceMapping};
 use karpenter_aws_api::ec2::InstanceTypeInfo;
 use karpenter_model::Quantity;
 
+use crate::class::view::ClassView;
 use crate::image::family::FamilyTraits;
 
 const DEFAULT_GIB: u32 = 20;
 
 /// Size of the volume behind the kubelet's root directory.
-pub fn ephemeral_storage(info: &InstanceTypeInfo, spec: &Ec2NodeClassSpec, family: AmiFamily) -> Quantity {
-    if spec.instance_store_policy == Some(InstanceStorePolicy::RAID0)
+pub fn ephemeral_storage(info: &InstanceTypeInfo, view: &ClassView<'_>) -> Quantity {
+    let family = view.family;
+    if view.stripes_disks
         && let Some(disks) = &info.instance_storage
     {
         return decimal_gb(disks.total_gb);
     }
-    let mapped = match spec.block_device_mappings.as_deref() {
+    let mapped = match view.class.spec.block_device_mappings.as_deref() {
         Some(mappings) if !mappings.is_empty() => from_mappings(mappings, family),
         _ => None,
     };

@@ -8,6 +8,8 @@ use karpenter_api::ec2nodeclass::{
 use karpenter_aws_api::ec2::{Architecture, EbsOptimized, Gpu, InstanceStorage, NetworkCard, NeuronDevice};
 use karpenter_model::names::label::{self, aws};
 
+mod families;
+
 use super::compatibility::{Mismatch, mismatch};
 use super::*;
 use crate::registry::label_registry;
@@ -149,7 +151,7 @@ fn thresholds_in_percent_are_of_the_memory_a_real_node_reported() {
     let share = |memory: u64, percent: u64| {
         Quantity::from_bytes(i64::try_from(((memory << 20) * percent).div_ceil(100)).unwrap())
     };
-    let node_config = "kind: NodeConfig\nspec: {kubelet: {config: {evictionHard: {memory.available: 5%}}}}\n";
+    let node_config = "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec: {kubelet: {config: {evictionHard: {memory.available: 5%}}}}\n";
     let toml = "[settings.kubernetes.eviction-hard]\n\"memory.available\" = \"5%\"\n";
     for (family, user_data, hard, expected) in [
         (AmiFamily::AL2023, None, Some("10%"), (share(7_577, 10), share(7_800, 10), share(7_000, 10))),
@@ -215,6 +217,48 @@ fn expressions_follow_the_type_and_are_left_out_while_they_are_off() {
     let without = built_with(&large, &reserved, &off).overhead;
     assert_eq!(without.kube_reserved, built(&large, &class(AmiFamily::AL2023)).overhead.kube_reserved);
     assert_eq!(without.system_reserved.to_string(), r#"{"memory":"100Mi"}"#);
+}
+
+/// What a class asks to be explicit is what is planned, key by key, unless the user states another amount.
+#[test]
+fn explicit_reservations_are_those_that_are_planned() {
+    let settings = Settings::new("demo", "https://demo");
+    let m5 = machine("m5.xlarge", 4, 16, 4, 15);
+    let explicit = |mut class: EC2NodeClass| {
+        let annotation = karpenter_model::names::annotation::aws::EXPLICIT_RESERVATIONS.to_owned();
+        class.metadata.annotations = Some([(annotation, "true".to_owned())].into());
+        class
+    };
+    let stated = |class: &EC2NodeClass| {
+        let evaluated = kubelet::evaluate(&m5, &ClassView::new(class), &settings).unwrap();
+        assert_eq!((evaluated.max_pods, evaluated.system_reserved.len()), (None, 0));
+        let pairs: Vec<String> =
+            evaluated.kube_reserved.iter().map(|(name, amount)| format!("{name}={amount}")).collect();
+        pairs.join(",")
+    };
+    for (family, kube_reserved) in [
+        (AmiFamily::AL2, "cpu=80m,ephemeral-storage=1Gi,memory=893Mi"),
+        (AmiFamily::AL2023, "cpu=80m,ephemeral-storage=1Gi,memory=893Mi"),
+        (AmiFamily::Bottlerocket, "cpu=80m,ephemeral-storage=1Gi,memory=365Mi"),
+        (AmiFamily::Windows2022, "cpu=80m,ephemeral-storage=1Gi,memory=365Mi"),
+        (AmiFamily::Custom, ""),
+    ] {
+        let plain = kubelet(family, Some(10));
+        assert_eq!(stated(&plain), "", "{family:?}");
+        let class = explicit(plain.clone());
+        assert_eq!(stated(&class), kube_reserved, "{family:?}");
+        assert_eq!(built(&m5, &class).overhead, built(&m5, &plain).overhead, "{family:?}");
+    }
+    let mut partly = explicit(class(AmiFamily::AL2023));
+    partly.spec.kubelet =
+        Some(serde_json::from_value(serde_json::json!({"kubeReserved": {"cpu": "1"}})).unwrap());
+    partly.spec.user_data = Some(
+        "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec: {kubelet: {config: {kubeReserved: {memory: 2Gi}}}}\n"
+            .to_owned(),
+    );
+    assert_eq!(stated(&partly), "ephemeral-storage=1Gi");
+    let reserved = built(&m5, &partly).overhead.kube_reserved.to_string();
+    assert_eq!(reserved, r#"{"cpu":"1","ephemeral-storage":"1Gi","memory":"2Gi"}"#);
 }
 
 #[test]

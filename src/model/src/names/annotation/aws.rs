@@ -10,3 +10,5 @@ pub const TAGGED: &str = "karpenter.k8s.aws/tagged";
 pub const CLUSTER_NAME_TAGGED: &str = "compatibility.karpenter.k8s.aws/cluster-name-tagged";
 /// NodeClaim: instance profile the instance was launched with.
 pub const INSTANCE_PROFILE_NAME: &str = "karpenter.k8s.aws/instance-profile-name";
+/// EC2NodeClasses: `true` writes what a node of the type reserves for Kubernetes into its user data.
+pub const EXPLICIT_RESERVATIONS: &str = "karpenter.k8s.aws/explicit-reservations";
