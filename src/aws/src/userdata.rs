@@ -10,6 +10,7 @@ pub mod bottlerocket;
 mod cloud_init;
 pub mod kubelet;
 pub mod mime;
+pub mod overruled;
 pub mod reserved;
 mod settings_text;
 pub mod windows;

@@ -11,6 +11,7 @@ use karpenter_aws::class::kubelet;
 use karpenter_aws::image::family::family_of;
 use karpenter_aws::launch::check::{self, DryRunOutcome};
 use karpenter_aws::tags;
+use karpenter_aws::userdata::overruled;
 use karpenter_aws_api::Kind;
 use karpenter_model::names::{condition, reason};
 use karpenter_model::{CapacityType, Pool};
@@ -80,7 +81,10 @@ impl Reconciler {
         match verdict {
             DryRunOutcome::Passed => {
                 let kind = condition::VALIDATION_SUCCEEDED;
-                let caveats: Vec<String> = missing.into_iter().chain(self.caveat(part.class)).collect();
+                let spec = &part.class.spec;
+                let overruled = overruled::caveat(family_of(spec), spec);
+                let caveats: Vec<String> =
+                    missing.into_iter().chain(self.caveat(part.class)).chain(overruled).collect();
                 part.conditions.set(kind, ConditionStatus::True, kind, &caveats.join("; "));
             }
             DryRunOutcome::Failed { reason, message } => {

@@ -107,7 +107,7 @@ async fn a_role_that_does_not_exist_is_told_and_found_once_it_does() {
 #[tokio::test(start_paused = true)]
 async fn a_profile_of_the_user_that_does_not_exist_is_told_and_found_once_it_does() {
     for edited in [false, true] {
-        for theirs in ["theirs", "arn:aws:iam::111122223333:instance-profile/nodes"] {
+        for theirs in ["theirs", "/team/theirs", "arn:aws:iam::111122223333:instance-profile/nodes"] {
             let world = World::new().await;
             let spec = json!({"role": null, "instanceProfile": theirs});
             if edited {

@@ -1,5 +1,5 @@
 //! Faults of an EC2NodeClass that are found by neither its schema nor a request to AWS: user data that cannot be rendered
-//! or is of another family, an ARN where IAM takes a name, images of another family.
+//! or is of another family, an ARN or a path where IAM takes a name, images of another family.
 
 use karpenter_api::EC2NodeClass;
 use karpenter_api::ec2nodeclass::{AmiFamily, Ec2NodeClassSpec, InstanceStorePolicy};
@@ -33,6 +33,7 @@ pub fn faults(class: &Value) -> Vec<ClassFault> {
         of_kubelet(spec),
         rendered(spec, family),
         of_family(spec, family),
+        overruled(spec, family),
         images(spec, family),
     ];
     all.into_iter().flatten().collect()
@@ -40,10 +41,11 @@ pub fn faults(class: &Value) -> Vec<ClassFault> {
 
 /// <https://github.com/aws/karpenter-provider-aws/issues/8312>
 fn profile(spec: &Ec2NodeClassSpec) -> Option<ClassFault> {
-    let profile = spec.instance_profile.as_deref().filter(|profile| profile.starts_with("arn:"))?;
+    let profile = spec.instance_profile.as_deref().filter(|profile| profile.contains('/'))?;
+    let kind = if profile.starts_with("arn:") { "is an ARN" } else { "has a path" };
     Some(ClassFault {
         field: "spec.instanceProfile",
-        problem: format!("`{profile}` is an ARN, which EC2 refuses as the name of an instance profile"),
+        problem: format!("`{profile}` {kind}, which EC2 refuses as the name of an instance profile"),
         remedy: "write what follows the last `/` of it",
         refused: true,
     })
@@ -90,6 +92,12 @@ fn of_family(spec: &Ec2NodeClassSpec, family: AmiFamily) -> Option<ClassFault> {
         _ => return None,
     };
     Some(ClassFault { field: USER_DATA, problem: problem.to_owned(), remedy, refused: false })
+}
+
+/// The launch goes on, with other values than those that are written.
+fn overruled(spec: &Ec2NodeClassSpec, family: AmiFamily) -> Option<ClassFault> {
+    let problem = userdata::overruled::caveat(family, spec)?;
+    Some(ClassFault { field: USER_DATA, problem, remedy: "take the settings out of it", refused: false })
 }
 
 /// Images that are selected by the name of those of another family
@@ -158,6 +166,9 @@ mod tests {
                 json!({"instanceProfile": "arn:aws:iam::111122223333:instance-profile/nodes"}),
                 &[("spec.instanceProfile", true)],
             ),
+            (json!({"instanceProfile": "/team/nodes"}), &[("spec.instanceProfile", true)]),
+            (json!({"role": "team/nodes"}), &[]),
+            (json!({"role": "arn:aws:iam::111122223333:role/team/nodes"}), &[]),
             (
                 json!({"amiSelectorTerms": alias("bottlerocket@latest"), "userData": "[settings.kubernetes\n"}),
                 &[("spec.userData", true)],
@@ -177,6 +188,10 @@ mod tests {
             ),
             (json!({"userData": "#!/bin/bash\n".to_owned() + &"x".repeat(15_000)}), &[]),
             (json!({"userData": node_config}), &[]),
+            (
+                json!({"userData": format!("{node_config}spec: {{kubelet: {{config: {{maxPods: 9}}}}}}\n")}),
+                &[("spec.userData", false)],
+            ),
             (
                 json!({"amiSelectorTerms": alias("al2@latest"), "userData": node_config}),
                 &[("spec.userData", true)],

@@ -259,6 +259,10 @@ mod tests {
     fn roles_lose_their_path_and_names_are_checked() {
         assert_eq!(bare_name("/team/KarpenterNodeRole"), "KarpenterNodeRole");
         assert_eq!(bare_name("KarpenterNodeRole"), "KarpenterNodeRole");
+        assert_eq!(
+            bare_name("arn:aws-cn:iam::111122223333:role/team/KarpenterNodeRole"),
+            "KarpenterNodeRole"
+        );
         assert!(is_valid_name("demo_123") && !is_valid_name("") && !is_valid_name("a b"));
         assert!(!is_valid_name(&"x".repeat(129)));
         assert_eq!(fnv1(&[]), 0xcbf2_9ce4_8422_2325);

@@ -1,0 +1,107 @@
+//! Settings of a user's user data that have no effect, because ours replace them.
+//!
+//! The number of pods is planned, and taints are those of the NodePool: a node with others would not be what its claim
+//! promises. The reference replaces them without a word.
+
+use karpenter_api::ec2nodeclass::{AmiFamily, Ec2NodeClassSpec, KubeletBlock};
+use serde_json::Value;
+
+use super::{al2023, reserved};
+
+/// Setting as its user wrote it, and the field that has an effect.
+type Setting = (&'static str, &'static str);
+
+const POINTERS: [(AmiFamily, &str, Setting); 4] = [
+    (
+        AmiFamily::AL2023,
+        "/spec/kubelet/config/maxPods",
+        ("spec.kubelet.config.maxPods of the NodeConfig", "spec.kubelet.maxPods"),
+    ),
+    (
+        AmiFamily::AL2023,
+        "/spec/kubelet/config/registerWithTaints",
+        (
+            "spec.kubelet.config.registerWithTaints of the NodeConfig",
+            "taints in the template of the NodePool",
+        ),
+    ),
+    (
+        AmiFamily::Bottlerocket,
+        "/settings/kubernetes/max-pods",
+        ("settings.kubernetes.max-pods", "spec.kubelet.maxPods"),
+    ),
+    (
+        AmiFamily::Bottlerocket,
+        "/settings/kubernetes/node-taints",
+        ("settings.kubernetes.node-taints", "taints in the template of the NodePool"),
+    ),
+];
+
+/// Returns what to say of a class whose user data has such settings: the settings, and where to write them instead.
+pub fn caveat(family: AmiFamily, spec: &Ec2NodeClassSpec) -> Option<String> {
+    let custom = spec.user_data.as_deref().unwrap_or_default();
+    let documents = match family {
+        AmiFamily::AL2023 => al2023::node_configs(custom),
+        AmiFamily::Bottlerocket => vec![reserved::settings_of_bottlerocket(custom)],
+        AmiFamily::AL2
+        | AmiFamily::Custom
+        | AmiFamily::Windows2019
+        | AmiFamily::Windows2022
+        | AmiFamily::Windows2025 => Vec::new(),
+    };
+    let of_class = spec.kubelet.as_ref().map(KubeletBlock::settings).and_then(|kubelet| kubelet.max_pods);
+    let said: Vec<String> = POINTERS
+        .iter()
+        .filter(|(of, ..)| *of == family)
+        .filter_map(|(_, pointer, setting)| {
+            let value = documents.iter().filter_map(|document| document.pointer(pointer)).next_back()?;
+            (!is_same(value, of_class)).then_some(setting)
+        })
+        .map(|(setting, instead)| format!("{setting} has no effect, write {instead}"))
+        .collect();
+    (!said.is_empty()).then(|| format!("user data: {}", said.join("; ")))
+}
+
+/// Returns whether a value is the number of pods that the class states, too.
+fn is_same(value: &Value, max_pods: Option<i32>) -> bool {
+    max_pods.is_some_and(|pods| value.as_i64() == Some(pods.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn settings_that_ours_replace_are_named_with_the_field_that_counts() {
+        let node_config = |config: Value| {
+            let spec = json!({"kubelet": {"config": config}});
+            json!({"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig", "spec": spec}).to_string()
+        };
+        let pods = node_config(json!({"maxPods": 20}));
+        let (nodeadm, bottlerocket) = (AmiFamily::AL2023, AmiFamily::Bottlerocket);
+        for (family, custom, max_pods, expected) in [
+            (nodeadm, pods.clone(), None, Some("user data: spec.kubelet.config.maxPods of the NodeConfig has no effect, write spec.kubelet.maxPods")),
+            (nodeadm, pods.clone(), Some(30), Some("user data: spec.kubelet.config.maxPods of the NodeConfig has no effect, write spec.kubelet.maxPods")),
+            (nodeadm, pods.clone(), Some(20), None),
+            (nodeadm, node_config(json!({"podsPerCore": 4, "systemReserved": {"cpu": "1"}})), None, None),
+            (AmiFamily::Custom, pods.clone(), None, None),
+            (
+                bottlerocket,
+                "[settings.kubernetes]\nmax-pods = 20\nlog-level = 3\n[settings.kubernetes.node-taints]\na = [':NoSchedule']\n".to_owned(),
+                None,
+                Some(
+                    "user data: settings.kubernetes.max-pods has no effect, write spec.kubelet.maxPods; \
+                     settings.kubernetes.node-taints has no effect, write taints in the template of the NodePool",
+                ),
+            ),
+            (bottlerocket, "not TOML".to_owned(), None, None),
+            (bottlerocket, String::new(), None, None),
+        ] {
+            let kubelet = max_pods.map(|pods| serde_json::from_value(json!({"maxPods": pods})).unwrap());
+            let spec = Ec2NodeClassSpec { user_data: Some(custom.clone()), kubelet, ..Default::default() };
+            assert_eq!(caveat(family, &spec).as_deref(), expected, "{family:?} {custom} {max_pods:?}");
+        }
+    }
+}
