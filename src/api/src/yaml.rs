@@ -1,13 +1,34 @@
 //! YAML and JSON as `kubectl` reads and sends them.
 //!
 //! `kubectl` reads YAML 1.1, in which `0755` is octal. It sends JSON, in which a number that is whole has neither point nor
-//! exponent: of `1e+06`, which templates write for a million, it makes `1000000`.
+//! exponent: of `1e+06`, which templates write for a million, it makes `1000000`. Streams are cut into documents as `kubectl`
+//! cuts them, and a document can be read as a tree whose nodes have lines.
+
+mod document;
+mod json;
+mod tree;
 
 use serde_json::Value;
 
+pub use document::{Document, split};
+pub use json::{JsonDocument, json_documents};
+pub use tree::{Data, Node};
+
+/// Most nodes of a document: `kubectl get pods --output yaml` of a large cluster is a list of them all in one.
+const NODES_MAX: usize = 50_000_000;
+
 /// Options for reading texts of objects. Errors come without the lines around them.
 pub fn options() -> serde_saphyr::Options {
-    serde_saphyr::options! { with_snippet: false, legacy_octal_numbers: true }
+    serde_saphyr::options! {
+        with_snippet: false,
+        legacy_octal_numbers: true,
+        budget: serde_saphyr::budget! {
+            max_nodes: NODES_MAX,
+            max_events: 2 * NODES_MAX,
+            max_total_scalar_bytes: usize::MAX,
+            max_total_comment_bytes: usize::MAX,
+        },
+    }
 }
 
 /// The value with its numbers as `kubectl` sends them.

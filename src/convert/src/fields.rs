@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::log::{Kind, Log};
-use crate::tree::{Data, Node};
+use karpenter_api::yaml::{Data, Node};
 
 /// A map that is being read.
 pub(crate) struct Fields<'a> {

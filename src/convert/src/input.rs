@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::document::split;
-use crate::tree::Node;
+use karpenter_api::yaml::Node;
+use karpenter_api::yaml::split;
 
 /// A text and where it comes from.
 #[derive(Clone, Debug)]
@@ -38,14 +38,43 @@ impl Inputs {
     }
 }
 
+/// Most bytes of a file. An export of the largest cluster has less; a device has no end.
+const BYTES_MAX: u64 = 1 << 30;
+
 /// A file or folder that could not be read.
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "cannot read `{path}`; give a file, a folder with .yaml, .yml or .json files, or - for standard input"
-)]
-pub struct InputError {
-    path: String,
-    source: io::Error,
+pub enum InputError {
+    /// The system refuses to read it.
+    #[error(
+        "cannot read `{path}`; give a file, a folder with .yaml, .yml or .json files, or - for standard input"
+    )]
+    System {
+        /// As it was named.
+        path: String,
+        /// Error of the system.
+        source: io::Error,
+    },
+    /// Its bytes are no text.
+    #[error(
+        "cannot read `{path}`, line {line}: byte {byte:#04x} is no part of a text in UTF-8; save the file as UTF-8, or leave it \
+         out"
+    )]
+    NoText {
+        /// As it was named.
+        path: String,
+        /// Counted from 1.
+        line: usize,
+        /// First byte that is none of a text.
+        byte: u8,
+    },
+    /// It has no end, or none that is near.
+    #[error("cannot read `{path}`: it has more than {most} MiB; give a smaller file")]
+    TooLarge {
+        /// As it was named.
+        path: String,
+        /// Most MiB of a file.
+        most: u64,
+    },
 }
 
 /// The texts of `paths` in their order. A folder gives its manifests by name, with those of its folders; what is named itself
@@ -54,18 +83,17 @@ pub fn read(paths: &[PathBuf]) -> Result<Inputs, InputError> {
     let mut inputs = Inputs::default();
     for path in paths {
         let name = path.display().to_string();
-        let failed = |source| InputError { path: name.clone(), source };
+        let failed = |source| InputError::System { path: name.clone(), source };
         if name == "-" {
-            let mut text = String::new();
-            io::stdin().read_to_string(&mut text).map_err(failed)?;
+            let text = text_of(&name, io::stdin(), BYTES_MAX)?;
             inputs.texts.push(Input { name, text });
             continue;
         }
         let is_found = path.is_dir();
         for file in manifests(path).map_err(failed)? {
             let name = file.display().to_string();
-            let text =
-                fs::read_to_string(&file).map_err(|source| InputError { path: name.clone(), source })?;
+            let failed = |source| InputError::System { path: name.clone(), source };
+            let text = text_of(&name, fs::File::open(&file).map_err(failed)?, BYTES_MAX)?;
             if is_found && !has_manifest(&text) {
                 inputs.skipped.push(name);
             } else {
@@ -74,6 +102,39 @@ pub fn read(paths: &[PathBuf]) -> Result<Inputs, InputError> {
         }
     }
     Ok(inputs)
+}
+
+/// The text of a file. A mark of the order of bytes, as editors and shells of Windows write it, is taken away, and a text of
+/// UTF-16 that begins with one is read as such.
+fn text_of(name: &str, source: impl io::Read, most: u64) -> Result<String, InputError> {
+    let path = || name.to_owned();
+    let mut bytes = Vec::new();
+    let read = source.take(most + 1).read_to_end(&mut bytes);
+    read.map_err(|source| InputError::System { path: path(), source })?;
+    if bytes.len() as u64 > most {
+        return Err(InputError::TooLarge { path: path(), most: most >> 20 });
+    }
+    let wide = |rest: &[u8], unit: fn([u8; 2]) -> u16| {
+        let units = rest.chunks_exact(2).filter_map(|pair| pair.try_into().ok()).map(unit);
+        String::from_utf16(&units.collect::<Vec<_>>()).ok().filter(|_| rest.len().is_multiple_of(2))
+    };
+    let decoded = match bytes.as_slice() {
+        [0xff, 0xfe, rest @ ..] => wide(rest, u16::from_le_bytes),
+        [0xfe, 0xff, rest @ ..] => wide(rest, u16::from_be_bytes),
+        _ => None,
+    };
+    if let Some(text) = decoded {
+        return Ok(text);
+    }
+    let mut text = String::from_utf8(bytes).map_err(|error| {
+        let (valid, rest) = error.as_bytes().split_at(error.utf8_error().valid_up_to());
+        let line = valid.split(|byte| *byte == b'\n').count();
+        InputError::NoText { path: path(), line, byte: rest.first().copied().unwrap_or_default() }
+    })?;
+    if text.starts_with('\u{feff}') {
+        text.remove(0);
+    }
+    Ok(text)
 }
 
 /// Returns whether a text has an object, or may have one that its author has to correct first.
@@ -121,6 +182,28 @@ fn manifests(path: &Path) -> io::Result<Vec<PathBuf>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn texts_are_read_as_editors_write_them() {
+        let wide = |unit: fn(u16) -> [u8; 2]| -> Vec<u8> {
+            "\u{feff}kind: Pod\n# \u{e9}\n".encode_utf16().flat_map(unit).collect()
+        };
+        let text = |bytes: &[u8]| text_of("a.yaml", bytes, 1 << 20).map_err(|error| error.to_string());
+        let expected = Ok("kind: Pod\n# \u{e9}\n".to_owned());
+        assert_eq!(text("\u{feff}kind: Pod\n# \u{e9}\n".as_bytes()), expected);
+        assert_eq!(text(&wide(u16::to_le_bytes)), expected);
+        assert_eq!(text(&wide(u16::to_be_bytes)), expected);
+        let advice = "is no part of a text in UTF-8; save the file as UTF-8, or leave it out";
+        assert_eq!(
+            text(b"kind: Pod\n# \xe9\n"),
+            Err(format!("cannot read `a.yaml`, line 2: byte 0xe9 {advice}"))
+        );
+        assert_eq!(text(b"\xff\xfea"), Err(format!("cannot read `a.yaml`, line 1: byte 0xff {advice}")));
+        assert_eq!(
+            text_of("zero", io::repeat(b'\n'), 1 << 20).unwrap_err().to_string(),
+            "cannot read `zero`: it has more than 1 MiB; give a smaller file"
+        );
+    }
 
     #[test]
     fn files_of_folders_without_a_manifest_are_skipped_and_counted() {

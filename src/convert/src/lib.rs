@@ -12,7 +12,6 @@
 //!
 //! Nothing here reaches a cluster or an account: objects of a cluster come as `kubectl get --output yaml` prints them.
 
-mod document;
 mod fields;
 mod input;
 mod kind;
@@ -24,7 +23,6 @@ mod object;
 mod repair;
 mod report;
 mod stream;
-mod tree;
 mod validate;
 mod values;
 mod workload;

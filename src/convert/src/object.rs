@@ -11,9 +11,9 @@ use crate::kind::class;
 use crate::kind::pool::{self, Pool};
 use crate::log::{Kind, Log};
 use crate::metadata::Metadata;
-use crate::tree::Node;
 use crate::validate;
 use crate::workload;
+use karpenter_api::yaml::Node;
 
 /// Object of v1 made from one of an older version.
 pub(crate) enum Made {

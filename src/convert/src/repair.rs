@@ -7,7 +7,7 @@
 mod layout;
 mod places;
 
-use crate::tree::{Data, Node};
+use karpenter_api::yaml::{Data, Node};
 
 /// Fault in a line.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,15 +2,15 @@
 
 use serde_json::Value;
 
-use crate::document::{Document, split};
 use crate::input::Input;
 use crate::kubelets::{self, Converted};
 use crate::log::{Kind, Log};
 use crate::object::{self, Made, Outcome};
 use crate::repair::{Repaired, repair};
 use crate::report::{DOCUMENT, ObjectReport, Report};
-use crate::tree::Node;
 use crate::{Options, validate, workload};
+use karpenter_api::yaml::Node;
+use karpenter_api::yaml::{Document, split};
 
 /// The outcome for the whole input.
 #[derive(Clone, Debug, Default)]

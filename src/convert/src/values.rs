@@ -9,8 +9,8 @@ use crate::input::Input;
 use crate::log::{Kind, Log};
 use crate::report::{ObjectReport, Report};
 use crate::stream::{Conversion, unreadable, yaml};
-use crate::tree::{Data, Node};
 use crate::{names, validate};
+use karpenter_api::yaml::{Data, Node};
 
 /// Schema of the values of today's chart.
 const SCHEMA: &str = include_str!("../../../charts/karpenter/values.schema.json");

@@ -13,7 +13,7 @@ use crate::fields::{Fields, Found};
 use crate::kind::kubelet;
 use crate::kind::requirements::{self, Owner, add_defaults};
 use crate::log::{Kind, Log};
-use crate::tree::Node;
+use karpenter_api::yaml::Node;
 
 const LABELS: &str = "spec.template.metadata.labels";
 const ANNOTATIONS: &str = "spec.template.metadata.annotations";

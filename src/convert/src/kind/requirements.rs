@@ -9,7 +9,7 @@ use karpenter_model::names::label;
 use crate::fields::{Fields, Found, read, scalar};
 use crate::log::{Kind, Log};
 use crate::names::{self, Fate};
-use crate::tree::Node;
+use karpenter_api::yaml::Node;
 
 /// Owner of requirements: a claim names its pool, a pool does not name itself.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -5,31 +5,34 @@
 
 use std::fmt;
 
-use karpenter_api::yaml;
+use super as yaml;
 use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 use serde_saphyr::Spanned;
 
 /// A value and its line, counted from 1 in the file.
 #[derive(Clone, Debug)]
-pub(crate) struct Node {
-    pub(crate) line: usize,
-    pub(crate) data: Data,
+pub struct Node {
+    /// Counted from 1 in the file.
+    pub line: usize,
+    /// Content.
+    pub data: Data,
 }
 
 /// Content of a node.
 #[derive(Clone, Debug)]
-pub(crate) enum Data {
+pub enum Data {
     /// Text, number, boolean or nothing.
     Scalar(Value),
+    /// Items in their order.
     List(Vec<Node>),
-    /// The line of a value is that of its key.
+    /// Fields in their order. The line of a value is that of its key.
     Map(Vec<(String, Node)>),
 }
 
 impl Node {
     /// Reads one document that begins `lines_before` lines into its file; `None` for one without content.
-    pub(crate) fn parse(text: &str, lines_before: usize) -> Result<Option<Self>, serde_saphyr::Error> {
+    pub fn parse(text: &str, lines_before: usize) -> Result<Option<Self>, serde_saphyr::Error> {
         let mut documents = serde_saphyr::from_multiple_with_options::<Spanned<Data>>(text, yaml::options())?;
         if documents.is_empty() {
             return Ok(None);
@@ -40,13 +43,13 @@ impl Node {
     }
 
     /// The field of this name, if this is a map that has it with a value.
-    pub(crate) fn get(&self, name: &str) -> Option<&Self> {
+    pub fn get(&self, name: &str) -> Option<&Self> {
         let Data::Map(fields) = &self.data else { return None };
         fields.iter().find(|(key, node)| key == name && !node.is_null()).map(|(_, node)| node)
     }
 
     /// The text, if this is one.
-    pub(crate) fn text(&self) -> Option<&str> {
+    pub fn text(&self) -> Option<&str> {
         match &self.data {
             Data::Scalar(Value::String(text)) => Some(text),
             _ => None,
@@ -54,19 +57,20 @@ impl Node {
     }
 
     /// Items of a list; none of anything else.
-    pub(crate) fn items(&self) -> &[Self] {
+    pub fn items(&self) -> &[Self] {
         match &self.data {
             Data::List(items) => items,
             _ => &[],
         }
     }
 
-    pub(crate) fn is_null(&self) -> bool {
+    /// Returns whether there is no value.
+    pub fn is_null(&self) -> bool {
         matches!(self.data, Data::Scalar(Value::Null))
     }
 
     /// Returns the value of the node, without lines.
-    pub(crate) fn to_value(&self) -> Value {
+    pub fn to_value(&self) -> Value {
         match &self.data {
             Data::Scalar(value) => value.clone(),
             Data::List(items) => items.iter().map(Self::to_value).collect(),
@@ -75,6 +79,34 @@ impl Node {
                 Value::Object(fields.collect::<Map<_, _>>())
             }
         }
+    }
+
+    /// The line of the field at `path`, as in `spec.template.spec.requirements[0].key`, or of the nearest one around it. Keys with
+    /// dots may stand in brackets or not: `limits[nvidia.com/gpu]`, `limits.nvidia.com/gpu`.
+    pub fn line_at(&self, path: &str) -> usize {
+        let path = path.trim_start_matches('.');
+        let below = match &self.data {
+            Data::Map(fields) => {
+                let inner = path.strip_prefix('[').and_then(|path| path.split_once(']'));
+                let rest_after = |key: &str| {
+                    if let Some((name, rest)) = inner {
+                        return (name.trim_matches('"') == key).then_some(rest);
+                    }
+                    let rest = path.strip_prefix(key)?;
+                    (rest.is_empty() || rest.starts_with(['.', '['])).then_some(rest)
+                };
+                let matching = fields.iter().filter_map(|(key, node)| Some((key, node, rest_after(key)?)));
+                matching.max_by_key(|(key, ..)| key.len()).map(|(_, node, rest)| node.line_at(rest))
+            }
+            Data::List(items) => {
+                let index = path.strip_prefix('[').and_then(|path| path.split_once(']'));
+                index
+                    .and_then(|(index, rest)| Some((items.get(index.parse::<usize>().ok()?)?, rest)))
+                    .map(|(node, rest)| node.line_at(rest))
+            }
+            Data::Scalar(_) => None,
+        };
+        below.unwrap_or(self.line)
     }
 
     fn move_down(&mut self, lines: usize) {
@@ -185,6 +217,24 @@ mod tests {
         let value = json!({"a": 1, "b": {"c": ["x", "y"], "d": [{"e": true}, null]}});
         assert_eq!(node.to_value(), value);
         assert_eq!(lines(&node), [11, 11, 12, 13, 13, 13, 14, 15, 15, 16]);
+    }
+
+    #[test]
+    fn the_line_of_a_field_is_found_by_its_path() {
+        let text = "a:\n  b.c/d: 1\n  e:\n  - f: 2\n    g:\n      h: 3\n";
+        let node = Node::parse(text, 0).unwrap().unwrap();
+        for (path, line) in [
+            ("a", 1),
+            ("a.b.c/d", 2),
+            ("a[b.c/d]", 2),
+            ("a.e[0].g.h", 6),
+            ("a.e[0].g.missing", 5),
+            ("a.e[7]", 3),
+            ("other", 1),
+            ("", 1),
+        ] {
+            assert_eq!(node.line_at(path), line, "{path}");
+        }
     }
 
     #[test]

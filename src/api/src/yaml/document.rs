@@ -6,16 +6,17 @@ use std::borrow::Cow;
 
 /// One document of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Document<'t> {
+pub struct Document<'t> {
     /// The marker before it, with its end of line; empty for the first document of most files.
-    pub(crate) marker: &'t str,
-    pub(crate) text: Cow<'t, str>,
+    pub marker: &'t str,
+    /// The document without its marker.
+    pub text: Cow<'t, str>,
     /// Lines of the file above `text`.
-    pub(crate) lines_before: usize,
+    pub lines_before: usize,
 }
 
 /// The documents of a text. A marker stands at the beginning of a line, where no value of several lines reaches.
-pub(crate) fn split(text: &str) -> Vec<Document<'_>> {
+pub fn split(text: &str) -> Vec<Document<'_>> {
     let mut documents = Vec::new();
     let (mut marker, mut start, mut lines_before) = (0..0, 0, 0);
     let mut at = 0;
@@ -42,7 +43,7 @@ pub(crate) fn split(text: &str) -> Vec<Document<'_>> {
 /// Returns the length of the marker in a line: all of it, unless content follows.
 fn marker_length(line: &str) -> Option<usize> {
     let rest = line.strip_prefix("---")?;
-    if !rest.is_empty() && !rest.starts_with(char::is_whitespace) {
+    if !rest.is_empty() && !rest.starts_with(|first: char| first.is_whitespace() || first == '#') {
         return None;
     }
     let content = rest.trim();
@@ -63,7 +64,7 @@ mod tests {
             "a: 1\n",
             "---\na: 1\n---\nb: 2",
             "# c\n---\n--- # d\na: |\n  ---\n  x\n",
-            "--- {a: 1}\n---x\n",
+            "--- {a: 1}\n---x\n---# e\nb: 2\n",
         ] {
             let again: String =
                 split(text).iter().map(|document| format!("{}{}", document.marker, document.text)).collect();
