@@ -41,6 +41,7 @@ pub use node::{node, node_in_part};
 pub use overlay::overlay;
 pub use pod::{pod, pod_without_rules};
 pub use pool::pool;
+pub(crate) use requests::{container_requests, pod_level};
 pub use requirement::{expressions, requirements};
 pub use selector::selector;
 pub use taint::{taint_to_api, taints};
@@ -120,8 +121,20 @@ trait Written {
 
 impl Written for ApiQuantity {
     fn read(&self) -> Result<Quantity, QuantityError> {
-        self.0.parse()
+        amount(&self.0)
     }
+}
+
+/// Reads an amount as built-in kinds have it: blanks around it do not count, and without a digit it is nothing, whatever its
+/// unit. Kubernetes reads those leniently; the definitions of our own kinds refuse them.
+pub(crate) fn amount(text: &str) -> Result<Quantity, QuantityError> {
+    let text = text.trim();
+    let read = text.parse();
+    let is_bare = read.is_err() && !text.is_empty() && !text.contains(|letter: char| letter.is_ascii_digit());
+    let unit = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let unit = unit.strip_prefix('.').unwrap_or(unit);
+    let bare = is_bare.then(|| format!("0{unit}").parse().ok()).flatten();
+    bare.map_or(read, Ok)
 }
 
 impl Written for RawQuantity {

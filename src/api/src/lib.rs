@@ -26,6 +26,7 @@ pub mod nodepool;
 pub mod repair_policies;
 pub mod scheduler_config;
 pub mod schema;
+mod validation;
 pub mod yaml;
 
 pub use capacitybuffer::{CapacityBuffer, CapacityBufferSpec, CapacityBufferStatus};

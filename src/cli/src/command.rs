@@ -10,3 +10,6 @@ pub(crate) mod export;
 pub(crate) mod lint;
 pub(crate) mod plan;
 pub(crate) mod view;
+
+#[cfg(all(test, feature = "demo"))]
+mod wrong_inputs;

@@ -26,9 +26,9 @@ use serde::Serialize;
 
 use crate::objects::{Objects, is_foreign};
 use crate::offerings::Offerings;
-use crate::stream::{Manifest, Origin};
+use crate::stream::{Manifest, Origin, Reading};
 pub use near::near;
-pub use refused::ClassFaults;
+pub use refused::{ClassFaults, refused_lines};
 
 /// Something that cannot be meant.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -46,7 +46,7 @@ pub struct LintFinding {
     pub problem: String,
     /// Advice on what to do about it.
     pub remedy: String,
-    /// Beginning of the object, as `file` and `line`; `None` when it is in no file.
+    /// Place of the field, or of what is nearest around it, as `file` and `line`; `None` when it is in no file.
     #[serde(flatten)]
     pub origin: Option<Origin>,
 }
@@ -82,28 +82,29 @@ struct Linted<'a> {
 /// about instance types are left out; `faults` says what the provider has against a node class; `gates` are those of the
 /// controller; `at` decides which windows of budgets lie ahead.
 pub fn lint(
-    mut manifests: Vec<Manifest>,
+    Reading { mut manifests, faults: malformed }: Reading,
     offerings: Option<&Offerings>,
     registry: &LabelRegistry,
     faults: ClassFaults<'_>,
     gates: FeatureGates,
     at: Timestamp,
 ) -> (Vec<LintFinding>, Vec<String>) {
-    let mut found = Vec::new();
+    let mut found: Vec<LintFinding> = refused::malformed(malformed).collect();
     let mut notes = kinds::check(&manifests, &mut found);
     // One may have kind and name of an object that counts, and another place.
     manifests.retain(|manifest| !is_foreign(&manifest.object));
     fields::unknown(&manifests, &mut found);
     let accepted = accepted::read(&manifests);
     let refused = refused::found(&manifests, faults);
-    let origins: BTreeMap<String, Option<Origin>> =
-        manifests.iter().map(|manifest| (kinds::name(&manifest.object), manifest.origin.clone())).collect();
-    let objects: Objects = manifests.into_iter().map(|manifest| manifest.object).collect();
+    let places: BTreeMap<String, &Manifest> =
+        manifests.iter().map(|manifest| (kinds::name(&manifest.object), manifest)).collect();
+    let objects: Objects = manifests.iter().map(|manifest| manifest.object.clone()).collect();
     found.extend(of_objects(&objects, offerings, registry, gates, at));
     refused::add(refused, &mut found);
     notes.extend(accepted::apply(&accepted, &mut found));
     for one in &mut found {
-        one.origin = one.origin.take().or_else(|| origins.get(&one.object).cloned().flatten());
+        let place = || places.get(&one.object).and_then(|manifest| manifest.origin_of(&one.field));
+        one.origin = one.origin.take().or_else(place);
     }
     found.sort();
     found.dedup();

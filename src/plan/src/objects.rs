@@ -43,6 +43,9 @@ impl ObjectKey {
         let mut namespace = text(object, "/metadata/namespace").to_owned();
         if namespace.is_empty() && kinds::has_namespace(&kind) {
             "default".clone_into(&mut namespace);
+        } else if kinds::is_of_cluster(&kind) {
+            // An API server takes it away.
+            namespace.clear();
         }
         Self { kind, namespace, name: text(object, "/metadata/name").to_owned() }
     }
@@ -84,7 +87,11 @@ impl Objects {
             return;
         }
         without_nulls(&mut object);
-        if !key.namespace.is_empty() {
+        if key.namespace.is_empty() {
+            if let Some(metadata) = object["metadata"].as_object_mut() {
+                metadata.shift_remove("namespace");
+            }
+        } else {
             object["metadata"]["namespace"] = json!(key.namespace);
         }
         self.by_key.insert(key, object);

@@ -9,7 +9,7 @@ pub(crate) mod classes;
 
 use jiff::Timestamp;
 use karpenter_api::conditions::{Conditions, Dependents};
-use karpenter_api::schema::admitted;
+use karpenter_api::schema::{refusals, unknown_fields};
 use karpenter_api::{Condition, ConditionStatus, NodeClaim, NodePool, convert};
 use karpenter_lifecycle::claim::drift;
 use karpenter_lifecycle::pool::status::hash;
@@ -121,10 +121,15 @@ fn refused_classes(objects: &Objects) -> Vec<String> {
 }
 
 /// Returns why an API server refuses an object that none has stored.
-pub fn refused(object: &Value) -> Vec<String> {
+pub(crate) fn refused(object: &Value) -> Vec<String> {
     let is_stored = !text(object, "/metadata/uid").is_empty() && !is_planned(object);
-    let causes = if is_stored { Vec::new() } else { admitted(object, true).err().unwrap_or_default() };
-    causes.iter().map(|cause| format!("`{}`: {}", cause.field, cause.message)).collect()
+    if is_stored {
+        return Vec::new();
+    }
+    let unknown = unknown_fields(object).into_iter().map(|one| format!("`{}`: unknown field", one.field));
+    unknown
+        .chain(refusals(object).iter().map(|cause| format!("`{}`: {}", cause.field, cause.message)))
+        .collect()
 }
 
 /// Returns the node class of a pool, as far as it is known.

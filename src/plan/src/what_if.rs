@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::export;
 use crate::lint::near;
-use crate::objects::{ObjectKey, Objects, is_foreign, text};
+use crate::objects::{ObjectKey, Objects, is_foreign, kinds, text};
 use crate::offerings::Offerings;
 use crate::settle;
 use crate::text::named;
@@ -100,7 +100,8 @@ impl WhatIf {
         let mut notes = Vec::new();
         for manifest in self.manifests.iter().filter(|manifest| !is_foreign(manifest)) {
             let key = ObjectKey::of(manifest);
-            let why = settle::refused(manifest);
+            let is_ours = kinds::is_ours(&key.kind);
+            let why = if is_ours { settle::refused(manifest) } else { Vec::new() };
             if !why.is_empty() {
                 notes.push(format!("an API server refuses {key}, so it changes nothing: {}", why.join("; ")));
                 continue;

@@ -86,14 +86,31 @@ pub enum WorldError {
         /// Value of the field, as JSON.
         written: Value,
     },
-    /// A pod that a manifest asks for and that an API server would refuse. Left out, it would pass for one that has a place.
-    #[error("cannot plan pod `{pod}`, which a manifest asks for: {problem}")]
-    Unreadable {
-        /// Namespace and name.
-        pod: String,
-        /// The field, what is wrong with it, and what to do.
-        problem: String,
-    },
+    /// Pods that manifests ask for and that an API server would refuse. Left out, they would pass for pods that have a place.
+    #[error("{}", unplanned(.0))]
+    Unreadable(Vec<RefusedPod>),
+}
+
+/// A pod of a manifest that no API server stores.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RefusedPod {
+    /// Namespace and name.
+    pub pod: String,
+    /// The field, what is wrong with it, and what to do.
+    pub problem: String,
+}
+
+fn unplanned(pods: &[RefusedPod]) -> String {
+    match pods {
+        [RefusedPod { pod, problem }] => {
+            format!("cannot plan pod `{pod}`, which a manifest asks for: {problem}")
+        }
+        all => {
+            let lines: String =
+                all.iter().map(|RefusedPod { pod, problem }| format!("\n  `{pod}`: {problem}")).collect();
+            format!("cannot plan pods that manifests ask for; correct the manifests:{lines}")
+        }
+    }
 }
 
 impl World {
@@ -263,34 +280,44 @@ fn countable(object: &Value) -> Result<(), WorldError> {
 
 /// Refuses pods of manifests that an API server would refuse.
 fn readable(objects: &Objects) -> Result<(), WorldError> {
+    let (mut found, mut said) = (Vec::new(), BTreeSet::new());
     for (key, pod) in objects.of_kind("Pod").filter(|(_, pod)| workloads::is_planned(pod)) {
         let read = serde_path_to_error::deserialize(pod);
         let read = read.map_err(|error| format!("{error}; correct the manifest"));
         let read = read.and_then(|pod: Pod| convert::pod(&pod).map_err(|error| error.to_string()));
         if let Err(problem) = read {
-            return Err(WorldError::Unreadable { pod: format!("{}/{}", key.namespace, key.name), problem });
+            let pod = format!("{}/{}", key.namespace, key.name);
+            // Pods of one workload have the same fault.
+            if said.insert(problem.replace(&pod, "")) {
+                found.push(RefusedPod { pod, problem });
+            }
         }
     }
-    Ok(())
+    none(found)
 }
 
 /// Refuses pods of manifests that an API server would not store. Of a class that is not among the objects it is not known
 /// whether the cluster has it; says what is missing without it.
 fn admitted(refused: Refusals) -> Result<Vec<String>, WorldError> {
-    let read = refused.into_iter().map(|(why, key)| {
+    let (mut notes, mut found) = (Vec::new(), Vec::new());
+    for (why, key) in refused {
         let pod = format!("{}/{}", key.namespace, key.name);
         match why {
-            Refused::NoPriorityClass(name) => Ok(format!(
+            Refused::NoPriorityClass(name) => notes.push(format!(
                 "PriorityClass `{name}` of pod `{pod}` is not among the objects: it is planned without a priority"
             )),
-            Refused::NoRuntimeClass(name) => Ok(format!(
+            Refused::NoRuntimeClass(name) => notes.push(format!(
                 "RuntimeClass `{name}` of pod `{pod}` is not among the objects: its overhead, node selector and \
                  tolerations do not count"
             )),
-            Refused::Forbidden(why) => Err(WorldError::Unreadable { pod, problem: why }),
+            Refused::Forbidden(problem) => found.push(RefusedPod { pod, problem }),
         }
-    });
-    read.collect()
+    }
+    none(found).map(|()| notes)
+}
+
+fn none(found: Vec<RefusedPod>) -> Result<(), WorldError> {
+    if found.is_empty() { Ok(()) } else { Err(WorldError::Unreadable(found)) }
 }
 
 /// Objects that the controller does not look at with these settings.

@@ -92,19 +92,24 @@ impl Admission {
         let of_namespace = self.limit_ranges.range(from..).take_while(|((of, _), _)| of == namespace);
         let limits: Vec<&Limits> = of_namespace.flat_map(|(_, items)| items).collect();
         let Some(spec) = &mut pod.spec else { return Vec::new() };
+        round_up(spec);
         default_requests(spec);
         if spec.host_network == Some(true) {
             default_host_ports(spec);
         }
-        fold_label_keys(spec, pod.metadata.labels.as_ref());
+        let twice = fold_label_keys(spec, pod.metadata.labels.as_ref());
         for one in &limits {
             one.fill(spec);
         }
+        // What limit ranges gave to containers counts for the pod as a whole.
+        default_requests(spec);
         let mut refused: Vec<Refused> = self.prioritize(spec).err().into_iter().collect();
+        refused.extend(twice.into_iter().map(Refused::Forbidden));
         tolerate_node_problems(spec);
         refused.extend(self.apply_runtime_class(spec).err());
-        let broken =
-            invalid_amounts(spec).into_iter().chain(limits.iter().flat_map(|one| one.broken_by(spec)));
+        let amounts = crate::validation::of_admitted(spec).into_iter();
+        let amounts = amounts.map(|cause| format!("{}: {}", cause.field, cause.message));
+        let broken = amounts.chain(limits.iter().flat_map(|one| one.broken_by(spec)));
         refused.extend(broken.map(Refused::Forbidden));
         refused
     }
@@ -153,13 +158,27 @@ impl Admission {
             )));
         }
         spec.priority = Some(priority);
-        spec.preemption_policy =
-            policy.or(spec.preemption_policy.take()).or(Some("PreemptLowerPriority".to_owned()));
+        let policy = policy.unwrap_or_else(|| "PreemptLowerPriority".to_owned());
+        let written = spec.preemption_policy.replace(policy.clone());
+        if let Some(written) = written.filter(|written| *written != policy) {
+            return Err(Refused::Forbidden(format!(
+                "the string value of PreemptionPolicy ({written}) must not be provided in pod spec; priority admission \
+                 controller computed {policy} from the given PriorityClass name"
+            )));
+        }
         Ok(())
     }
 
     fn apply_runtime_class(&self, spec: &mut PodSpec) -> Result<(), Refused> {
-        let Some(name) = super::present(spec.runtime_class_name.as_ref()) else { return Ok(()) };
+        let Some(name) = super::present(spec.runtime_class_name.as_ref()) else {
+            return match spec.overhead.take().filter(|written| !written.is_empty()) {
+                Some(_) => Err(Refused::Forbidden(
+                    "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
+                        .to_owned(),
+                )),
+                None => Ok(()),
+            };
+        };
         let class = self.runtime_classes.get(name).ok_or_else(|| Refused::NoRuntimeClass(name.to_owned()))?;
         let overhead = class.overhead.as_ref().and_then(|overhead| overhead.pod_fixed.clone());
         let written = spec.overhead.take().filter(|written| !written.is_empty());
@@ -180,10 +199,9 @@ impl Admission {
                 )));
             }
         }
-        let tolerations = spec.tolerations.get_or_insert_default();
-        let lacking = scheduling.tolerations.iter().flatten().filter(|one| !tolerations.contains(one));
-        let lacking: Vec<Toleration> = lacking.cloned().collect();
-        tolerations.extend(lacking);
+        let more = scheduling.tolerations.iter().flatten().cloned();
+        let all: Vec<Toleration> = spec.tolerations.take().into_iter().flatten().chain(more).collect();
+        spec.tolerations = Some(without_covered(&all));
         Ok(())
     }
 }
@@ -208,6 +226,28 @@ fn fill(written: &mut Option<BTreeMap<String, ApiQuantity>>, given: BTreeMap<Str
 
 fn written(amounts: &Resources) -> BTreeMap<String, ApiQuantity> {
     amounts.iter().map(|(name, amount)| (name.to_string(), ApiQuantity(amount.to_string()))).collect()
+}
+
+/// Amounts have no smaller parts than a thousandth.
+fn round_up(spec: &mut PodSpec) {
+    for amounts in spec.resources.iter_mut().flat_map(|whole| [&mut whole.requests, &mut whole.limits]) {
+        amounts.iter_mut().flat_map(BTreeMap::values_mut).for_each(round_up_one);
+    }
+    for resources in containers(spec).filter_map(|container| container.resources.as_mut()) {
+        for amounts in [&mut resources.requests, &mut resources.limits] {
+            amounts.iter_mut().flat_map(BTreeMap::values_mut).for_each(round_up_one);
+        }
+    }
+}
+
+fn round_up_one(written: &mut ApiQuantity) {
+    const MILLI: i128 = 1_000_000;
+    let Ok(amount) = written.read() else { return };
+    let rest = amount.nanos().rem_euclid(MILLI);
+    if rest != 0 {
+        let rounded = amount.nanos() - rest + MILLI;
+        *written = ApiQuantity(karpenter_model::Quantity::from_nanos(rounded).to_string());
+    }
 }
 
 /// A limit is the request where there is none. Where the pod as a whole has limits, its requests are what containers ask
@@ -238,37 +278,83 @@ fn default_host_ports(spec: &mut PodSpec) {
     }
 }
 
-fn fold_label_keys(spec: &mut PodSpec, labels: Option<&BTreeMap<String, String>>) {
-    let fold = |selector: &mut Option<LabelSelector>, keys: Option<&Vec<String>>, operator: &str| {
-        // Without a selector no pod is meant, whatever the keys are.
-        let Some(selector) = selector else { return };
-        for (key, value) in keys.into_iter().flatten().filter_map(|key| Some((key, labels?.get(key)?))) {
-            selector.match_expressions.get_or_insert_default().push(LabelSelectorRequirement {
-                key: key.clone(),
-                operator: operator.to_owned(),
-                values: Some(vec![value.clone()]),
-            });
-        }
-    };
+/// Adds to selectors what the pod's own labels say of their keys. Returns why that cannot be: a selector has one of them by
+/// itself.
+fn fold_label_keys(spec: &mut PodSpec, labels: Option<&BTreeMap<String, String>>) -> Vec<String> {
+    let mut twice = Vec::new();
     for spread in spec.topology_spread_constraints.iter_mut().flatten() {
-        fold(&mut spread.label_selector, spread.match_label_keys.as_ref(), "In");
+        fold(&mut spread.label_selector, spread.match_label_keys.as_ref(), labels, "In", &mut twice);
     }
-    let fold_both = |term: &mut PodAffinityTerm| {
-        fold(&mut term.label_selector, term.match_label_keys.as_ref(), "In");
-        fold(&mut term.label_selector, term.mismatch_label_keys.as_ref(), "NotIn");
-    };
-    let Some(affinity) = &mut spec.affinity else { return };
     let (mut required, mut preferred) = (Vec::new(), Vec::new());
-    if let Some(with) = &mut affinity.pod_affinity {
+    let (with, without) = match &mut spec.affinity {
+        Some(affinity) => (affinity.pod_affinity.as_mut(), affinity.pod_anti_affinity.as_mut()),
+        None => (None, None),
+    };
+    if let Some(with) = with {
         required.extend(with.required_during_scheduling_ignored_during_execution.iter_mut().flatten());
         preferred.extend(with.preferred_during_scheduling_ignored_during_execution.iter_mut().flatten());
     }
-    if let Some(without) = &mut affinity.pod_anti_affinity {
+    if let Some(without) = without {
         required.extend(without.required_during_scheduling_ignored_during_execution.iter_mut().flatten());
         preferred.extend(without.preferred_during_scheduling_ignored_during_execution.iter_mut().flatten());
     }
     let weighted = preferred.into_iter().map(|preferred| &mut preferred.pod_affinity_term);
-    required.into_iter().chain(weighted).for_each(fold_both);
+    for PodAffinityTerm { label_selector, match_label_keys, mismatch_label_keys, .. } in
+        required.into_iter().chain(weighted)
+    {
+        fold(label_selector, match_label_keys.as_ref(), labels, "In", &mut twice);
+        fold(label_selector, mismatch_label_keys.as_ref(), labels, "NotIn", &mut twice);
+    }
+    twice
+}
+
+fn fold(
+    selector: &mut Option<LabelSelector>,
+    keys: Option<&Vec<String>>,
+    labels: Option<&BTreeMap<String, String>>,
+    operator: &str,
+    twice: &mut Vec<String>,
+) {
+    // Without a selector no pod is meant, whatever the keys are.
+    let Some(selector) = selector else { return };
+    for (key, value) in keys.into_iter().flatten().filter_map(|key| Some((key, labels?.get(key)?))) {
+        let has_key = selector.match_labels.as_ref().is_some_and(|labels| labels.contains_key(key))
+            || selector.match_expressions.iter().flatten().any(|one| one.key == *key);
+        // Another expression may keep away from what the selector looks for.
+        if operator == "In" && has_key {
+            twice.push(format!("Invalid value: \"{key}\": exists in both matchLabelKeys and labelSelector"));
+        }
+        selector.match_expressions.get_or_insert_default().push(LabelSelectorRequirement {
+            key: key.clone(),
+            operator: operator.to_owned(),
+            values: Some(vec![value.clone()]),
+        });
+    }
+}
+
+/// Drops tolerations that another one covers: of equal ones the first stays.
+fn without_covered(all: &[Toleration]) -> Vec<Toleration> {
+    let is_covered = |index: usize, one: &Toleration| {
+        let mut others = all.iter().enumerate();
+        others.any(|(other, by)| other != index && covers(by, one) && (other < index || !covers(one, by)))
+    };
+    let kept = all.iter().enumerate().filter(|(index, one)| !is_covered(*index, one));
+    kept.map(|(_, one)| one.clone()).collect()
+}
+
+/// Returns whether what `other` tolerates is tolerated by `one`.
+fn covers(one: &Toleration, other: &Toleration) -> bool {
+    let key = one.key.as_deref().unwrap_or_default();
+    let effect = one.effect.as_deref().unwrap_or_default();
+    let lasts = one
+        .toleration_seconds
+        .is_none_or(|seconds| other.toleration_seconds.is_some_and(|other| seconds >= other));
+    let is_any = one.operator.as_deref() == Some("Exists");
+    let same_value = other.operator.as_deref() != Some("Exists")
+        && one.value.as_deref().unwrap_or_default() == other.value.as_deref().unwrap_or_default();
+    let of_key = key == other.key.as_deref().unwrap_or_default() || key.is_empty() && is_any;
+    let of_effect = effect.is_empty() || effect == other.effect.as_deref().unwrap_or_default();
+    of_key && of_effect && lasts && (is_any || same_value)
 }
 
 fn tolerate_node_problems(spec: &mut PodSpec) {
@@ -288,46 +374,4 @@ fn tolerate_node_problems(spec: &mut PodSpec) {
             });
         }
     }
-}
-
-/// The amounts of containers that an API server refuses, each with its field: less than nothing, a part of what is only there
-/// whole, and more than the limit.
-fn invalid_amounts(spec: &PodSpec) -> Vec<String> {
-    let init =
-        spec.init_containers.iter().flatten().enumerate().map(|(index, one)| ("initContainers", index, one));
-    let all = spec.containers.iter().enumerate().map(|(index, one)| ("containers", index, one)).chain(init);
-    let mut found = Vec::new();
-    for (list, index, container) in all {
-        let Some(resources) = &container.resources else { continue };
-        let path = format!("spec.{list}[{index}].resources");
-        for (field, amounts) in [("limits", &resources.limits), ("requests", &resources.requests)] {
-            for (name, written) in amounts.iter().flatten() {
-                let Ok(amount) = written.read() else { continue };
-                let why = if amount.is_negative() {
-                    "must be greater than or equal to 0"
-                } else if is_whole(name) && amount.nanos() % 1_000_000_000 != 0 {
-                    "must be an integer"
-                } else {
-                    continue;
-                };
-                found.push(format!("{path}.{field}[{name}]: Invalid value: \"{}\": {why}", written.0));
-            }
-        }
-        for (name, request) in resources.requests.iter().flatten() {
-            let Some(limit) = resources.limits.as_ref().and_then(|limits| limits.get(name)) else { continue };
-            if request.read().ok().zip(limit.read().ok()).is_some_and(|(request, limit)| request > limit) {
-                found.push(format!(
-                    "{path}.requests: Invalid value: \"{}\": must be less than or equal to {name} limit of {}",
-                    request.0, limit.0
-                ));
-            }
-        }
-    }
-    found
-}
-
-/// Returns whether a resource is counted in whole units: those that a domain names, but for Kubernetes' own.
-fn is_whole(name: &str) -> bool {
-    name.split_once('/')
-        .is_some_and(|(domain, _)| domain != "kubernetes.io" && !domain.ends_with(".kubernetes.io"))
 }

@@ -32,6 +32,14 @@ pub(super) fn written_requests(spec: &PodSpec) -> Result<Resources, FieldError> 
     over_time(spec, |part| requested(part.requirements()))
 }
 
+/// Requests of the containers alone.
+pub(crate) fn container_requests(spec: &PodSpec) -> Result<Resources, FieldError> {
+    over_time(spec, |part| match part {
+        Part::Whole(_) => Ok(Resources::new()),
+        Part::Runs(_) | Part::Starts(_) => requested(part.requirements()),
+    })
+}
+
 /// Limits of the containers, and of the pod as a whole, where there are any; without overhead.
 pub(super) fn written_limits(spec: &PodSpec) -> Result<Resources, FieldError> {
     over_time(spec, |part| {
@@ -111,7 +119,7 @@ fn at(list: &str, index: usize, error: FieldError) -> FieldError {
 }
 
 /// Resources that may be asked for by the pod as a whole.
-pub(super) fn pod_level(name: &str) -> bool {
+pub(crate) fn pod_level(name: &str) -> bool {
     name == resources::CPU || name == resources::MEMORY || name.starts_with(resources::HUGE_PAGES_PREFIX)
 }
 

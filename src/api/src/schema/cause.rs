@@ -24,12 +24,6 @@ impl Cause {
         }
     }
 
-    /// A field that the schema does not have.
-    pub fn unknown(field: &str) -> Self {
-        let message = "unknown field".to_owned();
-        Self { reason: "FieldValueInvalid".to_owned(), message, field: field.to_owned() }
-    }
-
     /// `FieldValueRequired`.
     pub fn required(field: &str, why: &str) -> Self {
         let message =

@@ -4,15 +4,30 @@ use serde_json::Value;
 
 use super::path::Path;
 
-/// Removes unknown fields and returns their paths. The metadata, `apiVersion` and `kind` of the object itself are
-/// always known.
-pub(super) fn prune(schema: &Value, object: &mut Value) -> Vec<String> {
+/// A field that the schema does not have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unknown {
+    /// Path of the field, with dots alone.
+    pub field: String,
+    /// Names of the fields that the schema has in its place.
+    pub known: Vec<String>,
+}
+
+/// Removes unknown fields and returns them. The metadata, `apiVersion` and `kind` of the object itself are always known.
+pub(super) fn prune(schema: &Value, object: &mut Value) -> Vec<Unknown> {
     let mut dropped = Vec::new();
     walk(schema, object, &Path::Root, &mut dropped);
     dropped
 }
 
-fn walk(schema: &Value, value: &mut Value, path: &Path<'_>, dropped: &mut Vec<String>) {
+/// Removes unknown fields of the metadata of an object, and returns them.
+pub(super) fn prune_metadata(schema: &Value, metadata: &mut Value) -> Vec<Unknown> {
+    let mut dropped = Vec::new();
+    walk(schema, metadata, &Path::Field(&Path::Root, "metadata"), &mut dropped);
+    dropped
+}
+
+fn walk(schema: &Value, value: &mut Value, path: &Path<'_>, dropped: &mut Vec<Unknown>) {
     let preserves = schema["x-kubernetes-preserve-unknown-fields"] == true;
     let embedded = path.is_root() || schema["x-kubernetes-embedded-resource"] == true;
     match value {
@@ -28,7 +43,10 @@ fn walk(schema: &Value, value: &mut Value, path: &Path<'_>, dropped: &mut Vec<St
             let unknown: Vec<String> = map.keys().filter(|f| !known(f)).cloned().collect();
             for field in unknown {
                 map.shift_remove(&field);
-                dropped.push(Path::Field(path, &field).dotted());
+                dropped.push(Unknown {
+                    field: Path::Field(path, &field).dotted(),
+                    known: properties.into_iter().flat_map(|all| all.keys().cloned()).collect(),
+                });
             }
             for (field, below) in map {
                 if embedded && field == "metadata" {
@@ -68,7 +86,9 @@ mod tests {
         let mut object = json!({"apiVersion": "v", "kind": "K", "metadata": {"name": "n"}, "top": 1,
             "spec": {"a": "1", "b": "2", "free": {"q": 1}, "map": {"k": "v"}, "list": [{"x": 1, "y": 2}]}});
         let dropped = prune(&schema, &mut object);
-        assert_eq!(dropped, ["top", "spec.b", "spec.list[0].y"]);
+        let fields: Vec<&str> = dropped.iter().map(|one| one.field.as_str()).collect();
+        assert_eq!(fields, ["top", "spec.b", "spec.list[0].y"]);
+        assert_eq!(dropped[1].known, ["a", "free", "map", "list"]);
         assert_eq!(
             object["spec"],
             json!({"a": "1", "free": {"q": 1}, "map": {"k": "v"}, "list": [{"x": 1}]})

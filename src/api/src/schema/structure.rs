@@ -10,11 +10,21 @@ use serde_json::{Map, Value};
 use super::Cause;
 use super::path::Path;
 
+/// Format of amounts in the schemas of built-in kinds: a number or a text.
+pub(super) const QUANTITY: &str = "quantity";
+
 /// Faults in the structure of `object`, in the order of its fields; those at the top that are known to be right are left
 /// out.
 pub(super) fn check(schema: &Value, object: &Value, right: &[&str]) -> Vec<Cause> {
     let mut causes = Vec::new();
     Walk { right, causes: &mut causes }.walk(schema, object, &Path::Root);
+    causes
+}
+
+/// Faults in the structure of the metadata of an object.
+pub(super) fn check_metadata(schema: &Value, metadata: &Value) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    Walk { right: &[], causes: &mut causes }.walk(schema, metadata, &Path::Field(&Path::Root, "metadata"));
     causes
 }
 
@@ -137,6 +147,8 @@ fn check_type(schema: &Value, value: &Value, path: &Path<'_>, causes: &mut Vec<C
     };
     let fits = if schema["x-kubernetes-int-or-string"] == true {
         matches!(actual, "integer" | "string")
+    } else if schema["format"] == QUANTITY {
+        matches!(actual, "integer" | "number" | "string")
     } else {
         match schema["type"].as_str() {
             None | Some("") => true,
@@ -145,7 +157,8 @@ fn check_type(schema: &Value, value: &Value, path: &Path<'_>, causes: &mut Vec<C
         }
     };
     if !fits {
-        let expected = schema["type"].as_str().unwrap_or("integer,string");
+        let quantity = (schema["format"] == QUANTITY).then_some("a quantity");
+        let expected = schema["type"].as_str().or(quantity).unwrap_or("integer,string");
         let path = path.text();
         let at = if path.is_empty() { "<nil>" } else { &path };
         causes.push(Cause {
@@ -181,6 +194,11 @@ fn check_string(schema: &Value, text: &str, path: &Path<'_>, causes: &mut Vec<Ca
     }
     if let Some(pattern) = schema["pattern"].as_str().filter(|pattern| !matches(pattern, text)) {
         invalid(&|path| format!("{path} in body should match '{pattern}'"));
+    }
+    if schema["format"] == QUANTITY
+        && let Err(error) = crate::convert::amount(text)
+    {
+        invalid(&|_| format!("{error}"));
     }
     if schema["format"] == "date-time" && text.parse::<jiff::Timestamp>().is_err() {
         invalid(&|path| format!("{path} in body must be of type date-time: \"{text}\""));

@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::Args;
 use karpenter_aws::class::faults;
 use karpenter_aws::registry::label_registry;
-use karpenter_plan::{WhatIf, lint, lint_text};
+use karpenter_plan::{lint, lint_text};
 use karpenter_telemetry::stdout::print;
 
 use super::plan::{Gathered, Sources};
@@ -34,17 +34,17 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 }
 
 /// Output of the command, and the exit code.
-struct Linted {
-    text: String,
+pub(super) struct Linted {
+    pub(super) text: String,
     notes: Vec<String>,
-    code: u8,
+    pub(super) code: u8,
 }
 
-async fn linted(arguments: &Arguments) -> Result<Linted> {
-    let gathered = arguments.sources.gather(WhatIf::default()).await?;
-    let Gathered { manifests, world, offerings, mut notes, .. } = gathered;
+pub(super) async fn linted(arguments: &Arguments) -> Result<Linted> {
+    let (reading, gathered) = arguments.sources.gather_to_lint().await?;
+    let Gathered { world, offerings, mut notes, .. } = gathered;
     let (found, unknown) =
-        lint(manifests, Some(&offerings), &label_registry(), &faults, world.gates(), world.at());
+        lint(reading, Some(&offerings), &label_registry(), &faults, world.gates(), world.at());
     notes.extend(unknown);
     let text = match arguments.output {
         Output::Text => lint_text(&found),

@@ -11,9 +11,8 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result, ensure};
 use clap::{Args, ValueEnum};
 use karpenter_model::Zone;
-use karpenter_plan::{FailOn, Manifest, PriceChange, WhatIf, refused};
+use karpenter_plan::{FailOn, PriceChange, Reading, WhatIf, refused_lines};
 use karpenter_telemetry::stdout::print;
-use serde_json::Value;
 
 use gather::read_files;
 pub(crate) use gather::{Gathered, Sources};
@@ -70,19 +69,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::from(code))
 }
 
-async fn planned(arguments: &Arguments) -> Result<(String, u8)> {
-    let (manifests, skipped) = read_files(&arguments.what_if)?;
-    storable(&manifests)?;
+pub(super) async fn planned(arguments: &Arguments) -> Result<(String, u8)> {
+    let (reading, skipped) = read_files(&arguments.what_if)?;
+    storable(&reading)?;
     let what_if = WhatIf {
-        manifests: manifests.into_iter().map(|manifest| manifest.object).collect(),
+        manifests: reading.manifests.into_iter().map(|manifest| manifest.object).collect(),
         lost_zones: arguments.without_zone.iter().map(|zone| Zone::from(zone.as_str())).collect(),
         prices: arguments.price.clone(),
     };
-    let Gathered { manifests, world, offerings, before, mut notes, .. } =
-        arguments.sources.gather(what_if).await?;
-    if world.exported().is_none() {
-        storable(&manifests)?;
-    }
+    let Gathered { world, offerings, before, mut notes, .. } = arguments.sources.gather(what_if).await?;
     notes.extend(skipped);
     let mut forecast = world.forecast(&offerings, notes);
     if let Some((before, offerings)) = before {
@@ -103,22 +98,13 @@ async fn planned(arguments: &Arguments) -> Result<(String, u8)> {
     Ok((text, if failures.is_empty() { 0 } else { FailOn::EXIT_CODE }))
 }
 
-/// Refuses manifests that an API server would refuse: nothing of them would come true. Objects of a cluster are stored already.
-fn storable(manifests: &[Manifest]) -> Result<()> {
-    let mut lines = Vec::new();
-    for manifest in manifests {
-        let why = refused(&manifest.object);
-        if !why.is_empty() {
-            let place = manifest.origin.as_ref().map(|origin| format!("{origin}: ")).unwrap_or_default();
-            let name =
-                |field: &str| manifest.object.pointer(field).and_then(Value::as_str).unwrap_or_default();
-            let (kind, name) = (name("/kind"), name("/metadata/name"));
-            lines.push(format!("{place}{kind} `{name}`: {}", why.join("; ")));
-        }
-    }
+/// Refuses files that cannot be read, and manifests that an API server would refuse: nothing of them would come true. Objects
+/// of a cluster are stored already.
+fn storable(reading: &Reading) -> Result<()> {
+    let lines = refused_lines(reading);
     ensure!(
         lines.is_empty(),
-        "cannot plan with manifests that an API server refuses; correct them:\n  {}",
+        "cannot plan with manifests that an API server refuses; correct them, or leave them out:\n  {}",
         lines.join("\n  ")
     );
     Ok(())

@@ -5,7 +5,6 @@
     reason = "a helper that meets the unexpected says so and fails its test"
 )]
 
-mod admission;
 mod coverage;
 mod goldens;
 mod properties;

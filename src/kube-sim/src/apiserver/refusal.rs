@@ -115,7 +115,8 @@ impl Refusal {
     pub(crate) fn by_schema(resource: &Resource, name: &str, violation: schema::Violation) -> Self {
         match violation {
             schema::Violation::UnknownFields(fields) => {
-                let fields: Vec<String> = fields.iter().map(|f| format!("unknown field \"{f}\"")).collect();
+                let fields: Vec<String> =
+                    fields.iter().map(|one| format!("unknown field \"{}\"", one.field)).collect();
                 Self::bad_request(format!("strict decoding error: {}", fields.join(", ")))
             }
             schema::Violation::Values(causes) => Self::invalid(resource, name, causes),

@@ -21,7 +21,10 @@ use crate::stream::{Manifest, Origin};
 const OLD: [&str; 3] = ["AWSNodeTemplate", "Machine", "Provisioner"];
 
 /// Groups of Kubernetes whose other versions are gone.
-const V1_ALONE: [&str; 4] = ["", "apps", "batch", "policy"];
+const V1_ALONE: [&str; 6] = ["", "apps", "batch", "node.k8s.io", "policy", "scheduling.k8s.io"];
+
+/// The group that Kubernetes began with, whose kinds are all in others.
+const GONE: &str = "extensions";
 
 /// Checks objects as such, and returns notes on those of kinds that are not known here.
 pub(super) fn check(manifests: &[Manifest], found: &mut Vec<LintFinding>) -> Vec<String> {
@@ -126,14 +129,17 @@ impl Defined {
         self.unknown(group, kind)
     }
 
-    /// Returns whether a group that is not ours was probably meant to be.
+    /// Returns whether a group that is neither ours nor one of Kubernetes was probably meant to be.
     fn is_meant(&self, group: &str) -> bool {
-        group.contains("karpenter") || near(group, self.0.values().map(|(own, _)| own.as_str())).is_some()
+        group == GONE
+            || group.contains("karpenter")
+            || near(group, self.0.values().map(|(own, _)| own.as_str())).is_some()
     }
 
     fn unknown(&self, group: &str, kind: &str) -> Judged {
         let elsewhere = KUBERNETES.iter().find(|(_, kinds)| has(kinds, kind)).map(|(group, _)| *group);
-        if let Some(right) = elsewhere.filter(|_| group.is_empty() || kinds_of(group).is_some()) {
+        let is_of_kubernetes = group.is_empty() || group == GONE || kinds_of(group).is_some();
+        if let Some(right) = elsewhere.filter(|_| is_of_kubernetes) {
             return Judged::Wrong {
                 field: "apiVersion",
                 rule: "wrong-api-version",
@@ -229,7 +235,13 @@ fn finding(
     remedy: String,
 ) -> LintFinding {
     let (object, field) = (name(&manifest.object), field.to_owned());
-    LintFinding { object, field, rule, severity, problem, remedy, origin: manifest.origin.clone() }
+    let origin = manifest.origin_of(&field);
+    LintFinding { object, field, rule, severity, problem, remedy, origin }
+}
+
+/// The kind of an object.
+pub(super) fn kind(object: &Value) -> &str {
+    text(object, "/kind")
 }
 
 /// An object as findings name it.

@@ -53,7 +53,8 @@ fn gated(
     gates: FeatureGates,
 ) -> (Vec<LintFinding>, Vec<String>) {
     let at = "2026-01-01T12:00:00Z".parse().unwrap();
-    lint(manifests, offerings, &registry(), &|_| Vec::new(), gates, at)
+    let reading = Reading { manifests, faults: Vec::new() };
+    lint(reading, offerings, &registry(), &|_| Vec::new(), gates, at)
 }
 
 fn found(objects: Vec<Value>) -> Vec<String> {
@@ -330,7 +331,7 @@ fn keys_of_older_versions_are_told_apart_from_misspelt_ones() {
 
 /// Rule, object and place of each finding in a stream, and the notes.
 fn of_stream(stream: &str) -> (Vec<String>, Vec<String>) {
-    let (found, notes) = linted(crate::stream::manifests("a.yaml", stream).unwrap(), None);
+    let (found, notes) = linted(crate::stream::read_stream("a.yaml", stream).whole().unwrap(), None);
     let place = |one: &LintFinding| one.origin.as_ref().map(ToString::to_string).unwrap_or_default();
     (found.iter().map(|one| format!("{} {} {}", one.rule, one.object, place(one))).collect(), notes)
 }
@@ -382,7 +383,7 @@ fn objects_of_kinds_that_are_not_known_are_named_with_their_place() {
         ("{apiVersion: v1, kind: NodePol}", "unknown-kind NodePol/a", "write `NodePool`"),
     ] {
         let stream = format!("# first\n---\n\n{}, metadata: {{name: a}}}}\n", head.trim_end_matches('}'));
-        let (found, notes) = linted(crate::stream::manifests("a.yaml", &stream).unwrap(), None);
+        let (found, notes) = linted(crate::stream::read_stream("a.yaml", &stream).whole().unwrap(), None);
         let of_kind: Vec<&LintFinding> =
             found.iter().filter(|one| ["kind", "apiVersion"].contains(&one.field.as_str())).collect();
         assert_eq!(of_kind.len(), 1, "{head}: {found:?}");
@@ -464,7 +465,7 @@ apiVersion: v1
         "no-name Service without a name a.yaml:1",
     ];
     assert_eq!(found, expected);
-    let all = crate::stream::manifests("a.yaml", stream).unwrap();
+    let all = crate::stream::read_stream("a.yaml", stream).whole().unwrap();
     let (found, _) = linted(all, None);
     assert!(found[2].problem.starts_with("the object of a.yaml:6 has the same kind"), "{}", found[2].problem);
 }
@@ -472,7 +473,7 @@ apiVersion: v1
 #[test]
 fn every_finding_has_the_place_of_its_object() {
     let stream = "---\n# a pool\napiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: a}\nspec: {weigth: 5}\n";
-    let (found, _) = linted(crate::stream::manifests("pools/a.yaml", stream).unwrap(), None);
+    let (found, _) = linted(crate::stream::read_stream("pools/a.yaml", stream).whole().unwrap(), None);
     let text = lint_text(&found);
     assert!(text.contains("error: NodePool/a spec.weigth (unknown-field), pools/a.yaml:3\n"), "{text}");
     let json = serde_json::to_value(&found).unwrap();
@@ -515,9 +516,10 @@ fn what_the_provider_has_against_a_class_is_an_error_where_nothing_is_launched()
     };
     let faults = |class: &Value| faults(class).to_vec();
     let stream = serde_json::to_string(&class("default", &json!({}))).unwrap();
-    let manifests = crate::stream::manifests("class.json", &stream).unwrap();
+    let manifests = crate::stream::read_stream("class.json", &stream).whole().unwrap();
+    let reading = Reading { manifests, faults: Vec::new() };
     let (found, _) =
-        lint(manifests, None, &registry(), &faults, FeatureGates::default(), Timestamp::UNIX_EPOCH);
+        lint(reading, None, &registry(), &faults, FeatureGates::default(), Timestamp::UNIX_EPOCH);
     let said: Vec<_> = found.iter().map(|one| (one.rule, one.severity, one.field.as_str())).collect();
     assert_eq!(
         said,
@@ -629,4 +631,23 @@ fn warnings_are_accepted_for_one_object_and_errors_are_not() {
     let wrong = json!({"weigth": 5});
     assert_eq!(rules(accepting("unknown-field", &wrong)).0, ["accepts-nothing", "unknown-field"]);
     assert_eq!(rules(accepting("weight-unused, overlap", &json!({"weight": 5}))).0, ["accepts-nothing"]);
+}
+
+#[test]
+fn everything_that_kubectl_would_refuse_of_files_is_a_line_with_its_place() {
+    let stream = "apiVersion: karpenter.sh/v1\nkind: Nodepool\nmetadata: {name: a}\n---\nkind: [\n---\n\
+                  apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: b}\nspec:\n  replicas: 1e+06\n  selector:\n    matchLabels: {app: b}\n  template:\n\
+                  \x20   metadata: {labels: {app: b}}\n    spec:\n      nodeselector: {}\n      containers:\n      - name: c\n        image: x\n\
+                  \x20       resources: {requests: {cpu: -1}}\n---\n\
+                  apiVersion: v1\nkind: Pod\nmetadata: {name: there, uid: \"1\"}\nspec: {containers: [], other: 1}\n";
+    let expected = [
+        "a.yaml:2: Nodepool/a: `kind`: group `karpenter.sh` has no kind `Nodepool`, so the object is passed over; write `NodePool`",
+        "a.yaml:5: `kind` is no YAML here: unclosed bracket '['",
+        "a.yaml:11: Deployment/default/b: `spec.replicas`: is 1000000, and a cluster has at most 150000 pods; write fewer",
+        "a.yaml:17: Deployment/default/b: `spec.template.spec.nodeselector`: there is no such field, so what it says has no \
+         effect; write `nodeSelector`",
+        "a.yaml:21: Deployment/default/b: `spec.template.spec.containers[0].resources.requests[cpu]`: Invalid value: \"-1\": \
+         must be greater than or equal to 0; correct the field",
+    ];
+    assert_eq!(refused_lines(&crate::stream::read_stream("a.yaml", stream)), expected);
 }

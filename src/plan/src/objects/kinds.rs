@@ -156,9 +156,30 @@ fn all() -> impl Iterator<Item = (&'static str, &'static Kind)> {
     KUBERNETES.iter().chain(OURS).flat_map(|(group, kinds)| kinds.iter().map(move |kind| (*group, kind)))
 }
 
+/// Returns whether a kind is one that Karpenter defines.
+pub(crate) fn is_ours(kind: &str) -> bool {
+    OURS.iter().any(|(_, kinds)| kinds.iter().any(|one| one.name == kind))
+}
+
 /// Returns whether objects of a kind are in a namespace, as far as the kind is known.
 pub(crate) fn has_namespace(kind: &str) -> bool {
     all().any(|(_, one)| one.name == kind && one.scope == Namespace)
+}
+
+/// Returns whether objects of a kind are of the whole cluster, as far as the kind is known.
+pub(crate) fn is_of_cluster(kind: &str) -> bool {
+    all().any(|(_, one)| one.name == kind && one.scope == Cluster)
+}
+
+/// The usual `apiVersion` of a kind, as far as it is known.
+pub(crate) fn example_of(kind: &str) -> Option<String> {
+    let (group, _) = all().find(|(_, one)| one.name == kind)?;
+    Some(match group {
+        "" => "v1".to_owned(),
+        "autoscaling.x-k8s.io" => format!("{group}/v1beta1"),
+        "karpenter.sh" if kind == "NodeOverlay" => format!("{group}/v1alpha1"),
+        _ => format!("{group}/v1"),
+    })
 }
 
 /// Returns whether a kind that is read belongs to another group than `group`.

@@ -52,7 +52,7 @@ impl Digest {
 
     /// The digest of a whole class; a class of an export has no selectors.
     fn of_spec(class: &Value) -> Option<Self> {
-        let class = EC2NodeClass::deserialize(&admitted(class, false).ok()?).ok()?;
+        let class = EC2NodeClass::deserialize(&admitted(class).ok()?).ok()?;
         let spec = &class.spec;
         if spec.ami_selector_terms.is_empty() && spec.subnet_selector_terms.is_empty() {
             return None;

@@ -292,3 +292,75 @@ fn a_limit_range_that_cannot_be_read_is_named() {
         ("LimitRange `shop/r`", "spec.limits[0].default.cpu")
     );
 }
+
+/// Found by asking an API server about drawn pods.
+#[test]
+fn a_pod_as_a_whole_requests_what_a_limit_range_gave_to_its_containers() {
+    let limits = range(&json!({"type": "Container", "max": {"cpu": "3", "memory": "2Gi"}}));
+    for (whole, expected) in [
+        (json!({"limits": {"memory": "8Gi"}}), json!({"memory": "8Gi", "cpu": "3"})),
+        (json!({"limits": {"cpu": "4"}}), json!({"cpu": "4", "memory": "2Gi"})),
+    ] {
+        let mut spec = container(&json!({}));
+        spec["resources"] = whole.clone();
+        let (spec, refused) = admitted(std::slice::from_ref(&limits), &spec);
+        assert_eq!((&spec["resources"]["requests"], refused), (&expected, vec![]), "{whole}");
+    }
+    let mut spec = container(&json!({"requests": {"cpu": "100m"}}));
+    spec["resources"] = json!({"requests": {"cpu": "1"}, "limits": {"cpu": "1"}});
+    let (_, refused) = admitted(&[limits], &spec);
+    let expected = "spec.containers[0].resources.limits[cpu]: Invalid value: \"3\": must be less than or equal to pod limits of 1";
+    assert_eq!(refused, [expected], "the limit is that of the namespace");
+}
+
+#[test]
+fn amounts_are_rounded_up_to_thousandths() {
+    let (spec, _) =
+        admitted(&[], &container(&json!({"requests": {"cpu": "5n", "memory": "0.1m", "a/b": "E"}})));
+    assert_eq!(
+        spec["containers"][0]["resources"]["requests"],
+        json!({"a/b": "E", "cpu": "1m", "memory": "1m"})
+    );
+}
+
+#[test]
+fn a_selector_cannot_have_a_key_that_the_pod_adds() {
+    let spec = |selector: Value| {
+        json!({"containers": [], "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone",
+            "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector, "matchLabelKeys": ["app"]}]})
+    };
+    let twice = ["Invalid value: \"app\": exists in both matchLabelKeys and labelSelector"];
+    let (_, refused) = admitted(&[], &spec(json!({"matchLabels": {"app": "a"}})));
+    assert_eq!(refused, twice);
+    let (_, refused) =
+        admitted(&[], &spec(json!({"matchExpressions": [{"key": "app", "operator": "Exists"}]})));
+    assert_eq!(refused, twice);
+    let (_, refused) = admitted(&[], &spec(json!({"matchLabels": {"tenant": "t"}})));
+    assert_eq!(refused, Vec::<String>::new());
+}
+
+#[test]
+fn ports_of_the_host_are_there_once_and_overhead_needs_a_class() {
+    let ports = |port: u16| json!([{"containerPort": port}]);
+    let spec = json!({"hostNetwork": true, "containers": [{"name": "a", "ports": ports(80)}, {"name": "b", "ports": ports(80)}]});
+    let (_, refused) = admitted(&[], &spec);
+    assert_eq!(refused, ["spec.containers[1].ports[0].hostPort: Duplicate value: \"TCP//80\""]);
+    let (_, refused) = admitted(&[], &json!({"containers": [], "overhead": {"cpu": "1"}}));
+    let expected = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead";
+    assert_eq!(refused, [expected]);
+}
+
+#[test]
+fn tolerations_of_a_runtime_class_that_the_pod_has_already_are_not_added() {
+    let class = json!({"kind": "RuntimeClass", "metadata": {"name": "vm"}, "handler": "vm",
+        "scheduling": {"tolerations": [{"key": "vm", "operator": "Exists", "effect": "NoSchedule"}]}});
+    let tolerations = |own: Value| {
+        let spec = json!({"containers": [], "runtimeClassName": "vm", "tolerations": own});
+        admitted(std::slice::from_ref(&class), &spec).0["tolerations"].as_array().unwrap().len()
+    };
+    // Two more are those of nodes that are not ready or not reachable.
+    assert_eq!(tolerations(json!([])), 3);
+    assert_eq!(tolerations(json!([{"operator": "Exists"}])), 1);
+    assert_eq!(tolerations(json!([{"key": "vm", "operator": "Exists"}])), 3);
+    assert_eq!(tolerations(json!([{"key": "vm", "value": "a"}])), 4);
+}

@@ -14,12 +14,12 @@ use karpenter_compose::WallClock;
 use karpenter_compose::offered::OfferingsReader;
 use karpenter_model::Clock;
 use karpenter_plan::{
-    Ground, Manifest, Offerings, WhatIf, World, WorldError, is_export, manifests_of, region_of, resolve,
-    settings_of, zones_of_nodes,
+    Ground, Manifest, Offerings, Reading, WhatIf, World, WorldError, is_export, read_streams, region_of,
+    resolve, settings_of, zones_of_nodes,
 };
 use serde_json::Value;
 
-use super::{cluster, settings};
+use super::{cluster, settings, storable};
 use crate::api_server;
 
 /// The region of the account in memory when no object names one.
@@ -67,8 +67,6 @@ pub(super) enum OfferedBy {
 
 /// Everything a plan needs.
 pub(crate) struct Gathered {
-    /// The objects as they were read, with their places in files.
-    pub(crate) manifests: Vec<Manifest>,
     pub(crate) world: World,
     pub(crate) offerings: Offerings,
     /// World and offerings without the changes to try; `None` without any.
@@ -92,15 +90,32 @@ impl Sources {
             let (objects, notes) = cluster::objects(&client, &ground.settings.gates).await?;
             return self.gathered(objects, what_if, OfferedBy::Aws, notes).await;
         }
-        let (read, skipped) = read_files(&self.filename)?;
-        let (objects, origins): (Vec<Value>, Vec<_>) =
-            read.into_iter().map(|one| (one.object, one.origin)).unzip();
-        let mut gathered =
-            self.gathered(objects, what_if, OfferedBy::Memory, Vec::from_iter(skipped)).await?;
-        for (manifest, origin) in gathered.manifests.iter_mut().zip(origins) {
-            manifest.origin = origin;
+        let (reading, skipped) = read_files(&self.filename)?;
+        let objects: Vec<Value> = reading.manifests.iter().map(|one| one.object.clone()).collect();
+        if !is_export(&objects) {
+            storable(&reading)?;
         }
-        Ok(gathered)
+        let objects = reading.whole()?.into_iter().map(|one| one.object).collect();
+        self.gathered(objects, what_if, OfferedBy::Memory, Vec::from_iter(skipped)).await
+    }
+
+    /// Reads everything, and gathers what rules about pools need of the world: what is wrong with other objects, and places that
+    /// cannot be read, are to be found, and end nothing.
+    pub(crate) async fn gather_to_lint(&self) -> Result<(Reading, Gathered)> {
+        let (reading, notes, usual) = if self.filename.is_empty() {
+            let client = api_server::client().await?;
+            let (ground, _) = settings::resolve(&self.set, &self.cluster_name)?;
+            let (objects, notes) = cluster::objects(&client, &ground.settings.gates).await?;
+            let manifests = objects.into_iter().map(Manifest::from).collect();
+            (Reading { manifests, faults: Vec::new() }, notes, OfferedBy::Aws)
+        } else {
+            let (reading, skipped) = read_files(&self.filename)?;
+            (reading, Vec::from_iter(skipped), OfferedBy::Memory)
+        };
+        let objects: Vec<Value> = reading.manifests.iter().map(|one| one.object.clone()).collect();
+        let needed = objects.into_iter().filter(offers).collect();
+        let gathered = self.gathered(needed, WhatIf::default(), usual, notes).await?;
+        Ok((reading, gathered))
     }
 
     /// Gathers a plan's input from objects that were read already, whose order stays.
@@ -116,7 +131,7 @@ impl Sources {
         let (ground, of_provider) = settings::resolve(&given, &self.cluster_name)?;
         let at = self.at.unwrap_or_else(|| WallClock.now());
         if is_export(&objects) {
-            return exported(objects, at, &ground, what_if, given, notes);
+            return exported(&objects, at, &ground, what_if, given, notes);
         }
         let from = self.offerings.unwrap_or(usual);
         let is_live = usual == OfferedBy::Aws;
@@ -143,8 +158,7 @@ impl Sources {
             }
             None => None,
         };
-        let manifests = objects.into_iter().map(Manifest::from).collect();
-        Ok(Gathered { manifests, world, offerings, before, settings: given, notes })
+        Ok(Gathered { world, offerings, before, settings: given, notes })
     }
 
     /// The account of the environment, in the region that was given or else in `named`.
@@ -178,25 +192,31 @@ impl Sources {
     }
 }
 
+/// Returns whether an object decides about what pools can launch.
+fn offers(object: &Value) -> bool {
+    let text = |field: &str| object[field].as_str().unwrap_or_default();
+    text("apiVersion").starts_with("export.karpenter.sh/")
+        || ["NodePool", "EC2NodeClass", "NodeOverlay"].contains(&text("kind"))
+}
+
 /// Everything that an export has: it brings what pools can launch, so neither AWS nor the account in memory is asked.
 fn exported(
-    objects: Vec<Value>,
+    objects: &[Value],
     at: Timestamp,
     ground: &Ground,
     mut what_if: WhatIf,
     given: Vec<String>,
     mut notes: Vec<String>,
 ) -> Result<Gathered> {
-    notes.extend(stand_in(&objects, &mut what_if));
-    let (before, world) = worlds(&objects, at, ground, what_if)?;
+    notes.extend(stand_in(objects, &mut what_if));
+    let (before, world) = worlds(objects, at, ground, what_if)?;
     let offered = |world: &World| {
         world.exported().cloned().context("cannot find instance types in the export; export again")
     };
     let offerings = offered(&world)?;
     world.check_what_if(&offerings)?;
     let before = before.map(|before| offered(&before).map(|offerings| (before, offerings))).transpose()?;
-    let manifests = objects.into_iter().map(Manifest::from).collect();
-    Ok(Gathered { manifests, world, offerings, before, settings: given, notes })
+    Ok(Gathered { world, offerings, before, settings: given, notes })
 }
 
 /// The cluster without what is to be different, if anything is, and with it.
@@ -216,6 +236,8 @@ fn take_for_ready(objects: &mut [Value], what_if: &mut WhatIf, region: &str) -> 
     let zones: Vec<String> = ZONES.iter().map(|zone| format!("{region}{zone}")).collect();
     let mut resolved = resolve(objects, &zones, faults);
     resolved.extend(resolve(&mut what_if.manifests, &zones, faults));
+    // One that is in several files is named once.
+    resolved.dedup();
     let (classes, zones) = (resolved.join("`, `"), zones.join(", "));
     (!resolved.is_empty()).then(|| {
         format!("node class `{classes}` has no status and is taken for ready, with subnets in {zones}")
@@ -234,18 +256,20 @@ fn stand_in(objects: &[Value], what_if: &mut WhatIf) -> Option<String> {
     let (mut fresh, kept): (Vec<Value>, Vec<Value>) = std::mem::take(&mut what_if.manifests)
         .into_iter()
         .partition(|one| one["kind"] == "EC2NodeClass" && !known(one));
-    let resolved = if zones.is_empty() { Vec::new() } else { resolve(&mut fresh, &zones, faults) };
+    let mut resolved = if zones.is_empty() { Vec::new() } else { resolve(&mut fresh, &zones, faults) };
     what_if.manifests = fresh.into_iter().chain(kept).collect();
+    // One that is in several files is named once.
+    resolved.dedup();
     let (classes, zones) = (resolved.join("`, `"), zones.join(", "));
     (!resolved.is_empty()).then(|| {
         format!("node class `{classes}` has no status and is taken for ready, with subnets in {zones}, where there are nodes")
     })
 }
 
-/// The objects of files, folders and standard input, in the order they are given, in folders by name; and a note on files of
-/// folders that have none.
-pub(super) fn read_files(paths: &[PathBuf]) -> Result<(Vec<Manifest>, Option<String>)> {
+/// Reads files, folders and standard input, in the order they are given, in folders by name; with a note on files of folders
+/// that have no object.
+pub(super) fn read_files(paths: &[PathBuf]) -> Result<(Reading, Option<String>)> {
     let inputs = karpenter_convert::read(paths)?;
     let texts = inputs.texts.iter().map(|input| (&*input.name, &*input.text));
-    Ok((manifests_of(paths, texts)?, inputs.note()))
+    Ok((read_streams(paths, texts)?, inputs.note()))
 }

@@ -274,7 +274,11 @@ async fn a_manifest_that_an_api_server_refuses_is_an_error_with_place_and_fields
     for (from, to, expected) in [
         ("consolidateAfter: 30s", "consolidateAfter: 30", "`spec.disruption.consolidateAfter`"),
         ("consolidateAfter: 30s", "consolidateAfter: 30d", "`spec.disruption.consolidateAfter`"),
-        ("consolidateAfter: 30s", "consolidateAfte: 30s", "`spec.disruption.consolidateAfte`: unknown field"),
+        (
+            "consolidateAfter: 30s",
+            "consolidateAfte: 30s",
+            "`spec.disruption.consolidateAfte`: there is no such field",
+        ),
         ("operator: In", "operator: Is", ".operator`: Unsupported value"),
     ] {
         let wrong = NODEPOOL.replacen(from, to, 1);

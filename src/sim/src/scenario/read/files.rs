@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result as Outcome, bail};
 use karpenter_api::yaml;
 use karpenter_kube_sim::apiserver::object;
-use karpenter_plan::{manifests_of, too_many};
+use karpenter_plan::{Reading, read_streams, too_many};
 use serde_json::Value;
 use serde_saphyr::Spanned;
 
@@ -73,8 +73,8 @@ fn of_files(path: &Path) -> Result<Vec<Value>, String> {
     let paths = [path.to_owned()];
     let inputs =
         karpenter_convert::read(&paths).map_err(|error| format!("{:#}", anyhow::Error::from(error)))?;
-    let found = manifests_of(&paths, inputs.texts.iter().map(|input| (&*input.name, &*input.text)));
-    let found = found.map_err(|error| error.to_string())?;
+    let found = read_streams(&paths, inputs.texts.iter().map(|input| (&*input.name, &*input.text)));
+    let found = found.and_then(Reading::whole).map_err(|error| error.to_string())?;
     Ok(found.into_iter().map(|manifest| manifest.object).collect())
 }
 
