@@ -9,7 +9,7 @@ use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchP
 use kube::{Client, ResourceExt};
 use serde_json::Value;
 
-use super::{older, terminal};
+use super::{admitted, older, terminal};
 
 /// One test, because a control plane of its own would take longer than each of the four does.
 #[tokio::test(flavor = "multi_thread")]
@@ -18,6 +18,7 @@ async fn definitions_conversions_and_view_work_on_a_real_api_server() {
     let client = cluster.client();
     install(&client).await;
     every_case_is_answered_as_expected(&client).await;
+    admitted::the_api_server_takes_and_refuses_what_we_do(&client).await;
     older::every_converted_manifest_is_accepted(&client).await;
     older::old_objects_are_refused_or_converted(&cluster).await;
     terminal::view_shows_the_cluster_and_answers_keys(&cluster).await;

@@ -7,6 +7,7 @@
 )]
 
 mod account;
+mod admitted;
 mod behaviours;
 mod borrowed;
 mod chart;
