@@ -15,7 +15,7 @@ use http::Request;
 use http_body_util::BodyExt;
 use k8s_openapi::api::core::v1::Pod;
 use karpenter_api::convert::Admission;
-use karpenter_api::schema::{admitted, is_checked, refusals, unknown_fields};
+use karpenter_api::manifest::{admitted, is_checked, refusals, unknown_fields};
 use karpenter_api::yaml::without_nulls;
 use karpenter_e2e::{prepare, wait};
 use karpenter_model::Quantity;

@@ -29,9 +29,10 @@ mod requests;
 mod requirement;
 mod selector;
 mod taint;
+pub(crate) mod validation;
 mod volume;
 
-pub use admission::{Admission, Limits, Refused, SYSTEM_PRIORITIES, limit_range};
+pub use admission::{Admission, Limits, Refused, limit_range};
 pub use budget::{Allowance, allowance, budget};
 pub use buffer::{buffer, template_pod};
 pub use claim::{claim, claim_in_part};
@@ -41,10 +42,10 @@ pub use node::{node, node_in_part};
 pub use overlay::overlay;
 pub use pod::{pod, pod_without_rules};
 pub use pool::pool;
-pub(crate) use requests::{container_requests, pod_level};
 pub use requirement::{expressions, requirements};
 pub use selector::selector;
 pub use taint::{taint_to_api, taints};
+pub use validation::SYSTEM_PRIORITIES;
 pub use volume::{attach_limits, storage_class, volume, volume_claim};
 
 /// A field the model cannot take over.
@@ -121,20 +122,8 @@ trait Written {
 
 impl Written for ApiQuantity {
     fn read(&self) -> Result<Quantity, QuantityError> {
-        amount(&self.0)
+        crate::quantity::amount(&self.0)
     }
-}
-
-/// Reads an amount as built-in kinds have it: blanks around it do not count, and without a digit it is nothing, whatever its
-/// unit. Kubernetes reads those leniently; the definitions of our own kinds refuse them.
-pub(crate) fn amount(text: &str) -> Result<Quantity, QuantityError> {
-    let text = text.trim();
-    let read = text.parse();
-    let is_bare = read.is_err() && !text.is_empty() && !text.contains(|letter: char| letter.is_ascii_digit());
-    let unit = text.strip_prefix(['+', '-']).unwrap_or(text);
-    let unit = unit.strip_prefix('.').unwrap_or(unit);
-    let bare = is_bare.then(|| format!("0{unit}").parse().ok()).flatten();
-    bare.map_or(read, Ok)
 }
 
 impl Written for RawQuantity {

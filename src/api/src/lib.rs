@@ -20,13 +20,13 @@ pub mod conditions;
 pub mod convert;
 pub mod crd;
 pub mod ec2nodeclass;
+pub mod manifest;
 pub mod nodeclaim;
 pub mod nodeoverlay;
 pub mod nodepool;
 pub mod repair_policies;
 pub mod scheduler_config;
 pub mod schema;
-mod validation;
 pub mod yaml;
 
 pub use capacitybuffer::{CapacityBuffer, CapacityBufferSpec, CapacityBufferStatus};

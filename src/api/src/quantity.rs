@@ -6,6 +6,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use karpenter_model::Quantity;
+use karpenter_model::resources::quantity::QuantityError;
 use serde::{Deserialize, Serialize};
 
 /// A quantity as written, integer or text.
@@ -40,6 +42,18 @@ impl fmt::Display for RawQuantity {
             Self::Text(text) => f.write_str(text),
         }
     }
+}
+
+/// Reads an amount as built-in kinds have it: blanks around it do not count, and without a digit it is nothing, whatever its
+/// unit. Kubernetes reads those leniently; the definitions of our own kinds refuse them.
+pub(crate) fn amount(text: &str) -> Result<Quantity, QuantityError> {
+    let text = text.trim();
+    let read = text.parse();
+    let is_bare = read.is_err() && !text.is_empty() && !text.contains(|letter: char| letter.is_ascii_digit());
+    let unit = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let unit = unit.strip_prefix('.').unwrap_or(unit);
+    let bare = is_bare.then(|| format!("0{unit}").parse().ok()).flatten();
+    bare.map_or(read, Ok)
 }
 
 #[cfg(test)]

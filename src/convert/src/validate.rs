@@ -1,6 +1,6 @@
 //! Whether an API server with our definitions would take an object, or today's chart its values.
 
-use karpenter_api::schema::{against as by_schema, refusals, unknown_fields};
+use karpenter_api::manifest::{against as by_schema, refusals, unknown_fields};
 use karpenter_api::{EC2NodeClass, NodePool};
 use serde_json::Value;
 

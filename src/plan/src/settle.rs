@@ -9,7 +9,7 @@ pub(crate) mod classes;
 
 use jiff::Timestamp;
 use karpenter_api::conditions::{Conditions, Dependents};
-use karpenter_api::schema::{refusals, unknown_fields};
+use karpenter_api::manifest::{refusals, unknown_fields};
 use karpenter_api::{Condition, ConditionStatus, NodeClaim, NodePool, convert};
 use karpenter_lifecycle::claim::drift;
 use karpenter_lifecycle::pool::status::hash;

@@ -1,7 +1,7 @@
 //! Node classes of manifests, which nothing has resolved: without an account every one is taken for ready, with subnets in
 //! zones that are given.
 
-use karpenter_api::schema::refusals;
+use karpenter_api::manifest::refusals;
 use karpenter_cloud::ClassFault;
 use karpenter_model::names::{condition, label};
 use serde_json::{Value, json};

@@ -74,7 +74,7 @@ impl From<Value> for Manifest {
 
 impl Manifest {
     /// The place of a field, such as `spec.template.spec.nodeSelector`, or of what is nearest around it.
-    pub fn origin_of(&self, field: &str) -> Option<Origin> {
+    pub(crate) fn origin_of(&self, field: &str) -> Option<Origin> {
         let origin = self.origin.as_ref()?;
         let line = self.source.as_ref().and_then(|source| source.line_of(field));
         Some(Origin { file: origin.file.clone(), line: line.unwrap_or(origin.line) })

@@ -20,6 +20,7 @@ use karpenter_model::names::{annotation, taint};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::validation::{self, SYSTEM_PRIORITIES};
 use super::{Written, requests};
 
 mod limits;
@@ -27,10 +28,6 @@ mod limits;
 mod tests;
 
 pub use limits::{Limits, limit_range};
-
-/// Priority classes that every cluster has.
-pub const SYSTEM_PRIORITIES: [(&str, i32); 2] =
-    [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
 
 /// Seconds a pod stays on a node that is not ready or not reachable, unless it sets another time.
 const DEFAULT_TOLERATION_SECONDS: i64 = 300;
@@ -107,7 +104,7 @@ impl Admission {
         refused.extend(twice.into_iter().map(Refused::Forbidden));
         tolerate_node_problems(spec);
         refused.extend(self.apply_runtime_class(spec).err());
-        let amounts = crate::validation::of_admitted(spec).into_iter();
+        let amounts = validation::of_admitted(spec).into_iter();
         let amounts = amounts.map(|cause| format!("{}: {}", cause.field, cause.message));
         let broken = amounts.chain(limits.iter().flat_map(|one| one.broken_by(spec)));
         refused.extend(broken.map(Refused::Forbidden));

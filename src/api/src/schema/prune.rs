@@ -14,14 +14,14 @@ pub struct Unknown {
 }
 
 /// Removes unknown fields and returns them. The metadata, `apiVersion` and `kind` of the object itself are always known.
-pub(super) fn prune(schema: &Value, object: &mut Value) -> Vec<Unknown> {
+pub(crate) fn prune(schema: &Value, object: &mut Value) -> Vec<Unknown> {
     let mut dropped = Vec::new();
     walk(schema, object, &Path::Root, &mut dropped);
     dropped
 }
 
 /// Removes unknown fields of the metadata of an object, and returns them.
-pub(super) fn prune_metadata(schema: &Value, metadata: &mut Value) -> Vec<Unknown> {
+pub(crate) fn prune_metadata(schema: &Value, metadata: &mut Value) -> Vec<Unknown> {
     let mut dropped = Vec::new();
     walk(schema, metadata, &Path::Field(&Path::Root, "metadata"), &mut dropped);
     dropped

@@ -11,18 +11,18 @@ use super::Cause;
 use super::path::Path;
 
 /// Format of amounts in the schemas of built-in kinds: a number or a text.
-pub(super) const QUANTITY: &str = "quantity";
+pub(crate) const QUANTITY: &str = "quantity";
 
 /// Faults in the structure of `object`, in the order of its fields; those at the top that are known to be right are left
 /// out.
-pub(super) fn check(schema: &Value, object: &Value, right: &[&str]) -> Vec<Cause> {
+pub(crate) fn check(schema: &Value, object: &Value, right: &[&str]) -> Vec<Cause> {
     let mut causes = Vec::new();
     Walk { right, causes: &mut causes }.walk(schema, object, &Path::Root);
     causes
 }
 
 /// Faults in the structure of the metadata of an object.
-pub(super) fn check_metadata(schema: &Value, metadata: &Value) -> Vec<Cause> {
+pub(crate) fn check_metadata(schema: &Value, metadata: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     Walk { right: &[], causes: &mut causes }.walk(schema, metadata, &Path::Field(&Path::Root, "metadata"));
     causes
@@ -196,7 +196,7 @@ fn check_string(schema: &Value, text: &str, path: &Path<'_>, causes: &mut Vec<Ca
         invalid(&|path| format!("{path} in body should match '{pattern}'"));
     }
     if schema["format"] == QUANTITY
-        && let Err(error) = crate::convert::amount(text)
+        && let Err(error) = crate::quantity::amount(text)
     {
         invalid(&|_| format!("{error}"));
     }

@@ -1,14 +1,13 @@
 //! Fields the schema does not know, which an API server drops or refuses, and values the schema cannot judge.
 
-use karpenter_api::schema::unknown_fields;
+use karpenter_api::manifest::unknown_fields;
 
 use super::near::near;
-use super::refused::is_judged;
 use super::{LintFinding, LintSeverity, Linted, kinds};
 use crate::stream::Manifest;
 
 pub(super) fn unknown(manifests: &[Manifest], found: &mut Vec<LintFinding>) {
-    for manifest in manifests.iter().filter(|manifest| is_judged(manifest, manifests)) {
+    for manifest in manifests.iter().filter(|manifest| kinds::is_judged(manifest, manifests)) {
         for unknown in unknown_fields(&manifest.object) {
             let name = unknown.field.rsplit('.').next().unwrap_or_default();
             let remedy = match near(name, unknown.known.iter().map(String::as_str)) {

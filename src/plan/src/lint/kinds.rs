@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::near::near;
 use super::{LintFinding, LintSeverity};
-use crate::objects::kinds::{KUBERNETES, Kind};
+use crate::objects::kinds::{KUBERNETES, Kind, is_ours};
 use crate::objects::{ObjectKey, text, type_of};
 use crate::offerings::API_VERSION;
 use crate::stream::{Manifest, Origin};
@@ -237,6 +237,20 @@ fn finding(
     let (object, field) = (name(&manifest.object), field.to_owned());
     let origin = manifest.origin_of(&field);
     LintFinding { object, field, rule, severity, problem, remedy, origin }
+}
+
+/// Returns whether an API server has stored an object.
+pub(super) fn is_stored(object: &Value) -> bool {
+    !text(object, "/metadata/uid").is_empty()
+}
+
+/// Returns whether an object of a built-in kind is to be judged as `kubectl apply` would have it judged. One that an API server
+/// has stored was accepted, perhaps by a newer one; those of an export have only what plans read.
+pub(super) fn is_judged(manifest: &Manifest, all: &[Manifest]) -> bool {
+    let is_ours = is_ours(kind(&manifest.object));
+    is_ours
+        || !is_stored(&manifest.object)
+            && all.iter().all(|one| text(&one.object, "/apiVersion") != API_VERSION)
 }
 
 /// The kind of an object.

@@ -1,12 +1,12 @@
 //! Objects that an API server or the provider refuses: every field that is wrong, in the words of the one that refuses it.
 
-use karpenter_api::schema::{Cause, refusals};
+use karpenter_api::manifest::refusals;
+use karpenter_api::schema::Cause;
 use karpenter_cloud::ClassFault;
 use serde_json::Value;
 
 use super::{LintFinding, LintSeverity, fields, kinds};
 use crate::objects::{is_foreign, text};
-use crate::offerings::API_VERSION;
 use crate::stream::{Fault, Manifest, Reading};
 use crate::workloads::too_many;
 
@@ -37,11 +37,11 @@ pub fn refused_lines(reading: &Reading) -> Vec<String> {
     }
     let mut found = Vec::new();
     let judged: Vec<Manifest> =
-        reading.manifests.iter().filter(|one| !is_stored(&one.object)).cloned().collect();
+        reading.manifests.iter().filter(|one| !kinds::is_stored(&one.object)).cloned().collect();
     let _notes = kinds::check(&judged, &mut found);
     let known: Vec<Manifest> = judged.into_iter().filter(|one| !is_foreign(&one.object)).collect();
     fields::unknown(&known, &mut found);
-    for manifest in known.iter().filter(|manifest| is_judged(manifest, &known)) {
+    for manifest in known.iter().filter(|manifest| kinds::is_judged(manifest, &known)) {
         let causes = refusals(&manifest.object);
         add(causes.iter().map(|cause| refused(manifest, cause)).collect(), &mut found);
     }
@@ -72,24 +72,11 @@ pub(super) fn malformed(faults: Vec<Fault>) -> impl Iterator<Item = LintFinding>
     })
 }
 
-fn is_stored(object: &Value) -> bool {
-    !text(object, "/metadata/uid").is_empty()
-}
-
-/// Returns whether an object of a built-in kind is to be judged as `kubectl apply` would have it judged. One that an API server
-/// has stored was accepted, perhaps by a newer one; those of an export have only what plans read.
-pub(super) fn is_judged(manifest: &Manifest, all: &[Manifest]) -> bool {
-    let is_ours = crate::objects::kinds::is_ours(kinds::kind(&manifest.object));
-    is_ours
-        || !is_stored(&manifest.object)
-            && all.iter().all(|one| text(&one.object, "/apiVersion") != API_VERSION)
-}
-
 /// Everything that is refused, whatever other rules find.
 pub(super) fn found(manifests: &[Manifest], faults: ClassFaults<'_>) -> Vec<LintFinding> {
     let mut found = Vec::new();
     for manifest in manifests {
-        if is_judged(manifest, manifests) {
+        if kinds::is_judged(manifest, manifests) {
             found.extend(refusals(&manifest.object).iter().map(|cause| refused(manifest, cause)));
         }
         if text(&manifest.object, "/kind") == "EC2NodeClass" {

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use karpenter_api::conditions::{Conditions, Dependents};
-use karpenter_api::schema::admitted;
+use karpenter_api::manifest::admitted;
 use karpenter_api::{ConditionStatus, EC2NodeClass, NodeClaim};
 use karpenter_model::names::{condition, reason};
 use serde::{Deserialize, Serialize};

@@ -12,8 +12,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use karpenter_model::Quantity;
 
 use super::container::name;
-use super::{Found, affinity, amounts, names};
-use crate::convert::SYSTEM_PRIORITIES;
+use super::{Found, SYSTEM_PRIORITIES, affinity, amounts, names};
 
 /// Highest priority that a class of a user may have.
 const PRIORITY_MAX: i32 = 1_000_000_000;

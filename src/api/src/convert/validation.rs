@@ -26,6 +26,10 @@ use crate::schema::Cause;
 
 pub(crate) use names::of_metadata;
 
+/// Priority classes that every cluster has.
+pub const SYSTEM_PRIORITIES: [(&str, i32); 2] =
+    [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
+
 /// Everything that is wrong with the values of an object, metadata aside.
 pub(crate) fn of_kind(object: &Value) -> Vec<Cause> {
     let mut found = Found(Vec::new());

@@ -64,7 +64,7 @@ fn compare(name: &str, request: &ApiQuantity, limit: Option<&ApiQuantity>, field
 
 fn resource_name(of: Of, name: &str, field: &str, found: &mut Found) {
     if of == Of::Pod {
-        if !crate::convert::pod_level(name) {
+        if !crate::convert::requests::pod_level(name) {
             found.unsupported(field, name, &[resources::CPU, resources::MEMORY, "hugepages-"]);
         }
         return;
@@ -101,7 +101,7 @@ pub(super) fn amount_of(name: &str, written: &ApiQuantity, field: &str, found: &
 
 /// Reads an amount; the schema names what is none.
 pub(super) fn read(written: &ApiQuantity) -> Option<Quantity> {
-    crate::convert::amount(&written.0).ok()
+    crate::quantity::amount(&written.0).ok()
 }
 
 /// Returns whether a resource is counted in whole units: those that a domain names, but for Kubernetes' own.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::schema::{refusals, unknown_fields};
+use crate::manifest::{refusals, unknown_fields};
 
 fn deployment(pod: &Value, spec: &Value) -> Value {
     let mut object = json!({

@@ -20,7 +20,7 @@ use k8s_openapi::schemars::JsonSchema;
 use k8s_openapi::schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
-use super::structure::QUANTITY;
+use crate::schema::QUANTITY;
 
 /// A kind by version and name, with its schema once it was asked for.
 struct Kind {

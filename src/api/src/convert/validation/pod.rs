@@ -213,7 +213,7 @@ fn as_a_whole(spec: &PodSpec, path: &str, found: &mut Found) {
     let Some(whole) = &spec.resources else { return };
     let field = format!("{path}.resources");
     amounts::requirements(Of::Pod, whole, &field, found);
-    let asked = crate::convert::container_requests(spec).unwrap_or_default();
+    let asked = crate::convert::requests::container_requests(spec).unwrap_or_default();
     for (name, most) in whole.requests.iter().flatten() {
         let Some(most_read) = amounts::read(most) else { continue };
         let asked = asked.amount(name);
