@@ -77,10 +77,29 @@ pub enum InputError {
     },
 }
 
+impl InputError {
+    /// The path, as it was named or found.
+    pub fn path(&self) -> &str {
+        let (Self::System { path, .. } | Self::NoText { path, .. } | Self::TooLarge { path, .. }) = self;
+        path
+    }
+
+    fn is_missing(&self) -> bool {
+        matches!(self, Self::System { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
+}
+
 /// The texts of `paths` in their order. A folder gives its manifests by name, with those of its folders; what is named itself
 /// is meant, whatever is in it.
 pub fn read(paths: &[PathBuf]) -> Result<Inputs, InputError> {
-    let mut inputs = Inputs::default();
+    let (inputs, unread) = read_some(paths)?;
+    unread.into_iter().next().map_or(Ok(inputs), Err)
+}
+
+/// The texts of `paths` as [`read`] gives them, and the files among them that have no text. A path that is not there is an
+/// error.
+pub fn read_some(paths: &[PathBuf]) -> Result<(Inputs, Vec<InputError>), InputError> {
+    let (mut inputs, mut unread) = (Inputs::default(), Vec::new());
     for path in paths {
         let name = path.display().to_string();
         let failed = |source| InputError::System { path: name.clone(), source };
@@ -93,15 +112,16 @@ pub fn read(paths: &[PathBuf]) -> Result<Inputs, InputError> {
         for file in manifests(path).map_err(failed)? {
             let name = file.display().to_string();
             let failed = |source| InputError::System { path: name.clone(), source };
-            let text = text_of(&name, fs::File::open(&file).map_err(failed)?, BYTES_MAX)?;
-            if is_found && !has_manifest(&text) {
-                inputs.skipped.push(name);
-            } else {
-                inputs.texts.push(Input { name, text });
+            let opened = fs::File::open(&file).map_err(failed);
+            match opened.and_then(|file| text_of(&name, file, BYTES_MAX)) {
+                Ok(text) if is_found && !has_manifest(&text) => inputs.skipped.push(name),
+                Ok(text) => inputs.texts.push(Input { name, text }),
+                Err(error) if error.is_missing() => return Err(error),
+                Err(error) => unread.push(error),
             }
         }
     }
-    Ok(inputs)
+    Ok((inputs, unread))
 }
 
 /// The text of a file. A mark of the order of bytes, as editors and shells of Windows write it, is taken away, and a text of

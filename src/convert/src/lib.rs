@@ -20,6 +20,7 @@ mod log;
 mod metadata;
 mod names;
 mod object;
+mod place;
 mod repair;
 mod report;
 mod stream;
@@ -27,8 +28,9 @@ mod validate;
 mod values;
 mod workload;
 
-pub use input::{Input, InputError, Inputs, read};
+pub use input::{Input, InputError, Inputs, read, read_some};
 pub use log::{Entry, Kind};
+pub use place::line_of;
 pub use report::{ObjectReport, Report};
 pub use stream::{Conversion, convert};
 pub use values::convert_values;
