@@ -1,9 +1,10 @@
-//! Output of commands that report: for whom they print, and what they print to standard error.
+//! Output of commands that report: for whom they print, how it looks, and what they print to standard error.
 
-use std::io::Write;
+use std::io::{IsTerminal as _, Write};
 
 use anyhow::{Context, Result};
-use clap::ValueEnum;
+use clap::{Args, ValueEnum};
+use karpenter_plan::Look;
 
 /// Reader of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -18,4 +19,52 @@ pub(crate) enum Output {
 pub(crate) fn note(notes: &[String]) -> Result<()> {
     let lines: String = notes.iter().map(|note| format!("note: {note}\n")).collect();
     std::io::stderr().write_all(lines.as_bytes()).context("cannot write to standard error")
+}
+
+/// Choice of colours for text.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct Colour {
+    /// Colour text; auto is for a terminal without the environment variable `NO_COLOR`
+    #[arg(long = "color", value_enum, value_name = "WHEN", default_value_t = When::Auto)]
+    when: When,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum When {
+    Auto,
+    Always,
+    Never,
+}
+
+impl Colour {
+    /// Look of text on standard output: colours as they were asked for, lines as wide as the terminal, if it is one.
+    pub(crate) fn look(self) -> Look {
+        let is_terminal = std::io::stdout().is_terminal();
+        let variable = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        let colour = self.colours(is_terminal && !is_dumb && !variable("NO_COLOR"));
+        let width = is_terminal.then(karpenter_view::terminal_width).flatten();
+        Look { colour, width: width.map(usize::from) }
+    }
+
+    /// Returns whether text is coloured where a terminal alone would be a reason to, or not.
+    fn colours(self, suits: bool) -> bool {
+        match self.when {
+            When::Auto => suits,
+            When::Always => true,
+            When::Never => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_are_for_terminals_unless_asked_for() {
+        let colours = |when, suits| Colour { when }.colours(suits);
+        assert!(colours(When::Auto, true) && !colours(When::Auto, false));
+        assert!(colours(When::Always, false) && !colours(When::Never, true));
+    }
 }

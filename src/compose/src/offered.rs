@@ -20,6 +20,49 @@ use karpenter_cloud::Provider;
 use karpenter_model::Clock;
 use karpenter_plan::Offerings;
 
+/// Regions of AWS's partitions that accounts of the public can use, as of 2026-01.
+#[cfg(feature = "demo")]
+pub const REGIONS: [&str; 38] = [
+    "af-south-1",
+    "ap-east-1",
+    "ap-east-2",
+    "ap-northeast-1",
+    "ap-northeast-2",
+    "ap-northeast-3",
+    "ap-south-1",
+    "ap-south-2",
+    "ap-southeast-1",
+    "ap-southeast-2",
+    "ap-southeast-3",
+    "ap-southeast-4",
+    "ap-southeast-5",
+    "ap-southeast-6",
+    "ap-southeast-7",
+    "ca-central-1",
+    "ca-west-1",
+    "cn-north-1",
+    "cn-northwest-1",
+    "eu-central-1",
+    "eu-central-2",
+    "eu-north-1",
+    "eu-south-1",
+    "eu-south-2",
+    "eu-west-1",
+    "eu-west-2",
+    "eu-west-3",
+    "il-central-1",
+    "me-central-1",
+    "me-south-1",
+    "mx-central-1",
+    "sa-east-1",
+    "us-east-1",
+    "us-east-2",
+    "us-gov-east-1",
+    "us-gov-west-1",
+    "us-west-1",
+    "us-west-2",
+];
+
 /// Reads what pools can launch, from a provider that launches nothing.
 pub struct OfferingsReader {
     provider: AwsProvider,
@@ -34,7 +77,7 @@ impl OfferingsReader {
     /// EC2 does not name its instance types, without which nothing can be planned.
     pub async fn new(clients: Clients, settings: Settings, clock: Arc<dyn Clock>) -> Result<Self> {
         let provider = AwsProvider::new(clients, settings, clock, Arc::new(Silent));
-        provider.prices.refresh_file().await?;
+        provider.prices.refresh_file().await.context("cannot plan with the price file; correct it")?;
         provider.refresh_catalogue().await.context("cannot read the instance types that EC2 offers")?;
         let mut notes = Vec::new();
         if let Err(error) = provider.prices.refresh_on_demand().await {

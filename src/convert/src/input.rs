@@ -84,6 +84,20 @@ impl InputError {
         path
     }
 
+    /// Line of what is wrong with it, counted from 1.
+    pub fn line(&self) -> usize {
+        if let Self::NoText { line, .. } = self { *line } else { 1 }
+    }
+
+    /// Description of what is wrong with it, without its place.
+    pub fn problem(&self) -> String {
+        match self {
+            Self::System { source, .. } => source.to_string(),
+            Self::NoText { byte, .. } => format!("byte {byte:#04x} is no part of a text in UTF-8"),
+            Self::TooLarge { most, .. } => format!("it has more than {most} MiB"),
+        }
+    }
+
     fn is_missing(&self) -> bool {
         matches!(self, Self::System { source, .. } if source.kind() == io::ErrorKind::NotFound)
     }

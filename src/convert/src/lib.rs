@@ -20,7 +20,6 @@ mod log;
 mod metadata;
 mod names;
 mod object;
-mod place;
 mod repair;
 mod report;
 mod stream;
@@ -30,7 +29,6 @@ mod workload;
 
 pub use input::{Input, InputError, Inputs, read, read_some};
 pub use log::{Entry, Kind};
-pub use place::line_of;
 pub use report::{ObjectReport, Report};
 pub use stream::{Conversion, convert};
 pub use values::convert_values;

@@ -5,6 +5,7 @@
 
 mod difference;
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -17,22 +18,28 @@ use karpenter_model::plan::command::{Candidate, Command};
 use karpenter_model::report::{Reason, ReasonCode};
 use karpenter_model::{
     Claim, ClaimName, ConditionType, DisruptionReason, InstanceType, Launch, Node, NodeName, NodeOutcome,
-    Nomination, OfferingRef, Plan, PodKey, PodOutcome, PoolName, PoolOutcome, Price, Report, Resources,
+    Nomination, OfferingRef, Plan, Pod, PodKey, PodOutcome, PoolName, PoolOutcome, Price, Report, Resources,
     Snapshot, Target,
 };
-use serde::Serialize;
+use serde::ser::SerializeStruct as _;
+use serde::{Serialize, Serializer};
 
-use crate::help::help;
+use crate::help::{Help, Helper, Refusal, pool_conflict};
 use crate::picture::{Decided, Picture, price_of};
 use crate::settle::MayDrift;
 use crate::static_pools::{StaticPools, static_pools};
 
 pub use difference::Difference;
 
+/// Version of the JSON form of a [`Forecast`] and of findings.
+pub const FORMAT_VERSION: &str = "1.0";
+
 /// Everything that would happen now, and why.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Forecast {
+    /// Version of the form in JSON: fields are added under the same major version, and changed or removed under another.
+    pub format_version: &'static str,
     /// The instant it is for.
     pub at: Timestamp,
     /// In one word, as the exit code says.
@@ -47,6 +54,8 @@ pub struct Forecast {
     pub expired: Vec<Machine>,
     /// Nodes of pools with a fixed number that are too many.
     pub surplus: Vec<Machine>,
+    /// Nodes of pools that are assumed to be deleted.
+    pub deleted: Vec<Machine>,
     /// Pods that would stay pending, by name.
     pub pending: Vec<Waiting>,
     /// Pods that fit on nodes that are there or coming.
@@ -96,9 +105,9 @@ impl Verdict {
     }
 }
 
-/// Hourly prices of the managed nodes, as far as their offerings are known. The nodes are those of the picture.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
+/// Hourly prices of the managed nodes, as far as their offerings are known. The nodes are those of the picture. In JSON a sum of
+/// nothing but unknown prices is `null`.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prices {
     /// The nodes there are, also those that are leaving already.
     pub now: Price,
@@ -107,6 +116,19 @@ pub struct Prices {
     pub after: Price,
     /// Nodes whose price is not known and counts as zero.
     pub unknown_nodes: usize,
+    /// Those of them that stay.
+    pub unknown_after: usize,
+}
+
+impl Serialize for Prices {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut fields = serializer.serialize_struct("Prices", 4)?;
+        fields.serialize_field("now", &self.known_now())?;
+        fields.serialize_field("after", &self.known_after())?;
+        fields.serialize_field("unknownNodes", &self.unknown_nodes)?;
+        fields.serialize_field("unknownAfter", &self.unknown_after)?;
+        fields.end()
+    }
 }
 
 /// A node that would be launched.
@@ -139,8 +161,8 @@ pub struct Removal {
     pub replacements: Vec<Launched>,
     /// Pods that move to nodes there are.
     pub moves: Vec<Nominated>,
-    /// Savings per hour; negative when it costs more.
-    pub savings: Price,
+    /// Savings per hour, negative when it costs more; `None` when the price of one of the nodes is not known.
+    pub savings: Option<Price>,
     /// The earliest start; later than now when a second look comes first.
     pub not_before: Timestamp,
 }
@@ -178,6 +200,9 @@ pub struct Why {
     pub code: ReasonCode,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pool: Option<PoolName>,
+    /// The parts of pod and pool that do not agree, where they are known; `text` has everything that was compared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub conflict: Option<String>,
     pub text: String,
 }
 
@@ -216,8 +241,24 @@ pub struct PoolLine {
 }
 
 /// Forecasts the changes to the cluster of `snapshot`; `notes` are passed on.
-pub fn forecast(snapshot: &Snapshot, mut notes: Vec<String>) -> Forecast {
-    let (snapshot, expired) = with_expired_deleted(snapshot);
+pub fn forecast(snapshot: &Snapshot, notes: Vec<String>) -> Forecast {
+    forecast_without(snapshot, &BTreeSet::new(), notes)
+}
+
+/// Forecasts the changes as [`forecast`] does, while the claims of `deleted_pools` go with those.
+pub(crate) fn forecast_without(
+    snapshot: &Snapshot,
+    deleted_pools: &BTreeSet<PoolName>,
+    mut notes: Vec<String>,
+) -> Forecast {
+    let (snapshot, expired) = with_claims_deleted(snapshot, |claim| {
+        let step = expiration::step(claim, snapshot.now);
+        step.effects.contains(&Effect::DeleteClaim(DeletionCause::Expired))
+    });
+    // A claim that is being deleted already goes whatever becomes of its pool.
+    let (snapshot, deleted) = with_claims_deleted(&snapshot, |claim| {
+        claim.deletion.is_none() && claim.pool.as_ref().is_some_and(|pool| deleted_pools.contains(pool))
+    });
     let StaticPools { launches: of_static_pools, snapshot, surplus, notes: limited } =
         static_pools(&snapshot);
     notes.extend(limited);
@@ -237,7 +278,7 @@ pub fn forecast(snapshot: &Snapshot, mut notes: Vec<String>) -> Forecast {
     notes.extend(without_room(snapshot, &report));
     let pending = waiting(snapshot, &report);
     let launches: Vec<Launch> = of_static_pools.into_iter().chain(plan.launches).collect();
-    let gone = &expired | &surplus;
+    let gone = &(&expired | &surplus) | &deleted;
     let picture = Picture::of(&Decided {
         snapshot,
         launches: &launches,
@@ -248,6 +289,7 @@ pub fn forecast(snapshot: &Snapshot, mut notes: Vec<String>) -> Forecast {
     let nominated = plan.nominations.iter().map(nominated).collect();
     let (later, staying) = staying(snapshot, &decision, &gone);
     let mut forecast = Forecast {
+        format_version: FORMAT_VERSION,
         at: snapshot.now,
         verdict: Verdict::Unchanged,
         price: prices(snapshot, &launches, &commands),
@@ -255,6 +297,7 @@ pub fn forecast(snapshot: &Snapshot, mut notes: Vec<String>) -> Forecast {
         removals: commands.iter().map(|command| removal(command, snapshot)).collect(),
         expired: machines(snapshot, &expired),
         surplus: machines(snapshot, &surplus),
+        deleted: machines(snapshot, &deleted),
         pending,
         nominated,
         later,
@@ -298,7 +341,8 @@ impl Forecast {
     /// Names of the nodes that would go, at once or as budgets allow.
     pub(crate) fn going(&self) -> BTreeSet<String> {
         let machines = self.removals.iter().flat_map(|removal| &removal.nodes);
-        let machines = machines.chain(&self.expired).chain(&self.surplus).map(|machine| &machine.name);
+        let gone = self.expired.iter().chain(&self.surplus).chain(&self.deleted);
+        let machines = machines.chain(gone).map(|machine| &machine.name);
         machines.chain(self.later.iter().map(|staying| &staying.node)).cloned().collect()
     }
 }
@@ -342,21 +386,23 @@ fn target(target: &Target) -> &str {
     }
 }
 
-/// The cluster once claims that are too old are deleted, and those claims. Nothing else decides about them, and their
-/// pods need another place.
-fn with_expired_deleted(snapshot: &Snapshot) -> (Snapshot, BTreeSet<ClaimName>) {
+/// The cluster once the claims that go are deleted, and those claims. Nothing else decides about them, and their pods need
+/// another place.
+fn with_claims_deleted(
+    snapshot: &Snapshot,
+    goes: impl Fn(&Claim) -> bool,
+) -> (Snapshot, BTreeSet<ClaimName>) {
     let mut snapshot = snapshot.clone();
-    let mut expired = BTreeSet::new();
+    let mut deleted = BTreeSet::new();
     for node in &mut snapshot.nodes {
         let Some(claim) = node.claim.as_deref() else { continue };
-        let step = expiration::step(claim, snapshot.now);
-        if step.effects.contains(&Effect::DeleteClaim(DeletionCause::Expired)) {
-            expired.insert(claim.name.clone());
+        if goes(claim) {
+            deleted.insert(claim.name.clone());
             let claim = Claim { deletion: Some(snapshot.now), ..claim.clone() };
             *node = Arc::new(Node { claim: Some(Arc::new(claim)), ..Node::clone(node) });
         }
     }
-    (snapshot, expired)
+    (snapshot, deleted)
 }
 
 /// Returns whether a machine belongs to one of these claims.
@@ -386,33 +432,34 @@ fn without_room(snapshot: &Snapshot, report: &Report) -> Vec<String> {
 }
 
 fn waiting(snapshot: &Snapshot, report: &Report) -> Vec<Waiting> {
-    let virtual_pods: BTreeSet<_> =
-        snapshot.pending.iter().filter(|pod| pod.is_virtual()).map(|pod| &pod.key).collect();
-    let real = report.pods.iter().filter(|(pod, _)| !virtual_pods.contains(pod));
-    let waits = real.filter_map(|(pod, outcome)| {
+    let pods: BTreeMap<&PodKey, &Pod> = snapshot.pending.iter().map(|pod| (&pod.key, &**pod)).collect();
+    let mut helper = Helper::new(snapshot);
+    let waits = report.pods.iter().filter_map(|(key, outcome)| {
+        let pod = pods.get(key).copied();
         let mut reasons: Vec<Why> = match outcome {
+            _ if pod.is_some_and(Pod::is_virtual) => return None,
             PodOutcome::Ignored(reasons) => reasons.iter().map(|reason| why(reason, None)).collect(),
             PodOutcome::Unschedulable(refusals) => {
                 refusals.iter().map(|refusal| why(&refusal.reason, refusal.pool.clone())).collect()
             }
             PodOutcome::Existing(_) | PodOutcome::InFlight(_) | PodOutcome::New(_) => return None,
         };
-        keep_to_its_pools(snapshot, pod, &mut reasons);
+        keep_to_its_pools(pod, &mut reasons);
         // Codes are in the order of the checks, so the last is what the pod came furthest to.
         reasons.sort_by(|one, other| other.code.cmp(&one.code).then_with(|| one.pool.cmp(&other.pool)));
-        let mut help: Vec<String> =
-            reasons.iter().filter_map(|why| help(why.code, why.pool.as_ref())).collect();
-        let mut seen = BTreeSet::new();
-        help.retain(|text| seen.insert(text.clone()));
-        Some(Waiting { pod: pod.to_string(), reasons, help })
+        let refusals: Vec<Refusal> = reasons.iter().map(|why| (why.code, why.pool.clone())).collect();
+        let Help { conflicts, advice } = pod.map(|pod| helper.help(pod, &refusals)).unwrap_or_default();
+        for (why, conflict) in reasons.iter_mut().zip(conflicts) {
+            why.conflict = conflict;
+        }
+        Some(Waiting { pod: key.to_string(), reasons, help: advice })
     });
     waits.collect()
 }
 
 /// Leaves out what other pools say to a pod that names its pool: that they are not the one it names.
-fn keep_to_its_pools(snapshot: &Snapshot, key: &PodKey, reasons: &mut Vec<Why>) {
-    let Some(pod) = snapshot.pending.iter().find(|pod| pod.key == *key) else { return };
-    let Some(named) = pod.node_selector.get(label::NODE_POOL) else { return };
+fn keep_to_its_pools(pod: Option<&Pod>, reasons: &mut Vec<Why>) {
+    let Some(named) = pod.and_then(|pod| pod.node_selector.get(label::NODE_POOL)) else { return };
     let is_named = |why: &Why| why.pool.as_ref().is_some_and(|pool| pool.as_str() == named.as_str());
     // The named pool may not exist: then the reasons of the others are the only ones.
     if reasons.iter().any(is_named) {
@@ -421,7 +468,7 @@ fn keep_to_its_pools(snapshot: &Snapshot, key: &PodKey, reasons: &mut Vec<Why>) 
 }
 
 fn why(reason: &Reason, pool: Option<PoolName>) -> Why {
-    Why { code: reason.code, pool, text: reason.to_string() }
+    Why { code: reason.code, pool, conflict: None, text: reason.to_string() }
 }
 
 fn launched(launch: &Launch) -> Launched {
@@ -455,13 +502,14 @@ fn removal(command: &Command, snapshot: &Snapshot) -> Removal {
         };
         Machine { pods, ..known.unwrap_or(fresh) }
     };
+    let nodes: Vec<Machine> = command.candidates.iter().map(of).collect();
     Removal {
         reason: command.reason,
         method: format!("{:?}", command.method),
-        nodes: command.candidates.iter().map(of).collect(),
+        savings: nodes.iter().all(|machine| machine.price.is_some()).then_some(command.savings),
+        nodes,
         replacements: command.replacements.iter().map(launched).collect(),
         moves: command.nominations.iter().map(nominated).collect(),
-        savings: command.savings,
         not_before: command.not_before,
     }
 }
@@ -481,10 +529,13 @@ fn machine(node: &Node, snapshot: &Snapshot) -> Machine {
 
 /// Returns the prices of the nodes in `snapshot`, in which those that go without a command are leaving.
 fn prices(snapshot: &Snapshot, launches: &[Launch], commands: &[Command]) -> Prices {
-    let (mut now, mut staying, mut unknown_nodes) = (Price::ZERO, Price::ZERO, 0);
+    let (mut now, mut staying, mut unknown_nodes, mut unknown_after) = (Price::ZERO, Price::ZERO, 0, 0);
+    let removed: BTreeSet<_> =
+        commands.iter().flat_map(|command| &command.candidates).map(|one| &one.target.id).collect();
     for node in snapshot.nodes.iter().filter(|node| node.is_managed()) {
         let Some(price) = price_of(node, snapshot) else {
             unknown_nodes += 1;
+            unknown_after += usize::from(!node.is_leaving() && !removed.contains(&node.id));
             continue;
         };
         now = now.saturating_add(price);
@@ -494,7 +545,7 @@ fn prices(snapshot: &Snapshot, launches: &[Launch], commands: &[Command]) -> Pri
     }
     let new = launches.iter().filter_map(|launch| launch.cheapest.as_ref()).map(|one| one.price).sum();
     let saved: Price = commands.iter().map(|command| command.savings).sum();
-    Prices { now, after: staying.saturating_add(new).saturating_sub(saved), unknown_nodes }
+    Prices { now, after: staying.saturating_add(new).saturating_sub(saved), unknown_nodes, unknown_after }
 }
 
 /// Returns why nodes stay whose claims are not `gone`: those that have drifted and wait for a budget, and all others.
@@ -510,10 +561,35 @@ fn staying(
         Some((later, Staying { node: node.display_name().to_owned(), reason: why(reason, node.pool()) }))
     });
     let mut kept: Vec<(bool, Staying)> = kept.collect();
-    kept.sort_by(|(_, one), (_, other)| one.node.cmp(&other.node));
+    kept.sort_by(|(_, one), (_, other)| natural(&one.node, &other.node));
     let (later, others): (Vec<_>, Vec<_>) = kept.into_iter().partition(|(later, _)| *later);
     let nodes = |these: Vec<(bool, Staying)>| these.into_iter().map(|(_, staying)| staying).collect();
     (nodes(later), nodes(others))
+}
+
+/// The order of names in which `n9` comes before `n10`.
+fn natural(one: &str, other: &str) -> Ordering {
+    let is_digit = |text: &str| text.starts_with(|letter: char| letter.is_ascii_digit());
+    let split = |text: &'_ str| -> usize {
+        let digits = is_digit(text);
+        text.find(|letter: char| letter.is_ascii_digit() != digits).unwrap_or(text.len())
+    };
+    let (mut left, mut right) = (one, other);
+    while !left.is_empty() && !right.is_empty() {
+        let (first, second) = (&left[..split(left)], &right[..split(right)]);
+        let order = if is_digit(first) && is_digit(second) {
+            let (first, second) = (first.trim_start_matches('0'), second.trim_start_matches('0'));
+            first.len().cmp(&second.len()).then_with(|| first.cmp(second))
+        } else {
+            first.cmp(second)
+        };
+        if order != Ordering::Equal {
+            return order;
+        }
+        (left, right) = (&left[split(left)..], &right[split(right)..]);
+    }
+    // Names that differ in leading zeros alone are not equal.
+    left.len().cmp(&right.len()).then_with(|| one.cmp(other))
 }
 
 fn has_drifted(node: &Node) -> bool {
@@ -530,7 +606,10 @@ fn pools(snapshot: &Snapshot, report: &Report, decision: &Decision) -> Vec<PoolL
         };
         let (launches, skipped) = match report.pools.get(&pool.name) {
             Some(PoolOutcome::Used { launches }) => (*launches, None),
-            Some(PoolOutcome::Skipped(reason)) => (0, Some(why(reason, None))),
+            Some(PoolOutcome::Skipped(reason)) => {
+                let conflict = pool_conflict(snapshot, pool, reason.code);
+                (0, Some(Why { conflict, ..why(reason, None) }))
+            }
             None => (0, None),
         };
         let budgets = DisruptionReason::ALL.into_iter().filter_map(|reason| {

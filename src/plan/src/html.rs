@@ -17,7 +17,7 @@ use karpenter_model::Price;
 
 use crate::forecast::{Forecast, Verdict};
 use crate::money::{self, dollars, monthly};
-use crate::text::{count, headline};
+use crate::text::{count, headline, second};
 use markup::Markup;
 
 impl Forecast {
@@ -41,7 +41,7 @@ impl Forecast {
             .raw("</p>\n");
         page.element(
             "<p class=\"soft\">What karpenter would do at <time>",
-            self.at,
+            second(self.at),
             "</time>. Nothing was changed.</p>\n",
         );
         if let Some(because) = &self.because {
@@ -67,17 +67,18 @@ impl Forecast {
     fn facts(&self, page: &mut Markup) {
         let Forecast { price, picture, .. } = self;
         let change = price.after.saturating_sub(price.now);
-        page.raw("<dl class=\"facts\">\n<div><dt>Cost per hour</dt><dd>").text(dollars(price.now, 2));
+        page.raw("<dl class=\"facts\">\n<div><dt>Cost per hour</dt><dd>")
+            .text(money::known_as(price.known_now(), cents));
         page.raw(" <span aria-hidden=\"true\">→</span><span class=\"heard\"> then </span> ")
-            .text(dollars(price.after, 2));
+            .text(money::known_as(price.known_after(), cents));
         page.raw("</dd><dd class=\"more ")
             .raw(direction(change))
             .raw("\">")
             .text(said(change, price.now))
             .raw("</dd></div>\n");
-        page.raw("<div><dt>Cost per month</dt><dd>").text(monthly(price.now));
+        page.raw("<div><dt>Cost per month</dt><dd>").text(money::known_as(price.known_now(), monthly));
         page.raw(" <span aria-hidden=\"true\">→</span><span class=\"heard\"> then </span> ")
-            .text(monthly(price.after));
+            .text(money::known_as(price.known_after(), monthly));
         page.raw("</dd><dd class=\"more ")
             .raw(direction(change))
             .raw("\">")
@@ -95,9 +96,15 @@ impl Forecast {
 
     fn nodes_said(&self) -> String {
         let replaced: usize = self.removals.iter().map(|removal| removal.replacements.len()).sum();
-        let going: usize = self.removals.iter().map(|removal| removal.nodes.len()).sum();
-        let going = going + self.expired.len() + self.surplus.len();
-        format!("{} launched, {replaced} as replacements, {going} removed", self.launches.len())
+        let going = self.going_now();
+        let launched = self.launches.len() + replaced;
+        format!("{launched} launched, of which {replaced} replace others; {going} removed")
+    }
+
+    /// Number of the nodes that would go at once.
+    fn going_now(&self) -> usize {
+        let removed: usize = self.removals.iter().map(|removal| removal.nodes.len()).sum();
+        removed + self.expired.len() + self.surplus.len() + self.deleted.len()
     }
 
     fn placed(&self) -> usize {
@@ -112,6 +119,11 @@ fn class(verdict: Verdict) -> &'static str {
         Verdict::Changes => "changes",
         Verdict::PodsWait => "pods-wait",
     }
+}
+
+/// Dollars as on the page.
+fn cents(price: Price) -> String {
+    dollars(price, 2)
 }
 
 /// More cost is what a reader should notice first.

@@ -31,14 +31,16 @@ mod yaml;
 
 pub use buffers::template_of;
 pub use export::{About, is_export, settings_of};
-pub use forecast::{Difference, Forecast, Launched, Removal, Verdict, forecast};
-pub use lint::{ClassFaults, LintFinding, LintSeverity, lint, lint_text, near, refused_lines};
+pub use forecast::{Difference, FORMAT_VERSION, Forecast, Launched, Removal, Verdict, forecast};
+pub use lint::{
+    ClassFaults, LintFinding, LintSeverity, lint, lint_annotations, lint_json, lint_sarif, lint_text, near, refused_lines,
+};
 pub use objects::Objects;
 pub use offerings::Offerings;
 pub use settle::MayDrift;
 pub use stand_in::{region_of, resolve, zones_of_nodes};
 pub use stream::{Fault, Manifest, Origin, Reading, Unreadable, read_stream, read_streams};
-pub use text::{FailOn, NotACondition};
+pub use text::{FailOn, Look, NotACondition};
 pub use what_if::{NoMatch, PriceChange, WhatIf};
 pub use workloads::{TooMany, too_many};
 pub use world::{Ground, RefusedPod, World, WorldError};

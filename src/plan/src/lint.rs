@@ -14,6 +14,7 @@ mod near;
 mod offered;
 mod pools;
 mod refused;
+mod reports;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -29,6 +30,7 @@ use crate::offerings::Offerings;
 use crate::stream::{Manifest, Origin, Reading};
 pub use near::near;
 pub use refused::{ClassFaults, refused_lines};
+pub use reports::{lint_annotations, lint_json, lint_sarif};
 
 /// Something that cannot be meant.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]

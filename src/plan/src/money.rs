@@ -15,7 +15,10 @@ pub(crate) fn monthly(price: Price) -> String {
 
 /// Describes the hourly savings of a removal, as the end of a sentence: `saves $0.4000 per hour`, `costs $0.1000 more per
 /// hour`.
-pub(crate) fn saved(savings: Price) -> String {
+pub(crate) fn saved(savings: Option<Price>) -> String {
+    let Some(savings) = savings else {
+        return "saves -, because the price of a node is not known".to_owned();
+    };
     if savings < Price::ZERO {
         return format!("costs {} more per hour", hourly(opposite(savings)));
     }
@@ -34,7 +37,12 @@ pub(crate) fn hourly(price: Price) -> String {
 
 /// Writes a price that may not be known: then it is `-`, and never nothing.
 pub(crate) fn known(price: Option<Price>) -> String {
-    price.map_or_else(|| "-".to_owned(), hourly)
+    known_as(price, hourly)
+}
+
+/// Writes a price that may not be known in this form, or `-`.
+pub(crate) fn known_as(price: Option<Price>, write: impl Fn(Price) -> String) -> String {
+    price.map_or_else(|| "-".to_owned(), write)
 }
 
 /// Writes dollars with this number of decimals.
@@ -81,8 +89,8 @@ mod tests {
 
     #[test]
     fn what_is_saved_and_what_costs_more_are_said_in_words() {
-        assert_eq!(saved(price(400_000_000)), "saves $0.4000 per hour");
-        assert_eq!(saved(price(33_333_333)), "saves $0.0333 per hour");
-        assert_eq!(saved(price(-1_500_000_000)), "costs $1.5000 more per hour");
+        assert_eq!(saved(Some(price(400_000_000))), "saves $0.4000 per hour");
+        assert_eq!(saved(Some(price(33_333_333))), "saves $0.0333 per hour");
+        assert_eq!(saved(Some(price(-1_500_000_000))), "costs $1.5000 more per hour");
     }
 }

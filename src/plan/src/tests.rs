@@ -136,60 +136,66 @@ fn pods_take_the_room_there_is_and_new_machines_for_the_rest() {
         WhatIf::default(),
         Verdict::Changes,
         &expect![[r#"
-        Nodes would change, no pod would stay pending.
+            Nodes would change, no pod would stay pending.
 
-        Launch 2 nodes
-          + 2 x pool `a`: large zone-a spot at $0.1200 each
-              for shop/api-1, shop/api-2
+            Launch 2 nodes
+              + 2 x pool `a`: large zone-a spot at $0.1200 each
+                  for shop/api-1, shop/api-2
 
-        Room on nodes that are there or coming: 1 pod
-            shop/api-0 on one
+            Room on nodes that are there or coming: 1 pod
+                shop/api-0 on one
 
-        Stay as they are: 1 node
-            node is nominated for a pending pod (Nominated): one
+            Stay as they are: 1 node
+                node is nominated for a pending pod (Nominated): one
 
-        Pools
-            a: weight 0, 1 node, 2 instance types to choose from
+            Pools
+                a: weight 0, 1 node, 2 instance types to choose from
 
-        Per hour: $0.4000 now, $0.6400 after (+$0.2400)
-    "#]],
+            Plan: 2 to launch; no pod stays pending
+            Per hour: $0.4000 now, $0.6400 after (+$0.2400)
+            Per month: $292 now, $467 after (+$175)
+        "#]],
     );
     check(
         objects.clone(),
         scaled(1),
         Verdict::Unchanged,
         &expect![[r#"
-        Nothing would change, no pod waits.
+            Nothing would change, no pod waits.
 
-        Room on nodes that are there or coming: 1 pod
-            shop/api-0 on one
+            Room on nodes that are there or coming: 1 pod
+                shop/api-0 on one
 
-        Stay as they are: 1 node
-            node is nominated for a pending pod (Nominated): one
+            Stay as they are: 1 node
+                node is nominated for a pending pod (Nominated): one
 
-        Pools
-            a: weight 0, 1 node, 2 instance types to choose from
+            Pools
+                a: weight 0, 1 node, 2 instance types to choose from
 
-        Per hour: $0.4000 now, $0.4000 after (+$0.0000)
-    "#]],
+            Plan: no node changes; no pod stays pending
+            Per hour: $0.4000 now, $0.4000 after (+$0.0000)
+            Per month: $292 now, $292 after (+$0)
+        "#]],
     );
     check(
         objects,
         scaled(0),
         Verdict::Changes,
         &expect![[r#"
-        Nodes would change, no pod would stay pending.
+            Nodes would change, no pod would stay pending.
 
-        Remove 1 node
-          - one: pool `a` large zone-a on-demand at $0.4000
-              because Empty (Emptiness), at 2026-01-02T00:00:15Z after a second look
-              saves $0.4000 per hour
+            Remove 1 node
+              - one: pool `a` large zone-a on-demand at $0.4000
+                  because Empty (Emptiness), in 15 s after a second look
+                  saves $0.4000 per hour
 
-        Pools
-            a: weight 0, 1 node, 2 instance types to choose from
+            Pools
+                a: weight 0, 1 node, 2 instance types to choose from
 
-        Per hour: $0.4000 now, $0.0000 after (-$0.4000)
-    "#]],
+            Plan: 1 to remove; no pod stays pending
+            Per hour: $0.4000 now, $0.0000 after (-$0.4000)
+            Per month: $292 now, $0 after (-$292)
+        "#]],
     );
 }
 
@@ -212,19 +218,21 @@ fn pods_that_no_pool_takes_are_named_with_what_would_help() {
         WhatIf::default(),
         Verdict::PodsWait,
         &expect![[r#"
-        2 pods would stay pending.
+            2 pods would stay pending.
 
-        Stay pending: 2 pods
-          ? shop/api-0, shop/api-1
-              pool `a`: limits of the pool are exceeded: limit `cpu` is reached, 1 left and the smallest instance type has 2 (Limits)
-              would help: raise spec.limits of pool `a`
+            Stay pending: 2 pods
+              ? shop/api-0, shop/api-1
+                  pool `a`: limits of the pool are exceeded: limit `cpu` is reached, 1 left and the smallest instance type has 2 (Limits)
+                  would help: raise spec.limits of pool `a`
 
-        Pools
-            a: weight 10, 0 nodes, 2 instance types to choose from
-            b: weight 0, 0 nodes, takes no part: no instance type satisfies the requirements of the pool: karpenter.k8s.aws/ec2nodeclass In [default], karpenter.sh/nodepool In [b], kubernetes.io/arch In [arm64] (NoCompatibleInstanceTypes)
+            Pools
+                a: weight 10, 0 nodes, 2 instance types to choose from
+                b: weight 0, 0 nodes, takes no part: no instance type has `kubernetes.io/arch` `arm64`, which the pool asks for (NoCompatibleInstanceTypes)
 
-        Per hour: $0.0000 now, $0.0000 after (+$0.0000)
-    "#]],
+            Plan: no node changes; 2 pods stay pending
+            Per hour: $0.0000 now, $0.0000 after (+$0.0000)
+            Per month: $0 now, $0 after (+$0)
+        "#]],
     );
 }
 
@@ -712,6 +720,45 @@ fn texts_name_the_budget_that_blocks() {
 }
 
 #[test]
+fn many_nodes_are_folded_and_names_are_in_the_order_of_their_numbers() {
+    let mut objects = vec![pool("a", &json!({})), class()];
+    for number in [10, 9, 8, 11, 1, 2, 3] {
+        objects.extend(machine(&format!("n{number}")));
+    }
+    let text = planned(objects.clone(), WhatIf::default()).text();
+    assert!(text.contains("  - and 2 nodes more with 0 pods\n"), "{text}");
+    assert!(text.contains("\nPlan: 7 to remove; no pod stays pending\n"), "{text}");
+    objects[0]["spec"]["disruption"]["budgets"] = json!([{"nodes": "0"}]);
+    let text = planned(objects, WhatIf::default()).text();
+    assert!(text.contains(": n1, n2, n3, n8, n9 and 2 more\n"), "{text}");
+}
+
+#[test]
+fn a_comment_on_a_pull_request_has_the_numbers_first_and_no_markup_of_names() {
+    let mut objects = vec![pool("a", &json!({"limits": {"cpu": "1"}})), class()];
+    objects.push(deployment("api", 1, "1", &json!({})));
+    let forecast = planned(objects, WhatIf::default());
+    let comment = forecast.markdown("<b>`prod`");
+    assert!(
+        comment
+            .starts_with("### Karpenter plan for cluster `<b>'prod'`\n\n❌ **1 pod would stay pending.**\n"),
+        "{comment}"
+    );
+    for part in [
+        "| cost per hour | $0.0000 | $0.0000 |\n| cost per month | $0 | $0 |\n| nodes | 0 | 0 |\n",
+        "No node changes; 1 pod stays pending.\n",
+        "\n- `shop/api-0` would stay pending: pool `a`: limits of the pool are exceeded",
+        "\n  - would help: raise spec.limits of pool `a`\n",
+        "<details><summary>The whole plan, made at 2026-01-02T00:00:00Z</summary>\n\n````text\n1 pod would stay pending.\n",
+    ] {
+        assert!(comment.contains(part), "{part}: {comment}");
+    }
+    let long = Forecast { notes: vec!["n".repeat(100_000)], ..forecast };
+    let comment = long.markdown("");
+    assert!(comment.chars().count() < 65_536 && comment.contains("\n... the rest is left out"), "{comment}");
+}
+
+#[test]
 fn a_price_that_is_not_known_is_no_price_of_zero() {
     let mut objects = vec![pool("a", &json!({})), class()];
     objects.extend(machine("one"));
@@ -719,9 +766,17 @@ fn a_price_that_is_not_known_is_no_price_of_zero() {
     for object in &mut objects[surplus - 1..] {
         object["metadata"]["labels"][label::INSTANCE_TYPE] = json!("unheard");
     }
-    let forecast = planned(objects, WhatIf::default());
+    let forecast = planned(objects.clone(), WhatIf::default());
     let (text, json) = (forecast.text(), serde_json::to_value(&forecast).unwrap());
-    assert!(!text.contains("$0.0000") && text.contains("Per hour: - now"), "{text}");
+    // The node goes, and then nothing costs anything.
+    assert!(text.contains("\nPer hour: - now, $0.0000 after (-)\n"), "{text}");
+    assert!(text.contains("on-demand at -\n") && text.contains("saves -, because"), "{text}");
+    assert!(json["price"]["now"].is_null() && json["removals"][0]["savings"].is_null(), "{json}");
+    assert!(forecast.html("").contains("<dt>Cost per hour</dt><dd>- <span"));
+    objects[0]["spec"]["disruption"]["budgets"] = json!([{"nodes": "0"}]);
+    let stays = planned(objects, WhatIf::default());
+    assert!(stays.text().contains("\nPer hour: - now, - after (-)\n"), "{}", stays.text());
+    assert!(!stays.text().contains("$0.0000") && !stays.html("").contains("$0.00"), "{}", stays.text());
     let machines = ["removals", "expired", "surplus"].map(|field| json[field].clone());
     let prices: Vec<&Value> = machines.iter().flat_map(|list| list.as_array().unwrap()).collect();
     for one in prices {

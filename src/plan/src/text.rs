@@ -1,32 +1,47 @@
 //! A forecast for people.
 
 mod fail_on;
+mod look;
+mod markdown;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use jiff::Timestamp;
 use karpenter_model::Price;
 use karpenter_model::report::ReasonCode;
 
-use crate::forecast::{Difference, Forecast, Launched, Machine, Removal, Staying, Verdict, Waiting, Why};
+use crate::forecast::{
+    Difference, Forecast, Launched, Machine, Prices, Removal, Staying, Verdict, Waiting, Why,
+};
 use crate::money::{self, hourly, saved};
 use crate::settle::MayDrift;
 
 pub use fail_on::{FailOn, NotACondition};
+pub use look::Look;
 
-/// Most pods named in one line.
+/// Most pods, nodes and reasons named in one place.
 const NAMED: usize = 5;
 
 impl Forecast {
-    /// The forecast line by line.
+    /// The forecast line by line, with the conflict behind each refusal.
     pub fn text(&self) -> String {
+        self.lines(false)
+    }
+
+    /// The forecast line by line, with everything that was compared for each refusal.
+    pub fn verbose_text(&self) -> String {
+        self.lines(true)
+    }
+
+    fn lines(&self, verbose: bool) -> String {
         let mut out = String::new();
         // Writing to a string cannot fail.
-        let _ = self.write(&mut out);
+        let _ = self.write(&mut out, verbose);
         out
     }
 
-    fn write(&self, out: &mut String) -> std::fmt::Result {
+    fn write(&self, out: &mut String, verbose: bool) -> std::fmt::Result {
         writeln!(out, "{}", headline(self))?;
         if let Some(because) = &self.because {
             list(out, "Assumed", &because.assumed)?;
@@ -36,7 +51,7 @@ impl Forecast {
         self.write_removals(out)?;
         self.write_may_drift(out)?;
         write_nodes(out, "Replace later, because they have drifted", &self.later)?;
-        self.write_pending(out)?;
+        self.write_pending(out, verbose)?;
         if !self.nominated.is_empty() {
             let pods = count(self.nominated.len(), "pod");
             writeln!(out, "\nRoom on nodes that are there or coming: {pods}")?;
@@ -45,19 +60,17 @@ impl Forecast {
             }
         }
         write_nodes(out, "Stay as they are", &self.staying)?;
-        self.write_pools(out)?;
-        let change = self.price.after.saturating_sub(self.price.now);
-        let unknown = self.price.unknown_nodes > 0;
-        // A sum of nothing but unknown prices is not known either.
-        let total =
-            |price: Price| if unknown && price == Price::ZERO { "-".to_owned() } else { hourly(price) };
-        let (now, after) = (total(self.price.now), total(self.price.after));
-        writeln!(out, "\nPer hour: {now} now, {after} after ({})", money::change(change, total))?;
+        self.write_pools(out, verbose)?;
+        list(out, "Broken rules, which the controller would not carry out", &self.findings)?;
+        list(out, "Notes", &self.notes)?;
+        // Last, because that is what a terminal shows.
+        writeln!(out, "\nPlan: {}", summary(self))?;
+        writeln!(out, "Per hour: {}", self.price.line(hourly))?;
+        writeln!(out, "Per month: {}", self.price.line(money::monthly))?;
         if self.price.unknown_nodes > 0 {
             writeln!(out, "    without {} of unknown price", count(self.price.unknown_nodes, "node"))?;
         }
-        list(out, "Broken rules, which the controller would not carry out", &self.findings)?;
-        list(out, "Notes", &self.notes)
+        Ok(())
     }
 
     fn write_launches(&self, out: &mut String) -> std::fmt::Result {
@@ -70,43 +83,39 @@ impl Forecast {
 
     fn write_removals(&self, out: &mut String) -> std::fmt::Result {
         let nodes: usize = self.removals.iter().map(|removal| removal.nodes.len()).sum();
-        if nodes + self.expired.len() + self.surplus.len() == 0 {
+        let nodes = nodes + self.expired.len() + self.surplus.len() + self.deleted.len();
+        if nodes == 0 {
             return Ok(());
         }
-        writeln!(out, "\nRemove {}", count(nodes + self.expired.len() + self.surplus.len(), "node"))?;
+        writeln!(out, "\nRemove {}", count(nodes, "node"))?;
         for removal in &self.removals {
             self.write_removal(out, removal)?;
         }
-        for machine in &self.expired {
-            writeln!(out, "  - {}\n      because it is older than its expireAfter", described(machine))?;
-        }
-        for machine in &self.surplus {
-            writeln!(out, "  - {}\n      because its pool has more nodes than replicas", described(machine))?;
+        let gone = [
+            (&self.expired, "older than expireAfter allows"),
+            (&self.surplus, "more nodes than the replicas of the pool"),
+            (&self.deleted, "deleted with the pool"),
+        ];
+        for (machines, why) in gone.into_iter().filter(|(machines, _)| !machines.is_empty()) {
+            write_machines(out, machines)?;
+            writeln!(out, "      because: {why}")?;
         }
         Ok(())
     }
 
     fn write_removal(&self, out: &mut String, removal: &Removal) -> std::fmt::Result {
-        for machine in &removal.nodes {
-            writeln!(out, "  - {}", described(machine))?;
-            if !machine.pods.is_empty() {
-                writeln!(out, "      pods that move: {}", named(&machine.pods))?;
-            }
-        }
+        write_machines(out, &removal.nodes)?;
         let start = if removal.not_before > self.at {
-            format!(", at {} after a second look", removal.not_before)
+            format!(", in {} after a second look", until(self.at, removal.not_before))
         } else {
             String::new()
         };
         writeln!(out, "      because {} ({}){start}", removal.reason, removal.method)?;
         write_launched(out, "      replaced by ", &removal.replacements)?;
-        if removal.nodes.iter().any(|machine| machine.price.is_none()) {
-            return writeln!(out, "      saves -, because the price of a node is not known");
-        }
         writeln!(out, "      {}", saved(removal.savings))
     }
 
-    fn write_pending(&self, out: &mut String) -> std::fmt::Result {
+    fn write_pending(&self, out: &mut String, verbose: bool) -> std::fmt::Result {
         if self.pending.is_empty() {
             return Ok(());
         }
@@ -118,9 +127,18 @@ impl Forecast {
         for ((reasons, help), pods) in alike {
             let names: Vec<String> = pods.iter().map(|waiting| waiting.pod.clone()).collect();
             writeln!(out, "  ? {}", named(&names))?;
-            for why in reasons {
+            let shown = if verbose { reasons.len() } else { NAMED };
+            for why in reasons.iter().take(shown) {
                 let pool = why.pool.as_ref().map(|pool| format!("pool `{pool}`: ")).unwrap_or_default();
-                writeln!(out, "      {pool}{} ({})", why.text, why.code)?;
+                writeln!(out, "      {pool}{} ({})", why.said(verbose), why.code)?;
+            }
+            match reasons.len().saturating_sub(shown) {
+                0 => {}
+                more => writeln!(
+                    out,
+                    "      and {} that cannot take it either; -v lists all",
+                    count(more, "pool")
+                )?,
             }
             for text in help {
                 writeln!(out, "      would help: {text}")?;
@@ -143,14 +161,14 @@ impl Forecast {
         Ok(())
     }
 
-    fn write_pools(&self, out: &mut String) -> std::fmt::Result {
+    fn write_pools(&self, out: &mut String, verbose: bool) -> std::fmt::Result {
         if self.pools.is_empty() {
             return writeln!(out, "\nNo pools.");
         }
         writeln!(out, "\nPools")?;
         for pool in &self.pools {
             let part = match &pool.skipped {
-                Some(why) => format!("takes no part: {} ({})", why.text, why.code),
+                Some(why) => format!("takes no part: {} ({})", why.said(verbose), why.code),
                 None => format!("{} to choose from", count(pool.instance_types, "instance type")),
             };
             let (name, nodes) = (&pool.name, count(pool.nodes, "node"));
@@ -240,6 +258,84 @@ pub(crate) fn headline(forecast: &Forecast) -> String {
     }
 }
 
+impl Why {
+    /// The conflict, or everything that was compared where that is not known or asked for.
+    pub(crate) fn said(&self, verbose: bool) -> &str {
+        self.conflict.as_ref().filter(|_| !verbose).unwrap_or(&self.text)
+    }
+}
+
+/// The numbers of a plan in one sentence.
+pub(crate) fn summary(forecast: &Forecast) -> String {
+    let number = |count: usize, what: &str| (count > 0).then(|| format!("{count} {what}"));
+    let (replaced, removed): (Vec<&Removal>, Vec<&Removal>) =
+        forecast.removals.iter().partition(|removal| !removal.replacements.is_empty());
+    let nodes = |removals: &[&Removal]| removals.iter().map(|one| one.nodes.len()).sum::<usize>();
+    let gone = forecast.expired.len() + forecast.surplus.len() + forecast.deleted.len();
+    let removed = nodes(&removed) + gone;
+    let parts = [
+        number(forecast.launches.len(), "to launch"),
+        number(nodes(&replaced), "to replace"),
+        number(removed, "to remove"),
+        number(forecast.later.len(), "to replace later"),
+        number(forecast.uncertain(), "that may drift"),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    let nodes = if parts.is_empty() { "no node changes".to_owned() } else { parts.join(", ") };
+    format!(
+        "{nodes}; {}",
+        match forecast.pending.len() {
+            0 => "no pod stays pending".to_owned(),
+            1 => "1 pod stays pending".to_owned(),
+            more => format!("{more} pods stay pending"),
+        }
+    )
+}
+
+impl Prices {
+    /// The price now; `None` for a sum of nothing but unknown prices, which is not known either.
+    pub(crate) fn known_now(&self) -> Option<Price> {
+        Some(self.now).filter(|price| self.unknown_nodes == 0 || *price != Price::ZERO)
+    }
+
+    /// The price after; `None` for a sum of nothing but unknown prices.
+    pub(crate) fn known_after(&self) -> Option<Price> {
+        Some(self.after).filter(|price| self.unknown_after == 0 || *price != Price::ZERO)
+    }
+
+    /// The price now, after, and the change, each in words; `-` where it is not known.
+    pub(crate) fn line(&self, write: impl Fn(Price) -> String) -> String {
+        let [now, after] = [self.known_now(), self.known_after()].map(|price| money::known_as(price, &write));
+        let is_known = self.known_now().is_some() && self.known_after().is_some();
+        let change = self.after.saturating_sub(self.now);
+        let change = if is_known { money::change(change, &write) } else { "-".to_owned() };
+        format!("{now} now, {after} after ({change})")
+    }
+}
+
+/// An instant to the second.
+pub(crate) fn second(at: Timestamp) -> String {
+    format!("{at:.0}")
+}
+
+/// Time from `now` to `then` in words, in whole seconds rounded up: `15 s`, `5 min 30 s`, `2 h 5 min`.
+pub(crate) fn until(now: Timestamp, then: Timestamp) -> String {
+    let nanos = then.as_nanosecond().saturating_sub(now.as_nanosecond()).max(0);
+    let seconds = (nanos + 999_999_999) / 1_000_000_000;
+    let units = [(86_400, "d"), (3600, "h"), (60, "min"), (1, "s")];
+    let mut left = seconds;
+    let mut parts = Vec::new();
+    for (length, unit) in units {
+        let (number, rest) = (left / length, left % length);
+        left = rest;
+        if number > 0 {
+            parts.push(format!("{number} {unit}"));
+        }
+    }
+    parts.truncate(2);
+    if parts.is_empty() { "0 s".to_owned() } else { parts.join(" ") }
+}
+
 /// Launches, those that are alike as one, with the pods of all and their number.
 pub(crate) fn alike(launches: &[Launched]) -> Vec<(&Launched, Vec<String>, usize)> {
     let mut alike: Vec<(&Launched, Vec<String>, usize)> = Vec::new();
@@ -284,6 +380,22 @@ fn write_launched(out: &mut String, lead: &str, launches: &[Launched]) -> std::f
         }
     }
     Ok(())
+}
+
+/// The first few machines, and how many more there are and what those cost.
+fn write_machines(out: &mut String, machines: &[Machine]) -> std::fmt::Result {
+    let (shown, more) = machines.split_at(machines.len().min(NAMED));
+    for machine in shown {
+        writeln!(out, "  - {}", described(machine))?;
+        if !machine.pods.is_empty() {
+            writeln!(out, "      pods that move: {}", named(&machine.pods))?;
+        }
+    }
+    if more.is_empty() {
+        return Ok(());
+    }
+    let pods: usize = more.iter().map(|machine| machine.pods.len()).sum();
+    writeln!(out, "  - and {} more with {}", count(more.len(), "node"), count(pods, "pod"))
 }
 
 fn described(machine: &Machine) -> String {

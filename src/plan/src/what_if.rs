@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use karpenter_model::names::label;
-use karpenter_model::{Price, Zone};
+use karpenter_model::{PoolName, Price, Zone};
 use serde_json::Value;
 
 use crate::export;
@@ -20,6 +20,8 @@ use crate::workloads::{self, Refusals, WORKLOADS, has_ended};
 pub struct WhatIf {
     /// Manifests that are applied: pods and workloads, pools, node classes and whatever else plans read.
     pub manifests: Vec<Value>,
+    /// Pools that are deleted, and their nodes with them.
+    pub deleted_pools: Vec<PoolName>,
     /// Zones that are gone with everything in them.
     pub lost_zones: Vec<Zone>,
     pub prices: Vec<PriceChange>,
@@ -37,7 +39,8 @@ pub struct PriceChange {
 /// A text that is not a [`PriceChange`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is not a change of prices; write spot=150% for spot prices half as high again, or m7g.large=80%"
+    "`{0}` is not a change of prices; write whole percents above 0: spot=150% for spot prices half as high again, or \
+     m7g.large=80%"
 )]
 pub struct NotAPriceChange(String);
 
@@ -48,6 +51,14 @@ pub enum NoMatch {
     Zone {
         zone: Zone,
         /// The zones there are, or the one that was probably meant.
+        there: String,
+    },
+    /// A pool.
+    #[error("cannot plan without pool `{pool}`: there is none of that name; {there}")]
+    Pool {
+        /// As it was named.
+        pool: PoolName,
+        /// The pools there are, or the one that was probably meant.
         there: String,
     },
     /// A price.
@@ -68,7 +79,8 @@ impl std::str::FromStr for PriceChange {
         let wrong = || NotAPriceChange(written.to_owned());
         let (of, percent) = written.split_once('=').ok_or_else(wrong)?;
         let percent = percent.strip_suffix('%').and_then(|digits| digits.parse().ok()).ok_or_else(wrong)?;
-        if of.is_empty() {
+        // Nothing is free: a price of zero would make one type the answer to everything.
+        if of.is_empty() || percent == 0 {
             return Err(wrong());
         }
         Ok(Self { of: of.to_owned(), percent })
@@ -91,7 +103,10 @@ impl std::fmt::Display for PriceChange {
 impl WhatIf {
     /// Returns whether nothing is to be different.
     pub fn is_empty(&self) -> bool {
-        self.manifests.is_empty() && self.lost_zones.is_empty() && self.prices.is_empty()
+        self.manifests.is_empty()
+            && self.deleted_pools.is_empty()
+            && self.lost_zones.is_empty()
+            && self.prices.is_empty()
     }
 
     /// Changes the objects; says what that means for pods that nothing brings back.
@@ -113,14 +128,27 @@ impl WhatIf {
             }
             objects.apply(manifest);
         }
+        for pool in &self.deleted_pools {
+            let name = pool.to_string();
+            objects.remove(&ObjectKey { kind: "NodePool".to_owned(), namespace: String::new(), name });
+        }
         let refused = workloads::expand(objects, &scaled, at);
         notes.extend(self.lost_zones.iter().flat_map(|zone| lose(objects, zone)));
         (notes, refused)
     }
 
     /// Refuses a change of which nothing is that it names: the plan would be the same, and say so of another zone or price
-    /// than was meant. `nodes` are the zones there are nodes in.
-    pub(crate) fn check(&self, nodes: &BTreeSet<Zone>, offerings: &Offerings) -> Result<(), NoMatch> {
+    /// than was meant. `nodes` are the zones there are nodes in, `pools` the names of all pools.
+    pub(crate) fn check(
+        &self,
+        nodes: &BTreeSet<Zone>,
+        pools: &BTreeSet<PoolName>,
+        offerings: &Offerings,
+    ) -> Result<(), NoMatch> {
+        if let Some(pool) = self.deleted_pools.iter().find(|pool| !pools.contains(*pool)) {
+            let names = pools.iter().map(PoolName::as_str).collect();
+            return Err(NoMatch::Pool { pool: pool.clone(), there: there(pool.as_str(), &names) });
+        }
         let types = || offerings.types.values().flat_map(|types| types.iter());
         let offered = || types().flat_map(|one| one.offerings.iter());
         if !self.lost_zones.is_empty() {
@@ -392,7 +420,7 @@ mod tests {
     fn prices_change_by_capacity_type_or_instance_type() {
         let change: PriceChange = "spot=150%".parse().unwrap();
         assert_eq!(change.apply(Price::from_nanos(100)), Price::from_nanos(150));
-        for wrong in ["spot", "spot=1.5", "=10%", "spot=-1%"] {
+        for wrong in ["spot", "spot=1.5", "=10%", "spot=-1%", "spot=0%"] {
             assert!(wrong.parse::<PriceChange>().is_err(), "{wrong}");
         }
     }
@@ -403,7 +431,7 @@ mod tests {
         let nodes = BTreeSet::from([Zone::from("zone-b")]);
         let lost = |zone: &str| {
             let what_if = WhatIf { lost_zones: vec![zone.into()], ..WhatIf::default() };
-            what_if.check(&nodes, &offerings).map_err(|error| error.to_string())
+            what_if.check(&nodes, &BTreeSet::new(), &offerings).map_err(|error| error.to_string())
         };
         assert_eq!(
             (lost("zone-a"), lost("zone-b")),
@@ -414,7 +442,7 @@ mod tests {
         assert_eq!(lost("eu"), Err(none.to_owned()));
         let price = |change: &str, offerings: &Offerings| {
             let what_if = WhatIf { prices: vec![change.parse().unwrap()], ..WhatIf::default() };
-            what_if.check(&nodes, offerings).map_err(|error| error.to_string())
+            what_if.check(&nodes, &BTreeSet::new(), offerings).map_err(|error| error.to_string())
         };
         assert_eq!((price("spot=1%", &offerings), price("small=1%", &offerings)), (Ok(()), Ok(())));
         let none = "cannot plan with another price of `m7g.large`: pools can launch no such capacity type or instance type; \

@@ -13,12 +13,12 @@ use karpenter_api::convert::{self, Refused};
 use karpenter_cloud::NodeClassKind;
 use karpenter_controllers::View;
 use karpenter_model::settings::FeatureGates;
-use karpenter_model::{LabelRegistry, Pool, Settings, Snapshot, Zone};
+use karpenter_model::{LabelRegistry, Pool, PoolName, Settings, Snapshot, Zone};
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::export::{self, About, Header};
-use crate::forecast::{Forecast, forecast};
+use crate::forecast::{Forecast, forecast_without};
 use crate::objects::{ObjectKey, Objects, is_foreign};
 use crate::offerings::{INSTANCE_TYPE, Offerings};
 use crate::settle::MayDrift;
@@ -46,6 +46,10 @@ pub struct World {
     what_if: WhatIf,
     /// Zones with nodes before anything was different.
     zones: BTreeSet<Zone>,
+    /// Names of the pools before anything was different.
+    pools_before: BTreeSet<PoolName>,
+    /// Pools that are assumed to be deleted: their nodes cost what they cost until they are gone.
+    deleted: Vec<Pool>,
     /// Nodes of classes whose selectors are different.
     may_drift: Vec<MayDrift>,
     notes: Vec<String>,
@@ -154,6 +158,9 @@ impl World {
         // A change counts against what was true before it: machines of manifests carry the hash of the pool as it was.
         let _unready = settle::pools(&mut objects, &ground.registry, at);
         let zones = what_if::zones_of(&objects);
+        let pools_before = objects.of_kind("NodePool").map(|(key, _)| key.name.as_str().into()).collect();
+        let mut deleted = pools_of(&objects, &ground);
+        deleted.retain(|pool| what_if.deleted_pools.contains(&pool.name));
         let classes = settle::classes::digests(&objects);
         let exported = exported.map(|exported| (exported, pools_of(&objects, &ground)));
         let (changes, refused_more) = what_if.change(&mut objects, at);
@@ -161,14 +168,17 @@ impl World {
         refused.extend(refused_more);
         readable(&objects)?;
         notes.extend(admitted(refused)?);
-        let exported =
-            exported.map(|(exported, pools)| exported.of_classes(&pools, &pools_of(&objects, &ground)));
+        let exported = exported.map(|(exported, pools)| {
+            let mut wanted = pools_of(&objects, &ground);
+            wanted.extend(deleted.iter().cloned());
+            exported.of_classes(&pools, &wanted)
+        });
         let may_drift = settle::classes::drift(&mut objects, &classes, at);
         notes.extend(what_if::without_effect(&what_if.manifests));
         notes.extend(settle::pools(&mut objects, &ground.registry, at));
         settle::budgets(&mut objects);
         notes.extend(closed_gates(&objects, &ground.settings));
-        Ok(Self { ground, objects, at, exported, what_if, zones, may_drift, notes })
+        Ok(Self { ground, objects, at, exported, what_if, zones, pools_before, deleted, may_drift, notes })
     }
 
     /// The feature gates of the controller.
@@ -183,7 +193,9 @@ impl World {
 
     /// The pools whose instance types are needed, by name.
     pub fn pools(&self) -> Vec<Pool> {
-        pools_of(&self.objects, &self.ground)
+        let mut pools = pools_of(&self.objects, &self.ground);
+        pools.extend(self.deleted.iter().cloned());
+        pools
     }
 
     /// Node classes as they are in the objects.
@@ -200,9 +212,9 @@ impl World {
     /// Refuses what is to be different where nothing is of what it names; `offerings` as they are without it.
     ///
     /// # Errors
-    /// A zone that nothing is in, or a price that nothing has.
+    /// A pool that is not there, a zone that nothing is in, or a price that nothing has.
     pub fn check_what_if(&self, offerings: &Offerings) -> Result<(), NoMatch> {
-        self.what_if.check(&self.zones, offerings)
+        self.what_if.check(&self.zones, &self.pools_before, offerings)
     }
 
     /// Everything a plan looks at, and what there is to say about how it was made.
@@ -232,6 +244,11 @@ impl World {
             notes.push(format!("instance types of pool `{pool}` are not known: {problem}"));
         }
         let mut snapshot = view.snapshot(self.at).expect("invariant: a loaded view is complete");
+        for pool in &self.deleted {
+            if let Some(types) = offerings.types.get(&pool.name) {
+                snapshot.instance_types.insert(pool.name.clone(), Arc::clone(types));
+            }
+        }
         snapshot.zones_away.clone_from(&offerings.zones_away);
         if settings.gates.capacity_buffer {
             let (room, unknown) = buffers::pods(&self.objects, self.at);
@@ -246,7 +263,8 @@ impl World {
     pub fn forecast(&self, offerings: &Offerings, mut notes: Vec<String>) -> Forecast {
         let (snapshot, more) = self.snapshot(offerings);
         notes.extend(more);
-        forecast(&snapshot, notes).with_may_drift(self.may_drift.clone())
+        let deleted = self.deleted.iter().map(|pool| pool.name.clone()).collect();
+        forecast_without(&snapshot, &deleted, notes).with_may_drift(self.may_drift.clone())
     }
 
     /// The world as one stream of documents that plans the same.

@@ -12,10 +12,9 @@ use crate::output::note;
 
 /// Arguments of `karpenter export`.
 #[derive(Args)]
-#[command(
-    after_help = "Only what `karpenter plan` reads is written: no secrets, environment variables, commands or images.\n\n\
-                        For a bug report: karpenter export --anonymize > export.yaml"
-)]
+#[command(after_help = "Exit codes: 0 printed, 1 failed.\n\n\
+                        Only what `karpenter plan` reads is written: no secrets, environment variables, commands or images.\n\n\
+                        For a bug report: karpenter export --anonymize > export.yaml")]
 pub(crate) struct Arguments {
     #[command(flatten)]
     sources: Sources,

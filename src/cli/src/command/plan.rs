@@ -10,12 +10,13 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, ensure};
 use clap::{Args, ValueEnum};
-use karpenter_model::Zone;
+use karpenter_model::{PoolName, Zone};
 use karpenter_plan::{FailOn, PriceChange, Reading, WhatIf, refused_lines};
 use karpenter_telemetry::stdout::print;
 
+use crate::output::Colour;
 use gather::read_files;
-pub(crate) use gather::{Gathered, Sources};
+pub(crate) use gather::{Gathered, OfferedBy, Sources, in_memory};
 
 /// Arguments of `karpenter plan`.
 #[derive(Args)]
@@ -24,16 +25,20 @@ pub(crate) use gather::{Gathered, Sources};
                         0 no condition is true, 5 one is.\n\n\
                         To see what a change would do: karpenter plan --what-if pool.yaml\n\
                         Without a cluster: karpenter plan -f manifests/\n\
-                        For a pull request: karpenter plan --what-if pool.yaml --output html > plan.html\n\
+                        For a pull request: karpenter plan --what-if pool.yaml --output markdown > comment.md\n\
+                        As a page with a picture: karpenter plan --output html > plan.html\n\
                         As a gate: karpenter plan --what-if pool.yaml --fail-on new-pending --fail-on cost=+10%\n\
                         For a bug report: karpenter export --anonymize > export.yaml; karpenter plan -f export.yaml")]
 pub(crate) struct Arguments {
     #[command(flatten)]
     sources: Sources,
     /// Plan as if these manifests were applied: pods, workloads, NodePools, EC2NodeClasses; takes the same as
-    /// --filename (repeatable)
-    #[arg(long, value_name = "PATH")]
+    /// --filename
+    #[arg(long, value_name = "PATH", num_args = 1..)]
     what_if: Vec<PathBuf>,
+    /// Plan as if this pool were deleted, and its nodes with it: nodepool/NAME (repeatable)
+    #[arg(long, value_name = "OBJECT", value_parser = pool_name)]
+    delete: Vec<PoolName>,
     /// Plan as if this zone and everything in it were gone (repeatable)
     #[arg(long, value_name = "ZONE")]
     without_zone: Vec<String>,
@@ -41,13 +46,18 @@ pub(crate) struct Arguments {
     /// (repeatable)
     #[arg(long, value_name = "OF=PERCENT")]
     price: Vec<PriceChange>,
-    /// Exit with 5 when this is true, of the effects of --what-if, --without-zone and --price alone where there are
+    /// Exit with 5 when this is true, of the effects of --what-if, --delete, --without-zone and --price alone where there are
     /// any, and with 0 otherwise: new-pending, removals, drift, changes, cost=+10% (repeatable)
     #[arg(long, value_name = "CONDITION")]
     fail_on: Vec<FailOn>,
     /// How to print the plan
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     output: Output,
+    /// Print everything that was compared for each reason, not the conflict alone
+    #[arg(short, long)]
+    verbose: bool,
+    #[command(flatten)]
+    colour: Colour,
 }
 
 /// Reader of a plan.
@@ -59,6 +69,8 @@ enum Output {
     Json,
     /// One self-contained page for a browser, with a picture of the nodes
     Html,
+    /// Markdown for a comment on a pull request
+    Markdown,
 }
 
 /// Plans, prints, and returns as exit code whether something would change.
@@ -74,6 +86,7 @@ pub(super) async fn planned(arguments: &Arguments) -> Result<(String, u8)> {
     storable(&reading)?;
     let what_if = WhatIf {
         manifests: reading.manifests.into_iter().map(|manifest| manifest.object).collect(),
+        deleted_pools: arguments.delete.clone(),
         lost_zones: arguments.without_zone.iter().map(|zone| Zone::from(zone.as_str())).collect(),
         prices: arguments.price.clone(),
     };
@@ -84,9 +97,13 @@ pub(super) async fn planned(arguments: &Arguments) -> Result<(String, u8)> {
         forecast = forecast.against(&before.forecast(&offerings, Vec::new()), assumed(arguments));
     }
     let text = match arguments.output {
-        Output::Text => forecast.text(),
+        Output::Text => {
+            let text = if arguments.verbose { forecast.verbose_text() } else { forecast.text() };
+            arguments.colour.look().dress(&text)
+        }
         Output::Json => serde_json::to_string_pretty(&forecast)? + "\n",
         Output::Html => forecast.html(arguments.sources.cluster_name()),
+        Output::Markdown => forecast.markdown(arguments.sources.cluster_name()),
     };
     if arguments.fail_on.is_empty() {
         return Ok((text, forecast.verdict.exit_code()));
@@ -115,7 +132,16 @@ fn assumed(arguments: &Arguments) -> Vec<String> {
     let files = arguments.what_if.iter().map(|path| format!("`{}` is applied", path.display()));
     let zones = arguments.without_zone.iter().map(|zone| format!("zone `{zone}` is gone"));
     let prices = arguments.price.iter().map(|change| format!("{change} of its price"));
-    files.chain(zones).chain(prices).collect()
+    let pools = arguments.delete.iter().map(|pool| format!("pool `{pool}` is deleted"));
+    files.chain(pools).chain(zones).chain(prices).collect()
+}
+
+/// Reads the pool of `--delete`, in the words of kubectl.
+fn pool_name(written: &str) -> Result<PoolName, String> {
+    let name = ["nodepool/", "nodepools/"].into_iter().find_map(|kind| written.strip_prefix(kind));
+    name.filter(|name| !name.is_empty())
+        .map(PoolName::from)
+        .ok_or_else(|| "only the deletion of a pool is planned; write nodepool/NAME".to_owned())
 }
 
 #[cfg(test)]

@@ -8,16 +8,16 @@ use super::markup::Markup;
 use crate::forecast::{Forecast, Launched, Machine, Removal, Staying, Waiting, Why};
 use crate::money::{hourly, known, saved};
 use crate::settle::MayDrift;
-use crate::text::{alike, by_reason, count, protecting};
+use crate::text::{alike, by_reason, count, protecting, until};
 
 /// Names that are shown without unfolding.
 const SHOWN: usize = 5;
 
 /// Launches, replacements and removals.
 pub(super) fn changes(page: &mut Markup, forecast: &Forecast) {
-    let Forecast { launches, removals, expired, surplus, .. } = forecast;
+    let Forecast { launches, removals, expired, surplus, deleted, .. } = forecast;
     page.raw("<section aria-labelledby=\"changes\">\n<h2 id=\"changes\" tabindex=\"-1\">Changes</h2>\n");
-    if launches.is_empty() && removals.is_empty() && expired.is_empty() && surplus.is_empty() {
+    if launches.is_empty() && forecast.going_now() == 0 {
         page.raw("<p>No node would be launched, replaced or removed.</p>\n");
     } else {
         page.raw("<ul class=\"cards\">\n");
@@ -37,6 +37,7 @@ pub(super) fn changes(page: &mut Markup, forecast: &Forecast) {
         }
         gone(page, expired, "they are older than their expireAfter");
         gone(page, surplus, "their pool has more nodes than replicas");
+        gone(page, deleted, "they are deleted with their pool");
         page.raw("</ul>\n");
     }
     for MayDrift { class, claims } in &forecast.may_drift {
@@ -86,7 +87,7 @@ fn removed(page: &mut Markup, forecast: &Forecast, removal: &Removal) {
     page.raw("<p>Why: ").text(removal.reason).raw(" (").text(&removal.method).raw("), ");
     page.text(saved(removal.savings));
     if removal.not_before > forecast.at {
-        page.element("; begins at <time>", removal.not_before, "</time> if a second look agrees");
+        page.element("; begins in ", until(forecast.at, removal.not_before), " if a second look agrees");
     }
     page.raw(".</p>");
     let pods: Vec<String> = removal.nodes.iter().flat_map(|node| node.pods.iter().cloned()).collect();
@@ -141,7 +142,11 @@ pub(super) fn pending(page: &mut Markup, forecast: &Forecast) {
             if let Some(pool) = &why.pool {
                 page.element("pool <code>", pool, "</code>: ");
             }
-            page.prose(&why.text).element(" <span class=\"soft\">(", why.code, ")</span></li>");
+            page.prose(why.said(false)).element(" <span class=\"soft\">(", why.code, ")</span>");
+            if why.conflict.is_some() {
+                page.raw("<details><summary>in full</summary>").prose(&why.text).raw("</details>");
+            }
+            page.raw("</li>");
         }
         page.raw("</ul>");
         if !help.is_empty() {
@@ -200,7 +205,7 @@ pub(super) fn pools(page: &mut Markup, forecast: &Forecast) {
             })
             .collect();
         page.element("<td>", budgets.join(", "), "</td>");
-        let skipped = pool.skipped.as_ref().map(|why| format!("{} ({})", why.text, why.code));
+        let skipped = pool.skipped.as_ref().map(|why| format!("{} ({})", why.said(false), why.code));
         page.raw("<td>").prose(skipped.unwrap_or_default()).raw("</td></tr>\n");
     }
     page.raw("</tbody></table></div>\n</section>\n");

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 use karpenter_aws::class::faults;
@@ -12,10 +12,11 @@ use karpenter_aws_api::Clients;
 use karpenter_aws_sdk as sdk;
 use karpenter_compose::WallClock;
 use karpenter_compose::offered::OfferingsReader;
+use karpenter_convert::{InputError, Inputs};
 use karpenter_model::Clock;
 use karpenter_plan::{
-    Ground, Manifest, Offerings, Reading, WhatIf, World, WorldError, is_export, read_streams, region_of,
-    resolve, settings_of, zones_of_nodes,
+    Fault, Ground, Manifest, Offerings, Origin, Reading, Unreadable, WhatIf, World, WorldError, is_export,
+    read_streams, region_of, resolve, settings_of, zones_of_nodes,
 };
 use serde_json::Value;
 
@@ -32,8 +33,8 @@ const ZONES: [char; 3] = ['a', 'b', 'c'];
 #[derive(Args, Clone)]
 pub(crate) struct Sources {
     /// Read an export or manifests instead of the cluster: a file, a folder with everything in it, or - for standard
-    /// input (repeatable)
-    #[arg(short, long, value_name = "PATH")]
+    /// input (several, and repeatable)
+    #[arg(short, long, value_name = "PATH", num_args = 1..)]
     pub(crate) filename: Vec<PathBuf>,
     /// Where instance types and prices come from; an export brings its own [default: aws for a cluster, memory for files]
     #[arg(long, value_enum)]
@@ -48,20 +49,24 @@ pub(crate) struct Sources {
     /// Use this endpoint for every AWS service, such as that of an emulator
     #[arg(long, env = "AWS_ENDPOINT_URL")]
     endpoint_url: Option<String>,
+    /// Take on-demand prices from this file first, such as negotiated ones: CSV with the columns `instance_type` and
+    /// `price_per_hour`, as the controller's flag of this name
+    #[arg(long)]
+    price_file: Option<PathBuf>,
     /// Plan with this setting of the controller, named as the flag of `karpenter controller` (repeatable)
     #[arg(long, value_name = "NAME=VALUE")]
     set: Vec<String>,
-    /// Plan for this instant instead of now; an export brings its own
-    #[arg(long, value_name = "TIMESTAMP")]
+    /// Plan for this instant instead of now, such as 2026-01-31T15:00:00Z; an export brings its own
+    #[arg(long, value_name = "TIMESTAMP", value_parser = instant)]
     at: Option<Timestamp>,
 }
 
 /// Source of instance types and prices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum OfferedBy {
+pub(crate) enum OfferedBy {
     /// Ask AWS, with the credentials of the environment; reads only
     Aws,
-    /// Some hundred usual instance types at list prices; needs no account
+    /// Every instance type of us-east-1 at list prices; needs no account
     Memory,
 }
 
@@ -109,8 +114,14 @@ impl Sources {
             let manifests = objects.into_iter().map(Manifest::from).collect();
             (Reading { manifests, faults: Vec::new() }, notes, OfferedBy::Aws)
         } else {
-            let (reading, skipped) = read_files(&self.filename)?;
-            (reading, Vec::from_iter(skipped), OfferedBy::Memory)
+            let (inputs, unread) = karpenter_convert::read_some(&self.filename)?;
+            let mut reading = match streams(&self.filename, &inputs) {
+                // Every file that was named is reported on.
+                Err(Unreadable::Empty { .. }) if !unread.is_empty() => Reading::default(),
+                reading => reading?,
+            };
+            reading.faults.extend(unread.iter().map(fault));
+            (reading, Vec::from_iter(inputs.note()), OfferedBy::Memory)
         };
         let objects: Vec<Value> = reading.manifests.iter().map(|one| one.object.clone()).collect();
         let needed = objects.into_iter().filter(offers).collect();
@@ -128,15 +139,28 @@ impl Sources {
     ) -> Result<Gathered> {
         let mut given = settings_of(&objects);
         given.extend(self.set.iter().cloned());
-        let (ground, of_provider) = settings::resolve(&given, &self.cluster_name)?;
+        let (ground, mut of_provider) = settings::resolve(&given, &self.cluster_name)?;
         let at = self.at.unwrap_or_else(|| WallClock.now());
         if is_export(&objects) {
+            ensure!(
+                self.price_file.is_none(),
+                "cannot use --price-file with an export, which brings its prices; change them with --price, or export again \
+                 with --price-file"
+            );
             return exported(&objects, at, &ground, what_if, given, notes);
+        }
+        if let Some(file) = &self.price_file {
+            of_provider.price_file = Some(file.clone());
+            notes.push(format!("on-demand prices of `{}` count before all others", file.display()));
         }
         let from = self.offerings.unwrap_or(usual);
         let is_live = usual == OfferedBy::Aws;
         let clients = match from {
-            OfferedBy::Memory => self.in_memory(&objects, &mut notes)?,
+            OfferedBy::Memory => {
+                let (clients, source) = in_memory(self.region.as_deref(), region_of(&objects))?;
+                notes.push(source);
+                clients
+            }
             OfferedBy::Aws => self.aws(region_of(&objects).filter(|_| !is_live)).await?,
         };
         // A class of a cluster that has no status is not ready there; of manifests that says nothing.
@@ -172,24 +196,36 @@ impl Sources {
             "cannot set up the AWS clients; with --offerings memory no account is asked, at the price of estimates",
         )
     }
+}
 
-    /// The account in memory.
-    #[cfg(feature = "demo")]
-    #[expect(clippy::unnecessary_wraps, reason = "the other build has no such account")]
-    fn in_memory(&self, objects: &[Value], notes: &mut Vec<String>) -> Result<Clients> {
-        let region = self.region.clone().or_else(|| region_of(objects)).unwrap_or_else(|| REGION.to_owned());
-        let (clients, source) = karpenter_compose::offered::in_memory(&region, Arc::new(WallClock));
-        notes.push(source);
-        Ok(clients)
+/// Clients of the account in memory in the region that was given, or else in `named`, and where its figures come from.
+#[cfg(feature = "demo")]
+pub(crate) fn in_memory(given: Option<&str>, named: Option<String>) -> Result<(Clients, String)> {
+    let regions = karpenter_compose::offered::REGIONS;
+    if let Some(region) = given {
+        ensure!(
+            regions.contains(&region),
+            "cannot use region `{region}`: there is none of that name; there are {}; --offerings aws asks AWS about one that \
+             is newer",
+            regions.join(", ")
+        );
     }
+    let region = given.map(str::to_owned).or(named).unwrap_or_else(|| REGION.to_owned());
+    Ok(karpenter_compose::offered::in_memory(&region, Arc::new(WallClock)))
+}
 
-    #[cfg(not(feature = "demo"))]
-    #[expect(clippy::unused_self, reason = "the other build reads the region")]
-    fn in_memory(&self, _: &[Value], _: &mut Vec<String>) -> Result<Clients> {
-        anyhow::bail!(
-            "cannot plan without AWS: this build has no account in memory; give --offerings aws or an export"
-        )
-    }
+#[cfg(not(feature = "demo"))]
+pub(crate) fn in_memory(_: Option<&str>, _: Option<String>) -> Result<(Clients, String)> {
+    anyhow::bail!(
+        "cannot do without AWS: this build has no account in memory; give --offerings aws or an export"
+    )
+}
+
+/// Reads an instant with its offset from UTC.
+fn instant(written: &str) -> Result<Timestamp, String> {
+    written.parse().map_err(|_| {
+        "it is not an instant; write it as 2026-01-31T15:00:00Z, with date, time and offset".to_owned()
+    })
 }
 
 /// Returns whether an object decides about what pools can launch.
@@ -270,6 +306,18 @@ fn stand_in(objects: &[Value], what_if: &mut WhatIf) -> Option<String> {
 /// that have no object.
 pub(super) fn read_files(paths: &[PathBuf]) -> Result<(Reading, Option<String>)> {
     let inputs = karpenter_convert::read(paths)?;
-    let texts = inputs.texts.iter().map(|input| (&*input.name, &*input.text));
-    Ok((read_streams(paths, texts)?, inputs.note()))
+    Ok((streams(paths, &inputs)?, inputs.note()))
+}
+
+fn streams(paths: &[PathBuf], inputs: &Inputs) -> Result<Reading, Unreadable> {
+    read_streams(paths, inputs.texts.iter().map(|input| (&*input.name, &*input.text)))
+}
+
+/// A file without a text, as a place that cannot be read.
+fn fault(error: &InputError) -> Fault {
+    Fault {
+        origin: Origin { file: error.path().to_owned(), line: error.line() },
+        field: String::new(),
+        problem: error.problem(),
+    }
 }

@@ -15,6 +15,8 @@ use super::*;
 const NODEPOOL: &str = include_str!("../../../../../docs/examples/nodepool.yaml");
 const INFLATE: &str = include_str!("../../../../../docs/examples/inflate.yaml");
 
+mod pull_requests;
+
 #[derive(Parser)]
 struct Line {
     #[command(flatten)]
@@ -310,6 +312,93 @@ async fn a_gate_names_what_is_assumed_and_fails_by_its_effects_alone() {
     }
     let (text, _) = plan(&files, "-f @a.yaml --what-if @i.yaml --price on-demand=150%").await;
     assert!(text.contains("i.yaml` is applied\n    on-demand at 150 % of its price\n    makes +$"), "{text}");
+}
+
+#[tokio::test]
+async fn a_region_is_one_there_is_and_says_whose_prices_it_gets() {
+    let inflate = inflate(1);
+    let files = [("a.yaml", NODEPOOL), ("b.yaml", inflate.as_str())];
+    let error = tried(&files, "-f @a.yaml -f @b.yaml --region eu-west-9").await.unwrap_err().to_string();
+    let expected = "cannot use region `eu-west-9`: there is none of that name; there are af-south-1, ";
+    assert!(error.starts_with(expected) && error.contains("eu-west-1"), "{error}");
+    let (text, _) = plan(&files, "-f @a.yaml -f @b.yaml --region eu-west-1").await;
+    assert!(
+        text.contains(" eu-west-1a ") && text.contains("on-demand prices those of us-east-1 on "),
+        "{text}"
+    );
+}
+
+#[test]
+fn an_instant_or_a_price_that_is_none_is_refused_with_what_to_write() {
+    for (flags, expected) in [
+        ("--at yesterday", "write it as 2026-01-31T15:00:00Z"),
+        ("--at 2026-01-01", "write it as 2026-01-31T15:00:00Z"),
+        ("--price on-demand=0%", "write whole percents above 0"),
+        ("--price on-demand=90.5%", "write whole percents above 0"),
+    ] {
+        let words = std::iter::once("plan").chain(flags.split_whitespace());
+        let error = Line::try_parse_from(words).err().unwrap().to_string();
+        assert!(error.contains(expected), "{flags}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn negotiated_prices_count_before_the_list() {
+    let inflate = inflate(1);
+    let prices = "instance_type,price_per_hour\nc7i.2xlarge,0.0010\n";
+    let files =
+        [("a.yaml", NODEPOOL), ("b.yaml", inflate.as_str()), ("p.csv", prices), ("wrong.csv", "a,b\n")];
+    let (text, _) = plan(&files, "-f @a.yaml -f @b.yaml --price-file @p.csv").await;
+    assert!(text.contains("c7i.2xlarge us-west-2a on-demand at $0.0010"), "{text}");
+    assert!(text.contains("on-demand prices of `"), "{text}");
+    let error = tried(&files, "-f @a.yaml -f @b.yaml --price-file @wrong.csv").await.unwrap_err();
+    assert!(format!("{error:#}").contains("wrong.csv`: line 1, field `header`"), "{error:#}");
+}
+
+#[tokio::test]
+async fn help_for_a_pod_without_a_pool_is_tried_with_every_instance_type() {
+    for (what, pod, conflict, help) in [
+        (
+            "gpu",
+            inflate(1).replace("cpu: \"1\"", "nvidia.com/gpu: \"1\""),
+            "the pod asks for 1 nvidia.com/gpu, which no instance type that it allows has",
+            "would help: allow `karpenter.k8s.aws/instance-category` `g` in pool `general`\n",
+        ),
+        (
+            "architecture",
+            inflate(1).replace("containers:", "nodeSelector: {kubernetes.io/arch: arm64}\n      containers:"),
+            "the pod asks for `kubernetes.io/arch` `arm64`, and it allows `amd64`",
+            "would help: allow `kubernetes.io/arch` `arm64` in pool `general`\n",
+        ),
+        (
+            "zone",
+            inflate(1).replace(
+                "containers:",
+                "nodeSelector: {topology.kubernetes.io/zone: us-west-2z}\n      containers:",
+            ),
+            "no instance type that it allows has `topology.kubernetes.io/zone` `us-west-2z`, which the pod asks for",
+            "would help: ask for `topology.kubernetes.io/zone` `us-west-2a`, `us-west-2b` or `us-west-2c`\n",
+        ),
+        (
+            "size",
+            inflate(1).replace("cpu: \"1\"", "cpu: \"5000\""),
+            "the pod asks for 5000 cpu, and the largest instance type that it allows has ",
+            "would help: ask for at most ",
+        ),
+    ] {
+        let (text, code) = plan(&[("a.yaml", NODEPOOL), ("b.yaml", &pod)], "-f @a.yaml -f @b.yaml").await;
+        assert_eq!(code, 3, "{what}: {text}");
+        assert!(
+            text.contains(&format!("pool `general`: {conflict}")) && text.contains(help),
+            "{what}: {text}"
+        );
+    }
+    let zones = ["a", "b", "c"].map(|zone| format!("--without-zone us-west-2{zone}")).join(" ");
+    let inflate = inflate(1);
+    let files = [("a.yaml", NODEPOOL), ("b.yaml", inflate.as_str())];
+    let (text, _) = plan(&files, &format!("-f @a.yaml -f @b.yaml {zones}")).await;
+    assert!(text.contains("no instance type can be launched, because no offering is available"), "{text}");
+    assert!(!text.contains("would help"), "{text}");
 }
 
 #[tokio::test]
