@@ -5,10 +5,10 @@ use std::io::Write as _;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use clap::Args;
 use parking_lot::Mutex;
 
@@ -19,9 +19,12 @@ use super::report::{Case, Outcome, junit, line, timeline, total};
 
 /// Arguments of `karpenter test`.
 #[derive(Args, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
 #[command(
-    after_help = "Exit codes: 0 all went as expected, 1 a scenario failed or a file is not a scenario.\n\n\
+    after_help = "Exit codes: 0 all went as expected, 1 nothing could be played or reported, 2 a scenario failed or a file is \
+                        not a scenario.\n\n\
                         In CI: karpenter test --junit report.xml scenarios/\n\
+                        While writing one: karpenter test --filter spot --fail-fast --timeline scenarios/\n\
                         In an editor: karpenter test --schema > scenario.schema.json, and at the top of a scenario\n  \
                         # yaml-language-server: $schema=scenario.schema.json"
 )]
@@ -29,6 +32,15 @@ pub struct Arguments {
     /// Scenario files, or folders with .yaml files in them
     #[arg(required_unless_present = "schema", value_name = "PATH")]
     paths: Vec<PathBuf>,
+    /// Play only scenarios with this text in their path or name
+    #[arg(long, value_name = "TEXT")]
+    filter: Option<String>,
+    /// Print path and name of the scenarios, and play none
+    #[arg(long)]
+    list: bool,
+    /// Begin no other scenario after one has failed
+    #[arg(long)]
+    fail_fast: bool,
     /// Number of seeds to run each scenario with: its own and the next ones
     #[arg(long, default_value = "1", value_name = "N")]
     seeds: NonZero<u32>,
@@ -63,7 +75,20 @@ pub fn run(arguments: &Arguments, print: &Print) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let paths = files(&arguments.paths)?;
-    let scenarios = paths.iter().map(|path| Ok(read(path)?)).collect::<Result<Vec<Scenario>>>()?;
+    let (scenarios, broken) = read_all(&paths, arguments.filter.as_deref());
+    ensure!(
+        scenarios.len() + broken.len() > 0,
+        "no path or name of {} scenarios contains `{}`; --list prints them",
+        paths.len(),
+        arguments.filter.as_deref().unwrap_or_default()
+    );
+    if arguments.list {
+        for scenario in &scenarios {
+            print(&format!("{}: {}\n", scenario.path, scenario.file.name))?;
+        }
+        broken.iter().try_for_each(|case| print(&line(case)))?;
+        return Ok(code(&broken));
+    }
     // Opened before anything is played: what took minutes is not to be lost to a misspelt folder.
     let report = arguments.junit.as_deref().map(Report::open).transpose()?;
     let mut work = Vec::new();
@@ -73,14 +98,54 @@ pub fn run(arguments: &Arguments, print: &Print) -> Result<ExitCode> {
             work.push((scenario, first.wrapping_add(number)));
         }
     }
-    let (cases, printed) = played(&work, arguments, print);
+    let mut printed = broken.iter().try_for_each(|case| print(&line(case)));
+    let mut cases = broken;
+    if cases.is_empty() || !arguments.fail_fast {
+        let (played, how) = played(&work, arguments, print);
+        cases.extend(played);
+        printed = printed.and(how);
+    }
     let printed = printed.and_then(|()| print(&total(&cases)));
     if let Some(report) = report {
         report.write(&cases)?;
     }
     printed?;
+    Ok(code(&cases))
+}
+
+/// The exit code: 2 when one of the cases failed. 1 is for a command that could not do its work.
+fn code(cases: &[Case]) -> ExitCode {
     let failed = cases.iter().any(|case| !case.failures().is_empty());
-    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    if failed { ExitCode::from(2) } else { ExitCode::SUCCESS }
+}
+
+/// The scenarios whose path or name contains `filter`, and a failed case for each file that is none: the others are played
+/// all the same, and the report names it.
+fn read_all(paths: &[PathBuf], filter: Option<&str>) -> (Vec<Scenario>, Vec<Case>) {
+    let (mut scenarios, mut broken) = (Vec::new(), Vec::new());
+    let is_meant = |text: &str| filter.is_none_or(|filter| text.contains(filter));
+    for path in paths {
+        let shown = path.display().to_string();
+        match read(path) {
+            Ok(scenario) => {
+                if is_meant(&shown) || is_meant(&scenario.file.name) {
+                    scenarios.push(scenario);
+                }
+            }
+            Err(error) => {
+                if is_meant(&shown) {
+                    broken.push(Case {
+                        path: shown,
+                        name: "is a scenario".to_owned(),
+                        how: "not read".to_owned(),
+                        took: Duration::ZERO,
+                        outcome: Outcome::Broken(error.to_string()),
+                    });
+                }
+            }
+        }
+    }
+    (scenarios, broken)
 }
 
 /// The file of the report, empty until everything was played.
@@ -114,10 +179,12 @@ fn schema() -> Result<String> {
 fn played(work: &[(&Scenario, u64)], arguments: &Arguments, print: &Print) -> (Vec<Case>, Result<()>) {
     let jobs = arguments.jobs.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZero::get);
     let (next, ended) = (AtomicUsize::new(0), Mutex::new((Vec::new(), Ok(()))));
+    let stopped = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for _ in 0..jobs.min(work.len()) {
             scope.spawn(|| {
                 while let Some((number, (scenario, seed))) = Some(next.fetch_add(1, Ordering::Relaxed))
+                    .filter(|_| !stopped.load(Ordering::Relaxed))
                     .and_then(|number| Some((number, work.get(number)?)))
                 {
                     let case = case(scenario, *seed, arguments.trace);
@@ -126,6 +193,9 @@ fn played(work: &[(&Scenario, u64)], arguments: &Arguments, print: &Print) -> (V
                     let (cases, printed) = &mut *ended;
                     if printed.is_ok() {
                         *printed = print(&(line(&case) + &more));
+                    }
+                    if arguments.fail_fast && !case.failures().is_empty() {
+                        stopped.store(true, Ordering::Relaxed);
                     }
                     cases.push((number, case));
                 }

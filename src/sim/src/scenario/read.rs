@@ -203,8 +203,16 @@ pub fn read(path: &Path) -> Result<Scenario, Unread> {
     let name = path.display().to_string();
     let text = fs::read_to_string(path)
         .map_err(|error| Unread::File { path: name.clone(), problem: error.to_string() })?;
-    parse(&name, &text, path.parent().unwrap_or(Path::new("")))
-        .map_err(|(line, field, problem)| Unread::Malformed { path: name.clone(), line, field, problem })
+    parse(&name, &text, path.parent().unwrap_or(Path::new(""))).map_err(|(line, field, problem)| {
+        let begins = |word: &str| text.lines().any(|line| line.starts_with(word));
+        let (line, field, problem) = if begins("apiVersion:") && begins("kind:") {
+            let meant = "it is a Kubernetes manifest; a scenario names it under `manifests`";
+            (1, String::new(), meant.to_owned())
+        } else {
+            (line, field, problem)
+        };
+        Unread::Malformed { path: name.clone(), line, field, problem }
+    })
 }
 
 /// Reads a scenario whose manifests are seen from `folder`.

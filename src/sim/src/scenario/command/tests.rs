@@ -1,6 +1,7 @@
 //! The command, and the scenarios of the repository: every one is played here.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use super::*;
 use clap::Parser;
@@ -110,6 +111,67 @@ fn a_report_that_cannot_be_written_is_refused_before_anything_is_played() {
     let report = folder.path().join("report.xml");
     run(&line(&report).arguments, &|_| Ok(())).unwrap();
     assert!(std::fs::read_to_string(&report).unwrap().contains("tests=\"1\""));
+}
+
+/// Runs the command on a folder with a scenario that goes as it says, one that does not, and a file that is none. Returns what
+/// was printed, the exit code, and the report.
+fn ran(flags: &[&str]) -> (String, String, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let scenario = |nodes: u32| {
+        format!(
+            "name: {nodes} nodes\nmanifests: []\nduration: 1s\nexpect:\n  - nodes: {{exactly: {nodes}}}\n"
+        )
+    };
+    let texts = [("good.yaml", scenario(0)), ("more.yaml", scenario(1)), ("none.yaml", "a: [\n".to_owned())];
+    for (name, text) in texts {
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    let report = folder.path().join("report.xml");
+    let (path, report_path) = (folder.path().display().to_string(), report.display().to_string());
+    let words =
+        ["test", &path, "--junit", &report_path, "--jobs", "1"].into_iter().chain(flags.iter().copied());
+    let printed = Arc::new(Mutex::new(String::new()));
+    let print = {
+        let printed = Arc::clone(&printed);
+        move |text: &str| {
+            printed.lock().push_str(text);
+            Ok(())
+        }
+    };
+    let code = run(&Line::parse_from(words).arguments, &print).unwrap();
+    let report = std::fs::read_to_string(&report).unwrap_or_default();
+    (printed.lock().replace(&format!("{path}/"), ""), format!("{code:?}"), report)
+}
+
+#[test]
+fn a_file_that_is_no_scenario_fails_and_the_others_are_played_and_reported() {
+    let (text, code, report) = ran(&[]);
+    assert_eq!(code, format!("{:?}", ExitCode::from(2)));
+    assert!(text.contains("FAILED none.yaml: is a scenario (not read)\n"), "{text}");
+    assert!(text.contains("ok     good.yaml: 0 nodes") && text.ends_with("1 passed, 2 failed\n"), "{text}");
+    assert!(report.contains("tests=\"3\"") && report.contains("none.yaml"), "{report}");
+}
+
+#[test]
+fn a_manifest_is_told_from_a_scenario() {
+    let error = read(&folder().join("manifests/class.yaml")).unwrap_err().to_string();
+    assert!(error.ends_with("it is a Kubernetes manifest; a scenario names it under `manifests`"), "{error}");
+}
+
+#[test]
+fn scenarios_are_chosen_listed_and_stopped_at_the_first_that_fails() {
+    let success = format!("{:?}", ExitCode::SUCCESS);
+    let (text, code, report) = ran(&["--filter", "good"]);
+    assert_eq!((text.lines().count(), code), (2, success.clone()), "{text}");
+    assert!(report.contains("tests=\"1\""), "{report}");
+    let (text, code, report) = ran(&["--list", "--filter", "nodes"]);
+    assert_eq!((text.as_str(), code), ("good.yaml: 0 nodes\nmore.yaml: 1 nodes\n", success));
+    assert_eq!(report, "", "nothing was played");
+    let (text, ..) = ran(&["--fail-fast", "--seeds", "2", "--filter", " nodes"]);
+    assert!(text.ends_with("2 passed, 1 failed\n"), "{text}");
+    let nothing = Line::parse_from(["test", &folder().display().to_string(), "--filter", "no such name"]);
+    let error = run(&nothing.arguments, &|_| Ok(())).unwrap_err().to_string();
+    assert!(error.ends_with("scenarios contains `no such name`; --list prints them"), "{error}");
 }
 
 #[test]
