@@ -15,6 +15,8 @@ use crate::ui::Ui;
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Document<'a> {
+    /// Fields are added under the same major version, and changed or removed under another.
+    format_version: &'static str,
     at: String,
     cluster: &'a str,
     /// True if every list was read; what is missing is in `troubles`.
@@ -32,7 +34,8 @@ struct Sums<'a> {
     nodes: usize,
     states: BTreeMap<&'static str, usize>,
     pods: usize,
-    price_per_hour: Price,
+    /// `null` when no price is known.
+    price_per_hour: Option<Price>,
     /// Nodes that cost something unknown.
     nodes_without_price: usize,
     requested: BTreeMap<&'a str, Quantity>,
@@ -84,7 +87,7 @@ pub fn document(scene: &Scene<'_>, ui: &Ui) -> Value {
         nodes: totals.machines,
         states: totals.by_phase().map(|(phase, count)| (phase.as_str(), count)).collect(),
         pods: totals.pods,
-        price_per_hour: totals.price,
+        price_per_hour: totals.known_price(),
         nodes_without_price: totals.unpriced,
         requested: named(&totals.requested),
         allocatable: named(&totals.allocatable),
@@ -125,6 +128,7 @@ pub fn document(scene: &Scene<'_>, ui: &Ui) -> Value {
         requested: named(&pod.requests),
     });
     let document = Document {
+        format_version: "1.0",
         at: scene.now.to_string(),
         cluster: scene.cluster,
         complete: scene.complete,

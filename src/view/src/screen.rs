@@ -17,7 +17,7 @@ use crate::ui::{Page, Ui};
 use columns::Columns;
 pub use style::Style;
 
-/// Pods that wait which the list of machines has room for.
+/// Pods that wait which the list of machines has room for, and more where machines leave it free.
 const WAITING_LINES: usize = 3;
 
 /// Draws the page that is open.
@@ -64,13 +64,19 @@ fn machines(scene: &Scene<'_>, ui: &mut Ui, style: Style, width: usize, room: us
     let (rows, sums) = list::rows(scene.machines(), ui.choice());
     let mut lines = header::header(scene, ui, &sums, style, width);
     let columns = Columns::new(width, scene.world.shown().names(), &rows);
+    // Machines are what the screen is for: on a small one they have at least a third of it, and the header gives way.
+    let least = rows.len().min(room / 3).max(1);
+    lines.truncate(room.saturating_sub(least + 2).max(1));
     lines.push(table::titles(&columns));
 
     let waiting = pages::waiting_in_order(scene.world);
     let mut below = Vec::new();
-    if !waiting.is_empty() {
+    // The line of the selected machine is below, too.
+    let left = room.saturating_sub(lines.len() + 1);
+    let pane = left.saturating_sub(rows.len()).max(1 + WAITING_LINES).min(left.saturating_sub(least));
+    if !waiting.is_empty() && pane > 0 {
         below.push(style::heading(format!("pods that wait for a node: {}", waiting.len())));
-        let shown = waiting.iter().take(WAITING_LINES);
+        let shown = waiting.iter().take(pane - 1);
         below.extend(shown.map(|pod| pages::waiting_line(pod, scene.now, width)));
     }
     let free = room.saturating_sub(lines.len() + below.len() + 1);

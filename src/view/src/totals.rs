@@ -29,6 +29,11 @@ impl Totals {
         totals
     }
 
+    /// Price per hour of those whose price is known; `None` when there are others alone.
+    pub(crate) fn known_price(&self) -> Option<Price> {
+        Some(self.price).filter(|price| self.unpriced == 0 || *price != Price::ZERO)
+    }
+
     pub(crate) fn add(&mut self, machine: &Machine<'_>) {
         self.machines += 1;
         self.phases[machine.state.phase as usize] += 1;

@@ -106,6 +106,12 @@ impl World {
         }
     }
 
+    /// The pods bound to a Node, by name, and what they ask for.
+    pub(crate) fn pods_on<'w>(&'w self, node: &'w str) -> impl Iterator<Item = (&'w PodKey, &'w Amounts)> {
+        let bound = self.bound.iter().filter(move |(_, (on, _))| on.as_str() == node);
+        bound.map(|(key, (_, requests))| (key, requests))
+    }
+
     /// A complete list of Nodes: all others are gone.
     pub(crate) fn keep_nodes(&mut self, listed: &BTreeSet<Key>) {
         self.nodes.retain(|name, _| listed.contains(&(String::new(), name.as_str().to_owned())));

@@ -21,6 +21,7 @@ use kube::config::Kubeconfig;
 use tokio::sync::watch;
 
 use super::explain;
+use super::plan::{OfferedBy, in_memory};
 use crate::api_server;
 use crate::leader::{Controller, Place};
 use crate::output::{self, Output};
@@ -32,6 +33,10 @@ const PRICES_EVERY: Duration = Duration::from_hours(1);
 
 /// Arguments of `karpenter view`.
 #[derive(Args)]
+#[command(after_help = "Exit codes: 0 shown, 1 something could not be read.\n\n\
+                        The screen: karpenter view\n\
+                        The most expensive nodes of a pool, once: karpenter view --once --sort price --filter pool=web\n\
+                        Without an AWS account, at list prices: karpenter view --offerings memory")]
 #[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
 pub(crate) struct Arguments {
     /// Print the cluster once, as text or as one JSON document, and exit
@@ -65,6 +70,13 @@ pub(crate) struct Arguments {
     /// Show prices of instances in the timeline, too; asks AWS, with your credentials
     #[arg(long, conflicts_with = "no_prices")]
     prices: bool,
+    /// Source of prices
+    #[arg(long, value_enum, default_value_t = OfferedBy::Aws, conflicts_with = "no_prices")]
+    offerings: OfferedBy,
+    /// Region of the prices [default: what the AWS SDK finds in `AWS_REGION` or the profile; us-west-2 with
+    /// --offerings memory]
+    #[arg(long, conflicts_with = "no_prices")]
+    region: Option<String>,
     /// Do not ask AWS for prices
     #[arg(long)]
     no_prices: bool,
@@ -113,7 +125,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 async fn follow(arguments: &Arguments) -> Result<ExitCode> {
     let client = api_server::client().await?;
     let prices = if arguments.prices {
-        let (market, missing) = market().await?;
+        let (market, missing) = market(arguments.offerings, arguments.region.clone()).await?;
         output::note(missing.as_slice())?;
         price_book(&market)
     } else {
@@ -155,7 +167,7 @@ fn plain_width() -> u16 {
 async fn sources(arguments: &Arguments) -> Result<Sources> {
     let (sender, prices) = watch::channel(if arguments.no_prices { Prices::Off } else { Prices::Loading });
     if !arguments.no_prices {
-        tokio::spawn(keep_prices(sender));
+        tokio::spawn(keep_prices(sender, arguments.offerings, arguments.region.clone()));
     }
     let client = api_server::client().await?;
     Ok(Sources {
@@ -168,9 +180,9 @@ async fn sources(arguments: &Arguments) -> Result<Sources> {
 }
 
 /// Reads prices at once and every hour after that, as long as there is a receiver.
-async fn keep_prices(prices: watch::Sender<Prices>) {
+async fn keep_prices(prices: watch::Sender<Prices>, from: OfferedBy, region: Option<String>) {
     while !prices.is_closed() {
-        let read = match market().await {
+        let read = match market(from, region.clone()).await {
             Ok((market, None)) => Prices::Known(price_book(&market)),
             Ok((market, Some(missing))) => Prices::Partial(price_book(&market), missing),
             Err(error) => Prices::Unavailable(format!("{error:#}")),
@@ -189,8 +201,16 @@ async fn keep_prices(prices: watch::Sender<Prices>) {
 }
 
 /// The prices of this moment, and what is missing.
-async fn market() -> Result<(Market, Option<String>)> {
-    let clients = sdk::connect(sdk::Config::default()).await.context("cannot set up the AWS clients")?;
+async fn market(from: OfferedBy, region: Option<String>) -> Result<(Market, Option<String>)> {
+    let clients = match from {
+        OfferedBy::Memory => in_memory(region.as_deref(), None)?.0,
+        OfferedBy::Aws => {
+            let config = sdk::Config { region, ..sdk::Config::default() };
+            sdk::connect(config).await.context(
+                "cannot set up the AWS clients; name a region with --region, or take list prices with --offerings memory",
+            )?
+        }
+    };
     prices_of(clients).await
 }
 

@@ -43,7 +43,9 @@ pub(super) fn header(
     }
     counts.push_str(&format!(" · {} pods, {} waiting", scene.world.pods(), scene.world.waiting().len()));
     if all.is_some() {
-        counts.push_str(&format!(" · these ${} an hour", per_hour(shown.price)));
+        let price =
+            shown.known_price().map_or_else(|| "-".to_owned(), |price| format!("${}", per_hour(price)));
+        counts.push_str(&format!(" · these {price} an hour"));
     }
     let all = all.as_ref().unwrap_or(shown);
     vec![
@@ -61,7 +63,10 @@ fn costs(scene: &Scene<'_>, totals: &Totals, width: usize) -> Line<'static> {
         Prices::Unavailable(_) => return Line::from("no prices"),
         Prices::Known(_) | Prices::Partial(..) => {}
     }
-    let mut now = format!("${} an hour, ${} a month", per_hour(totals.price), per_month(totals.price));
+    let mut now = match totals.known_price() {
+        Some(price) => format!("${} an hour, ${} a month", per_hour(price), per_month(price)),
+        None => "- an hour".to_owned(),
+    };
     if totals.unpriced > 0 {
         now.push_str(&format!(" (+{} without price)", totals.unpriced));
     }

@@ -118,6 +118,9 @@ impl Text {
         }
         self.fact("pods", &machine.pods.to_string());
         self.fact("age", &age(machine.created, scene.now));
+        if machine.node.is_some() {
+            self.pods_on(&machine.name, scene.world);
+        }
         if let Some((_, claim)) = machine.claim {
             self.heading("conditions of the claim");
             for condition in &claim.conditions {
@@ -130,6 +133,21 @@ impl Text {
         let labels = labels.or_else(|| machine.claim.map(|(_, claim)| &claim.labels));
         for (key, value) in labels.into_iter().flatten() {
             self.text(&format!("{key}={value}"));
+        }
+    }
+
+    /// Pods of a node and what they ask for: the first thing to look at where a node stays.
+    fn pods_on(&mut self, node: &str, world: &World) {
+        let mut pods = world.pods_on(node).peekable();
+        if pods.peek().is_none() {
+            return;
+        }
+        self.heading("pods");
+        for (key, requests) in pods {
+            let asked = world.shown().names().iter().zip(requests).filter(|(_, amount)| !amount.is_zero());
+            let asked: Vec<String> =
+                asked.map(|(resource, asked)| format!("{} {resource}", amount(resource, *asked))).collect();
+            self.text(&format!("{key}  {}", asked.join(", ")));
         }
     }
 

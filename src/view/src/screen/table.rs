@@ -96,8 +96,8 @@ fn of_pool(
             let count = format!(" ({})", totals.machines);
             format!("{mark} {}{count}", cut(name, column.width.saturating_sub(2 + count.len())))
         }
-        Kind::Hour => price(Some(totals.price), per_hour),
-        Kind::Month => price(Some(totals.price), per_month),
+        Kind::Hour => price(totals.known_price(), per_hour),
+        Kind::Month => price(totals.known_price(), per_month),
         Kind::Share(_) | Kind::Amount(_) => {
             return of_resource((&totals.requested, &totals.allocatable), column, resources, style);
         }

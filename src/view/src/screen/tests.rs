@@ -501,6 +501,37 @@ fn an_api_server_that_is_away_is_in_the_status() {
 }
 
 #[test]
+fn a_small_screen_keeps_machines_and_a_tall_one_shows_more_pods_that_wait() {
+    for (width, height) in [(60, 12), (80, 10), (40, 8), (30, 6)] {
+        let mut screen = Screen::new(width, height);
+        for number in 0..9 {
+            put_pod(&mut screen.world, &format!("more-{number}"), None, "2");
+        }
+        screen.press(&[]);
+        let text = screen.text();
+        let below_titles =
+            text.lines().skip_while(|line| !line.starts_with("NODE")).nth(1).unwrap_or_default();
+        assert!(below_titles.starts_with("batch-2  "), "{width}x{height}: {text}");
+    }
+    let mut screen = Screen::new(100, 40);
+    for number in 0..9 {
+        put_pod(&mut screen.world, &format!("more-{number}"), None, "2");
+    }
+    screen.press(&[]);
+    assert_eq!(screen.lines_with("shop/more-").len(), 9, "{}", screen.text());
+}
+
+#[test]
+fn prices_of_which_none_is_known_are_no_sum_of_zero() {
+    let mut screen = Screen::new(100, 24);
+    screen.prices = Prices::Known(Arc::new(|_, _, _| None));
+    screen.press(&[KeyCode::Char('f')]);
+    let (text, json) = (screen.text(), crate::document(&screen.scene(), &screen.ui));
+    assert!(!text.contains("0.0000") && text.contains("\n- an hour (+5 without price)"), "{text}");
+    assert!(json["totals"]["pricePerHour"].is_null() && json["pools"][0]["pricePerHour"].is_null(), "{json}");
+}
+
+#[test]
 fn prices_that_are_there_are_shown_beside_what_is_said_of_the_others() {
     let mut screen = Screen::new(100, 24);
     let Prices::Known(book) = screen.prices.clone() else { panic!("the screen begins with prices") };
@@ -587,6 +618,7 @@ fn the_document_is_exact() {
     let document = crate::document(&screen.scene(), &ui);
     expect![[r#"
         {
+          "formatVersion": "1.0",
           "at": "2026-01-02T12:00:00Z",
           "cluster": "prod",
           "complete": true,

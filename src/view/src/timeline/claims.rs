@@ -117,7 +117,10 @@ fn asked(claim: &NodeClaim) -> Line {
 fn ready(claim: &NodeClaim, now: Timestamp) -> Line {
     let node = claim.status.as_ref().and_then(|status| status.node_name.as_deref()).unwrap_or("?");
     let created = claim.metadata.creation_timestamp.as_ref().map_or(now, |time| time.0);
-    let seconds = now.duration_since(created).as_secs();
+    // The node may have been there for long when it is seen first.
+    let initialized =
+        condition(claim, condition::INITIALIZED).map_or(now, |known| known.last_transition_time.0);
+    let seconds = initialized.duration_since(created).as_secs();
     Line::new("ready", format!("{}: node {node}, {seconds}s after it was asked for", claim.name_any()))
 }
 
@@ -154,7 +157,7 @@ mod tests {
             .iter()
             .map(|(kind, reason)| {
                 json!({ "type": kind, "status": "True", "reason": reason, "message": "",
-                        "lastTransitionTime": "2026-01-01T00:00:00Z" })
+                        "lastTransitionTime": "2026-01-01T00:00:42Z" })
             })
             .collect();
         json!({
@@ -191,8 +194,9 @@ mod tests {
         );
         assert!(claims.observe(&launched, now).is_empty());
         let ready = claim(&[("Launched", "Launched"), ("Initialized", "Initialized")], None);
+        let long_after = "2026-01-01T00:10:00Z".parse().unwrap();
         assert_eq!(
-            texts(claims.observe(&ready, now)),
+            texts(claims.observe(&ready, long_after)),
             ["ready general-1: node node-1, 42s after it was asked for"]
         );
         let going = claim(
