@@ -1,10 +1,10 @@
 //! The API server that the environment names, for every command that asks it: how to reach it, and what to do when it
 //! does not answer as it should.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use http::Uri;
 use hyper_util::client::proxy::matcher::Matcher;
@@ -62,13 +62,21 @@ impl Reach {
 /// There is neither, or the kubeconfig cannot be used.
 pub(crate) async fn config() -> Result<Config> {
     let named = REACH.get_or_init(Reach::default).named()?;
-    let mut config = match named.clone() {
-        Some(kubeconfig) => Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+    let mut config = if let Some(kubeconfig) = named.clone() {
+        Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
             .await
-            .context("cannot use the kubeconfig")?,
-        None => Config::infer().await.context(
-            "cannot find out how to reach the API server; set KUBECONFIG to the path of a kubeconfig",
-        )?,
+            .context("cannot use the kubeconfig")?
+    } else {
+        let list = std::env::var("KUBECONFIG").unwrap_or_default();
+        if let Some(missing) = missing(&list) {
+            bail!(
+                "cannot read the kubeconfig `{missing}`, which KUBECONFIG names: there is no such file; name another one with \
+                 --kubeconfig"
+            );
+        }
+        Config::infer().await.context(
+            "cannot find out how to reach the API server; name a kubeconfig with --kubeconfig or KUBECONFIG",
+        )?
     };
     if let Some(kubeconfig) = named.or_else(|| Kubeconfig::read().ok()) {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
@@ -84,6 +92,13 @@ pub(crate) async fn config() -> Result<Config> {
          `https://{server}`"
     );
     Ok(config)
+}
+
+/// The first file of a list as in KUBECONFIG, if none of the files is there.
+fn missing(list: &str) -> Option<&str> {
+    let mut files = list.split(':').filter(|file| !file.is_empty());
+    let first = files.clone().next()?;
+    files.all(|file| !Path::new(file).exists()).then_some(first)
 }
 
 /// The proxy on the way to `server`, as kubectl has it: that of the current context's cluster; else that of the environment,
@@ -146,6 +161,15 @@ mod tests {
         let wrong = reach("config", Some("c")).unwrap_err();
         assert_eq!(wrong, "cannot use context `c`: the kubeconfig has `a`, `b`");
         assert!(reach("missing", None).unwrap_err().contains("missing`"));
+    }
+
+    #[test]
+    fn a_kubeconfig_that_is_not_there_is_named() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let there = file.path().display().to_string();
+        assert_eq!(missing("/nope:/neither"), Some("/nope"));
+        assert_eq!(missing(&format!("/nope:{there}")), None);
+        assert_eq!(missing(""), None);
     }
 
     #[test]

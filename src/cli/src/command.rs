@@ -1,5 +1,6 @@
 //! One file per subcommand.
 
+pub(crate) mod about;
 pub(crate) mod bootstrap;
 pub(crate) mod controller;
 pub(crate) mod convert;

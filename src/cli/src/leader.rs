@@ -30,15 +30,10 @@ pub(crate) struct Place {
     #[arg(long, value_parser = endpoint)]
     endpoint: Option<http::Uri>,
     /// Namespace of the Lease that names the leading pod
-    #[arg(long, value_name = "NAMESPACE", default_value = "kube-system", conflicts_with = "endpoint")]
+    #[arg(long, default_value = "kube-system", conflicts_with = "endpoint")]
     leader_election_namespace: String,
     /// Name of the Lease that names the leading pod
-    #[arg(
-        long,
-        value_name = "NAME",
-        default_value = "karpenter-leader-election",
-        conflicts_with = "endpoint"
-    )]
+    #[arg(long, default_value = "karpenter-leader-election", conflicts_with = "endpoint")]
     leader_election_name: String,
 }
 

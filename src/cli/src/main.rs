@@ -13,8 +13,10 @@ mod flags;
 mod leader;
 mod output;
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory as _, Parser, Subcommand};
 use karpenter_telemetry::stdout;
 use karpenter_telemetry::stdout::{SIGPIPE, Unwritten};
@@ -36,7 +38,9 @@ enum Command {
     Controller(Box<command::controller::Arguments>),
     /// Prepare an AWS account for a cluster: IAM roles, interruption queue, event rules, tags
     Bootstrap(Box<command::bootstrap::Arguments>),
-    /// Print the custom resource definitions, ready for `kubectl apply -f -`
+    /// Print the custom resource definitions, ready for `kubectl apply --server-side -f -`
+    #[command(after_help = "Exit codes: 0 printed, 1 failed.\n\n\
+                            To install them: karpenter crds | kubectl apply --server-side -f -")]
     Crds,
     /// Convert manifests and chart values of older versions to v1
     Convert(command::convert::Arguments),
@@ -52,10 +56,28 @@ enum Command {
     Lint(Box<command::lint::Arguments>),
     /// Show a cluster on the terminal: nodes, their cost and use, pods that wait; or a timeline of changes
     View(command::view::Arguments),
-    /// Print a script that completes commands and flags in a shell: source <(karpenter completion bash)
+    /// Print a script that completes commands and flags in a shell
+    #[command(after_help = "Exit codes: 0 printed, 1 failed.\n\n\
+                            For this session of bash: source <(karpenter completion bash)\n\
+                            For every session of fish: karpenter completion fish > ~/.config/fish/completions/karpenter.fish")]
     Completion {
         /// The shell
         shell: clap_complete::Shell,
+    },
+    /// Write the man pages of all commands into a folder
+    #[command(after_help = "Exit codes: 0 written, 1 failed.\n\n\
+                            To read one: karpenter man man1 && man man1/karpenter-plan.1")]
+    Man {
+        /// The folder; made if it is not there
+        folder: std::path::PathBuf,
+    },
+    /// Print the version, and what it takes the place of
+    #[command(after_help = "Exit codes: 0 printed, 1 failed.\n\n\
+                            For scripts: karpenter version --output json")]
+    Version {
+        /// How to print it
+        #[arg(short, long, value_enum, default_value_t = output::Output::Text)]
+        output: output::Output,
     },
     /// Run scenario files in virtual time: what a change costs, how long pods wait, what is disrupted
     #[cfg(feature = "demo")]
@@ -83,6 +105,8 @@ fn main() -> ExitCode {
         Command::Lint(arguments) => command::lint::run(&arguments),
         Command::View(arguments) => command::view::run(&arguments),
         Command::Completion { shell } => completion(shell),
+        Command::Man { folder } => command::about::man(Cli::command(), &folder),
+        Command::Version { output } => command::about::version(output),
         #[cfg(feature = "demo")]
         Command::Test(arguments) => {
             karpenter_sim::scenario::run(&arguments, &|text| Ok(stdout::print(text)?))
@@ -112,12 +136,68 @@ fn completion(shell: clap_complete::Shell) -> anyhow::Result<ExitCode> {
 fn unparsed(error: &clap::Error) -> ExitCode {
     // Without a terminal there is no other place to print to.
     let _printed = error.print();
+    if let Some(tip) = file_tip(error) {
+        let _printed = std::io::stderr().write_all(tip.as_bytes());
+    }
     if error.use_stderr() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+/// Returns the flag for a file that was named without one, as most programs take files.
+fn file_tip(error: &clap::Error) -> Option<String> {
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return None };
+    let ends = [".yaml", ".yml", ".json"].iter().any(|end| word.ends_with(end));
+    let is_file = !word.starts_with('-') && (ends || std::path::Path::new(word).exists());
+    is_file.then(|| format!("\n  tip: files and folders are named with -f: -f {word}\n"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_without_its_flag_gets_a_tip() {
+        let tip = |line: &str| {
+            let words = std::iter::once("karpenter").chain(line.split_whitespace());
+            Cli::try_parse_from(words).err().and_then(|error| file_tip(&error))
+        };
+        assert!(tip("plan pool.yaml").unwrap().contains("-f pool.yaml"));
+        assert_eq!(tip("plan --pool.yaml"), None);
+        assert_eq!(tip("plan -f pool.yaml"), None);
+    }
+
+    #[test]
+    fn every_command_says_its_exit_codes_and_gives_an_example() {
+        let mut cli = Cli::command();
+        cli.build();
+        for command in cli.get_subcommands_mut().filter(|command| command.get_name() != "help") {
+            let name = command.get_name().to_owned();
+            let help = command.render_long_help().to_string();
+            let after = help.rsplit_once("Exit codes:").map(|(_, after)| after.to_owned());
+            let after = after.unwrap_or_else(|| panic!("{name} has no exit codes"));
+            assert!(after.contains(&format!("karpenter {name}")), "{name}: {after}");
+        }
+    }
+
+    #[test]
+    fn a_flag_of_several_commands_has_one_placeholder_and_one_letter() {
+        let mut cli = Cli::command();
+        cli.build();
+        let mut seen = std::collections::BTreeMap::new();
+        for command in cli.get_subcommands() {
+            for argument in command.get_arguments() {
+                // Filters differ: of nodes by terms, of scenarios by a text.
+                let Some(long) = argument.get_long().filter(|long| *long != "filter") else { continue };
+                let values = argument
+                    .get_value_names()
+                    .map(|names| names.iter().map(ToString::to_string).collect::<Vec<_>>());
+                let form = (argument.get_short(), values.filter(|_| argument.get_action().takes_values()));
+                let (known, by) = seen
+                    .entry(long.to_owned())
+                    .or_insert_with(|| (form.clone(), command.get_name().to_owned()));
+                assert_eq!(*known, form, "--{long} of {} and of {by}", command.get_name());
+            }
+        }
+    }
 
     #[test]
     fn a_mistyped_flag_is_an_error_and_help_is_none() {

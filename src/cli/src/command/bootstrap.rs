@@ -34,6 +34,13 @@ const DIFFERENCES: u8 = 2;
 
 /// Arguments of `karpenter bootstrap`.
 #[derive(Args)]
+#[command(
+    after_help = "Exit codes: 0 done, or nothing to do, 1 failed, 2 the account is not as it should be (of what only looks).\n\n\
+                        What an account lacks: karpenter bootstrap plan --cluster-name prod\n\
+                        To create it: karpenter bootstrap apply --cluster-name prod\n\
+                        As one stack: karpenter bootstrap apply --cluster-name prod --via cloudformation\n\
+                        For another tool: karpenter bootstrap render cloudformation --cluster-name prod"
+)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     action: Action,

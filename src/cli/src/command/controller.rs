@@ -28,6 +28,9 @@ const SERVICE_ACCOUNT_CA: &str = "/var/run/secrets/kubernetes.io/serviceaccount/
 
 /// Arguments of `karpenter controller`.
 #[derive(Args)]
+#[command(after_help = "Exit codes: 0 stopped by SIGTERM or Ctrl-C, 1 failed.\n\n\
+                        On a machine of yours, with the cluster of the kubeconfig:\n  \
+                        karpenter controller --cluster-name prod --disable-leader-election")]
 pub(crate) struct Arguments {
     #[command(flatten)]
     flags: ControllerFlags,

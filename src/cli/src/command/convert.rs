@@ -21,6 +21,7 @@ use crate::output::{Output, note};
 #[command(
     after_help = "Exit codes: 0 everything has an equivalent, 1 an input could not be read and nothing was printed, \
                   2 something was dropped or refused, 3 something is left for you to decide.\n\n\
+                  For files: karpenter convert -f old/ > new.yaml\n\
                   For objects of a cluster: karpenter convert --live, which needs permission to list them"
 )]
 pub(crate) struct Arguments {

@@ -30,7 +30,9 @@ const FIRST_ANSWER: Duration = Duration::from_secs(15);
 /// Arguments of `karpenter doctor`.
 #[derive(Args)]
 #[command(after_help = "Exit codes: 0 nothing to do, 1 the doctor itself failed, 2 something is wrong, \
-                        3 nothing found but not everything could be checked.")]
+                        3 nothing found but not everything could be checked.\n\n\
+                        Of a cluster and its account: karpenter doctor --cluster-name prod\n\
+                        With safe repairs: karpenter doctor --cluster-name prod --fix")]
 pub(crate) struct Arguments {
     /// Name of the EKS cluster
     #[arg(long, env, required_unless_present = "from")]

@@ -8,17 +8,25 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use jiff::{SpanRound, Timestamp, Unit};
-use karpenter_controllers::explain::{Answer, Question};
+use karpenter_controllers::explain::{Answer, Question, QuestionError};
 use karpenter_telemetry::stdout;
 
 use crate::leader::Place;
 
 /// Arguments of `karpenter explain`.
 #[derive(Args)]
+#[command(after_help = "Exit codes: 0 answered, 1 failed.\n\n\
+                        Why a pod waits: karpenter explain pod/api-0 -n shop\n\
+                        Why a node stays: karpenter explain node/ip-10-0-0-1.ec2.internal\n\
+                        Everything, for scripts: karpenter explain all --output json")]
 pub(crate) struct Arguments {
-    /// What to explain: node/NAME, nodeclaim/NAME, pod/NAMESPACE/NAME, nodepool/NAME, or all
-    #[arg(default_value = "all")]
-    about: Vec<Question>,
+    /// What to explain: node/NAME, nodeclaim/NAME, pod/NAME, pod/NAMESPACE/NAME, nodepool/NAME, or all; `node NAME` is the
+    /// same as node/NAME
+    #[arg(default_value = "all", value_name = "OBJECT")]
+    about: Vec<String>,
+    /// Namespace of pods that are named without one
+    #[arg(short, long, default_value = "default")]
+    namespace: String,
     #[command(flatten)]
     place: Place,
     /// How to print answers
@@ -49,12 +57,39 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 }
 
 async fn ask(arguments: &Arguments) -> Result<Vec<Answer>> {
+    let questions = questions(&arguments.about, &arguments.namespace)?;
     let controller = arguments.place.controller(None).await?;
     let mut answers = Vec::new();
-    for question in &arguments.about {
+    for question in &questions {
         answers.push(controller.ask(question).await?);
     }
     Ok(answers)
+}
+
+/// Reads what is asked about, in either form that kubectl takes: `node/NAME`, and the kind followed by names.
+fn questions(words: &[String], namespace: &str) -> Result<Vec<Question>, QuestionError> {
+    const KINDS: [&str; 4] = ["node", "nodeclaim", "nodepool", "pod"];
+    let mut questions = Vec::new();
+    let mut kind = None;
+    for word in words {
+        if KINDS.contains(&word.as_str()) {
+            kind = Some(word.as_str());
+            continue;
+        }
+        let object = match kind {
+            Some(kind) if !word.contains('/') => format!("{kind}/{word}"),
+            _ => word.clone(),
+        };
+        questions.push(match object.strip_prefix("pod/") {
+            Some(name) if !name.contains('/') => format!("pod/{namespace}/{name}").parse()?,
+            _ => object.parse()?,
+        });
+    }
+    match (questions.is_empty(), kind) {
+        // A kind alone: its error says what to write.
+        (true, Some(kind)) => kind.parse().map(|question| vec![question]),
+        _ => Ok(questions),
+    }
 }
 
 /// An answer for people: what, why, and what else is worth knowing.
@@ -88,6 +123,27 @@ mod tests {
     use karpenter_controllers::explain::{Fact, Why};
 
     use super::*;
+
+    #[test]
+    fn objects_are_named_as_kubectl_takes_them() {
+        let asked = |line: &str| {
+            let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+            let questions = questions(&words, "shop").map_err(|error| error.to_string());
+            questions.map(|all| all.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "))
+        };
+        for (line, expected) in [
+            ("all", "all"),
+            ("node/a pod/api", "node/a pod/shop/api"),
+            ("pod/other/api", "pod/other/api"),
+            ("node a b", "node/a node/b"),
+            ("pod api nodepool web", "pod/shop/api nodepool/web"),
+        ] {
+            assert_eq!(asked(line).as_deref(), Ok(expected), "{line}");
+        }
+        for wrong in ["node", "foo", "service/a"] {
+            assert!(asked(wrong).unwrap_err().contains("ask about `node/NAME`"), "{wrong}");
+        }
+    }
 
     #[test]
     fn people_read_the_verdict_then_why_then_the_rest() {

@@ -141,7 +141,7 @@ fn arg(heading: &'static str, flag: &'static Flag) -> Arg {
         return arg.num_args(0..=1).require_equals(true).default_missing_value("true").value_name("BOOL");
     }
     // Negative numbers are values, not flags.
-    arg.allow_hyphen_values(true)
+    arg.allow_hyphen_values(true).value_name(flag.env)
 }
 
 impl FromArgMatches for ControllerFlags {

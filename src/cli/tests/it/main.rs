@@ -1,5 +1,7 @@
 //! The program as a shell runs it.
 
+mod action;
+
 use std::io::pipe;
 use std::process::{Command, Output, Stdio};
 
