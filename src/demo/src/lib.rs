@@ -21,7 +21,7 @@ use karpenter_compose as compose;
 use karpenter_compose::playground::{Playground, Speed};
 use karpenter_kube_sim::VirtualClock;
 use karpenter_model::{Clock, Price};
-use karpenter_telemetry::logging;
+use karpenter_telemetry::{logging, stdout};
 use karpenter_view::PriceBook;
 use karpenter_view::timeline::{self, Line, Printer};
 use kube::api::{Api, ListParams, Patch, PatchParams};
@@ -40,6 +40,8 @@ const STEP_WITHIN: Duration = Duration::from_mins(1);
 
 /// Arguments of `karpenter demo`.
 #[derive(Args)]
+#[command(after_help = "Exit codes: 0 all went as it should, or Ctrl-C, 1 a step did not.\n\n\
+                        To look at it from another terminal: karpenter demo --stay")]
 pub struct Arguments {
     /// Keep everything running after the last step, until Ctrl-C
     #[arg(long)]
@@ -70,7 +72,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
         let story = async { Demo::start(&folder, &mut tasks, &shutdown).await?.play(arguments.stay).await };
         let outcome = tokio::select! {
             outcome = story => outcome,
-            _ = tokio::signal::ctrl_c() => Ok(()),
+            _ = tokio::signal::ctrl_c() => Ok(stdout::print("stopped by Ctrl-C; cluster and account were in memory, and are gone\n")?),
         };
         shutdown.cancel();
         while tasks.join_next().await.is_some() {}
@@ -82,6 +84,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode> {
 struct Demo {
     playground: Playground,
     printer: Printer,
+    kubeconfig: PathBuf,
 }
 
 impl Demo {
@@ -121,7 +124,7 @@ impl Demo {
                 () = stopped.cancelled() => Ok(()),
             }
         });
-        Ok(Self { playground, printer })
+        Ok(Self { playground, printer, kubeconfig })
     }
 
     /// 0, 1, 10, 0.
@@ -136,6 +139,11 @@ impl Demo {
             .print(&Line::new("done", format!("{instances} instances came and went, nothing is left")))?;
         if stay {
             self.printer.print(&Line::new("stay", "everything keeps running until Ctrl-C"))?;
+        }
+        for line in next_steps(stay, &self.kubeconfig.display().to_string()) {
+            self.printer.print(&Line::new("", line))?;
+        }
+        if stay {
             std::future::pending::<()>().await;
         }
         Ok(())
@@ -185,6 +193,25 @@ impl Demo {
         // A pod that is still ending counts against the step.
         Ok(if count == pods.len() { count } else { usize::MAX })
     }
+}
+
+/// Commands to try after the demo: with the cluster it keeps, or without one.
+fn next_steps(stay: bool, kubeconfig: &str) -> Vec<String> {
+    let here = format!("--kubeconfig {kubeconfig} --offerings memory");
+    if stay {
+        return vec![
+            "to try next, in another terminal:".to_owned(),
+            format!("  kubectl --kubeconfig {kubeconfig} scale deployment/inflate --replicas 10"),
+            format!("  karpenter view {here}"),
+            format!("  karpenter plan {here}"),
+        ];
+    }
+    vec![
+        "to try next:".to_owned(),
+        "  karpenter demo --stay                           # keeps it, for kubectl, karpenter view and plan".to_owned(),
+        "  karpenter plan -f docs/examples/nodepool.yaml -f docs/examples/walkthroughs/report.yaml".to_owned(),
+        "  karpenter plan --cluster-name NAME              # what would change in a cluster of yours; only looks".to_owned(),
+    ]
 }
 
 /// Makes the account ready, as `karpenter bootstrap apply` does.
