@@ -39,6 +39,7 @@ const NOT_HERE: &[(&str, &str)] = &[
     ),
     ("terraform ", "needs the rest of the reader's Terraform; `terraform.rs` applies the module by itself"),
     ("cargo build", "compiles the binaries; those under test stand for them"),
+    (".github/actions/karpenter-plan/plan.sh", "is run by tests of the program, with the binary under test"),
     (".github/actions/karpenter-e2e/gate.sh", "starts a world of its own; the workflow `ci.yml` runs it"),
     ("eksctl ", "makes a cluster of EKS; the local control plane stands for it"),
     ("export CLUSTER=", "names the reader's cluster and region; the desk names its own"),

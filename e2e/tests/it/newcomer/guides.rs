@@ -96,7 +96,13 @@ const GATE: Guide = Guide {
     page: "docs/guides/gate-your-pipeline.md",
     parts: &[Part {
         before: &[ACCOUNT],
-        sections: &["## Pools and workloads", "## Only the manifests", "## The account", "## The cluster"],
+        sections: &[
+            "## A plan on the pull request",
+            "## Pools and workloads",
+            "## Only the manifests",
+            "## The account",
+            "## The cluster",
+        ],
     }],
 };
 

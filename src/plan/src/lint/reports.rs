@@ -73,6 +73,7 @@ fn property(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stream::Origin;
 
     #[test]
     fn programs_get_every_finding_with_its_place() {
