@@ -89,8 +89,6 @@ pub struct Gate {
     pub name: &'static str,
     /// One sentence.
     pub help: &'static str,
-    /// Reason why it changes nothing, for gates that are accepted for compatibility only.
-    pub without_effect: Option<&'static str>,
     /// Field of the provider's gates.
     place: fn(&mut Gates) -> &mut bool,
 }
@@ -100,25 +98,21 @@ pub const GATES: &[Gate] = &[
     Gate {
         name: "NodeClassCEL",
         help: "Evaluate expressions in `spec.kubelet` of an EC2NodeClass for each instance type",
-        without_effect: None,
         place: |gates| &mut gates.node_class_cel,
     },
     Gate {
         name: "DRANVIDIAGPU",
         help: "Plan new nodes for resource claims of NVIDIA devices",
-        without_effect: None,
         place: |gates| &mut gates.dra_nvidia_gpu,
     },
     Gate {
         name: "DRAEFA",
         help: "Plan new nodes for resource claims of EFA devices",
-        without_effect: None,
         place: |gates| &mut gates.dra_efa,
     },
     Gate {
         name: "RebootForRepair",
         help: "Reboot an instance instead of replacing it where that is the cure",
-        without_effect: None,
         place: |gates| &mut gates.reboot_for_repair,
     },
 ];
@@ -185,13 +179,6 @@ impl Settings {
             capacity_backoff_max: reader.duration_from_one_minute("capacity-backoff-max"),
         };
         reader.finish().map(|()| settings)
-    }
-
-    /// The gates that are on although they change nothing, with the reason why.
-    pub fn gates_without_effect(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
-        let mut gates = self.gates;
-        let on = GATES.iter().filter(move |gate| *(gate.place)(&mut gates));
-        on.filter_map(|gate| gate.without_effect.map(|why| (gate.name, why)))
     }
 }
 
@@ -331,14 +318,6 @@ mod tests {
         let off: Vec<String> = GATES.iter().map(|gate| format!("{}=false", gate.name)).collect();
         assert_eq!(flag.default, off.join(","));
         assert!(GATES.iter().all(|gate| GATES_ALLOWED.contains(gate.name)));
-    }
-
-    #[test]
-    fn gates_that_are_on_without_effect_are_named() {
-        let given = [("cluster-name", "demo"), ("aws-feature-gates", "DRAEFA=true,RebootForRepair=true")];
-        let settings = resolve(&given).unwrap();
-        let names: Vec<&str> = settings.gates_without_effect().map(|(name, _)| name).collect();
-        assert_eq!(names, ["RebootForRepair"]);
     }
 
     #[test]

@@ -29,8 +29,7 @@ pub(super) fn body() -> String {
 }
 
 fn aws_gate(gate: &aws::Gate) -> Vec<String> {
-    let effect = gate.without_effect.map(|why| format!(". **No effect**: {why}")).unwrap_or_default();
-    vec![format!("`{}`", gate.name), format!("{}{effect}", gate.help)]
+    vec![format!("`{}`", gate.name), gate.help.to_owned()]
 }
 
 fn row(flag: &Flag) -> Vec<String> {
