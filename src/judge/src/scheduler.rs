@@ -39,7 +39,7 @@ enum Answer {
 }
 
 /// The pods that were bound, and why others were not.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 pub struct Verdict {
     /// Objects that are new or were changed.
     pub changed: Vec<Value>,

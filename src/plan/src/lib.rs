@@ -33,7 +33,8 @@ pub use buffers::template_of;
 pub use export::{About, is_export, settings_of};
 pub use forecast::{Difference, FORMAT_VERSION, Forecast, Launched, Removal, Verdict, forecast};
 pub use lint::{
-    ClassFaults, LintFinding, LintSeverity, lint, lint_annotations, lint_json, lint_sarif, lint_text, near, refused_lines,
+    ClassFaults, LintFinding, LintSeverity, lint, lint_annotations, lint_json, lint_sarif, lint_text, near,
+    refused_lines,
 };
 pub use objects::Objects;
 pub use offerings::Offerings;

@@ -74,10 +74,10 @@ impl ControlPlane {
         }
         let fresh = self.create(objects).await?;
         if of_kind(objects, "Node").next().is_none() {
-            return Ok(Verdict { changed: Vec::new(), refused: BTreeMap::new() });
+            return Ok(Verdict::default());
         }
         if fresh.is_empty() && !self.there.is_empty() && self.world_was_asked(objects) {
-            return Ok(Verdict { changed: Vec::new(), refused: self.refused.clone() });
+            return Ok(Verdict { refused: self.refused.clone(), ..Verdict::default() });
         }
         self.admit_nodes(objects, &fresh).await?;
         self.bind_all(objects).await?;
@@ -364,7 +364,7 @@ impl ControlPlane {
     async fn verdict(&mut self, objects: &[Value]) -> Result<Verdict> {
         let before: BTreeSet<Key> =
             of_kind(objects, "Pod").filter(|pod| node_of(pod).is_some()).map(key).collect();
-        let mut verdict = Verdict { changed: Vec::new(), refused: BTreeMap::new() };
+        let mut verdict = Verdict::default();
         for pod in self.pods().await? {
             let pod = self.moved(&pod, false);
             if node_of(&pod).is_none() {

@@ -53,9 +53,6 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
     for (setting, why) in arguments.flags.without_effect() {
         tracing::warn!(setting, why, "setting has no effect");
     }
-    for (gate, why) in aws.gates_without_effect() {
-        tracing::warn!(gate, why, "feature gate has no effect");
-    }
     for gate in &aws.unknown_gates {
         tracing::warn!(setting = "aws-feature-gates", gate, "unknown feature gate is ignored");
     }
