@@ -15,7 +15,6 @@ pub mod label;
 pub mod money;
 pub mod names;
 pub mod node;
-pub mod node_score;
 pub mod notice;
 pub mod plan;
 pub mod pod;

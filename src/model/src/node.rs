@@ -248,5 +248,6 @@ impl Node {
 
 pub mod object;
 pub mod repair;
+pub mod score;
 #[cfg(test)]
 mod tests;

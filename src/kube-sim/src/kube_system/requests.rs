@@ -1,6 +1,6 @@
 //! Resources that a pod asks of a node.
 
-use karpenter_model::node_score::{UNSAID_BYTES, UNSAID_MILLIS};
+use karpenter_model::node::score::{UNSAID_BYTES, UNSAID_MILLIS};
 use karpenter_model::{Quantity, Resources, resources};
 use serde_json::Value;
 

@@ -8,6 +8,7 @@
 
 mod affinity_term;
 mod candidate;
+mod lists;
 mod node_selector;
 mod pod_affinity;
 mod preemption;
@@ -23,8 +24,9 @@ use serde_json::{Value, json};
 
 use self::{
     candidate::Candidate,
+    lists::{Lists, Objects},
     refusal::{Ask, Reason},
-    surroundings::{Lists, Surroundings},
+    surroundings::Surroundings,
     volumes::uses_claims,
 };
 pub(super) use self::{candidate::tolerates, node_selector::admits as node_selector_admits};
@@ -252,8 +254,8 @@ fn best(
     best.map(|(index, _)| fitting[index])
 }
 
-/// Returns the nodes among these `objects` of a cluster that a pod fits, with their scores: what the stand-in goes by, for
-/// whoever holds it against another scheduler. Names that pods have been given in `status.nominatedNodeName` do not count.
+/// Returns the nodes among these `objects` of a cluster that a pod fits, with their scores, so that the stand-in can be
+/// compared with another scheduler. Names in `status.nominatedNodeName` do not count.
 pub fn scores(objects: &[Arc<Value>], pod: &Value) -> BTreeMap<String, i64> {
     let objects = Objects(objects);
     let pods: Vec<Arc<Pod>> = objects.list("", "pods").iter().map(|pod| Arc::new(Pod::of(pod))).collect();
@@ -270,20 +272,6 @@ pub fn scores(objects: &[Arc<Value>], pod: &Value) -> BTreeMap<String, i64> {
     let (fitting, _) = sorted_out(&Ask::of(&pod, &candidates, &surroundings), &candidates);
     let scores = score::scores(&pod, &fitting, &candidates, &surroundings);
     fitting.iter().map(|index| candidates[*index].name.clone()).zip(scores).collect()
-}
-
-/// Objects that no server keeps.
-struct Objects<'a>(&'a [Arc<Value>]);
-
-impl Lists for Objects<'_> {
-    /// Kinds are told by their plural names, which are regular for all that the scheduler reads.
-    fn list(&self, _group: &str, plural: &str) -> Vec<Arc<Value>> {
-        let is_listed = |object: &&Arc<Value>| {
-            let kind = text(object, "/kind").to_lowercase();
-            plural.strip_prefix(&kind).is_some_and(|end| matches!(end, "s" | "es"))
-        };
-        self.0.iter().filter(is_listed).cloned().collect()
-    }
 }
 
 /// Reports that none of `nodes` nodes takes a pod, and the node that it is `named` for, where others are sent away.

@@ -419,8 +419,11 @@ async fn less_important_pods_are_sent_away_for_one_that_fits_nowhere() {
         pod["spec"].as_object_mut().expect("a map").extend(more.as_object().expect("a map").clone());
         typed::<Pod>(pod)
     };
-    let class = |name: &str, value: i32| json!({"metadata": {"name": name}, "value": value});
-    for (name, value) in [("middling", 10), ("important", 100)] {
+    let class = |name: &str, value: i32| {
+        let policy = if name == "gentle" { "Never" } else { "PreemptLowerPriority" };
+        json!({"metadata": {"name": name}, "value": value, "preemptionPolicy": policy})
+    };
+    for (name, value) in [("middling", 10), ("important", 100), ("gentle", 100)] {
         let classes: Api<PriorityClass> = Api::all(world.server.client());
         classes.create(&PostParams::default(), &typed(class(name, value))).await.expect("created");
     }
@@ -433,7 +436,7 @@ async fn less_important_pods_are_sent_away_for_one_that_fits_nowhere() {
         pods.create(&PostParams::default(), &pod(name, cpu, more)).await.expect("created");
     }
     settle().await;
-    let gentle = json!({"priorityClassName": "important", "preemptionPolicy": "Never"});
+    let gentle = json!({"priorityClassName": "gentle"});
     pods.create(&PostParams::default(), &pod("gentle", "1500m", gentle)).await.expect("created");
     settle().await;
     let leaving = async || {

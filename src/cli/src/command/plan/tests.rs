@@ -360,7 +360,7 @@ async fn help_for_a_pod_without_a_pool_is_tried_with_every_instance_type() {
     for (what, pod, conflict, help) in [
         (
             "gpu",
-            inflate(1).replace("cpu: \"1\"", "nvidia.com/gpu: \"1\""),
+            inflate(1).replace("requests:", "limits:").replace("cpu: \"1\"", "nvidia.com/gpu: \"1\""),
             "the pod asks for 1 nvidia.com/gpu, which no instance type that it allows has",
             "would help: allow `karpenter.k8s.aws/instance-category` `g` in pool `general`\n",
         ),

@@ -12,7 +12,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use karpenter_model::node_score::{self, Share};
+use karpenter_model::node::score::{Share, balanced, least_allocated};
 use karpenter_model::{Launch, Node, PodKey, Resources, resources};
 
 use super::simulation::Base;
@@ -147,5 +147,5 @@ fn score(left: &Amounts, allocatable: &Amounts, amounts: &Amounts, counted: Coun
         let allocatable = allocatable.at(name);
         Share { requested: allocatable - left.at(name) + amounts.at(name), allocatable }
     });
-    node_score::least_allocated(shares) + node_score::balanced(shares)
+    least_allocated(shares) + balanced(shares)
 }

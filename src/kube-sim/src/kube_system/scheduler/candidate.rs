@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use karpenter_model::id::ResourceName;
-use karpenter_model::node_score::Share;
+use karpenter_model::node::score::Share;
 use karpenter_model::{Quantity, Resources, resources};
 use serde_json::Value;
 

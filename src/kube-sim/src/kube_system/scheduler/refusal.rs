@@ -55,7 +55,7 @@ impl<'a> Ask<'a> {
             pod,
             selects_nodes: node_selector::restricts(object),
             ports: candidate::host_ports(object),
-            reach: surroundings.volumes.reach(object, candidates),
+            reach: surroundings.volumes.reach(object, &candidates.iter().flat_map(|node| &node.pods)),
             spread: Spread::of(pod, candidates),
             neighbours: Neighbours::of(object, candidates, surroundings),
         }
@@ -78,7 +78,7 @@ impl<'a> Ask<'a> {
         }
         let others = if candidate.has_port_conflict(&self.ports) {
             "node(s) didn't have free ports for the requested pod ports"
-        } else if let Some(unreachable) = self.reach.refusal(&candidate.node) {
+        } else if let Some(unreachable) = self.reach.refusal(&candidate.node, &candidate.pods) {
             unreachable
         } else if !self.spread.admits(candidate) {
             "node(s) didn't match pod topology spread constraints"

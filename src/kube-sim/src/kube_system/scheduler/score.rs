@@ -6,8 +6,8 @@
 //! | `NodeAffinity` | 2 | here |
 //! | `PodTopologySpread` | 2 | `score/spread.rs` |
 //! | `InterPodAffinity` | 2 | `score/affinity.rs` |
-//! | `NodeResourcesFit` (`LeastAllocated`) | 1 | `karpenter_model::node_score` |
-//! | `NodeResourcesBalancedAllocation` | 1 | `karpenter_model::node_score` |
+//! | `NodeResourcesFit` (`LeastAllocated`) | 1 | `karpenter_model::node::score` |
+//! | `NodeResourcesBalancedAllocation` | 1 | `karpenter_model::node::score` |
 //!
 //! `ImageLocality` is not played, because kubelets here report no images; every node is scored, while the scheduler of a
 //! cluster with more than a hundred nodes looks at some of them. Source: kube-scheduler 1.35, to whose own code the judge
@@ -17,7 +17,7 @@ mod affinity;
 mod spread;
 
 use karpenter_model::Quantity;
-use karpenter_model::node_score::{self, MAX};
+use karpenter_model::node::score::{MAX, balanced, least_allocated};
 use serde_json::Value;
 
 use super::candidate::Candidate;
@@ -53,8 +53,8 @@ fn by_room(pod: &Pod, scored: [Quantity; 2], node: &Candidate) -> i64 {
     let (asked, scored) = node.shares_with(pod, scored);
     let asks = |name: &&str| !pod.requests.amount(name).is_zero();
     let is_best_effort = !["cpu", "memory"].iter().any(asks);
-    let balanced = if is_best_effort { 0 } else { node_score::balanced(asked) };
-    node_score::least_allocated(scored) + balanced
+    let even = if is_best_effort { 0 } else { balanced(asked) };
+    least_allocated(scored) + even
 }
 
 /// Most where no taint is to be avoided.

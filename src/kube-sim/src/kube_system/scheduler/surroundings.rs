@@ -5,22 +5,11 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
+use super::lists::Lists;
 use super::volumes::{Volumes, uses_claims};
 use crate::apiserver::label_selector_matches;
 use crate::apiserver::object::{self, Key, list, text};
-use crate::kube_system::cluster::Cluster;
 use crate::kube_system::pod::Pod;
-
-/// Objects by core group and plural name.
-pub(super) trait Lists {
-    fn list(&self, group: &str, plural: &str) -> Vec<Arc<Value>>;
-}
-
-impl Lists for Cluster<'_> {
-    fn list(&self, group: &str, plural: &str) -> Vec<Arc<Value>> {
-        Cluster::list(self, group, plural)
-    }
-}
 
 /// Objects that are looked at during one pass.
 #[derive(Default)]

@@ -1,17 +1,17 @@
 //! Finds the nodes from which the volumes of a pod can be reached.
 //!
 //! A claim without volume waits for its first consumer, whose node decides where the volume is made; other pods that use the
-//! claim wait for that. How many volumes a node attaches, and claims that pods bring along, are not played.
+//! claim wait for that. Claims that pods bring along are not played.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::candidate::Candidate;
+use super::lists::Lists;
 use super::node_selector;
-use super::surroundings::Lists;
 use crate::apiserver::object::{self, Key, at, list, text};
+use crate::kube_system::pod::Pod;
 use crate::kube_system::volumes::claims_of;
 
 /// Claims and volumes during one pass.
@@ -20,6 +20,8 @@ pub(super) struct Volumes {
     claims: BTreeMap<Key, Arc<Value>>,
     by_name: BTreeMap<String, Arc<Value>>,
     classes: BTreeMap<String, Arc<Value>>,
+    /// Most volumes that a node attaches, by its name.
+    limits: BTreeMap<String, usize>,
     /// Claims whose volume is made for a pod that was placed in this pass.
     being_made: BTreeSet<Key>,
 }
@@ -36,6 +38,7 @@ impl Volumes {
             claims: claims.into_iter().map(|claim| (Key::of(&claim), claim)).collect(),
             by_name: by_name("", "persistentvolumes"),
             classes: by_name("storage.k8s.io", "storageclasses"),
+            limits: objects.list("storage.k8s.io", "csinodes").iter().filter_map(limit).collect(),
             being_made: BTreeSet::new(),
         }
     }
@@ -53,8 +56,13 @@ impl Volumes {
     }
 
     /// Returns the nodes that the volumes of the pod allow; a volume to be made is where its class allows it.
-    pub(super) fn reach(&self, pod: &Value, candidates: &[Candidate]) -> Reach<'_> {
-        let mut reach = Places::default();
+    pub(super) fn reach<'p>(
+        &self,
+        pod: &Value,
+        others: &(impl Iterator<Item = &'p Arc<Pod>> + Clone),
+    ) -> Reach<'_> {
+        let mut reach =
+            Places { claims: claims_of(pod).collect(), limits: Some(&self.limits), ..Places::default() };
         for key in claims_of(pod) {
             let Some(claim) = self.claims.get(&key) else { return Reach::Nowhere };
             if volume(claim).is_empty() {
@@ -66,11 +74,9 @@ impl Volumes {
                 let volume = self.by_name.get(volume(claim));
                 reach.selectors.extend(volume.and_then(|volume| at(volume, "/spec/nodeAffinity/required")));
             }
-            reach.in_use |= list(claim, "/spec/accessModes").iter().any(|mode| mode == "ReadWriteOncePod")
-                && candidates
-                    .iter()
-                    .flat_map(|node| &node.pods)
-                    .any(|other| claims_of(&other.object).any(|one| one == key));
+            let for_one = list(claim, "/spec/accessModes").iter().any(|mode| mode == "ReadWriteOncePod");
+            reach.in_use |=
+                for_one && others.clone().any(|other| claims_of(&other.object).any(|one| one == key));
         }
         Reach::From(reach)
     }
@@ -92,17 +98,23 @@ pub(super) struct Places<'v> {
     allowed: Vec<&'v [Value]>,
     /// True if another pod has a volume that is for one pod.
     in_use: bool,
+    /// Claims of the pod.
+    claims: BTreeSet<Key>,
+    /// Most volumes that a node attaches, by its name.
+    limits: Option<&'v BTreeMap<String, usize>>,
 }
 
 impl Reach<'_> {
-    /// Returns the reason why they cannot be reached from a node.
-    pub(super) fn refusal(&self, node: &Value) -> Option<&'static str> {
+    /// Returns the reason why they cannot be reached from a node with these pods.
+    pub(super) fn refusal(&self, node: &Value, pods: &[Arc<Pod>]) -> Option<&'static str> {
         match self {
             Self::Nowhere => Some("persistentvolumeclaim not found"),
             Self::From(places) => {
                 let reached = places.selectors.iter().all(|selector| node_selector::selects(selector, node));
                 let allowed = places.allowed.iter().all(|terms| terms.iter().any(|term| is_in(term, node)));
-                if !reached {
+                if places.exceeds(node, pods) {
+                    Some("node(s) exceed max volume count")
+                } else if !reached {
                     Some("node(s) had volume node affinity conflict")
                 } else if !allowed {
                     Some("node(s) didn't find available persistent volumes to bind")
@@ -116,6 +128,25 @@ impl Reach<'_> {
             }
         }
     }
+}
+
+impl Places<'_> {
+    /// Returns whether a node would have to attach more volumes than it can. There is one driver.
+    fn exceeds(&self, node: &Value, pods: &[Arc<Pod>]) -> bool {
+        let limit = self.limits.and_then(|limits| limits.get(object::name(node)));
+        let (Some(limit), false) = (limit, self.claims.is_empty()) else { return false };
+        let mut attached: BTreeSet<Key> = pods.iter().flat_map(|pod| claims_of(&pod.object)).collect();
+        let before = attached.len();
+        attached.extend(self.claims.iter().cloned());
+        attached.len() > before && attached.len() > *limit
+    }
+}
+
+/// Name of a node and the number of volumes that it attaches, where its driver states one.
+fn limit(node: &Arc<Value>) -> Option<(String, usize)> {
+    let stated =
+        list(node, "/spec/drivers").iter().filter_map(|driver| at(driver, "/allocatable/count")?.as_u64());
+    Some((object::name(node).to_owned(), usize::try_from(stated.min()?).ok()?))
 }
 
 /// Returns whether a node is in a topology that a storage class allows.

@@ -139,12 +139,13 @@ fn a_manifest_that_cannot_be_read_is_said_with_its_own_file_line_and_field() {
     let folder = tempfile::tempdir().unwrap();
     let deeper = folder.path().join("deeper");
     std::fs::create_dir(&deeper).unwrap();
-    std::fs::write(deeper.join("a.yaml"), "kind: Pod\nmetadata: {name: a}\n---\nkind: [\n").unwrap();
+    std::fs::write(deeper.join("a.yaml"), "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n---\nkind: [\n")
+        .unwrap();
     let text = GOOD.replace("manifests: []", "manifests: [deeper]");
     let (line, field, problem) = parse("a.yaml", &text, folder.path()).unwrap_err();
     let file = deeper.join("a.yaml");
     let expected = format!(
-        "cannot read `{}`, line 4, field `kind`: is no YAML here: unclosed bracket '['; correct it or leave the file out",
+        "cannot read `{}`, line 5, field `kind`: is no YAML here: unclosed bracket '['; correct it or leave the file out",
         file.display()
     );
     assert_eq!((line, field.as_str(), problem), (2, "manifests[0]", expected));
@@ -155,7 +156,11 @@ fn a_folder_is_read_with_its_folders_and_one_without_objects_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let deeper = folder.path().join("deploy/deeper");
     std::fs::create_dir_all(&deeper).unwrap();
-    std::fs::write(deeper.join("a.json"), "{\"kind\": \"Pod\", \"metadata\": {\"name\": \"a\"}}").unwrap();
+    std::fs::write(
+        deeper.join("a.json"),
+        "{\"apiVersion\": \"v1\", \"kind\": \"Pod\", \"metadata\": {\"name\": \"a\"}}",
+    )
+    .unwrap();
     std::fs::create_dir(folder.path().join("empty")).unwrap();
     let read = |manifests: &str| {
         parse("a.yaml", &GOOD.replace("manifests: []", &format!("manifests: [{manifests}]")), folder.path())

@@ -62,7 +62,7 @@ const TABLE: [(&str, &str, &str, Expected); 10] = [
         "broken YAML",
         "  limits:\n    cpu: 1000",
         "  limits:\n\tcpu: 1000",
-        Expected { plan: 1, lint: 2, says: "change.yaml`, line" },
+        Expected { plan: 1, lint: 2, says: "change.yaml:18: " },
     ),
     ("no change", "limits:", "limits:", Expected { plan: 0, lint: 0, says: "Nothing would change" }),
 ];

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use karpenter_model::node_score::MAX;
+use karpenter_model::node::score::MAX;
 use serde_json::Value;
 
 use crate::apiserver::object::{list, text};
