@@ -394,7 +394,14 @@ impl Promises {
             Some((claim, node)) => {
                 let arrival = Arrival::of(claim, node);
                 let given = given.get(&promise.claim).unwrap_or(&none);
-                (sent_away(pod, &arrival, node, given), Kind::Refused)
+                // The node serves the workload: a pod that keeps its like away has the place, whatever room is left.
+                let serves = node.pods.iter().any(|other| Workload::of(other) == promise.workload);
+                let how = if serves && !arrival.differs() {
+                    Ending::Withdrawn("other pods took the room")
+                } else {
+                    sent_away(pod, &arrival, node, given)
+                };
+                (how, Kind::Refused)
             }
         };
         if let Ending::Broken(why) = &how {

@@ -215,6 +215,23 @@ fn while_a_workload_is_in_doubt_only_as_many_pods_are_planned_for_as_nodes_are_l
 }
 
 #[test]
+fn a_node_that_a_pod_of_the_workload_has_breaks_no_promise_of_another_one() {
+    let claim = up("web-1", 20);
+    let bound = Pod { node_name: Some("node-of-web-1".into()), ..pod("web-0") };
+    let (first, second) = (pod("web-1"), pod("web-2"));
+    for (what, taken, broken) in [("none is there", vec![], true), ("one is bound there", vec![bound], false)]
+    {
+        let mut promises = Promises::default();
+        promises.make(&claim.name, &first, at(0));
+        let taken = Node { pods: taken.into_iter().map(Arc::new).collect(), ..node(&claim) };
+        let snapshot = snapshot(vec![taken], &[first.clone(), second.clone()], "1", 21);
+        let plan = Plan { launches: vec![node_for(&[&first])], ..Plan::default() };
+        let ended = promises.plan(&plan, &snapshot, &World::of(&snapshot, |_| None)).ended;
+        assert_eq!(matches!(ended[0].how, Ending::Broken(_)), broken, "{what}: {ended:?}");
+    }
+}
+
+#[test]
 fn room_that_others_took_breaks_no_promise() {
     let big = |name: &str| {
         pod(name).with(|pod| pod.requests = pod.requests.clone().with("memory", "6Gi".parse().unwrap()))
