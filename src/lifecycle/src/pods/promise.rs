@@ -394,7 +394,7 @@ impl Promises {
             Some((claim, node)) => {
                 let arrival = Arrival::of(claim, node);
                 let given = given.get(&promise.claim).unwrap_or(&none);
-                // The node serves the workload: a pod that keeps its like away has the place, whatever room is left.
+                // The node serves the workload: a sibling that keeps others away has the place, whatever room is left.
                 let serves = node.pods.iter().any(|other| Workload::of(other) == promise.workload);
                 let how = if serves && !arrival.differs() {
                     Ending::Withdrawn("other pods took the room")

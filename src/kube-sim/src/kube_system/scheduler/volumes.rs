@@ -135,11 +135,18 @@ impl Places<'_> {
     fn exceeds(&self, node: &Value, pods: &[Arc<Pod>]) -> bool {
         let limit = self.limits.and_then(|limits| limits.get(object::name(node)));
         let (Some(limit), false) = (limit, self.claims.is_empty()) else { return false };
-        let mut attached: BTreeSet<Key> = pods.iter().flat_map(|pod| claims_of(&pod.object)).collect();
+        let mut attached: BTreeSet<Key> = pods.iter().flat_map(|pod| attached(&pod.object)).collect();
         let before = attached.len();
         attached.extend(self.claims.iter().cloned());
         attached.len() > before && attached.len() > *limit
     }
+}
+
+/// Claims of a pod on its node, those that it brings along among them.
+fn attached(pod: &Value) -> impl Iterator<Item = Key> {
+    let brought = list(pod, "/spec/volumes").iter().filter(|volume| volume.get("ephemeral").is_some());
+    let name = |volume: &Value| format!("{}-{}", object::name(pod), text(volume, "/name"));
+    claims_of(pod).chain(brought.map(move |volume| Key::new(object::namespace(pod), name(volume))))
 }
 
 /// Name of a node and the number of volumes that it attaches, where its driver states one.
