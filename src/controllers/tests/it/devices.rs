@@ -139,8 +139,8 @@ fn bought(claim: &NodeClaim) -> (String, String) {
     (of(&metadata.labels, label::INSTANCE_TYPE), of(&metadata.annotations, annotation::REQUESTED_DRIVERS))
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_machine_is_bought_that_brings_the_devices_of_a_claim_along() {
+/// A world whose large type is described with devices, and a pod that waits for one.
+async fn with_described_devices() -> World {
     let mut world = World::new().await;
     let catalogue = Catalogue::small(&["zone-a", "zone-b"]);
     world.catalogue = Arc::new(catalogue.bringing("large", &described()));
@@ -148,6 +148,12 @@ async fn a_machine_is_bought_that_brings_the_devices_of_a_claim_along() {
     world.load(&class());
     world.load(&claim("one"));
     world.pod_with("wants", "1", &uses("one"));
+    world
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_is_bought_that_brings_the_devices_of_a_claim_along() {
+    let world = with_described_devices().await;
     world.load(&claim("two"));
     world.pod_with("also", "1", &uses("two"));
     let process = start(&world);
@@ -167,13 +173,7 @@ async fn a_machine_is_bought_that_brings_the_devices_of_a_claim_along() {
 
 #[tokio::test(start_paused = true)]
 async fn a_type_that_brings_something_else_is_named_and_not_bought_again() {
-    let mut world = World::new().await;
-    let catalogue = Catalogue::small(&["zone-a", "zone-b"]);
-    world.catalogue = Arc::new(catalogue.bringing("large", &described()));
-    world.pool("default", &json!({}));
-    world.load(&class());
-    world.load(&claim("one"));
-    world.pod_with("wants", "1", &uses("one"));
+    let world = with_described_devices().await;
     let process = start(&world);
     world.until("a node has come up", Duration::from_mins(5), || async { world.nodes().len() == 1 }).await;
     let node = world.nodes()[0].metadata.name.clone().unwrap();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use fastrand::Rng;
 use karpenter_judge::catalogue::Catalogue;
 use karpenter_judge::objects::{is_daemon, key, of_kind};
-use karpenter_judge::scheduler::Scheduler;
+use karpenter_judge::scheduler::{Binds, Scheduler};
 use karpenter_judge::trial::with_nodes;
 use karpenter_judge::world;
 use karpenter_kube_sim::kube_system::scheduler::scores;
@@ -26,7 +26,7 @@ fn the_stand_in_scores_the_nodes_that_fit_as_the_scheduler_does() {
     for seed in first..first + number("JUDGED_WORLDS").unwrap_or(WORLDS) {
         let mut objects = with_nodes(&world::draw(seed), seed, &catalogue).unwrap();
         add_owners(&mut objects, &mut Rng::with_seed(seed));
-        let verdict = karpenter_judge::scheduler::Binds::bind(&mut scheduler, &objects).unwrap();
+        let verdict = scheduler.bind(&objects).unwrap();
         let mut now: BTreeMap<_, Arc<Value>> =
             objects.into_iter().map(|object| (key(&object), Arc::new(object))).collect();
         let mut changed = verdict.changed.into_iter();

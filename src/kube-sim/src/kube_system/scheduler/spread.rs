@@ -8,9 +8,6 @@ use std::{collections::BTreeMap, sync::Arc};
 use serde_json::{Map, Value};
 
 use super::{candidate::Candidate, node_selector};
-
-/// Label with the name of a node, by which pods are spread over nodes.
-pub(super) const HOSTNAME: &str = "kubernetes.io/hostname";
 use crate::{
     apiserver::{
         label_selector_matches,

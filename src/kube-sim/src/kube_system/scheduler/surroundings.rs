@@ -15,17 +15,17 @@ use crate::kube_system::pod::Pod;
 #[derive(Default)]
 pub(super) struct Surroundings {
     pub(super) volumes: Volumes,
-    /// Labels by namespace; read where a term selects namespaces.
-    namespaces: BTreeMap<String, Value>,
+    /// Read where a term selects namespaces by their labels, which pods that are there may do, too.
+    namespaces: Vec<Arc<Value>>,
     services: Vec<Arc<Value>>,
-    /// Selectors of replica sets and stateful sets, by kind and key.
-    owners: BTreeMap<(&'static str, Key), Value>,
+    /// Replica sets and stateful sets, by kind and key.
+    owners: BTreeMap<(&'static str, Key), Arc<Value>>,
 }
 
 impl Surroundings {
     /// Reads what matters to one of these pods.
     pub(super) fn of(objects: &impl Lists, pods: &[Arc<Pod>]) -> Self {
-        let mut found = Self { namespaces: namespaces(objects), ..Self::default() };
+        let mut found = Self { namespaces: objects.list("", "namespaces"), ..Self::default() };
         if pods.iter().any(|pod| uses_claims(&pod.object)) {
             found.volumes = Volumes::of(objects);
         }
@@ -34,20 +34,19 @@ impl Surroundings {
             for (kind, plural) in [("ReplicaSet", "replicasets"), ("StatefulSet", "statefulsets")] {
                 if pods.iter().any(|pod| owner(&pod.object).is_some_and(|(owner, _)| owner == kind)) {
                     let sets = objects.list("apps", plural);
-                    let selectors =
-                        sets.iter().map(|set| ((kind, Key::of(set)), set["spec"]["selector"].clone()));
-                    found.owners.extend(selectors);
+                    found.owners.extend(sets.into_iter().map(|set| ((kind, Key::of(&set)), set)));
                 }
             }
         }
         found
     }
 
-    /// Labels of a namespace; it has its name as a label in any case.
+    /// Returns whether a selector selects a namespace. One that is not there has its name as a label in any case.
     pub(super) fn namespace_is_selected(&self, selector: &Value, name: &str) -> bool {
-        let unknown = || json!({"kubernetes.io/metadata.name": name});
-        let labels = self.namespaces.get(name).cloned().unwrap_or_else(unknown);
-        label_selector_matches(selector, &labels)
+        match self.namespaces.iter().find(|one| object::name(one) == name) {
+            Some(namespace) => label_selector_matches(selector, &namespace["metadata"]["labels"]),
+            None => label_selector_matches(selector, &json!({"kubernetes.io/metadata.name": name})),
+        }
     }
 
     /// Selector of what a pod is spread with by default: what its services and its owner select, if there are any.
@@ -61,7 +60,7 @@ impl Surroundings {
             }
         }
         let owner = owner(pod).and_then(|owner| self.owners.get(&owner));
-        let of_owner = |field: &str| owner.and_then(|selector| selector.get(field)).cloned();
+        let of_owner = |field: &str| owner.and_then(|set| set["spec"]["selector"].get(field)).cloned();
         if let Some(Value::Object(more)) = of_owner("matchLabels") {
             labels.extend(more);
         }
@@ -69,11 +68,6 @@ impl Surroundings {
         let selects_all = labels.is_empty() && expressions == json!([]);
         (!selects_all).then(|| json!({"matchLabels": labels, "matchExpressions": expressions}))
     }
-}
-
-fn namespaces(objects: &impl Lists) -> BTreeMap<String, Value> {
-    let namespaces = objects.list("", "namespaces");
-    namespaces.iter().map(|one| (object::name(one).to_owned(), one["metadata"]["labels"].clone())).collect()
 }
 
 /// Kind and key of the replica set or stateful set that controls a pod.

@@ -61,8 +61,13 @@ impl Volumes {
         pod: &Value,
         others: &(impl Iterator<Item = &'p Arc<Pod>> + Clone),
     ) -> Reach<'_> {
-        let mut reach =
-            Places { claims: claims_of(pod).collect(), limits: Some(&self.limits), ..Places::default() };
+        let mut reach = Places {
+            selectors: Vec::new(),
+            allowed: Vec::new(),
+            in_use: false,
+            claims: claims_of(pod).collect(),
+            limits: &self.limits,
+        };
         for key in claims_of(pod) {
             let Some(claim) = self.claims.get(&key) else { return Reach::Nowhere };
             if volume(claim).is_empty() {
@@ -90,7 +95,6 @@ pub(super) enum Reach<'v> {
 }
 
 /// Nodes that all of these select.
-#[derive(Default)]
 pub(super) struct Places<'v> {
     /// Node selectors of volumes.
     selectors: Vec<&'v Value>,
@@ -101,7 +105,7 @@ pub(super) struct Places<'v> {
     /// Claims of the pod.
     claims: BTreeSet<Key>,
     /// Most volumes that a node attaches, by its name.
-    limits: Option<&'v BTreeMap<String, usize>>,
+    limits: &'v BTreeMap<String, usize>,
 }
 
 impl Reach<'_> {
@@ -133,8 +137,9 @@ impl Reach<'_> {
 impl Places<'_> {
     /// Returns whether a node would have to attach more volumes than it can. There is one driver.
     fn exceeds(&self, node: &Value, pods: &[Arc<Pod>]) -> bool {
-        let limit = self.limits.and_then(|limits| limits.get(object::name(node)));
-        let (Some(limit), false) = (limit, self.claims.is_empty()) else { return false };
+        let (Some(limit), false) = (self.limits.get(object::name(node)), self.claims.is_empty()) else {
+            return false;
+        };
         let mut attached: BTreeSet<Key> = pods.iter().flat_map(|pod| attached(&pod.object)).collect();
         let before = attached.len();
         attached.extend(self.claims.iter().cloned());

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use karpenter_model::node::score::MAX;
 use serde_json::Value;
 
-use crate::apiserver::object::{list, text};
+use crate::apiserver::object::text;
 use crate::kube_system::scheduler::affinity_term::{preferred, selects, terms};
 use crate::kube_system::scheduler::candidate::Candidate;
 use crate::kube_system::scheduler::surroundings::Surroundings;
@@ -79,14 +79,7 @@ fn weights(pod: &Value, all: &[Candidate], surroundings: &Surroundings) -> Weigh
 }
 
 fn has_affinity(pod: &Value) -> bool {
-    let affinity = &pod["spec"]["affinity"];
-    let any = |kind: &str| {
-        let affinity = affinity.get(kind);
-        affinity.is_some_and(|affinity| {
-            ["required", "preferred"].iter().any(|strength| {
-                !list(affinity, &format!("/{strength}DuringSchedulingIgnoredDuringExecution")).is_empty()
-            })
-        })
-    };
-    any("podAffinity") || any("podAntiAffinity")
+    ["podAffinity", "podAntiAffinity"]
+        .into_iter()
+        .any(|kind| !terms(pod, kind).is_empty() || !preferred(pod, kind).is_empty())
 }

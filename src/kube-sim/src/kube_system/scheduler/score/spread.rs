@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use karpenter_model::names::label;
 use karpenter_model::node::score::MAX;
 use serde_json::{Value, json};
 
 use crate::apiserver::object::{list, text};
 use crate::kube_system::pod::Pod;
 use crate::kube_system::scheduler::candidate::Candidate;
-use crate::kube_system::scheduler::spread::{self, HOSTNAME};
+use crate::kube_system::scheduler::spread;
 use crate::kube_system::scheduler::surroundings::Surroundings;
 
 /// Returns a score for each of `nodes`, which are among `all`.
@@ -19,11 +20,9 @@ pub(super) fn scores(
     surroundings: &Surroundings,
 ) -> Vec<i64> {
     let own = list(&pod.object, "/spec/topologySpreadConstraints");
-    let constraints: Vec<Value> = if own.is_empty() {
-        by_default(surroundings.selector_of(&pod.object))
-    } else {
-        own.iter().filter(|one| text(one, "/whenUnsatisfiable") == "ScheduleAnyway").cloned().collect()
-    };
+    let soft = |one: &&Value| text(one, "/whenUnsatisfiable") == "ScheduleAnyway";
+    let default = if own.is_empty() { by_default(surroundings.selector_of(&pod.object)) } else { Vec::new() };
+    let constraints: Vec<&Value> = default.iter().chain(own).filter(soft).collect();
     if constraints.is_empty() {
         return vec![0; nodes.len()];
     }
@@ -48,7 +47,7 @@ pub(super) fn scores(
 fn by_default(selector: Option<Value>) -> Vec<Value> {
     let Some(selector) = selector else { return Vec::new() };
     let constraint = |key: &str, skew: i64| json!({"topologyKey": key, "maxSkew": skew, "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": selector});
-    vec![constraint(HOSTNAME, 3), constraint("topology.kubernetes.io/zone", 5)]
+    vec![constraint(label::HOSTNAME, 3), constraint(label::ZONE, 5)]
 }
 
 fn key(constraint: &Value) -> &str {
@@ -68,7 +67,7 @@ impl<'a> Domains<'a> {
         let key = key(constraint);
         let domain = |node: &Candidate| node.label(key).unwrap_or_default().to_owned();
         let mut counts = BTreeMap::new();
-        if key != HOSTNAME {
+        if key != label::HOSTNAME {
             counts.extend(nodes.iter().map(|node| (domain(node), 0)));
             for node in all.iter().filter(|node| spread::includes(constraint, pod, node)) {
                 if let Some(count) = counts.get_mut(&domain(node)) {
@@ -76,7 +75,7 @@ impl<'a> Domains<'a> {
                 }
             }
         }
-        let size = if key == HOSTNAME { nodes.len() } else { counts.len() };
+        let size = if key == label::HOSTNAME { nodes.len() } else { counts.len() };
         #[expect(clippy::cast_precision_loss, reason = "a number of domains")]
         let weight = ((size + 2) as f64).ln();
         Self { constraint, counts, weight }
@@ -88,7 +87,7 @@ fn sum(domains: &[Domains<'_>], pod: &Value, node: &Candidate) -> i64 {
     let mut sum = 0.0;
     for one in domains {
         let Some(domain) = node.label(key(one.constraint)) else { continue };
-        let count = if key(one.constraint) == HOSTNAME {
+        let count = if key(one.constraint) == label::HOSTNAME {
             spread::matching(one.constraint, pod, &node.pods)
         } else {
             one.counts.get(domain).copied().unwrap_or(0)
