@@ -38,13 +38,7 @@ struct State {
     /// Time at which a pod was bound last.
     bound: Option<Instant>,
     /// The annotation that each pool was given.
-    written: BTreeMap<PoolName, Written>,
-}
-
-struct Written {
-    text: String,
-    /// A watch has shown it, so that a pool without it has lost it.
-    seen: bool,
+    written: BTreeMap<PoolName, String>,
 }
 
 impl Promises {
@@ -149,10 +143,14 @@ impl Promises {
         let unsaved = self.0.lock().unsaved();
         for (pool, text) in unsaved {
             let change = json!({"metadata": {"annotations": {annotation::UNSERVED_WORKLOADS: text}}});
-            if let Err(error) = write::merge(&context.all::<NodePool>(), pool.as_str(), &change).await {
-                // The next pass writes it; until then only a change of leader would forget it.
-                self.0.lock().written.remove(&pool);
-                tracing::warn!(nodepool = %pool, error = %Chain(&error), "cannot save the workloads that nodes did not serve");
+            match write::merge(&context.all::<NodePool>(), pool.as_str(), &change).await {
+                // A pool that is seen without the annotation from here on has lost it.
+                Ok(written) => drop(written.map(|pool| context.view.put_pool(pool))),
+                Err(error) => {
+                    // The next pass writes it; until then only a change of leader would forget it.
+                    self.0.lock().written.remove(&pool);
+                    tracing::warn!(nodepool = %pool, error = %Chain(&error), "cannot save the workloads that nodes did not serve");
+                }
             }
         }
     }
@@ -180,18 +178,14 @@ impl State {
     /// Ends the holds of pools that have lost what was written to them.
     fn look_at_pools(&mut self, context: &Context) {
         let Self { record, written, .. } = self;
-        written.retain(|name, written| {
+        written.retain(|name, _| {
             let Some(pool) = context.view.pool(name) else { return false };
-            match pool.object.annotations().get(annotation::UNSERVED_WORKLOADS) {
-                Some(text) => written.seen |= *text == written.text,
-                // A person has taken the annotation away, which ends the holds.
-                None if written.seen => {
-                    record.forget(name);
-                    return false;
-                }
-                None => {}
+            let kept = pool.object.annotations().contains_key(annotation::UNSERVED_WORKLOADS);
+            if !kept {
+                // A person has taken the annotation away.
+                record.forget(name);
             }
-            true
+            kept
         });
     }
 
@@ -212,8 +206,8 @@ impl State {
             kept
         });
         for (pool, text) in saved {
-            if self.written.get(&pool).is_none_or(|written| written.text != text) {
-                self.written.insert(pool.clone(), Written { text: text.clone(), seen: false });
+            if self.written.get(&pool) != Some(&text) {
+                self.written.insert(pool.clone(), text.clone());
                 changes.push((pool, Some(text)));
             }
         }
