@@ -18,8 +18,10 @@ pub(crate) type Unfinished = Vec<String>;
 pub(super) fn unfinished(scene: &Scene) -> Unfinished {
     let mut missing = Unfinished::new();
     for pod in scene.pods.values() {
-        if !matches!(text(pod, "/status/phase"), "Running" | "Succeeded") || object::is_deleting(pod) {
-            missing.push(format!("pod {} does not run{}", object::name(pod), said_of(pod)));
+        let is_well =
+            matches!(text(pod, "/status/phase"), "Running" | "Succeeded") && !object::is_deleting(pod);
+        if !is_well && !is_stranded(scene, pod) {
+            missing.push(format!("pod {} does not run{}", object::name(pod), reason(pod)));
         }
     }
     for instance in scene.alive().filter(|instance| scene.claim(claim_of(instance)).is_none()) {
@@ -35,8 +37,7 @@ pub(super) fn unfinished(scene: &Scene) -> Unfinished {
     missing.extend(labels::wrong(scene));
     for node in scene.nodes.values() {
         let ours = object::label(node, label::NODE_POOL).is_some();
-        // Repair keeps to the budget of the pool.
-        if ours && object::condition(node, "Ready") != Some("True") && !is_blocked(scene, node) {
+        if ours && !is_ready(node) && !is_blocked(scene, node) {
             missing.push(format!("node {} is not ready", object::name(node)));
         }
         if ours && !is_of_fixed_pool(scene, node) && is_empty(scene, node) && !is_blocked(scene, node) {
@@ -76,14 +77,32 @@ fn is_blocked(scene: &Scene, object: &Value) -> bool {
     scene.claims.values().filter(same).any(|other| waits_for_ever(scene, other))
 }
 
+fn is_ready(node: &Value) -> bool {
+    object::condition(node, "Ready") == Some("True")
+}
+
+/// Returns whether a pod is on a node that does not run it and that repair leaves alone, because it keeps to the budget of the
+/// pool.
+fn is_stranded(scene: &Scene, pod: &Value) -> bool {
+    let node = scene.nodes.get(&Key::new("", text(pod, "/spec/nodeName")));
+    node.is_some_and(|node| !is_ready(node) && is_blocked(scene, node))
+}
+
 fn is_empty(scene: &Scene, node: &Value) -> bool {
     scene.pods_on(object::name(node)).next().is_none()
 }
 
-/// Returns the message of the scheduler about a pod that it found no place for.
-fn said_of(pod: &Value) -> String {
-    let message = object::condition_text(pod, condition::POD_SCHEDULED, "/message");
-    message.filter(|message| !message.is_empty()).map_or_else(String::new, |message| format!(": {message}"))
+/// Returns the node of a pod, or the message of the scheduler that found none for it.
+fn reason(pod: &Value) -> String {
+    match text(pod, "/spec/nodeName") {
+        "" => {
+            let message = object::condition_text(pod, condition::POD_SCHEDULED, "/message");
+            message
+                .filter(|message| !message.is_empty())
+                .map_or_else(String::new, |message| format!(": {message}"))
+        }
+        node => format!(" on node {node}"),
+    }
 }
 
 #[cfg(test)]
