@@ -61,7 +61,7 @@ impl Cluster {
     }
 
     /// Takes over a range that is known from elsewhere.
-    pub(crate) fn set_service_cidr(&self, cidr: &str) {
+    pub fn set_service_cidr(&self, cidr: &str) {
         self.facts.write().service_cidr = Some(cidr.to_owned());
     }
 

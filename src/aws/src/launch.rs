@@ -6,6 +6,7 @@
 
 pub mod bootstrap;
 pub mod check;
+pub mod draft;
 pub mod filter;
 pub mod fleet;
 pub mod group;
@@ -37,23 +38,20 @@ use crate::image::family::family_of;
 use crate::market::reservations::Reservations;
 use crate::market::unavailable::Unavailable;
 use crate::network::addresses::Charge;
-use crate::network::placement_groups::{PlacementGroups, is_wanted};
+use crate::network::placement_groups::PlacementGroups;
 use crate::network::subnets::{Subnets, ZonalSubnet};
 use crate::settings::Settings;
 use crate::tags;
 
 use crate::launch::filter::reserved::Reserved;
-use filter::{Candidate, Wanted};
+use draft::{Draft, Drafts, Purchase, not_ready, status};
 use fleet::TemplatedGroup;
-use group::wants_adapters;
 use limit::Limit;
 use placed::Placed;
 use spot_failure::SpotFailure;
 use templates::Templates;
 
 const OPERATION: &str = "launch instance for claim";
-/// Requesting this resource switches Nitro enclaves on, as `spec.enclaveOptions` of the class does.
-const ENCLAVE_SLOTS: &str = "eks.amazonaws.com/nip-slots";
 
 /// Everything a launch needs besides the request itself. Shared by all launches.
 pub struct Launcher {
@@ -117,16 +115,6 @@ struct Prepared {
     subnets: BTreeMap<String, ZonalSubnet>,
     purchase: Purchase,
     tags: BTreeMap<String, String>,
-}
-
-/// Properties that all offerings of a launch share.
-#[derive(Clone, Debug)]
-struct Purchase {
-    capacity_type: CapacityType,
-    /// The claim could be bought in another way, too.
-    has_other_capacity_types: bool,
-    dedicated: bool,
-    placed: Option<Placed>,
 }
 
 impl std::fmt::Debug for Launcher {
@@ -207,119 +195,20 @@ impl Launcher {
         types: &[Arc<InstanceType>],
     ) -> Result<Prepared, Error> {
         let claim = request.claim.as_str();
-        let not_ready = |message: String| Error::new(Kind::NodeClassNotReady, OPERATION, claim, message);
-        let status =
-            class.status.as_ref().ok_or_else(|| not_ready("the node class has no status yet".into()))?;
-        let tags = self.tags(request, class).map_err(|error| not_ready(error.to_string()))?;
-        let wanted = Wanted {
-            requirements: &request.requirements,
-            requests: &request.requests,
-            registry: &self.registry,
-            min_values_relaxed: request
-                .annotations
-                .get(annotation::MIN_VALUES_RELAXED)
-                .is_some_and(|v| v == "true"),
-        };
-        let candidates = filter::narrow(&named(request, types), wanted)
-            .map_err(|empty| Error::new(Kind::NoCapacity, OPERATION, claim, empty.to_string()))?;
-        let capacity_type = filter::capacity_type(&candidates);
-        let has_other_capacity_types = filter::has_other_capacity_types(&candidates, capacity_type);
-        let candidates = filter::of_capacity_type(candidates, capacity_type);
-        let few = filter::few_to_fall_back_to(&candidates, capacity_type, &request.requirements);
-        if let Some(types) = few {
-            let advised = filter::FLEXIBLE_TYPES;
-            tracing::warn!(
-                claim,
-                types,
-                advised,
-                "on-demand launch for lack of spot has few instance types to choose from"
-            );
-        }
-        let (placed, candidates) = match self.placement_groups.last_known(class) {
-            Some(group) => {
-                let (placed, candidates) = placed::place(group, &request.requirements, candidates);
-                (Some(placed), candidates)
-            }
-            // Launched outside its group, the machine would count as drifted at once.
-            None if is_wanted(class) => return Err(not_ready("its placement group is not known".into())),
-            None => (None, candidates),
-        };
-        let subnets = self.subnets.for_launch(&status.subnets);
+        let Drafts { drafts, purchase, tags } = self.draft(request, class, types)?;
+        let subnets = self.subnets.for_launch(&status(claim, class)?.subnets);
         if subnets.is_empty() {
-            return Err(not_ready("no subnets are resolved".into())
+            return Err(not_ready(claim, "no subnets are resolved")
                 .with_reason(reason::aws::SUBNET_RESOLUTION_FAILED));
         }
-        let dedicated = filter::dedicated(&request.requirements);
-        let purchase = Purchase { capacity_type, has_other_capacity_types, dedicated, placed };
-        let groups = self.ensure_templates(request, class, status, &candidates, &purchase, &tags).await?;
-        Ok(Prepared { groups, subnets, purchase, tags })
-    }
-
-    /// Tags of everything but the claim's own instance, which also carries the claim's name.
-    fn tags(
-        &self,
-        request: &LaunchRequest,
-        class: &EC2NodeClass,
-    ) -> Result<BTreeMap<String, String>, tags::Restricted> {
-        let view = class.metadata.name.as_deref().unwrap_or_default();
-        let pool = request.pool.as_ref().map(ToString::to_string).unwrap_or_default();
-        tags::of_launch(&class.spec, view, &self.settings.cluster_name, &pool)
-    }
-
-    async fn ensure_templates(
-        &self,
-        request: &LaunchRequest,
-        class: &EC2NodeClass,
-        status: &Ec2NodeClassStatus,
-        candidates: &[Candidate],
-        purchase: &Purchase,
-        tags: &BTreeMap<String, String>,
-    ) -> Result<Vec<TemplatedGroup>, Error> {
-        let claim = request.claim.as_str();
-        let not_ready = |message: &str| Error::new(Kind::NodeClassNotReady, OPERATION, claim, message);
-        let profile =
-            status.instance_profile.as_deref().ok_or_else(|| not_ready("no instance profile is resolved"))?;
-        if status.security_groups.is_empty() {
-            return Err(not_ready("no security groups are resolved"));
-        }
-        let catalogue = self.catalogue.contents();
-        let view = ClassView::new(class).evaluating(self.settings.gates.node_class_cel);
-        let known = (&*self.settings, &*self.registry);
-        let grouped = group::group(candidates, wants_adapters(request), &view, &catalogue, known);
-        if grouped.is_empty() {
-            return Err(not_ready("no image of the node class is for any of the instance types"));
-        }
         let mut groups = Vec::new();
-        for (key, candidates) in grouped {
-            let bootstrap = bootstrap::Inputs {
-                settings: &self.settings,
-                view: &view,
-                service_cidr: self.cluster.service_cidr(),
-                pods: key.pods,
-                evaluated: &key.evaluated,
-                capacity_type: purchase.capacity_type,
-                labels: &request.labels,
-                taints: &request.taints,
-                startup_taints: &request.startup_taints,
-            };
-            let user_data = bootstrap::user_data(bootstrap).map_err(|error| unrendered(claim, &error))?;
-            self.observer.user_data(view.name(), user_data.len());
-            let spec = template::template(template::Inputs {
-                capacity_type: purchase.capacity_type,
-                dedicated: purchase.dedicated,
-                adapters: &key.adapters,
-                enclave: class.spec.runs_enclaves() || !request.requests.amount(ENCLAVE_SLOTS).is_zero(),
-                reserved: key.reserved.as_ref(),
-                placed: purchase.placed.as_ref(),
-                ..self.template_inputs(&view, status, profile, &key.image, user_data, tags)
-            });
+        for Draft { spec, image, reserved, candidates } in drafts {
             let ensured = self.templates.ensure(&spec).await;
             let template =
                 ensured.map_err(|error| launch_error("create launch template for claim", claim, &error))?;
-            let (image, reserved) = (key.image, key.reserved);
             groups.push(TemplatedGroup { template, image, reserved, candidates });
         }
-        Ok(groups)
+        Ok(Prepared { groups, subnets, purchase, tags })
     }
 
     /// Returns the inputs of a template for a launch without special requests: on demand, on shared hardware.
@@ -372,16 +261,6 @@ impl Launcher {
     }
 }
 
-/// A claim without user data is kept and tried again: as one of a `NodeClass` that is not ready it would end without an
-/// event, and be made again (spec aws-provider 6.9).
-fn unrendered(claim: &str, error: &bootstrap::Error) -> Error {
-    let kind = match error {
-        bootstrap::Error::NoServiceCidr => Kind::Transient,
-        bootstrap::Error::UserData(_) => Kind::Invalid,
-    };
-    Error::new(kind, OPERATION, claim, error.to_string()).with_reason(reason::LAUNCH_FAILED)
-}
-
 fn fleet_request(
     request: &LaunchRequest,
     class: &EC2NodeClass,
@@ -405,16 +284,6 @@ fn fleet_request(
         let message = "none of the available offerings is in a zone the node class has a subnet in";
         Error::new(Kind::NoCapacity, OPERATION, request.claim.as_str(), message)
     })
-}
-
-/// The types the request names, in its order; all of them when it names none.
-fn named(request: &LaunchRequest, types: &[Arc<InstanceType>]) -> Vec<Arc<InstanceType>> {
-    if request.instance_types.is_empty() {
-        return types.to_vec();
-    }
-    let by_name: BTreeMap<&str, &Arc<InstanceType>> =
-        types.iter().map(|one| (one.name.as_str(), one)).collect();
-    request.instance_types.iter().filter_map(|name| by_name.get(name.as_str()).copied().cloned()).collect()
 }
 
 /// Labels every node of a launch carries besides those of its claim.

@@ -193,6 +193,11 @@ impl AwsProvider {
         &self.launcher
     }
 
+    /// The launcher, for settings that are learnt after the start.
+    pub fn launcher_mut(&mut self) -> &mut Launcher {
+        &mut self.launcher
+    }
+
     /// The clients of the account.
     pub fn clients(&self) -> &Clients {
         &self.launcher.clients
