@@ -10,6 +10,7 @@ pub(crate) mod explain;
 pub(crate) mod export;
 pub(crate) mod lint;
 pub(crate) mod plan;
+pub(crate) mod render;
 pub(crate) mod view;
 
 #[cfg(all(test, feature = "demo"))]

@@ -50,6 +50,8 @@ enum Command {
     Explain(command::explain::Arguments),
     /// Show what would be launched, replaced and removed now, and why; changes nothing
     Plan(Box<command::plan::Arguments>),
+    /// Print the instance types of NodePools, and the launch templates and user data of their nodes
+    Render(Box<command::render::Arguments>),
     /// Print a cluster as one file, from which `karpenter plan` makes the same plan
     Export(Box<command::export::Arguments>),
     /// Find mistakes in manifests or in a cluster, such as a NodePool that matches no instance type
@@ -101,6 +103,7 @@ fn main() -> ExitCode {
         Command::Doctor(arguments) => command::doctor::run(&arguments),
         Command::Explain(arguments) => command::explain::run(&arguments),
         Command::Plan(arguments) => command::plan::run(&arguments),
+        Command::Render(arguments) => command::render::run(&arguments),
         Command::Export(arguments) => command::export::run(&arguments),
         Command::Lint(arguments) => command::lint::run(&arguments),
         Command::View(arguments) => command::view::run(&arguments),

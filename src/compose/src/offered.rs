@@ -3,12 +3,15 @@
 //! Only reads: nothing is launched, written or tagged. What does not answer leaves what follows from it unknown, and says
 //! so.
 
+mod drafted;
+
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
 #[cfg(feature = "demo")]
 use jiff::tz::TimeZone;
 use karpenter_api::EC2NodeClass;
+use karpenter_api::manifest::admitted;
 use karpenter_aws::calls::observer::Silent;
 use karpenter_aws::launch::filter::names_dedicated;
 #[cfg(feature = "demo")]
@@ -102,7 +105,9 @@ impl OfferingsReader {
     ) -> Offerings {
         let mut read = Vec::new();
         for written in classes {
-            match <EC2NodeClass as serde::Deserialize>::deserialize(written) {
+            // A class of a file has no defaults yet; one that is refused is read as it is, so that the error names its field.
+            let defaulted = admitted(written).unwrap_or_else(|_| written.clone());
+            match <EC2NodeClass as serde::Deserialize>::deserialize(defaulted) {
                 Ok(mut class) => {
                     self.count_reservations(&mut class, &written["status"]["capacityReservations"], pools)
                         .await;

@@ -37,7 +37,7 @@ pub use lint::{
     refused_lines,
 };
 pub use objects::Objects;
-pub use offerings::Offerings;
+pub use offerings::{Offerings, offered, offered_text};
 pub use settle::MayDrift;
 pub use stand_in::{region_of, resolve, zones_of_nodes};
 pub use stream::{Fault, Manifest, Origin, Reading, Unreadable, read_stream, read_streams};

@@ -3,6 +3,8 @@
 //! An instance type is written once with the names of the pools that see it so; what is read is equal to what was
 //! written, so a plan of an export is the plan of the cluster.
 
+mod table;
+
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,6 +18,8 @@ use karpenter_model::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+
+pub use table::{offered, offered_text};
 
 /// API version of what is in an export and in no cluster.
 pub(crate) const API_VERSION: &str = "export.karpenter.sh/v1";
@@ -74,7 +78,7 @@ struct WrittenOffering {
 
 impl Offerings {
     /// Every instance type as an object of an export.
-    pub(crate) fn written(&self) -> Vec<Value> {
+    pub fn written(&self) -> Vec<Value> {
         type Seen<'a> = Vec<(&'a Arc<InstanceType>, Vec<PoolName>)>;
         let mut by_order: BTreeMap<usize, Seen<'_>> = BTreeMap::new();
         for (pool, types) in &self.types {

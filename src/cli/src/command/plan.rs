@@ -17,6 +17,7 @@ use karpenter_telemetry::stdout::print;
 use crate::output::Colour;
 use gather::read_files;
 pub(crate) use gather::{Gathered, OfferedBy, Sources, in_memory};
+pub(crate) use settings::NO_NAME;
 
 /// Arguments of `karpenter plan`.
 #[derive(Args)]

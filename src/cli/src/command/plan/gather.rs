@@ -76,6 +76,8 @@ pub(crate) struct Gathered {
     pub(crate) offerings: Offerings,
     /// World and offerings without the changes to try; `None` without any.
     pub(super) before: Option<(World, Offerings)>,
+    /// The reader of the offerings; an export needs none.
+    pub(crate) reader: Option<OfferingsReader>,
     /// Settings that differ, as they were given.
     pub(crate) settings: Vec<String>,
     pub(crate) notes: Vec<String>,
@@ -83,7 +85,7 @@ pub(crate) struct Gathered {
 
 impl Sources {
     /// Name of the cluster, empty when none was given.
-    pub(super) fn cluster_name(&self) -> &str {
+    pub(crate) fn cluster_name(&self) -> &str {
         &self.cluster_name
     }
 
@@ -182,7 +184,7 @@ impl Sources {
             }
             None => None,
         };
-        Ok(Gathered { world, offerings, before, settings: given, notes })
+        Ok(Gathered { world, offerings, before, reader: Some(reader), settings: given, notes })
     }
 
     /// The account of the environment, in the region that was given or else in `named`.
@@ -252,7 +254,7 @@ fn exported(
     let offerings = offered(&world)?;
     world.check_what_if(&offerings)?;
     let before = before.map(|before| offered(&before).map(|offerings| (before, offerings))).transpose()?;
-    Ok(Gathered { world, offerings, before, settings: given, notes })
+    Ok(Gathered { world, offerings, before, reader: None, settings: given, notes })
 }
 
 /// The cluster without what is to be different, if anything is, and with it.

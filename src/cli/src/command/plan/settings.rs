@@ -11,6 +11,9 @@ use karpenter_plan::Ground;
 
 use crate::flags::controller;
 
+/// Name of a cluster that was given none.
+pub(crate) const NO_NAME: &str = "CLUSTER-NAME";
+
 /// Returns the settings for decisions and for the provider. Of two values for one name the last one counts.
 pub(super) fn resolve(settings: &[String], cluster_name: &str) -> Result<(Ground, karpenter_aws::Settings)> {
     let mut given: Vec<(&str, &str)> = Vec::new();
@@ -30,7 +33,7 @@ pub(super) fn resolve(settings: &[String], cluster_name: &str) -> Result<(Ground
     let last = |flag: &Flag| {
         let given = given.iter().rev().find(|(name, _)| *name == flag.name).map(|(_, text)| *text);
         // The provider insists on a name, and a plan of files has none.
-        let name = if cluster_name.is_empty() { "plan" } else { cluster_name };
+        let name = if cluster_name.is_empty() { NO_NAME } else { cluster_name };
         let text = given.or_else(|| (flag.name == "cluster-name").then_some(name));
         text.map(|text| (text, Source::Flag))
     };

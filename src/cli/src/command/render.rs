@@ -1,0 +1,230 @@
+//! `karpenter render`: the instance types of NodePools, and the launch templates with the user data that their machines get.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result, bail};
+use clap::Args;
+use karpenter_compose::offered::OfferingsReader;
+use karpenter_model::names::label;
+use karpenter_model::{InstanceType, Launch, PoolName, Requirement, Snapshot};
+use karpenter_plan::{FORMAT_VERSION, Offerings, WhatIf, offered, offered_text};
+use karpenter_telemetry::stdout::print;
+use serde_json::{Value, json};
+
+use super::plan::{Gathered, NO_NAME, Sources};
+use crate::output::{Output, note};
+
+/// Lines of a table without `--all`.
+const ROWS: usize = 20;
+
+/// Arguments of `karpenter render`.
+#[derive(Args)]
+#[command(after_help = "Exit codes: 0 printed, 1 failed, or a pool has no launch template.\n\n\
+                        User data is printed as its nodes get it: what the EC2NodeClass has in it, secrets too.\n\n\
+                        Of files: karpenter render -f pool.yaml -f class.yaml\n\
+                        For one type: karpenter render --nodepool default --instance-type m7g.large\n\
+                        Two releases of a class, compared: diff <(karpenter render -f a.yaml) <(karpenter render -f b.yaml)")]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    sources: Sources,
+    /// Render this pool (repeatable) [default: all]
+    #[arg(long, value_name = "NAME")]
+    nodepool: Vec<String>,
+    /// Render for these instance types alone (repeatable)
+    #[arg(long, value_name = "TYPE")]
+    instance_type: Vec<String>,
+    /// Render for this capacity type alone: on-demand, spot or reserved
+    #[arg(long, value_name = "TYPE", value_parser = ["on-demand", "spot", "reserved"])]
+    capacity_type: Option<String>,
+    /// Print all instance types, not the 20 cheapest
+    #[arg(long)]
+    all: bool,
+    /// How to print
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    output: Output,
+}
+
+/// A pool with everything its machines are launched with.
+struct Rendered {
+    launch: Launch,
+    types: Vec<Arc<InstanceType>>,
+    templates: Result<Vec<Template>>,
+}
+
+/// A launch template.
+struct Template {
+    capacity_type: &'static str,
+    types: Vec<String>,
+    data: Value,
+    user_data: String,
+}
+
+/// Gathers and prints.
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let (text, notes, whole) = runtime.block_on(rendered(arguments))?;
+    print(&text)?;
+    note(&notes)?;
+    Ok(if whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The text, notes about how it was made, and whether every pool has its launch templates.
+async fn rendered(arguments: &Arguments) -> Result<(String, Vec<String>, bool)> {
+    let Gathered { world, offerings, reader, mut notes, .. } =
+        arguments.sources.gather(WhatIf::default()).await?;
+    let mut reader = reader.context(
+        "cannot render an export: it has no user data and no selectors of its node classes; give manifests or a cluster",
+    )?;
+    let (snapshot, found) = world.snapshot(&offerings);
+    notes.extend(found);
+    for name in &arguments.nodepool {
+        if snapshot.pools.iter().all(|pool| pool.name != **name) {
+            bail!("cannot render NodePool `{name}`: there is none of that name");
+        }
+    }
+    let mut pools = Vec::new();
+    for launch in launches(arguments, &snapshot) {
+        pools.push(render(launch, &snapshot, &mut reader).await);
+    }
+    notes.append(&mut reader.notes);
+    if arguments.sources.cluster_name().is_empty() {
+        notes.push(format!("the cluster is called `{NO_NAME}`; give its name with --cluster-name"));
+    }
+    let whole = pools.iter().all(|pool| pool.templates.is_ok());
+    let text = match arguments.output {
+        Output::Text => pools.iter().map(|pool| text(pool, &snapshot, arguments.all)).collect(),
+        Output::Json => {
+            let pools: Vec<Value> = pools.into_iter().map(json).collect();
+            serde_json::to_string_pretty(&json!({"formatVersion": FORMAT_VERSION, "pools": pools}))? + "\n"
+        }
+    };
+    Ok((text, notes, whole))
+}
+
+/// A machine of each pool that is asked for, as its template has it, and as the flags narrow it.
+fn launches(arguments: &Arguments, snapshot: &Snapshot) -> Vec<Launch> {
+    let wanted = |name: &PoolName| {
+        arguments.nodepool.is_empty() || arguments.nodepool.iter().any(|wanted| *name == **wanted)
+    };
+    let pools = snapshot.pools.iter().filter(|pool| wanted(&pool.name));
+    let narrowed = pools.map(|pool| {
+        let mut launch = Launch::from_template(pool, &snapshot.settings, &snapshot.registry);
+        let mut narrow = |key: &str, values: &[String]| {
+            if !values.is_empty() {
+                let values = values.iter().map(|value| value.as_str().into());
+                launch.requirements.add(Requirement::one_of(key.into(), values));
+            }
+        };
+        narrow(label::INSTANCE_TYPE, &arguments.instance_type);
+        narrow(label::CAPACITY_TYPE, arguments.capacity_type.as_slice());
+        launch
+    });
+    narrowed.collect()
+}
+
+async fn render(launch: Launch, snapshot: &Snapshot, reader: &mut OfferingsReader) -> Rendered {
+    let none = Arc::default();
+    let list = snapshot.instance_types.get(&launch.pool).unwrap_or(&none);
+    let types = offered(list, &launch.requirements, &snapshot.registry);
+    let drafts = reader.drafts(launch.clone(), list).await;
+    let templates = drafts.map(|drafts| {
+        let capacity_type = drafts.capacity_type().as_str();
+        let written = drafts.drafts.into_iter().map(|draft| Template {
+            capacity_type,
+            types: draft.candidates.iter().map(|one| one.instance_type.name.to_string()).collect(),
+            user_data: draft.spec.data.user_data.as_ref().map_or("", |text| text.expose()).to_owned(),
+            data: readable(json!(draft.spec.data)),
+        });
+        written.collect()
+    });
+    Rendered { launch, types, templates }
+}
+
+/// Returns the value with keys in camel case, and without what is not set. Keys of tags are the user's.
+fn readable(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let set = fields.into_iter().filter(|(_, value)| !value.is_null() && *value != json!([]));
+            let written = set.map(|(key, value)| match value {
+                tags @ Value::Object(_) if key == "tags" => (key, tags),
+                value => (camel_case(&key), readable(value)),
+            });
+            Value::Object(written.collect())
+        }
+        Value::Array(items) => items.into_iter().map(readable).collect(),
+        other => other,
+    }
+}
+
+/// `block_devices` as `blockDevices`.
+fn camel_case(key: &str) -> String {
+    let mut words = key.split('_');
+    let first = words.next().unwrap_or_default().to_owned();
+    words.fold(first, |text, word| {
+        let (head, tail) = word.split_at(word.chars().next().map_or(0, char::len_utf8));
+        text + &head.to_uppercase() + tail
+    })
+}
+
+fn json(rendered: Rendered) -> Value {
+    let Rendered { launch, types, templates } = rendered;
+    let (templates, problem) = match templates {
+        Ok(templates) => (templates, None),
+        Err(error) => (Vec::new(), Some(format!("{error:#}"))),
+    };
+    let templates = templates.into_iter().map(|template| {
+        let Template { capacity_type, types, data, user_data } = template;
+        json!({"capacityType": capacity_type, "instanceTypes": types, "data": data, "userData": user_data})
+    });
+    let of_pool = [(launch.pool.clone(), types.into())].into();
+    let types = Offerings { types: of_pool, ..Offerings::default() }.written();
+    json!({
+        "pool": launch.pool,
+        "nodeClass": launch.node_class.name,
+        "instanceTypes": types.into_iter().map(|mut one| one["spec"].take()).collect::<Vec<_>>(),
+        "launchTemplates": templates.collect::<Vec<_>>(),
+        "problem": problem,
+    })
+}
+
+fn text(rendered: &Rendered, snapshot: &Snapshot, all: bool) -> String {
+    let Rendered { launch, types, templates } = rendered;
+    let mut text = format!("# nodepool/{} with EC2NodeClass {}\n\n", launch.pool, launch.node_class.name);
+    let shown = if all { types.len() } else { types.len().min(ROWS) };
+    text.push_str(&offered_text(&types[..shown], &launch.requirements, &snapshot.registry));
+    if shown < types.len() {
+        text.push_str(&format!("({} more; --all prints them)\n", types.len() - shown));
+    }
+    match templates {
+        Err(error) => text.push_str(&format!("\nNo launch template: {error:#}\n")),
+        Ok(templates) => {
+            for template in templates {
+                let Template { capacity_type, types, data, user_data } = template;
+                text.push_str(&format!(
+                    "\n## Launch template of {capacity_type} instances: {}\n",
+                    names(types)
+                ));
+                text.push_str(&serde_saphyr::to_string(data).unwrap_or_default());
+                text.push_str(&format!(
+                    "\n### User data, {} bytes\n{}\n",
+                    user_data.len(),
+                    user_data.trim_end()
+                ));
+            }
+        }
+    }
+    text
+}
+
+/// The first few names, and the number of the others.
+fn names(types: &[String]) -> String {
+    let shown = types.len().min(5);
+    let others =
+        if types.len() > shown { format!(" and {} more", types.len() - shown) } else { String::new() };
+    types[..shown].join(", ") + &others
+}
+
+#[cfg(test)]
+#[cfg(feature = "demo")]
+mod tests;
