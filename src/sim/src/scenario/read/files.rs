@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result as Outcome, bail};
+use karpenter_api::manifest::{refusals, unknown_fields};
 use karpenter_api::yaml;
 use karpenter_kube_sim::apiserver::object;
 use karpenter_plan::{Reading, read_streams, too_many};
@@ -62,6 +63,7 @@ pub(super) fn objects(given: &[Spanned<Value>], field: &str, folder: &Path) -> R
         }
     }
     all.iter().try_for_each(of_a_cluster)?;
+    all.iter().try_for_each(|manifest| storable(manifest, field == "manifests"))?;
     Ok(all)
 }
 
@@ -84,4 +86,16 @@ fn of_a_cluster(manifest: &Manifest) -> Result<(), Wrong> {
     let Some((field, asked)) = too_many(what) else { return Ok(()) };
     let (kind, name) = (object::text(what, "/kind"), object::name(what));
     Err((manifest.line, field.to_owned(), format!("of {kind} `{name}` {asked}")))
+}
+
+/// Refuses an object that no API server would store. What is applied later may be part of an object that is there, so only its
+/// fields are checked here.
+fn storable(manifest: &Manifest, is_whole: bool) -> Result<(), Wrong> {
+    let what = &manifest.what;
+    let unknown = unknown_fields(what).into_iter().map(|one| (one.field, "is not a field of it".to_owned()));
+    let refused = if is_whole { refusals(what) } else { Vec::new() };
+    let mut all = unknown.chain(refused.into_iter().map(|cause| (cause.field, cause.message)));
+    let Some((field, problem)) = all.next() else { return Ok(()) };
+    let (kind, name) = (object::text(what, "/kind"), object::name(what));
+    Err((manifest.line, field, format!("of {kind} `{name}`: {problem}")))
 }

@@ -228,8 +228,8 @@ mod tests {
 name: names
 region: eu-west-1
 manifests:
-  - {apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: web}}
-  - {apiVersion: apps/v1, kind: Deployment, metadata: {name: shop}}
+  - {apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: web}, spec: {template: {spec: {requirements: [], nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}}}}}
+  - {apiVersion: apps/v1, kind: Deployment, metadata: {name: shop}, spec: {selector: {matchLabels: {app: shop}}, template: {metadata: {labels: {app: shop}}, spec: {containers: [{name: a, image: a}]}}}}
 duration: 10m
 timeline:
   - at: 1m

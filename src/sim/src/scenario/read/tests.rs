@@ -106,6 +106,20 @@ fn what_is_wrong_is_said_with_line_and_field() {
             "manifests[0]",
             "the object needs `kind` and `metadata.name`",
         ),
+        (
+            "manifests: []",
+            "manifests: [{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {nodeselector: {a: b}, containers: [{name: a, image: a}]}}]",
+            2,
+            "spec.nodeselector",
+            "of Pod `a`: is not a field of it",
+        ),
+        (
+            "manifests: []",
+            "manifests: [{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {restartPolicy: Sometimes, containers: [{name: a, image: a}]}}]",
+            2,
+            "spec.restartPolicy",
+            "of Pod `a`: Unsupported value: \"Sometimes\": supported values: \"Always\", \"OnFailure\", \"Never\"",
+        ),
         ("    scale: {deployment: web, replicas: 3}\n", "", 5, "timeline", "says when and not what"),
         ("name: a scenario\n", "", 1, "name", "is missing, and a scenario needs it here"),
         (
@@ -158,7 +172,7 @@ fn a_folder_is_read_with_its_folders_and_one_without_objects_is_refused() {
     std::fs::create_dir_all(&deeper).unwrap();
     std::fs::write(
         deeper.join("a.json"),
-        "{\"apiVersion\": \"v1\", \"kind\": \"Pod\", \"metadata\": {\"name\": \"a\"}}",
+        r#"{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}}"#,
     )
     .unwrap();
     std::fs::create_dir(folder.path().join("empty")).unwrap();
