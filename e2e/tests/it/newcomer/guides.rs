@@ -161,7 +161,11 @@ const QUESTIONS: &[&AtWork] = &[
         page: "docs/guides/why-this-instance-type.md",
         before: &[PRESENT_POOL, PRESENT_PODS],
         sections: &["## Look", "## The command that answers it"],
-        special: &[("karpenter plan", -1, "large"), ("karpenter explain nodeclaim/", 0, "launch answered")],
+        special: &[
+            ("karpenter plan", -1, "large"),
+            ("karpenter explain nodeclaim/", 0, "launch answered"),
+            ("karpenter render", 0, "## Launch template of on-demand instances"),
+        ],
     },
     &AtWork {
         page: "docs/guides/what-does-it-cost.md",
