@@ -32,6 +32,12 @@ pub enum Workload {
     Mixed,
     /// 30 deployments of pods of many sizes, spread over zones, some over hosts or apart; then seven tenths of them, consolidated.
     Wide,
+    /// 500 pods that share no node.
+    Apart,
+    /// 1,000 pods in three classes of priority.
+    Priorities,
+    /// 1,000 pods, a hundred a second.
+    Arriving,
     /// 5,000 pods, about ten a node.
     Many,
     /// 100 nodes of another image, a tenth of them at a time.
@@ -42,13 +48,25 @@ pub enum Workload {
 
 impl Workload {
     /// Every workload.
-    pub const ALL: [Self; 5] = [Self::Mixed, Self::Wide, Self::Many, Self::Drift, Self::Interruptions];
+    pub const ALL: [Self; 8] = [
+        Self::Mixed,
+        Self::Wide,
+        Self::Apart,
+        Self::Priorities,
+        Self::Arriving,
+        Self::Many,
+        Self::Drift,
+        Self::Interruptions,
+    ];
 
     /// Returns its name on the command line, which is also that of its namespace.
     pub fn name(self) -> &'static str {
         match self {
             Self::Mixed => "mixed",
             Self::Wide => "wide",
+            Self::Apart => "apart",
+            Self::Priorities => "priorities",
+            Self::Arriving => "arriving",
             Self::Many => "many",
             Self::Drift => "drift",
             Self::Interruptions => "interruptions",
@@ -59,6 +77,9 @@ impl Workload {
         match self {
             Self::Mixed => workloads::mixed(run).await,
             Self::Wide => workloads::wide(run).await,
+            Self::Apart => workloads::apart(run).await,
+            Self::Priorities => workloads::priorities(run).await,
+            Self::Arriving => workloads::arriving(run).await,
             Self::Many => workloads::many(run).await,
             Self::Drift => workloads::drift(run).await,
             Self::Interruptions => workloads::interruptions(run).await,

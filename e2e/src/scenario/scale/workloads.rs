@@ -86,20 +86,29 @@ fn whenever_cheaper(after: &str) -> Value {
     merged(machines, policy)
 }
 
-/// All pods of `apps` start; then seven tenths of each are left, and everything that is too much goes. Both times what is
-/// there is compared with what one plan for all pods would have bought.
-async fn out_and_in(run: &Run<'_>, apps: &[App]) -> Result<Row> {
+/// All pods of `apps` start at once.
+async fn burst(run: &Run<'_>, apps: &[App]) -> Result<Row> {
     let start = Instant::now();
     for app in apps {
         run.corner.pods(&app.name, app.replicas, app.change.clone()).await?;
     }
-    let all = apps.iter().map(|app| app.replicas).sum();
+    placed(run, apps.iter().map(|app| app.replicas).sum(), start).await
+}
+
+/// All pods run, since `start`; what was bought is compared with what one plan for all pods would have bought.
+async fn placed(run: &Run<'_>, all: usize, start: Instant) -> Result<Row> {
     all_run(run, all).await?;
     let mut row = pods_per_second(run, all, start);
-    let launched = run.claims.ever();
-    row.insert("nodes".to_owned(), count(launched));
+    row.insert("nodes".to_owned(), count(run.claims.ever()));
     compared(run, "", &mut row).await?;
-    settled(run, start).await?;
+    Ok(row)
+}
+
+/// All pods of `apps` start; then seven tenths of each are left, and everything that is too much goes. What is there is compared
+/// with what one plan for what is left would buy.
+async fn out_and_in(run: &Run<'_>, apps: &[App]) -> Result<Row> {
+    let mut row = burst(run, apps).await?;
+    settled(run, Instant::now()).await?;
 
     let (start, before) = (Instant::now(), run.pods.ever());
     let mut left = 0;
@@ -135,6 +144,40 @@ async fn compared(run: &Run<'_>, prefix: &str, row: &mut Row) -> Result<()> {
     Ok(())
 }
 
+/// Five hundred pods that share no node.
+pub(super) async fn apart(run: &Run<'_>) -> Result<Row> {
+    run.corner.ready_pool(run.name(), whenever_cheaper("5m")).await?;
+    let change = merged(requesting("500m", "1Gi"), a_node_each("worker"));
+    burst(run, &[App { name: "worker".to_owned(), replicas: run.sized(500), change }]).await
+}
+
+/// A thousand pods in three classes of priority, and of three sizes each.
+pub(super) async fn priorities(run: &Run<'_>) -> Result<Row> {
+    run.corner.ready_pool(run.name(), whenever_cheaper("5m")).await?;
+    let classes = [None, Some("system-cluster-critical"), Some("system-node-critical")];
+    let sizes = [("400m", "700Mi"), ("1300m", "6Gi"), ("2700m", "11Gi")];
+    let pairs = classes.iter().flat_map(|class| sizes.iter().map(move |size| (class, size)));
+    let apps = pairs.enumerate().map(|(number, (class, (cpu, memory)))| {
+        let change = merged(requesting(cpu, memory), json!({"spec": {"priorityClassName": class}}));
+        App { name: format!("app-{number}"), replicas: run.sized(111), change }
+    });
+    burst(run, &apps.collect::<Vec<_>>()).await
+}
+
+/// A thousand pods of two sizes, a hundred a second.
+pub(super) async fn arriving(run: &Run<'_>) -> Result<Row> {
+    run.corner.ready_pool(run.name(), whenever_cheaper("5m")).await?;
+    let start = Instant::now();
+    let mut second = tokio::time::interval(Duration::from_secs(1));
+    let each = run.sized(100);
+    for number in 0..10 {
+        second.tick().await;
+        let change = if number % 2 == 0 { requesting("900m", "3100Mi") } else { requesting("3500m", "28Gi") };
+        run.corner.pods(&format!("app-{number}"), each, change).await?;
+    }
+    placed(run, each * 10, start).await
+}
+
 /// Five thousand pods, ten to a machine of four CPUs.
 pub(super) async fn many(run: &Run<'_>) -> Result<Row> {
     let four_cpus = requiring(json!([
@@ -144,12 +187,8 @@ pub(super) async fn many(run: &Run<'_>) -> Result<Row> {
         needs(CPUS, &["4"]),
     ]));
     run.corner.ready_pool(run.name(), four_cpus).await?;
-    let (pods, start) = (run.sized(5000), Instant::now());
-    run.corner.pods("worker", pods, requesting("360m", "512Mi")).await?;
-    all_run(run, pods).await?;
-    let mut row = pods_per_second(run, pods, start);
-    row.insert("nodes".to_owned(), count(run.claims.alive()));
-    Ok(row)
+    let change = requesting("360m", "512Mi");
+    burst(run, &[App { name: "worker".to_owned(), replicas: run.sized(5000), change }]).await
 }
 
 /// A class moves to another image, and a tenth of its nodes at a time may follow.
