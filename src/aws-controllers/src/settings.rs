@@ -159,7 +159,7 @@ impl Settings {
         let mut reader = Reader::new(&[FLAGS], given);
         let (gates, unknown_gates) = reader.value("aws-feature-gates", GATES_ALLOWED, parse_gates);
         let settings = Self {
-            cluster_ca_bundle: reader.text("cluster-ca-bundle"),
+            cluster_ca_bundle: reader.value("cluster-ca-bundle", BUNDLE, bundle),
             cluster_name: reader.required("cluster-name", "the name of the EKS cluster"),
             cluster_endpoint: reader.value("cluster-endpoint", URL, url),
             isolated_vpc: reader.boolean("isolated-vpc"),
@@ -206,9 +206,17 @@ fn url(text: &str) -> Option<String> {
     (text.is_empty() || host.is_some_and(|host| !host.is_empty())).then(|| text.to_owned())
 }
 
-const FRACTION: &str = "a decimal that is not negative, such as 0.075";
+const BUNDLE: &str = "the base64 of the cluster's certificates, as EKS shows it";
 
-/// Parts per million from a decimal such as `0.075`: exact, no floats.
+/// Base64, or nothing; the certificates themselves would be refused by each launch.
+fn bundle(text: &str) -> Option<String> {
+    let encodes = |byte: u8| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte);
+    (text.len().is_multiple_of(4) && text.bytes().all(encodes)).then(|| text.to_owned())
+}
+
+const FRACTION: &str = "a decimal that is not negative and below 1, such as 0.075 for 7.5 %";
+
+/// Parts per million from a decimal such as `0.075`: exact, no floats. With all of the memory or more, no type has any left.
 fn parts_per_million(text: &str) -> Option<u32> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
@@ -216,7 +224,7 @@ fn parts_per_million(text: &str) -> Option<u32> {
     if !readable || fraction.len() > 6 {
         return None;
     }
-    format!("{whole}{fraction:0<6}").parse().ok()
+    format!("{whole}{fraction:0<6}").parse().ok().filter(|ppm| *ppm < 1_000_000)
 }
 
 #[cfg(test)]
@@ -276,8 +284,8 @@ mod tests {
                 "environment variable `CLUSTER_ENDPOINT` is `host`; use an absolute URL such as \
                  https://ABC.gr7.eu-west-1.eks.amazonaws.com",
                 "environment variable `ISOLATED_VPC` is `yes`; use true or false",
-                "environment variable `VM_MEMORY_OVERHEAD_PERCENT` is `7.5%`; use a decimal that is not negative, \
-                 such as 0.075",
+                "environment variable `VM_MEMORY_OVERHEAD_PERCENT` is `7.5%`; use a decimal that is not negative \
+                 and below 1, such as 0.075 for 7.5 %",
                 "environment variable `RESERVED_ENIS` is `-1`; use a whole number that is not negative",
                 "environment variable `AMI_REFRESH_INTERVAL` is `59s`; use a duration of at least 1m such as 5m or \
                  1h30m",
@@ -328,12 +336,20 @@ mod tests {
     }
 
     #[test]
+    fn certificates_are_encoded() {
+        assert!(bundle("").is_some() && bundle("TFMwdExTMUNSVWRK").is_some());
+        for text in ["foo", "-----BEGIN CERTIFICATE-----", "TFMw TFM"] {
+            assert_eq!(bundle(text), None, "{text}");
+        }
+    }
+
+    #[test]
     fn fractions_are_exact() {
-        let table = [("0.075", 75_000), ("0", 0), ("1", 1_000_000), (".5", 500_000), ("0.000001", 1)];
+        let table = [("0.075", 75_000), ("0", 0), ("0.999999", 999_999), (".5", 500_000), ("0.000001", 1)];
         for (text, ppm) in table {
             assert_eq!(parts_per_million(text), Some(ppm), "{text}");
         }
-        for text in ["", ".", "-0.1", "7.5%", "0.0000001", "1e-2", "99999"] {
+        for text in ["", ".", "-0.1", "7.5%", "0.0000001", "1e-2", "99999", "1", "7.5"] {
             assert_eq!(parts_per_million(text), None, "{text:?}");
         }
     }
