@@ -35,7 +35,19 @@ impl Settings {
             &self.cluster,
             "expected 1 to 100 letters, digits, dashes and underscores, beginning with a letter or digit",
         );
-        check(!self.region.is_empty(), "region", &self.region, "expected a region such as `eu-west-1`");
+        check(is_region(&self.region), "region", &self.region, "expected a region such as `eu-west-1`");
+        check(
+            is_dns_name(&self.namespace, 63) && !self.namespace.contains('.'),
+            "namespace",
+            &self.namespace,
+            "expected at most 63 lower-case letters, digits and dashes, as Kubernetes has them",
+        );
+        check(
+            is_dns_name(&self.service_account, 253),
+            "service-account",
+            &self.service_account,
+            "expected lower-case letters, digits, dashes and dots, as Kubernetes has them",
+        );
         check(
             self.account.len() == 12 && self.account.bytes().all(|byte| byte.is_ascii_digit()),
             "account",
@@ -60,6 +72,38 @@ impl Settings {
         self.arns(&mut check);
         self.names(&mut check);
         wrong
+    }
+
+    /// Every ARN that is of another partition or region, and those of another account that no role here can use.
+    pub fn misplaced(&self) -> Vec<Invalid> {
+        let of_account = "expected one of this account and partition";
+        let of_region = "expected one of this region and partition: a queue has no other keys";
+        let readable = "expected one of this region and partition: the controller reads no other";
+        let roles = self.extra_node_roles.iter().map(|role| &role.arn);
+        let given = [
+            ("permissions-boundary", self.permissions_boundary.iter().collect(), of_account),
+            ("extra-node-policy", self.extra_node_policies.iter().collect(), of_account),
+            ("node-role-arn", self.existing_node_role.iter().collect(), of_account),
+            ("extra-node-role", roles.collect(), of_account),
+            ("queue-kms-key", self.queue_kms_key.iter().collect(), of_region),
+            ("extra-ssm-parameter", self.extra_ssm_parameters.iter().collect::<Vec<&String>>(), readable),
+        ];
+        let of = |(field, arns, allowed): (&'static str, Vec<&String>, &'static str)| {
+            let elsewhere = arns.into_iter().filter(|arn| !self.is_here(arn));
+            let invalid = move |arn: &String| Invalid { field, value: arn.clone(), allowed };
+            elsewhere.map(invalid).collect::<Vec<_>>()
+        };
+        given.into_iter().flat_map(of).collect()
+    }
+
+    /// Things of IAM are of an account, or AWS's own, and of no region; the others may be shared by another account.
+    fn is_here(&self, arn: &str) -> bool {
+        let fields: Vec<&str> = arn.splitn(6, ':').collect();
+        let [_, partition, service, region, account, resource] = fields.as_slice() else { return true };
+        let of_aws = *account == "aws" && resource.starts_with("policy/");
+        let placed =
+            if *service == "iam" { *account == self.account || of_aws } else { *region == self.region };
+        *partition == self.partition && placed
     }
 
     /// ARNs of the things they should be of, and no role of nodes twice.
@@ -173,6 +217,25 @@ fn is_cluster_name(name: &str) -> bool {
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
 }
 
+/// Words and a number: `us-gov-west-1`, but neither a zone, `eu-west-1a`, nor `EU-WEST-1`.
+fn is_region(region: &str) -> bool {
+    let Some((words, number)) = region.rsplit_once('-') else { return false };
+    let is_word = |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase());
+    words.contains('-')
+        && words.split('-').all(is_word)
+        && !number.is_empty()
+        && number.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Labels of letters, digits and dashes, with dots between.
+fn is_dns_name(name: &str, longest: usize) -> bool {
+    let is_label = |label: &str| {
+        let known = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        !label.is_empty() && !label.starts_with('-') && !label.ends_with('-') && label.bytes().all(known)
+    };
+    name.len() <= longest && name.split('.').all(is_label)
+}
+
 /// IAM: `/`, or at least one character between two of them, as `^/([!-~]+/)?$` requires in the template and the module.
 fn is_iam_path(path: &str) -> bool {
     path.starts_with('/')
@@ -213,11 +276,17 @@ mod tests {
     #[test]
     fn each_bad_value_is_named_with_what_is_allowed() {
         type Spoil = fn(&mut Settings);
-        let cases: [(&str, Spoil); 21] = [
+        let cases: [(&str, Spoil); 27] = [
             ("cluster-name", |s| s.cluster = String::new()),
             ("cluster-name", |s| s.cluster = "c".repeat(101)),
             ("cluster-name", |s| s.cluster = "-prod".to_owned()),
             ("account", |s| s.account = "12345678901x".to_owned()),
+            ("region", |s| s.region = "eu-west-1a".to_owned()),
+            ("region", |s| s.region = "EU-WEST-1".to_owned()),
+            ("namespace", |s| s.namespace = String::new()),
+            ("namespace", |s| s.namespace = "kube_system".to_owned()),
+            ("service-account", |s| s.service_account = "*".to_owned()),
+            ("service-account", |s| s.service_account = "karpenter-".to_owned()),
             ("iam-path", |s| s.iam_path = "platform".to_owned()),
             ("iam-path", |s| s.iam_path = "//".to_owned()),
             ("permissions-boundary", |s| s.permissions_boundary = Some("boundary".to_owned())),
@@ -251,6 +320,54 @@ mod tests {
             break_it(&mut settings);
             let wrong = settings.validate();
             assert_eq!(wrong.iter().map(|w| w.field).collect::<Vec<_>>(), [field]);
+        }
+    }
+
+    #[test]
+    fn regions_are_those_of_every_partition() {
+        for region in ["eu-west-1", "us-gov-west-1", "us-iso-east-1", "eusc-de-east-1", "ap-southeast-7"] {
+            let settings = Settings { region: region.to_owned(), ..settings() };
+            assert_eq!(settings.validate(), [], "{region}");
+        }
+    }
+
+    #[test]
+    fn what_is_of_another_place_is_named() {
+        type Change = fn(&mut Settings);
+        let cases: [(Change, &[&str]); 7] = [
+            (|s| s.permissions_boundary = Some("arn:aws:iam::123456789012:policy/b".to_owned()), &[]),
+            (|s| s.permissions_boundary = Some("arn:aws:iam::aws:policy/PowerUserAccess".to_owned()), &[]),
+            (
+                |s| s.permissions_boundary = Some("arn:aws-cn:iam::123456789012:policy/b".to_owned()),
+                &["permissions-boundary"],
+            ),
+            (
+                |s| s.existing_node_role = Some("arn:aws:iam::444455556666:role/nodes".to_owned()),
+                &["node-role-arn"],
+            ),
+            (
+                |s| s.queue_kms_key = Some("arn:aws:kms:us-east-1:444455556666:key/k".to_owned()),
+                &["queue-kms-key"],
+            ),
+            (
+                |s| {
+                    let (region, key) = (&s.region, "444455556666:key/k");
+                    s.queue_kms_key = Some(format!("arn:aws:kms:{region}:{key}"));
+                    s.extra_ssm_parameters = vec![format!("arn:aws:ssm:{region}::parameter/aws/service/ami")];
+                },
+                &[],
+            ),
+            (
+                |s| s.extra_ssm_parameters = vec!["arn:aws:ssm:us-east-1::parameter/ami".to_owned()],
+                &["extra-ssm-parameter"],
+            ),
+        ];
+        for (change, expected) in cases {
+            let mut settings = settings();
+            change(&mut settings);
+            assert_eq!(settings.validate(), []);
+            let fields: Vec<_> = settings.misplaced().iter().map(|one| one.field).collect();
+            assert_eq!(fields, expected, "{settings:?}");
         }
     }
 }

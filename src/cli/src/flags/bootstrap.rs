@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use karpenter_aws_api::Partition;
 use karpenter_bootstrap::Settings;
 use karpenter_bootstrap::settings::{
-    ExtraNodeRole, Identity, IpFamily, Platform, PodIdentityTrust, Removable, Selection,
+    ExtraNodeRole, Identity, Invalid, IpFamily, Platform, PodIdentityTrust, Removable, Selection,
 };
 
 /// Instead of an ARN: takes off what is there.
@@ -180,6 +180,10 @@ impl BootstrapFlags {
         issuer: Option<&str>,
     ) -> anyhow::Result<Settings> {
         let cluster = self.cluster()?;
+        anyhow::ensure!(
+            self.oidc_issuer.is_none() || self.identity == IdentityKind::Irsa,
+            "--oidc-issuer is for --identity irsa: add that, or leave the issuer out"
+        );
         let mut settings = Settings::new(cluster, region, account, Partition::of_region(region));
         settings.identity = match self.identity {
             IdentityKind::PodIdentity => Identity::PodIdentity,
@@ -229,11 +233,19 @@ impl BootstrapFlags {
         let boundary = removable(&self.permissions_boundary, Removable::PermissionsBoundary);
         let key = removable(&self.queue_kms_key, Removable::QueueKmsKey);
         (settings.permissions_boundary, settings.queue_kms_key) = (boundary, key);
-        let wrong = settings.validate();
-        if !wrong.is_empty() {
-            let lines: Vec<_> = wrong.iter().map(|invalid| format!("--{invalid}")).collect();
-            anyhow::bail!("{}", lines.join("\n"));
-        }
+        named(&settings.validate())?;
+        Ok(settings)
+    }
+
+    /// Settings for this account, which exists: what they name is of it.
+    pub(crate) fn settings_in(
+        &self,
+        account: &str,
+        region: &str,
+        issuer: Option<&str>,
+    ) -> anyhow::Result<Settings> {
+        let settings = self.settings(account, region, issuer)?;
+        named(&settings.misplaced())?;
         Ok(settings)
     }
 
@@ -245,6 +257,13 @@ impl BootstrapFlags {
         roles.extend(of(&self.extra_windows_node_roles, Platform::Windows));
         roles
     }
+}
+
+/// The flags that cannot be used, a line for each.
+fn named(wrong: &[Invalid]) -> anyhow::Result<()> {
+    let lines: Vec<_> = wrong.iter().map(|invalid| format!("--{invalid}")).collect();
+    anyhow::ensure!(lines.is_empty(), "{}", lines.join("\n"));
+    Ok(())
 }
 
 fn key_value(text: &str) -> Result<(String, String), String> {

@@ -43,7 +43,7 @@ impl Account {
             );
         }
         let issuer = cluster.as_ref().and_then(|cluster| cluster.oidc_issuer.as_deref());
-        let settings = flags.settings(&identity.account, &clients.region, issuer)?;
+        let settings = flags.settings_in(&identity.account, &clients.region, issuer)?;
         Ok(Self { clients, settings, cluster })
     }
 
@@ -75,7 +75,7 @@ impl Account {
 /// Settings alone. Makes no call when the flags say everything.
 pub(super) async fn settings(flags: &BootstrapFlags) -> Result<Settings> {
     if let (Some(account), Some(region), false) = (&flags.account, &flags.region, flags.lacks_issuer()) {
-        return flags.settings(account, region, None);
+        return flags.settings_in(account, region, None);
     }
     Ok(Account::open(flags).await?.settings)
 }
