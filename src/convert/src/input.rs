@@ -2,12 +2,16 @@
 
 use std::fs;
 use std::io::{self, Read as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde_json::Value;
 
 use karpenter_api::yaml::Node;
 use karpenter_api::yaml::split;
+
+mod folder;
+
+use folder::Folder;
 
 /// A text and where it comes from.
 #[derive(Clone, Debug)]
@@ -21,7 +25,8 @@ pub struct Input {
 #[derive(Clone, Debug, Default)]
 pub struct Inputs {
     pub texts: Vec<Input>,
-    /// Paths of files in folders that have no manifest, such as chart values or the JSON of other tools.
+    /// Paths of files in folders that have no whole manifest, such as chart values, patches of a kustomization or the JSON of
+    /// other tools.
     pub skipped: Vec<String>,
 }
 
@@ -34,7 +39,8 @@ impl Inputs {
         let more = count.checked_sub(NAMED).filter(|more| *more > 0);
         let more = more.map(|more| format!(" and {more} more")).unwrap_or_default();
         let (files, have) = if count == 1 { ("file", "has") } else { ("files", "have") };
-        (count > 0).then(|| format!("{count} {files} in folders {have} no manifest, skipped: {names}{more}"))
+        (count > 0)
+            .then(|| format!("{count} {files} in folders {have} no whole manifest, skipped: {names}{more}"))
     }
 }
 
@@ -123,14 +129,18 @@ pub fn read_some(paths: &[PathBuf]) -> Result<(Inputs, Vec<InputError>), InputEr
             continue;
         }
         let is_found = path.is_dir();
-        for file in manifests(path).map_err(failed)? {
+        let folder = if is_found { Folder::of(path).map_err(failed)? } else { Folder::default() };
+        let files = if is_found { folder.files } else { vec![path.clone()] };
+        for file in files {
             let name = file.display().to_string();
             let failed = |source| InputError::System { path: name.clone(), source };
             let opened = fs::File::open(&file).map_err(failed);
             match opened.and_then(|file| text_of(&name, file, BYTES_MAX)) {
-                Ok(text) if is_found && !has_manifest(&text) => inputs.skipped.push(name),
+                Ok(text) if is_found && (folder.patches.contains(&file) || !has_manifest(&text)) => {
+                    inputs.skipped.push(name);
+                }
                 Ok(text) => inputs.texts.push(Input { name, text }),
-                Err(error) if error.is_missing() => return Err(error),
+                Err(error) if error.is_missing() && !is_found => return Err(error),
                 Err(error) => unread.push(error),
             }
         }
@@ -173,8 +183,9 @@ fn text_of(name: &str, source: impl io::Read, most: u64) -> Result<String, Input
 
 /// Returns whether a text has an object, or may have one that its author has to correct first.
 fn has_manifest(text: &str) -> bool {
-    // Most say so where a line begins, and need no parser for it.
-    if text.lines().any(|line| line.starts_with("apiVersion:")) {
+    // Most say so where a line begins, and need no parser for it. `Chart.yaml` has a version and no kind.
+    let begins = |field: &str| text.lines().any(|line| line.starts_with(field));
+    if begins("apiVersion:") && ["kind:", "metadata:", "spec:"].into_iter().any(begins) {
         return true;
     }
     if !text.contains("kind") {
@@ -192,25 +203,6 @@ fn has_manifest(text: &str) -> bool {
 /// Returns whether something with these fields is an object or a list of objects: chart values may have a `kind` as well.
 fn is_object(has: impl Fn(&str) -> bool) -> bool {
     has("kind") && ["apiVersion", "metadata", "items"].into_iter().any(has)
-}
-
-fn manifests(path: &Path) -> io::Result<Vec<PathBuf>> {
-    if !path.is_dir() {
-        return Ok(vec![path.to_owned()]);
-    }
-    let mut entries = fs::read_dir(path)?.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?;
-    entries.sort();
-    let mut found = Vec::new();
-    for entry in entries {
-        let is_manifest =
-            entry.extension().is_some_and(|end| ["yaml", "yml", "json"].iter().any(|known| end == *known));
-        if entry.is_dir() {
-            found.extend(manifests(&entry)?);
-        } else if is_manifest {
-            found.push(entry);
-        }
-    }
-    Ok(found)
 }
 
 #[cfg(test)]
@@ -243,6 +235,7 @@ mod tests {
     fn files_of_folders_without_a_manifest_are_skipped_and_counted() {
         let folder = tempfile::tempdir().unwrap();
         let files = [
+            ("Chart.yaml", "apiVersion: v2\nname: web\nversion: 0.1.0\n", false),
             ("a.yaml", "apiVersion: v1\nkind: Pod\n", true),
             ("b.json", "{\"kind\": \"List\", \"items\": []}", true),
             ("c.yaml", "# what a chart is given\nreplicas: 2\nautoscaler: {kind: Deployment}\n", false),
@@ -254,6 +247,9 @@ mod tests {
             ("i.yaml", "# later\n", false),
             ("j.yaml", "replicas: 2\n---\n{kind: Pod, metadata: {name: a}}\n", true),
             ("k.yaml", "# yaml-language-server: $schema=x\nresources: [a.yaml]\n", false),
+            ("kustomization.yaml", "patches: [{path: m.yaml}]\n", false),
+            ("l.yaml", "apiVersion: v1\nmetadata: {name: no-kind}\n", true),
+            ("m.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {}\n", false),
         ];
         for (name, text, _) in files {
             fs::write(folder.path().join(name), text).unwrap();
@@ -268,8 +264,8 @@ mod tests {
         assert_eq!(inputs.texts.iter().map(|one| one.name.clone()).collect::<Vec<_>>(), expected(true));
         assert_eq!(inputs.skipped, expected(false));
         let note = inputs.note().unwrap();
-        assert!(note.starts_with("7 files in folders have no manifest, skipped: `"), "{note}");
-        assert!(note.ends_with(" and 2 more"), "{note}");
+        assert!(note.starts_with("10 files in folders have no whole manifest, skipped: `"), "{note}");
+        assert!(note.ends_with(" and 5 more"), "{note}");
         let named = read(&[folder.path().join("d.json")]).unwrap();
         assert_eq!((named.texts.len(), named.note()), (1, None), "what is named is meant");
     }
