@@ -63,19 +63,20 @@ fn waits(pod: &Value) -> bool {
     text(pod, "/status/phase") == "Pending" && text(pod, "/spec/nodeName").is_empty()
 }
 
-/// Conditions that are false, with their messages; not those that only sum others up.
+/// Conditions that are false or not known, with their messages; not those that only sum others up.
 fn failing(object: &Value) -> Vec<String> {
     let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
     let failing = conditions.into_iter().flatten().filter(|one| {
-        text(one, "/status") == "False"
+        ["False", "Unknown"].contains(&text(one, "/status"))
             && text(one, "/reason") != reason::UNHEALTHY_DEPENDENTS
             && !text(one, "/message").is_empty()
     });
     let said = failing.map(|one| {
         let (kind, name) = (text(object, "/kind"), object::name(object));
         format!(
-            "{kind} `{name}`: {} is False ({}): {}",
+            "{kind} `{name}`: {} is {} ({}): {}",
             text(one, "/type"),
+            text(one, "/status"),
             text(one, "/reason"),
             text(one, "/message")
         )
@@ -96,6 +97,8 @@ mod tests {
             "status": {"conditions": [
                 {"type": "InstanceProfileReady", "status": "False", "reason": "NotFound", "message": "role `x` is not there"},
                 {"type": "AMIsReady", "status": "True", "reason": "AMIsReady", "message": "fine"},
+                {"type": "SubnetsReady", "status": "Unknown", "reason": "Unanswered", "message": "EC2 is down"},
+                {"type": "Ready", "status": "Unknown", "reason": "UnhealthyDependents", "message": "a sum"},
             ]},
         });
         let pod = |name: &str, node: &str| {
@@ -123,6 +126,7 @@ mod tests {
             of_objects(&objects),
             [
                 "EC2NodeClass `default`: InstanceProfileReady is False (NotFound): role `x` is not there",
+                "EC2NodeClass `default`: SubnetsReady is Unknown (Unanswered): EC2 is down",
                 "Pod `a`: no pool takes it",
             ]
         );
