@@ -63,9 +63,10 @@ fn state(detail: &Value) -> Option<NoticeKind> {
     }
 }
 
+/// AWS Health sends an event once more when it is over or called off.
 fn health_event(detail: &Value) -> Option<NoticeKind> {
     let concerns = detail["service"] == "EC2" && detail["eventTypeCategory"] == "scheduledChange";
-    concerns.then_some(NoticeKind::ScheduledChange)
+    (concerns && detail["statusCode"] != "closed").then_some(NoticeKind::ScheduledChange)
 }
 
 fn affected(detail: &Value) -> Vec<InstanceId> {
@@ -143,6 +144,12 @@ mod tests {
             [("EC2", "accountNotification"), ("EC2", "issue"), ("RDS", "scheduledChange")]
         {
             assert_eq!(kind(&health(service, category)), None, "{service} {category}");
+        }
+        for (status, expected) in [("upcoming", true), ("open", true), ("closed", false)] {
+            let detail =
+                json!({"service": "EC2", "eventTypeCategory": "scheduledChange", "statusCode": status});
+            let found = kind(&event("aws.health", "AWS Health Event", &detail));
+            assert_eq!(found, expected.then_some(NoticeKind::ScheduledChange), "{status}");
         }
     }
 
