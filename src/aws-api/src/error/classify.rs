@@ -27,6 +27,8 @@ pub fn is_unfulfillable(code: &str) -> bool {
     matches!(
         code,
         "InsufficientInstanceCapacity"
+            | "InsufficientVolumeCapacity"
+            | "InstanceLimitExceeded"
             | "MaxSpotInstanceCountExceeded"
             | "VcpuLimitExceeded"
             | "UnfulfillableCapacity"

@@ -116,7 +116,10 @@ fn lacks_capacity(error: &FleetError) -> bool {
 pub(crate) fn is_quota(error: &FleetError) -> bool {
     matches!(
         error.code.as_str(),
-        "VcpuLimitExceeded" | "MaxSpotInstanceCountExceeded" | "MaxFleetCountExceeded"
+        "VcpuLimitExceeded"
+            | "InstanceLimitExceeded"
+            | "MaxSpotInstanceCountExceeded"
+            | "MaxFleetCountExceeded"
     )
 }
 

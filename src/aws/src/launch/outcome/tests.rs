@@ -86,6 +86,8 @@ fn capacity_errors_take_out_exactly_their_offering() {
         ("MaxFleetCountExceeded", Cause::Wanted),
         ("MaxSpotInstanceCountExceeded", Cause::Wanted),
         ("VcpuLimitExceeded", Cause::Wanted),
+        ("InstanceLimitExceeded", Cause::Wanted),
+        ("InsufficientVolumeCapacity", Cause::Lacking),
         ("SpotMaxPriceTooLow", Cause::Lacking),
         ("UnfulfillableCapacity", Cause::Lacking),
     ] {
