@@ -1,4 +1,5 @@
-//! Settings of a user's user data that have no effect, because ours replace them.
+//! Settings of a user's user data that have no effect, because ours replace them, and one that replaces ours: a flag of the
+//! kubelet wins over all configuration.
 //!
 //! The number of pods is planned, and taints are those of the NodePool: a node with others would not be what its claim
 //! promises. The reference replaces them without a word.
@@ -58,8 +59,20 @@ pub fn caveat(family: AmiFamily, spec: &Ec2NodeClassSpec) -> Option<String> {
             (!is_same(value, of_class)).then_some(setting)
         })
         .map(|(setting, instead)| format!("{setting} has no effect, write {instead}"))
+        .chain(replaces_taints(&documents))
         .collect();
     (!said.is_empty()).then(|| format!("user data: {}", said.join("; ")))
+}
+
+/// Nodes then have other taints than their claims, so pods do not use them, and are ready before they are initialized.
+fn replaces_taints(documents: &[Value]) -> Option<String> {
+    let flags = documents.iter().filter_map(|document| document.pointer("/spec/kubelet/flags")?.as_array());
+    let mut flags = flags.flatten().filter_map(Value::as_str);
+    flags.any(|flag| flag.trim_start().starts_with("--register-with-taints")).then(|| {
+        "the flag --register-with-taints of the NodeConfig takes off the taints of the NodePool and adds others that no pod \
+         is planned for, write taints in the template of the NodePool"
+            .to_owned()
+    })
 }
 
 /// Returns whether a value is the number of pods that the class states, too.
@@ -86,6 +99,17 @@ mod tests {
             (nodeadm, pods.clone(), Some(30), Some("user data: spec.kubelet.config.maxPods of the NodeConfig has no effect, write spec.kubelet.maxPods")),
             (nodeadm, pods.clone(), Some(20), None),
             (nodeadm, node_config(json!({"podsPerCore": 4, "systemReserved": {"cpu": "1"}})), None, None),
+            (
+                nodeadm,
+                json!({"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig",
+                    "spec": {"kubelet": {"flags": ["--v=2", "--register-with-taints=a=b:NoSchedule"]}}})
+                .to_string(),
+                None,
+                Some(
+                    "user data: the flag --register-with-taints of the NodeConfig takes off the taints of the NodePool and \
+                     adds others that no pod is planned for, write taints in the template of the NodePool",
+                ),
+            ),
             (AmiFamily::Custom, pods.clone(), None, None),
             (
                 bottlerocket,
