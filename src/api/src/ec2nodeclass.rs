@@ -153,6 +153,13 @@ impl Ec2NodeClassSpec {
         self.enclave_options.is_some_and(|options| options.enabled)
     }
 
+    /// Returns whether EC2 refuses every launch because it gives no public address by request to instances with several
+    /// network interfaces (aws PR#5666).
+    pub fn gives_no_public_address(&self) -> bool {
+        let several = self.network_interfaces.as_ref().is_some_and(|interfaces| interfaces.len() > 1);
+        several && self.associate_public_ip_address == Some(true)
+    }
+
     /// The alias term split at its `@`, for example `("al2023", "latest")`.
     pub fn alias(&self) -> Option<(&str, &str)> {
         self.ami_selector_terms.iter().find_map(|term| term.alias.as_deref()?.split_once('@'))

@@ -1,5 +1,6 @@
 //! Volumes of the instances of an EC2NodeClass (spec aws-provider 1.5).
 
+use karpenter_model::Quantity;
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,6 +39,14 @@ pub struct BlockDevice {
     pub volume_size: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub volume_type: Option<VolumeType>,
+}
+
+impl BlockDevice {
+    /// Size in whole GiB, rounded up: `2G` is 2, `20G` is 19, `100Gi` is 100.
+    pub fn gib(&self) -> Option<u32> {
+        let bytes = self.volume_size.as_deref()?.parse::<Quantity>().ok()?.as_units_ceil();
+        u32::try_from(u64::try_from(bytes).ok()?.div_ceil(1 << 30)).ok()
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -83,5 +92,19 @@ impl InstanceStorePolicy {
         match self {
             Self::RAID0 => "RAID0",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_whole_gib_rounded_up() {
+        let of = |size: &str| BlockDevice { volume_size: Some(size.to_owned()), ..Default::default() }.gib();
+        for (size, expected) in [("2G", 2), ("20G", 19), ("100Gi", 100), ("1T", 932), ("1Ti", 1024)] {
+            assert_eq!(of(size), Some(expected), "{size}");
+        }
+        assert_eq!(of("large"), None);
     }
 }

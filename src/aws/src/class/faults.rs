@@ -1,14 +1,17 @@
 //! Faults of an EC2NodeClass that are found by neither its schema nor a request to AWS: user data that cannot be rendered
-//! or is of another family, an ARN or a path where IAM takes a name, images of another family.
+//! or is of another family, volumes, tags and names that AWS does not take, images of another family.
 
 use karpenter_api::EC2NodeClass;
-use karpenter_api::ec2nodeclass::{AmiFamily, Ec2NodeClassSpec, InstanceStorePolicy};
+use karpenter_api::ec2nodeclass::{AmiFamily, Ec2NodeClassSpec, InstanceStorePolicy, Toggle};
 use karpenter_cloud::ClassFault;
 use serde_json::Value;
 
 use crate::class::kubelet;
-use crate::image::family::family_of;
+use crate::image::family::{FamilyTraits, family_of};
+use crate::tags;
 use crate::userdata::{self, Bootstrap, LIMIT_BYTES};
+
+mod devices;
 
 const USER_DATA: &str = "spec.userData";
 
@@ -30,13 +33,21 @@ pub fn faults(class: &Value) -> Vec<ClassFault> {
     let (spec, family) = (&class.spec, family_of(&class.spec));
     let all = [
         profile(spec),
+        role(spec),
         of_kubelet(spec),
+        servers(spec),
         rendered(spec, family),
         of_family(spec, family),
+        lines(spec),
         overruled(spec, family),
         images(spec, family),
+        version(spec, family),
+        metadata(spec, family),
+        tagged(spec),
+        addresses(spec),
+        striped(spec, family),
     ];
-    all.into_iter().flatten().collect()
+    all.into_iter().flatten().chain(devices::faults(spec, family)).collect()
 }
 
 /// <https://github.com/aws/karpenter-provider-aws/issues/8312>
@@ -48,6 +59,31 @@ fn profile(spec: &Ec2NodeClassSpec) -> Option<ClassFault> {
         problem: format!("`{profile}` {kind}, which EC2 refuses as the name of an instance profile"),
         remedy: "write what follows the last `/` of it",
         refused: true,
+    })
+}
+
+/// IAM: 64 letters, digits and `_+=,.@-`, below a path.
+fn role(spec: &Ec2NodeClassSpec) -> Option<ClassFault> {
+    let role = spec.role.as_deref()?;
+    let name = role.rsplit('/').next().unwrap_or(role);
+    let known = |one: char| one.is_ascii_alphanumeric() || "_+=,.@-".contains(one);
+    (name.is_empty() || name.len() > 64 || !name.chars().all(known)).then(|| ClassFault {
+        field: "spec.role",
+        problem: format!("`{name}` is no name of a role: IAM has up to 64 letters, digits and `_+=,.@-`"),
+        remedy: "write the name of the node role",
+        refused: true,
+    })
+}
+
+/// A kubelet passes over what is no address, and pods get no name server; Bottlerocket does not boot with it.
+fn servers(spec: &Ec2NodeClassSpec) -> Option<ClassFault> {
+    let servers = spec.kubelet.as_ref()?.settings().cluster_dns?;
+    let wrong = servers.iter().find(|server| server.parse::<std::net::IpAddr>().is_err())?;
+    Some(ClassFault {
+        field: "spec.kubelet",
+        problem: format!("clusterDNS has `{wrong}`, which is no IP address: pods find no names"),
+        remedy: "write the address of the Service of the cluster's DNS",
+        refused: false,
     })
 }
 
@@ -94,6 +130,18 @@ fn of_family(spec: &Ec2NodeClassSpec, family: AmiFamily) -> Option<ClassFault> {
     Some(ClassFault { field: USER_DATA, problem: problem.to_owned(), remedy, refused: false })
 }
 
+/// A kernel reads the carriage return as a part of the interpreter's name, and the script does not run.
+fn lines(spec: &Ec2NodeClassSpec) -> Option<ClassFault> {
+    let text = spec.user_data.as_deref()?;
+    let first = text.split('\n').find(|line| line.starts_with("#!") && line.ends_with('\r'))?;
+    Some(ClassFault {
+        field: USER_DATA,
+        problem: format!("lines end with CR LF: no node finds the interpreter of `{}`", first.trim_end()),
+        remedy: "end lines with LF",
+        refused: false,
+    })
+}
+
 /// The launch goes on, with other values than those that are written.
 fn overruled(spec: &Ec2NodeClassSpec, family: AmiFamily) -> Option<ClassFault> {
     let problem = userdata::overruled::caveat(family, spec)?;
@@ -122,6 +170,82 @@ fn images(spec: &Ec2NodeClassSpec, family: AmiFamily) -> Option<ClassFault> {
             family.as_str()
         ),
         remedy: "write the family of the images",
+        refused: false,
+    })
+}
+
+/// Images of a version that is spelled otherwise are not found.
+fn version(spec: &Ec2NodeClassSpec, family: AmiFamily) -> Option<ClassFault> {
+    let (name, version) = spec.alias()?;
+    let numbers = |text: &str, parts: usize| {
+        let all: Vec<&str> = text.split('.').collect();
+        all.len() == parts
+            && all.iter().all(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()))
+    };
+    let (found, example) = match AmiFamily::from_alias(name)? {
+        AmiFamily::AL2 | AmiFamily::AL2023 => {
+            (version.strip_prefix('v').is_some_and(|date| date.len() == 8 && numbers(date, 1)), "v20250920")
+        }
+        AmiFamily::Bottlerocket => (numbers(version.trim_start_matches('v'), 3), "v1.46.0"),
+        AmiFamily::Custom | AmiFamily::Windows2019 | AmiFamily::Windows2022 | AmiFamily::Windows2025 => {
+            return None;
+        }
+    };
+    (version != "latest" && !found).then(|| ClassFault {
+        field: "spec.amiSelectorTerms",
+        problem: format!(
+            "no image of {} has the version `{version}`: one is called `{example}`",
+            family.as_str()
+        ),
+        remedy: "write `latest`, or a version as its release is called",
+        refused: true,
+    })
+}
+
+/// Images read their user data from the metadata service.
+fn metadata(spec: &Ec2NodeClassSpec, family: AmiFamily) -> Option<ClassFault> {
+    let off = spec.metadata_options.as_ref()?.http_endpoint == Some(Toggle::Disabled);
+    (off && family != AmiFamily::Custom).then(|| ClassFault {
+        field: "spec.metadataOptions",
+        problem: format!(
+            "images of {} read how to join from the metadata service, which is off",
+            family.as_str()
+        ),
+        remedy: "leave httpEndpoint enabled, and keep pods off with a httpPutResponseHopLimit of 1",
+        refused: false,
+    })
+}
+
+fn tagged(spec: &Ec2NodeClassSpec) -> Option<ClassFault> {
+    let refused = if spec.role.is_some() { tags::of_profile(spec) } else { tags::of_class(spec) }.err()?;
+    // Its schema says so.
+    if matches!(refused, tags::Refused::Reserved(_)) {
+        return None;
+    }
+    Some(ClassFault {
+        field: "spec.tags",
+        problem: refused.to_string(),
+        remedy: "write what EC2 and IAM take",
+        refused: true,
+    })
+}
+
+/// aws PR#5666
+fn addresses(spec: &Ec2NodeClassSpec) -> Option<ClassFault> {
+    spec.gives_no_public_address().then(|| ClassFault {
+        field: "spec.associatePublicIPAddress",
+        problem: "EC2 gives no public address by request to instances with several network interfaces"
+            .to_owned(),
+        remedy: "unset it, and let the subnets decide",
+        refused: true,
+    })
+}
+
+fn striped(spec: &Ec2NodeClassSpec, family: AmiFamily) -> Option<ClassFault> {
+    (spec.instance_store_policy.is_some() && family.windows()).then(|| ClassFault {
+        field: "spec.instanceStorePolicy",
+        problem: "Windows does not use local disks for pods: the policy has no effect".to_owned(),
+        remedy: "remove it",
         refused: false,
     })
 }
@@ -212,6 +336,38 @@ mod tests {
             (json!({"amiFamily": "AL2", "amiSelectorTerms": named("amazon-eks-node-1.31-*")}), &[]),
             (json!({"amiFamily": "AL2023", "amiSelectorTerms": named("our-image-*")}), &[]),
             (json!({"amiFamily": "Custom", "amiSelectorTerms": named("amazon-eks-node-1.31-*")}), &[]),
+            (json!({"role": "r".repeat(64)}), &[]),
+            (json!({"role": "r".repeat(65)}), &[("spec.role", true)]),
+            (json!({"role": "my nodes"}), &[("spec.role", true)]),
+            (json!({"kubelet": {"clusterDNS": ["10.0.0.10", "fd00::10"]}}), &[]),
+            (json!({"kubelet": {"clusterDNS": ["10.0.0.300"]}}), &[("spec.kubelet", false)]),
+            (json!({"userData": "#!/bin/bash\r\necho a\r\n"}), &[("spec.userData", false)]),
+            (json!({"userData": "#cloud-config\r\nruncmd: []\r\n"}), &[]),
+            (json!({"amiSelectorTerms": alias("al2023@v20240807")}), &[]),
+            (json!({"amiSelectorTerms": alias("al2023@20240807")}), &[("spec.amiSelectorTerms", true)]),
+            (json!({"amiSelectorTerms": alias("al2@1.29.0-20240807")}), &[("spec.amiSelectorTerms", true)]),
+            (json!({"amiSelectorTerms": alias("bottlerocket@v1.21.1")}), &[]),
+            (json!({"amiSelectorTerms": alias("bottlerocket@1.21.1")}), &[]),
+            (json!({"amiSelectorTerms": alias("bottlerocket@1.21")}), &[("spec.amiSelectorTerms", true)]),
+            (json!({"metadataOptions": {"httpEndpoint": "disabled"}}), &[("spec.metadataOptions", false)]),
+            (json!({"metadataOptions": {"httpEndpoint": "enabled"}}), &[]),
+            (json!({"tags": {"Env": "a", "env": "b"}}), &[("spec.tags", true)]),
+            (json!({"tags": {"karpenter.sh/nodepool": "a"}}), &[]),
+            (
+                json!({"associatePublicIPAddress": true, "networkInterfaces": [
+                    {"networkCardIndex": 0, "deviceIndex": 0, "interfaceType": "interface"},
+                    {"networkCardIndex": 1, "deviceIndex": 1, "interfaceType": "efa-only"},
+                ]}),
+                &[("spec.associatePublicIPAddress", true)],
+            ),
+            (
+                json!({"amiSelectorTerms": alias("windows2022@latest"), "instanceStorePolicy": "RAID0"}),
+                &[("spec.instanceStorePolicy", false)],
+            ),
+            (
+                json!({"blockDeviceMappings": [{"deviceName": "/dev/xvda"}]}),
+                &[("spec.blockDeviceMappings", true)],
+            ),
         ];
         for (spec, expected) in table {
             assert_eq!(found(&spec), expected, "{spec}");

@@ -132,7 +132,7 @@ impl InstanceProfiles {
     }
 
     fn tags_of(&self, class: &EC2NodeClass) -> Result<Tags> {
-        let mut all = tags::of_class(&class.spec)
+        let mut all = tags::of_profile(&class.spec)
             .map_err(|error| Error::invalid("CreateInstanceProfile", class_name(class), error.to_string()))?;
         all.insert(tags::owned_key(&self.cluster), "owned".to_owned());
         all.insert(tags::CLUSTER_NAME.to_owned(), self.cluster.clone());

@@ -72,7 +72,9 @@ impl Images {
         }
         if variants.is_empty() {
             // An error, not an empty list: parameters that are missing are no evidence that images are.
-            let message = format!("no public parameter names an image for Kubernetes {kubernetes}");
+            let help =
+                if alias.ends_with("@latest") { "" } else { "; write a version that has one, or `latest`" };
+            let message = format!("no public parameter names an image for Kubernetes {kubernetes}{help}");
             return Err(client::Error::invalid("GetParameter", alias, message).into());
         }
         let ids: Vec<String> = variants.keys().cloned().collect();

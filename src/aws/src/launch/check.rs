@@ -372,8 +372,7 @@ fn adapters_without<'a>(
 
 /// Returns the refusal of fields that no launch can combine (aws PR#5666).
 fn contradiction(class: &EC2NodeClass) -> Option<DryRunOutcome> {
-    let several = class.spec.network_interfaces.as_ref().is_some_and(|interfaces| interfaces.len() > 1);
-    (several && class.spec.associate_public_ip_address == Some(true)).then(|| DryRunOutcome::Failed {
+    class.spec.gives_no_public_address().then(|| DryRunOutcome::Failed {
         reason: reason::aws::NETWORK_INTERFACES_INVALID,
         message: "EC2 gives no public address by request to instances with several network interfaces: \
                   spec.associatePublicIPAddress is true and spec.networkInterfaces has more than one; unset one of them, \
@@ -469,13 +468,30 @@ fn wrong_value(error: &Error, failure: LaunchFailure) -> Option<(String, String)
         let fields = "spec.subnetSelectorTerms with spec.securityGroupSelectorTerms".to_owned();
         return Some((fields, failure.hint().unwrap_or_default().to_owned()));
     }
-    let (_, field) = FIELDS.iter().find(|(codes, _)| codes.contains(&code))?;
+    let by_code = FIELDS.iter().find(|(codes, _)| codes.contains(&code)).map(|(_, field)| *field);
+    let field = by_code.or_else(|| by_text(code, &error.message))?;
     let help = failure.hint().unwrap_or("correct the field, or create what it names");
-    Some(((*field).to_owned(), help.to_owned()))
+    Some((field.to_owned(), help.to_owned()))
 }
 
+/// The field that a parameter of EC2 comes from, which its code, that of every wrong parameter, does not say
+/// (<https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html>).
+fn by_text(code: &str, message: &str) -> Option<&'static str> {
+    let of_parameter = code.starts_with("InvalidParameter") || code == "MissingParameter";
+    let text = message.to_lowercase();
+    let (_, field) = OF_PARAMETERS.iter().find(|(words, _)| words.iter().any(|word| text.contains(word)))?;
+    of_parameter.then_some(*field)
+}
+
+/// Words for parameters that an EC2NodeClass states.
+const OF_PARAMETERS: [(&[&str], &str); 2] = [
+    (&["iops", "throughput", "volume", "kmskeyid", "encrypted"], "spec.blockDeviceMappings"),
+    (&["tag key", "tag value", "tagkey", "tagvalue"], "spec.tags"),
+];
+
 /// Fields of a `NodeClass` that the error codes of EC2 are about.
-const FIELDS: [(&[&str], &str); 6] = [
+const FIELDS: [(&[&str], &str); 7] = [
+    (&["TagLimitExceeded", "InvalidTagKey.Malformed"], "spec.tags"),
     (
         &["InvalidAMIID.Malformed", "InvalidAMIID.NotFound", "InvalidAMIID.Unavailable"],
         "an image of spec.amiSelectorTerms",

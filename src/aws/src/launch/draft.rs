@@ -131,7 +131,7 @@ impl Launcher {
         &self,
         request: &LaunchRequest,
         class: &EC2NodeClass,
-    ) -> Result<BTreeMap<String, String>, tags::Restricted> {
+    ) -> Result<BTreeMap<String, String>, tags::Refused> {
         let view = class.metadata.name.as_deref().unwrap_or_default();
         let pool = request.pool.as_ref().map(ToString::to_string).unwrap_or_default();
         tags::of_launch(&class.spec, view, &self.settings.cluster_name, &pool)

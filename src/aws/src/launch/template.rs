@@ -16,7 +16,7 @@ use karpenter_aws_api::ec2::{
 };
 use karpenter_aws_api::id::SecurityGroupId;
 use karpenter_aws_api::{Secret, Tags};
-use karpenter_model::{CapacityType, Quantity};
+use karpenter_model::CapacityType;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -196,15 +196,9 @@ fn volume(disk: &ClassDevice) -> EbsVolume {
         throughput: rate(disk.throughput),
         initialization_rate: rate(disk.volume_initialization_rate.map(i64::from)),
         snapshot: disk.snapshot_id.clone(),
-        size_gib: disk.volume_size.as_deref().and_then(gib),
+        size_gib: disk.gib(),
         volume_type: disk.volume_type.map(|kind| kind.as_str().to_owned()),
     }
-}
-
-/// Whole GiB, rounded up: `2G` is 2, `20G` is 19, `100Gi` is 100.
-fn gib(size: &str) -> Option<u32> {
-    let bytes = size.parse::<Quantity>().ok()?.as_units_ceil();
-    u32::try_from(u64::try_from(bytes).ok()?.div_ceil(1 << 30)).ok()
 }
 
 fn metadata(options: Option<&ClassMetadata>, ipv6: bool, region: &str) -> MetadataOptions {

@@ -17,6 +17,19 @@ fn what_ec2_refuses_is_said_of_the_field_it_is_about() {
         ("InvalidSubnetID.NotFound", "no subnet-1", "LaunchFailed", ["spec.subnetSelectorTerms", "subnet-1"]),
         ("InvalidSnapshot.NotFound", "no snap-1", "LaunchFailed", ["spec.blockDeviceMappings", "snap-1"]),
         (
+            "InvalidParameterCombination",
+            "The parameter iops is not supported for gp2 volumes.",
+            "LaunchFailed",
+            ["spec.blockDeviceMappings", "gp2"],
+        ),
+        (
+            "InvalidParameterValue",
+            "Tag keys starting with 'aws:' are reserved for internal use",
+            "LaunchFailed",
+            ["spec.tags", "aws:"],
+        ),
+        ("TagLimitExceeded", "More than 50 tags", "LaunchFailed", ["spec.tags", "50"]),
+        (
             "InvalidParameter",
             networks,
             "SecurityGroupSubnetVPCMismatch",

@@ -70,14 +70,6 @@ fn names_stay_what_they_are() {
 }
 
 #[test]
-fn sizes_are_whole_gib_rounded_up() {
-    for (size, expected) in [("2G", 2), ("20G", 19), ("100Gi", 100), ("1T", 932), ("1Ti", 1024)] {
-        assert_eq!(gib(size), Some(expected), "{size}");
-    }
-    assert_eq!(gib("large"), None);
-}
-
-#[test]
 fn disks_of_the_class_replace_those_of_the_family_and_zero_rates_are_left_out() {
     let spec = Ec2NodeClassSpec {
         block_device_mappings: Some(vec![BlockDeviceMapping {
