@@ -24,5 +24,6 @@ pub mod process;
 pub mod report;
 pub mod rights;
 pub mod scenario;
+pub mod storage;
 pub mod wait;
 pub mod world;

@@ -75,7 +75,7 @@ where
 }
 
 /// Returns whether the same request may well succeed in a moment.
-fn is_passing(error: &Error) -> bool {
+pub fn is_passing(error: &Error) -> bool {
     error.chain().any(|cause| {
         if let Some(error) = cause.downcast_ref::<kube::Error>() {
             return match error {

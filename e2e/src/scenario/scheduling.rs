@@ -136,6 +136,10 @@ const BEHAVIOURS: &[Behaviour] = &[
         name: "a late claim is provisioned where its class allows",
         proof: |world| volumes::late_claim(world).boxed_local(),
     },
+    Behaviour {
+        name: "a set's pod comes back to its volume",
+        proof: |world| volumes::of_a_set(world).boxed_local(),
+    },
 ];
 
 /// Behaviours that affect the whole cluster, one after the other.

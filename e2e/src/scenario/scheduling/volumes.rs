@@ -1,18 +1,22 @@
 //! Volumes that live in one zone: a pod follows the volume its claim is bound to, and a claim that waits for its
 //! first pod is provisioned where its storage class allows.
 //!
-//! The volumes are paths of the host with the node affinity of a zone: nothing here would attach or detach
-//! others.
+//! The volumes of single claims are paths of the host with the node affinity of a zone. Those of a StatefulSet have a driver
+//! that makes, attaches and deletes them.
 
 use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim};
+use k8s_openapi::api::storage::v1::VolumeAttachment;
 use karpenter_model::names;
-use kube::api::Api;
+use kube::ResourceExt;
+use kube::api::{Api, DeleteParams, ListParams};
 use serde_json::{Value, json};
 
 use crate::manifests::apply_json;
-use crate::scenario::corner::{Corner, by_label, needs};
+use crate::scenario::corner::{CORNER, Corner, by_label, needs};
 use crate::scenario::facts::label;
+use crate::storage::{DRIVER, Driver};
 use crate::wait;
 use crate::world::World;
 
@@ -20,6 +24,7 @@ const NAMESPACE: &str = "volumes";
 /// Set by the scheduler on a claim that waits for its first pod.
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 const LATE_CLASS: &str = "late-and-zonal";
+const SET_CLASS: &str = "of-the-driver";
 
 /// A claim bound to a volume of the last zone, which nothing else would choose.
 pub(super) async fn bound_claim(world: &World) -> Result<()> {
@@ -52,6 +57,104 @@ pub(super) async fn late_claim(world: &World) -> Result<()> {
     apply_json(&world.client, volume("journal", "journal", LATE_CLASS, label(&node, names::label::ZONE)))
         .await?;
     in_zone(&corner, "writer", "us-west-2b").await
+}
+
+/// Pods of a StatefulSet whose claims the driver provisions, and which bring a volume of their own along: one a zone. The node
+/// of one is drained, and the pod is back where its volume is.
+pub(super) async fn of_a_set(world: &World) -> Result<()> {
+    let driver = Driver::new(world.client.clone(), 25);
+    tokio::select! {
+        Err(error) = driver.serve() => Err(error),
+        proven = set_returns_to_its_volumes(world) => proven,
+    }
+}
+
+async fn set_returns_to_its_volumes(world: &World) -> Result<()> {
+    let corner = Corner::open(world, "volume-sets").await?;
+    corner.ready_pool("volume-sets", json!({})).await?;
+    let class = json!({
+        "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": SET_CLASS},
+        "provisioner": DRIVER, "volumeBindingMode": "WaitForFirstConsumer", "reclaimPolicy": "Delete",
+    });
+    apply_json(&world.client, class).await?;
+    apply_json(&world.client, set(corner.name)).await?;
+    let before = corner.running("store", 3).await?;
+    ensure!(
+        by_label(&before, names::label::ZONE).len() == 3,
+        "zones of pods that are to be spread: {before:?}"
+    );
+    let left = before.first().context("the set has no node")?;
+    let zone = label(left, names::label::ZONE).to_owned();
+
+    let nodes: Api<Node> = Api::all(world.client.clone());
+    let name = left.name_any();
+    nodes.delete(&name, &DeleteParams::default()).await.with_context(|| format!("delete node `{name}`"))?;
+    wait::settles("the pod to be back in the zone of its volume", || async {
+        let now = corner.running("store", 3).await?;
+        let there: Vec<&Node> = now.iter().filter(|one| label(*one, names::label::ZONE) == zone).collect();
+        ensure!(there.len() == 1, "{} pods are in {zone}", there.len());
+        ensure!(there.iter().all(|node| node.uid() != left.uid()), "it is where it was");
+        attached_to(world, &there).await
+    })
+    .await?;
+
+    let sets: Api<StatefulSet> = Api::namespaced(world.client.clone(), corner.name);
+    sets.delete("store", &DeleteParams::default()).await.context("delete the set")?;
+    wait::settles("attachments to be gone with their pods", || async {
+        let all: Api<VolumeAttachment> = Api::all(world.client.clone());
+        let left = all.list(&ListParams::default()).await.context("list attachments")?.items.len();
+        ensure!(left == 0, "{left} are left");
+        Ok(())
+    })
+    .await
+}
+
+/// The volume of the claim and the one that the pod brings along are attached to its node.
+async fn attached_to(world: &World, nodes: &[&Node]) -> Result<()> {
+    let all: Api<VolumeAttachment> = Api::all(world.client.clone());
+    let attached = all.list(&ListParams::default()).await.context("list attachments")?.items;
+    for node in nodes {
+        let name = node.name_any();
+        let here = attached.iter().filter(|one| one.spec.node_name == name);
+        let done = here.filter(|one| one.status.as_ref().is_some_and(|status| status.attached)).count();
+        ensure!(done == 2, "{done} volumes are attached to `{name}`");
+    }
+    Ok(())
+}
+
+/// Three pods, one a zone, with a claim and an ephemeral volume each.
+fn set(namespace: &str) -> Value {
+    let claim = json!({
+        "accessModes": ["ReadWriteOnce"], "storageClassName": SET_CLASS,
+        "resources": {"requests": {"storage": "1Gi"}},
+    });
+    let labels = json!({"app": "store"});
+    json!({
+        "apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "store", "namespace": namespace},
+        "spec": {
+            "replicas": 3, "serviceName": "store", "podManagementPolicy": "Parallel",
+            "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete"},
+            "selector": {"matchLabels": labels},
+            "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": claim}],
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {
+                    "nodeSelector": {CORNER: namespace},
+                    "terminationGracePeriodSeconds": 0,
+                    "topologySpreadConstraints": [{
+                        "maxSkew": 1, "topologyKey": names::label::ZONE, "whenUnsatisfiable": "DoNotSchedule",
+                        "labelSelector": {"matchLabels": labels},
+                    }],
+                    "containers": [{
+                        "name": "store", "image": "registry.example.com/store:1",
+                        "resources": {"requests": {"cpu": "500m", "memory": "256Mi"}},
+                        "volumeMounts": [{"name": "data", "mountPath": "/data"}, {"name": "scratch", "mountPath": "/tmp"}],
+                    }],
+                    "volumes": [{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": claim}}}],
+                },
+            },
+        },
+    })
 }
 
 async fn in_zone(corner: &Corner<'_>, app: &str, zone: &str) -> Result<()> {
