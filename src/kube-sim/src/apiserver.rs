@@ -22,6 +22,7 @@ mod selector;
 pub mod serve;
 mod signal;
 pub mod store;
+pub mod stored;
 mod versions;
 
 use std::collections::BTreeMap;

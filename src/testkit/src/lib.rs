@@ -1,5 +1,5 @@
 //! Helpers shared by the tests of the pure crates: a terse text form of snapshots, generated worlds, and a stable text form of
-//! plans and reports.
+//! plans and reports. Tests of the controllers load the Kubernetes [`objects`] of it.
 //!
 //! A development dependency only. It panics on malformed fixtures, with the line in the message: a fixture is
 //! source code of a test.
@@ -12,6 +12,7 @@ pub mod crowd;
 pub mod disruptable;
 pub mod fixture;
 pub mod manifest;
+pub mod objects;
 pub mod render;
 pub mod scenario;
 pub mod small;

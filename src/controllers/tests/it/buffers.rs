@@ -5,44 +5,36 @@ mod stability;
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Node, PodTemplate};
+use k8s_openapi::api::core::v1::{Node, Pod, PodTemplate};
 use karpenter_api::{CapacityBuffer, CapacityBufferStatus, NodeClaim};
-use karpenter_model::settings::FeatureGates;
+use karpenter_testkit::objects::{apart, deployment, pod};
 use kube::ResourceExt;
-use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
-use crate::world::{Crash, Process, World, is_running, merge};
-
-const MINUTE: Duration = Duration::from_mins(1);
+use crate::world::{Crash, MINUTE, Process, SECOND, World};
 
 fn start(world: &World) -> Process {
     start_with(world, Crash::Never)
 }
 
 fn start_with(world: &World, crash: Crash) -> Process {
-    world.start_gated(crash, FeatureGates { capacity_buffer: true, ..FeatureGates::default() })
+    world.start_crashing(crash, |gates| gates.capacity_buffer = true)
 }
 
 /// A pod template whose pods want this much CPU and have the label `app: <name>`, changed by `spec`.
 fn template(world: &World, name: &str, cpu: &str, spec: &Value) {
-    let mut template = json!({
-        "metadata": {"labels": {"app": name}},
-        "spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}]},
-    });
-    merge(&mut template["spec"], spec);
-    world.load(&json!({
-        "apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": name, "namespace": "default"},
-        "template": template,
-    }));
+    let pod = pod(name, cpu, &json!({"spec": spec}));
+    let template = json!({"metadata": {"labels": {"app": name}}, "spec": pod["spec"]});
+    let metadata = json!({"name": name, "namespace": "default"});
+    world.load(
+        &json!({"apiVersion": "v1", "kind": "PodTemplate", "metadata": metadata, "template": template}),
+    );
 }
 
 /// Changes what the pods of a template want.
 async fn template_takes(world: &World, name: &str, cpu: &str) {
     let containers = json!([{"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}]);
-    let change = Patch::Merge(json!({"template": {"spec": {"containers": containers}}}));
-    let api: Api<PodTemplate> = Api::namespaced(world.client.clone(), "default");
-    api.patch(name, &PatchParams::default(), &change).await.unwrap();
+    world.patch::<PodTemplate>(name, json!({"template": {"spec": {"containers": containers}}})).await;
 }
 
 fn buffer(world: &World, name: &str, spec: &Value) {
@@ -57,10 +49,6 @@ fn buffer(world: &World, name: &str, spec: &Value) {
 fn spare(world: &World, replicas: u32, cpu: &str) {
     template(world, "spare", cpu, &json!({}));
     buffer(world, "spare", &json!({"podTemplateRef": {"name": "spare"}, "replicas": replicas}));
-}
-
-fn buffers(world: &World) -> Api<CapacityBuffer> {
-    Api::namespaced(world.client.clone(), "default")
 }
 
 fn status(world: &World, name: &str) -> CapacityBufferStatus {
@@ -78,19 +66,13 @@ fn reason(world: &World, name: &str, kind: &str) -> String {
 /// Waits until a condition has this reason.
 async fn says(world: &World, name: &str, kind: &str, wanted: &str, limit: Duration) {
     let what = format!("{kind} of {name} says {wanted}");
-    world.until(&what, limit, || async { reason(world, name, kind) == wanted }).await;
+    world.until(&what, limit, || reason(world, name, kind) == wanted).await;
 }
 
 /// Waits until every node is initialized and the room of the buffer is there.
 async fn has_room(world: &World, name: &str) {
     says(world, name, "Provisioning", "FitsExistingCapacity", 5 * MINUTE).await;
-    world
-        .until("every node is initialized", 5 * MINUTE, || async {
-            let nodes = world.nodes();
-            nodes.len() == world.claims().len()
-                && nodes.iter().all(|node| node.labels().contains_key("karpenter.sh/initialized"))
-        })
-        .await;
+    world.until("every node is initialized", 5 * MINUTE, || world.has_nodes(world.claims().len())).await;
 }
 
 /// A world with a pool of this spec and the room of a buffer called `spare`: `pods` pods that fill most of a machine each.
@@ -103,26 +85,17 @@ async fn with_room(pods: u32, pool: &Value) -> (World, Process) {
     (world, process)
 }
 
-fn claim_names(world: &World) -> Vec<String> {
-    world.claims().iter().map(ResourceExt::name_any).collect()
-}
-
 async fn change(world: &World, name: &str, spec: &Value) {
-    buffers(world).patch(name, &PatchParams::default(), &Patch::Merge(json!({"spec": spec}))).await.unwrap();
-}
-
-async fn delete(world: &World, name: &str) {
-    buffers(world).delete(name, &DeleteParams::default()).await.unwrap();
+    world.patch::<CapacityBuffer>(name, json!({"spec": spec})).await;
 }
 
 fn launched(process: &Process) -> u64 {
-    process.metrics.nodeclaims.created_total.value(["provisioned", "default", "false"])
+    process.created(["provisioned", "default", "false"])
 }
 
 #[tokio::test(start_paused = true)]
 async fn room_is_launched_for_pods_that_do_not_exist_and_nobody_is_sent_there() {
-    let world = World::new().await;
-    world.pool("default", &json!({}));
+    let world = World::with_pool(&json!({})).await;
     spare(&world, 3, "1500m");
     let process = start(&world);
     says(&world, "spare", "Provisioning", "RequiresNewCapacity", MINUTE).await;
@@ -150,34 +123,29 @@ fn cores(node: &Node) -> u64 {
 
 #[tokio::test(start_paused = true)]
 async fn room_that_is_there_is_not_launched() {
-    let world = World::new().await;
-    world.pool("default", &json!({"disruption": {"consolidateAfter": "Never"}}));
+    let world = World::with_pool(&json!({"disruption": {"consolidateAfter": "Never"}})).await;
     world.pod("web", "3");
     let process = start(&world);
     world.all_running().await;
-    let before = claim_names(&world);
+    let before = world.claim_names();
     spare(&world, 2, "100m");
     says(&world, "spare", "Provisioning", "FitsExistingCapacity", MINUTE).await;
-    assert_eq!(claim_names(&world), before);
+    assert_eq!(world.claim_names(), before);
     process.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn pods_that_exist_take_the_room_and_it_is_bought_again() {
     let (world, process) = with_room(1, &json!({})).await;
-    let first = claim_names(&world);
+    let first = world.claim_names();
     assert_eq!(first.len(), 1);
     world.pod("web", "1500m");
-    world
-        .until("the pod runs at once", Duration::from_secs(10), || async {
-            world.pods().iter().all(is_running)
-        })
-        .await;
-    world.until("another node holds the room", 2 * MINUTE, || async { world.nodes().len() == 2 }).await;
+    world.until("the pod runs at once", 10 * SECOND, || world.runs(1)).await;
+    world.until("another node holds the room", 2 * MINUTE, || world.nodes().len() == 2).await;
     has_room(&world, "spare").await;
     // Room that was taken is not needed twice once it is given back.
-    world.delete_pod("web").await;
-    world.until("one node is left", 5 * MINUTE, || async { world.claims().len() == 1 }).await;
+    world.delete::<Pod>("web").await;
+    world.until("one node is left", 5 * MINUTE, || world.claims().len() == 1).await;
     tokio::time::sleep(10 * MINUTE).await;
     assert_eq!(world.claims().len(), 1);
     process.stop().await;
@@ -185,8 +153,7 @@ async fn pods_that_exist_take_the_room_and_it_is_bought_again() {
 
 #[tokio::test(start_paused = true)]
 async fn pods_that_exist_come_before_those_that_do_not() {
-    let world = World::new().await;
-    world.pool("default", &json!({"limits": {"nodes": "1"}}));
+    let world = World::with_pool(&json!({"limits": {"nodes": "1"}})).await;
     // Larger pods are placed first among their like, and there is one node for one of the zones.
     let zone = |zone: &str| json!({"nodeSelector": {"topology.kubernetes.io/zone": zone}});
     template(&world, "spare", "3500m", &zone("zone-a"));
@@ -200,7 +167,7 @@ async fn pods_that_exist_come_before_those_that_do_not() {
 #[tokio::test(start_paused = true)]
 async fn a_buffer_that_is_deleted_leaves_nothing() {
     let (world, process) = with_room(3, &json!({})).await;
-    delete(&world, "spare").await;
+    world.delete::<CapacityBuffer>("spare").await;
     let deleted = tokio::time::Instant::now();
     world.all_gone().await;
     assert!(deleted.elapsed() < 2 * MINUTE, "{:?}", deleted.elapsed());
@@ -209,15 +176,14 @@ async fn a_buffer_that_is_deleted_leaves_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn buffers_that_come_and_go_leave_nothing() {
-    let world = World::new().await;
-    world.pool("default", &json!({}));
+    let world = World::with_pool(&json!({})).await;
     template(&world, "spare", "1500m", &json!({}));
     let process = start(&world);
     for round in 0..5 {
         let name = format!("b{round}");
         buffer(&world, &name, &json!({"podTemplateRef": {"name": "spare"}, "replicas": 2}));
         tokio::time::sleep(Duration::from_millis(1500)).await;
-        delete(&world, &name).await;
+        world.delete::<CapacityBuffer>(&name).await;
     }
     world.all_gone().await;
     world.one_machine_per_claim().await;
@@ -226,8 +192,7 @@ async fn buffers_that_come_and_go_leave_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn without_the_gate_nothing_is_watched_and_nothing_happens() {
-    let world = World::new().await;
-    world.pool("default", &json!({}));
+    let world = World::with_pool(&json!({})).await;
     spare(&world, 3, "1500m");
     let closed = world.start();
     tokio::time::sleep(5 * MINUTE).await;
@@ -249,13 +214,9 @@ async fn without_the_gate_nothing_is_watched_and_nothing_happens() {
 
 #[tokio::test(start_paused = true)]
 async fn two_buffers_have_room_each_and_pods_of_one_keep_their_distance() {
-    let world = World::new().await;
-    world.pool("default", &json!({}));
+    let world = World::with_pool(&json!({})).await;
     spare(&world, 1, "1500m");
-    let apart = json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
-        {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "apart"}}},
-    ]}}});
-    template(&world, "apart", "100m", &apart);
+    template(&world, "apart", "100m", &apart("apart"));
     buffer(&world, "apart", &json!({"podTemplateRef": {"name": "apart"}, "replicas": 3}));
     let process = start(&world);
     has_room(&world, "spare").await;
@@ -266,8 +227,7 @@ async fn two_buffers_have_room_each_and_pods_of_one_keep_their_distance() {
 
 #[tokio::test(start_paused = true)]
 async fn room_is_where_the_template_wants_it() {
-    let world = World::new().await;
-    world.pool("default", &json!({}));
+    let world = World::with_pool(&json!({})).await;
     template(&world, "spare", "1", &json!({"nodeSelector": {"topology.kubernetes.io/zone": "zone-b"}}));
     buffer(&world, "spare", &json!({"podTemplateRef": {"name": "spare"}, "replicas": 1}));
     let process = start(&world);
@@ -280,12 +240,11 @@ async fn room_is_where_the_template_wants_it() {
 
 #[tokio::test(start_paused = true)]
 async fn limits_of_the_pool_hold_and_pods_without_room_are_told_and_counted() {
-    let world = World::new().await;
-    world.pool("default", &json!({"limits": {"cpu": "4"}}));
+    let world = World::with_pool(&json!({"limits": {"cpu": "4"}})).await;
     spare(&world, 10, "1500m");
     let process = start(&world);
     let unschedulable = || process.metrics.scheduler.unschedulable_pods_count.value(["provisioner"]);
-    world.until("some have no room", 2 * MINUTE, || async { unschedulable() > 0.0 }).await;
+    world.until("some have no room", 2 * MINUTE, || unschedulable() > 0.0).await;
     tokio::time::sleep(10 * MINUTE).await;
     let cpu: u64 = world.nodes().iter().map(cores).sum();
     assert!((1..=4).contains(&cpu), "{cpu} cores");
@@ -304,22 +263,19 @@ async fn limits_of_the_pool_hold_and_pods_without_room_are_told_and_counted() {
 #[tokio::test(start_paused = true)]
 async fn a_node_that_drifts_or_is_deleted_is_made_up_for() {
     let (world, process) = with_room(1, &json!({})).await;
-    let first = claim_names(&world);
+    let first = world.claim_names();
     world.change_pool("default", &json!({"template": {"metadata": {"labels": {"team": "a"}}}})).await;
     world
-        .until("another node took its place", 10 * MINUTE, || async {
-            let now = claim_names(&world);
-            now.len() == 1 && now != first
+        .until("another node took its place", 10 * MINUTE, || {
+            world.claims().len() == 1 && world.claim_names() != first
         })
         .await;
     has_room(&world, "spare").await;
-    let second = claim_names(&world);
-    let claims: Api<NodeClaim> = Api::all(world.client.clone());
-    claims.delete(&second[0], &DeleteParams::default()).await.unwrap();
+    let second = world.claim_names();
+    world.delete::<NodeClaim>(second.first().unwrap()).await;
     world
-        .until("another node again", 10 * MINUTE, || async {
-            let now = claim_names(&world);
-            now.len() == 1 && now != second
+        .until("another node again", 10 * MINUTE, || {
+            world.claims().len() == 1 && world.claim_names() != second
         })
         .await;
     has_room(&world, "spare").await;
@@ -328,8 +284,7 @@ async fn a_node_that_drifts_or_is_deleted_is_made_up_for() {
 
 #[tokio::test(start_paused = true)]
 async fn fewer_replicas_need_less_room_and_wider_limits_more() {
-    let world = World::new().await;
-    world.pool("default", &json!({}));
+    let world = World::with_pool(&json!({})).await;
     template(&world, "spare", "1", &json!({}));
     buffer(
         &world,
@@ -346,12 +301,12 @@ async fn fewer_replicas_need_less_room_and_wider_limits_more() {
     ] {
         change(&world, "spare", &spec).await;
         world
-            .until(&format!("{replicas} replicas"), Duration::from_secs(3), || async {
+            .until(&format!("{replicas} replicas"), 3 * SECOND, || {
                 status(&world, "spare").replicas == Some(replicas)
             })
             .await;
         world
-            .until(&format!("room for {replicas}, and not much more"), 10 * MINUTE, || async {
+            .until(&format!("room for {replicas}, and not much more"), 10 * MINUTE, || {
                 let cpu: u64 = world.nodes().iter().map(cores).sum();
                 // Every machine keeps some of a core for itself.
                 let wanted = u64::try_from(replicas).unwrap();
@@ -366,15 +321,15 @@ async fn fewer_replicas_need_less_room_and_wider_limits_more() {
 #[tokio::test(start_paused = true)]
 async fn nodes_that_expire_are_made_up_for() {
     let (world, process) = with_room(2, &json!({"template": {"spec": {"expireAfter": "5m"}}})).await;
-    let first = claim_names(&world);
+    let first = world.claim_names();
     world
-        .until("none of the first nodes is left", 15 * MINUTE, || async {
-            claim_names(&world).iter().all(|name| !first.contains(name))
+        .until("none of the first nodes is left", 15 * MINUTE, || {
+            world.claim_names().iter().all(|name| !first.contains(name))
         })
         .await;
     has_room(&world, "spare").await;
     assert_eq!(
-        process.metrics.nodeclaims.disrupted_total.value(["expired", "default", "spot", "", "graceful"]),
+        process.disrupted(["expired", "default", "spot", "", "graceful"]),
         u64::try_from(first.len()).unwrap()
     );
     process.stop().await;
@@ -382,30 +337,12 @@ async fn nodes_that_expire_are_made_up_for() {
 
 #[tokio::test(start_paused = true)]
 async fn pods_like_those_of_a_workload_keep_their_distance_from_them() {
-    let world = World::new().await;
-    world.pool("default", &json!({"disruption": {"consolidateAfter": "Never"}}));
-    let apart = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
-        {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "web"}}},
-    ]}});
-    world.load(&json!({
-        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "default"},
-        "spec": {
-            "replicas": 2,
-            "selector": {"matchLabels": {"app": "web"}},
-            "template": {"metadata": {"labels": {"app": "web"}}, "spec": {
-                "affinity": apart,
-                "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "100m"}}}],
-            }},
-        },
-    }));
+    let world = World::with_pool(&json!({"disruption": {"consolidateAfter": "Never"}})).await;
+    world.load(&deployment("web", 2, "100m", &apart("web")));
     let like = json!({"apiGroup": "apps", "kind": "Deployment", "name": "web"});
     buffer(&world, "spare", &json!({"scalableRef": like, "replicas": 2}));
     let process = start(&world);
-    world
-        .until("both pods run", 5 * MINUTE, || async {
-            world.pods().len() == 2 && world.pods().iter().all(is_running)
-        })
-        .await;
+    world.until("both pods run", 5 * MINUTE, || world.runs(2)).await;
     has_room(&world, "spare").await;
     assert_eq!(world.nodes().len(), 4, "two with a pod each, two with room for one each");
     process.stop().await;

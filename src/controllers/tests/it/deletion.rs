@@ -3,17 +3,15 @@
 mod launching;
 mod orders;
 
-use std::time::Duration;
-
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use karpenter_api::{NodeClaim, NodePool};
 use karpenter_kube_sim::apiserver::{Fault, Rule};
+use karpenter_testkit::objects::attachment;
 use kube::ResourceExt;
-use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
-use crate::world::{Process, World};
+use crate::world::{MINUTE, Process, SECOND, World};
 
 /// Part of a machine: one of its three objects, or the pool it was made from.
 #[derive(Clone, Copy, Debug)]
@@ -25,16 +23,11 @@ enum Part {
 }
 
 async fn running() -> (World, Process) {
-    let world = World::new().await;
-    world.pool("default", &json!({"disruption": {"consolidateAfter": "Never"}}));
+    let world = World::with_pool(&json!({"disruption": {"consolidateAfter": "Never"}})).await;
     world.pod("web", "1");
     let process = world.start();
     world.all_running().await;
-    world
-        .until("the node is initialized", Duration::from_mins(2), || async {
-            world.nodes()[0].labels().contains_key("karpenter.sh/initialized")
-        })
-        .await;
+    world.until("the node is initialized", 2 * MINUTE, || world.has_nodes(1)).await;
     (world, process)
 }
 
@@ -42,14 +35,12 @@ async fn take(world: &World, part: Part) {
     match part {
         Part::Node => {
             for node in world.nodes() {
-                let nodes: Api<Node> = Api::all(world.client.clone());
-                let _gone = nodes.delete(&node.name_any(), &DeleteParams::default()).await;
+                world.delete_if_there::<Node>(&node.name_any()).await;
             }
         }
         Part::Claim => {
             for claim in world.claims() {
-                let claims: Api<NodeClaim> = Api::all(world.client.clone());
-                let _gone = claims.delete(&claim.name_any(), &DeleteParams::default()).await;
+                world.delete_if_there::<NodeClaim>(&claim.name_any()).await;
             }
         }
         Part::Instance => {
@@ -57,10 +48,7 @@ async fn take(world: &World, part: Part) {
                 world.account.vanish(&machine.provider_id);
             }
         }
-        Part::Pool => {
-            let pools: Api<NodePool> = Api::all(world.client.clone());
-            let _gone = pools.delete("default", &DeleteParams::default()).await;
-        }
+        Part::Pool => world.delete_if_there::<NodePool>("default").await,
     }
 }
 
@@ -69,8 +57,8 @@ async fn deleting_one_part_is_enough() {
     for part in [Part::Node, Part::Claim, Part::Instance, Part::Pool] {
         let (world, process) = running().await;
         // Nothing is bought again.
-        world.delete_pod("web").await;
-        tokio::time::sleep(Duration::from_secs(10)).await;
+        world.delete::<Pod>("web").await;
+        tokio::time::sleep(10 * SECOND).await;
         take(&world, part).await;
         world.all_gone().await;
         process.stop().await;
@@ -88,7 +76,7 @@ async fn nodes_of_others_stay() {
     }
     take(&world, Part::Claim).await;
     world
-        .until("the claim and its node are gone", Duration::from_mins(10), || async {
+        .until("the claim and its node are gone", 10 * MINUTE, || {
             world.claims().is_empty() && world.nodes().len() == others.len()
         })
         .await;
@@ -105,48 +93,31 @@ async fn a_node_of_two_claims_still_goes() {
     });
     world.load(&twin);
     // The status is a resource of its own.
-    let (claims, status) = (Api::<NodeClaim>::all(world.client.clone()), json!({"status": twin["status"]}));
-    claims.patch_status("twin", &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
+    world.patch_status::<NodeClaim>("twin", twin["status"].clone()).await;
     let process = world.start();
-    tokio::time::sleep(Duration::from_secs(5)).await;
+    tokio::time::sleep(5 * SECOND).await;
     let uid = world.nodes()[0].uid();
     take(&world, Part::Node).await;
     // Its machine runs on and registers again at once.
-    let gone = || async { world.nodes().iter().all(|node| node.uid() != uid) };
-    world.until("the node is gone", Duration::from_mins(5), gone).await;
+    let gone = || world.nodes().iter().all(|node| node.uid() != uid);
+    world.until("the node is gone", 5 * MINUTE, gone).await;
     assert_eq!(process.events.messages("Evicted").len(), 1, "it was drained");
     process.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_drained_pod_moves_to_a_new_machine() {
-    let world = World::new().await;
-    world.pool("default", &json!({}));
-    world.load(&json!({
-        "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "web", "namespace": "default"},
-        "spec": {
-            "replicas": 1, "selector": {"matchLabels": {"app": "web"}},
-            "template": {
-                "metadata": {"labels": {"app": "web"}},
-                "spec": {
-                    "terminationGracePeriodSeconds": 5,
-                    "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}],
-                },
-            },
-        },
-    }));
+    let world = World::with_pool(&json!({})).await;
+    world.set("web", 1, "1");
     let process = world.start();
-    world.until("there is a pod", Duration::from_mins(1), || async { !world.pods().is_empty() }).await;
+    world.until("there is a pod", MINUTE, || !world.pods().is_empty()).await;
     world.all_running().await;
     let old = world.nodes().remove(0).name_any();
     take(&world, Part::Claim).await;
     world
-        .until("the old node is gone and the pod runs elsewhere", Duration::from_mins(10), || async {
+        .until("the old node is gone and the pod runs elsewhere", 10 * MINUTE, || {
             let nodes = world.nodes();
-            nodes.len() == 1
-                && nodes[0].name_any() != old
-                && world.pods().iter().all(crate::world::is_running)
-                && !world.pods().is_empty()
+            nodes.len() == 1 && nodes[0].name_any() != old && world.runs(1)
         })
         .await;
     assert_eq!(process.metrics.pods.eviction_requests_total.value(["200"]), 1);
@@ -161,7 +132,7 @@ async fn a_machine_nobody_claims_is_terminated_and_a_claim_without_machine_is_de
     let id = world.account.machines()[0].provider_id.clone();
     world.account.vanish(&id);
     world
-        .until("the claim without machine is replaced", Duration::from_mins(10), || async {
+        .until("the claim without machine is replaced", 10 * MINUTE, || {
             let machines = world.account.machines();
             machines.len() == 1 && machines[0].provider_id != id || world.claims().is_empty()
         })
@@ -173,16 +144,12 @@ async fn a_machine_nobody_claims_is_terminated_and_a_claim_without_machine_is_de
 async fn a_machine_stays_until_its_volumes_are_detached() {
     let (world, process) = running().await;
     let node = world.nodes().remove(0).name_any();
-    world.load(&json!({
-        "apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttachment", "metadata": {"name": "attached"},
-        "spec": {"attacher": "ebs.csi.aws.com", "nodeName": node, "source": {"persistentVolumeName": "pv-1"}},
-    }));
+    world.load(&attachment("attached", &node));
     take(&world, Part::Node).await;
-    tokio::time::sleep(Duration::from_mins(5)).await;
+    tokio::time::sleep(5 * MINUTE).await;
     assert_eq!(world.account.machines().len(), 1, "terminated under its volume");
     assert!(!process.events.messages("AwaitingVolumeDetachment").is_empty());
-    let attachments: Api<VolumeAttachment> = Api::all(world.client.clone());
-    attachments.delete("attached", &DeleteParams::default()).await.unwrap();
+    world.delete::<VolumeAttachment>("attached").await;
     world.all_gone().await;
     process.stop().await;
 }
@@ -195,13 +162,10 @@ async fn a_process_that_starts_decides_nothing_before_it_knows_claims_and_pods()
         take(&world, Part::Node).await;
         let machine = world.account.machines()[0].provider_id.clone();
         // The node being deleted is known long before its claim or its pods.
-        world
-            .server
-            .faults()
-            .inject(Rule::on("watch").resource(unknown).times(1), Fault::Delay(Duration::from_secs(20)));
+        world.server.faults().inject(Rule::on("watch").resource(unknown).times(1), Fault::Delay(20 * SECOND));
         let process = world.start();
         world
-            .until("the machine to be gone, and so is what it stood for", Duration::from_mins(3), || async {
+            .until("the machine to be gone, and so is what it stood for", 3 * MINUTE, || {
                 let machines = world.account.machines();
                 !machines.iter().any(|there| there.provider_id == machine)
             })

@@ -1,15 +1,16 @@
 //! Pods with claims for devices, where those are not ignored.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use karpenter_api::NodeClaim;
 use karpenter_cloud::memory::Catalogue;
 use karpenter_model::device::{AttributeValue, Device, DeviceTemplates, SliceTemplate};
 use karpenter_model::names::{annotation, label};
+use karpenter_testkit::objects::one_of;
+use kube::ResourceExt;
 use serde_json::{Value, json};
 
-use crate::world::{Process, World};
+use crate::world::{MINUTE, Process, World};
 
 fn start(world: &World) -> Process {
     let defaults = karpenter_model::Settings::default();
@@ -49,25 +50,24 @@ fn uses(claim: &str) -> Value {
 
 #[tokio::test(start_paused = true)]
 async fn a_machine_is_bought_where_the_devices_of_a_claim_are() {
-    let world = World::new().await;
-    world.pool("default", &json!({}));
+    let world = World::with_pool(&json!({})).await;
     world.load(&class());
     world.load(&slice(
         "shelf",
         &json!({"nodeSelector": {"nodeSelectorTerms": [{"matchExpressions": [
-        {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["zone-b"]}]}]}}),
+        one_of("topology.kubernetes.io/zone", &["zone-b"])]}]}}),
     ));
     world.load(&claim("one"));
     world.pod_with("first", "1", &uses("one"));
     world.pod_with("second", "1", &uses("two"));
     let process = start(&world);
     world
-        .until("there is a node and an event on the other pod", Duration::from_mins(5), || async {
+        .until("there is a node and an event on the other pod", 5 * MINUTE, || {
             world.nodes().len() == 1 && !process.events.messages("FailedScheduling").is_empty()
         })
         .await;
     let nodes = world.nodes();
-    assert_eq!(nodes[0].metadata.labels.as_ref().unwrap()["topology.kubernetes.io/zone"], "zone-b");
+    assert_eq!(nodes[0].labels()["topology.kubernetes.io/zone"], "zone-b");
     let told = process.events.messages("FailedScheduling").remove(0);
     assert!(told.contains("resource claim `default/two` does not exist"), "{told}");
     process.stop().await;
@@ -86,26 +86,18 @@ async fn a_machine_is_complete_once_the_drivers_it_waits_for_have_published_thei
     world.pool("default", &json!({"template": {"metadata": {"annotations": waits}}}));
     world.pod("plain", "1");
     let process = start(&world);
-    let shown = || async { world.claims().first().and_then(initialized) };
+    let shown = || world.claims().first().and_then(initialized);
     world
-        .until("it waits for the driver", Duration::from_mins(5), || async {
-            shown().await.is_some_and(|(_, reason)| reason == "DRADriverPoolsNotPublished")
+        .until("it waits for the driver", 5 * MINUTE, || {
+            shown().is_some_and(|(_, reason)| reason == "DRADriverPoolsNotPublished")
         })
         .await;
     let node = world.nodes()[0].metadata.name.clone().unwrap();
     world.load(&slice("elsewhere", &json!({"allNodes": true})));
-    tokio::time::sleep(Duration::from_mins(2)).await;
-    assert_eq!(
-        shown().await.unwrap().1,
-        "DRADriverPoolsNotPublished",
-        "devices of the whole cluster do not count"
-    );
+    tokio::time::sleep(2 * MINUTE).await;
+    assert_eq!(shown().unwrap().1, "DRADriverPoolsNotPublished", "devices of the whole cluster do not count");
     world.load(&slice("local", &json!({"nodeName": node})));
-    world
-        .until("it is complete", Duration::from_mins(1), || async {
-            shown().await.is_some_and(|(status, _)| status == "True")
-        })
-        .await;
+    world.until("it is complete", MINUTE, || shown().is_some_and(|(status, _)| status == "True")).await;
     process.stop().await;
 }
 
@@ -132,11 +124,8 @@ fn described() -> Arc<DeviceTemplates> {
 
 /// The type of a claim's machine, and the drivers that it waits for.
 fn bought(claim: &NodeClaim) -> (String, String) {
-    let of = |map: &Option<std::collections::BTreeMap<String, String>>, key: &str| {
-        map.as_ref().and_then(|map| map.get(key)).cloned().unwrap_or_default()
-    };
-    let metadata = &claim.metadata;
-    (of(&metadata.labels, label::INSTANCE_TYPE), of(&metadata.annotations, annotation::REQUESTED_DRIVERS))
+    let drivers = claim.annotations().get(annotation::REQUESTED_DRIVERS).cloned().unwrap_or_default();
+    (claim.labels().get(label::INSTANCE_TYPE).cloned().unwrap_or_default(), drivers)
 }
 
 /// A world whose large type is described with devices, and a pod that waits for one.
@@ -159,14 +148,14 @@ async fn a_machine_is_bought_that_brings_the_devices_of_a_claim_along() {
     let process = start(&world);
     let told = || world.claims().iter().map(bought).collect::<Vec<_>>();
     world
-        .until("two machines have been bought", Duration::from_mins(5), || async {
+        .until("two machines have been bought", 5 * MINUTE, || {
             let told = told();
             told.len() == 2 && told.iter().all(|(kind, _)| !kind.is_empty())
         })
         .await;
     let wanted = ("large".to_owned(), "gpu.example.com".to_owned());
     assert_eq!(told(), [wanted.clone(), wanted], "each has one device");
-    tokio::time::sleep(Duration::from_mins(5)).await;
+    tokio::time::sleep(5 * MINUTE).await;
     assert_eq!(world.claims().len(), 2, "the devices of machines that come up are held");
     process.stop().await;
 }
@@ -175,14 +164,14 @@ async fn a_machine_is_bought_that_brings_the_devices_of_a_claim_along() {
 async fn a_type_that_brings_something_else_is_named_and_not_bought_again() {
     let world = with_described_devices().await;
     let process = start(&world);
-    world.until("a node has come up", Duration::from_mins(5), || async { world.nodes().len() == 1 }).await;
+    world.until("a node has come up", 5 * MINUTE, || world.nodes().len() == 1).await;
     let node = world.nodes()[0].metadata.name.clone().unwrap();
     let other = json!([{"name": "gpu-0", "attributes": {"model": {"string": "h100"}}}]);
     world.load(&slice(&node, &json!({"nodeName": node, "devices": other})));
     world.load(&claim("two"));
     world.pod_with("also", "1", &uses("two"));
     world
-        .until("there is an event about the difference", Duration::from_mins(5), || async {
+        .until("there is an event about the difference", 5 * MINUTE, || {
             !process.events.messages("DevicesNotAsDescribed").is_empty()
         })
         .await;
@@ -191,7 +180,7 @@ async fn a_type_that_brings_something_else_is_named_and_not_bought_again() {
         "Driver gpu.example.com has published device `gpu-0` with another `gpu.example.com/model` instead of \
          `gpu-0`; nodes of this type are expected to have the same from now on"
     );
-    tokio::time::sleep(Duration::from_mins(10)).await;
+    tokio::time::sleep(10 * MINUTE).await;
     let large = world.claims().iter().filter(|claim| bought(claim).0 == "large").count();
     assert!(large <= 2, "one for each pod, none of them again: {large}");
     let told = process.events.messages("FailedScheduling");
@@ -204,8 +193,7 @@ async fn a_type_that_brings_something_else_is_named_and_not_bought_again() {
 
 #[tokio::test(start_paused = true)]
 async fn what_drivers_have_published_on_a_node_is_foreseen_of_the_next_one_of_its_type() {
-    let world = World::new().await;
-    world.pool("default", &json!({}));
+    let world = World::with_pool(&json!({})).await;
     world.load(&class());
     world.pod("plain", "1");
     let process = start(&world);
@@ -213,12 +201,12 @@ async fn what_drivers_have_published_on_a_node_is_foreseen_of_the_next_one_of_it
     let first = world.claims().remove(0);
     world.load(&claim("one"));
     world.pod_with("wants", "1.5", &uses("one"));
-    tokio::time::sleep(Duration::from_mins(2)).await;
+    tokio::time::sleep(2 * MINUTE).await;
     assert_eq!(world.claims().len(), 1, "nothing is known to bring such a device");
     let node = world.nodes()[0].metadata.name.clone().unwrap();
     world.load(&slice(&node, &json!({"nodeName": node})));
     world
-        .until("another machine has been bought", Duration::from_mins(5), || async {
+        .until("another machine has been bought", 5 * MINUTE, || {
             world.claims().iter().filter(|claim| !bought(claim).0.is_empty()).count() == 2
         })
         .await;
@@ -229,8 +217,7 @@ async fn what_drivers_have_published_on_a_node_is_foreseen_of_the_next_one_of_it
 
 #[tokio::test(start_paused = true)]
 async fn devices_that_a_rule_taints_are_left_alone_until_it_goes() {
-    let world = World::new().await;
-    world.pool("default", &json!({}));
+    let world = World::with_pool(&json!({})).await;
     world.load(&class());
     world.load(&slice("shelf", &json!({"allNodes": true})));
     world.load(&json!({
@@ -241,7 +228,7 @@ async fn devices_that_a_rule_taints_are_left_alone_until_it_goes() {
     world.pod_with("wants", "1", &uses("one"));
     let process = start(&world);
     world
-        .until("there is an event on the pod", Duration::from_mins(5), || async {
+        .until("there is an event on the pod", 5 * MINUTE, || {
             !process.events.messages("FailedScheduling").is_empty()
         })
         .await;
@@ -251,6 +238,6 @@ async fn devices_that_a_rule_taints_are_left_alone_until_it_goes() {
     let rule = kube::api::ApiResource::from_gvk(&rule);
     let rules = kube::Api::<kube::api::DynamicObject>::all_with(world.client.clone(), &rule);
     rules.delete("sick", &kube::api::DeleteParams::default()).await.unwrap();
-    world.until("a machine is bought", Duration::from_mins(5), || async { world.claims().len() == 1 }).await;
+    world.until("a machine is bought", 5 * MINUTE, || world.claims().len() == 1).await;
     process.stop().await;
 }

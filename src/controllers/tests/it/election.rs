@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use crate::world::World;
+use crate::world::{MINUTE, SECOND, World};
 
 struct Replica {
     leading: Arc<AtomicUsize>,
@@ -32,7 +32,7 @@ fn replica(world: &World, identity: &str, leading: &Arc<AtomicUsize>) -> Replica
         leader::run(client, candidate, clock, Arc::new(Metrics::new()), stop, |stop| async move {
             let _leads = Leads::new(&counted);
             stop.cancelled().await;
-            sleep(Duration::from_secs(2)).await;
+            sleep(2 * SECOND).await;
         })
         .await
     });
@@ -55,6 +55,25 @@ impl Drop for Leads<'_> {
     }
 }
 
+/// Two replicas, of which the first leads.
+async fn two() -> (World, Replica, Replica) {
+    let world = World::new().await;
+    let leading = Arc::new(AtomicUsize::new(0));
+    let first = replica(&world, "first", &leading);
+    sleep(SECOND).await;
+    let second = replica(&world, "second", &leading);
+    sleep(30 * SECOND).await;
+    (world, first, second)
+}
+
+impl Replica {
+    /// Stops it, and waits until it has.
+    async fn end(self) {
+        self.shutdown.cancel();
+        self.task.await.unwrap().unwrap();
+    }
+}
+
 async fn lease(world: &World) -> Lease {
     Api::namespaced(world.client.clone(), "default").get("karpenter-leader-election").await.unwrap()
 }
@@ -65,41 +84,28 @@ async fn holder(world: &World) -> String {
 
 #[tokio::test(start_paused = true)]
 async fn a_graceful_stop_hands_over_within_a_retry() {
-    let world = World::new().await;
-    let leading = Arc::new(AtomicUsize::new(0));
-    let first = replica(&world, "first", &leading);
-    sleep(Duration::from_secs(1)).await;
-    let second = replica(&world, "second", &leading);
-    sleep(Duration::from_secs(30)).await;
+    let (world, first, second) = two().await;
     assert_eq!(holder(&world).await, "first");
-    first.shutdown.cancel();
-    first.task.await.unwrap().unwrap();
+    first.end().await;
     assert_eq!(holder(&world).await, "", "released, not left to run out");
-    sleep(Duration::from_secs(3)).await;
+    sleep(3 * SECOND).await;
     assert_eq!(holder(&world).await, "second");
     assert_eq!(second.leading.load(Ordering::SeqCst), 1);
     assert_eq!(lease(&world).await.spec.unwrap().lease_transitions, Some(1));
-    second.shutdown.cancel();
-    second.task.await.unwrap().unwrap();
+    second.end().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_dies_is_followed_when_its_lease_has_run_out() {
-    let world = World::new().await;
-    let leading = Arc::new(AtomicUsize::new(0));
-    let first = replica(&world, "first", &leading);
-    sleep(Duration::from_secs(1)).await;
-    let second = replica(&world, "second", &leading);
-    sleep(Duration::from_secs(30)).await;
+    let (world, first, second) = two().await;
     first.task.abort();
     let died = Instant::now();
     while holder(&world).await != "second" {
         sleep(Duration::from_millis(500)).await;
-        assert!(died.elapsed() < Duration::from_secs(20), "no replica followed");
+        assert!(died.elapsed() < 20 * SECOND, "no replica followed");
     }
-    assert!(died.elapsed() > Duration::from_secs(10), "followed before the lease had run out");
-    second.shutdown.cancel();
-    second.task.await.unwrap().unwrap();
+    assert!(died.elapsed() > 10 * SECOND, "followed before the lease had run out");
+    second.end().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -107,13 +113,13 @@ async fn a_leader_that_cannot_renew_stops_before_another_may_act() {
     let world = World::new().await;
     let leading = Arc::new(AtomicUsize::new(0));
     let first = replica(&world, "first", &leading);
-    sleep(Duration::from_secs(5)).await;
+    sleep(5 * SECOND).await;
     assert_eq!(leading.load(Ordering::SeqCst), 1);
     world.server.faults().inject(Rule::any().resource("leases"), Fault::InternalError);
     let cut_off = Instant::now();
     let lost = first.task.await.unwrap().unwrap_err();
     assert!(lost.to_string().starts_with("lost lease `default/karpenter-leader-election`"), "{lost}");
-    assert!(cut_off.elapsed() <= Duration::from_secs(12), "{:?}", cut_off.elapsed());
+    assert!(cut_off.elapsed() <= 12 * SECOND, "{:?}", cut_off.elapsed());
     assert_eq!(leading.load(Ordering::SeqCst), 0);
 }
 
@@ -130,7 +136,7 @@ async fn who_learns_late_that_it_leads_stops_before_another_may_act_all_the_same
     sleep(answered + Duration::from_millis(100)).await;
     assert_eq!(leading.load(Ordering::SeqCst), 1, "it leads");
     first.task.await.unwrap().unwrap_err();
-    assert!(written.elapsed() <= Duration::from_secs(12), "{:?}", written.elapsed());
+    assert!(written.elapsed() <= 12 * SECOND, "{:?}", written.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
@@ -138,14 +144,13 @@ async fn one_renewal_that_hangs_or_meets_a_conflict_does_not_cost_the_leadership
     let world = World::new().await;
     let leading = Arc::new(AtomicUsize::new(0));
     let first = replica(&world, "first", &leading);
-    sleep(Duration::from_secs(5)).await;
-    for fault in [Fault::Conflict, Fault::Delay(Duration::from_hours(1)), Fault::LostAnswer] {
+    sleep(5 * SECOND).await;
+    for fault in [Fault::Conflict, Fault::Delay(60 * MINUTE), Fault::LostAnswer] {
         world.server.faults().inject(Rule::on("update").resource("leases").times(1), fault);
-        sleep(Duration::from_secs(30)).await;
+        sleep(30 * SECOND).await;
         assert_eq!((leading.load(Ordering::SeqCst), holder(&world).await.as_str()), (1, "first"));
     }
-    first.shutdown.cancel();
-    first.task.await.unwrap().unwrap();
+    first.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -168,7 +173,7 @@ async fn a_leader_that_is_busy_renews_all_the_same() {
         renewed.send(()).unwrap();
     });
     // The leader does not give its thread back until its lease was renewed four times.
-    let busy = |_| async move { renewals.recv_timeout(Duration::from_mins(10)).expect("it is renewed") };
+    let busy = |_| async move { renewals.recv_timeout(10 * MINUTE).expect("it is renewed") };
     let metrics = Arc::new(Metrics::new());
     leader::run(world.client.clone(), candidate, clock, metrics, CancellationToken::new(), busy)
         .await
@@ -186,17 +191,15 @@ async fn a_lease_is_read_for_a_renewal_only_if_it_is_not_as_it_was_left() {
     let lead = |stop: CancellationToken| async move { stop.cancelled().await };
     let (client, counted, stop) = (world.client.clone(), Arc::clone(&metrics), shutdown.clone());
     let task = tokio::spawn(leader::run(client, candidate, clock, counted, stop, lead));
-    sleep(Duration::from_secs(5)).await;
+    sleep(5 * SECOND).await;
     world.server.faults().inject(Rule::on("get").resource("leases"), Fault::InternalError);
-    sleep(Duration::from_mins(1)).await;
+    sleep(MINUTE).await;
     assert!(!task.is_finished(), "renewed without reading");
     assert_eq!(slow(), 0);
     world.server.faults().clear();
-    let leases: Api<Lease> = Api::namespaced(world.client.clone(), "default");
     let label = serde_json::json!({"metadata": {"labels": {"another": "client"}}});
-    let (params, label) = (kube::api::PatchParams::default(), kube::api::Patch::Merge(label));
-    leases.patch("karpenter-leader-election", &params, &label).await.unwrap();
-    sleep(Duration::from_mins(1)).await;
+    world.patch::<Lease>("karpenter-leader-election", label).await;
+    sleep(MINUTE).await;
     assert_eq!(slow(), 1);
     assert!(lease(&world).await.metadata.labels.is_some(), "what another client has written stays");
     shutdown.cancel();

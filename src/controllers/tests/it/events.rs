@@ -1,7 +1,6 @@
 //! Events on their way to the API server.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Event as KubeEvent;
@@ -10,7 +9,7 @@ use karpenter_telemetry::events::{Event, KubeSink, ObjectRef, Sink, reason};
 use karpenter_telemetry::progress::Progress;
 use kube::api::{Api, ListParams};
 
-use crate::world::World;
+use crate::world::{MINUTE, SECOND, World};
 
 fn event(node: &str, message: &str) -> Event {
     let object = ObjectRef {
@@ -38,17 +37,17 @@ async fn written(world: &World) -> BTreeMap<String, Vec<String>> {
 async fn a_write_that_hangs_holds_up_the_later_events_of_its_object_and_few_others() {
     let world = World::new().await;
     let slow = Rule::on("create").resource("events").times(1);
-    world.server.faults().inject(slow, Fault::Delay(Duration::from_mins(1)));
+    world.server.faults().inject(slow, Fault::Delay(MINUTE));
     let (sink, writer) = KubeSink::new(&world.client, &Progress::default());
     let writer = tokio::spawn(writer.run());
     let begin: Timestamp = "2026-01-01T12:00:00Z".parse().unwrap();
     assert!(sink.emit(event("slow", "first"), begin));
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    tokio::time::sleep(SECOND).await;
     assert!(sink.emit(event("slow", "second"), begin + SignedDuration::from_secs(1)));
     for node in 0..32 {
         assert!(sink.emit(event(&format!("node-{node}"), "only"), begin));
     }
-    tokio::time::sleep(Duration::from_secs(10)).await;
+    tokio::time::sleep(10 * SECOND).await;
     let early = written(&world).await;
     assert!(!early.contains_key("slow"), "the second event overtook the first");
     assert!(early.len() >= 20, "only {} of 32 were written meanwhile", early.len());

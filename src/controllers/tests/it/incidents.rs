@@ -4,21 +4,16 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::{Node, Pod, Taint};
+use karpenter_cloud::Kind;
 use karpenter_cloud::memory::{Fault, Operation};
-use karpenter_cloud::{Kind, OfferingKey};
 use karpenter_kube_sim::kubelet::Behaviour;
-use karpenter_model::CapacityType;
-use karpenter_model::settings::{DisruptionSettings, FeatureGates, Settings};
+use karpenter_model::settings::{DisruptionSettings, Settings};
+use karpenter_testkit::objects::{disruption_budget, merge, on_port_80, with};
 use kube::ResourceExt;
-use kube::api::{Api, Patch, PatchParams};
 use serde_json::{Value, json};
 
-use crate::disruption::{set, set_of};
-use crate::world::{Crash, Process, World, is_running, merge};
-
-const MINUTE: Duration = Duration::from_mins(1);
-const SECOND: Duration = Duration::from_secs(1);
+use crate::world::{MINUTE, Process, SECOND, World, is_running};
 
 /// The spec of a pool that nothing is consolidated in, changed by `template`.
 fn pool(template: &Value) -> Value {
@@ -28,22 +23,8 @@ fn pool(template: &Value) -> Value {
 }
 
 /// Pods that come back when they go, each of which needs a node to itself.
-fn one_per_node(world: &World, name: &str, replicas: u32, more: &Value) {
-    let mut spec = json!({"containers": [{
-        "name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}},
-        "ports": [{"containerPort": 80, "hostPort": 80}],
-    }]});
-    merge(&mut spec, more);
-    set_of(world, name, replicas, &spec);
-}
-
-fn budget(world: &World, app: &str, allows: &Value) {
-    let mut spec = json!({"selector": {"matchLabels": {"app": app}}});
-    merge(&mut spec, allows);
-    world.load(&json!({
-        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
-        "metadata": {"name": app, "namespace": "default"}, "spec": spec,
-    }));
+fn one_per_node(world: &World, name: &str, replicas: usize, more: &Value) {
+    world.set_with(name, replicas, "1", &with(on_port_80("1"), more));
 }
 
 fn pods_of(world: &World, app: &str) -> Vec<Pod> {
@@ -58,100 +39,40 @@ fn running(world: &World, app: &str) -> usize {
 
 async fn until_running(world: &World, app: &str, count: usize, limit: Duration) {
     let what = format!("{count} pods of {app} run");
-    world.until(&what, limit, || async { running(world, app) == count }).await;
+    world.until(&what, limit, || running(world, app) == count).await;
 }
 
 fn created(process: &Process, pool: &str) -> u64 {
-    process.metrics.nodeclaims.created_total.value(["provisioned", pool, "false"])
+    process.created(["provisioned", pool, "false"])
 }
 
 /// Calls `look` every `step` for `span`.
-async fn every(step: Duration, span: Duration, look: impl AsyncFn()) {
+async fn every(step: Duration, span: Duration, look: impl Fn()) {
     let until = tokio::time::Instant::now() + span;
     while tokio::time::Instant::now() < until {
         tokio::time::sleep(step).await;
-        look().await;
+        look();
     }
-}
-
-fn offerings_of(instance_type: &str) -> Vec<OfferingKey> {
-    let mut offerings = Vec::new();
-    for zone in ["zone-a", "zone-b"] {
-        for capacity_type in [CapacityType::Spot, CapacityType::OnDemand] {
-            let (instance_type, zone) = (instance_type.into(), zone.into());
-            offerings.push(OfferingKey { instance_type, zone, capacity_type });
-        }
-    }
-    offerings
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_hour_without_capacity_for_one_pool_costs_few_calls_and_the_other_pools_nothing() {
-    let world = World::new().await;
-    let only = |name: &str| {
-        json!({"requirements": [
-            {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": [name]},
-        ]})
-    };
-    world.pool("sold-out", &pool(&only("small")));
-    world.pool("fine", &pool(&only("medium")));
-    for offering in offerings_of("small") {
-        world.account.exhaust(offering);
-    }
-    let of = |pool: &str| json!({"nodeSelector": {"karpenter.sh/nodepool": pool}});
-    let process = world.start();
-    one_per_node(&world, "storm", 10, &of("sold-out"));
-    for web in 0..6 {
-        let app = format!("web-{web}");
-        one_per_node(&world, &app, 1, &of("fine"));
-        until_running(&world, &app, 1, 2 * MINUTE).await;
-        tokio::time::sleep(9 * MINUTE).await;
-    }
-    let launches = || {
-        let calls = world.account.calls();
-        calls.iter().filter(|call| call.operation == Operation::Launch).count()
-    };
-    // Lack of capacity is believed for three minutes here: twenty rounds of ten pods.
-    let (claims, calls) = (created(&process, "sold-out"), launches());
-    assert!((10..=200).contains(&claims), "{claims} claims in an hour");
-    assert!(calls <= 210, "{calls} launches in an hour");
-    assert!(world.claims().len() <= 16, "none is left over");
-    for offering in offerings_of("small") {
-        world.account.restock(&offering);
-    }
-    until_running(&world, "storm", 10, 6 * MINUTE).await;
-    world.one_machine_per_claim().await;
-    process.stop().await;
 }
 
 /// Puts an unannounced taint on every node that has none of it, or takes it off all of them.
 async fn taint(world: &World, on: bool) {
     const KEY: &str = "example.com/agent-not-ready";
-    let nodes: Api<Node> = Api::all(world.client.clone());
-    for node in world.nodes() {
-        let mut taints = node.spec.clone().unwrap_or_default().taints.unwrap_or_default();
-        if taints.iter().any(|taint| taint.key == KEY) == on {
-            continue;
-        }
+    let change = |_: &Node, taints: &mut Vec<Taint>| {
         taints.retain(|taint| taint.key != KEY);
-        let mut taints = json!(taints);
         if on {
-            taints.as_array_mut().unwrap().push(json!({"key": KEY, "effect": "NoSchedule"}));
+            taints.push(Taint { key: KEY.into(), effect: "NoSchedule".into(), ..Taint::default() });
         }
-        let change = Patch::Merge(json!({
-            "metadata": {"resourceVersion": node.metadata.resource_version}, "spec": {"taints": taints},
-        }));
-        let _conflict = nodes.patch(&node.name_any(), &PatchParams::default(), &change).await;
-    }
+    };
+    world.change_taints(change).await;
 }
 
 /// Runs one pod whose nodes get a taint as soon as they exist and keep it for `span`; returns how many nodes were bought.
 async fn bought_while_tainted(span: Duration) -> u64 {
-    let world = World::new().await;
-    world.pool("default", &pool(&json!({})));
+    let world = World::with_pool(&pool(&json!({}))).await;
     one_per_node(&world, "web", 1, &json!({}));
     let process = world.start();
-    world.until("a node is there", 5 * MINUTE, || async { !world.nodes().is_empty() }).await;
+    world.until("a node is there", 5 * MINUTE, || !world.nodes().is_empty()).await;
     assert_eq!(running(&world, "web"), 0, "nodes take some seconds to be ready");
     let until = tokio::time::Instant::now() + span;
     while tokio::time::Instant::now() < until {
@@ -180,17 +101,12 @@ async fn one_that_stays_for_half_an_hour_buys_a_bounded_number() {
 
 #[tokio::test(start_paused = true)]
 async fn a_scheduler_that_binds_late_gets_no_second_node() {
-    let world = World::new().await;
-    world.pool("default", &pool(&json!({})));
+    let world = World::with_pool(&pool(&json!({}))).await;
     // No scheduler of this name runs, so the pod is bound when the test does it.
     world.pod_with("web", "1", &json!({"schedulerName": "late"}));
-    let pods: Api<Pod> = Api::namespaced(world.client.clone(), "default");
-    let status = json!({"status": {"conditions": [
-        {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"},
-    ]}});
-    pods.patch_status("web", &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
+    world.unschedulable("web").await;
     let process = world.start();
-    let initialized = || async {
+    let initialized = || {
         let nodes = world.nodes();
         nodes.iter().any(|node| node.labels().contains_key("karpenter.sh/initialized"))
     };
@@ -204,14 +120,13 @@ async fn a_scheduler_that_binds_late_gets_no_second_node() {
 /// Three pods on nodes that expire every half hour, with a budget that lets none of them go: the most nodes there were
 /// at once, and how many were bought, in 70 minutes.
 async fn held_on_expiring_nodes(allows: &Value) -> (usize, u64) {
-    let world = World::new().await;
-    world.pool("default", &pool(&json!({"expireAfter": "30m"})));
+    let world = World::with_pool(&pool(&json!({"expireAfter": "30m"}))).await;
     one_per_node(&world, "web", 3, &json!({}));
-    budget(&world, "web", allows);
+    world.load(&disruption_budget("web", "web", allows));
     let process = world.start();
     until_running(&world, "web", 3, 5 * MINUTE).await;
     let most = Cell::new(0);
-    every(5 * SECOND, 70 * MINUTE, async || {
+    every(5 * SECOND, 70 * MINUTE, || {
         most.set(most.get().max(world.claims().len()));
         assert_eq!(running(&world, "web"), 3, "the budget is kept");
     })
@@ -237,19 +152,18 @@ async fn pods_that_may_not_be_evicted_from_expiring_nodes_get_one_replacement_ea
 
 #[tokio::test(start_paused = true)]
 async fn fifty_nodes_born_together_expire_together_and_budgets_of_pods_hold() {
-    let world = World::new().await;
-    world.pool("default", &pool(&json!({"expireAfter": "15m"})));
+    let world = World::with_pool(&pool(&json!({"expireAfter": "15m"}))).await;
     one_per_node(&world, "web", 50, &json!({}));
-    budget(&world, "web", &json!({"maxUnavailable": "10%"}));
+    world.load(&disruption_budget("web", "web", &json!({"maxUnavailable": "10%"})));
     let process = world.start();
     until_running(&world, "web", 50, 5 * MINUTE).await;
     let old: BTreeSet<String> = world.nodes().iter().map(ResourceExt::name_any).collect();
     let (most, least, left) = (Cell::new(0), Cell::new(50), Cell::new(50));
-    every(5 * SECOND, 9 * MINUTE, async || {
+    every(5 * SECOND, 9 * MINUTE, || {
         assert_eq!(running(&world, "web"), 50, "not before they expire");
     })
     .await;
-    every(5 * SECOND, 14 * MINUTE, async || {
+    every(5 * SECOND, 14 * MINUTE, || {
         most.set(most.get().max(world.claims().len()));
         least.set(least.get().min(running(&world, "web")));
         left.set(world.nodes().iter().filter(|node| old.contains(&node.name_any())).count());
@@ -273,10 +187,10 @@ async fn nodes_born_together_are_replaced_within_the_budget_before_they_expire_i
     let disruption = DisruptionSettings { expiry_lead: 45 * MINUTE, ..DisruptionSettings::default() };
     let process = world.start_deciding(Settings { disruption, ..Settings::default() });
     until_running(&world, "web", 20, 5 * MINUTE).await;
-    let old: BTreeSet<String> = world.claims().iter().map(ResourceExt::name_any).collect();
+    let old = world.claim_names();
     let left = || world.claims().iter().filter(|claim| old.contains(&claim.name_any())).count();
-    every(5 * SECOND, 65 * MINUTE, async || assert_eq!(left(), 20, "their time is not nearly up")).await;
-    every(5 * SECOND, 45 * MINUTE, async || {
+    every(5 * SECOND, 65 * MINUTE, || assert_eq!(left(), 20, "their time is not nearly up")).await;
+    every(5 * SECOND, 45 * MINUTE, || {
         assert!(running(&world, "web") >= 18, "{} of 20 run", running(&world, "web"));
     })
     .await;
@@ -289,17 +203,15 @@ async fn nodes_born_together_are_replaced_within_the_budget_before_they_expire_i
 
 #[tokio::test(start_paused = true)]
 async fn six_in_ten_nodes_that_turn_unhealthy_at_once_all_stay() {
-    let world = World::new().await;
-    world.pool("default", &pool(&json!({})));
+    let world = World::with_pool(&pool(&json!({}))).await;
     one_per_node(&world, "web", 10, &json!({}));
-    let gates = FeatureGates { node_repair: true, ..FeatureGates::default() };
-    let process = world.start_gated(Crash::Never, gates);
+    let process = world.start_gated(|gates| gates.node_repair = true);
     until_running(&world, "web", 10, 5 * MINUTE).await;
-    let before: BTreeSet<String> = world.claims().iter().map(ResourceExt::name_any).collect();
+    let before = world.claim_names();
     for machine in world.account.machines().iter().take(6) {
         world.agent.behave(machine.instance_id.as_str(), Behaviour::NotReady);
     }
-    every(10 * SECOND, 60 * MINUTE, async || {
+    every(10 * SECOND, 60 * MINUTE, || {
         let now = world.claims();
         let staying = now.iter().filter(|claim| claim.metadata.deletion_timestamp.is_none());
         let staying: BTreeSet<String> = staying.map(ResourceExt::name_any).collect();
@@ -320,7 +232,7 @@ async fn creations_side_by_side_do_not_overrun_a_limit() {
     let process = world.start();
     for batch in 0..4 {
         one_per_node(&world, &format!("web-{batch}"), 10, &json!({}));
-        every(SECOND, MINUTE / 4, async || {
+        every(SECOND, MINUTE / 4, || {
             let claims = world.claims().len();
             assert!(claims <= 5, "{claims} claims under a limit of 5");
         })
@@ -332,25 +244,15 @@ async fn creations_side_by_side_do_not_overrun_a_limit() {
 
 #[tokio::test(start_paused = true)]
 async fn pods_promised_to_a_claim_that_fails_are_planned_for_again_at_once() {
-    let world = World::new().await;
-    world.pool("default", &pool(&json!({})));
-    set(&world, "web", 3, "1", &json!({}));
+    let world = World::with_pool(&pool(&json!({}))).await;
+    world.set("web", 3, "1");
     // The claim that all three are promised to is refused; other offerings have capacity.
     world.account.fail(Operation::Launch, Fault::Refused(Kind::NoCapacity));
     let process = world.start();
     let started = tokio::time::Instant::now();
     until_running(&world, "web", 3, 5 * MINUTE).await;
     assert!(started.elapsed() < 2 * MINUTE, "{:?}", started.elapsed());
-    assert_eq!(
-        process.metrics.nodeclaims.disrupted_total.value([
-            "insufficient_capacity",
-            "default",
-            "",
-            "",
-            "graceful"
-        ]),
-        1
-    );
+    assert_eq!(process.disrupted(["insufficient_capacity", "default", "", "", "graceful"]), 1);
     world.one_machine_per_claim().await;
     process.stop().await;
 }

@@ -2,40 +2,27 @@
 
 use std::time::Duration;
 
+use karpenter_testkit::objects::one_of;
 use tokio::time::Instant;
 
+use karpenter_cloud::Kind;
 use karpenter_cloud::memory::{Fault, Operation};
-use karpenter_cloud::{Kind, OfferingKey};
 use karpenter_kube_sim::kubelet::Behaviour;
 use karpenter_model::{CapacityType, Settings};
 use kube::ResourceExt;
 use serde_json::json;
 
-use crate::world::{World, condition};
-
-fn offerings(instance_type: &str) -> Vec<OfferingKey> {
-    let key = |zone: &str, capacity_type| OfferingKey {
-        instance_type: instance_type.into(),
-        zone: zone.into(),
-        capacity_type,
-    };
-    ["zone-a", "zone-b"]
-        .into_iter()
-        .flat_map(|zone| [key(zone, CapacityType::Spot), key(zone, CapacityType::OnDemand)])
-        .collect()
-}
+use crate::world::{MINUTE, SECOND, World, condition};
 
 #[tokio::test(start_paused = true)]
 async fn without_capacity_for_one_type_the_claim_goes_and_another_type_is_bought() {
     let world = World::new().await;
     let only_small = json!({"template": {"spec": {"requirements": [
-        {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["small"]},
+        one_of("node.kubernetes.io/instance-type", &["small"]),
     ]}}, "weight": 10});
     world.pool("first", &only_small);
     world.pool("second", &json!({}));
-    for offering in offerings("small") {
-        world.account.exhaust(offering);
-    }
+    world.exhaust("small", &[CapacityType::Spot, CapacityType::OnDemand]);
     world.pod("web", "500m");
     world.pod("app", "500m");
     let process = world.start();
@@ -52,19 +39,8 @@ async fn without_capacity_for_one_type_the_claim_goes_and_another_type_is_bought
     assert_eq!(about, [("NodeClaim", claim), ("Pod", "app"), ("Pod", "web")]);
     let told = format!("NodeClaim {claim} nominated for this pod failed to launch: ");
     assert!(events[1..].iter().all(|one| one.message.starts_with(&told)), "{events:?}");
-    assert_eq!(
-        process.metrics.nodeclaims.disrupted_total.value([
-            "insufficient_capacity",
-            "first",
-            "",
-            "",
-            "graceful"
-        ]),
-        1
-    );
-    world
-        .until("the first claim is gone", Duration::from_mins(1), || async { world.claims().len() == 1 })
-        .await;
+    assert_eq!(process.disrupted(["insufficient_capacity", "first", "", "", "graceful"]), 1);
+    world.until("the first claim is gone", MINUTE, || world.claims().len() == 1).await;
     assert_ne!(world.account.machines()[0].instance_type.as_str(), "small");
     world.one_machine_per_claim().await;
     process.stop().await;
@@ -80,7 +56,7 @@ async fn the_way_of_a_launch_is_told_step_by_step_in_milliseconds() {
     let process = world.start();
     world.all_running().await;
     let claim = world.claims().remove(0).name_any();
-    let answer = process.explanations.answer(&format!("nodeclaim/{claim}").parse().unwrap());
+    let answer = process.explain(&format!("nodeclaim/{claim}"));
     let steps = [
         "batch opened",
         "batch closed",
@@ -103,10 +79,9 @@ async fn the_way_of_a_launch_is_told_step_by_step_in_milliseconds() {
 #[tokio::test(start_paused = true)]
 async fn full_nodes_are_launched_while_pods_still_arrive() {
     for early in [true, false] {
-        let world = World::new().await;
-        world.pool("default", &json!({}));
+        let world = World::with_pool(&json!({})).await;
         let process = world.start_deciding(Settings { batch_early_launch: early, ..Settings::default() });
-        tokio::time::sleep(Duration::from_secs(5)).await;
+        tokio::time::sleep(5 * SECOND).await;
         let began = Instant::now();
         let mut first = None;
         for number in 0..100 {
@@ -117,7 +92,7 @@ async fn full_nodes_are_launched_while_pods_still_arrive() {
             }
         }
         world.all_running().await;
-        let arrived = Duration::from_secs(5);
+        let arrived = 5 * SECOND;
         assert_eq!(first.is_some_and(|first| first < arrived / 2), early, "the first node after {first:?}");
         process.stop().await;
     }
@@ -125,8 +100,7 @@ async fn full_nodes_are_launched_while_pods_still_arrive() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lost_answer_does_not_buy_a_second_machine() {
-    let world = World::new().await;
-    world.pool("default", &json!({}));
+    let world = World::with_pool(&json!({})).await;
     world.account.fail(Operation::Launch, Fault::AnswerLost);
     world.account.fail(Operation::Launch, Fault::Refused(Kind::Throttled));
     world.account.fail(Operation::Launch, Fault::AnswerLost);
@@ -140,18 +114,14 @@ async fn a_lost_answer_does_not_buy_a_second_machine() {
 
 #[tokio::test(start_paused = true)]
 async fn a_launch_that_keeps_failing_is_given_up_after_five_minutes() {
-    let world = World::new().await;
-    world.pool("default", &json!({}));
+    let world = World::with_pool(&json!({})).await;
     for _ in 0..200 {
         world.account.fail(Operation::Launch, Fault::Refused(Kind::Transient));
     }
     world.pod("web", "1");
     let process = world.start();
-    let given_up = || async {
-        process.metrics.nodeclaims.disrupted_total.value(["launch_timeout", "default", "", "", "graceful"])
-            > 0
-    };
-    world.until("the claim is given up", Duration::from_secs(330), given_up).await;
+    let given_up = || process.disrupted(["launch_timeout", "default", "", "", "graceful"]) > 0;
+    world.until("the claim is given up", 330 * SECOND, given_up).await;
     process.stop().await;
 }
 
@@ -169,13 +139,12 @@ async fn a_machine_has_as_long_to_join_as_the_settings_say() {
 }
 
 async fn a_machine_is_given_up_after(minutes: u64, settings: Settings) {
-    let world = World::new().await;
-    world.pool("default", &json!({}));
+    let world = World::with_pool(&json!({})).await;
     world.agent.behave_all(Behaviour::NeverJoins);
     world.pod("web", "1");
     let process = world.start_deciding(settings);
     world
-        .until("the claim is launched", Duration::from_mins(1), || async {
+        .until("the claim is launched", MINUTE, || {
             world.claims().first().is_some_and(|claim| condition(claim, "Launched") == "True")
         })
         .await;
@@ -185,7 +154,7 @@ async fn a_machine_is_given_up_after(minutes: u64, settings: Settings) {
     world.agent.behave(world.account.machines()[0].instance_id.as_str(), Behaviour::NeverJoins);
     tokio::time::sleep(Duration::from_mins(minutes - 1)).await;
     assert!(lives(), "{minutes} minutes are not over");
-    world.until("the first claim is gone", Duration::from_mins(3), || async { !lives() }).await;
+    world.until("the first claim is gone", 3 * MINUTE, || !lives()).await;
     world.all_running().await;
     world.one_machine_per_claim().await;
     process.stop().await;
@@ -202,7 +171,7 @@ async fn a_claim_of_a_foreign_node_class_is_not_touched() {
         },
     }));
     let process = world.start();
-    tokio::time::sleep(Duration::from_mins(20)).await;
+    tokio::time::sleep(20 * MINUTE).await;
     let claim = world.claims().remove(0);
     assert_eq!(claim.metadata.finalizers, None);
     assert!(claim.status.is_none());

@@ -6,21 +6,18 @@ use std::time::Duration;
 
 use karpenter_model::Settings;
 use karpenter_model::settings::MinValuesPolicy;
+use karpenter_testkit::objects::{self, merge, one_of, with};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-use crate::disruption::{scale, set_of};
-use crate::world::{Process, World, is_running, merge};
-
-const MINUTE: Duration = Duration::from_mins(1);
+use crate::world::{MINUTE, Process, World};
 
 /// The spec of a pool of on-demand machines of these types, changed by `more`.
 fn pool(types: &[&str], more: &Value) -> Value {
-    let requirement = |key: &str, values: &[&str]| json!({"key": key, "operator": "In", "values": values});
     let mut spec = json!({
         "template": {"spec": {"requirements": [
-            requirement("karpenter.sh/capacity-type", &["on-demand"]),
-            requirement("node.kubernetes.io/instance-type", types),
+            one_of("karpenter.sh/capacity-type", &["on-demand"]),
+            one_of("node.kubernetes.io/instance-type", types),
         ]}},
         "disruption": {"consolidateAfter": "Never", "budgets": [{"nodes": "70%"}]},
     });
@@ -29,17 +26,10 @@ fn pool(types: &[&str], more: &Value) -> Value {
 }
 
 /// Pods of this set in this pool, one per node if `apart`.
-fn workload(world: &World, name: &str, pool: &str, replicas: u32, cpu: &str, apart: bool) {
-    let mut spec = json!({
-        "nodeSelector": {"karpenter.sh/nodepool": pool},
-        "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}],
-    });
-    if apart {
-        spec["affinity"] = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
-            {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": name}}},
-        ]}});
-    }
-    set_of(world, name, replicas, &spec);
+fn workload(world: &World, name: &str, pool: &str, replicas: usize, cpu: &str, apart: bool) {
+    let spec = json!({"nodeSelector": {"karpenter.sh/nodepool": pool}});
+    let more = if apart { objects::apart(name) } else { json!({}) };
+    world.set_with(name, replicas, cpu, &with(spec, &more));
 }
 
 /// Names of the claims of a pool.
@@ -50,16 +40,11 @@ fn claims_of(world: &World, pool: &str) -> Vec<String> {
 
 /// Waits until this number of pods run, and no others exist.
 async fn run(world: &World, pods: usize, limit: Duration) {
-    world
-        .until(&format!("{pods} pods run"), limit, || async {
-            let there = world.pods();
-            there.len() == pods && there.iter().all(is_running)
-        })
-        .await;
+    world.until(&format!("{pods} pods run"), limit, || world.runs(pods)).await;
 }
 
 async fn nodes(world: &World, count: usize, limit: Duration) {
-    let there = || async { world.nodes().len() == count && world.account.machines().len() == count };
+    let there = || world.nodes().len() == count && world.account.machines().len() == count;
     world.until(&format!("{count} nodes"), limit, there).await;
 }
 
@@ -83,7 +68,7 @@ async fn nodes_come_for_many_pods_whatever_share_each_has_and_with_values_to_kee
             workload(&world, "web", "web", pods, cpu, apart);
             let strict = Settings { min_values_policy: MinValuesPolicy::Strict, ..Settings::default() };
             let process = world.start_deciding(strict);
-            run(&world, usize::try_from(pods).unwrap(), 30 * MINUTE).await;
+            run(&world, pods, 30 * MINUTE).await;
             assert_eq!(world.nodes().len(), expected, "{pods} pods, {min_values:?}");
             for claim in world.claims() {
                 let requirements = &claim.spec.requirements;
@@ -109,18 +94,16 @@ async fn four_ways_of_disruption_at_once_are_all_done_within_the_hour() {
     run(&world, 24, 30 * MINUTE).await;
     nodes(&world, 12, 5 * MINUTE).await;
     let old = [claims_of(&world, "drifting"), claims_of(&world, "expiring")].concat();
-    scale(&world, "consolidated", 2).await;
-    scale(&world, "emptied", 0).await;
+    world.scale("consolidated", 2).await;
+    world.scale("emptied", 0).await;
     for name in ["consolidated", "emptied"] {
         disrupts(&world, name).await;
     }
     let labelled = json!({"template": {"metadata": {"labels": {"team": "a"}}}});
     world.change_pool("drifting", &labelled).await;
     world
-        .until("all four are done", 60 * MINUTE, || async {
-            let pods = world.pods();
-            pods.len() == 14
-                && pods.iter().all(is_running)
+        .until("all four are done", 60 * MINUTE, || {
+            world.runs(14)
                 && claims_of(&world, "consolidated").len() == 1
                 && claims_of(&world, "emptied").is_empty()
                 && claims_of(&world, "drifting").len() == 3
@@ -132,13 +115,13 @@ async fn four_ways_of_disruption_at_once_are_all_done_within_the_hour() {
 }
 
 /// So many nodes of one pool with four pods each.
-async fn full(nodes: u32, more: &Value) -> (World, Process) {
+async fn full(nodes: usize, more: &Value) -> (World, Process) {
     let world = World::new().await;
     world.pool("web", &pool(&["medium"], more));
     workload(&world, "web", "web", 4 * nodes, "900m", false);
     let process = world.start();
-    run(&world, usize::try_from(4 * nodes).unwrap(), 30 * MINUTE).await;
-    assert_eq!(world.nodes().len(), usize::try_from(nodes).unwrap());
+    run(&world, 4 * nodes, 30 * MINUTE).await;
+    assert_eq!(world.nodes().len(), nodes);
     (world, process)
 }
 
@@ -146,7 +129,7 @@ async fn full(nodes: u32, more: &Value) -> (World, Process) {
 async fn many_nodes_go_when_their_pods_do() {
     for policy in ["WhenEmpty", "WhenEmptyOrUnderutilized"] {
         let (world, process) = full(16, &json!({"disruption": {"consolidationPolicy": policy}})).await;
-        scale(&world, "web", 0).await;
+        world.scale("web", 0).await;
         disrupts(&world, "web").await;
         nodes(&world, 0, 30 * MINUTE).await;
         process.stop().await;
@@ -156,7 +139,7 @@ async fn many_nodes_go_when_their_pods_do() {
 #[tokio::test(start_paused = true)]
 async fn many_nodes_become_few_when_most_of_their_pods_go() {
     let (world, process) = full(15, &json!({})).await;
-    scale(&world, "web", 12).await;
+    world.scale("web", 12).await;
     disrupts(&world, "web").await;
     nodes(&world, 3, 30 * MINUTE).await;
     run(&world, 12, 5 * MINUTE).await;
@@ -164,23 +147,22 @@ async fn many_nodes_become_few_when_most_of_their_pods_go() {
 }
 
 /// Replaces this number of large machines by small ones under a budget; returns the most nodes there were at once.
-async fn replaced_one_by_one(count: u32, budget: &str) -> usize {
+async fn replaced_one_by_one(total: usize, budget: &str) -> usize {
     let world = World::new().await;
     let budgets = json!({"disruption": {"budgets": [{"nodes": budget}]}});
     world.pool("web", &pool(&["small", "large"], &budgets));
-    workload(&world, "big", "web", count, "12", true);
+    workload(&world, "big", "web", total, "12", true);
     let process = world.start();
-    let total = usize::try_from(count).unwrap();
     run(&world, total, 30 * MINUTE).await;
-    workload(&world, "web", "web", count, "1", true);
+    workload(&world, "web", "web", total, "1", true);
     run(&world, 2 * total, 30 * MINUTE).await;
     assert_eq!(world.nodes().len(), total);
-    scale(&world, "big", 0).await;
+    world.scale("big", 0).await;
     run(&world, total, 5 * MINUTE).await;
     disrupts(&world, "web").await;
     let most = Cell::new(0);
     world
-        .until("all of them are small", 60 * MINUTE, || async {
+        .until("all of them are small", 60 * MINUTE, || {
             let nodes = world.nodes();
             most.set(most.get().max(nodes.len()));
             let small = |node: &k8s_openapi::api::core::v1::Node| {
@@ -224,12 +206,8 @@ fn hundred(world: &World, complex: bool) {
         ("apart", affinity("podAntiAffinity", "apart", "kubernetes.io/hostname")),
         ("close", affinity("podAffinity", "close", "topology.kubernetes.io/zone")),
     ] {
-        let mut spec = json!({
-            "nodeSelector": {"karpenter.sh/nodepool": "web"},
-            "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "500m"}}}],
-        });
-        merge(&mut spec, &more);
-        set_of(world, name, 20, &spec);
+        let spec = json!({"nodeSelector": {"karpenter.sh/nodepool": "web"}});
+        world.set_with(name, 20, "500m", &with(spec, &more));
     }
 }
 
@@ -251,10 +229,8 @@ async fn a_hundred_pods_run_soon_and_again_after_all_of_their_nodes_have_drifted
         let labelled = json!({"template": {"metadata": {"labels": {"team": "a"}}}});
         world.change_pool("web", &labelled).await;
         world
-            .until(&format!("every node is another one, complex: {complex}"), 10 * MINUTE, || async {
-                let pods = world.pods();
-                pods.len() == 100
-                    && pods.iter().all(is_running)
+            .until(&format!("every node is another one, complex: {complex}"), 10 * MINUTE, || {
+                world.runs(100)
                     && world.nodes().len() == world.claims().len()
                     && claims_of(&world, "web").iter().all(|name| !old.contains(name))
             })

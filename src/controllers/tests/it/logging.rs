@@ -1,7 +1,6 @@
 //! Log, at level `info`, of a controller that does its work or cannot.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use karpenter_kube_harness::leader::{self, Candidate};
 use karpenter_model::Clock;
@@ -10,9 +9,7 @@ use karpenter_telemetry::metrics::Metrics;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use crate::world::World;
-
-const MINUTE: Duration = Duration::from_mins(1);
+use crate::world::{MINUTE, World};
 
 fn class_ready(status: &str) -> serde_json::Value {
     json!({"status": {"conditions": [{"type": "Ready", "status": status, "reason": "Told", "message": "so"}]}})
@@ -26,11 +23,9 @@ async fn pools_that_become_ready_and_stop_being_so_and_what_waits_for_them() {
     world.pool("default", &json!({}));
     world.pod("web", "1");
     let process = world.start();
-    let said = |text: &'static str, times: usize| {
-        let log = &log;
-        async move { log.lines(text).len() == times }
-    };
-    world.until("it is known why nothing happens", MINUTE, || said("could not schedule pod(s)", 1)).await;
+    let said = |text: &str, times: usize| log.lines(text).len() == times;
+    let why = || said("could not schedule pod(s)", 1);
+    world.until("it is known why nothing happens", MINUTE, why).await;
     let known = log.lines("the cluster is known");
     assert!(known.len() == 1 && known[0].contains("nodepools=1 nodepools-ready=0"), "{known:?}");
     let not_ready = log.lines("nodepool is not ready");

@@ -1,37 +1,31 @@
 //! Nodes that get lost, and Nodes that are never initialized.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::core::v1::{Node, Pod};
 use karpenter_telemetry::events::reason;
 use kube::ResourceExt;
-use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use serde_json::json;
 
-use crate::world::{World, condition, is_running};
-
-const MINUTE: Duration = Duration::from_mins(1);
+use crate::world::{MINUTE, World, condition, is_running};
 
 /// <https://github.com/kubernetes-sigs/karpenter/issues/1392>
 #[tokio::test(start_paused = true)]
 async fn a_claim_whose_node_is_gone_has_no_room_for_pods_and_ends() {
-    let world = World::new().await;
-    world.pool("default", &json!({}));
+    let world = World::with_pool(&json!({})).await;
     world.pod("web", "1");
     let process = world.start();
     world.all_running().await;
     let (first, name) = (world.claims().remove(0), world.nodes()[0].name_any());
     let id = first.status.as_ref().and_then(|status| status.provider_id.clone()).unwrap();
     world.account.stop(&id.as_str().into());
-    let nodes: Api<Node> = Api::all(world.client.clone());
-    let unguarded = Patch::Merge(json!({"metadata": {"finalizers": null}}));
-    nodes.patch(&name, &PatchParams::default(), &unguarded).await.unwrap();
-    nodes.delete(&name, &DeleteParams::default()).await.unwrap();
+    let unguarded = json!({"metadata": {"finalizers": null}});
+    world.patch::<Node>(&name, unguarded).await;
+    world.delete::<Node>(&name).await;
     world.pod("other", "1");
-    let runs = || async { world.pods().iter().any(|pod| pod.name_any() == "other" && is_running(pod)) };
+    let runs = || world.pods().iter().any(|pod| pod.name_any() == "other" && is_running(pod));
     world.until("a pod that comes then runs elsewhere", 5 * MINUTE, runs).await;
-    let ended = || async { world.claims().iter().all(|claim| claim.uid() != first.uid()) };
+    let ended = || world.claims().iter().all(|claim| claim.uid() != first.uid());
     world.until("the claim has ended", 20 * MINUTE, ended).await;
     process.stop().await;
 }
@@ -44,7 +38,7 @@ async fn a_node_that_is_never_initialized_is_reported_and_goes_when_no_pod_wants
     world.pool("default", &json!({"template": {"spec": {"startupTaints": taint}}}));
     world.pod("web", "1");
     let process = world.start();
-    let is_registered = || async { world.claims().iter().any(|one| condition(one, "Registered") == "True") };
+    let is_registered = || world.claims().iter().any(|one| condition(one, "Registered") == "True");
     world.until("the node has registered", 5 * MINUTE, is_registered).await;
     tokio::time::sleep(60 * MINUTE).await;
     assert_eq!(world.claims().len(), 1, "a pod wants it");
@@ -52,7 +46,7 @@ async fn a_node_that_is_never_initialized_is_reported_and_goes_when_no_pod_wants
     let about = events.iter().filter(|event| event.reason.name() == reason::NODE_NOT_INITIALIZED.name());
     let kinds: BTreeSet<&str> = about.map(|event| event.object.kind.as_str()).collect();
     assert_eq!(kinds, BTreeSet::from(["Node", "NodeClaim", "Pod"]));
-    world.delete_pod("web").await;
-    world.until("the claim has ended", 10 * MINUTE, || async { world.claims().is_empty() }).await;
+    world.delete::<Pod>("web").await;
+    world.until("the claim has ended", 10 * MINUTE, || world.claims().is_empty()).await;
     process.stop().await;
 }

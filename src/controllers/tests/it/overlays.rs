@@ -1,16 +1,12 @@
 //! Node overlays: what they make of launches, and what is said about them (spec scheduling 24, 32.14).
 
-use std::time::Duration;
-
 use karpenter_api::{NodeClaim, NodeOverlay};
 use karpenter_model::names::annotation::{CAPACITY_OVERLAY_APPLIED, PRICE_OVERLAY_APPLIED};
-use karpenter_model::settings::FeatureGates;
+use karpenter_testkit::objects::one_of;
 use kube::ResourceExt;
-use kube::api::{Api, DeleteParams};
 use serde_json::{Value, json};
 
-use crate::disruption::{set, set_of};
-use crate::world::{Crash, Process, World, condition, is_running};
+use crate::world::{MINUTE, Process, World, condition, is_running};
 
 impl World {
     fn overlay(&self, name: &str, spec: &Value) {
@@ -21,18 +17,12 @@ impl World {
     }
 
     fn start_overlaying(&self) -> Process {
-        let gates = FeatureGates { node_overlay: true, ..FeatureGates::default() };
-        self.start_gated(Crash::Never, gates)
-    }
-
-    async fn delete_overlay(&self, name: &str) {
-        let overlays: Api<NodeOverlay> = Api::all(self.client.clone());
-        overlays.delete(name, &DeleteParams::default()).await.unwrap();
+        self.start_gated(|gates| gates.node_overlay = true)
     }
 
     /// Waits until the overlay says `Ready` with this status and `ValidationSucceeded` with this reason.
     async fn overlay_says(&self, name: &str, ready: &str, reason: &str) {
-        self.until(&format!("{name} is {ready} for {reason}"), Duration::from_mins(1), || async {
+        self.until(&format!("{name} is {ready} for {reason}"), MINUTE, || {
             let overlays: Vec<NodeOverlay> = self.list();
             let overlay = overlays.into_iter().find(|one| one.name_any() == name).unwrap();
             let conditions = overlay.status.unwrap_or_default().conditions;
@@ -50,7 +40,7 @@ impl World {
 }
 
 fn of_types(types: &[&str]) -> Value {
-    json!([{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": types}])
+    json!([one_of("node.kubernetes.io/instance-type", types)])
 }
 
 fn says(claim: &NodeClaim, annotation: &str) -> bool {
@@ -59,8 +49,7 @@ fn says(claim: &NodeClaim, annotation: &str) -> bool {
 
 #[tokio::test(start_paused = true)]
 async fn a_price_decides_which_type_is_launched() {
-    let world = World::new().await;
-    world.pool("default", &json!({}));
+    let world = World::with_pool(&json!({})).await;
     world.overlay("large", &json!({"requirements": of_types(&["large"]), "price": "0.0001"}));
     world.pod("web", "1");
     let process = world.start_overlaying();
@@ -74,8 +63,7 @@ async fn a_price_decides_which_type_is_launched() {
 
 #[tokio::test(start_paused = true)]
 async fn an_amount_makes_pods_fit_that_ask_for_an_extended_resource() {
-    let world = World::new().await;
-    world.pool("default", &json!({}));
+    let world = World::with_pool(&json!({})).await;
     let device = json!({"smarter-devices/fuse": "1"});
     let resources = json!({"requests": device, "limits": device});
     world.pod_with(
@@ -84,7 +72,7 @@ async fn an_amount_makes_pods_fit_that_ask_for_an_extended_resource() {
         &json!({"containers": [{"name": "c", "image": "i", "resources": resources}]}),
     );
     let process = world.start_overlaying();
-    tokio::time::sleep(Duration::from_mins(1)).await;
+    tokio::time::sleep(MINUTE).await;
     assert!(world.claims().is_empty(), "no type has such a resource");
     // Plans are made as soon as the overlay is in force.
     let overlay = json!({"requirements": of_types(&["medium"]), "capacity": {"smarter-devices/fuse": "2"}});
@@ -95,18 +83,15 @@ async fn an_amount_makes_pods_fit_that_ask_for_an_extended_resource() {
     assert!(says(&claim, CAPACITY_OVERLAY_APPLIED) && !says(&claim, PRICE_OVERLAY_APPLIED), "{claim:?}");
     let capacity = claim.status.clone().unwrap().capacity.unwrap();
     assert_eq!(capacity["smarter-devices/fuse"].to_string(), "2");
-    world
-        .until("the device counts as registered", Duration::from_mins(2), || async {
-            condition(&world.claims()[0], "Initialized") == "True"
-        })
-        .await;
+    let initialized = || condition(&world.claims()[0], "Initialized") == "True";
+    world.until("the device counts as registered", 2 * MINUTE, initialized).await;
     process.stop().await;
 }
 
 /// Waits until every pod runs on one machine of this type.
 async fn is_on(world: &World, instance_type: &str) {
     world
-        .until(&format!("the pod runs on `{instance_type}` alone"), Duration::from_mins(20), || async {
+        .until(&format!("the pod runs on `{instance_type}` alone"), 20 * MINUTE, || {
             world.types() == [instance_type] && world.pods().iter().all(is_running)
         })
         .await;
@@ -121,10 +106,9 @@ async fn machines_move_to_the_type_an_overlay_makes_cheaper() {
     ] {
         let world = World::new().await;
         // A spot machine is replaced by a cheaper spot machine only where many types are.
-        let on_demand =
-            json!([{"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}]);
+        let on_demand = json!([one_of("karpenter.sh/capacity-type", &["on-demand"])]);
         world.pool("default", &json!({"template": {"spec": {"requirements": on_demand}}}));
-        set(&world, "web", 1, "1", &json!({}));
+        world.set("web", 1, "1");
         let process = world.start_overlaying();
         is_on(&world, "small").await;
         world.overlay("cheap", &overlay);
@@ -138,16 +122,15 @@ async fn machines_move_to_the_type_an_overlay_makes_cheaper() {
 #[tokio::test(start_paused = true)]
 async fn machines_move_to_the_cheaper_type_an_overlay_gives_huge_pages() {
     let world = World::new().await;
-    let on_demand = json!([{"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}]);
+    let on_demand = json!([one_of("karpenter.sh/capacity-type", &["on-demand"])]);
     world.pool("default", &json!({"template": {"spec": {"requirements": on_demand}}}));
     let pages =
         |types: &[&str]| json!({"requirements": of_types(types), "capacity": {"hugepages-2Mi": "100Mi"}});
     world.overlay("large", &pages(&["large"]));
     let resources = json!({"cpu": "1", "memory": "100Mi", "hugepages-2Mi": "100Mi"});
-    let containers = json!([{
-        "name": "c", "image": "i", "resources": {"requests": resources, "limits": resources},
-    }]);
-    set_of(&world, "web", 1, &json!({"containers": containers}));
+    let resources = json!({"requests": resources, "limits": resources});
+    let containers = json!([{"name": "c", "image": "i", "resources": resources}]);
+    world.set_with("web", 1, "1", &json!({"containers": containers}));
     let process = world.start_overlaying();
     is_on(&world, "large").await;
     let claim = world.claims().remove(0);
@@ -159,8 +142,7 @@ async fn machines_move_to_the_cheaper_type_an_overlay_gives_huge_pages() {
 
 #[tokio::test(start_paused = true)]
 async fn of_two_in_conflict_the_alphabetically_last_applies_and_once_it_is_gone_the_other() {
-    let world = World::new().await;
-    world.pool("default", &json!({}));
+    let world = World::with_pool(&json!({})).await;
     world.overlay("a", &json!({"requirements": of_types(&["large"]), "price": "0.0001"}));
     world.overlay("b", &json!({"requirements": of_types(&["large"]), "price": "9.9"}));
     let process = world.start_overlaying();
@@ -169,7 +151,7 @@ async fn of_two_in_conflict_the_alphabetically_last_applies_and_once_it_is_gone_
     world.pod("one", "1");
     world.all_running().await;
     assert_eq!(world.types(), ["small"]);
-    world.delete_overlay("b").await;
+    world.delete::<NodeOverlay>("b").await;
     world.overlay_says("a", "True", "ValidationSucceeded").await;
     world.pod("two", "1500m");
     world.all_running().await;
@@ -179,9 +161,8 @@ async fn of_two_in_conflict_the_alphabetically_last_applies_and_once_it_is_gone_
 
 #[tokio::test(start_paused = true)]
 async fn an_overlay_that_is_wrong_by_itself_says_why_and_stops_nobody() {
-    let world = World::new().await;
-    world.pool("default", &json!({}));
-    let unknown = json!([{"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["free"]}]);
+    let world = World::with_pool(&json!({})).await;
+    let unknown = json!([one_of("karpenter.sh/capacity-type", &["free"])]);
     world.overlay("wrong", &json!({"requirements": unknown, "price": "0"}));
     world.overlay("right", &json!({"requirements": of_types(&["large"]), "price": "0.0001"}));
     world.pod("web", "1");
@@ -196,13 +177,12 @@ async fn an_overlay_that_is_wrong_by_itself_says_why_and_stops_nobody() {
 /// Planning without them could buy the wrong thing; planning goes on by itself once they are there.
 #[tokio::test(start_paused = true)]
 async fn nothing_is_planned_until_overlays_are_known() {
-    let world = World::new().await;
-    world.pool("default", &json!({}));
+    let world = World::with_pool(&json!({})).await;
     world.overlay("large", &json!({"requirements": of_types(&["large"]), "price": "0.0001"}));
     world.pod("web", "1");
     world.forbidden.add("nodeoverlays");
     let process = world.start_overlaying();
-    tokio::time::sleep(Duration::from_mins(3)).await;
+    tokio::time::sleep(3 * MINUTE).await;
     assert!(world.claims().is_empty());
     world.forbidden.clear();
     world.all_running().await;
@@ -215,12 +195,12 @@ async fn a_pool_that_comes_later_is_evaluated_too() {
     let world = World::new().await;
     let process = world.start_overlaying();
     let of_pool = json!([
-        {"key": "karpenter.sh/nodepool", "operator": "In", "values": ["late"]},
-        {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["large"]},
+        one_of("karpenter.sh/nodepool", &["late"]),
+        one_of("node.kubernetes.io/instance-type", &["large"]),
     ]);
     world.overlay("large", &json!({"requirements": of_pool, "price": "0.0001"}));
     world.pod("web", "1");
-    tokio::time::sleep(Duration::from_mins(1)).await;
+    tokio::time::sleep(MINUTE).await;
     world.pool("late", &json!({}));
     world.all_running().await;
     assert_eq!(world.types(), ["large"]);
@@ -229,8 +209,7 @@ async fn a_pool_that_comes_later_is_evaluated_too() {
 
 #[tokio::test(start_paused = true)]
 async fn with_the_gate_closed_overlays_are_not_even_read() {
-    let world = World::new().await;
-    world.pool("default", &json!({}));
+    let world = World::with_pool(&json!({})).await;
     world.overlay("large", &json!({"requirements": of_types(&["large"]), "price": "0.0001"}));
     world.pod("web", "1");
     let process = world.start();

@@ -1,21 +1,19 @@
 //! The controllers are allowed exactly what they do.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use axum::body::Body;
 
 use http::{Request, StatusCode};
+use k8s_openapi::api::core::v1::Pod;
 use karpenter_cloud::memory::NODE_CLASS;
 use karpenter_controllers::optional_rbac;
 use karpenter_controllers::rbac;
 use karpenter_kube_harness::server::probe_routes;
-use karpenter_model::settings::FeatureGates;
-use kube::api::{Api, DeleteParams};
 use serde_json::json;
 use tower::ServiceExt;
 
-use crate::world::{Crash, World};
+use crate::world::{MINUTE, World};
 
 /// Group, resource with subresource, verb.
 type Permission = (String, String, String);
@@ -48,12 +46,11 @@ pub(crate) fn needed(method: &str, path: &str) -> Permission {
 
 #[tokio::test(start_paused = true)]
 async fn a_right_that_is_missing_is_named_by_the_probe_and_granting_it_is_enough() {
-    let world = World::new().await;
-    world.pool("default", &json!({}));
+    let world = World::with_pool(&json!({})).await;
     world.pod("web", "1");
     world.forbidden.add("storageclasses");
     let process = world.start();
-    let probe = || async {
+    let probe = async || {
         let request = Request::get("/readyz").body(Body::empty()).unwrap();
         let answer = probe_routes(process.readiness.clone(), process.metrics.progress.clone())
             .oneshot(request)
@@ -63,7 +60,7 @@ async fn a_right_that_is_missing_is_named_by_the_probe_and_granting_it_is_enough
             (answer.status(), axum::body::to_bytes(answer.into_body(), 1 << 16).await.unwrap());
         (status, String::from_utf8(body.to_vec()).unwrap())
     };
-    tokio::time::sleep(Duration::from_mins(1)).await;
+    tokio::time::sleep(MINUTE).await;
     let (status, text) = probe().await;
     assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
     assert!(text.starts_with("the view of the cluster is not complete yet: StorageClass ("), "{text}");
@@ -77,8 +74,7 @@ async fn a_right_that_is_missing_is_named_by_the_probe_and_granting_it_is_enough
 
 #[tokio::test(start_paused = true)]
 async fn rights_the_reference_does_not_ask_for_can_be_done_without() {
-    let world = World::new().await;
-    world.pool("default", &json!({}));
+    let world = World::with_pool(&json!({})).await;
     world.pod("web", "1");
     for rule in optional_rbac() {
         for resource in rule.resources.unwrap() {
@@ -92,15 +88,14 @@ async fn rights_the_reference_does_not_ask_for_can_be_done_without() {
     assert!(!watched());
     // Granting them later is enough.
     world.forbidden.clear();
-    tokio::time::sleep(Duration::from_mins(6)).await;
+    tokio::time::sleep(6 * MINUTE).await;
     assert!(watched());
     process.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn every_call_is_allowed_and_every_permission_to_write_is_used() {
-    let world = World::new().await;
-    world.pool("default", &json!({}));
+    let world = World::with_pool(&json!({})).await;
     world.load(&json!({
         "apiVersion": "karpenter.sh/v1alpha1", "kind": "NodeOverlay", "metadata": {"name": "none"},
         "spec": {"requirements": []},
@@ -111,18 +106,16 @@ async fn every_call_is_allowed_and_every_permission_to_write_is_used() {
         "apiVersion": "autoscaling.x-k8s.io/v1beta1", "kind": "CapacityBuffer",
         "metadata": {"name": "spare", "namespace": "default"}, "spec": {},
     }));
-    let gates = FeatureGates { capacity_buffer: true, node_overlay: true, ..FeatureGates::default() };
-    let process = world.start_gated(Crash::Never, gates);
+    let process = world.start_gated(|gates| (gates.capacity_buffer, gates.node_overlay) = (true, true));
     world.all_running().await;
     // Gone because it is idle.
-    world.delete_pod("web").await;
+    world.delete::<Pod>("web").await;
     world.all_gone().await;
     // Gone because another client deletes it, pods and all.
     world.pod("api", "1");
     world.all_running().await;
     for claim in world.claims() {
-        let claims: Api<karpenter_api::NodeClaim> = Api::all(world.client.clone());
-        claims.delete(claim.metadata.name.as_deref().unwrap(), &DeleteParams::default()).await.unwrap();
+        world.delete::<karpenter_api::NodeClaim>(claim.metadata.name.as_deref().unwrap()).await;
     }
     world.all_gone().await;
 

@@ -1,71 +1,53 @@
 //! A scheduler that does not do what was planned.
 
-use std::time::Duration;
-
 use k8s_openapi::api::core::v1::{Node, Pod, Taint};
+use karpenter_api::NodePool;
+use karpenter_testkit::objects::pod;
 use kube::ResourceExt;
-use kube::api::{Api, Patch, PatchParams};
 use serde_json::{Value, json};
 
-use crate::disruption::set;
-use crate::world::{World, is_running};
+use crate::world::{MINUTE, SECOND, World, is_running};
 
-const MINUTE: Duration = Duration::from_mins(1);
 /// Taint that a foreign controller puts on nodes of the pool `default`.
 const QUARANTINE: &str = "example.com/quarantine";
 
 /// Plays the foreign controller: every node of the pool `default` is tainted as soon as it is there.
 async fn quarantine(world: &World) {
-    let nodes: Api<Node> = Api::all(world.client.clone());
-    for node in world.nodes() {
-        let mut taints = node.spec.clone().unwrap_or_default().taints.unwrap_or_default();
+    let quarantine = |node: &Node, taints: &mut Vec<Taint>| {
         let ours = node.labels().get("karpenter.sh/nodepool").is_some_and(|pool| pool == "default");
-        if !ours || taints.iter().any(|taint| taint.key == QUARANTINE) {
-            continue;
+        if ours && taints.iter().all(|taint| taint.key != QUARANTINE) {
+            taints.push(Taint { key: QUARANTINE.into(), effect: "NoExecute".into(), ..Taint::default() });
         }
-        taints.push(Taint { key: QUARANTINE.into(), effect: "NoExecute".into(), ..Taint::default() });
-        let change = Patch::Merge(json!({
-            "metadata": {"resourceVersion": node.metadata.resource_version}, "spec": {"taints": taints},
-        }));
-        let _conflict = nodes.patch(&node.name_any(), &PatchParams::default(), &change).await;
-    }
+    };
+    world.change_taints(quarantine).await;
 }
 
 /// A pod of this ReplicaSet, for machines of this pool.
 fn pod_of(world: &World, owner: &str, pool: &str) {
-    world.load(&json!({
-        "apiVersion": "v1", "kind": "Pod",
-        "metadata": {"name": owner, "namespace": "default", "ownerReferences": [{
-            "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": owner, "uid": owner, "controller": true,
-        }]},
-        "spec": {
-            "nodeSelector": {"karpenter.sh/nodepool": pool},
-            "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}],
-        },
-    }));
+    let set = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": owner, "uid": owner, "controller": true});
+    let spec = json!({"nodeSelector": {"karpenter.sh/nodepool": pool}});
+    world.load(&pod(owner, "1", &json!({"metadata": {"ownerReferences": [set]}, "spec": spec})));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_hold_names_the_node_concerns_its_own_workload_and_ends_with_what_it_rests_on() {
-    let world = World::new().await;
-    world.pool("default", &json!({"disruption": {"consolidateAfter": "Never"}}));
+    let world = World::with_pool(&json!({"disruption": {"consolidateAfter": "Never"}})).await;
     pod_of(&world, "web", "default");
     let process = world.start();
-    let ask = |question: &str| process.explanations.answer(&question.parse().unwrap());
-    let held = || ask("pod/web").reasons.iter().any(|why| why.code == "PromisedNodeNotUsed");
-    world
-        .until("the pod is held", 15 * MINUTE, || async {
-            quarantine(&world).await;
-            held()
-        })
-        .await;
+    let held = || process.explain("pod/web").reasons.iter().any(|why| why.code == "PromisedNodeNotUsed");
+    let started = tokio::time::Instant::now();
+    while !held() {
+        assert!(started.elapsed() < 15 * MINUTE, "the pod is not held");
+        quarantine(&world).await;
+        tokio::time::sleep(SECOND).await;
+    }
 
     // The explanation says which node it is, what it has that was not announced, and when the next try is.
-    let text = ask("pod/web").reasons[0].text.clone();
+    let text = process.explain("pod/web").reasons[0].text.clone();
     let named = world.nodes().iter().any(|node| text.contains(&node.name_any()));
     assert!(named && text.contains("taint `example.com/quarantine:NoExecute`"), "{text}");
     assert!(text.contains("; next try at 2026-01-0"), "{text}");
-    let facts = ask("all").facts;
+    let facts = process.explain("all").facts;
     assert!(facts.iter().any(|fact| fact.name == "pods without a place" && fact.value == "1"), "{facts:?}");
     let told = process.events.messages("FailedScheduling");
     assert!(told.iter().any(|text| text.contains("quarantine")), "{told:?}");
@@ -75,7 +57,7 @@ async fn a_hold_names_the_node_concerns_its_own_workload_and_ends_with_what_it_r
     pod_of(&world, "api", "other");
     let runs = |name: &'static str| {
         let world = &world;
-        move || async move { world.pods().iter().any(|pod| pod.name_any() == name && is_running(pod)) }
+        move || world.pods().iter().any(|pod| pod.name_any() == name && is_running(pod))
     };
     world.until("the other workload runs", MINUTE, runs("api")).await;
     assert!(held(), "that settles nothing about the first");
@@ -88,27 +70,22 @@ async fn a_hold_names_the_node_concerns_its_own_workload_and_ends_with_what_it_r
 
 #[tokio::test(start_paused = true)]
 async fn nodes_the_scheduler_refuses_to_use_are_not_bought_for_ever() {
-    let world = World::new().await;
-    world.pool("default", &json!({}));
+    let world = World::with_pool(&json!({})).await;
     // No scheduler of this name runs: the pod is never bound.
     world.pod_with("web", "1", &json!({"schedulerName": "refuses"}));
-    let pods: Api<Pod> = Api::namespaced(world.client.clone(), "default");
-    let status = json!({"status": {"conditions": [
-        {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"},
-    ]}});
-    pods.patch_status("web", &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
+    world.unschedulable("web").await;
     let process = world.start();
-    let bought = || process.metrics.nodeclaims.created_total.value(["provisioned", "default", "false"]);
+    let bought = || process.created(["provisioned", "default", "false"]);
     world
-        .until("the pod is held and its machine gone", Duration::from_mins(15), || async {
+        .until("the pod is held and its machine gone", 15 * MINUTE, || {
             !process.events.messages("PromisedNodeNotUsed").is_empty() && world.account.machines().is_empty()
         })
         .await;
     assert!((process.metrics.scheduler.held_pods_count.value([]) - 1.0).abs() < f64::EPSILON);
-    tokio::time::sleep(Duration::from_hours(6)).await;
+    tokio::time::sleep(360 * MINUTE).await;
     assert_eq!(bought(), 3, "each pause is longer than the one before, and after three nodes it is a day");
     // The scheduler comes to its senses.
-    world.delete_pod("web").await;
+    world.delete::<Pod>("web").await;
     world.pod("api", "2");
     world.all_running().await;
     process.stop().await;
@@ -116,18 +93,17 @@ async fn nodes_the_scheduler_refuses_to_use_are_not_bought_for_ever() {
 
 /// Most nodes at once, and how many were bought, while the foreign controller taints every node of a pool of this
 /// disruption for five minutes.
-async fn tainted_and_disrupted(pods: u32, disruption: &Value) -> (usize, u64) {
-    let world = World::new().await;
-    world.pool("default", &json!({"disruption": disruption}));
-    set(&world, "web", pods, "1", &json!({}));
+async fn tainted_and_disrupted(pods: usize, disruption: &Value) -> (usize, u64) {
+    let world = World::with_pool(&json!({"disruption": disruption})).await;
+    world.set("web", pods, "1");
     let process = world.start();
     let mut most = 0;
     for _ in 0..300 {
         quarantine(&world).await;
         most = most.max(world.nodes().len());
-        tokio::time::sleep(Duration::from_secs(1)).await;
+        tokio::time::sleep(SECOND).await;
     }
-    let bought = process.metrics.nodeclaims.created_total.value(["provisioned", "default", "false"]);
+    let bought = process.created(["provisioned", "default", "false"]);
     process.stop().await;
     (most, bought)
 }
@@ -152,27 +128,26 @@ async fn a_change_of_leader_buys_no_further_node() {
     let world = World::new().await;
     let disruption = json!({"consolidationPolicy": "WhenEmpty", "consolidateAfter": "0s"});
     world.pool("default", &json!({"disruption": disruption}));
-    set(&world, "web", 1, "1", &json!({}));
+    world.set("web", 1, "1");
     let mut bought = 0;
     // Leaders die after times in which a node is asked for, comes, is found unused, and is removed.
     for seconds in [3, 20, 45, 70, 30, 61, 90, 15, 120, 50, 300, 600] {
         let process = world.start();
         for _ in 0..seconds {
             quarantine(&world).await;
-            tokio::time::sleep(Duration::from_secs(1)).await;
+            tokio::time::sleep(SECOND).await;
         }
-        bought += process.metrics.nodeclaims.created_total.value(["provisioned", "default", "false"]);
+        bought += process.created(["provisioned", "default", "false"]);
         process.kill();
     }
     assert_eq!(bought, 3);
     // A person who knows better takes the record away.
     let process = world.start();
     tokio::time::sleep(MINUTE).await;
-    let pools: Api<karpenter_api::NodePool> = Api::all(world.client.clone());
-    let pool = pools.get("default").await.unwrap();
+    let pool = world.list::<NodePool>().remove(0);
     assert!(pool.annotations().contains_key("karpenter.sh/unserved-workloads"));
     let without = json!({"metadata": {"annotations": {"karpenter.sh/unserved-workloads": null}}});
-    pools.patch("default", &PatchParams::default(), &Patch::Merge(without)).await.unwrap();
+    world.patch::<NodePool>("default", without).await;
     world.all_running().await;
     process.stop().await;
 }

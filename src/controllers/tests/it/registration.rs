@@ -3,16 +3,13 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
-use karpenter_api::NodeClaim;
 use karpenter_cloud::{Error, HookState, Kind, RegistrationHook};
 use karpenter_kube_sim::kubelet::Behaviour;
+use karpenter_testkit::objects::one_of;
 use kube::ResourceExt;
-use kube::api::{Api, Patch, PatchParams};
 use serde_json::{Value, json};
 
-use crate::world::{World, condition, is_running};
-
-const MINUTE: Duration = Duration::from_mins(1);
+use crate::world::{MINUTE, SECOND, World, condition, is_running};
 
 fn hook(name: &'static str, state: HookState) -> RegistrationHook {
     RegistrationHook { name, state, labels: [("cloud/partition".into(), "3".into())].into() }
@@ -24,10 +21,9 @@ fn failed() -> HookState {
 
 #[tokio::test(start_paused = true)]
 async fn a_node_takes_pods_only_when_every_hook_is_ready() {
-    let world = World::new().await;
-    world.pool("default", &json!({}));
+    let world = World::with_pool(&json!({})).await;
     world.pod("web", "1");
-    let pending = HookState::Pending(Some(Duration::from_secs(5)));
+    let pending = HookState::Pending(Some(5 * SECOND));
     world.account.answer_hooks(vec![
         hook("partition", pending),
         hook("rack", failed()),
@@ -35,7 +31,7 @@ async fn a_node_takes_pods_only_when_every_hook_is_ready() {
     ]);
     let process = world.start();
     world
-        .until("the hooks are waited for", 5 * MINUTE, || async {
+        .until("the hooks are waited for", 5 * MINUTE, || {
             let claims = world.claims();
             let conditions =
                 claims.iter().flat_map(|claim| &claim.status).flat_map(|status| &status.conditions);
@@ -57,16 +53,13 @@ async fn a_node_takes_pods_only_when_every_hook_is_ready() {
 
 #[tokio::test(start_paused = true)]
 async fn a_node_registers_although_its_pool_cannot_be_told() {
-    let world = World::new().await;
-    world.pool("default", &json!({}));
+    let world = World::with_pool(&json!({})).await;
     world.pod("web", "1");
     let process = world.start();
-    world.until("a claim is created", 5 * MINUTE, || async { !world.claims().is_empty() }).await;
+    world.until("a claim is created", 5 * MINUTE, || !world.claims().is_empty()).await;
     world.forbidden.add("nodepools/status");
     world
-        .until("it is registered", 5 * MINUTE, || async {
-            condition(&world.claims()[0], "Registered") == "True"
-        })
+        .until("it is registered", 5 * MINUTE, || condition(&world.claims()[0], "Registered") == "True")
         .await;
     process.stop().await;
 }
@@ -74,7 +67,7 @@ async fn a_node_registers_although_its_pool_cannot_be_told() {
 /// Two small pods that came first and two large ones, for which two machines are enough: each with one of both.
 async fn machines_for_small_and_large_pods(named: bool) -> usize {
     let world = World::new().await;
-    let types = json!([{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["small"]}]);
+    let types = json!([one_of("node.kubernetes.io/instance-type", &["small"])]);
     world.pool("default", &json!({"template": {"spec": {"requirements": types}}}));
     for (name, cpu) in [("a", "500m"), ("b", "500m"), ("c", "1100m"), ("d", "1100m")] {
         world.pod(name, cpu);
@@ -85,7 +78,7 @@ async fn machines_for_small_and_large_pods(named: bool) -> usize {
     let process = world.start();
     let mut machines = std::collections::BTreeSet::new();
     for _ in 0..120 {
-        tokio::time::sleep(Duration::from_secs(5)).await;
+        tokio::time::sleep(5 * SECOND).await;
         machines.extend(world.claims().iter().map(ResourceExt::name_any));
     }
     world.all_running().await;
@@ -101,8 +94,7 @@ async fn the_scheduler_is_told_who_a_machine_was_launched_for() {
 
 /// A world with one pod, and a pool of machines with this template.
 async fn one_pod(template: &Value) -> World {
-    let world = World::new().await;
-    world.pool("default", &json!({"template": template}));
+    let world = World::with_pool(&json!({"template": template})).await;
     world.pod("web", "1");
     world
 }
@@ -118,12 +110,10 @@ fn is_waiting(pod: &Pod) -> bool {
 
 /// Takes the name away whenever there is one, for 20 s, as the scheduler does; returns how many times.
 async fn take_names_away(world: &World) -> usize {
-    let pods: Api<Pod> = Api::namespaced(world.client.clone(), "default");
-    let none = Patch::Merge(json!({"status": {"nominatedNodeName": null}}));
     let mut taken_away = 0;
     for _ in 0..2_000 {
         if is_named(world) {
-            pods.patch_status("web", &PatchParams::default(), &none).await.unwrap();
+            world.patch_status::<Pod>("web", json!({"nominatedNodeName": null})).await;
             taken_away += 1;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -136,9 +126,8 @@ async fn a_name_that_was_taken_away_comes_back_when_the_node_is_ready_and_not_be
     let world = one_pod(&json!({})).await;
     world.agent.behave_all(Behaviour::NotReady);
     let process = world.start();
-    let is_registered =
-        |claims: &[NodeClaim]| claims.iter().any(|one| condition(one, "Registered") == "True");
-    world.until("the node has registered", 5 * MINUTE, || async { is_registered(&world.claims()) }).await;
+    let is_registered = || world.claims().iter().any(|one| condition(one, "Registered") == "True");
+    world.until("the node has registered", 5 * MINUTE, is_registered).await;
     assert!(take_names_away(&world).await <= 1, "nothing but the name of the registration");
     world.agent.behave_all(Behaviour::Healthy);
     while !is_named(&world) {
@@ -159,7 +148,7 @@ async fn a_ready_node_is_named_again_ever_more_slowly_while_its_name_is_taken_aw
         let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
         conditions.into_iter().any(|one| one.type_ == "Ready" && one.status == "True")
     };
-    world.until("the node is ready", 5 * MINUTE, || async { world.nodes().iter().any(is_ready) }).await;
+    world.until("the node is ready", 5 * MINUTE, || world.nodes().iter().any(is_ready)).await;
     let taken_away = take_names_away(&world).await;
     // Times: at readiness and at the loss of the not-ready taint, each four times at once, and 1, 3, 7 and 15 s later; the
     // scheduler of the world may have taken it away before.

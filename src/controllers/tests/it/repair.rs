@@ -10,48 +10,34 @@ use k8s_openapi::api::core::v1::Node;
 use karpenter_api::ConditionStatus;
 use karpenter_kube_sim::kubelet::Behaviour;
 use karpenter_model::Clock;
-use karpenter_model::settings::FeatureGates;
+use karpenter_testkit::objects::{on_port_80, pod, with};
 use kube::ResourceExt;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::{Value, json};
 
-use crate::world::{Crash, Process, World};
+use crate::world::{MINUTE, Process, World, condition};
 
-const MINUTE: Duration = Duration::from_mins(1);
 const DEADLINE: &str = "karpenter.sh/nodeclaim-termination-timestamp";
 
 fn gated(world: &World) -> Process {
-    world.start_gated(Crash::Never, FeatureGates { node_repair: true, ..FeatureGates::default() })
+    world.start_gated(|gates| gates.node_repair = true)
 }
 
 /// So many nodes of a pool with this `disruption`, with one pod each. The pods stay where they are when their node breaks,
 /// because they tolerate the taints of one that is not ready; `protect` are annotations of theirs.
 async fn running(nodes: usize, disruption: &Value, protect: &Value) -> (World, Process) {
     let world = World::new().await;
-    let mut spec = json!({"disruption": {"consolidateAfter": "Never"}});
-    for (key, value) in disruption.as_object().into_iter().flatten() {
-        spec["disruption"][key] = value.clone();
-    }
-    world.pool("default", &spec);
+    world.pool("default", &json!({"disruption": with(json!({"consolidateAfter": "Never"}), disruption)}));
+    let stays = with(
+        on_port_80("1"),
+        &json!({"tolerations": [
+            {"key": "node.kubernetes.io/not-ready", "operator": "Exists"},
+            {"key": "node.kubernetes.io/unreachable", "operator": "Exists"},
+        ]}),
+    );
     for number in 0..nodes {
-        world.load(&json!({
-            "apiVersion": "v1", "kind": "Pod",
-            "metadata": {
-                "name": format!("web-{number}"), "namespace": "default", "labels": {"app": "web"},
-                "annotations": protect,
-            },
-            "spec": {
-                "terminationGracePeriodSeconds": 5,
-                "tolerations": [
-                    {"key": "node.kubernetes.io/not-ready", "operator": "Exists"},
-                    {"key": "node.kubernetes.io/unreachable", "operator": "Exists"},
-                ],
-                "containers": [{
-                    "name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}},
-                    "ports": [{"containerPort": 80, "hostPort": 80}],
-                }],
-            },
-        }));
+        let change = json!({"metadata": {"labels": {"app": "web"}, "annotations": protect}, "spec": stays});
+        world.load(&pod(&format!("web-{number}"), "1", &change));
     }
     let process = gated(&world);
     world.all_running().await;
@@ -90,13 +76,10 @@ async fn report(world: &World, instance: &str, condition: &str, reason: &str) {
 /// initialized by then.
 async fn first_deletion(world: &World, limit: Duration) -> (Timestamp, Option<Timestamp>, usize) {
     let deleting = || world.claims().into_iter().find(|claim| claim.metadata.deletion_timestamp.is_some());
-    world.until("a claim is deleted", limit, || async { deleting().is_some() }).await;
+    world.until("a claim is deleted", limit, || deleting().is_some()).await;
     let claim = deleting().unwrap();
     let deadline = claim.annotations().get(DEADLINE).map(|text| text.parse().unwrap());
-    let initialized = |claim: &&karpenter_api::NodeClaim| {
-        let conditions = claim.status.iter().flat_map(|status| &status.conditions);
-        conditions.into_iter().any(|one| one.kind == "Initialized" && one.status == ConditionStatus::True)
-    };
+    let initialized = |claim: &&karpenter_api::NodeClaim| condition(claim, "Initialized") == "True";
     let others = world.claims();
     let others = others.iter().filter(|other| other.metadata.deletion_timestamp.is_none());
     (claim.metadata.deletion_timestamp.unwrap().0, deadline, others.filter(initialized).count())
@@ -111,13 +94,12 @@ async fn a_node_that_is_not_ready_for_half_an_hour_goes_once_another_one_is_init
     let (at, deadline, initialized) = first_deletion(&world, 10 * MINUTE).await;
     assert_eq!(initialized, 5, "four that stay and the one that takes over");
     assert_eq!(deadline, Some(at + 10 * MINUTE), "counted from the deletion");
-    world.until("the broken node is gone", 15 * MINUTE, || async { !is_there(&world, &broken) }).await;
-    let metrics = &process.metrics;
-    assert_eq!(metrics.nodeclaims.disrupted_total.value(["unhealthy", "default", "spot", "", "graceful"]), 1);
+    world.until("the broken node is gone", 15 * MINUTE, || !is_there(&world, &broken)).await;
+    assert_eq!(process.disrupted(["unhealthy", "default", "spot", "", "graceful"]), 1);
     let labels = ["ready", "default", "spot", "image-1", "graceful"];
-    assert_eq!(metrics.nodeclaims.unhealthy_disrupted_total.value(labels), 1);
-    assert_eq!(metrics.nodeclaims.created_total.value(["unhealthy", "default", "false"]), 1);
-    assert_eq!(metrics.disruption.decisions_total.value(["replace", "unhealthy", ""]), 1);
+    assert_eq!(process.metrics.nodeclaims.unhealthy_disrupted_total.value(labels), 1);
+    assert_eq!(process.created(["unhealthy", "default", "false"]), 1);
+    assert_eq!(process.metrics.disruption.decisions_total.value(["replace", "unhealthy", ""]), 1);
     world.one_machine_per_claim().await;
     process.stop().await;
 }
@@ -130,8 +112,8 @@ async fn a_process_that_starts_again_loses_no_time() {
     process.stop().await;
     let process = gated(&world);
     assert!(is_there(&world, &broken));
-    world.until("there is another one", 3 * MINUTE, || async { world.claims().len() == 2 }).await;
-    world.until("the broken node is gone", 15 * MINUTE, || async { !is_there(&world, &broken) }).await;
+    world.until("there is another one", 3 * MINUTE, || world.claims().len() == 2).await;
+    world.until("the broken node is gone", 15 * MINUTE, || !is_there(&world, &broken)).await;
     process.stop().await;
 }
 
@@ -171,7 +153,7 @@ async fn a_drain_that_pods_hold_up_ends_with_the_grace_of_the_policy_or_does_not
             assert_eq!(deadline, Some(at + 10 * MINUTE));
             tokio::time::sleep(9 * MINUTE).await;
             assert!(is_there(&world, &broken), "its pod has some time left");
-            world.until("the node is gone", 3 * MINUTE, || async { !is_there(&world, &broken) }).await;
+            world.until("the node is gone", 3 * MINUTE, || !is_there(&world, &broken)).await;
         } else {
             tokio::time::sleep(60 * MINUTE).await;
             assert_eq!((is_there(&world, &broken), world.claims().len()), (true, 1));
@@ -184,19 +166,6 @@ async fn a_drain_that_pods_hold_up_ends_with_the_grace_of_the_policy_or_does_not
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_listed_reason_is_given_less_time_than_the_others() {
-    for (reason, minutes) in [("NvidiaXID48Error", 10), ("NvidiaXID13Error", 30)] {
-        let (world, process) = running(1, &json!({}), &json!({})).await;
-        let broken = world.account.machines()[0].instance_id.to_string();
-        report(&world, &broken, "AcceleratedHardwareReady", reason).await;
-        tokio::time::sleep((minutes - 1) * MINUTE).await;
-        assert_eq!(world.claims().len(), 1, "{reason}: it may recover");
-        world.until("it is replaced", 5 * MINUTE, || async { !is_there(&world, &broken) }).await;
-        process.stop().await;
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_replacement_that_never_joins_leaves_the_broken_node_as_it_was() {
     let (world, process) = running(1, &json!({}), &json!({})).await;
     world.agent.behave_all(Behaviour::NeverJoins);
@@ -204,15 +173,14 @@ async fn a_replacement_that_never_joins_leaves_the_broken_node_as_it_was() {
     tokio::time::sleep(31 * MINUTE).await;
     assert_eq!(world.claims().len(), 2, "a replacement is on its way");
     let failures = || process.metrics.disruption.queue_failures_total.value(["replace", "unhealthy", ""]);
-    world.until("the command is given up", 20 * MINUTE, || async { failures() == 1 }).await;
+    world.until("the command is given up", 20 * MINUTE, || failures() == 1).await;
     assert!(is_there(&world, &broken));
     process.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn without_the_gate_nothing_is_repaired() {
-    let world = World::new().await;
-    world.pool("default", &json!({"disruption": {"consolidateAfter": "Never"}}));
+    let world = World::with_pool(&json!({"disruption": {"consolidateAfter": "Never"}})).await;
     world.pod_with("web", "1", &json!({"tolerations": [{"operator": "Exists"}]}));
     let process = world.start();
     world.all_running().await;
@@ -231,6 +199,6 @@ async fn nodes_in_a_zone_the_cluster_is_shifted_away_from_are_left_alone_until_i
     tokio::time::sleep(120 * MINUTE).await;
     assert!(is_there(&world, &broken));
     world.account.shift_away([]);
-    world.until("the broken node is gone", 25 * MINUTE, || async { !is_there(&world, &broken) }).await;
+    world.until("the broken node is gone", 25 * MINUTE, || !is_there(&world, &broken)).await;
     process.stop().await;
 }

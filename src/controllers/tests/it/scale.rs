@@ -1,26 +1,20 @@
 //! Up from a pending pod, and down to nothing.
 
-use std::time::Duration;
-
+use k8s_openapi::api::core::v1::Pod;
 use karpenter_telemetry::metrics::Watched;
 use serde_json::json;
 
-use crate::world::{World, condition};
+use crate::world::{MINUTE, World, condition};
 
 #[tokio::test(start_paused = true)]
 async fn a_pending_pod_gets_a_machine_and_runs() {
-    let world = World::new().await;
-    world.pool("default", &json!({}));
+    let world = World::with_pool(&json!({})).await;
     world.pod("web", "1");
     let process = world.start();
     world.all_running().await;
     let claims = world.claims();
     assert_eq!(claims.len(), 1);
-    world
-        .until("the claim is ready", Duration::from_mins(1), || async {
-            condition(&world.claims()[0], "Ready") == "True"
-        })
-        .await;
+    world.until("the claim is ready", MINUTE, || condition(&world.claims()[0], "Ready") == "True").await;
     let nodes = world.nodes();
     assert_eq!(nodes.len(), 1);
     let labels = nodes[0].metadata.labels.clone().unwrap();
@@ -29,19 +23,18 @@ async fn a_pending_pod_gets_a_machine_and_runs() {
     assert_eq!(labels["karpenter.sh/nodepool"], "default");
     assert!(nodes[0].spec.as_ref().unwrap().taints.iter().flatten().next().is_none());
     assert_eq!(process.events.messages("Nominated").len(), 1);
-    assert_eq!(process.metrics.nodeclaims.created_total.value(["provisioned", "default", "false"]), 1);
+    assert_eq!(process.created(["provisioned", "default", "false"]), 1);
     world.one_machine_per_claim().await;
     process.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_idle_machine_goes_and_leaves_nothing_behind() {
-    let world = World::new().await;
-    world.pool("default", &json!({}));
+    let world = World::with_pool(&json!({})).await;
     world.pod("web", "1");
     let process = world.start();
     world.all_running().await;
-    world.delete_pod("web").await;
+    world.delete::<Pod>("web").await;
     world.all_gone().await;
     assert_eq!(process.metrics.nodeclaims.terminated_total.value(["default", "spot", "zone-a"]), 1);
     assert_eq!(process.events.messages("DisruptionTerminating").len(), 2);

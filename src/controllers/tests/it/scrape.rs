@@ -1,12 +1,12 @@
 //! Scrape of a running controller, checked against the table of metrics.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Pod;
 use karpenter_telemetry::metrics::{Descriptor, Kind, reference};
 use serde_json::json;
 
-use crate::world::World;
+use crate::world::{MINUTE, SECOND, World};
 
 /// A family as exported: its type, and the labels of all its samples with their values.
 #[derive(Debug, Default)]
@@ -47,20 +47,19 @@ fn has_further_labels(name: &str) -> bool {
 
 #[tokio::test(start_paused = true)]
 async fn a_scrape_shows_only_what_is_declared_with_its_type_and_labels() {
-    let world = World::new().await;
-    world.pool("default", &json!({"limits": {"cpu": "100"}}));
+    let world = World::with_pool(&json!({"limits": {"cpu": "100"}})).await;
     world.pod("web", "1");
     world.pod_with("nowhere", "1", &json!({"nodeSelector": {"kubernetes.io/arch": "sparc"}}));
     let process = world.start();
-    let running = || async {
+    let running = || {
         let pods = world.pods();
         pods.iter().any(|pod| pod.metadata.name.as_deref() == Some("web") && crate::world::is_running(pod))
     };
-    world.until("the pod runs", Duration::from_mins(5), running).await;
+    world.until("the pod runs", 5 * MINUTE, running).await;
     // Everything that is published periodically has been.
-    tokio::time::sleep(Duration::from_secs(40)).await;
+    tokio::time::sleep(40 * SECOND).await;
     let midway = parse(&process.metrics.render());
-    world.delete_pod("web").await;
+    world.delete::<Pod>("web").await;
     world.all_gone().await;
     let mut exported = parse(&process.metrics.render());
     for (name, family) in midway {
@@ -147,9 +146,8 @@ const SPELT: &[(&str, &str, &[&str])] = &[
 
 #[tokio::test(start_paused = true)]
 async fn label_values_are_spelt_as_dashboards_know_them() {
-    let world = World::new().await;
-    world.pool("default", &json!({"limits": {"cpu": "100", "ephemeral-storage": "1Ti"}}));
-    super::disruption::set(&world, "web", 1, "1", &json!({}));
+    let world = World::with_pool(&json!({"limits": {"cpu": "100", "ephemeral-storage": "1Ti"}})).await;
+    world.set("web", 1, "1");
     world.pod_with("nowhere", "1", &json!({"nodeSelector": {"kubernetes.io/arch": "sparc"}}));
     let process = world.start();
     let mut seen: BTreeMap<(String, String), BTreeSet<String>> = BTreeMap::new();
@@ -164,9 +162,9 @@ async fn label_values_are_spelt_as_dashboards_know_them() {
         // Gauges come and go.
         look();
         if second == 120 {
-            super::disruption::scale(&world, "web", 0).await;
+            world.scale("web", 0).await;
         }
-        tokio::time::sleep(Duration::from_secs(1)).await;
+        tokio::time::sleep(SECOND).await;
     }
     assert!(world.claims().is_empty());
     let differing: Vec<_> = SPELT

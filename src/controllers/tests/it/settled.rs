@@ -2,26 +2,16 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use karpenter_testkit::objects::daemon_set;
+use serde_json::json;
 
-use crate::world::{Process, World};
+use crate::world::{MINUTE, Process, World};
 
-const MINUTE: Duration = Duration::from_mins(1);
 /// Pods that wait are looked at every ten seconds, and what they wait for is collected for one more.
 const PROMPTLY: Duration = Duration::from_secs(12);
 
 fn plans(process: &Process) -> u64 {
     process.metrics.scheduler.scheduling_duration_seconds.count(["provisioner"])
-}
-
-fn daemon_set(name: &str) -> Value {
-    json!({
-        "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": name, "namespace": "default"},
-        "spec": {"selector": {"matchLabels": {"app": name}}, "template": {
-            "metadata": {"labels": {"app": name}},
-            "spec": {"nodeSelector": {"team": "none"}, "containers": [{"name": "c", "image": "i"}]},
-        }},
-    })
 }
 
 async fn waiting(world: &World) -> Process {
@@ -54,7 +44,9 @@ async fn whatever_may_help_a_pod_that_waits_is_planned_for_at_once() {
         "apiVersion": "v1", "kind": "Node", "metadata": {"name": "other"},
         "status": {"allocatable": {"cpu": "4", "pods": "10"}, "capacity": {"cpu": "4", "pods": "10"}},
     });
-    for change in [daemon_set("agent"), node] {
+    let containers = json!([{"name": "c", "image": "i"}]);
+    let agent = json!({"nodeSelector": {"team": "none"}, "containers": containers});
+    for change in [daemon_set("agent", &agent), node] {
         let before = plans(&process);
         world.load(&change);
         tokio::time::sleep(PROMPTLY).await;
@@ -66,7 +58,7 @@ async fn whatever_may_help_a_pod_that_waits_is_planned_for_at_once() {
     tokio::time::sleep(PROMPTLY).await;
     assert!(plans(&process) > before, "another pod");
     world.change_pool("default", &json!({"template": {"metadata": {"labels": {"team": "a"}}}})).await;
-    let launched = || async { !world.claims().is_empty() };
+    let launched = || !world.claims().is_empty();
     world.until("there is a claim for the pod", PROMPTLY, launched).await;
     process.stop().await;
 }

@@ -5,13 +5,11 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Node;
 use karpenter_api::NodeClaim;
 use karpenter_kube_sim::kubelet::Behaviour;
+use karpenter_testkit::objects::{merge, one_of};
 use kube::ResourceExt;
-use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
-use crate::world::{Process, World, condition, merge};
-
-const MINUTE: Duration = Duration::from_mins(1);
+use crate::world::{MINUTE, Process, SECOND, World, condition};
 
 /// A claim called `alone`, changed by `change`.
 fn claim(world: &World, change: &Value) {
@@ -19,19 +17,15 @@ fn claim(world: &World, change: &Value) {
         "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "metadata": {"name": "alone"},
         "spec": {
             "nodeClassRef": {"group": "karpenter.memory", "kind": "MemoryNodeClass", "name": "default"},
-            "requirements": [requirement("karpenter.sh/capacity-type", &["on-demand"])],
+            "requirements": [one_of("karpenter.sh/capacity-type", &["on-demand"])],
         },
     });
     merge(&mut object, change);
     world.load(&object);
 }
 
-fn requirement(key: &str, values: &[&str]) -> Value {
-    json!({"key": key, "operator": "In", "values": values})
-}
-
 async fn is_ready(world: &World) {
-    let ready = || async { world.claims().iter().any(|claim| condition(claim, "Ready") == "True") };
+    let ready = || world.claims().iter().any(|claim| condition(claim, "Ready") == "True");
     world.until("the claim is ready", 5 * MINUTE, ready).await;
 }
 
@@ -45,15 +39,10 @@ async fn ready(change: &Value) -> (World, Process) {
     (world, process)
 }
 
-async fn delete_claim(world: &World) {
-    let claims: Api<NodeClaim> = Api::all(world.client.clone());
-    claims.delete("alone", &DeleteParams::default()).await.unwrap();
-}
-
 #[tokio::test(start_paused = true)]
 async fn requirements_and_resources_decide_the_machine() {
     let resources = |cpu: &str| json!({"spec": {"resources": {"requests": {"cpu": cpu, "memory": "64Mi"}}}});
-    let only = |key: &str, value: &str| json!({"spec": {"requirements": [requirement(key, &[value])]}});
+    let only = |key: &str, value: &str| json!({"spec": {"requirements": [one_of(key, &[value])]}});
     for (change, key, expected) in [
         (json!({}), "node.kubernetes.io/instance-type", "small"),
         (json!({}), "karpenter.sh/capacity-type", "on-demand"),
@@ -82,7 +71,7 @@ async fn every_field_is_on_the_node_and_the_node_belongs_to_the_claim() {
                 "taints": [{"key": "example.com/custom", "value": "c", "effect": "NoSchedule"}],
                 "startupTaints": [{"key": "example.com/startup", "value": "d", "effect": "NoExecute"}],
                 "requirements": [
-                    requirement("karpenter.sh/capacity-type", &["spot"]),
+                    one_of("karpenter.sh/capacity-type", &["spot"]),
                 ],
                 "resources": {"requests": {"cpu": "1"}},
                 "expireAfter": "40m",
@@ -91,7 +80,7 @@ async fn every_field_is_on_the_node_and_the_node_belongs_to_the_claim() {
         }),
     );
     let process = world.start();
-    let registered = || async { world.claims().iter().any(|claim| condition(claim, "Registered") == "True") };
+    let registered = || world.claims().iter().any(|claim| condition(claim, "Registered") == "True");
     world.until("the claim is registered", 5 * MINUTE, registered).await;
     tokio::time::sleep(2 * MINUTE).await;
     let (node, alone) = (world.nodes().remove(0), world.claims().remove(0));
@@ -110,12 +99,11 @@ async fn every_field_is_on_the_node_and_the_node_belongs_to_the_claim() {
     assert_eq!(keys, ["example.com/custom", "example.com/startup"]);
 
     // The workload that the taint waits for has started.
-    let nodes: Api<Node> = Api::all(world.client.clone());
-    let started = Patch::Merge(json!({"spec": {"taints": [taints[0]]}}));
-    nodes.patch(node.metadata.name.as_deref().unwrap(), &PatchParams::default(), &started).await.unwrap();
+    let started = json!({"spec": {"taints": [taints[0]]}});
+    world.patch::<Node>(node.metadata.name.as_deref().unwrap(), started).await;
     is_ready(&world).await;
     // It expires as claims of a pool do, and no controller makes up for it.
-    world.until("the claim has expired", 40 * MINUTE, || async { world.claims().is_empty() }).await;
+    world.until("the claim has expired", 40 * MINUTE, || world.claims().is_empty()).await;
     world.all_gone().await;
     process.stop().await;
 }
@@ -138,11 +126,8 @@ async fn each_way_out_leaves_nothing() {
     for way in ["claim", "node", "machine"] {
         let (world, process) = ready(&json!({})).await;
         match way {
-            "claim" => delete_claim(&world).await,
-            "node" => {
-                let nodes: Api<Node> = Api::all(world.client.clone());
-                nodes.delete(&world.nodes()[0].name_any(), &DeleteParams::default()).await.unwrap();
-            }
+            "claim" => world.delete::<NodeClaim>("alone").await,
+            "node" => world.delete::<Node>(&world.nodes()[0].name_any()).await,
             _ => world.account.vanish(&world.account.machines()[0].provider_id.clone()),
         }
         world.all_gone().await;
@@ -156,19 +141,10 @@ async fn one_that_cannot_become_a_node_is_deleted() {
     world.agent.behave_all(Behaviour::NeverJoins);
     claim(&world, &json!({}));
     let process = world.start();
-    world.until("there is a machine", MINUTE, || async { !world.account.machines().is_empty() }).await;
-    world.until("it is given up", 17 * MINUTE, || async { world.claims().is_empty() }).await;
+    world.until("there is a machine", MINUTE, || !world.account.machines().is_empty()).await;
+    world.until("it is given up", 17 * MINUTE, || world.claims().is_empty()).await;
     world.all_gone().await;
-    assert_eq!(
-        process.metrics.nodeclaims.disrupted_total.value([
-            "registration_timeout",
-            "",
-            "on-demand",
-            "",
-            "graceful"
-        ]),
-        1
-    );
+    assert_eq!(process.disrupted(["registration_timeout", "", "on-demand", "", "graceful"]), 1);
     process.stop().await;
 }
 
@@ -182,7 +158,7 @@ async fn a_broken_one_is_repaired_by_the_share_of_the_cluster_where_repair_is_th
     world.agent.behave(&id, Behaviour::NotReady);
     tokio::time::sleep(29 * MINUTE).await;
     assert_eq!(world.claims().len(), 1, "it may recover");
-    world.until("it is given up", 10 * MINUTE, || async { world.claims().is_empty() }).await;
+    world.until("it is given up", 10 * MINUTE, || world.claims().is_empty()).await;
     process.stop().await;
 }
 
@@ -190,9 +166,9 @@ async fn a_broken_one_is_repaired_by_the_share_of_the_cluster_where_repair_is_th
 #[tokio::test(start_paused = true)]
 async fn a_single_value_of_a_key_of_its_own_is_a_label_of_the_node() {
     let (world, process) = ready(&json!({"spec": {"requirements": [
-        requirement("example.com/shelf", &["e"]),
-        requirement("example.com/either", &["f", "g"]),
-        requirement("topology.kubernetes.io/zone", &["zone-b", "zone-a"]),
+        one_of("example.com/shelf", &["e"]),
+        one_of("example.com/either", &["f", "g"]),
+        one_of("topology.kubernetes.io/zone", &["zone-b", "zone-a"]),
     ]}}))
     .await;
     let zone = world.account.machines()[0].zone.to_string();
@@ -210,27 +186,24 @@ async fn a_single_value_of_a_key_of_its_own_is_a_label_of_the_node() {
 /// (<https://github.com/kubernetes-sigs/karpenter/pull/3190>).
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_goes_before_its_node_registers_is_forgotten_within_twenty_seconds() {
-    for lifetime in [Duration::ZERO, Duration::from_secs(1), Duration::from_secs(5)] {
-        let world = World::new().await;
-        world.pool("default", &json!({}));
+    for lifetime in [Duration::ZERO, SECOND, 5 * SECOND] {
+        let world = World::with_pool(&json!({})).await;
         let process = world.start();
         tokio::time::sleep(MINUTE).await;
         claim(&world, &json!({"metadata": {"labels": {"karpenter.sh/nodepool": "default"}}}));
         tokio::time::sleep(lifetime).await;
-        delete_claim(&world).await;
+        world.delete::<NodeClaim>("alone").await;
         // With its finalizer it stays until its machine is gone; then the state has twenty seconds.
-        world.until("the claim is gone", 5 * MINUTE, || async { world.claims().is_empty() }).await;
+        world.until("the claim is gone", 5 * MINUTE, || world.claims().is_empty()).await;
         let state = &process.metrics.cluster_state;
-        let forgotten = || async { state.node_count.value([]).abs() < f64::EPSILON };
-        world
-            .until(&format!("nothing is known after {lifetime:?}"), Duration::from_secs(20), forgotten)
-            .await;
+        let forgotten = || state.node_count.value([]).abs() < f64::EPSILON;
+        world.until(&format!("nothing is known after {lifetime:?}"), 20 * SECOND, forgotten).await;
         tokio::time::sleep(MINUTE).await;
-        assert!(forgotten().await, "it does not come back after {lifetime:?}");
+        assert!(forgotten(), "it does not come back after {lifetime:?}");
         assert!(state.unsynced_time_seconds.value([]).abs() < f64::EPSILON);
         world.pod("web", "1");
         world.all_running().await;
-        let counted = || async { state.node_count.value([]) > 0.0 };
+        let counted = || state.node_count.value([]) > 0.0;
         world.until("what is there counts", MINUTE, counted).await;
         process.stop().await;
     }

@@ -2,16 +2,14 @@
 
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Pod;
 use karpenter_api::{NodeClaim, NodePool};
 use karpenter_kube_sim::apiserver::{Fault, Rule};
-use karpenter_model::settings::FeatureGates;
+use karpenter_testkit::objects::{one_of, pod};
 use kube::ResourceExt;
-use kube::api::{Api, DeleteParams};
 use serde_json::{Value, json};
 
-use crate::world::{Crash, Process, World, is_running};
-
-const MINUTE: Duration = Duration::from_mins(1);
+use crate::world::{Crash, MINUTE, Process, World, is_running};
 
 async fn world(spec: &Value) -> World {
     let world = World::new().await;
@@ -20,17 +18,14 @@ async fn world(spec: &Value) -> World {
 }
 
 fn start(world: &World, crash: Crash) -> Process {
-    world.start_gated(crash, FeatureGates { static_capacity: true, ..FeatureGates::default() })
+    world.start_crashing(crash, |gates| gates.static_capacity = true)
 }
 
 /// Waits until there are this number of nodes, all initialized, and as many machines.
 async fn settles(world: &World, nodes: usize) {
     world
-        .until(&format!("{nodes} nodes"), 10 * MINUTE, || async {
-            let there = world.nodes();
-            there.len() == nodes
-                && there.iter().all(|node| node.labels().contains_key("karpenter.sh/initialized"))
-                && world.account.machines().len() == nodes
+        .until(&format!("{nodes} nodes"), 10 * MINUTE, || {
+            world.has_nodes(nodes) && world.account.machines().len() == nodes
         })
         .await;
 }
@@ -47,10 +42,9 @@ async fn the_number_is_kept_whatever_happens_to_single_nodes() {
     let world = world(&json!({"replicas": 3, "disruption": {"consolidateAfter": "0s"}})).await;
     let process = start(&world, Crash::Never);
     settled(&world, 3).await;
-    assert_eq!(process.metrics.nodeclaims.created_total.value(["provisioned", "fixed", "false"]), 3);
+    assert_eq!(process.created(["provisioned", "fixed", "false"]), 3);
     let claim = world.claims().remove(0).name_any();
-    let claims: Api<NodeClaim> = Api::all(world.client.clone());
-    claims.delete(&claim, &DeleteParams::default()).await.unwrap();
+    world.delete::<NodeClaim>(&claim).await;
     tokio::time::sleep(MINUTE).await;
     settled(&world, 3).await;
     assert!(!world.claims().iter().any(|one| one.name_any() == claim));
@@ -91,14 +85,9 @@ async fn scaling_down_takes_empty_nodes_first_and_protected_ones_last() {
     world.pod_with("busy", "1", &on(&nodes[0]));
     world.pod_with("more", "1", &on(&nodes[1]));
     world.pod_with("most", "1", &on(&nodes[1]));
-    world.load(&json!({
-        "apiVersion": "v1", "kind": "Pod",
-        "metadata": {
-            "name": "protected", "namespace": "default", "annotations": {"karpenter.sh/do-not-disrupt": "true"},
-        },
-        "spec": {"nodeName": nodes[2], "containers": [{"name": "c", "image": "i"}]},
-    }));
-    world.until("the pods run", 2 * MINUTE, || async { world.pods().iter().all(is_running) }).await;
+    let protected = json!({"annotations": {"karpenter.sh/do-not-disrupt": "true"}});
+    world.load(&pod("protected", "1", &json!({"metadata": protected, "spec": on(&nodes[2])})));
+    world.until("the pods run", 2 * MINUTE, || world.pods().iter().all(is_running)).await;
     for (replicas, gone) in [(3, &nodes[3]), (2, &nodes[0]), (1, &nodes[1])] {
         world.change_pool("fixed", &json!({"replicas": replicas})).await;
         settled(&world, replicas).await;
@@ -147,8 +136,8 @@ async fn nodes_carry_what_the_template_says() {
         "spec": {
             "taints": [{"key": "example.com/only", "value": "c", "effect": "NoSchedule"}],
             "requirements": [
-                {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["zone-b"]},
-                {"key": "example.com/shelf", "operator": "In", "values": ["d"]},
+                one_of("topology.kubernetes.io/zone", &["zone-b"]),
+                one_of("example.com/shelf", &["d"]),
             ],
         },
     });
@@ -175,26 +164,17 @@ async fn nodes_carry_what_the_template_says() {
 async fn a_dynamic_pool_beside_it_grows_and_shrinks_and_changes_nothing_here() {
     let world = world(&json!({"replicas": 2, "disruption": {"consolidateAfter": "0s"}})).await;
     // A pod fits on no node of the fixed pool.
-    world
-        .change_pool(
-            "fixed",
-            &json!({"template": {"spec": {"requirements": [
-                {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["small"]},
-            ]}}}),
-        )
-        .await;
+    let small = [one_of("node.kubernetes.io/instance-type", &["small"])];
+    world.change_pool("fixed", &json!({"template": {"spec": {"requirements": small}}})).await;
     world.pool("dynamic", &json!({}));
     let process = start(&world, Crash::Never);
     settled(&world, 2).await;
     let of = |pool: &str| -> Vec<String> {
-        let mut names = Vec::new();
-        for claim in world.claims() {
-            if claim.labels()["karpenter.sh/nodepool"] == pool {
-                names.push(claim.name_any());
-            }
-        }
-        names.sort();
-        names
+        let claims = world.claims().into_iter();
+        claims
+            .filter(|claim| claim.labels()["karpenter.sh/nodepool"] == pool)
+            .map(|claim| claim.name_any())
+            .collect()
     };
     let fixed = of("fixed");
     for number in 0..3 {
@@ -208,11 +188,11 @@ async fn a_dynamic_pool_beside_it_grows_and_shrinks_and_changes_nothing_here() {
     world.all_running().await;
     assert_eq!(of("dynamic"), before);
     world.change_pool("fixed", &json!({"replicas": 3})).await;
-    world.until("another node of the fixed pool", 5 * MINUTE, || async { of("fixed").len() == 3 }).await;
+    world.until("another node of the fixed pool", 5 * MINUTE, || of("fixed").len() == 3).await;
     for number in 0..3 {
-        world.delete_pod(&format!("web-{number}")).await;
+        world.delete::<Pod>(&format!("web-{number}")).await;
     }
-    world.until("the dynamic pool is empty", 10 * MINUTE, || async { of("dynamic").is_empty() }).await;
+    world.until("the dynamic pool is empty", 10 * MINUTE, || of("dynamic").is_empty()).await;
     settled(&world, 3).await;
     assert!(fixed.iter().all(|name| of("fixed").contains(name)), "none of them was replaced");
     process.stop().await;
@@ -233,7 +213,7 @@ async fn changes_in_quick_succession_end_at_the_last_one() {
     world.change_pool("fixed", &labelled).await;
     tokio::time::sleep(Duration::from_millis(700)).await;
     world.change_pool("fixed", &json!({"replicas": 3})).await;
-    let replaced = || async {
+    let replaced = || {
         let nodes = world.nodes();
         nodes.len() == 3 && nodes.iter().all(|node| node.labels().contains_key("team"))
     };
@@ -250,8 +230,7 @@ async fn a_pool_deleted_while_it_grows_takes_every_node_along() {
         settles(&world, 2).await;
         world.change_pool("fixed", &json!({"replicas": 6})).await;
         tokio::time::sleep(Duration::from_secs(moment)).await;
-        let pools: Api<NodePool> = Api::all(world.client.clone());
-        pools.delete("fixed", &DeleteParams::default()).await.unwrap();
+        world.delete::<NodePool>("fixed").await;
         world.all_gone().await;
         assert!(world.list::<NodePool>().is_empty(), "{moment} s");
         tokio::time::sleep(10 * MINUTE).await;

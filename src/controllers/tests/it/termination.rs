@@ -7,28 +7,18 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use karpenter_cloud::Kind;
 use karpenter_cloud::memory::{Fault, Operation};
 use karpenter_model::names::reason;
-use karpenter_model::settings::FeatureGates;
+use karpenter_testkit::objects::{attachment, disruption_budget, pod};
 use kube::ResourceExt;
-use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
-use crate::world::{Crash, Process, World, is_running};
-
-const MINUTE: Duration = Duration::from_mins(1);
+use crate::world::{MINUTE, Process, SECOND, World, is_running};
 
 /// So many nodes of a static pool, whose claims look like `template`.
 async fn fixed(nodes: usize, template: &Value) -> (World, Process) {
     let world = World::new().await;
     world.pool("fixed", &json!({"replicas": nodes, "template": {"spec": template}}));
-    let gates = FeatureGates { static_capacity: true, ..FeatureGates::default() };
-    let process = world.start_gated(Crash::Never, gates);
-    world
-        .until("all nodes are initialized", 10 * MINUTE, || async {
-            let there = world.nodes();
-            there.len() == nodes
-                && there.iter().all(|node| node.labels().contains_key("karpenter.sh/initialized"))
-        })
-        .await;
+    let process = world.start_gated(|gates| gates.static_capacity = true);
+    world.until("all nodes are initialized", 10 * MINUTE, || world.has_nodes(nodes)).await;
     (world, process)
 }
 
@@ -38,27 +28,21 @@ fn place(world: &World, name: &str, node: &str, annotations: &Value) {
 }
 
 fn place_with_grace(world: &World, name: &str, node: &str, annotations: &Value, seconds: u32) {
-    world.load(&json!({
-        "apiVersion": "v1", "kind": "Pod",
-        "metadata": {
-            "name": name, "namespace": "default", "labels": {"app": "web"}, "annotations": annotations,
-        },
-        "spec": {
-            "nodeName": node, "terminationGracePeriodSeconds": seconds,
-            "containers": [{"name": "c", "image": "i"}],
-        },
-    }));
+    let change = json!({
+        "metadata": {"labels": {"app": "web"}, "annotations": annotations},
+        "spec": {"nodeName": node, "terminationGracePeriodSeconds": seconds},
+    });
+    world.load(&pod(name, "0", &change));
 }
 
 async fn all_run(world: &World) {
-    world.until("all pods run", 2 * MINUTE, || async { world.pods().iter().all(is_running) }).await;
+    world.until("all pods run", 2 * MINUTE, || world.pods().iter().all(is_running)).await;
 }
 
 async fn delete_nodes(world: &World) -> Vec<String> {
-    let nodes: Api<Node> = Api::all(world.client.clone());
     let names: Vec<String> = world.nodes().iter().map(ResourceExt::name_any).collect();
     for name in &names {
-        nodes.delete(name, &DeleteParams::default()).await.unwrap();
+        world.delete::<Node>(name).await;
     }
     names
 }
@@ -67,7 +51,7 @@ async fn delete_nodes(world: &World) -> Vec<String> {
 async fn gone_after(world: &World, nodes: &[String], limit: Duration) -> Duration {
     let started = tokio::time::Instant::now();
     world
-        .until("the old nodes are gone", limit, || async {
+        .until("the old nodes are gone", limit, || {
             !world.nodes().iter().any(|node| nodes.contains(&node.name_any()))
         })
         .await;
@@ -128,20 +112,15 @@ async fn a_budget_for_pods_is_kept_while_many_nodes_drain() {
     }
     all_run(&world).await;
     // No controller creates the pods again: of twelve four may go.
-    world.load(&json!({
-        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
-        "metadata": {"name": "web", "namespace": "default"},
-        "spec": {"minAvailable": 8, "selector": {"matchLabels": {"app": "web"}}},
-    }));
-    tokio::time::sleep(Duration::from_secs(10)).await;
+    world.load(&disruption_budget("web", "web", &json!({"minAvailable": 8})));
+    tokio::time::sleep(10 * SECOND).await;
     delete_nodes(&world).await;
     tokio::time::sleep(5 * MINUTE).await;
     assert_eq!(world.pods().len(), 8, "the budget is kept");
     assert!(!process.events.messages("FailedDraining").is_empty());
     assert!(process.metrics.pods.eviction_requests_total.value(["429"]) > 0);
-    let budgets: Api<PodDisruptionBudget> = Api::namespaced(world.client.clone(), "default");
-    budgets.delete("web", &DeleteParams::default()).await.unwrap();
-    world.until("the others follow", 5 * MINUTE, || async { world.pods().is_empty() }).await;
+    world.delete::<PodDisruptionBudget>("web").await;
+    world.until("the others follow", 5 * MINUTE, || world.pods().is_empty()).await;
     process.stop().await;
 }
 
@@ -152,20 +131,15 @@ async fn two_budgets_over_one_pod_hold_it_until_one_is_taken_away() {
     place(&world, "web", &node, &json!({}));
     all_run(&world).await;
     for name in ["one", "two"] {
-        world.load(&json!({
-            "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
-            "metadata": {"name": name, "namespace": "default"},
-            "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "web"}}},
-        }));
+        world.load(&disruption_budget(name, "web", &json!({"maxUnavailable": 1})));
     }
-    tokio::time::sleep(Duration::from_secs(10)).await;
+    tokio::time::sleep(10 * SECOND).await;
     let nodes = delete_nodes(&world).await;
     tokio::time::sleep(2 * MINUTE).await;
     assert_eq!(world.pods().len(), 1);
     let told = process.events.messages("FailedDraining");
     assert!(told.iter().any(|text| text.contains("PDB")), "{told:?}");
-    let budgets: Api<PodDisruptionBudget> = Api::namespaced(world.client.clone(), "default");
-    budgets.delete("two", &DeleteParams::default()).await.unwrap();
+    world.delete::<PodDisruptionBudget>("two").await;
     gone_after(&world, &nodes, 5 * MINUTE).await;
     process.stop().await;
 }
@@ -188,15 +162,10 @@ async fn a_protection_for_a_while_holds_for_that_while() {
 async fn pods_protected_for_different_whiles_leave_in_that_order_and_one_holds_the_node() {
     let (world, process) = fixed(1, &json!({})).await;
     let node = world.nodes().remove(0).name_any();
-    for (name, protection) in
-        [("a", json!("2m")), ("b", json!("4m")), ("c", json!("true")), ("d", json!(null))]
-    {
-        let mut annotations = json!({});
-        if !protection.is_null() {
-            annotations = json!({"karpenter.sh/do-not-disrupt": protection});
-        }
-        place_with_grace(&world, name, &node, &annotations, 1);
+    for (name, protection) in [("a", "2m"), ("b", "4m"), ("c", "true")] {
+        place_with_grace(&world, name, &node, &json!({"karpenter.sh/do-not-disrupt": protection}), 1);
     }
+    place_with_grace(&world, "d", &node, &json!({}), 1);
     all_run(&world).await;
     let nodes = delete_nodes(&world).await;
     let left = || -> Vec<String> { world.pods().iter().map(ResourceExt::name_any).collect() };
@@ -205,9 +174,8 @@ async fn pods_protected_for_different_whiles_leave_in_that_order_and_one_holds_t
         assert_eq!(left(), expected, "{after} s later");
     }
     assert!(world.nodes().iter().any(|one| one.name_any() == node), "the node waits for the last pod");
-    let pods: Api<Pod> = Api::namespaced(world.client.clone(), "default");
-    let over = Patch::Merge(json!({"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": null}}}));
-    pods.patch("c", &PatchParams::default(), &over).await.unwrap();
+    let over = json!({"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": null}}});
+    world.patch::<Pod>("c", over).await;
     gone_after(&world, &nodes, 5 * MINUTE).await;
     process.stop().await;
 }
@@ -218,17 +186,13 @@ async fn a_deadline_gives_every_pod_its_grace_and_ends_the_rest() {
     let node = world.nodes().remove(0).name_any();
     place(&world, "web", &node, &json!({"karpenter.sh/do-not-disrupt": "true"}));
     all_run(&world).await;
-    world.load(&json!({
-        "apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttachment", "metadata": {"name": "stuck"},
-        "spec": {"attacher": "ebs.csi.aws.com", "nodeName": node, "source": {"persistentVolumeName": "pv-1"}},
-    }));
+    world.load(&attachment("stuck", &node));
     let nodes = delete_nodes(&world).await;
     tokio::time::sleep(9 * MINUTE).await;
-    let pods: Api<Pod> = Api::namespaced(world.client.clone(), "default");
-    assert!(pods.get("web").await.unwrap().metadata.deletion_timestamp.is_none(), "its grace is 30 s");
-    tokio::time::sleep(Duration::from_secs(40)).await;
-    let deleted = pods.get_opt("web").await.unwrap();
-    assert!(deleted.is_none_or(|pod| pod.metadata.deletion_timestamp.is_some()), "30 s before the deadline");
+    let stays = |pod: &Pod| pod.metadata.deletion_timestamp.is_none();
+    assert!(stays(&world.pods()[0]), "its grace is 30 s");
+    tokio::time::sleep(40 * SECOND).await;
+    assert!(!world.pods().iter().any(stays), "30 s before the deadline");
     assert_eq!(process.events.messages("Disrupted").len(), 1);
     // Neither the pod nor the volume outlives the deadline by more than the end of the machine.
     gone_after(&world, &nodes, 3 * MINUTE).await;

@@ -1,13 +1,12 @@
 //! Objects that a newer release has stored and this one cannot decode.
 
-use std::time::Duration;
-
+use k8s_openapi::api::core::v1::Pod;
 use karpenter_api::NodePool;
 use karpenter_kube_sim::apiserver::listing::Listed;
 use kube::api::{Api, ApiResource, DynamicObject, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
-use crate::world::World;
+use crate::world::{MINUTE, World};
 
 /// A cluster whose definitions of our kinds take anything.
 async fn lenient() -> World {
@@ -43,10 +42,10 @@ async fn an_edit_is_seen_after_a_pool_that_cannot_be_decoded_was_added() {
     let world = lenient().await;
     world.pool("good", &json!({"limits": {"cpu": "0"}}));
     let process = world.start();
-    tokio::time::sleep(Duration::from_mins(1)).await;
+    tokio::time::sleep(MINUTE).await;
     world.pool("bad", &sometimes());
     world.pod("a", "1");
-    tokio::time::sleep(Duration::from_mins(2)).await;
+    tokio::time::sleep(2 * MINUTE).await;
     assert!(world.claims().is_empty());
     world.change_pool("good", &json!({"limits": {"cpu": "100"}})).await;
     world.all_running().await;
@@ -78,23 +77,21 @@ async fn the_machine_of_a_claim_that_cannot_be_decoded_is_left_alone() {
     change::<karpenter_api::NodeClaim>(&world, &name, &json!({"spec": {"requirements": near}})).await;
 
     // Causes that would end it otherwise: nothing on it, another template, its age, and the collection of orphans.
-    world.delete_pod("a").await;
+    world.delete::<Pod>("a").await;
     world.change_pool("default", &json!({"template": {"metadata": {"labels": {"team": "b"}}}})).await;
-    tokio::time::sleep(Duration::from_hours(3)).await;
+    tokio::time::sleep(180 * MINUTE).await;
     assert_eq!(machines(&world), before);
     assert_eq!(world.nodes().len(), 1);
     process.stop().await;
 
     // A process that never saw it whole does not take the machine for an orphan either.
     let process = world.start();
-    tokio::time::sleep(Duration::from_hours(1)).await;
+    tokio::time::sleep(60 * MINUTE).await;
     assert_eq!(machines(&world), before);
 
     // Once it can be decoded it goes the way of every claim.
     change::<karpenter_api::NodeClaim>(&world, &name, &json!({"spec": {"requirements": []}})).await;
-    world
-        .until("the claim has expired", Duration::from_mins(20), || async { machines(&world).is_empty() })
-        .await;
+    world.until("the claim has expired", 20 * MINUTE, || machines(&world).is_empty()).await;
     process.stop().await;
 }
 
@@ -107,8 +104,8 @@ async fn a_pool_that_becomes_undecodable_keeps_its_machines() {
     world.all_running().await;
     let before = machines(&world);
     change::<NodePool>(&world, "default", &json!({"spec": sometimes()})).await;
-    world.delete_pod("a").await;
-    tokio::time::sleep(Duration::from_hours(1)).await;
+    world.delete::<Pod>("a").await;
+    tokio::time::sleep(60 * MINUTE).await;
     assert_eq!(machines(&world), before);
     let pools: Api<DynamicObject> = Api::all_with(world.client.clone(), &ApiResource::erase::<NodePool>(&()));
     let pools = pools.list(&ListParams::default()).await.unwrap();

@@ -12,9 +12,7 @@ use serde_json::json;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tower::ServiceExt;
 
-use crate::world::{Process, World};
-
-const MINUTE: Duration = Duration::from_mins(1);
+use crate::world::{MINUTE, Process, SECOND, World};
 
 /// The answer to the liveness probe.
 async fn live(process: &Process) -> Result<(), String> {
@@ -33,7 +31,7 @@ async fn live(process: &Process) -> Result<(), String> {
 async fn stays_live(process: &Process, span: Duration) {
     let until = tokio::time::Instant::now() + span;
     while tokio::time::Instant::now() < until {
-        tokio::time::sleep(10 * Duration::from_secs(1)).await;
+        tokio::time::sleep(10 * SECOND).await;
         assert_eq!(live(process).await, Ok(()));
     }
 }
@@ -51,14 +49,13 @@ fn stuck(process: &Process, controller: &str) -> f64 {
 
 #[tokio::test(start_paused = true)]
 async fn a_write_that_hangs_fails_the_probe_with_its_name_and_one_that_ends_does_not() {
-    let world = World::new().await;
-    world.pool("default", &json!({}));
+    let world = World::with_pool(&json!({})).await;
     let process = world.start();
     let _watchdog = watched(&process);
     world.pod("web", "1");
     let hanging = Rule::on("patch").resource("nodeclaims/status").times(1);
     world.server.faults().inject(hanging, Fault::Delay(20 * MINUTE));
-    world.until("there is a claim", MINUTE, || async { !world.claims().is_empty() }).await;
+    world.until("there is a claim", MINUTE, || !world.claims().is_empty()).await;
     let claim = world.claims().remove(0).metadata.name.unwrap();
     stays_live(&process, 9 * MINUTE).await;
     tokio::time::sleep(2 * MINUTE).await;
@@ -73,8 +70,7 @@ async fn a_write_that_hangs_fails_the_probe_with_its_name_and_one_that_ends_does
 
 #[tokio::test(start_paused = true)]
 async fn whoever_has_nothing_to_do_or_waits_to_lead_is_live() {
-    let world = World::new().await;
-    world.pool("default", &json!({}));
+    let world = World::with_pool(&json!({})).await;
     world.pod("web", "1");
     let standby = world.start_waiting(60 * MINUTE);
     stays_live(&standby, 60 * MINUTE).await;
@@ -85,8 +81,7 @@ async fn whoever_has_nothing_to_do_or_waits_to_lead_is_live() {
 
 #[tokio::test(start_paused = true)]
 async fn an_api_server_that_answers_late_or_badly_is_no_reason_to_restart() {
-    let world = World::new().await;
-    world.pool("default", &json!({}));
+    let world = World::with_pool(&json!({})).await;
     for pod in 0..10 {
         world.pod_with(
             &format!("web-{pod}"),

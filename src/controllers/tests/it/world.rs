@@ -7,25 +7,30 @@ mod calls;
 mod machines;
 mod slow;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::apps::v1::ReplicaSet;
+use k8s_openapi::api::core::v1::{Node, Pod, Taint};
 use karpenter_api::{NodeClaim, NodePool};
-use karpenter_cloud::Provider;
 use karpenter_cloud::memory::{Account, Catalogue, MemoryProvider, Options};
+use karpenter_cloud::{OfferingKey, Provider};
+use karpenter_controllers::explain::Answer;
 use karpenter_controllers::{Context, Explanations, RunError, Settings, View, Watching};
 use karpenter_kube_harness::server::Readiness;
 use karpenter_kube_sim::apiserver::ApiServer;
 use karpenter_kube_sim::apiserver::listing::{Listed, Listing};
+use karpenter_kube_sim::apiserver::stored::{self, Stored};
 use karpenter_kube_sim::kubelet::Agent;
 use karpenter_kube_sim::{VirtualClock, kube_system, kubelet};
-use karpenter_model::Clock;
 use karpenter_model::settings::FeatureGates;
+use karpenter_model::{CapacityType, Clock};
 use karpenter_telemetry::events::{Event, MemorySink, Recorder};
 use karpenter_telemetry::logging;
 use karpenter_telemetry::metrics::Metrics;
+use karpenter_testkit::objects::{self, merge};
 use kube::ResourceExt;
 use kube::api::{
     Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams,
@@ -35,6 +40,9 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use calls::{Calls, Crash, Forbidden};
+
+pub(crate) const SECOND: Duration = Duration::from_secs(1);
+pub(crate) const MINUTE: Duration = Duration::from_mins(1);
 
 /// Everything but the controllers; it survives their crashes.
 pub(crate) struct World {
@@ -111,6 +119,13 @@ impl World {
         world
     }
 
+    /// Starts a world with a pool `default`, changed by `spec`.
+    pub(crate) async fn with_pool(spec: &Value) -> Self {
+        let world = Self::new().await;
+        world.pool("default", spec);
+        world
+    }
+
     /// Starts the controllers as a new process that knows nothing.
     pub(crate) fn start(&self) -> Process {
         self.start_with(Crash::Never)
@@ -118,20 +133,25 @@ impl World {
 
     /// Starts a process that crashes when `crash` says so.
     pub(crate) fn start_with(&self, crash: Crash) -> Process {
-        self.start_gated(crash, FeatureGates::default())
+        self.start_crashing(crash, |_| {})
     }
 
-    /// Starts a process with these feature gates.
-    pub(crate) fn start_gated(&self, crash: Crash, gates: FeatureGates) -> Process {
-        self.start_crashing(
-            crash,
-            karpenter_model::Settings { gates, ..karpenter_model::Settings::default() },
-        )
+    /// Starts a process with the feature gates that `open` opens.
+    pub(crate) fn start_gated(&self, open: impl FnOnce(&mut FeatureGates)) -> Process {
+        self.start_crashing(Crash::Never, open)
+    }
+
+    /// Starts a process with the feature gates that `open` opens, which crashes when `crash` says so.
+    pub(crate) fn start_crashing(&self, crash: Crash, open: impl FnOnce(&mut FeatureGates)) -> Process {
+        let mut gates = FeatureGates::default();
+        open(&mut gates);
+        let decisions = karpenter_model::Settings { gates, ..karpenter_model::Settings::default() };
+        self.start_as(crash, decisions, karpenter_controllers::run)
     }
 
     /// Starts a process that decides by these settings.
     pub(crate) fn start_deciding(&self, decisions: karpenter_model::Settings) -> Process {
-        self.start_crashing(Crash::Never, decisions)
+        self.start_as(Crash::Never, decisions, karpenter_controllers::run)
     }
 
     /// Starts a process that repairs nodes as v1.14 did.
@@ -140,20 +160,6 @@ impl World {
         let decisions = Arc::new(karpenter_model::Settings { gates, ..karpenter_model::Settings::default() });
         let settings = Settings { decisions, legacy_node_repair: true, ..Settings::default() };
         self.start_set(Crash::Never, settings, karpenter_controllers::run)
-    }
-
-    fn start_crashing(&self, crash: Crash, decisions: karpenter_model::Settings) -> Process {
-        self.start_as(crash, decisions, |context, readiness, shutdown| {
-            karpenter_controllers::run(context, readiness, shutdown)
-        })
-    }
-
-    /// Starts a process that plans for at most `pods_per_pass` pods at once.
-    pub(crate) fn start_slicing(&self, pods_per_pass: u32) -> Process {
-        self.start_deciding(karpenter_model::Settings {
-            pods_per_pass,
-            ..karpenter_model::Settings::default()
-        })
     }
 
     /// Starts a process that watches at once and leads `later`.
@@ -219,6 +225,20 @@ impl World {
         Process { events, metrics, explanations, readiness, calls, shutdown, task }
     }
 
+    /// Takes all capacity of a type away, in these ways to buy it.
+    pub(crate) fn exhaust(&self, instance_type: &str, capacity_types: &[CapacityType]) {
+        for offering in offerings(instance_type, capacity_types) {
+            self.account.exhaust(offering);
+        }
+    }
+
+    /// Gives back what [`Self::exhaust`] took.
+    pub(crate) fn restock(&self, instance_type: &str, capacity_types: &[CapacityType]) {
+        for offering in offerings(instance_type, capacity_types) {
+            self.account.restock(&offering);
+        }
+    }
+
     /// Loads any object.
     pub(crate) fn load(&self, object: &Value) {
         self.server.load(object).unwrap();
@@ -242,9 +262,7 @@ impl World {
 
     /// Merges `spec` into the spec of a pool.
     pub(crate) async fn change_pool(&self, name: &str, spec: &Value) {
-        let pools: Api<NodePool> = Api::all(self.client.clone());
-        let change = Patch::Merge(json!({"spec": spec}));
-        pools.patch(name, &PatchParams::default(), &change).await.unwrap();
+        self.patch::<NodePool>(name, json!({"spec": spec})).await;
     }
 
     /// A node class that is ready.
@@ -283,25 +301,70 @@ impl World {
 
     /// A pod that wants this much CPU, changed by `spec`.
     pub(crate) fn pod_with(&self, name: &str, cpu: &str, spec: &Value) {
-        let mut object = json!({
-            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"},
-            "spec": {
-                "terminationGracePeriodSeconds": 5,
-                "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}],
-            },
-        });
-        merge(&mut object["spec"], spec);
-        self.load(&object);
+        self.load(&objects::pod(name, cpu, &json!({"spec": spec})));
     }
 
-    /// Asks for the deletion of a pod.
-    pub(crate) async fn delete_pod(&self, name: &str) {
-        let pods: Api<Pod> = Api::namespaced(self.client.clone(), "default");
-        pods.delete(name, &kube::api::DeleteParams::default()).await.unwrap();
+    /// Pods that come back when they go, each with this much CPU.
+    pub(crate) fn set(&self, name: &str, replicas: usize, cpu: &str) {
+        self.set_with(name, replicas, cpu, &json!({}));
+    }
+
+    /// Pods that come back when they go, changed by `spec`.
+    pub(crate) fn set_with(&self, name: &str, replicas: usize, cpu: &str, spec: &Value) {
+        self.load(&objects::replica_set(name, replicas, cpu, spec));
+    }
+
+    /// Changes the number of pods of a set.
+    pub(crate) async fn scale(&self, name: &str, replicas: usize) {
+        self.patch::<ReplicaSet>(name, json!({"spec": {"replicas": replicas}})).await;
+    }
+
+    /// Says of a pod what a scheduler says that finds no node for it.
+    pub(crate) async fn unschedulable(&self, pod: &str) {
+        let refused = json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable"});
+        self.patch_status::<Pod>(pod, json!({"conditions": [refused]})).await;
+    }
+
+    /// Plays another client: writes the taints of each Node that `change` changes, unless a write came between.
+    pub(crate) async fn change_taints(&self, change: impl Fn(&Node, &mut Vec<Taint>)) {
+        for node in self.nodes() {
+            let before = node.spec.clone().unwrap_or_default().taints.unwrap_or_default();
+            let mut taints = before.clone();
+            change(&node, &mut taints);
+            if taints != before {
+                let metadata = json!({"resourceVersion": node.metadata.resource_version});
+                let change = json!({"metadata": metadata, "spec": {"taints": taints}});
+                let _conflict = stored::patch::<Node>(&self.client, &node.name_any(), change).await;
+            }
+        }
+    }
+
+    /// Asks for the deletion of an object.
+    pub(crate) async fn delete<K: Stored>(&self, name: &str) {
+        stored::delete::<K>(&self.client, name).await.unwrap();
+    }
+
+    /// Asks for the deletion of an object that may have gone already.
+    pub(crate) async fn delete_if_there<K: Stored>(&self, name: &str) {
+        let _gone = stored::delete::<K>(&self.client, name).await;
+    }
+
+    /// Merges `change` into an object.
+    pub(crate) async fn patch<K: Stored>(&self, name: &str, change: Value) {
+        stored::patch::<K>(&self.client, name, change).await.unwrap();
+    }
+
+    /// Merges `status` into the status of an object.
+    pub(crate) async fn patch_status<K: Stored>(&self, name: &str, status: Value) {
+        stored::patch_status::<K>(&self.client, name, status).await.unwrap();
     }
 
     pub(crate) fn claims(&self) -> Vec<NodeClaim> {
         self.list()
+    }
+
+    pub(crate) fn claim_names(&self) -> BTreeSet<String> {
+        self.claims().iter().map(ResourceExt::name_any).collect()
     }
 
     pub(crate) fn nodes(&self) -> Vec<Node> {
@@ -318,31 +381,38 @@ impl World {
     }
 
     /// Waits until `reached`, at most `limit` of virtual time.
-    pub(crate) async fn until<F: Future<Output = bool>>(
-        &self,
-        what: &str,
-        limit: Duration,
-        reached: impl Fn() -> F,
-    ) {
+    pub(crate) async fn until(&self, what: &str, limit: Duration, reached: impl Fn() -> bool) {
         let started = tokio::time::Instant::now();
-        while !reached().await {
+        while !reached() {
             if started.elapsed() > limit {
                 self.dump();
                 panic!("not reached in {limit:?}: {what}");
             }
-            tokio::time::sleep(Duration::from_secs(1)).await;
+            tokio::time::sleep(SECOND).await;
         }
+    }
+
+    /// Returns whether this number of Nodes exist, all of them initialized.
+    pub(crate) fn has_nodes(&self, count: usize) -> bool {
+        let nodes = self.nodes();
+        nodes.len() == count
+            && nodes.iter().all(|node| node.labels().contains_key("karpenter.sh/initialized"))
+    }
+
+    /// Returns whether this number of pods exist, and all of them run.
+    pub(crate) fn runs(&self, pods: usize) -> bool {
+        let there = self.pods();
+        there.len() == pods && there.iter().all(is_running)
     }
 
     /// Waits until every pod runs.
     pub(crate) async fn all_running(&self) {
-        self.until("all pods run", Duration::from_mins(10), || async { self.pods().iter().all(is_running) })
-            .await;
+        self.until("all pods run", 10 * MINUTE, || self.pods().iter().all(is_running)).await;
     }
 
     /// Waits until no claim, node or machine is left.
     pub(crate) async fn all_gone(&self) {
-        self.until("no claim, node or machine is left", Duration::from_mins(20), || async {
+        self.until("no claim, node or machine is left", 20 * MINUTE, || {
             self.claims().is_empty() && self.nodes().is_empty() && self.account.machines().is_empty()
         })
         .await;
@@ -351,8 +421,8 @@ impl World {
     /// Checks what must hold at rest: machines and claims are one to one. A claim whose status cannot be written for
     /// a while is not at rest yet; the collector of forgotten machines would take longer to hide a leak.
     pub(crate) async fn one_machine_per_claim(&self) {
-        let rest = Duration::from_secs(90);
-        let one_to_one = || async { self.machines_of_claims() == self.machines() };
+        let rest = 90 * SECOND;
+        let one_to_one = || self.machines_of_claims() == self.machines();
         self.until("machines and claims are one to one", rest, one_to_one).await;
     }
 
@@ -398,6 +468,21 @@ impl Drop for World {
 }
 
 impl Process {
+    /// Claims that were created for this reason, pool, and with relaxed requirements or not.
+    pub(crate) fn created(&self, labels: [&str; 3]) -> u64 {
+        self.metrics.nodeclaims.created_total.value(labels)
+    }
+
+    /// Claims that went for this reason, pool, capacity type, policy of consolidation, and mode of termination.
+    pub(crate) fn disrupted(&self, labels: [&str; 5]) -> u64 {
+        self.metrics.nodeclaims.disrupted_total.value(labels)
+    }
+
+    /// Returns the answer to why something is as it is.
+    pub(crate) fn explain(&self, question: &str) -> Answer {
+        self.explanations.answer(&question.parse().unwrap())
+    }
+
     /// Ends the process without letting it finish anything.
     pub(crate) fn kill(self) {
         self.task.abort();
@@ -440,16 +525,15 @@ fn log() {
     }
 }
 
-/// Puts what `change` says into `object`; what it does not mention stays.
-pub(crate) fn merge(object: &mut Value, change: &Value) {
-    match (object, change) {
-        (Value::Object(object), Value::Object(change)) => {
-            for (key, value) in change {
-                merge(object.entry(key).or_insert(Value::Null), value);
-            }
-        }
-        (object, change) => *object = change.clone(),
-    }
+/// Offerings of a type in both zones, of these capacity types.
+fn offerings(instance_type: &str, capacity_types: &[CapacityType]) -> Vec<OfferingKey> {
+    let key = |zone: &str, capacity_type: &CapacityType| OfferingKey {
+        instance_type: instance_type.into(),
+        zone: zone.into(),
+        capacity_type: *capacity_type,
+    };
+    let in_zone = |zone| capacity_types.iter().map(move |capacity_type| key(zone, capacity_type));
+    ["zone-a", "zone-b"].into_iter().flat_map(in_zone).collect()
 }
 
 fn class_definition() -> Value {

@@ -3,20 +3,21 @@
 
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Pod;
 use karpenter_api::NodeClaim;
 use karpenter_cloud::InstanceState;
 use karpenter_kube_sim::apiserver::{Fault, Rule};
 use kube::ResourceExt;
-use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use serde_json::json;
 
 use super::{Part, take};
-use crate::world::{Crash, Process, World};
+use crate::crash::at_every_write;
+use crate::world::{Crash, MINUTE, Process, World};
 
 /// Time from the machine to the answer of the launch.
 const ANSWER: Duration = Duration::from_secs(5);
 /// Enough to start the termination of every known machine; garbage collection comes later.
-const SOON: Duration = Duration::from_mins(1);
+const SOON: Duration = MINUTE;
 
 /// A cluster whose only pool asks for this number of machines.
 async fn wanting(machines: usize, crash: Crash) -> (World, Process) {
@@ -32,7 +33,7 @@ async fn wanting(machines: usize, crash: Crash) -> (World, Process) {
 
 /// Deletes the pool as soon as all machines are there, which is before any launch is answered.
 async fn delete_during_launch(world: &World, machines: usize) {
-    let launched = || async { world.account.machines().len() == machines };
+    let launched = || world.account.machines().len() == machines;
     world.until("the machines are there", SOON, launched).await;
     take(world, Part::Pool).await;
 }
@@ -40,8 +41,8 @@ async fn delete_during_launch(world: &World, machines: usize) {
 /// Waits until no claim and no machine is left. The Node of a machine that joined while it was being
 /// terminated is the business of the cloud's own controller.
 async fn nothing_runs(world: &World) {
-    let gone = || async { world.claims().is_empty() && world.account.machines().is_empty() };
-    world.until("no claim and no machine is left", Duration::from_mins(20), gone).await;
+    let gone = || world.claims().is_empty() && world.account.machines().is_empty();
+    world.until("no claim and no machine is left", 20 * MINUTE, gone).await;
 }
 
 fn all_end(world: &World) -> bool {
@@ -58,7 +59,7 @@ async fn machines_of_claims_that_go_together_during_their_launch_are_terminated(
                 let rule = Rule::on("patch").resource(resource).times(conflicts);
                 world.server.faults().inject(rule, Fault::Conflict);
             }
-            world.until("every machine is terminating", SOON, || async { all_end(&world) }).await;
+            world.until("every machine is terminating", SOON, || all_end(&world)).await;
             nothing_runs(&world).await;
             process.stop().await;
         }
@@ -91,13 +92,7 @@ async fn survives(machines: usize, crash: Crash) -> bool {
 #[tokio::test(start_paused = true)]
 async fn a_crash_at_any_write_while_they_go_leaks_nothing() {
     for machines in [2, 3] {
-        for crash in [Crash::BeforeWrite as fn(usize) -> Crash, Crash::AfterWrite] {
-            let mut write = 0;
-            while survives(machines, crash(write)).await {
-                write += 1;
-            }
-            assert!(write > 8, "only {write} writes were crashed at");
-        }
+        at_every_write(8, async |crash| survives(machines, crash).await).await;
     }
 }
 
@@ -120,18 +115,16 @@ async fn machines_that_no_claim_is_left_of_are_terminated() {
     world.all_running().await;
     process.kill();
     for pod in world.pods() {
-        world.delete_pod(&pod.name_any()).await;
+        world.delete::<Pod>(&pod.name_any()).await;
     }
-    let claims: Api<NodeClaim> = Api::all(world.client.clone());
     for claim in world.claims() {
         let name = claim.name_any();
-        let bare = json!({"metadata": {"finalizers": null}});
-        claims.patch(&name, &PatchParams::default(), &Patch::Merge(bare)).await.unwrap();
-        claims.delete(&name, &DeleteParams::default()).await.unwrap();
+        world.patch::<NodeClaim>(&name, json!({"metadata": {"finalizers": null}})).await;
+        world.delete::<NodeClaim>(&name).await;
     }
     assert_eq!((world.claims().len(), world.account.machines().len()), (0, 3));
     let process = world.start();
-    let gone = || async { world.account.machines().is_empty() };
-    world.until("the machines are gone", Duration::from_mins(5), gone).await;
+    let gone = || world.account.machines().is_empty();
+    world.until("the machines are gone", 5 * MINUTE, gone).await;
     process.stop().await;
 }

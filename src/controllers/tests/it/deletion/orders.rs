@@ -7,10 +7,9 @@ use k8s_openapi::api::core::v1::Node;
 use karpenter_api::{NodeClaim, NodePool};
 use karpenter_model::ProviderId;
 use kube::ResourceExt;
-use kube::api::{Api, DeleteParams};
 use serde_json::json;
 
-use crate::world::World;
+use crate::world::{MINUTE, World};
 
 /// Object that can be deleted first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,12 +67,11 @@ impl Subject {
     }
 
     async fn delete(&self, world: &World, part: Part) {
-        let (client, params) = (world.client.clone(), DeleteParams::default());
         // It may have gone with another part.
         match part {
-            TheNode => drop(Api::<Node>::all(client).delete(&self.node, &params).await),
-            Claim => drop(Api::<NodeClaim>::all(client).delete(&self.claim, &params).await),
-            Pool => drop(Api::<NodePool>::all(client).delete(&self.name, &params).await),
+            TheNode => world.delete_if_there::<Node>(&self.node).await,
+            Claim => world.delete_if_there::<NodeClaim>(&self.claim).await,
+            Pool => world.delete_if_there::<NodePool>(&self.name).await,
             Class => world.delete_class(&self.name).await,
             Instance => world.account.vanish(&self.machine),
         }
@@ -99,11 +97,8 @@ async fn subjects(world: &World, orders: &[Vec<Part>]) -> Vec<Subject> {
         world.pod_with(name, "1", &json!({"nodeSelector": {"karpenter.sh/nodepool": name}}));
     }
     world
-        .until("all nodes are initialized and all pods run", Duration::from_mins(10), || async {
-            let nodes = world.nodes();
-            nodes.len() == planned.len()
-                && nodes.iter().all(|node| node.labels().contains_key("karpenter.sh/initialized"))
-                && world.pods().iter().all(crate::world::is_running)
+        .until("all nodes are initialized and all pods run", 10 * MINUTE, || {
+            world.has_nodes(planned.len()) && world.runs(planned.len())
         })
         .await;
     let claims = world.claims();

@@ -3,25 +3,16 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use karpenter_cloud::OfferingKey;
 use karpenter_kube_sim::kubelet::Behaviour;
 use karpenter_model::settings::{Brakes, DisruptionSettings, FeatureGates};
 use karpenter_model::{CapacityType, Settings};
+use karpenter_testkit::objects::one_of;
 use kube::ResourceExt;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::MINUTE;
-use super::claim_names;
-use super::drift_all;
-use super::drift_only;
-use super::initialized;
-use super::pool;
-use super::replacements_never_join;
-use super::running;
-use super::set;
-use super::settled;
-use crate::world::{Process, World};
+use super::{drift_all, drift_only, initialized, pool, replacements_never_join, settled};
+use crate::world::{MINUTE, Process, SECOND, World};
 
 fn braking(brakes: Brakes) -> Settings {
     let disruption = DisruptionSettings { brakes, ..DisruptionSettings::default() };
@@ -39,9 +30,7 @@ fn told(world: &World, process: &Process, code: &str, text: &str) {
     let events = process.events.messages("DisruptionHeld");
     assert!(events.iter().any(|message| message.contains(text)), "{events:?}");
     let nodes = world.nodes();
-    let answers = nodes
-        .iter()
-        .map(|node| process.explanations.answer(&format!("node/{}", node.name_any()).parse().unwrap()));
+    let answers = nodes.iter().map(|node| process.explain(&format!("node/{}", node.name_any())));
     let codes: BTreeSet<String> =
         answers.flat_map(|answer| answer.reasons).map(|reason| reason.code).collect();
     assert!(codes.contains(code), "{codes:?}");
@@ -49,20 +38,19 @@ fn told(world: &World, process: &Process, code: &str, text: &str) {
 
 /// Three machines that drift at once, a few minutes after the start of a process with these brakes.
 async fn three_drift(brakes: Brakes) -> (World, Process, BTreeSet<String>) {
-    let world = World::new().await;
-    world.pool("default", &pool(&["small"], &drift_only("100%")));
-    set(&world, "web", 3, "1500m", &json!({}));
+    let world = World::with_pool(&pool(&["small"], &drift_only("100%"))).await;
+    world.set("web", 3, "1500m");
     let process = world.start_deciding(braking(brakes));
     settled(&world, 3, 3).await;
-    let old = claim_names(&world).await;
+    let old = world.claim_names();
     drift_all(&world);
     (world, process, old)
 }
 
 async fn all_new(world: &World, old: &BTreeSet<String>, machines: usize, limit: Duration) {
     world
-        .until("all machines are new", limit, || async {
-            claim_names(world).await.is_disjoint(old) && initialized(world, machines).await
+        .until("all machines are new", limit, || {
+            world.claim_names().is_disjoint(old) && initialized(world, machines)
         })
         .await;
 }
@@ -71,10 +59,10 @@ async fn all_new(world: &World, old: &BTreeSet<String>, machines: usize, limit: 
 async fn drift_of_most_machines_after_a_start_waits_until_it_has_lasted() {
     let brakes = Brakes { mass_drift_least: 3, ..Brakes::default() };
     let (world, process, old) = three_drift(brakes.clone()).await;
-    world.until("drift is held", 6 * MINUTE, || async { holds(&process, "mass_drift", 3) }).await;
+    world.until("drift is held", 6 * MINUTE, || holds(&process, "mass_drift", 3)).await;
     told(&world, &process, "MassDrift", "3 of 3 nodes");
     tokio::time::sleep(brakes.mass_drift_hold - 2 * MINUTE).await;
-    assert_eq!(claim_names(&world).await, old, "it has not lasted yet");
+    assert_eq!(world.claim_names(), old, "it has not lasted yet");
     all_new(&world, &old, 3, 20 * MINUTE).await;
     assert!(holds(&process, "mass_drift", 0));
     process.stop().await;
@@ -83,12 +71,12 @@ async fn drift_of_most_machines_after_a_start_waits_until_it_has_lasted() {
 #[tokio::test(start_paused = true)]
 async fn drift_that_was_a_mistake_of_the_provider_costs_no_machine() {
     let (world, process, old) = three_drift(Brakes { mass_drift_least: 3, ..Brakes::default() }).await;
-    world.until("drift is held", 6 * MINUTE, || async { holds(&process, "mass_drift", 3) }).await;
+    world.until("drift is held", 6 * MINUTE, || holds(&process, "mass_drift", 3)).await;
     for machine in world.account.machines() {
         world.account.drift(&machine.provider_id, None);
     }
     tokio::time::sleep(30 * MINUTE).await;
-    assert_eq!(claim_names(&world).await, old);
+    assert_eq!(world.claim_names(), old);
     assert!(holds(&process, "mass_drift", 0));
     process.stop().await;
 }
@@ -106,19 +94,16 @@ async fn drift_of_few_machines_and_with_the_brake_off_does_not_wait() {
 
 /// One drifted machine whose replacements never join, under these brakes.
 async fn no_replacement_joins(brakes: Brakes) -> (World, Process, BTreeSet<String>) {
-    let world = World::new().await;
-    world.pool("default", &pool(&["small"], &drift_only("100%")));
-    set(&world, "web", 1, "1", &json!({}));
+    let world = World::with_pool(&pool(&["small"], &drift_only("100%"))).await;
+    world.set("web", 1, "1");
     let process = world.start_deciding(braking(brakes));
     settled(&world, 1, 1).await;
-    let old = claim_names(&world).await;
+    let old = world.claim_names();
     replacements_never_join(&world);
     drift_all(&world);
     let failures = &process.metrics.disruption.queue_failures_total;
     world
-        .until("a command has failed", 20 * MINUTE, || async {
-            failures.value(["replace", "drifted", ""]) == 1
-        })
+        .until("a command has failed", 20 * MINUTE, || failures.value(["replace", "drifted", ""]) == 1)
         .await;
     (world, process, old)
 }
@@ -132,7 +117,7 @@ async fn a_pool_whose_replacements_do_not_come_up_keeps_its_machines_but_for_one
     let brakes = Brakes { health_gate_failures: 1, ..Brakes::default() };
     let (world, process, old) = no_replacement_joins(brakes.clone()).await;
     // The replacement that hangs is deleted after a quarter of an hour; until then pods could go there.
-    world.until("the gate is closed", 10 * MINUTE, || async { holds(&process, "health_gate", 1) }).await;
+    world.until("the gate is closed", 10 * MINUTE, || holds(&process, "health_gate", 1)).await;
     told(&world, &process, "HealthGate", "pool default");
     // It was closed when the command failed, before the claim that hung was gone.
     tokio::time::sleep(brakes.health_gate_pause - 12 * MINUTE).await;
@@ -148,39 +133,32 @@ async fn a_pool_whose_replacements_do_not_come_up_keeps_its_machines_but_for_one
 async fn without_the_health_gate_the_next_try_follows_at_once() {
     let (world, process, _old) =
         no_replacement_joins(Brakes { health_gate_failures: 0, ..Brakes::default() }).await;
-    world.until("another try", 10 * MINUTE, || async { drift_commands(&process) == 2 }).await;
+    world.until("another try", 10 * MINUTE, || drift_commands(&process) == 2).await;
     assert!(holds(&process, "health_gate", 0));
     process.stop().await;
 }
 
-fn offerings(capacity_type: CapacityType) -> impl Iterator<Item = OfferingKey> {
-    let key =
-        move |zone: &str| OfferingKey { instance_type: "small".into(), zone: zone.into(), capacity_type };
-    ["zone-a", "zone-b"].into_iter().map(key)
-}
-
-async fn is_of(world: &World, capacity_type: &str) -> bool {
+fn is_of(world: &World, capacity_type: &str) -> bool {
     let nodes = world.nodes();
     nodes.len() == 1
-        && initialized(world, 1).await
-        && running(world, 1).await
+        && initialized(world, 1)
+        && world.runs(1)
         && nodes.iter().all(|node| node.labels()["karpenter.sh/capacity-type"] == capacity_type)
 }
 
 /// A machine on demand that took over from a spot machine a moment ago, when there was no spot capacity; now there is.
 async fn went_from_spot_to_on_demand(brakes: Brakes) -> (World, Process) {
     let world = World::new().await;
-    let types = json!([{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["small"]}]);
-    let spec =
-        json!({"template": {"spec": {"requirements": types}}, "disruption": {"consolidateAfter": "30s"}});
-    world.pool("default", &spec);
-    set(&world, "web", 1, "1", &json!({}));
+    let types = [one_of("node.kubernetes.io/instance-type", &["small"])];
+    let after = json!({"consolidateAfter": "30s"});
+    world.pool("default", &json!({"template": {"spec": {"requirements": types}}, "disruption": after}));
+    world.set("web", 1, "1");
     let process = world.start_deciding(braking(brakes));
     world.until("a spot machine", 5 * MINUTE, || is_of(&world, "spot")).await;
-    offerings(CapacityType::Spot).for_each(|offering| world.account.exhaust(offering));
+    world.exhaust("small", &[CapacityType::Spot]);
     drift_all(&world);
     world.until("one on demand", 20 * MINUTE, || is_of(&world, "on-demand")).await;
-    offerings(CapacityType::Spot).for_each(|offering| world.account.restock(&offering));
+    world.restock("small", &[CapacityType::Spot]);
     (world, process)
 }
 
@@ -188,9 +166,9 @@ async fn went_from_spot_to_on_demand(brakes: Brakes) -> (World, Process) {
 async fn a_machine_does_not_go_back_to_what_it_just_was() {
     let brakes = Brakes::default();
     let (world, process) = went_from_spot_to_on_demand(brakes.clone()).await;
-    world.until("going back is held", 5 * MINUTE, || async { holds(&process, "anti_flap", 1) }).await;
+    world.until("going back is held", 5 * MINUTE, || holds(&process, "anti_flap", 1)).await;
     told(&world, &process, "AntiFlap", "from small (spot)");
-    assert!(is_of(&world, "on-demand").await);
+    assert!(is_of(&world, "on-demand"));
     let began = Instant::now();
     world.until("later it may", 30 * MINUTE, || is_of(&world, "spot")).await;
     assert!(began.elapsed() > brakes.anti_flap_window / 2, "{:?}", began.elapsed());
@@ -211,16 +189,16 @@ async fn no_more_commands_start_within_a_minute_than_are_allowed() {
     let (world, process, old) = three_drift(Brakes { commands_per_minute: 1, ..Brakes::default() }).await;
     let mut at = Vec::new();
     for count in 1..=3 {
-        world.until("one more command", 10 * MINUTE, || async { drift_commands(&process) >= count }).await;
+        world.until("one more command", 10 * MINUTE, || drift_commands(&process) >= count).await;
         assert_eq!(drift_commands(&process), count);
         at.push(Instant::now());
         if count == 1 {
-            world.until("the others wait", MINUTE, || async { holds(&process, "command_rate", 2) }).await;
+            world.until("the others wait", MINUTE, || holds(&process, "command_rate", 2)).await;
             told(&world, &process, "CommandRate", "1 per minute");
         }
     }
     // Looked at every second.
-    let least = MINUTE - Duration::from_secs(2);
+    let least = MINUTE - 2 * SECOND;
     assert!(at.windows(2).all(|pair| pair[1] - pair[0] >= least), "{at:?}");
     all_new(&world, &old, 3, 10 * MINUTE).await;
     process.stop().await;
@@ -234,9 +212,9 @@ async fn nothing_to_be_had(brakes: Brakes) -> (World, Process, BTreeSet<String>)
     world.pool("fixed", &fixed);
     // A launch that fails is a replacement that does not come up, which is another brake's business.
     let process = world.start_deciding(braking(Brakes { health_gate_failures: 0, ..brakes }));
-    world.until("a node", 5 * MINUTE, || async { initialized(&world, 1).await }).await;
-    let old = claim_names(&world).await;
-    offerings(CapacityType::OnDemand).for_each(|offering| world.account.exhaust(offering));
+    world.until("a node", 5 * MINUTE, || initialized(&world, 1)).await;
+    let old = world.claim_names();
+    world.exhaust("small", &[CapacityType::OnDemand]);
     drift_all(&world);
     (world, process, old)
 }
@@ -244,13 +222,13 @@ async fn nothing_to_be_had(brakes: Brakes) -> (World, Process, BTreeSet<String>)
 #[tokio::test(start_paused = true)]
 async fn a_machine_of_a_fixed_pool_stays_while_nothing_can_be_launched_in_its_place() {
     let (world, process, old) = nothing_to_be_had(Brakes::default()).await;
-    world.until("drift is held", 10 * MINUTE, || async { holds(&process, "no_capacity", 1) }).await;
+    world.until("drift is held", 10 * MINUTE, || holds(&process, "no_capacity", 1)).await;
     told(&world, &process, "NoCapacity", "pool fixed");
     tokio::time::sleep(10 * MINUTE).await;
-    assert!(old.is_subset(&claim_names(&world).await), "the machine stays");
+    assert!(old.is_subset(&world.claim_names()), "the machine stays");
     // A lack of capacity is believed for three minutes, and then there is one more try.
     assert!(drift_commands(&process) <= 6, "{} tries", drift_commands(&process));
-    offerings(CapacityType::OnDemand).for_each(|offering| world.account.restock(&offering));
+    world.restock("small", &[CapacityType::OnDemand]);
     all_new(&world, &old, 1, 10 * MINUTE).await;
     process.stop().await;
 }
@@ -260,8 +238,8 @@ async fn with_that_brake_off_it_stays_all_the_same_but_launches_are_tried_again_
     let brakes = Brakes { launchable_capacity: false, ..Brakes::default() };
     let (world, process, old) = nothing_to_be_had(brakes).await;
     // Each waits for longer after the one before it failed.
-    world.until("several tries", 30 * MINUTE, || async { drift_commands(&process) > 5 }).await;
+    world.until("several tries", 30 * MINUTE, || drift_commands(&process) > 5).await;
     assert!(holds(&process, "no_capacity", 0));
-    assert!(old.is_subset(&claim_names(&world).await));
+    assert!(old.is_subset(&world.claim_names()));
     process.stop().await;
 }

@@ -1,12 +1,11 @@
 //! Counts of claims that are deleted and of the pods that this moves: the same labels wherever it happens.
 
-use std::time::Duration;
-
 use karpenter_cloud::DriftReason;
+use karpenter_testkit::objects::merge;
 use serde_json::{Value, json};
 
-use super::{MINUTE, pool, scale, set, settled};
-use crate::world::{Process, World, merge};
+use super::{pool, settled};
+use crate::world::{MINUTE, Process, SECOND, World};
 
 /// Cause of the removal of a pool's only machine.
 #[derive(Clone, Copy, Debug)]
@@ -32,10 +31,10 @@ fn samples(process: &Process, family: &str) -> Vec<String> {
 async fn provoke(world: &World, cause: Cause) {
     match cause {
         Cause::Emptied => {
-            scale(world, "big", 0).await;
-            scale(world, "web", 0).await;
+            world.scale("big", 0).await;
+            world.scale("web", 0).await;
         }
-        Cause::Oversized => scale(world, "big", 0).await,
+        Cause::Oversized => world.scale("big", 0).await,
         Cause::Drift => {
             let machine = world.account.machines().remove(0);
             world.account.drift(&machine.provider_id, DriftReason::new("ImageDrift"));
@@ -81,14 +80,14 @@ async fn each_way_to_go_is_one_series_with_policy_and_mode_of_the_drain() {
         let mut spec = pool(&["small", "medium", "large"], &disruption);
         merge(&mut spec, &more);
         world.pool("default", &spec);
-        set(&world, "big", 1, "12", &json!({}));
-        set(&world, "web", 1, "1", &json!({}));
+        world.set("big", 1, "12");
+        world.set("web", 1, "1");
         let process = world.start();
         settled(&world, 2, 1).await;
         provoke(&world, cause).await;
-        let counted = || async { !samples(&process, "karpenter_nodeclaims_disrupted_total").is_empty() };
+        let counted = || !samples(&process, "karpenter_nodeclaims_disrupted_total").is_empty();
         world.until(&format!("{cause:?} is counted"), 20 * MINUTE, counted).await;
-        tokio::time::sleep(Duration::from_secs(1)).await;
+        tokio::time::sleep(SECOND).await;
         let labels = [
             ("capacity_type", "on-demand"),
             ("consolidation_policy", policy),

@@ -1,40 +1,24 @@
 //! Deletion costs of pods: who reads which annotation, and what the controller writes with its gate open.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use karpenter_controllers::deletion_cost_rbac;
 use karpenter_kube_sim::apiserver::{Fault, Rule};
-use karpenter_model::settings::FeatureGates;
+use karpenter_testkit::objects::{replica_set, with};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-use super::{MINUTE, claim_names, pool, scale, set, settled};
-use crate::world::{Crash, Process, World};
+use super::{pool, settled};
+use crate::world::{MINUTE, Process, World};
 
 const OLD: &str = "controller.kubernetes.io/pod-deletion-cost";
 const OWN: &str = "karpenter.sh/disruption-cost";
 
-fn gates(managed: bool) -> FeatureGates {
-    FeatureGates { pod_deletion_cost_management: managed, ..FeatureGates::default() }
-}
-
 /// A pod that comes back on the node with the same annotations.
 fn annotated(world: &World, annotations: &Value) {
-    world.load(&json!({
-        "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "web", "namespace": "default"},
-        "spec": {
-            "replicas": 1, "selector": {"matchLabels": {"app": "web"}},
-            "template": {
-                "metadata": {"labels": {"app": "web"}, "annotations": annotations},
-                "spec": {
-                    "terminationGracePeriodSeconds": 5,
-                    "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}],
-                },
-            },
-        },
-    }));
+    let annotated = json!({"spec": {"template": {"metadata": {"annotations": annotations}}}});
+    world.load(&with(replica_set("web", 1, "1", &json!({})), &annotated));
 }
 
 #[tokio::test(start_paused = true)]
@@ -54,11 +38,11 @@ async fn a_node_whose_pods_cost_nothing_is_empty_by_the_annotation_that_counts()
         let when_empty = json!({"consolidateAfter": "30s", "consolidationPolicy": "WhenEmpty"});
         world.pool("default", &pool(&["small"], &when_empty));
         annotated(&world, &annotations);
-        let process = world.start_gated(Crash::Never, gates(managed));
+        let process = world.start_gated(|gates| gates.pod_deletion_cost_management = managed);
         settled(&world, 1, 1).await;
-        let first = claim_names(&world).await;
+        let first = world.claim_names();
         tokio::time::sleep(4 * MINUTE).await;
-        let gone = claim_names(&world).await.is_disjoint(&first);
+        let gone = world.claim_names().is_disjoint(&first);
         assert_eq!(gone, empty, "gate {managed}, {annotations}");
         process.stop().await;
     }
@@ -79,8 +63,8 @@ async fn three(budget: &str) -> (World, Process) {
     let world = World::new().await;
     let disruption = json!({"consolidateAfter": "1h", "budgets": [{"nodes": budget}]});
     world.pool("default", &pool(&["small"], &disruption));
-    set(&world, "web", 6, "800m", &json!({}));
-    let process = world.start_gated(Crash::Never, gates(true));
+    world.set("web", 6, "800m");
+    let process = world.start_gated(|gates| gates.pod_deletion_cost_management = true);
     settled(&world, 6, 3).await;
     (world, process)
 }
@@ -97,10 +81,10 @@ fn ranks(world: &World) -> Vec<String> {
 #[tokio::test(start_paused = true)]
 async fn a_scale_in_deletes_the_pods_of_the_node_that_goes_next() {
     let (world, process) = three("100%").await;
-    world.until("every node has a rank", 7 * MINUTE, || async { ranks(&world) == ["-3", "-2", "-1"] }).await;
+    world.until("every node has a rank", 7 * MINUTE, || ranks(&world) == ["-3", "-2", "-1"]).await;
     let first = costs(&world).into_iter().find(|(_, pods)| pods[0].as_deref() == Some("-3")).unwrap().0;
-    scale(&world, "web", 4).await;
-    world.until("four pods are left", MINUTE, || async { world.pods().len() == 4 }).await;
+    world.scale("web", 4).await;
+    world.until("four pods are left", MINUTE, || world.pods().len() == 4).await;
     let left = |pod: &Pod| pod.spec.as_ref().unwrap().node_name.as_deref() == Some(first.as_str());
     assert!(!world.pods().iter().any(left), "both pods of `{first}` were deleted");
     process.stop().await;
@@ -109,9 +93,9 @@ async fn a_scale_in_deletes_the_pods_of_the_node_that_goes_next() {
 #[tokio::test(start_paused = true)]
 async fn without_a_budget_for_them_pods_lose_their_costs() {
     let (world, process) = three("2").await;
-    world.until("two nodes have a rank", 7 * MINUTE, || async { ranks(&world) == ["-2", "-1"] }).await;
+    world.until("two nodes have a rank", 7 * MINUTE, || ranks(&world) == ["-2", "-1"]).await;
     world.change_pool("default", &json!({"disruption": {"budgets": [{"nodes": "0"}]}})).await;
-    world.until("none has", 7 * MINUTE, || async { ranks(&world).is_empty() }).await;
+    world.until("none has", 7 * MINUTE, || ranks(&world).is_empty()).await;
     let pending = &process.metrics.pods.nodes_with_pending_deletion_costs;
     assert!(pending.value(["default"]).abs() < f64::EPSILON);
     process.stop().await;
@@ -124,13 +108,11 @@ async fn what_could_not_be_written_is_written_by_the_next_look() {
         "default",
         &pool(&["small"], &json!({"consolidateAfter": "1h", "budgets": [{"nodes": "100%"}]})),
     );
-    set(&world, "web", 2, "800m", &json!({}));
+    world.set("web", 2, "800m");
     world.server.faults().inject(Rule::on("patch").resource("pods").times(1), Fault::Conflict);
-    let process = world.start_gated(Crash::Never, gates(true));
+    let process = world.start_gated(|gates| gates.pod_deletion_cost_management = true);
     settled(&world, 2, 1).await;
-    let both = || async {
-        world.pods().iter().all(|pod| pod.annotations().get(OLD).is_some_and(|cost| cost == "-1"))
-    };
+    let both = || world.pods().iter().all(|pod| pod.annotations().get(OLD).is_some_and(|cost| cost == "-1"));
     world.until("both pods have the rank", 8 * MINUTE, both).await;
     let writes = &process.metrics.pods.deletion_cost_writes_total;
     assert_eq!((writes.value(["skipped_conflict"]), writes.value(["updated"])), (1, 2));
@@ -148,12 +130,11 @@ async fn what_could_not_be_written_is_written_by_the_next_look() {
 
 #[tokio::test(start_paused = true)]
 async fn with_the_gate_closed_no_pod_is_written() {
-    let world = World::new().await;
-    world.pool("default", &pool(&["small"], &json!({"consolidateAfter": "1h"})));
-    set(&world, "web", 2, "800m", &json!({}));
+    let world = World::with_pool(&pool(&["small"], &json!({"consolidateAfter": "1h"}))).await;
+    world.set("web", 2, "800m");
     let process = world.start();
     settled(&world, 2, 1).await;
-    tokio::time::sleep(Duration::from_mins(10)).await;
+    tokio::time::sleep(10 * MINUTE).await;
     let patched = |(verb, path): &(String, String)| {
         verb == "PATCH" && path.contains("/pods/") && !path.ends_with("/status")
     };

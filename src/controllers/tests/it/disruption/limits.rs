@@ -1,19 +1,17 @@
 //! Pools at their limits replace their machines: what goes makes room for what comes, in the plan and at its creation.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 
-use super::{claim_names, drift_all, drift_only, initialized, pool, running, set, settled};
-use crate::world::World;
+use super::{all_new, drift_all, drift_only, initialized, pool, settled};
+use crate::world::{MINUTE, World};
 
 /// A pool of machines of these types that is at its limits with `nodes` of them, each with a pod of its own.
-async fn full(types: &[&str], disruption: &Value, nodes: u32) -> World {
+async fn full(types: &[&str], disruption: &Value, nodes: usize) -> World {
     let world = World::new().await;
     let mut spec = pool(types, disruption);
     spec["limits"] = json!({"nodes": nodes, "cpu": 2 * nodes});
     world.pool("default", &spec);
-    set(&world, "web", nodes, "1500m", &json!({}));
+    world.set("web", nodes, "1500m");
     world
 }
 
@@ -23,15 +21,9 @@ async fn drifted_machines_of_a_pool_at_its_limits_are_replaced() {
         let world = full(&["small"], &drift_only(budget), 3).await;
         let process = world.start();
         settled(&world, 3, 3).await;
-        let old = claim_names(&world).await;
+        let old = world.claim_names();
         drift_all(&world);
-        world
-            .until("all machines are new", Duration::from_mins(30), || async {
-                claim_names(&world).await.is_disjoint(&old)
-                    && initialized(&world, 3).await
-                    && running(&world, 3).await
-            })
-            .await;
+        world.until("all machines are new", 30 * MINUTE, || all_new(&world, &old, 3)).await;
         let metrics = &process.metrics;
         assert_eq!(metrics.nodeclaims.created_total.value(["drifted", "default", "false"]), 3, "{budget}");
         assert_eq!(metrics.disruption.decisions_total.value(["replace", "drifted", ""]), 3, "{budget}");
@@ -45,19 +37,13 @@ async fn the_only_machine_of_a_pool_for_one_is_replaced_by_a_cheaper_one() {
     let mut spec = pool(&["large"], &json!({"consolidateAfter": "30s"}));
     spec["limits"] = json!({"nodes": 1});
     world.pool("default", &spec);
-    set(&world, "web", 1, "1500m", &json!({}));
+    world.set("web", 1, "1500m");
     let process = world.start();
     settled(&world, 1, 1).await;
-    let old = claim_names(&world).await;
+    let old = world.claim_names();
     world.change_pool("default", &pool(&["small", "large"], &json!({"consolidateAfter": "30s"}))).await;
-    world
-        .until("the pod runs on another machine", Duration::from_mins(10), || async {
-            claim_names(&world).await.is_disjoint(&old)
-                && initialized(&world, 1).await
-                && running(&world, 1).await
-        })
-        .await;
-    assert_eq!(process.metrics.nodeclaims.created_total.value(["underutilized", "default", "false"]), 1);
+    world.until("the pod runs on another machine", 10 * MINUTE, || all_new(&world, &old, 1)).await;
+    assert_eq!(process.created(["underutilized", "default", "false"]), 1);
     process.stop().await;
 }
 
@@ -66,12 +52,12 @@ async fn a_limit_holds_for_pods_that_wait_while_machines_are_replaced() {
     let world = full(&["small"], &drift_only("100%"), 3).await;
     let process = world.start();
     settled(&world, 3, 3).await;
-    let old = claim_names(&world).await;
-    set(&world, "more", 1, "1500m", &json!({}));
+    let old = world.claim_names();
+    world.set("more", 1, "1500m");
     drift_all(&world);
-    let replaced = || async { claim_names(&world).await.is_disjoint(&old) && initialized(&world, 3).await };
-    world.until("all machines are new", Duration::from_mins(30), replaced).await;
-    tokio::time::sleep(Duration::from_mins(5)).await;
+    let replaced = || world.claim_names().is_disjoint(&old) && initialized(&world, 3);
+    world.until("all machines are new", 30 * MINUTE, replaced).await;
+    tokio::time::sleep(5 * MINUTE).await;
     assert_eq!(world.claims().len(), 3, "the fourth pod waits");
     process.stop().await;
 }

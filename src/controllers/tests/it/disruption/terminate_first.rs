@@ -2,6 +2,7 @@
 //! nothing is lost and nothing is bought twice.
 
 use std::cell::RefCell;
+use std::time::Duration;
 
 use karpenter_model::Settings;
 use karpenter_model::settings::FeatureGates;
@@ -43,8 +44,8 @@ async fn killed_at(moment: Moment, gates: FeatureGates, breaks: fn(&World), brok
     world.pool("fixed", &json!({"replicas": 3, "limits": {"nodes": "3"}, "disruption": budgets}));
     let start = || world.start_deciding(Settings { gates, ..Settings::default() });
     let process = start();
-    world.until("three nodes", 10 * MINUTE, || async { initialized(&world, 3).await }).await;
-    let old = claim_names(&world).await;
+    world.until("three nodes", 10 * MINUTE, || initialized(&world, 3)).await;
+    let old = world.claim_names();
     let machines = RefCell::new(BTreeSet::new());
     let look = || {
         machines.borrow_mut().extend(world.account.machines().into_iter().map(|one| one.instance_id));
@@ -52,7 +53,7 @@ async fn killed_at(moment: Moment, gates: FeatureGates, breaks: fn(&World), brok
     };
     look();
     breaks(&world);
-    world.until("a node goes", 60 * MINUTE, || async { Moment::Marked.has_come(&world, &old) }).await;
+    world.until("a node goes", 60 * MINUTE, || Moment::Marked.has_come(&world, &old)).await;
     let limit = tokio::time::Instant::now() + 10 * MINUTE;
     // What follows may take no time at all.
     while !moment.has_come(&world, &old) {
@@ -62,15 +63,15 @@ async fn killed_at(moment: Moment, gates: FeatureGates, breaks: fn(&World), brok
     look();
     process.kill();
     let process = start();
-    let over = || async {
+    let over = || {
         look();
-        let names = claim_names(&world).await;
-        names.intersection(&old).count() == 3 - broken && initialized(&world, 3).await
+        let names = world.claim_names();
+        names.intersection(&old).count() == 3 - broken && initialized(&world, 3)
     };
     world.until("the nodes are new", 120 * MINUTE, over).await;
     tokio::time::sleep(30 * MINUTE).await;
     look();
-    assert!(initialized(&world, 3).await, "{moment:?}: it stays so");
+    assert!(initialized(&world, 3), "{moment:?}: it stays so");
     world.one_machine_per_claim().await;
     process.stop().await;
     machines.into_inner().len()

@@ -2,10 +2,11 @@
 //! budgets say, unless too many are.
 
 use karpenter_kube_sim::kubelet::Behaviour;
+use karpenter_testkit::objects::{disruption_budget, on_port_80, pod};
 use serde_json::{Value, json};
 
-use super::{MINUTE, break_machines, is_there};
-use crate::world::{Process, World};
+use super::{break_machines, is_there};
+use crate::world::{MINUTE, Process, World};
 
 /// So many nodes with one pod each, that nothing may be taken from voluntarily.
 async fn running(nodes: usize) -> (World, Process) {
@@ -16,12 +17,8 @@ async fn running(nodes: usize) -> (World, Process) {
         "template": {"spec": {"terminationGracePeriod": "24h"}},
     });
     world.pool("default", &spec);
-    let port = json!({"containers": [{
-        "name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}},
-        "ports": [{"containerPort": 80, "hostPort": 80}],
-    }]});
     for number in 0..nodes {
-        world.pod_with(&format!("web-{number}"), "1", &port);
+        world.pod_with(&format!("web-{number}"), "1", &on_port_80("1"));
     }
     let process = world.start_legacy_repair();
     world.all_running().await;
@@ -35,7 +32,7 @@ async fn a_broken_node_goes_after_its_toleration_whatever_protects_it() {
     let broken = break_machines(&world, 1).remove(0);
     tokio::time::sleep(29 * MINUTE).await;
     assert!(is_there(&world, &broken), "it may recover");
-    world.until("the broken node is gone", 10 * MINUTE, || async { !is_there(&world, &broken) }).await;
+    world.until("the broken node is gone", 10 * MINUTE, || !is_there(&world, &broken)).await;
     let metrics = &process.metrics.nodeclaims;
     assert_eq!(metrics.disrupted_total.value(["unhealthy", "default", "spot", "", "eventual"]), 1);
     assert_eq!(
@@ -57,7 +54,7 @@ async fn more_than_a_fifth_is_not_the_fault_of_the_machines() {
     assert!(told.iter().all(|text| text.contains("2 of 5")) && told.len() >= 3, "{told:?}");
     // One of them recovers by itself: the other is one of five.
     world.agent.behave(&broken[0], Behaviour::Healthy);
-    world.until("the other is gone", 15 * MINUTE, || async { !is_there(&world, &broken[1]) }).await;
+    world.until("the other is gone", 15 * MINUTE, || !is_there(&world, &broken[1])).await;
     assert!(is_there(&world, &broken[0]));
     process.stop().await;
 }
@@ -71,7 +68,7 @@ async fn nodes_in_a_zone_the_cluster_is_shifted_away_from_are_left_alone_until_i
     tokio::time::sleep(120 * MINUTE).await;
     assert!(is_there(&world, &broken));
     world.account.shift_away([]);
-    world.until("the broken node is gone", 15 * MINUTE, || async { !is_there(&world, &broken) }).await;
+    world.until("the broken node is gone", 15 * MINUTE, || !is_there(&world, &broken)).await;
     process.stop().await;
 }
 
@@ -80,21 +77,12 @@ async fn nodes_in_a_zone_the_cluster_is_shifted_away_from_are_left_alone_until_i
 async fn resisting(pool: &Value, protect: &Value) -> (World, Process) {
     let world = World::new().await;
     world.pool("default", pool);
-    world.load(&json!({
-        "apiVersion": "v1", "kind": "Pod",
-        "metadata": {
-            "name": "web", "namespace": "default", "labels": {"app": "web"}, "annotations": protect,
-        },
-        "spec": {
-            "terminationGracePeriodSeconds": 3600, "tolerations": [{"operator": "Exists"}],
-            "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}],
-        },
-    }));
-    world.load(&json!({
-        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
-        "metadata": {"name": "web", "namespace": "default"},
-        "spec": {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "web"}}},
-    }));
+    let change = json!({
+        "metadata": {"labels": {"app": "web"}, "annotations": protect},
+        "spec": {"terminationGracePeriodSeconds": 3600, "tolerations": [{"operator": "Exists"}]},
+    });
+    world.load(&pod("web", "1", &change));
+    world.load(&disruption_budget("web", "web", &json!({"maxUnavailable": 0})));
     let process = world.start_legacy_repair();
     world.all_running().await;
     (world, process)
@@ -118,7 +106,7 @@ async fn budgets_protected_pods_and_grace_periods_hold_no_repair_up() {
             tokio::time::sleep(29 * MINUTE).await;
             assert!(is_there(&world, machine.instance_id.as_str()), "{what}: it may recover");
             // Half an hour from the transition, which a silent kubelet's leases delay; then the end of the machine.
-            let gone = || async { !is_there(&world, machine.instance_id.as_str()) };
+            let gone = || !is_there(&world, machine.instance_id.as_str());
             world.until(&format!("{what}: the node is gone"), 5 * MINUTE, gone).await;
             let disrupted = &process.metrics.nodeclaims.disrupted_total;
             assert_eq!(disrupted.value(["unhealthy", "default", "spot", "", mode]), 1, "{what}");

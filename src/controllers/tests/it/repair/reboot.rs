@@ -26,7 +26,7 @@ fn rebooting(world: &World) -> Option<(ConditionStatus, String)> {
 
 async fn reaches(world: &World, reason: &str, limit: Duration) {
     let there = || rebooting(world).is_some_and(|(_, shown)| shown == reason);
-    world.until(reason, limit, || async { there() }).await;
+    world.until(reason, limit, there).await;
 }
 
 fn calls(world: &World) -> usize {
@@ -64,7 +64,7 @@ async fn a_node_that_is_rebooted_drains_comes_back_and_takes_its_pods_again() {
     world.all_running().await;
     let claim = world.claims().remove(0);
     assert!(claim.annotations().keys().all(|key| !key.contains("reboot")), "{:?}", claim.annotations());
-    world.until("initialized again", MINUTE, || async { is_labelled(&node(&world)) }).await;
+    world.until("initialized again", MINUTE, || is_labelled(&node(&world))).await;
     assert!(!has_taint(&node(&world)));
     assert_eq!((world.claims().len(), world.account.machines().len(), calls(&world)), (1, 1, 1));
     let metrics = &process.metrics;
@@ -96,12 +96,12 @@ async fn pods_that_may_not_leave_ride_along_once_the_drain_is_over() {
 async fn the_third_time_within_a_day_the_node_is_replaced() {
     let (world, process, broken) = sick().await;
     for reboots in 1..=2 {
-        world.until("a reboot", 15 * MINUTE, || async { calls(&world) == reboots }).await;
+        world.until("a reboot", 15 * MINUTE, || calls(&world) == reboots).await;
         reaches(&world, "RebootSucceeded", 5 * MINUTE).await;
         tokio::time::sleep(9 * MINUTE).await;
         assert_eq!(calls(&world), reboots, "its condition is tolerated again from the end of the reboot");
     }
-    world.until("it is removed", 15 * MINUTE, || async { !is_there(&world, &broken) }).await;
+    world.until("it is removed", 15 * MINUTE, || !is_there(&world, &broken)).await;
     assert_eq!(calls(&world), 2);
     process.stop().await;
 }
@@ -115,7 +115,7 @@ async fn a_node_that_does_not_come_back_is_replaced_after_twenty_minutes() {
     reaches(&world, "RebootIssued", 6 * MINUTE).await;
     tokio::time::sleep(19 * MINUTE).await;
     assert_eq!((is_there(&world, &broken), world.claims().len()), (true, 1), "nothing is launched meanwhile");
-    world.until("it is given up", 5 * MINUTE, || async { !is_there(&world, &broken) }).await;
+    world.until("it is given up", 5 * MINUTE, || !is_there(&world, &broken)).await;
     assert_eq!(process.metrics.nodes.reboots_total.value(["recovery_timeout"]), 1);
     assert_eq!(process.events.messages("RebootFailed").len(), 2, "about the node and its claim");
     process.stop().await;
@@ -129,11 +129,11 @@ async fn a_call_that_keeps_failing_ends_in_a_replacement_and_one_that_does_not_i
             world.account.fail(Operation::Reboot, Fault::Refused(Kind::Transient));
         }
         let over = || process.metrics.nodes.reboots_total.value([result]) == 1;
-        world.until("the reboot is over", 30 * MINUTE, || async { over() }).await;
+        world.until("the reboot is over", 30 * MINUTE, over).await;
         if failures == 3 {
             assert!(is_there(&world, &broken));
         } else {
-            world.until("it is replaced", 5 * MINUTE, || async { !is_there(&world, &broken) }).await;
+            world.until("it is replaced", 5 * MINUTE, || !is_there(&world, &broken)).await;
         }
         process.stop().await;
     }
@@ -158,7 +158,7 @@ async fn a_process_that_starts_again_goes_on_with_the_reboot_and_asks_no_second_
 async fn a_process_that_ends_between_the_call_and_its_record_reboots_once() {
     let (world, process, _) = sick().await;
     world.account.fail(Operation::Reboot, Fault::AnswerLost);
-    world.until("the call", 15 * MINUTE, || async { calls(&world) == 1 }).await;
+    world.until("the call", 15 * MINUTE, || calls(&world) == 1).await;
     process.stop().await;
     tokio::time::sleep(3 * MINUTE).await;
     let process = gated(&world);
@@ -171,8 +171,7 @@ async fn a_process_that_ends_between_the_call_and_its_record_reboots_once() {
 async fn a_claim_that_is_deleted_during_its_reboot_terminates() {
     let (world, process, broken) = sick().await;
     reaches(&world, "RebootIssued", 12 * MINUTE).await;
-    let claims: Api<NodeClaim> = Api::all(world.client.clone());
-    claims.delete(&world.claims()[0].name_any(), &kube::api::DeleteParams::default()).await.unwrap();
-    world.until("it is gone", 5 * MINUTE, || async { !is_there(&world, &broken) }).await;
+    world.delete::<NodeClaim>(&world.claims()[0].name_any()).await;
+    world.until("it is gone", 5 * MINUTE, || !is_there(&world, &broken)).await;
     process.stop().await;
 }
