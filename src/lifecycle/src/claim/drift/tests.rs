@@ -31,17 +31,19 @@ fn requiring(registry: &LabelRegistry, key: &str, operator: Operator, values: &[
 }
 
 fn judge(claim: &Claim, pool: &Pool, annotations: &Annotations) -> Local {
-    let registry = LabelRegistry::core();
-    let facts = Facts {
-        pool,
-        pool_annotations: annotations,
-        instance_types: None,
-        registry: &registry,
-        type_found: None,
-        settings: &DisruptionSettings::default(),
-        now: at(0),
-    };
-    local(claim, facts)
+    judge_set(claim, pool, annotations, &DisruptionSettings::default(), 0)
+}
+
+fn judge_set(
+    claim: &Claim,
+    pool: &Pool,
+    pool_annotations: &Annotations,
+    settings: &DisruptionSettings,
+    now: i64,
+) -> Local {
+    let registry = &LabelRegistry::core();
+    let (instance_types, type_found, now) = (None, None, at(now));
+    local(claim, Facts { pool, pool_annotations, instance_types, registry, type_found, settings, now })
 }
 
 const SAME: Local = Local::AskProvider { type_found: false };
@@ -196,23 +198,12 @@ fn a_reserved_machine_may_fall_back_to_on_demand_but_not_to_spot() {
 
 #[test]
 fn a_machine_drifts_some_time_before_it_expires_if_that_is_asked_for() {
-    let (hour, pool, annotations) = (3600, pool(), stamped("1", "v3"));
+    let hour = 3600;
     let judge = |expire_after: Option<u64>, lead: u64, age: i64| {
-        let registry = LabelRegistry::core();
         let claim = Claim { expire_after: expire_after.map(Duration::from_hours), ..launched(&[]) };
-        let facts = Facts {
-            pool: &pool,
-            pool_annotations: &annotations,
-            instance_types: None,
-            registry: &registry,
-            type_found: None,
-            settings: &DisruptionSettings {
-                expiry_lead: Duration::from_hours(lead),
-                ..DisruptionSettings::default()
-            },
-            now: at(age),
-        };
-        local(&claim, facts)
+        let expiry_lead = Duration::from_hours(lead);
+        let settings = DisruptionSettings { expiry_lead, ..DisruptionSettings::default() };
+        judge_set(&claim, &pool(), &stamped("1", "v3"), &settings, age)
     };
     let soon = Local::Drifted("ExpiresSoon");
     let table = [
@@ -233,7 +224,6 @@ fn a_machine_drifts_some_time_before_it_expires_if_that_is_asked_for() {
 
 #[test]
 fn a_machine_the_cloud_recommends_to_leave_drifts_where_that_is_asked_for() {
-    let (pool, annotations, registry) = (pool(), stamped("1", "v3"), LabelRegistry::core());
     let plain = launched(&[(label::CAPACITY_TYPE, "spot")]);
     let mut recommended = plain.clone();
     recommended.annotations.insert(annotation::REBALANCE_RECOMMENDED.to_owned(), at(1).to_string());
@@ -243,16 +233,9 @@ fn a_machine_the_cloud_recommends_to_leave_drifts_where_that_is_asked_for() {
         (&recommended, true, Local::Drifted("RebalanceRecommended")),
     ];
     for (claim, on_rebalance, expected) in table {
-        let facts = Facts {
-            pool: &pool,
-            pool_annotations: &annotations,
-            instance_types: None,
-            registry: &registry,
-            type_found: None,
-            settings: &DisruptionSettings { on_rebalance, ..DisruptionSettings::default() },
-            now: at(0),
-        };
-        assert_eq!(local(claim, facts), expected, "{on_rebalance}");
+        let settings = DisruptionSettings { on_rebalance, ..DisruptionSettings::default() };
+        let judged = judge_set(claim, &pool(), &stamped("1", "v3"), &settings, 0);
+        assert_eq!(judged, expected, "{on_rebalance}");
     }
 }
 

@@ -1,5 +1,6 @@
 //! Nodes that turn out to be no use are bought three times at most.
 
+use std::slice::from_ref;
 use std::sync::Arc;
 
 use karpenter_model::{
@@ -110,20 +111,16 @@ fn bought(promises: &mut Promises, came: impl Fn(&str, i64) -> Option<Node>) -> 
     let (mut nodes, mut now): (Vec<Node>, i64) = (Vec::new(), 0);
     for number in 1..20 {
         let waits = held(promises, &web, now).is_none();
-        if !waits || !launch(promises, &nodes, std::slice::from_ref(&web), now).0 {
+        if !waits || !launch(promises, &nodes, from_ref(&web), now).0 {
             return (number - 1, now);
         }
         let name = format!("web-{number}");
         promises.make(&name.as_str().into(), &web, at(now));
-        look(
-            promises,
-            &[nodes.clone(), vec![node(&reached(&name, ConditionType::Launched, now))]].concat(),
-            std::slice::from_ref(&web),
-            now + 1,
-        );
+        let launched = node(&reached(&name, ConditionType::Launched, now));
+        look(promises, &[&nodes[..], &[launched]].concat(), from_ref(&web), now + 1);
         now += 40;
         nodes.extend(came(&name, now));
-        look(promises, &nodes, std::slice::from_ref(&web), now);
+        look(promises, &nodes, from_ref(&web), now);
     }
     (usize::MAX, now)
 }
@@ -177,13 +174,19 @@ fn three_nodes_are_bought_whatever_is_wrong_with_them_and_whenever_that_shows() 
     }
 }
 
-#[test]
-fn nodes_of_one_plan_are_all_bought_and_none_after_them() {
+/// Five pods of one workload, each with a node of the same plan on its way.
+fn five_of_one_plan() -> (Promises, Vec<Pod>) {
     let mut promises = Promises::default();
     let pods: Vec<Pod> = (0..5).map(|number| pod(&format!("web-{number}"))).collect();
     for (number, pod) in pods.iter().enumerate() {
         promises.make(&format!("claim-{number}").as_str().into(), pod, at(0));
     }
+    (promises, pods)
+}
+
+#[test]
+fn nodes_of_one_plan_are_all_bought_and_none_after_them() {
+    let (mut promises, pods) = five_of_one_plan();
     let nodes: Vec<Node> = (0..5)
         .map(|number| Node { labels: Labels::new(), ..node(&up(&format!("claim-{number}"), 30)) })
         .collect();
@@ -200,9 +203,9 @@ fn while_a_workload_is_in_doubt_only_as_many_pods_are_planned_for_as_nodes_are_l
     let waiting: Vec<Arc<Pod>> = (0..5).map(|number| Arc::new(pod(&format!("web-{number}")))).collect();
     promises.make(&"web-1".into(), &waiting[0], at(0));
     let small = Node { allocatable: Resources::default(), ..node(&up("web-1", 20)) };
-    look(&mut promises, std::slice::from_ref(&small), &[pod("web-0")], 21);
+    look(&mut promises, from_ref(&small), &[pod("web-0")], 21);
     assert!(promises.held(&waiting, at(21)).is_empty(), "nothing is known yet");
-    assert!(launch(&mut promises, std::slice::from_ref(&small), &[pod("web-0")], 21).0);
+    assert!(launch(&mut promises, from_ref(&small), &[pod("web-0")], 21).0);
     let held = promises.held(&waiting, at(22));
     assert_eq!(held.len(), 3, "two nodes are left");
     assert!(held.values().all(|held| held.until.is_none() && held.why.contains("memory 0 instead of 8Gi")));
@@ -287,7 +290,7 @@ fn after_three_looks_at_a_node_that_is_not_used_the_workload_is_held_and_let_go_
     let (mut promises, web) = (Promises::default(), pod("web"));
     promises.make(&"web-1".into(), &web, at(0));
     let mut at_second = |second, since| {
-        look(&mut promises, &[node(&up("web-1", since))], std::slice::from_ref(&web), second);
+        look(&mut promises, &[node(&up("web-1", since))], from_ref(&web), second);
         (counted(&promises, &web), until(&promises, &web, second))
     };
     assert_eq!(at_second(559, 500), (None, None), "the scheduler has a minute");
@@ -299,20 +302,16 @@ fn after_three_looks_at_a_node_that_is_not_used_the_workload_is_held_and_let_go_
     assert_eq!(until(&promises, &other, 680), None);
     assert_eq!(held(&promises, &web, 800), None, "one more try");
     promises.make(&"web-2".into(), &web, at(800));
-    look(&mut promises, &[node(&up("web-2", 810))], std::slice::from_ref(&web), 870);
+    look(&mut promises, &[node(&up("web-2", 810))], from_ref(&web), 870);
     assert_eq!(until(&promises, &web, 870), Some(at(1110)), "twice as long");
     promises.make(&"web-3".into(), &web, at(1110));
-    look(&mut promises, &[node(&up("web-3", 1120))], std::slice::from_ref(&web), 1180);
+    look(&mut promises, &[node(&up("web-3", 1120))], from_ref(&web), 1180);
     assert_eq!(until(&promises, &web, 1180), Some(at(1180) + HOLD_FIRM), "three nodes were of no use");
 }
 
 #[test]
 fn unused_nodes_of_one_plan_are_one_look() {
-    let mut promises = Promises::default();
-    let pods: Vec<Pod> = (0..5).map(|number| pod(&format!("web-{number}"))).collect();
-    for (number, pod) in pods.iter().enumerate() {
-        promises.make(&format!("claim-{number}").as_str().into(), pod, at(0));
-    }
+    let (mut promises, pods) = five_of_one_plan();
     let nodes: Vec<Node> = (0..5).map(|second| node(&up(&format!("claim-{second}"), second))).collect();
     for second in 58..70 {
         look(&mut promises, &nodes, &pods, second);
@@ -354,7 +353,7 @@ fn a_young_machine_with_an_unannounced_taint_is_still_expected_to_be_used() {
         let mut promises = Promises::default();
         promises.make(&"web-1".into(), &web, at(0));
         let machines: Vec<Node> = machine.into_iter().collect();
-        !launch(&mut promises, &machines, std::slice::from_ref(&web), second).0
+        !launch(&mut promises, &machines, from_ref(&web), second).0
     };
     let registered = |since| reached("web-1", ConditionType::Registered, since);
     let leaving = Node { marked_for_deletion: true, ..tainted(&up("web-1", 10)) };
@@ -376,14 +375,14 @@ fn a_young_machine_with_an_unannounced_taint_is_still_expected_to_be_used() {
     }
 }
 
+fn launched(claim: Claim) -> Claim {
+    Claim { provider_id: Some("i-1".into()), ..claim }
+}
+
 /// Others took the room of `web`, and another node is still coming.
 #[test]
 fn what_is_left_over_waits_for_the_last_nodes_and_no_longer() {
     let (web, other) = (pod("web"), pod("other"));
-    let launched = |mut claim: Claim| {
-        claim.provider_id = Some("i-1".into());
-        claim
-    };
     let coming = launched(reached("b", ConditionType::Launched, 90));
     let table = [
         (103, coming.clone(), false),
@@ -396,7 +395,7 @@ fn what_is_left_over_waits_for_the_last_nodes_and_no_longer() {
         promises.make(&"a".into(), &web, at(90));
         promises.make(&"b".into(), &other, at(90));
         let nodes = [node(&launched(up("a", 100))), node(&last)];
-        let (launches, _) = launch(&mut promises, &nodes, std::slice::from_ref(&web), second);
+        let (launches, _) = launch(&mut promises, &nodes, from_ref(&web), second);
         assert_eq!(launches, expected, "{second}, {:?}", last.conditions.keys());
     }
 }
@@ -404,10 +403,6 @@ fn what_is_left_over_waits_for_the_last_nodes_and_no_longer() {
 /// While the scheduler binds, no other plan is made for pods that it may yet bind where they were promised a place.
 #[test]
 fn pods_may_be_kept_beside_nodes_that_are_coming_or_have_come_a_moment_ago() {
-    let launched = |mut claim: Claim| {
-        claim.provider_id = Some("i-1".into());
-        claim
-    };
     let (web, late, other) = (pod("web"), pod("late"), pod("other"));
     let mut promises = Promises::default();
     promises.make(&"a".into(), &web, at(90));
@@ -437,7 +432,7 @@ fn pods_that_went_are_forgotten_and_volumes_take_longer() {
     let db = pod("db").with(|pod| pod.volumes = vec![VolumeClaim { name: "data".into() }]);
     promises.make(&"web-1".into(), &db, at(0));
     for (second, expected) in [(599, None), (600, Some((1, 1)))] {
-        look(&mut promises, &[node(&up("web-1", 0))], std::slice::from_ref(&db), second);
+        look(&mut promises, &[node(&up("web-1", 0))], from_ref(&db), second);
         assert_eq!(counted(&promises, &db), expected);
     }
 }
@@ -553,12 +548,12 @@ fn a_node_is_counted_once_over_a_change_of_leader() {
     let short = Node { allocatable: Resources::new(), ..node(&up("web-1", 0)) };
     let mut before = Promises::default();
     before.make(&"web-1".into(), &web, at(10));
-    launch(&mut before, std::slice::from_ref(&short), std::slice::from_ref(&web), 40);
+    launch(&mut before, from_ref(&short), from_ref(&web), 40);
     assert_eq!(counted(&before, &web), Some((1, 0)));
     let mut after = Promises::default();
-    let at_start = snapshot(vec![short.clone()], std::slice::from_ref(&web), "1", 110);
+    let at_start = snapshot(vec![short.clone()], from_ref(&web), "1", 110);
     after.restore(before.saved(), |_| vec![Workload::of(&web)], &at_start, &World::of(&at_start, |_| None));
-    look(&mut after, std::slice::from_ref(&short), std::slice::from_ref(&web), 300);
+    look(&mut after, from_ref(&short), from_ref(&web), 300);
     assert_eq!(counted(&after, &web), Some((1, 0)));
     assert_eq!(after.records[&Workload::of(&web)].claims(), ["web-1".into()].into());
 }
@@ -572,24 +567,24 @@ fn what_was_counted_and_promised_survives_a_change_of_leader() {
     for (number, second) in [(1, 10), (2, 60)] {
         let name = format!("web-{number}");
         before.make(&name.as_str().into(), &web, at(second));
-        launch(&mut before, &[short(&name)], std::slice::from_ref(&web), second + 30);
+        launch(&mut before, &[short(&name)], from_ref(&web), second + 30);
     }
     let text = format!("{:?}", before.saved());
     assert!(text.contains("nodes: 2"), "{text}");
     let mut after = Promises::default();
     let third = node(&reached("web-3", ConditionType::Launched, 100));
-    let at_start = snapshot(vec![third], std::slice::from_ref(&web), "1", 110);
+    let at_start = snapshot(vec![third], from_ref(&web), "1", 110);
     after.restore(before.saved(), |_| vec![Workload::of(&web)], &at_start, &World::of(&at_start, |_| None));
     assert_eq!(held(&after, &web, 110), None, "its node is on its way");
     assert!(held(&after, &pod("another"), 110).is_some(), "no further node is");
-    look(&mut after, &[short("web-3")], std::slice::from_ref(&web), 140);
-    assert!(!launch(&mut after, &[short("web-3")], std::slice::from_ref(&web), 140).0);
+    look(&mut after, &[short("web-3")], from_ref(&web), 140);
+    assert!(!launch(&mut after, &[short("web-3")], from_ref(&web), 140).0);
     assert_eq!(until(&after, &web, 141), Some(at(140) + HOLD_FIRM));
     // A leader that starts while the workload is held holds it too.
     let mut third_leader = Promises::default();
     let empty = snapshot(vec![], &[], "1", 200);
     third_leader.restore(after.saved(), |_| Vec::new(), &empty, &World::of(&empty, |_| None));
-    look(&mut third_leader, &[], std::slice::from_ref(&web), 200);
+    look(&mut third_leader, &[], from_ref(&web), 200);
     assert_eq!(until(&third_leader, &web, 200), Some(at(140) + HOLD_FIRM));
     assert!(held(&third_leader, &web, 200).is_some_and(|held| held.why.contains("memory 0 instead of 8Gi")));
 }
