@@ -257,7 +257,7 @@ mod tests {
     use super::{Level, Lines, Output, filter};
 
     #[derive(Clone, Default)]
-    struct Captured(Arc<Mutex<Vec<u8>>>);
+    pub(super) struct Captured(pub(super) Arc<Mutex<Vec<u8>>>);
 
     impl Write for Captured {
         fn write(&mut self, line: &[u8]) -> io::Result<usize> {
@@ -281,7 +281,7 @@ mod tests {
         }
     }
 
-    fn lines(output: impl Write + Send + 'static) -> Lines {
+    pub(super) fn lines(output: impl Write + Send + 'static) -> Lines {
         Lines { outputs: Arc::new(vec![Mutex::new(Box::new(output))]), errors: None }
     }
 

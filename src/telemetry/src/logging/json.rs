@@ -134,32 +134,15 @@ impl Visit for Fields {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{self, Write};
-    use std::sync::Arc;
-
-    use parking_lot::Mutex;
     use tracing_subscriber::layer::SubscriberExt;
 
-    use super::{Json, Lines, Value};
-
-    #[derive(Clone, Default)]
-    struct Captured(Arc<Mutex<Vec<u8>>>);
-
-    impl Write for Captured {
-        fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-            self.0.lock().write(line)
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
+    use super::super::tests::{Captured, lines};
+    use super::{Json, Value};
 
     fn logged(caller: bool, write: impl FnOnce()) -> Vec<Value> {
         let captured = Captured::default();
-        let outputs: Vec<Mutex<Box<dyn Write + Send>>> = vec![Mutex::new(Box::new(captured.clone()))];
-        let lines = Lines { outputs: Arc::new(outputs), errors: None };
-        let subscriber = tracing_subscriber::registry().with(Json::new(lines, "0123abc", caller));
+        let json = Json::new(lines(captured.clone()), "0123abc", caller);
+        let subscriber = tracing_subscriber::registry().with(json);
         tracing::subscriber::with_default(subscriber, write);
         let text = String::from_utf8(captured.0.lock().clone()).unwrap();
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
