@@ -7,11 +7,11 @@
 //! its own, and [`spliced`] turns `"${name}",` into `${name}`: the tool puts nothing there, or elements each
 //! followed by a comma.
 
-use std::collections::{BTreeMap, BTreeSet};
+use karpenter_aws_api::Partition;
 
 use crate::desired::{Desired, Purpose, desired};
 use crate::policy::{Document, Statement, controller, trust};
-use crate::settings::{ExtraNodeRole, Foreign, Identity, Platform, PodIdentityTrust, Selection, Settings};
+use crate::settings::{ExtraNodeRole, Identity, Platform, PodIdentityTrust, Settings};
 
 /// Names of the placeholders in a tool, without `${}`.
 pub(crate) struct Symbols {
@@ -58,42 +58,20 @@ impl Symbols {
     /// Settings with `${name}` wherever a user would have set a value.
     pub(crate) fn settings(&self) -> Settings {
         Settings {
-            cluster: hole(self.cluster),
-            region: hole(self.region),
-            account: hole(self.account),
             partition: hole(self.partition),
             ec2_principal: hole(self.ec2_principal),
             iam_path: hole(self.iam_path),
-            permissions_boundary: None,
-            tags: BTreeMap::new(),
-            identity: Identity::PodIdentity,
-            pod_identity_trust: PodIdentityTrust::ClusterArn,
             namespace: hole(self.namespace),
             service_account: hole(self.service_account),
-            node_role_name: None,
             existing_node_role: Some(hole(self.node_role_arn)),
-            windows: false,
-            windows_node_role_name: None,
-            instance_profile_name: None,
-            controller_role_name: None,
-            policy_suffix: None,
             queue_name: Some(hole(self.queue_name)),
             rule_prefix: Some(hole(self.rule_prefix)),
-            queue_kms_key: None,
-            take_off: BTreeSet::new(),
-            ip_family: None,
-            extra_node_policies: Vec::new(),
             extra_node_roles: vec![ExtraNodeRole {
                 arn: hole(self.more_node_roles),
                 platform: Platform::Linux,
             }],
             extra_ssm_parameters: vec![hole(self.more_parameters)],
-            zonal_shift: false,
-            access_entry: true,
-            selection: Selection::ByTag,
-            subnets: Vec::new(),
-            security_group: None,
-            foreign: Foreign::InTheWay,
+            ..Settings::new(&hole(self.cluster), &hole(self.region), &hole(self.account), Partition::Aws)
         }
     }
 
