@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use karpenter_aws_api::Kind;
-use karpenter_aws_sim::Fault;
+use karpenter_aws_api::iam::RoleSpec;
+use karpenter_aws_sim::{Fault, examples};
 use karpenter_cloud::Provider;
 
 use crate::world::{World, on_demand, pool};
@@ -41,14 +42,7 @@ async fn profiles_are_made_once_replaced_on_another_role_and_collected_when_unus
     world.class.spec.role = Some("/team/other-role".to_owned());
     let failed = world.provider.profiles.ensure(&world.class).await.expect_err("no such role");
     assert_eq!(failed.kind, Kind::NotFound, "{failed}");
-    let role = karpenter_aws_api::iam::RoleSpec {
-        name: "other-role".into(),
-        path: "/team/".into(),
-        description: String::new(),
-        trust: crate::world::TRUST.into(),
-        permissions_boundary: None,
-        tags: Default::default(),
-    };
+    let role = RoleSpec { path: "/team/".into(), ..examples::role("other-role") };
     world.account.clients().iam.create_role(&role).await.unwrap();
     world.clock.advance(std::time::Duration::from_secs(61));
     let second = world.provider.profiles.ensure(&world.class).await.unwrap().unwrap();

@@ -12,8 +12,7 @@ use karpenter_aws::calls::observer::Silent;
 use karpenter_aws::market::reservations::status::to_status;
 use karpenter_aws::network::{security_groups, subnets};
 use karpenter_aws::{AwsProvider, NODE_CLASS_KIND, Settings};
-use karpenter_aws_api::iam::RoleSpec;
-use karpenter_aws_sim::{Account, Options};
+use karpenter_aws_sim::{Account, Options, examples};
 use karpenter_cloud::{Instance, LaunchRequest};
 use karpenter_model::names::label;
 use karpenter_model::{
@@ -27,8 +26,6 @@ pub(crate) struct World {
     pub(crate) class: EC2NodeClass,
 }
 
-/// Lets EC2 instances take a role.
-pub(crate) const TRUST: &str = r#"{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}"#;
 pub(crate) const CLASS: &str = "default";
 pub(crate) const TYPES: [&str; 2] = ["m5.large", "c5.large"];
 
@@ -50,15 +47,7 @@ impl World {
     ) -> Self {
         let clock = Arc::new(ManualClock::default());
         let account = Account::with_clock(options, Arc::clone(&clock) as _);
-        let role = RoleSpec {
-            name: "node-role".to_owned(),
-            path: "/".to_owned(),
-            description: String::new(),
-            trust: TRUST.to_owned(),
-            permissions_boundary: None,
-            tags: Default::default(),
-        };
-        account.clients().iam.create_role(&role).await.expect("the role is made");
+        account.clients().iam.create_role(&examples::role("node-role")).await.expect("the role is made");
         let mut settings = settings();
         change(&mut settings);
         let provider = Arc::new(provider(&account, &clock, settings));

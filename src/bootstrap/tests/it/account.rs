@@ -1,11 +1,9 @@
 //! An account with a fresh cluster, and what the tests do to it.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use karpenter_aws_api::Clients;
 use karpenter_aws_api::ec2::{SecurityGroupQuery, SubnetQuery};
-use karpenter_aws_api::iam::RoleSpec;
 use karpenter_aws_sim::{Account, Options};
 use karpenter_bootstrap::apply::apply;
 use karpenter_bootstrap::aws_auth::AwsAuth;
@@ -116,16 +114,4 @@ impl Fixture {
 /// A plan's steps as `+ role x` lines, for readable assertions.
 pub(crate) fn lines(plan: &Plan) -> Vec<String> {
     plan.steps.iter().map(karpenter_bootstrap::step::Step::sentence).collect()
-}
-
-/// A role that is not ours.
-pub(crate) fn foreign_role(name: &str) -> RoleSpec {
-    RoleSpec {
-        name: name.to_owned(),
-        path: "/".to_owned(),
-        description: String::new(),
-        trust: r#"{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}"#.to_owned(),
-        permissions_boundary: None,
-        tags: BTreeMap::new(),
-    }
 }

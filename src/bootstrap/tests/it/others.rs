@@ -2,7 +2,8 @@
 //! asked for.
 
 use karpenter_aws_api::id::Arn;
-use karpenter_aws_api::{Tags, eks, iam};
+use karpenter_aws_api::{Tags, eks};
+use karpenter_aws_sim::examples;
 use karpenter_bootstrap::Error;
 use karpenter_bootstrap::aws_auth::{AwsAuth, Mapping};
 use karpenter_bootstrap::check::State;
@@ -39,13 +40,8 @@ async fn getting_started() -> Fixture {
         iam.delete_policy(&arn).await.unwrap();
         for statement in &policy.document.statements {
             let document = karpenter_bootstrap::policy::Document::of(vec![statement.clone()]);
-            let theirs = iam::PolicySpec {
-                name: format!("KarpenterController{index}{}-demo", statement.sid),
-                path: "/".to_owned(),
-                description: String::new(),
-                document: document.to_json(),
-                tags: Tags::new(),
-            };
+            let name = format!("KarpenterController{index}{}-demo", statement.sid);
+            let theirs = examples::policy(&name, &document.to_json());
             let arn = iam.create_policy(&theirs).await.unwrap().arn;
             // Six, as the reference has; the rest stands in the role itself, which is the other way to grant it.
             if iam.list_attached_role_policies(CONTROLLER_ROLE).await.unwrap().len() < 6 {
@@ -183,7 +179,7 @@ async fn what_is_of_another_cluster_is_never_taken_over() {
     let mut fixture = Fixture::fresh().await;
     let tags = tagged((CLUSTER_TAG, "other"));
     fixture.clients.sqs.create_queue("demo", &Tags::new(), &tags).await.unwrap();
-    let mut role = crate::account::foreign_role(NODE_ROLE);
+    let mut role = examples::role(NODE_ROLE);
     role.tags = tagged((OWNER_TAG, "other"));
     fixture.clients.iam.create_role(&role).await.unwrap();
     fixture.settings.foreign = Foreign::Adopted;

@@ -1,10 +1,11 @@
 //! Rights of `permissions`: exactly those that the runs use.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use karpenter_aws_api::Partition;
+use karpenter_aws_api::iam::PolicySpec;
 use karpenter_aws_api::id::Arn;
-use karpenter_aws_sim::Fault;
+use karpenter_aws_sim::{Fault, examples};
 use karpenter_bootstrap::Settings;
 use karpenter_bootstrap::permissions::{Action, required, required_for_stack};
 use karpenter_bootstrap::settings::{Identity, Removable};
@@ -118,13 +119,8 @@ async fn applying() {
     // A policy of an earlier, larger split, and one with all the versions AWS keeps.
     let integration = Arn::from("arn:aws:iam::123456789012:policy/KarpenterIntegration-demo");
     let owned = clients.iam.get_policy(&integration).await.unwrap();
-    let old = karpenter_aws_api::iam::PolicySpec {
-        name: "KarpenterIntegration-demo-2".to_owned(),
-        path: "/".to_owned(),
-        description: String::new(),
-        document: trust.to_owned(),
-        tags: owned.tags.clone(),
-    };
+    let tags = owned.tags.clone();
+    let old = PolicySpec { tags, ..examples::policy("KarpenterIntegration-demo-2", trust) };
     let old = clients.iam.create_policy(&old).await.unwrap().arn;
     clients.iam.attach_role_policy("demo-karpenter", &old).await.unwrap();
     for _ in 0..4 {
@@ -185,13 +181,7 @@ fn each_printed_document_fits_into_a_managed_policy() {
 #[tokio::test(start_paused = true)]
 async fn policies_of_others_on_our_roles_need_no_rights() {
     let mut fixture = Fixture::fresh().await;
-    let own = karpenter_aws_api::iam::PolicySpec {
-        name: "team-logs".to_owned(),
-        path: "/".to_owned(),
-        description: String::new(),
-        document: r#"{"Version":"2012-10-17","Statement":[]}"#.to_owned(),
-        tags: BTreeMap::new(),
-    };
+    let own = examples::policy("team-logs", r#"{"Version":"2012-10-17","Statement":[]}"#);
     let own = fixture.clients.iam.create_policy(&own).await.unwrap().arn;
     fixture.settings.extra_node_policies = vec![own.to_string()];
     fixture.apply().await.unwrap();
@@ -213,14 +203,8 @@ async fn a_policy_that_may_not_be_read_leaves_the_controllers_rights_open() {
     let ours = Arn::from("arn:aws:iam::123456789012:policy/KarpenterIntegration-demo");
     let iam = &fixture.clients.iam;
     let policy = iam.get_policy(&ours).await.unwrap();
-    let same = karpenter_aws_api::iam::PolicySpec {
-        name: "other-tool".to_owned(),
-        path: "/".to_owned(),
-        description: String::new(),
-        document: iam.get_policy_version(&ours, &policy.default_version).await.unwrap(),
-        tags: BTreeMap::new(),
-    };
-    let other = iam.create_policy(&same).await.unwrap().arn;
+    let document = iam.get_policy_version(&ours, &policy.default_version).await.unwrap();
+    let other = iam.create_policy(&examples::policy("other-tool", &document)).await.unwrap().arn;
     iam.detach_role_policy("demo-karpenter", &ours).await.unwrap();
     assert!(!fixture.check().await.ready);
     iam.attach_role_policy("demo-karpenter", &other).await.unwrap();

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use karpenter_aws_api::ec2::SubnetQuery;
 use karpenter_aws_api::iam::OidcProvider;
 use karpenter_aws_api::id::Arn;
-use karpenter_aws_api::{Tags, eks, iam};
-use karpenter_aws_sim::Fault;
+use karpenter_aws_api::{Tags, eks};
+use karpenter_aws_sim::{Fault, examples};
 use karpenter_bootstrap::check::{Finding, Report, State};
 use karpenter_bootstrap::desired::{DISCOVERY_TAG, desired};
 use karpenter_bootstrap::settings::Identity;
@@ -376,14 +376,7 @@ async fn who_made_it_does_not_matter() {
         r#"{{"Version":"2012-10-17","Statement":{{"Effect":"Allow","Action":{},"Resource":"*"}}}}"#,
         serde_json::json!(actions)
     );
-    let own = iam::PolicySpec {
-        name: "own".to_owned(),
-        path: "/".to_owned(),
-        description: String::new(),
-        document,
-        tags: Tags::new(),
-    };
-    let own = iam.create_policy(&own).await.unwrap().arn;
+    let own = iam.create_policy(&examples::policy("own", &document)).await.unwrap().arn;
     iam.attach_role_policy("demo-karpenter", &own).await.unwrap();
     let rule = events.describe_rule("Karpenter-demo-SpotInterrupt").await.unwrap();
     let targets = events.list_targets(&rule.name).await.unwrap();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use karpenter_aws_api::ec2::{SecurityGroup, SecurityGroupQuery, SubnetQuery};
 use karpenter_aws_api::eks::{AccessEntrySpec, PodIdentitySpec};
 use karpenter_aws_api::iam::{OidcProvider, RoleSpec};
-use karpenter_aws_sim::Options;
+use karpenter_aws_sim::{Options, examples};
 use karpenter_bootstrap::Error;
 use karpenter_bootstrap::aws_auth::{AwsAuth, Mapping};
 use karpenter_bootstrap::check::State;
@@ -16,7 +16,7 @@ use karpenter_bootstrap::settings::{Identity, Selection};
 use karpenter_bootstrap::step::Step;
 use karpenter_model::ManualClock;
 
-use crate::account::{Fixture, foreign_role};
+use crate::account::Fixture;
 
 #[tokio::test(start_paused = true)]
 async fn a_foreign_queue_of_our_name_stops_the_run_before_the_first_write() {
@@ -31,7 +31,7 @@ async fn a_foreign_queue_of_our_name_stops_the_run_before_the_first_write() {
 #[tokio::test(start_paused = true)]
 async fn a_foreign_role_under_a_computed_name_is_a_conflict() {
     let fixture = Fixture::fresh().await;
-    fixture.clients.iam.create_role(&foreign_role("KarpenterNodeRole-demo")).await.unwrap();
+    fixture.clients.iam.create_role(&examples::role("KarpenterNodeRole-demo")).await.unwrap();
     let conflicts = fixture.plan().await.conflicts;
     assert_eq!(conflicts.len(), 1);
     assert!(conflicts[0].starts_with("role `KarpenterNodeRole-demo` exists and does not carry the tag"));
@@ -41,7 +41,7 @@ async fn a_foreign_role_under_a_computed_name_is_a_conflict() {
 async fn a_node_role_the_operator_named_is_used_as_it_is() {
     let mut fixture = Fixture::fresh().await;
     fixture.settings.node_role_name = Some("team-nodes".to_owned());
-    fixture.clients.iam.create_role(&foreign_role("team-nodes")).await.unwrap();
+    fixture.clients.iam.create_role(&examples::role("team-nodes")).await.unwrap();
     let plan = fixture.plan().await;
     assert!(plan.conflicts.is_empty());
     assert_eq!(plan.notes.len(), 4, "{:?}", plan.notes);
@@ -108,7 +108,7 @@ async fn a_node_role_named_by_arn_has_to_be_there_under_that_arn() {
     let mut fixture = Fixture::fresh().await;
     fixture.settings.existing_node_role = Some("arn:aws:iam::123456789012:role/team/nodes".to_owned());
     assert!(fixture.plan().await.conflicts[0].contains("does not exist"));
-    fixture.clients.iam.create_role(&foreign_role("nodes")).await.unwrap();
+    fixture.clients.iam.create_role(&examples::role("nodes")).await.unwrap();
     let conflicts = fixture.plan().await.conflicts;
     assert!(conflicts[0].contains("is arn:aws:iam::123456789012:role/nodes, not"), "{conflicts:?}");
 }
@@ -117,7 +117,7 @@ async fn a_node_role_named_by_arn_has_to_be_there_under_that_arn() {
 async fn a_foreign_access_entry_of_the_right_type_will_do_and_of_the_wrong_one_will_not() {
     for (kind, conflicts) in [("EC2_LINUX", 0), ("STANDARD", 1)] {
         let mut fixture = Fixture::fresh().await;
-        let role = fixture.clients.iam.create_role(&foreign_role("nodes")).await.unwrap();
+        let role = fixture.clients.iam.create_role(&examples::role("nodes")).await.unwrap();
         fixture.settings.existing_node_role = Some(role.arn.to_string());
         let spec = AccessEntrySpec { principal: role.arn, kind: kind.to_owned(), tags: BTreeMap::new() };
         fixture.clients.eks.create_access_entry("demo", &spec).await.unwrap();
@@ -144,7 +144,7 @@ async fn an_access_entry_older_than_its_role_is_replaced_and_said_by_check() {
     let replaces =
         |plan: &Plan| plan.steps.iter().filter(|step| matches!(step, Step::ReplaceAccessEntry(_))).count();
     assert_eq!(replaces(&fixture.plan().await), 1, "the role is made again by this plan");
-    let again = RoleSpec { tags: role.tags.clone(), ..foreign_role(&role.name) };
+    let again = RoleSpec { tags: role.tags.clone(), ..examples::role(&role.name) };
     iam.create_role(&again).await.unwrap();
     assert_eq!(replaces(&fixture.plan().await), 1, "the role was made again by another tool");
     let report = fixture.check_with(&AwsAuth::Read(Vec::new())).await;
@@ -163,7 +163,7 @@ async fn what_another_tool_made_for_the_cluster_comes_with_a_hint() {
     fixture
         .clients
         .iam
-        .create_role(&RoleSpec { tags, ..foreign_role("KarpenterNodeRole-demo") })
+        .create_role(&RoleSpec { tags, ..examples::role("KarpenterNodeRole-demo") })
         .await
         .unwrap();
     let plan = fixture.plan().await;
@@ -222,7 +222,7 @@ async fn a_security_group_besides_the_one_that_is_tagged_is_refused() {
 #[tokio::test(start_paused = true)]
 async fn a_service_account_that_somebody_tied_to_another_role_is_left_alone() {
     let fixture = Fixture::fresh().await;
-    let role = fixture.clients.iam.create_role(&foreign_role("theirs")).await.unwrap().arn;
+    let role = fixture.clients.iam.create_role(&examples::role("theirs")).await.unwrap().arn;
     let spec = PodIdentitySpec {
         namespace: "kube-system".to_owned(),
         service_account: "karpenter".to_owned(),
@@ -245,7 +245,7 @@ async fn a_service_account_that_somebody_tied_to_another_role_is_left_alone() {
 #[tokio::test(start_paused = true)]
 async fn a_role_at_another_path_than_its_arn_would_say_is_a_conflict_with_the_flag_that_helps() {
     let mut fixture = Fixture::fresh().await;
-    let role = RoleSpec { path: "/team/".to_owned(), ..foreign_role("nodes") };
+    let role = RoleSpec { path: "/team/".to_owned(), ..examples::role("nodes") };
     fixture.clients.iam.create_role(&role).await.unwrap();
     fixture.settings.node_role_name = Some("nodes".to_owned());
     let conflicts = fixture.plan().await.conflicts;

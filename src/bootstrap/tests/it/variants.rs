@@ -2,15 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use karpenter_aws_api::Tags;
-use karpenter_aws_api::iam::{OidcProvider, PolicySpec};
+use karpenter_aws_api::iam::OidcProvider;
 use karpenter_aws_api::id::Arn;
-use karpenter_aws_sim::Options;
+use karpenter_aws_sim::{Options, examples};
 use karpenter_bootstrap::aws_auth::AwsAuth;
 use karpenter_bootstrap::check::{Finding, State};
 use karpenter_bootstrap::settings::{ExtraNodeRole, Identity, IpFamily, Platform, Removable};
 
-use crate::account::{Fixture, foreign_role, lines};
+use crate::account::{Fixture, lines};
 
 /// Applies, applies again, checks, and destroys.
 async fn live(name: &str, fixture: &Fixture) {
@@ -24,13 +23,7 @@ async fn live(name: &str, fixture: &Fixture) {
 }
 
 async fn policy(fixture: &Fixture, name: &str) -> String {
-    let spec = PolicySpec {
-        name: name.to_owned(),
-        path: "/".to_owned(),
-        description: String::new(),
-        document: r#"{"Version":"2012-10-17","Statement":[]}"#.to_owned(),
-        tags: Tags::new(),
-    };
+    let spec = examples::policy(name, r#"{"Version":"2012-10-17","Statement":[]}"#);
     fixture.clients.iam.create_policy(&spec).await.unwrap().arn.to_string()
 }
 
@@ -85,11 +78,11 @@ async fn windows_nodes_get_a_role_and_an_entry_of_their_own() {
 #[tokio::test(start_paused = true)]
 async fn roles_of_others_join_and_stay() {
     let mut fixture = Fixture::fresh().await;
-    let nodes = fixture.clients.iam.create_role(&foreign_role("nodes")).await.unwrap();
+    let nodes = fixture.clients.iam.create_role(&examples::role("nodes")).await.unwrap();
     for policy in karpenter_bootstrap::policy::node::managed_policies(&fixture.settings) {
         fixture.clients.iam.attach_role_policy("nodes", &Arn::from(policy.as_str())).await.unwrap();
     }
-    let extra = fixture.clients.iam.create_role(&foreign_role("gpu")).await.unwrap();
+    let extra = fixture.clients.iam.create_role(&examples::role("gpu")).await.unwrap();
     fixture.settings.existing_node_role = Some(nodes.arn.to_string());
     fixture.settings.extra_node_roles =
         vec![ExtraNodeRole { arn: extra.arn.to_string(), platform: Platform::Linux }];
@@ -238,7 +231,7 @@ async fn the_policy_for_ipv6_stands_for_no_other() {
 #[tokio::test(start_paused = true)]
 async fn a_node_role_of_others_in_an_ipv6_cluster_is_left_alone() {
     let mut fixture = of_ipv6().await;
-    let nodes = fixture.clients.iam.create_role(&foreign_role("nodes")).await.unwrap();
+    let nodes = fixture.clients.iam.create_role(&examples::role("nodes")).await.unwrap();
     fixture.settings.existing_node_role = Some(nodes.arn.to_string());
     let plan = fixture.plan().await;
     assert_eq!(plan.conflicts, Vec::<String>::new());

@@ -12,11 +12,10 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use karpenter_api::EC2NodeClass;
-use karpenter_aws_api::Tags;
 use karpenter_aws_api::ec2::{SecurityGroupQuery, SubnetQuery};
-use karpenter_aws_api::iam::{PolicySpec, RoleSpec};
+use karpenter_aws_api::iam::RoleSpec;
 use karpenter_aws_sdk as sdk;
-use karpenter_aws_sim::{Account, Fault, Options};
+use karpenter_aws_sim::{Account, Fault, Options, examples};
 use karpenter_doctor::diagnose::{Health, Report, diagnose};
 use karpenter_doctor::facts::{Answer, Names};
 use karpenter_doctor::repair::{Connections, Repair, RepairError, repair};
@@ -131,24 +130,15 @@ async fn bound(account: &Account, resources: &[&str]) {
     let policy = async |name: &str, resources: &[&str]| {
         let reading = json!({"Effect": "Allow", "Action": ["ec2:Describe*", "pricing:*"], "Resource": "*"});
         let statements = [reading, json!({"Effect": "Allow", "Action": "*", "Resource": resources})];
-        let spec = PolicySpec {
-            name: name.to_owned(),
-            path: "/".to_owned(),
-            description: String::new(),
-            document: json!({"Version": "2012-10-17", "Statement": statements}).to_string(),
-            tags: Tags::new(),
-        };
-        clients.iam.create_policy(&spec).await.unwrap().arn
+        let document = json!({"Version": "2012-10-17", "Statement": statements});
+        clients.iam.create_policy(&examples::policy(name, &document.to_string())).await.unwrap().arn
     };
     let boundary = policy("boundary", resources).await;
     let grants = policy("grants", &["*"]).await;
     let role = RoleSpec {
-        name: "demo-karpenter".to_owned(),
-        path: "/".to_owned(),
-        description: String::new(),
         trust: json!({"Version": "2012-10-17", "Statement": []}).to_string(),
         permissions_boundary: Some(boundary),
-        tags: Tags::new(),
+        ..examples::role("demo-karpenter")
     };
     clients.iam.create_role(&role).await.unwrap();
     clients.iam.attach_role_policy("demo-karpenter", &grants).await.unwrap();

@@ -6,7 +6,7 @@ use super::support::{ON_DEMAND, World, codes};
 use crate::Options;
 use karpenter_aws_api::Kind;
 use karpenter_aws_api::ec2::{InstanceQuery, InstanceState, LaunchTemplateData, LaunchTemplateSpec};
-use karpenter_aws_api::iam::{InstanceProfileSpec, RoleSpec};
+use karpenter_aws_api::iam::InstanceProfileSpec;
 use karpenter_aws_api::id::InstanceId;
 use karpenter_aws_api::{Result, Tags};
 
@@ -84,15 +84,7 @@ async fn a_new_profile_can_be_launched_with_once_it_has_propagated() {
     let options = Options { profile_propagation: Duration::from_secs(10), ..Options::default() };
     let world = World::new(options).await;
     let iam = &world.clients.iam;
-    let role = RoleSpec {
-        name: "node".into(),
-        path: "/".into(),
-        description: String::new(),
-        trust: r#"{"Version":"2012-10-17","Statement":[]}"#.into(),
-        permissions_boundary: None,
-        tags: Tags::new(),
-    };
-    iam.create_role(&role).await.unwrap();
+    iam.create_role(&crate::examples::role("node")).await.unwrap();
     let profile = InstanceProfileSpec { name: "profile".into(), path: "/".into(), tags: Tags::new() };
     iam.create_instance_profile(&profile).await.unwrap();
     iam.add_role_to_instance_profile("profile", "node").await.unwrap();
