@@ -5,51 +5,30 @@ use karpenter_api::NodeClaim;
 use karpenter_aws::instances::drift;
 use karpenter_aws_api::ec2::InstanceState;
 use karpenter_cloud::Provider;
-use karpenter_model::names::annotation;
+use karpenter_model::names::{annotation, label};
 use karpenter_model::resources;
+use karpenter_testkit::objects::{one_of, pod, replica_set};
 use kube::ResourceExt;
-use kube::api::{Api, DeleteParams};
 use serde_json::json;
 
 use crate::workload;
 use crate::world::World;
 
-fn load_pool(world: &World) {
-    world.load(&json!({
-        "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "web"},
-        "spec": {
-            "template": {"spec": {
-                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
-                "requirements": [{"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}],
-            }},
-            "disruption": {"consolidateAfter": "30s", "budgets": [{"nodes": "100%"}]},
-        },
-    }));
-}
-
-fn load_pod(world: &World, name: &str) {
-    world.load(&json!({
-        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"},
-        "spec": {
-            "terminationGracePeriodSeconds": 5,
-            "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}],
-        },
-    }));
-}
-
-async fn running(world: &World, name: &str) -> bool {
-    let pods = Api::<Pod>::namespaced(world.client.clone(), "default");
-    let pod = pods.get_opt(name).await.unwrap();
-    pod.and_then(|pod| pod.status?.phase).as_deref() == Some("Running")
+/// A world with a pod `one` that runs on an instance of a pool which gives up what is empty.
+async fn running() -> World {
+    let world = World::new().await;
+    world.class("default", &json!({}));
+    let requirements = [one_of(label::CAPACITY_TYPE, &["on-demand"])];
+    let eager = json!({"consolidateAfter": "30s", "budgets": [{"nodes": "100%"}]});
+    workload::pool_with(&world, "web", &requirements, &json!({"disruption": eager}));
+    world.load(&pod("one", "1", &json!({})));
+    workload::until_running(&world).await;
+    world
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_gets_an_instance_that_is_named_and_goes_when_the_pod_goes() {
-    let world = World::new().await;
-    world.class("default", &json!({}));
-    load_pool(&world);
-    load_pod(&world, "one");
-    world.until("the pod runs", async || running(&world, "one").await).await;
+    let world = running().await;
     let is_tagged = |claim: &NodeClaim| claim.annotations().contains_key(annotation::aws::TAGGED);
     world.until("the instance is tagged", async || world.all().iter().all(is_tagged)).await;
     let instances: Vec<_> =
@@ -65,8 +44,7 @@ async fn a_pod_gets_an_instance_that_is_named_and_goes_when_the_pod_goes() {
     let class = world.get("default").await.unwrap();
     let seen = world.aws.discovered.get(instances[0].instance_type.as_str(), &class.status.unwrap().amis);
     assert!(seen.is_some_and(|memory| !memory.is_zero()), "the node's {} is learnt", resources::MEMORY);
-    let pods = Api::<Pod>::namespaced(world.client.clone(), "default");
-    pods.delete("one", &DeleteParams::default()).await.unwrap();
+    world.delete::<Pod>("one").await;
     world
         .until("the instance is gone", async || {
             world.account.instances().iter().all(|one| one.state == InstanceState::Terminated)
@@ -76,11 +54,7 @@ async fn a_pod_gets_an_instance_that_is_named_and_goes_when_the_pod_goes() {
 
 #[tokio::test(start_paused = true)]
 async fn nodes_drift_when_their_node_class_changes_and_not_before() {
-    let world = World::new().await;
-    world.class("default", &json!({}));
-    load_pool(&world);
-    load_pod(&world, "one");
-    world.until("the pod runs", async || running(&world, "one").await).await;
+    let world = running().await;
     let claim = world.view.claims().remove(0).model;
     assert_eq!(world.aws.drift(&claim).await.unwrap(), None);
     world.class_tag("default", "team", "web").await;
@@ -92,30 +66,15 @@ async fn nodes_drift_when_their_node_class_changes_and_not_before() {
 /// The pool of the reference's suites, and pods that ask for nothing.
 #[tokio::test(start_paused = true)]
 async fn fifty_pods_share_at_most_two_instances() {
-    let world = World::new().await;
-    world.class("default", &json!({}));
-    world.until_ready("default").await;
-    world.load(&json!({
-        "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "web"},
-        "spec": {"template": {"spec": {
-            "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
-            "requirements": [
-                {"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]},
-                {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
-                {"key": "karpenter.k8s.aws/instance-category", "operator": "In", "values": ["c", "m", "r"]},
-                {"key": "karpenter.k8s.aws/instance-generation", "operator": "Gt", "values": ["4"]},
-            ],
-        }}},
-    }));
-    world.load(&json!({
-        "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "web", "namespace": "default"},
-        "spec": {
-            "replicas": 50, "selector": {"matchLabels": {"app": "web"}},
-            "template": {
-                "metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "i"}]},
-            },
-        },
-    }));
+    let world = World::ready().await;
+    let requirements = [
+        one_of("kubernetes.io/arch", &["amd64"]),
+        one_of(label::CAPACITY_TYPE, &["on-demand"]),
+        one_of("karpenter.k8s.aws/instance-category", &["c", "m", "r"]),
+        json!({"key": "karpenter.k8s.aws/instance-generation", "operator": "Gt", "values": ["4"]}),
+    ];
+    workload::pool_with(&world, "web", &requirements, &json!({"disruption": {"consolidateAfter": "0s"}}));
+    world.load(&replica_set("web", 50, "0", &json!({})));
     world.until("all pods run", async || world.all::<Pod>().len() == 50 && workload::runs(&world)).await;
     let live = world.account.live_instances();
     assert!((1..=2).contains(&live.len()), "{live:?}");

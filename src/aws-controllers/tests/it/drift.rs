@@ -8,24 +8,15 @@ use karpenter_aws_api::iam::InstanceProfileSpec;
 use karpenter_aws_api::id::ImageId;
 use karpenter_model::names::annotation;
 use kube::ResourceExt;
-use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::workload;
 use crate::world::World;
 
-async fn edit(world: &World, spec: &Value) {
-    let classes = Api::<EC2NodeClass>::all(world.client.clone());
-    let patch = Patch::Merge(json!({"spec": spec}));
-    classes.patch("default", &PatchParams::default(), &patch).await.unwrap();
-}
-
 /// A pod that runs on an instance of a class like this.
 async fn running(world: &World, class: &Value) {
     world.class("default", class);
-    workload::pool(world, &["on-demand"]);
-    workload::replicas(world, 1);
-    world.until("the pod runs", async || workload::runs(world)).await;
+    workload::run(world, &["on-demand"]).await;
 }
 
 /// Waits until another instance runs the pod; the reason its predecessor gave for going.
@@ -101,7 +92,7 @@ async fn every_field_that_running_instances_cannot_follow_replaces_them() {
         let world = World::new().await;
         put_image(&world, "ami-0000000000000a01", false).await;
         running(&world, &before).await;
-        edit(&world, &change).await;
+        world.edit(change).await;
         assert_eq!(replaced(&world, what).await, "NodeClassDrift", "{what}");
     }
 }
@@ -116,7 +107,7 @@ async fn what_running_instances_follow_replaces_none() {
     let status = class.status.unwrap();
     let subnets: Vec<Value> = status.subnets.iter().map(|one| json!({"id": one.id})).collect();
     let groups: Vec<Value> = status.security_groups.iter().map(|one| json!({"id": one.id})).collect();
-    edit(&world, &json!({"subnetSelectorTerms": subnets, "securityGroupSelectorTerms": groups})).await;
+    world.edit(json!({"subnetSelectorTerms": subnets, "securityGroupSelectorTerms": groups})).await;
     tokio::time::sleep(Duration::from_mins(30)).await;
     let live = world.account.live_instances();
     assert_eq!(live.iter().map(|one| &one.id).collect::<Vec<_>>(), [&instance]);
@@ -145,7 +136,7 @@ async fn another_instance_profile_replaces_instances() {
         iam.add_role_to_instance_profile(name, "node-role").await.unwrap();
     }
     running(&world, &json!({"role": null, "instanceProfile": "first"})).await;
-    edit(&world, &json!({"instanceProfile": "second"})).await;
+    world.edit(json!({"instanceProfile": "second"})).await;
     assert_eq!(replaced(&world, "profile").await, "NodeClassDrift");
     let annotation = |key: &str| workload::claims(&world)[0].annotations()[key].clone();
     assert_eq!(annotation(annotation::aws::INSTANCE_PROFILE_NAME), "second");
@@ -161,7 +152,7 @@ async fn a_role_that_changes_twice_replaces_instances_and_leaves_no_profile() {
         || workload::claims(&world)[0].annotations()[annotation::aws::INSTANCE_PROFILE_NAME].clone();
     let mut seen = vec![profile()];
     for role in ["second-role", "third-role"] {
-        edit(&world, &json!({"role": role})).await;
+        world.edit(json!({"role": role})).await;
         assert_eq!(replaced(&world, role).await, "NodeClassDrift");
         assert!(!seen.contains(&profile()), "{seen:?}");
         seen.push(profile());
@@ -173,13 +164,11 @@ async fn a_role_that_changes_twice_replaces_instances_and_leaves_no_profile() {
     };
     // Profiles that instances have left are collected while the class lives; the last one goes with it.
     world.until("one profile is left", async || profiles().await == seen[2..]).await;
-    let delete = DeleteParams::default();
     for pool in world.all::<karpenter_api::NodePool>() {
-        let pools = Api::<karpenter_api::NodePool>::all(world.client.clone());
-        pools.delete(&pool.name_any(), &delete).await.unwrap();
+        world.delete::<karpenter_api::NodePool>(&pool.name_any()).await;
     }
     world.until("no claim is left", async || workload::claims(&world).is_empty()).await;
-    Api::<EC2NodeClass>::all(world.client.clone()).delete("default", &delete).await.unwrap();
+    world.delete::<EC2NodeClass>("default").await;
     world.until("the class is gone", async || world.get("default").await.is_none()).await;
     assert_eq!(profiles().await, Vec::<String>::new());
 }

@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use karpenter_api::NodeClaim;
 use karpenter_aws_sim::{CallRecord, Options};
 use karpenter_model::names::annotation;
+use karpenter_testkit::objects::one_of;
 use kube::ResourceExt;
-use kube::api::Api;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -42,8 +42,8 @@ fn claim(name: &str, pool: &str, instance_type: &str) -> Value {
         "spec": {
             "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
             "requirements": [
-                {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
-                {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": [instance_type]},
+                one_of("karpenter.sh/capacity-type", &["on-demand"]),
+                one_of("node.kubernetes.io/instance-type", &[instance_type]),
             ],
             "resources": {"requests": {"cpu": "1"}},
         },
@@ -105,10 +105,9 @@ async fn machines_that_end_at_once_cost_few_calls_and_launches_beside_them_do_no
     world.account.forget_calls();
 
     let began = world.now();
-    let all = Api::<NodeClaim>::all(world.client.clone());
     for claim in claims(&world) {
         if claim.labels()["karpenter.sh/nodepool"] == "many" {
-            all.delete(&claim.name_any(), &Default::default()).await.unwrap();
+            world.delete::<NodeClaim>(&claim.name_any()).await;
         }
     }
     let at_the_start = launch(&world, 2, BESIDE).await;

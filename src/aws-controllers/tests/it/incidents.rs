@@ -12,16 +12,14 @@ use kube::ResourceExt;
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::interruption::{left, listen, send};
-use crate::workload::{claims, one_per_node, pool_of, runs};
+use crate::interruption::{left, listen, send, spot_warning};
+use crate::workload::{self, claims, one_per_node, pool_of, runs};
 use crate::world::World;
 
 const MINUTE: Duration = Duration::from_mins(1);
 
 async fn running(nodes: usize) -> World {
-    let world = World::new().await;
-    world.class("default", &json!({}));
-    world.until_ready("default").await;
+    let world = World::ready().await;
     pool_of(&world, "web", "m5.large");
     one_per_node(&world, "web", nodes, "web");
     world.until("all pods run", async || runs(&world) && claims(&world).len() == nodes).await;
@@ -141,7 +139,7 @@ async fn a_minute_of_throttling_is_met_with_few_calls_and_is_over_when_it_is_ove
     world.until("everything is launched", async || live() == CLAIMS).await;
     assert!(started.elapsed() <= MINUTE, "{:?}", started.elapsed());
     assert_eq!(claims(&world).len(), CLAIMS, "no claim was given up");
-    world.until("all pods run", async || runs(&world)).await;
+    workload::until_running(&world).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -165,23 +163,13 @@ async fn hundreds_of_interruptions_at_once_are_acted_on_within_seconds() {
     }
     world.account.forget_calls();
     for instance in world.account.live_instances() {
-        let warning = json!({
-            "version": "0", "source": "aws.ec2", "detail-type": "EC2 Spot Instance Interruption Warning",
-            "time": world.now().to_string(), "detail": {"instance-id": instance.id.as_str()},
-        });
-        send(&world, &warning.to_string()).await;
+        send(&world, &spot_warning(instance.id.as_str())).await;
     }
     let started = Instant::now();
     let acted = async || {
         let going = claims(&world);
         going.iter().filter(|claim| claim.metadata.deletion_timestamp.is_some()).count() >= count
-            || world.metrics.nodeclaims.disrupted_total.value([
-                "spot_interrupted",
-                "web",
-                "spot",
-                "",
-                "graceful",
-            ]) >= u64::from(NODES)
+            || world.disrupted(["spot_interrupted", "web", "spot", "", "graceful"]) >= u64::from(NODES)
     };
     while !acted().await {
         assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());

@@ -18,7 +18,7 @@ use karpenter_model::{CapacityType, DisruptionSettings};
 use kube::ResourceExt;
 use serde_json::json;
 
-use crate::workload::{claims, runs};
+use crate::workload::{self, claims, runs};
 use crate::world::{QUEUE, World};
 
 /// A world with a queue that gets every notice, and one spot instance with a pod on it.
@@ -28,7 +28,7 @@ async fn running() -> (World, Instance) {
 
 async fn running_in(world: World) -> (World, Instance) {
     let world = waiting_in(world).await;
-    world.until("the pod runs", async || runs(&world)).await;
+    workload::until_running(&world).await;
     let instance = world.account.live_instances().remove(0);
     (world, instance)
 }
@@ -48,37 +48,9 @@ async fn waiting() -> World {
 async fn waiting_in(world: World) -> World {
     listen(&world).await;
     world.class("default", &json!({}));
-    a_pod_in(&world, &["spot"]);
+    workload::pool(&world, &["spot"]);
+    workload::replicas(&world, 1);
     world
-}
-
-/// A pool that buys in these ways, and a pod that comes back when it is evicted.
-fn a_pod_in(world: &World, capacity_types: &[&str]) {
-    world.load(&json!({
-        "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "web"},
-        "spec": {
-            "template": {"spec": {
-                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
-                "requirements": [
-                    {"key": "karpenter.sh/capacity-type", "operator": "In", "values": capacity_types},
-                ],
-            }},
-            "disruption": {"consolidateAfter": "Never"},
-        },
-    }));
-    world.load(&json!({
-        "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "web", "namespace": "default"},
-        "spec": {
-            "replicas": 1, "selector": {"matchLabels": {"app": "web"}},
-            "template": {
-                "metadata": {"labels": {"app": "web"}},
-                "spec": {
-                    "terminationGracePeriodSeconds": 5,
-                    "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}],
-                },
-            },
-        },
-    }));
 }
 
 pub(crate) async fn listen(world: &World) {
@@ -108,6 +80,15 @@ pub(crate) async fn left(world: &World) -> String {
     sqs.get_queue_attributes(&queue).await.unwrap()["ApproximateNumberOfMessages"].clone()
 }
 
+/// The message of `EventBridge` that a spot instance is about to be taken.
+pub(crate) fn spot_warning(instance: &str) -> String {
+    let warning = json!({
+        "version": "0", "source": "aws.ec2", "detail-type": "EC2 Spot Instance Interruption Warning",
+        "time": "2026-01-01T12:00:00Z", "detail": {"instance-id": instance},
+    });
+    warning.to_string()
+}
+
 pub(crate) async fn send(world: &World, body: &str) {
     let sqs = &world.account.clients().sqs;
     let queue = sqs.get_queue_url(QUEUE).await.unwrap();
@@ -131,11 +112,7 @@ async fn until_replaced(world: &World, old: &Instance) {
 async fn a_spot_warning_moves_the_pods_before_the_instance_is_gone_and_avoids_its_offering() {
     let (world, old) = running().await;
     world.account.interrupt_spot(&old.id).unwrap();
-    world
-        .until("the claim is being deleted", async || {
-            claims(&world).iter().any(|claim| claim.metadata.deletion_timestamp.is_some())
-        })
-        .await;
+    workload::until_deleting(&world).await;
     let offering = Subject::Offering(OfferingKey {
         instance_type: old.instance_type.as_str().into(),
         zone: old.zone.as_str().into(),
@@ -147,12 +124,8 @@ async fn a_spot_warning_moves_the_pods_before_the_instance_is_gone_and_avoids_it
     assert_ne!((new.instance_type, new.zone), (old.instance_type, old.zone));
     assert_eq!(world.told("SpotInterrupted").len(), 2, "claim and Node");
     assert_eq!(world.told("TerminatingOnInterruption").len(), 2);
-    let metrics = &world.metrics;
-    assert_eq!(
-        metrics.nodeclaims.disrupted_total.value(["spot_interrupted", "web", "spot", "", "graceful"]),
-        1
-    );
-    assert_eq!(metrics.aws.interruption_received_messages_total.value(["spot_interrupted"]), 1);
+    assert_eq!(world.disrupted(["spot_interrupted", "web", "spot", "", "graceful"]), 1);
+    assert_eq!(world.metrics.aws.interruption_received_messages_total.value(["spot_interrupted"]), 1);
     world.until("the queue is empty", async || left(&world).await == "0").await;
 }
 
@@ -166,11 +139,7 @@ async fn a_warning_that_comes_before_its_claim_knows_the_instance_is_not_dropped
     world.until("an instance is there", async || !world.account.live_instances().is_empty()).await;
     let old = world.account.live_instances().remove(0);
     world.account.interrupt_spot(&old.id).unwrap();
-    world
-        .until("the claim is being deleted", async || {
-            claims(&world).iter().any(|claim| claim.metadata.deletion_timestamp.is_some())
-        })
-        .await;
+    workload::until_deleting(&world).await;
     let lives = world.account.live_instances().iter().any(|instance| instance.id == old.id);
     assert!(lives, "told by the warning, not by the end of the instance");
     until_replaced(&world, &old).await;
@@ -203,9 +172,8 @@ async fn a_machine_to_be_rebalanced_is_replaced_first_where_that_is_asked_for() 
         })
         .await;
     until_replaced(&world, &old).await;
-    let disrupted = &world.metrics.nodeclaims.disrupted_total;
-    assert_eq!(disrupted.value(["drifted", "web", "spot", "", "graceful"]), 1);
-    assert_eq!(disrupted.value(["rebalance_recommendation", "web", "spot", "", "graceful"]), 0);
+    assert_eq!(world.disrupted(["drifted", "web", "spot", "", "graceful"]), 1);
+    assert_eq!(world.disrupted(["rebalance_recommendation", "web", "spot", "", "graceful"]), 0);
     assert!(claims(&world).iter().all(|claim| drift_of(claim).is_none()), "the new one is left alone");
     assert_eq!(left(&world).await, "0");
 }
@@ -236,11 +204,7 @@ async fn messages_that_cannot_be_read_or_concern_others_are_dropped_and_block_no
     for body in ["not json", "[]", "", "{\"version\":\"0\",\"source\":\"aws.ec2\",\"detail-type\":\"new\"}"] {
         send(&world, body).await;
     }
-    let foreign = json!({
-        "version": "0", "source": "aws.ec2", "detail-type": "EC2 Spot Instance Interruption Warning",
-        "time": "2026-01-01T12:00:00Z", "detail": {"instance-id": "i-of-somebody-else"},
-    });
-    send(&world, &foreign.to_string()).await;
+    send(&world, &spot_warning("i-of-somebody-else")).await;
     world.until("the queue is empty", async || left(&world).await == "0").await;
     assert!(world.told("TerminatingOnInterruption").is_empty());
     let received = &world.metrics.aws.interruption_received_messages_total;
@@ -256,13 +220,10 @@ async fn messages_that_nothing_can_be_done_about_hold_up_no_others() {
     let (world, old) = running().await;
     let refused = Rule::on("delete").resource("nodeclaims");
     world.server.faults().inject(refused, ApiFault::InternalError);
-    let warning = json!({
-        "version": "0", "source": "aws.ec2", "detail-type": "EC2 Spot Instance Interruption Warning",
-        "time": "2026-01-01T12:00:00Z", "detail": {"instance-id": old.id.as_str()},
-    });
+    let warning = spot_warning(old.id.as_str());
     // One in every batch.
     for _ in 0..POISONED {
-        send(&world, &warning.to_string()).await;
+        send(&world, &warning).await;
         for _ in 0..9 {
             send(&world, "{}").await;
         }
@@ -298,10 +259,7 @@ async fn an_instance_that_is_stopped_by_hand_is_replaced() {
     let (world, old) = running().await;
     world.account.stop(&old.id).unwrap();
     until_replaced(&world, &old).await;
-    assert_eq!(
-        world.metrics.nodeclaims.disrupted_total.value(["instance_stopped", "web", "spot", "", "graceful"]),
-        1
-    );
+    assert_eq!(world.disrupted(["instance_stopped", "web", "spot", "", "graceful"]), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -318,10 +276,7 @@ async fn an_impaired_instance_is_given_up_at_once_and_counted_once() {
         .await;
     until_replaced(&world, &old).await;
     assert_eq!(world.metrics.aws.interruption_instance_status_unhealthy_total.value(["SystemStatus"]), 1);
-    assert_eq!(
-        world.metrics.nodeclaims.disrupted_total.value(["system_status", "web", "spot", "", "graceful"]),
-        1
-    );
+    assert_eq!(world.disrupted(["system_status", "web", "spot", "", "graceful"]), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -329,20 +284,10 @@ async fn an_instance_that_is_terminated_by_hand_is_replaced() {
     let (world, old) = running().await;
     world.account.terminate_behind_our_back(&old.id).unwrap();
     let terminated = world.now();
-    let deleted = || claims(&world).iter().any(|claim| claim.metadata.deletion_timestamp.is_some());
-    world.until("its claim is being deleted", async || deleted()).await;
+    workload::until_deleting(&world).await;
     assert!(world.now().duration_since(terminated).as_secs() <= 60);
     until_replaced(&world, &old).await;
-    assert_eq!(
-        world.metrics.nodeclaims.disrupted_total.value([
-            "instance_terminated",
-            "web",
-            "spot",
-            "",
-            "graceful"
-        ]),
-        1
-    );
+    assert_eq!(world.disrupted(["instance_terminated", "web", "spot", "", "graceful"]), 1);
     assert!(world.metrics.aws.interruption_received_messages_total.value(["instance_terminated"]) > 0);
 }
 
@@ -360,10 +305,7 @@ async fn a_health_message_by_itself_replaces_the_instance() {
     });
     send(&world, &message.to_string()).await;
     until_replaced(&world, &old).await;
-    assert_eq!(
-        world.metrics.nodeclaims.disrupted_total.value(["scheduled_change", "web", "spot", "", "graceful"]),
-        1
-    );
+    assert_eq!(world.disrupted(["scheduled_change", "web", "spot", "", "graceful"]), 1);
     assert_eq!(left(&world).await, "0");
 }
 
@@ -376,8 +318,9 @@ async fn an_instance_that_goes_back_into_its_interruptible_reservation_is_replac
         ..capacity_reservation("cr-1")
     });
     world.class("default", &json!({"capacityReservationSelectorTerms": [{"id": "cr-1"}]}));
-    a_pod_in(&world, &["reserved", "on-demand"]);
-    world.until("the pod runs", async || runs(&world)).await;
+    workload::pool(&world, &["reserved", "on-demand"]);
+    workload::replicas(&world, 1);
+    workload::until_running(&world).await;
     let old = world.account.live_instances().remove(0);
     let node = world.all::<Node>().remove(0);
     for (key, value) in [
@@ -396,8 +339,7 @@ async fn an_instance_that_goes_back_into_its_interruptible_reservation_is_replac
     });
     world.account.interrupt_reservation(&old.id).unwrap();
     let warned = world.now();
-    let deleted = || claims(&world).iter().any(|claim| claim.metadata.deletion_timestamp.is_some());
-    world.until("its claim is being deleted", async || deleted()).await;
+    workload::until_deleting(&world).await;
     assert!(world.now().duration_since(warned).as_secs() <= 60);
     until_replaced(&world, &old).await;
     let node = world.all::<Node>().remove(0);

@@ -13,7 +13,7 @@ async fn world(evaluates: bool) -> World {
 }
 
 async fn message(world: &World) -> String {
-    let conditions = world.get("default").await.unwrap().status.unwrap().conditions;
+    let conditions = world.status().await.conditions;
     conditions.into_iter().find(|one| one.kind == KIND).unwrap().message
 }
 
@@ -60,9 +60,7 @@ async fn blocks_are_refused_with_the_reason_of_the_reference() {
 
 /// The machine of a pod that runs: its type and its user data.
 async fn launched(world: &World) -> (String, String) {
-    workload::pool(world, &["on-demand"]);
-    workload::replicas(world, 1);
-    world.until("the pod runs", async || workload::runs(world)).await;
+    workload::run(world, &["on-demand"]).await;
     let instance = world.account.instances().remove(0);
     let user_data = world.account.user_data(&instance.id).expect("has user data").expose().to_owned();
     (instance.instance_type.to_string(), user_data)

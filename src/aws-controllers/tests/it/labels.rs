@@ -2,6 +2,7 @@
 
 use k8s_openapi::api::core::v1::Node;
 use karpenter_model::names::label::{self, aws};
+use karpenter_testkit::objects::{one_of, pod};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
@@ -10,19 +11,9 @@ use crate::world::World;
 
 /// A pod of this node affinity.
 fn asking(world: &World, name: &str, expressions: &Value) {
-    world.load(&json!({
-        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"},
-        "spec": {
-            "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
-                "nodeSelectorTerms": [{"matchExpressions": expressions}],
-            }}},
-            "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}],
-        },
-    }));
-}
-
-fn one_of(key: &str, values: &[&str]) -> Value {
-    json!({"key": key, "operator": "In", "values": values})
+    let required = json!({"nodeSelectorTerms": [{"matchExpressions": expressions}]});
+    let affinity = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}});
+    world.load(&pod(name, "1", &json!({"spec": {"affinity": affinity}})));
 }
 
 #[tokio::test(start_paused = true)]
@@ -36,22 +27,20 @@ async fn zones_and_zone_ids_that_overlap_leave_what_both_allow() {
         let world = World::large(karpenter_aws_sim::Options { zones: 3, ..World::options() }).await;
         world.class("default", &json!({}));
         world.until_ready("default").await;
-        let subnets = world.get("default").await.unwrap().status.unwrap().subnets;
+        let subnets = world.status().await.subnets;
         let mut by_name: Vec<_> = subnets.into_iter().map(|one| (one.zone, one.zone_id.unwrap())).collect();
         by_name.sort();
         let ids: Vec<&str> = ids.into_iter().map(|index: usize| by_name[index].1.as_str()).collect();
         workload::pool(&world, &["on-demand"]);
         asking(&world, "web", &json!([one_of(label::ZONE, &zones), one_of(aws::ZONE_ID, &ids)]));
-        world.until("the pod runs", async || workload::runs(&world)).await;
+        workload::until_running(&world).await;
         let node = world.all::<Node>().remove(0);
         assert_eq!(node.labels()[label::ZONE], expected);
         assert_eq!(world.account.live_instances()[0].zone.as_str(), expected);
     }
     // Both sides allow nothing together.
-    let world = World::new().await;
-    world.class("default", &json!({}));
-    world.until_ready("default").await;
-    let subnets = world.get("default").await.unwrap().status.unwrap().subnets;
+    let world = World::ready().await;
+    let subnets = world.status().await.subnets;
     let id = subnets.iter().find(|one| one.zone == "us-west-2b").unwrap().zone_id.clone().unwrap();
     workload::pool(&world, &["on-demand"]);
     asking(&world, "web", &json!([one_of(label::ZONE, &["us-west-2a"]), one_of(aws::ZONE_ID, &[&id])]));
@@ -66,7 +55,7 @@ async fn encryption_between_instances_is_selected_either_way() {
         world.class("default", &json!({}));
         workload::pool(&world, &["on-demand"]);
         asking(&world, "web", &json!([one_of(aws::INSTANCE_ENCRYPTION_IN_TRANSIT_SUPPORTED, &[value])]));
-        world.until("the pod runs", async || workload::runs(&world)).await;
+        workload::until_running(&world).await;
         let node = world.all::<Node>().remove(0);
         assert_eq!(node.labels()[aws::INSTANCE_ENCRYPTION_IN_TRANSIT_SUPPORTED], value);
         let launched = world.account.live_instances().remove(0).instance_type;
@@ -80,15 +69,8 @@ async fn encryption_between_instances_is_selected_either_way() {
 async fn a_windows_build_is_selected_and_its_image_launched() {
     let world = World::new().await;
     world.class("default", &json!({"amiSelectorTerms": [{"alias": "windows2022@latest"}]}));
-    world.load(&json!({
-        "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "web"},
-        "spec": {"template": {"spec": {
-            "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
-            "requirements": [
-                one_of(label::OS, &["windows"]), one_of("karpenter.sh/capacity-type", &["on-demand"]),
-            ],
-        }}},
-    }));
+    let requirements = [one_of(label::OS, &["windows"]), one_of(label::CAPACITY_TYPE, &["on-demand"])];
+    workload::pool_with(&world, "web", &requirements, &json!({}));
     asking(&world, "other", &json!([one_of("node.kubernetes.io/windows-build", &["10.0.17763"])]));
     asking(&world, "web", &json!([one_of("node.kubernetes.io/windows-build", &["10.0.20348"])]));
     world.until("an instance is there", async || !world.account.live_instances().is_empty()).await;
@@ -127,13 +109,8 @@ async fn labels_of_kubernetes_domains_that_a_pool_may_set_are_on_its_nodes() {
             } else {
                 labels[key] = json!("a");
             }
-            world.load(&json!({
-                "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "web"},
-                "spec": {"template": {"metadata": {"labels": labels}, "spec": {
-                    "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
-                    "requirements": requirements,
-                }}},
-            }));
+            let labelled = json!({"template": {"metadata": {"labels": labels}}});
+            workload::pool_with(&world, "web", &requirements, &labelled);
             asking(&world, "web", &json!([one_of(key, &["a"])]));
             world.until(&format!("the pod runs for {key}"), async || workload::runs(&world)).await;
             assert_eq!(world.all::<Node>()[0].labels()[key], "a");

@@ -10,6 +10,7 @@ use karpenter_aws_api::iam::InstanceProfileSpec;
 use karpenter_aws_sim::Fault;
 use karpenter_model::CapacityType;
 use karpenter_model::names::{annotation, reason};
+use karpenter_testkit::objects::one_of;
 use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
@@ -17,24 +18,38 @@ use serde_json::{Value, json};
 use crate::workload;
 use crate::world::World;
 
-async fn edit(world: &World, class: &str, spec: Value) {
-    let api = Api::<EC2NodeClass>::all(world.client.clone());
-    let patch = Patch::Merge(json!({"spec": spec}));
-    api.patch(class, &PatchParams::default(), &patch).await.unwrap();
+/// A claim that nothing can be launched for and that a finalizer keeps.
+fn held_claim(world: &World, name: &str, annotations: &Value) {
+    world.load(&json!({
+        "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
+        "metadata": {"name": name, "finalizers": ["test/hold"], "annotations": annotations},
+        "spec": {
+            "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+            "requirements": [one_of("node.kubernetes.io/instance-type", &["no.such"])],
+        },
+    }));
+}
+
+/// Makes an instance profile of another owner with the role of nodes.
+async fn foreign_profile(world: &World, name: &str, path: &str) {
+    let iam = world.account.clients().iam;
+    let (name, path) = (name.to_owned(), path.to_owned());
+    iam.create_instance_profile(&InstanceProfileSpec { name: name.clone(), path, tags: Default::default() })
+        .await
+        .unwrap();
+    iam.add_role_to_instance_profile(&name, "node-role").await.unwrap();
 }
 
 /// Returns the message of the class's condition of a kind.
 async fn message(world: &World, kind: &str) -> String {
-    let status = world.get("default").await.unwrap().status.unwrap();
+    let status = world.status().await;
     let found = status.conditions.into_iter().find(|condition| condition.kind == kind);
     found.map(|condition| condition.message).unwrap_or_default()
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_sound_node_class_becomes_ready_and_shows_what_it_resolved_to() {
-    let world = World::new().await;
-    world.class("default", &json!({}));
-    world.until_ready("default").await;
+    let world = World::ready().await;
     let class = world.get("default").await.unwrap();
     let status = class.status.clone().unwrap();
     assert_eq!(status.subnets.len(), 2);
@@ -83,7 +98,7 @@ async fn what_no_selector_matches_is_named_and_an_edit_heals_it() {
         world.until_condition("default", "Ready", (False, "UnhealthyDependents")).await;
         world.until_condition("default", "ValidationSucceeded", (False, "DependenciesNotReady")).await;
         assert!(!world.told(reason).is_empty(), "an event says so");
-        edit(&world, "default", json!({field: good})).await;
+        world.edit(json!({field: good})).await;
         world.until_ready("default").await;
     }
 }
@@ -113,7 +128,7 @@ async fn a_profile_of_the_user_that_does_not_exist_is_told_and_found_once_it_doe
             if edited {
                 world.class("default", &json!({}));
                 world.until_ready("default").await;
-                edit(&world, "default", spec).await;
+                world.edit(spec).await;
             } else {
                 world.class("default", &spec);
             }
@@ -129,13 +144,9 @@ async fn a_profile_of_the_user_that_does_not_exist_is_told_and_found_once_it_doe
                 workload::claims(&world).is_empty(),
                 "nothing is launched with a class that is not ready"
             );
-            let iam = world.account.clients().iam;
-            let (path, tags) = ("/".to_owned(), Default::default());
-            let profile = InstanceProfileSpec { name: "theirs".to_owned(), path, tags };
-            iam.create_instance_profile(&profile).await.unwrap();
-            iam.add_role_to_instance_profile("theirs", "node-role").await.unwrap();
-            edit(&world, "default", json!({"instanceProfile": "theirs"})).await;
-            world.until("the pod runs", async || workload::runs(&world)).await;
+            foreign_profile(&world, "theirs", "/").await;
+            world.edit(json!({"instanceProfile": "theirs"})).await;
+            workload::until_running(&world).await;
         }
     }
 }
@@ -186,7 +197,7 @@ async fn no_condition_says_true_of_a_generation_it_was_not_decided_for() {
         world.class("default", &json!({}));
         world.until_ready("default").await;
         world.account.inject(Fault::fail(operation, "InternalError"));
-        edit(&world, "default", change).await;
+        world.edit(change).await;
         let stated = async || {
             let class = world.get("default").await.unwrap();
             let conditions = class.status.unwrap().conditions;
@@ -240,7 +251,7 @@ async fn groups_are_found_by_each_value_of_a_tag_that_terms_name() {
     let terms = json!([{"tags": {"Name": "first"}}, {"tags": {"Name": "second"}}]);
     world.class("default", &json!({"securityGroupSelectorTerms": terms}));
     world.until_ready("default").await;
-    let shown = world.get("default").await.unwrap().status.unwrap().security_groups;
+    let shown = world.status().await.security_groups;
     let ids: Vec<&str> = shown.iter().map(|group| group.id.as_str()).collect();
     assert_eq!(ids, ["sg-000000000000000a1", "sg-000000000000000a2"]);
 }
@@ -275,24 +286,20 @@ async fn an_annotation_asks_for_another_try_at_once() {
         Some(True),
         "verdicts last"
     );
-    let api = Api::<EC2NodeClass>::all(world.client.clone());
-    let patch = Patch::Merge(json!({"metadata": {"annotations": {"again": "1"}}}));
-    api.patch("default", &PatchParams::default(), &patch).await.unwrap();
+    world.patch::<EC2NodeClass>("default", json!({"metadata": {"annotations": {"again": "1"}}})).await;
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert_eq!(world.condition("default", "Ready").await.map(|(status, _)| status), Some(True));
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_aws_that_does_not_answer_leaves_the_status_alone_and_is_told() {
-    let world = World::new().await;
-    world.class("default", &json!({}));
-    world.until_ready("default").await;
-    let before = world.get("default").await.unwrap().status.unwrap();
+    let world = World::ready().await;
+    let before = world.status().await;
     for operation in ["DescribeSubnets", "DescribeSecurityGroups", "DescribeImages"] {
         world.account.inject(Fault::fail(operation, "InternalError"));
     }
     tokio::time::sleep(Duration::from_mins(20)).await;
-    let after = world.get("default").await.unwrap().status.unwrap();
+    let after = world.status().await;
     assert_eq!(before, after, "nothing is known to have changed");
     for reason in ["SubnetResolutionFailed", "SecurityGroupResolutionFailed", "AMIResolutionFailed"] {
         assert!(!world.told(reason).is_empty(), "{reason}");
@@ -321,9 +328,9 @@ async fn user_data_that_cannot_be_merged_fails_validation_until_it_is_mended() {
             let told = world.told("UserDataInvalid");
             assert!(told[0].contains(text) && told[0].contains("fix spec.userData"), "{told:?}");
             world.until_condition("default", "Ready", (False, "UnhealthyDependents")).await;
-            edit(&world, "default", json!({"userData": right})).await;
+            world.edit(json!({"userData": right})).await;
             world.until_ready("default").await;
-            edit(&world, "default", json!({"userData": wrong})).await;
+            world.edit(json!({"userData": wrong})).await;
             world.until_condition("default", "ValidationSucceeded", refused).await;
         }
     }
@@ -331,20 +338,10 @@ async fn user_data_that_cannot_be_merged_fails_validation_until_it_is_mended() {
 
 #[tokio::test(start_paused = true)]
 async fn deletion_waits_for_claims_and_leaves_nothing_behind() {
-    let world = World::new().await;
-    world.class("default", &json!({}));
-    world.until_ready("default").await;
-    world.load(&json!({
-        "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
-        "metadata": {"name": "web-1", "finalizers": ["test/hold"]},
-        "spec": {
-            "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
-            "requirements": [{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["no.such"]}],
-        },
-    }));
+    let world = World::ready().await;
+    held_claim(&world, "web-1", &json!({}));
     tokio::time::sleep(Duration::from_secs(5)).await;
-    let classes = Api::<EC2NodeClass>::all(world.client.clone());
-    classes.delete("default", &DeleteParams::default()).await.unwrap();
+    world.delete::<EC2NodeClass>("default").await;
     world.until("the event", async || !world.told("WaitingOnNodeClaimTermination").is_empty()).await;
     assert!(world.told("WaitingOnNodeClaimTermination")[0].contains("web-1"));
     assert!(world.get("default").await.is_some());
@@ -372,12 +369,9 @@ async fn a_failed_clean_up_keeps_the_node_class_and_an_event_says_what_it_lacks(
         ("DeleteLaunchTemplate", "UnauthorizedOperation", "grant the caller"),
         ("DeleteLaunchTemplate", "InternalError", "InternalError"),
     ] {
-        let world = World::new().await;
-        world.class("default", &json!({}));
-        world.until_ready("default").await;
+        let world = World::ready().await;
         world.account.inject(Fault::fail(operation, code));
-        let classes = Api::<EC2NodeClass>::all(world.client.clone());
-        classes.delete("default", &DeleteParams::default()).await.unwrap();
+        world.delete::<EC2NodeClass>("default").await;
         tokio::time::sleep(Duration::from_mins(5)).await;
         assert!(world.get("default").await.is_some());
         let told = world.told(reason::aws::CLEAN_UP_FAILED);
@@ -396,20 +390,16 @@ async fn a_class_that_goes_from_a_profile_to_its_role_gets_a_profile_of_its_own(
     for path in ["/", "/team/", "/karpenter/us-west-2/demo/another-class/"] {
         let world = World::new().await;
         let iam = world.account.clients().iam;
-        let (name, path) = ("theirs".to_owned(), path.to_owned());
-        let profile = InstanceProfileSpec { name, path, tags: Default::default() };
-        iam.create_instance_profile(&profile).await.unwrap();
-        iam.add_role_to_instance_profile("theirs", "node-role").await.unwrap();
+        foreign_profile(&world, "theirs", path).await;
         world.class("default", &json!({"role": null, "instanceProfile": "theirs"}));
         world.until_ready("default").await;
-        let shown = async || world.get("default").await.unwrap().status.unwrap().instance_profile;
+        let shown = async || world.status().await.instance_profile;
         assert_eq!(shown().await.as_deref(), Some("theirs"));
-        edit(&world, "default", json!({"role": "node-role", "instanceProfile": null})).await;
+        world.edit(json!({"role": "node-role", "instanceProfile": null})).await;
         let ours = async || shown().await.is_some_and(|name| name.starts_with("demo_"));
         world.until("it has its own", ours).await;
         world.until_ready("default").await;
-        let classes = Api::<EC2NodeClass>::all(world.client.clone());
-        classes.delete("default", &DeleteParams::default()).await.unwrap();
+        world.delete::<EC2NodeClass>("default").await;
         world.until("the node class is gone", async || world.get("default").await.is_none()).await;
         let left = iam.list_instance_profiles("/").await.unwrap();
         assert_eq!(left.iter().map(|profile| profile.name.as_str()).collect::<Vec<_>>(), ["theirs"]);
@@ -439,23 +429,16 @@ async fn templates_of_an_earlier_process_are_swept_though_they_could_not_be_list
 async fn claims_of_an_older_hash_are_stamped() {
     let world = World::new().await;
     world.class("default", &json!({}));
-    world.load(&json!({
-        "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
-        "metadata": {"name": "old", "finalizers": ["test/hold"], "annotations": {
-            annotation::aws::EC2_NODE_CLASS_HASH: "1",
-            annotation::aws::EC2_NODE_CLASS_HASH_VERSION: "v4",
-        }},
-        "spec": {
-            "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
-            "requirements": [{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["no.such"]}],
-        },
-    }));
-    let claims = Api::<NodeClaim>::all(world.client.clone());
+    let older = json!({
+        annotation::aws::EC2_NODE_CLASS_HASH: "1",
+        annotation::aws::EC2_NODE_CLASS_HASH_VERSION: "v4",
+    });
+    held_claim(&world, "old", &older);
     world.until_ready("default").await;
     let hash = world.get("default").await.unwrap().hash("Y2EtYnVuZGxlCg==");
     world
         .until("the claim is stamped", async || {
-            let claim = claims.get("old").await.unwrap();
+            let claim = workload::claims(&world).remove(0);
             claim.annotations().get(annotation::aws::EC2_NODE_CLASS_HASH) == Some(&hash)
                 && claim.annotations()[annotation::aws::EC2_NODE_CLASS_HASH_VERSION] == "v6"
         })
@@ -470,9 +453,7 @@ fn claims_woken(world: &World) -> u64 {
 /// A machine that has settled, so that nothing but its node class wakes its claim.
 async fn settled(world: &World) {
     world.class("default", &json!({}));
-    workload::pool(world, &["on-demand"]);
-    workload::replicas(world, 1);
-    world.until("the pod runs", async || workload::runs(world)).await;
+    workload::run(world, &["on-demand"]).await;
     tokio::time::sleep(Duration::from_hours(1)).await;
     let before = claims_woken(world);
     tokio::time::sleep(Duration::from_mins(3)).await;
@@ -484,7 +465,7 @@ async fn subnets_that_swap_ranks_wake_no_claims() {
     let world = World::new().await;
     settled(&world).await;
     let order = async || -> Vec<String> {
-        let subnets = world.get("default").await.unwrap().status.unwrap().subnets;
+        let subnets = world.status().await.subnets;
         subnets.into_iter().map(|subnet| subnet.id).collect()
     };
     let (before, woken) = (order().await, claims_woken(&world));
@@ -499,9 +480,7 @@ async fn what_claims_are_compared_with_wakes_them() {
     let world = World::new().await;
     settled(&world).await;
     let woken = claims_woken(&world);
-    let api = Api::<EC2NodeClass>::all(world.client.clone());
-    let patch = Patch::Merge(json!({"metadata": {"annotations": {"hash": "1"}}}));
-    api.patch("default", &PatchParams::default(), &patch).await.unwrap();
+    world.patch::<EC2NodeClass>("default", json!({"metadata": {"annotations": {"hash": "1"}}})).await;
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert_eq!(claims_woken(&world), woken + 1, "another client has written");
 
@@ -510,6 +489,6 @@ async fn what_claims_are_compared_with_wakes_them() {
     let another = SecurityGroup { id: "sg-000000000000000a1".into(), ..groups[0].clone() };
     world.account.put_security_group(another);
     tokio::time::sleep(Duration::from_mins(8)).await;
-    assert_eq!(world.get("default").await.unwrap().status.unwrap().security_groups.len(), 2);
+    assert_eq!(world.status().await.security_groups.len(), 2);
     assert!(claims_woken(&world) > woken + 1, "we have written");
 }

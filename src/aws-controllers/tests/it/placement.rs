@@ -7,6 +7,7 @@ use karpenter_api::ConditionStatus::{False, True};
 use karpenter_aws_api::ec2::{PlacementGroup, PlacementStrategy};
 use karpenter_aws_sim::Fault;
 use karpenter_model::names::label::aws;
+use karpenter_testkit::objects::replica_set;
 use kube::ResourceExt;
 use serde_json::json;
 
@@ -55,9 +56,7 @@ async fn a_node_is_registered_with_the_partition_ec2_chose() {
     let world = World::new().await;
     world.account.put_placement_group(group("available"));
     world.class("default", &json!({"placementGroupSelector": {"name": "rack"}}));
-    workload::pool(&world, &["on-demand"]);
-    workload::replicas(&world, 1);
-    world.until("the pod runs", async || workload::runs(&world)).await;
+    workload::run(&world, &["on-demand"]).await;
     let node = world.all::<Node>().remove(0);
     assert_eq!(node.labels()[aws::PLACEMENT_GROUP_ID], "pg-1");
     assert_eq!(node.labels()[aws::PLACEMENT_GROUP_PARTITION], "1");
@@ -77,19 +76,7 @@ async fn pods_spread_over_partitions_get_one_each() {
         "maxSkew": 1, "topologyKey": aws::PLACEMENT_GROUP_PARTITION, "whenUnsatisfiable": "DoNotSchedule",
         "minDomains": 3, "labelSelector": {"matchLabels": {"app": "web"}},
     }]);
-    world.load(&json!({
-        "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "web", "namespace": "default"},
-        "spec": {
-            "replicas": 3, "selector": {"matchLabels": {"app": "web"}},
-            "template": {
-                "metadata": {"labels": {"app": "web"}},
-                "spec": {
-                    "topologySpreadConstraints": spread,
-                    "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}],
-                },
-            },
-        },
-    }));
+    world.load(&replica_set("web", 3, "1", &json!({"topologySpreadConstraints": spread})));
     world.until("three pods run", async || world.nodes() == 3 && workload::runs(&world)).await;
     let partition = |node: &Node| node.labels()[aws::PLACEMENT_GROUP_PARTITION].clone();
     let mut partitions: Vec<String> = world.all::<Node>().iter().map(partition).collect();

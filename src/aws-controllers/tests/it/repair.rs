@@ -43,18 +43,14 @@ async fn every_condition_of_a_broken_node_replaces_it_once_it_was_tolerated_long
         let what = format!("{condition} {status} {reason}");
         let world = World::gated(FeatureGates { node_repair: true, ..FeatureGates::default() }).await;
         world.class("default", &json!({}));
-        workload::pool(&world, &["on-demand"]);
-        workload::replicas(&world, 1);
-        world.until("the pod runs", async || workload::runs(&world)).await;
+        workload::run(&world, &["on-demand"]).await;
         let broken = world.account.live_instances().remove(0).id.to_string();
         match (condition, status) {
             ("Ready", "False") => world.agent.behave(&broken, Behaviour::NotReady),
             ("Ready", _) => world.agent.behave(&broken, Behaviour::Silent),
             _ => report(&world, condition, status, reason).await,
         }
-        let disrupted = || {
-            world.metrics.nodeclaims.disrupted_total.value(["unhealthy", "web", "on-demand", "", "graceful"])
-        };
+        let disrupted = || world.disrupted(["unhealthy", "web", "on-demand", "", "graceful"]);
         tokio::time::sleep((minutes - 1) * MINUTE).await;
         assert_eq!(disrupted(), 0, "{what}: it may recover");
         world.until("it is given up once another one is there", async || disrupted() == 1).await;
@@ -71,9 +67,7 @@ async fn every_condition_of_a_broken_node_replaces_it_once_it_was_tolerated_long
 async fn a_condition_that_is_unknown_or_of_no_agent_is_no_reason() {
     let world = World::gated(FeatureGates { node_repair: true, ..FeatureGates::default() }).await;
     world.class("default", &json!({}));
-    workload::pool(&world, &["on-demand"]);
-    workload::replicas(&world, 1);
-    world.until("the pod runs", async || workload::runs(&world)).await;
+    workload::run(&world, &["on-demand"]).await;
     report(&world, "StorageReady", "Unknown", "Test").await;
     report(&world, "FrequentKubeletRestart", "False", "Test").await;
     tokio::time::sleep(60 * MINUTE).await;

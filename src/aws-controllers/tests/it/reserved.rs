@@ -9,6 +9,7 @@ use karpenter_aws_api::ec2::CapacityReservation;
 use karpenter_aws_sim::Fault;
 use karpenter_aws_sim::examples::capacity_reservation;
 use karpenter_model::names::label::{self, aws};
+use karpenter_testkit::objects::{one_of, pod};
 use kube::ResourceExt;
 use serde_json::json;
 
@@ -28,9 +29,7 @@ async fn running(reservation: CapacityReservation) -> World {
     let world = World::new().await;
     world.account.put_capacity_reservation(reservation);
     world.class("default", &json!({"capacityReservationSelectorTerms": [{"id": "cr-1"}]}));
-    workload::pool(&world, &["reserved", "on-demand"]);
-    workload::replicas(&world, 1);
-    world.until("the pod runs", async || workload::runs(&world)).await;
+    workload::run(&world, &["reserved", "on-demand"]).await;
     world
 }
 
@@ -43,7 +42,7 @@ async fn reservations_are_in_the_status_and_used_first() {
     let world = running(reservation()).await;
     let ready = world.condition("default", "CapacityReservationsReady").await;
     assert_eq!(ready.map(|(status, _)| status), Some(True));
-    let shown = world.get("default").await.unwrap().status.unwrap().capacity_reservations;
+    let shown = world.status().await.capacity_reservations;
     assert_eq!(shown.iter().map(|one| one.id.as_str()).collect::<Vec<_>>(), ["cr-1"]);
     for labels in [workload::claims(&world)[0].labels(), node(&world).labels()] {
         assert_eq!(labels[label::CAPACITY_TYPE], "reserved");
@@ -51,7 +50,7 @@ async fn reservations_are_in_the_status_and_used_first() {
     }
     world.account.inject(Fault::fail("DescribeCapacityReservations", "InternalError"));
     tokio::time::sleep(Duration::from_mins(10)).await;
-    let still = world.get("default").await.unwrap().status.unwrap().capacity_reservations;
+    let still = world.status().await.capacity_reservations;
     assert_eq!(still, shown, "no answer is not an empty answer");
 }
 
@@ -81,9 +80,7 @@ async fn a_pool_of_reserved_capacity_only_drifts_once_its_reservation_has_ended(
     let world = World::new().await;
     world.account.put_capacity_reservation(reservation());
     world.class("default", &json!({"capacityReservationSelectorTerms": [{"id": "cr-1"}]}));
-    workload::pool(&world, &["reserved"]);
-    workload::replicas(&world, 1);
-    world.until("the pod runs", async || workload::runs(&world)).await;
+    workload::run(&world, &["reserved"]).await;
     let condition = |kind: &str| {
         let conditions = workload::claims(&world).remove(0).status.unwrap().conditions;
         conditions.into_iter().find(|one| one.kind == kind).map(|one| one.reason)
@@ -107,14 +104,10 @@ async fn a_capacity_block_is_left_forty_minutes_before_it_ends() {
         CapacityReservation { kind: Some("capacity-block".to_owned()), ends_at: Some(end), ..reservation() };
     let world = running(block).await;
     assert_eq!(workload::claims(&world)[0].labels()[aws::CAPACITY_RESERVATION_TYPE], "capacity-block");
-    world
-        .until("the claim is deleted", async || {
-            workload::claims(&world).iter().any(|claim| claim.metadata.deletion_timestamp.is_some())
-        })
-        .await;
+    workload::until_deleting(&world).await;
     let left = end.duration_since(world.now());
     assert!((37..=40).contains(&left.as_mins()), "{left}");
-    let shown = world.get("default").await.unwrap().status.unwrap().capacity_reservations;
+    let shown = world.status().await.capacity_reservations;
     assert_eq!(shown[0].state, ReservationState::Expiring);
     let counter = &world.metrics.nodeclaims.disrupted_total;
     assert_eq!(counter.value(["capacity_block_ends", "web", "reserved", "", "graceful"]), 1);
@@ -134,17 +127,6 @@ async fn an_ordinary_reservation_that_ends_is_not_left_early() {
     let world = running(CapacityReservation { ends_at: Some(end), ..reservation() }).await;
     tokio::time::sleep(Duration::from_mins(50)).await;
     assert!(workload::claims(&world)[0].metadata.deletion_timestamp.is_none());
-}
-
-/// A pod that asks for these labels.
-fn asking(world: &World, name: &str, selector: &serde_json::Value) {
-    world.load(&json!({
-        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"},
-        "spec": {
-            "nodeSelector": selector,
-            "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}],
-        },
-    }));
 }
 
 #[tokio::test(start_paused = true)]
@@ -167,8 +149,8 @@ async fn pods_may_ask_for_a_reservation_by_its_id_and_by_its_kind() {
         }
         world.class("default", &json!({"capacityReservationSelectorTerms": [{"tags": {"team": "web"}}]}));
         workload::pool(&world, &["reserved", "on-demand"]);
-        asking(&world, "one", &json!({key: value}));
-        world.until("the pod runs", async || workload::runs(&world)).await;
+        world.load(&pod("one", "1", &json!({"spec": {"nodeSelector": {key: value}}})));
+        workload::until_running(&world).await;
         for labels in [workload::claims(&world)[0].labels(), node(&world).labels()] {
             assert_eq!(labels[key], value);
             assert_eq!(labels[label::CAPACITY_TYPE], "reserved");
@@ -186,20 +168,11 @@ async fn pods_may_ask_for_a_reservation_by_its_id_and_by_its_kind() {
 async fn on_demand_nodes_move_into_a_reservation_that_comes() {
     let world = World::new().await;
     world.class("default", &json!({"capacityReservationSelectorTerms": [{"id": "cr-1"}]}));
-    world.load(&json!({
-        "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "web"},
-        "spec": {
-            "template": {"spec": {
-                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
-                "requirements": [{
-                    "key": "karpenter.sh/capacity-type", "operator": "In", "values": ["reserved", "on-demand"],
-                }],
-            }},
-            "disruption": {"consolidateAfter": "30s", "budgets": [{"nodes": "100%"}]},
-        },
-    }));
+    let requirements = [one_of(label::CAPACITY_TYPE, &["reserved", "on-demand"])];
+    let eager = json!({"consolidateAfter": "30s", "budgets": [{"nodes": "100%"}]});
+    workload::pool_with(&world, "web", &requirements, &json!({"disruption": eager}));
     workload::replicas(&world, 1);
-    world.until("the pod runs", async || workload::runs(&world)).await;
+    workload::until_running(&world).await;
     assert_eq!(node(&world).labels()[label::CAPACITY_TYPE], "on-demand");
     tokio::time::sleep(Duration::from_mins(10)).await;
     assert_eq!(node(&world).labels()[label::CAPACITY_TYPE], "on-demand", "it is the cheapest there is");

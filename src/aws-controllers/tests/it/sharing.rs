@@ -6,9 +6,10 @@ use std::sync::{Arc, Weak};
 use karpenter_api::{EC2NodeClass, NodePool};
 use karpenter_cloud::overlay::List;
 use karpenter_model::InstanceType;
-use kube::api::{Api, DeleteParams};
+use karpenter_testkit::objects::pod;
 use serde_json::json;
 
+use crate::workload;
 use crate::world::World;
 
 /// Lists as plans see them, one per pool.
@@ -19,30 +20,21 @@ fn lists(world: &World) -> Vec<List> {
 
 fn make(world: &World, name: &str) {
     world.class(name, &json!({}));
-    world.load(&json!({
-        "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name},
-        "spec": {"template": {"spec": {
-            "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": name},
-            "requirements": [],
-        }}},
-    }));
+    let of_class = json!({"template": {"spec": {"nodeClassRef": {"name": name}}}});
+    workload::pool_with(world, name, &[], &of_class);
 }
 
 async fn delete(world: &World, name: &str) {
-    Api::<NodePool>::all(world.client.clone()).delete(name, &DeleteParams::default()).await.unwrap();
-    Api::<EC2NodeClass>::all(world.client.clone()).delete(name, &DeleteParams::default()).await.unwrap();
+    world.delete::<NodePool>(name).await;
+    world.delete::<EC2NodeClass>(name).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn twenty_pools_and_classes_of_one_content_hold_one_list_that_goes_with_the_last_of_them() {
     let world = World::new().await;
     // Such a pod fits nowhere, so the plan is about all pools and nothing comes of it.
-    let wait_in_vain = |name: &str| {
-        world.load(&json!({
-            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"},
-            "spec": {"nodeSelector": {"example.com/place": "nowhere"}, "containers": [{"name": "c", "image": "i"}]},
-        }));
-    };
+    let nowhere = json!({"spec": {"nodeSelector": {"example.com/place": "nowhere"}}});
+    let wait_in_vain = |name: &str| world.load(&pod(name, "1", &nowhere));
     wait_in_vain("nowhere");
     let names: Vec<String> = (0..20).map(|number| format!("same-{number}")).collect();
     for name in &names {

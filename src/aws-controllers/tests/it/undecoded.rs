@@ -9,7 +9,7 @@ use kube::ResourceExt;
 use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
 
-use crate::workload::{claims, one_per_node, pool_of, runs};
+use crate::workload::{claims, one_per_node, pool_of, pool_with, runs};
 use crate::world::World;
 
 /// A value that no release knows yet.
@@ -42,16 +42,9 @@ async fn two_classes() -> World {
         world.until_ready(class).await;
     }
     pool_of(&world, "default", "m5.large");
-    world.load(&json!({
-        "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "other"},
-        "spec": {
-            "template": {"spec": {
-                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "other"},
-                "requirements": [],
-            }},
-            "disruption": {"consolidateAfter": "Never", "budgets": [{"nodes": "100%"}]},
-        },
-    }));
+    let of_class = json!({"spec": {"nodeClassRef": {"name": "other"}}});
+    let eager = json!({"budgets": [{"nodes": "100%"}]});
+    pool_with(&world, "other", &[], &json!({"template": of_class, "disruption": eager}));
     for pool in ["default", "other"] {
         one_per_node(&world, pool, 1, pool);
     }

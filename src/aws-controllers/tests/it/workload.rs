@@ -2,79 +2,64 @@
 
 use k8s_openapi::api::core::v1::Pod;
 use karpenter_api::NodeClaim;
-use serde_json::json;
+use karpenter_model::names::label;
+use karpenter_testkit::objects::{on_port_80, one_of, replica_set, with};
+use serde_json::{Value, json};
 
 use crate::world::World;
 
-/// Pool `web`, which buys in these ways and is never consolidated.
-pub(crate) fn pool(world: &World, capacity_types: &[&str]) {
+/// A pool of the class `default` that is never consolidated, with these requirements and `change` in its spec.
+pub(crate) fn pool_with(world: &World, name: &str, requirements: &[Value], change: &Value) {
+    let class = json!({"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"});
+    let template = json!({"spec": {"nodeClassRef": class, "requirements": requirements}});
+    let spec = json!({"template": template, "disruption": {"consolidateAfter": "Never"}});
     world.load(&json!({
-        "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "web"},
-        "spec": {
-            "template": {"spec": {
-                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
-                "requirements": [
-                    {"key": "karpenter.sh/capacity-type", "operator": "In", "values": capacity_types},
-                ],
-            }},
-            "disruption": {"consolidateAfter": "Never"},
-        },
+        "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name},
+        "spec": with(spec, change),
     }));
+}
+
+/// Pool `web`, which buys in these ways.
+pub(crate) fn pool(world: &World, capacity_types: &[&str]) {
+    pool_with(world, "web", &[one_of(label::CAPACITY_TYPE, capacity_types)], &json!({}));
+}
+
+/// A pool of one type.
+pub(crate) fn pool_of(world: &World, name: &str, instance_type: &str) {
+    let requirements = [
+        one_of(label::CAPACITY_TYPE, &["spot", "on-demand"]),
+        one_of(label::INSTANCE_TYPE, &[instance_type]),
+    ];
+    pool_with(world, name, &requirements, &json!({"disruption": {"budgets": [{"nodes": "100%"}]}}));
 }
 
 /// Pods of one CPU each that come back when they are evicted.
-pub(crate) fn replicas(world: &World, count: u32) {
-    world.load(&json!({
-        "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "web", "namespace": "default"},
-        "spec": {
-            "replicas": count, "selector": {"matchLabels": {"app": "web"}},
-            "template": {
-                "metadata": {"labels": {"app": "web"}},
-                "spec": {
-                    "terminationGracePeriodSeconds": 5,
-                    "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}],
-                },
-            },
-        },
-    }));
-}
-
-/// A pool of one type that nothing is consolidated in.
-pub(crate) fn pool_of(world: &World, name: &str, instance_type: &str) {
-    world.load(&json!({
-        "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name},
-        "spec": {
-            "template": {"spec": {
-                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
-                "requirements": [
-                    {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot", "on-demand"]},
-                    {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": [instance_type]},
-                ],
-            }},
-            "disruption": {"consolidateAfter": "Never", "budgets": [{"nodes": "100%"}]},
-        },
-    }));
+pub(crate) fn replicas(world: &World, count: usize) {
+    world.load(&replica_set("web", count, "1", &json!({})));
 }
 
 /// Pods that each need a node of this pool to themselves.
 pub(crate) fn one_per_node(world: &World, name: &str, replicas: usize, pool: &str) {
-    let container = json!({
-        "name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}},
-        "ports": [{"containerPort": 80, "hostPort": 80}],
-    });
-    world.load(&json!({
-        "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": name, "namespace": "default"},
-        "spec": {
-            "replicas": replicas, "selector": {"matchLabels": {"app": name}},
-            "template": {
-                "metadata": {"labels": {"app": name}},
-                "spec": {
-                    "terminationGracePeriodSeconds": 5, "containers": [container],
-                    "nodeSelector": {"karpenter.sh/nodepool": pool},
-                },
-            },
-        },
-    }));
+    let of_pool = json!({"nodeSelector": {"karpenter.sh/nodepool": pool}});
+    world.load(&replica_set(name, replicas, "1", &with(on_port_80("1"), &of_pool)));
+}
+
+/// Pool `web`, which buys in these ways, and a pod that runs in it.
+pub(crate) async fn run(world: &World, capacity_types: &[&str]) {
+    pool(world, capacity_types);
+    replicas(world, 1);
+    until_running(world).await;
+}
+
+/// Waits until there are pods and all of them run.
+pub(crate) async fn until_running(world: &World) {
+    world.until("the pods run", async || runs(world)).await;
+}
+
+/// Waits until a claim is being deleted.
+pub(crate) async fn until_deleting(world: &World) {
+    let deleting = |claim: &NodeClaim| claim.metadata.deletion_timestamp.is_some();
+    world.until("a claim is being deleted", async || claims(world).iter().any(deleting)).await;
 }
 
 /// Returns whether there are pods and all of them run.

@@ -8,30 +8,26 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
-use karpenter_api::{ConditionStatus, EC2NodeClass};
+use karpenter_api::{ConditionStatus, EC2NodeClass, Ec2NodeClassStatus};
 use karpenter_aws::{AwsProvider, Settings};
-use karpenter_aws_api::iam::RoleSpec;
 use karpenter_aws_controllers::{AwsContext, MetricsObserver};
-use karpenter_aws_sim::{Account, Options};
+use karpenter_aws_sim::{Account, Options, examples};
 use karpenter_cloud::Provider;
 use karpenter_controllers::{Context, View};
 use karpenter_kube_harness::server::Readiness;
 use karpenter_kube_sim::apiserver::ApiServer;
 use karpenter_kube_sim::apiserver::listing::{Listed, Listing};
+use karpenter_kube_sim::apiserver::stored::{self, Stored};
 use karpenter_kube_sim::kubelet::{Agent, Machines};
 use karpenter_kube_sim::{VirtualClock, kube_system, kubelet};
 use karpenter_model::Clock;
 use karpenter_model::settings::FeatureGates;
 use karpenter_telemetry::events::{MemorySink, Recorder};
 use karpenter_telemetry::metrics::Metrics;
-use kube::api::Api;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use writes::Writes;
-
-/// Lets EC2 instances take a role.
-const TRUST: &str = r#"{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}"#;
 
 /// Start of tests, unless they set another.
 const START: &str = "2026-01-01T12:00:00Z";
@@ -58,6 +54,14 @@ impl World {
     pub(crate) async fn new() -> Self {
         let world = Self::without_role();
         world.create_role("node-role").await;
+        world
+    }
+
+    /// A cluster with one node class, which is ready.
+    pub(crate) async fn ready() -> Self {
+        let world = Self::new().await;
+        world.class("default", &json!({}));
+        world.until_ready("default").await;
         world
     }
 
@@ -189,15 +193,31 @@ impl World {
 
     /// Adds a tag to the spec, a static field.
     pub(crate) async fn class_tag(&self, class: &str, key: &str, value: &str) {
-        let patch = kube::api::Patch::Merge(json!({"spec": {"tags": {key: value}}}));
-        Api::<EC2NodeClass>::all(self.client.clone())
-            .patch(class, &Default::default(), &patch)
-            .await
-            .expect("the class is edited");
+        self.patch::<EC2NodeClass>(class, json!({"spec": {"tags": {key: value}}})).await;
+    }
+
+    /// Merges `spec` into the spec of the node class `default`.
+    pub(crate) async fn edit(&self, spec: Value) {
+        self.patch::<EC2NodeClass>("default", json!({"spec": spec})).await;
+    }
+
+    /// Merges `change` into an object.
+    pub(crate) async fn patch<K: Stored>(&self, name: &str, change: Value) {
+        stored::patch::<K>(&self.client, name, change).await.unwrap();
+    }
+
+    /// Asks for the deletion of an object.
+    pub(crate) async fn delete<K: Stored>(&self, name: &str) {
+        stored::delete::<K>(&self.client, name).await.unwrap();
     }
 
     pub(crate) async fn get(&self, name: &str) -> Option<EC2NodeClass> {
-        Api::<EC2NodeClass>::all(self.client.clone()).get_opt(name).await.unwrap()
+        EC2NodeClass::api(&self.client).get_opt(name).await.unwrap()
+    }
+
+    /// Status of the node class `default`.
+    pub(crate) async fn status(&self) -> Ec2NodeClassStatus {
+        self.get("default").await.unwrap().status.unwrap()
     }
 
     /// Waits until a condition of a node class is as wanted: `status` and `reason`.
@@ -246,6 +266,11 @@ impl World {
         self.clock.now()
     }
 
+    /// Claims that went for this reason, pool, capacity type, policy of consolidation, and mode of termination.
+    pub(crate) fn disrupted(&self, labels: [&str; 5]) -> u64 {
+        self.metrics.nodeclaims.disrupted_total.value(labels)
+    }
+
     /// Events told with this reason.
     pub(crate) fn told(&self, reason: &str) -> Vec<String> {
         self.events.messages(reason)
@@ -287,15 +312,7 @@ impl Ground {
 
 /// Makes a role that EC2 instances may take.
 pub(crate) async fn create_role(account: &Account, name: &str) {
-    let role = RoleSpec {
-        name: name.to_owned(),
-        path: "/".to_owned(),
-        description: String::new(),
-        trust: TRUST.to_owned(),
-        permissions_boundary: None,
-        tags: Default::default(),
-    };
-    account.clients().iam.create_role(&role).await.expect("the role is made");
+    account.clients().iam.create_role(&examples::role(name)).await.expect("the role is made");
 }
 
 /// Inputs of the controllers.

@@ -7,6 +7,7 @@ use jiff::ToSpan;
 use karpenter_aws_api::id::ZoneId;
 use karpenter_aws_sim::Fault as AwsFault;
 use karpenter_kube_sim::apiserver::{Fault, Rule};
+use karpenter_testkit::objects::{on_port_80, replica_set, with};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -31,21 +32,8 @@ async fn cluster(registered: bool) -> (World, BTreeMap<String, ZoneId>) {
 
 /// A pod that comes back when it is evicted, in a zone or wherever there is room on a node without another like it.
 fn workload(world: &World, name: &str, zone: Option<&str>) {
-    let selector = zone.map(|zone| json!({"topology.kubernetes.io/zone": zone}));
-    let container = json!({
-        "name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}},
-        "ports": [{"containerPort": 80, "hostPort": 80}],
-    });
-    world.load(&json!({
-        "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": name, "namespace": "default"},
-        "spec": {
-            "replicas": 1, "selector": {"matchLabels": {"app": name}},
-            "template": {
-                "metadata": {"labels": {"app": name}},
-                "spec": {"terminationGracePeriodSeconds": 5, "containers": [container], "nodeSelector": selector},
-            },
-        },
-    }));
+    let selector = json!({"nodeSelector": zone.map(|zone| json!({"topology.kubernetes.io/zone": zone}))});
+    world.load(&replica_set(name, 1, "1", &with(on_port_80("1"), &selector)));
 }
 
 /// Ids of the running instances, by zone.
