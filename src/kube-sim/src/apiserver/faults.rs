@@ -30,6 +30,13 @@ pub enum Fault {
     LateAnswer(Duration),
 }
 
+impl Fault {
+    /// A refusal with this code and reason.
+    pub fn refuse(code: u16, reason: &'static str, message: &str) -> Self {
+        Self::Refuse(Box::new(Refusal::new(code, reason, message)))
+    }
+}
+
 /// The connection ended before an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the connection was closed before an answer")]
@@ -167,17 +174,11 @@ impl Faults {
 
 fn refusal(fault: &Fault, request: Request<'_>) -> Refusal {
     match fault {
-        Fault::Conflict => Refusal {
-            code: 409,
-            reason: "Conflict",
-            message: format!(
-                "Operation cannot be fulfilled on {} \"{}\": injected conflict",
-                request.resource, request.name
-            ),
-            subject: None,
-            causes: Vec::new(),
-            retry_after_seconds: None,
-        },
+        Fault::Conflict => {
+            let on = format!("{} \"{}\"", request.resource, request.name);
+            let message = format!("Operation cannot be fulfilled on {on}: injected conflict");
+            Refusal::new(409, "Conflict", message)
+        }
         Fault::TooManyRequests(seconds) => {
             Refusal::too_many_requests("too many requests, please try again later", Some(*seconds))
         }

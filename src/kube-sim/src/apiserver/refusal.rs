@@ -37,7 +37,7 @@ pub struct Subject {
 }
 
 impl Refusal {
-    fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
+    pub(super) fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
         let message = message.into();
         Self { code, reason, message, subject: None, causes: Vec::new(), retry_after_seconds: None }
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use futures::FutureExt;
 use jiff::Timestamp;
 use karpenter_kube_sim::VirtualClock;
-use karpenter_kube_sim::apiserver::{ApiServer, Fault, Refusal, Rule};
+use karpenter_kube_sim::apiserver::{ApiServer, Fault, Rule};
 use kube::client::Body;
 use parking_lot::Mutex;
 use ratatui::backend::TestBackend;
@@ -56,15 +56,8 @@ impl World {
     }
 
     fn refuse(&self, resource: &str) {
-        let refusal = Refusal {
-            code: 403,
-            reason: "Forbidden",
-            message: "no role allows it".to_owned(),
-            subject: None,
-            causes: Vec::new(),
-            retry_after_seconds: None,
-        };
-        self.server.faults().inject(Rule::any().resource(resource), Fault::Refuse(Box::new(refusal)));
+        let refusal = Fault::refuse(403, "Forbidden", "no role allows it");
+        self.server.faults().inject(Rule::any().resource(resource), refusal);
     }
 
     /// A client on whose way to the server something may be in between.

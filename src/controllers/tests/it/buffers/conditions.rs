@@ -1,7 +1,7 @@
 //! Status of a buffer, and the times of its changes.
 
 use k8s_openapi::api::apps::v1::Deployment;
-use karpenter_kube_sim::apiserver::{Fault, Refusal, Rule};
+use karpenter_kube_sim::apiserver::{Fault, Rule};
 
 use super::*;
 
@@ -141,17 +141,9 @@ async fn changes_of_conditions_are_told_and_counted() {
 #[tokio::test(start_paused = true)]
 async fn without_the_right_to_watch_workloads_they_are_asked_for_every_half_minute() {
     let world = world().await;
-    let may_not = Refusal {
-        code: 403,
-        reason: "Forbidden",
-        message: "deployments.apps is forbidden".to_owned(),
-        subject: None,
-        causes: Vec::new(),
-        retry_after_seconds: None,
-    };
     for verb in ["list", "watch"] {
-        let rule = Rule::on(verb).resource("deployments");
-        world.server.faults().inject(rule, Fault::Refuse(Box::new(may_not.clone())));
+        let may_not = Fault::refuse(403, "Forbidden", "deployments.apps is forbidden");
+        world.server.faults().inject(Rule::on(verb).resource("deployments"), may_not);
     }
     let like = json!({"kind": "Deployment", "name": "late"});
     buffer(&world, "workload", &json!({"scalableRef": like, "replicas": 1}));

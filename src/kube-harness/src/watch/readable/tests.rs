@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use karpenter_api::NodePool;
-use karpenter_kube_sim::apiserver::{ApiServer, Fault, Refusal, Rule};
+use karpenter_kube_sim::apiserver::{ApiServer, Fault, Rule};
 use kube::ResourceExt;
 use kube::api::{DynamicObject, Patch, PatchParams};
 use parking_lot::Mutex;
@@ -91,16 +91,8 @@ async fn an_object_that_cannot_be_decoded_hides_no_other_whether_lists_are_strea
         server.load(&pool("bad", "Sometimes")).unwrap();
         server.load(&pool("good", "WhenEmpty")).unwrap();
         if !streamed {
-            let refusal = Refusal {
-                code: 422,
-                reason: "Invalid",
-                message: String::new(),
-                subject: None,
-                causes: Vec::new(),
-                retry_after_seconds: None,
-            };
             let rule = Rule::on("watch").resource("nodepools").times(1);
-            server.faults().inject(rule, Fault::Refuse(Box::new(refusal)));
+            server.faults().inject(rule, Fault::refuse(422, "Invalid", ""));
         }
         let said = following(&server);
         let listed = since(&said).await;

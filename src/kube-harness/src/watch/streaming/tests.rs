@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use karpenter_kube_sim::apiserver::{ApiServer, Fault, Refusal, Rule};
+use karpenter_kube_sim::apiserver::{ApiServer, Fault, Rule};
 use kube::api::{DeleteParams, PostParams};
 use kube::client::Body;
 use parking_lot::Mutex;
@@ -89,16 +89,8 @@ impl Following {
 }
 
 fn refuse(server: &ApiServer, verb: &str, code: u16, reason: &'static str, times: u32) {
-    let refusal = Refusal {
-        code,
-        reason,
-        message: "told so".to_owned(),
-        subject: None,
-        causes: Vec::new(),
-        retry_after_seconds: None,
-    };
     let rule = Rule::on(verb).resource("configmaps").times(times);
-    server.faults().inject(rule, Fault::Refuse(Box::new(refusal)));
+    server.faults().inject(rule, Fault::refuse(code, reason, "told so"));
 }
 
 #[tokio::test(start_paused = true)]
