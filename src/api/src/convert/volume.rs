@@ -8,12 +8,15 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::api::storage::v1::{CSINode, StorageClass};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
-use karpenter_model::names::annotation;
+use karpenter_model::names::{annotation, label};
 use karpenter_model::pod::volume::resolve::{ClaimFacts, ClassFacts, Form, Source, VolumeFacts};
 use karpenter_model::{Access, DriverName, Expression, Operator, Quantity};
 
 use super::present;
 use super::{Error, FieldError};
+
+/// Labels of a volume that name zones or regions, with their old names.
+const PLACES: [&str; 4] = [label::ZONE, label::REGION, label::NORMALIZED[0].0, label::NORMALIZED[1].0];
 
 /// Reads a persistent volume claim.
 pub fn volume_claim(object: &PersistentVolumeClaim) -> ClaimFacts {
@@ -75,6 +78,7 @@ pub fn volume(object: &PersistentVolume) -> Result<VolumeFacts, Error> {
         let name = object.metadata.name.as_deref().unwrap_or_default();
         error.below("spec.nodeAffinity.required").of("PersistentVolume", name)
     })?;
+    let terms = within(of_labels(object), terms);
     let claim = spec.and_then(|spec| spec.claim_ref.as_ref());
     let claim = claim.and_then(|claim| Some((claim.namespace.as_deref()?, claim.name.as_deref()?)));
     Ok(VolumeFacts {
@@ -89,6 +93,35 @@ pub fn volume(object: &PersistentVolume) -> Result<VolumeFacts, Error> {
             spec.and_then(|spec| spec.volume_mode.as_deref()),
         ),
     })
+}
+
+/// Zones and regions in the labels of a volume, where plugins of the tree and people write them: the scheduler keeps to
+/// them as to the node affinity. `__` stands between several.
+fn of_labels(object: &PersistentVolume) -> Vec<Expression> {
+    let labels = object.metadata.labels.iter().flatten();
+    let of_place = labels.filter(|(key, _)| PLACES.contains(&key.as_str()));
+    of_place
+        .map(|(key, values)| Expression {
+            key: key.as_str().into(),
+            operator: Operator::In,
+            values: values.split("__").map(Into::into).collect(),
+            min_values: None,
+        })
+        .collect()
+}
+
+/// Each of `terms` with `place` in addition; none of them is everywhere.
+fn within(place: Vec<Expression>, mut terms: Vec<Vec<Expression>>) -> Vec<Vec<Expression>> {
+    if place.is_empty() {
+        return terms;
+    }
+    if terms.is_empty() {
+        return vec![place];
+    }
+    for term in &mut terms {
+        term.extend_from_slice(&place);
+    }
+    terms
 }
 
 fn source(object: &PersistentVolume) -> Source {
@@ -216,6 +249,19 @@ mod tests {
         ];
         for (spec, source) in sources {
             assert_eq!(read(spec).unwrap().source, source);
+        }
+        let labelled = |key: &str, affinity: serde_json::Value| {
+            let labels = json!({key: "a__b", "app": "db"});
+            let spec = json!({"awsElasticBlockStore": {"volumeID": "v"}, "nodeAffinity": affinity});
+            volume(&serde_json::from_value(json!({"metadata": {"labels": labels}, "spec": spec})).unwrap())
+                .unwrap()
+                .terms
+        };
+        for key in PLACES {
+            let place = Expression::new(key, Operator::In, &["a", "b"]);
+            assert_eq!(labelled(key, json!({})), [vec![place.clone()]]);
+            let zone_a = Expression::new("topology.kubernetes.io/zone", Operator::In, &["a"]);
+            assert_eq!(labelled(key, term("In")), [vec![zone_a, place]]);
         }
         let error = read(json!({"nodeAffinity": term("Near")})).unwrap_err().to_string();
         let place = "`spec.nodeAffinity.required.nodeSelectorTerms[0].matchExpressions[0].operator` of PersistentVolume `pv-1`";

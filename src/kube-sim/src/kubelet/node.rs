@@ -192,6 +192,8 @@ fn labels(machine: &Machine, bootstrap: &Bootstrap) -> BTreeMap<String, String> 
         ("node.kubernetes.io/instance-type", &machine.instance_type),
         ("failure-domain.beta.kubernetes.io/region", &machine.region),
         ("failure-domain.beta.kubernetes.io/zone", &machine.zone),
+        // The driver of EBS, which volumes ask for.
+        ("topology.ebs.csi.aws.com/zone", &machine.zone),
         ("topology.kubernetes.io/region", &machine.region),
         ("topology.kubernetes.io/zone", &machine.zone),
         ("topology.k8s.aws/zone-id", &machine.zone_id),

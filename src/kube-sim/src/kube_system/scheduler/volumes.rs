@@ -63,6 +63,7 @@ impl Volumes {
     ) -> Reach<'_> {
         let mut reach = Places {
             selectors: Vec::new(),
+            zones: Vec::new(),
             allowed: Vec::new(),
             in_use: false,
             claims: claims_of(pod).collect(),
@@ -78,6 +79,7 @@ impl Volumes {
             } else {
                 let volume = self.by_name.get(volume(claim));
                 reach.selectors.extend(volume.and_then(|volume| at(volume, "/spec/nodeAffinity/required")));
+                reach.zones.extend(volume.into_iter().flat_map(|volume| places(volume)));
             }
             let for_one = list(claim, "/spec/accessModes").iter().any(|mode| mode == "ReadWriteOncePod");
             reach.in_use |=
@@ -98,6 +100,8 @@ pub(super) enum Reach<'v> {
 pub(super) struct Places<'v> {
     /// Node selectors of volumes.
     selectors: Vec<&'v Value>,
+    /// Labels of volumes that name zones or regions, with their values.
+    zones: Vec<(&'static str, &'v str)>,
     /// Topologies that storage classes allow, each a list of alternatives.
     allowed: Vec<&'v [Value]>,
     /// True if another pod has a volume that is for one pod.
@@ -115,11 +119,18 @@ impl Reach<'_> {
             Self::Nowhere => Some("persistentvolumeclaim not found"),
             Self::From(places) => {
                 let reached = places.selectors.iter().all(|selector| node_selector::selects(selector, node));
+                let is_there = |(key, values): &(&str, &str)| {
+                    object::label(node, key)
+                        .is_some_and(|label| values.split("__").any(|value| value == label))
+                };
+                let in_zone = places.zones.iter().all(is_there);
                 let allowed = places.allowed.iter().all(|terms| terms.iter().any(|term| is_in(term, node)));
                 if places.exceeds(node, pods) {
                     Some("node(s) exceed max volume count")
                 } else if !reached {
                     Some("node(s) had volume node affinity conflict")
+                } else if !in_zone {
+                    Some("node(s) had no available volume zone")
                 } else if !allowed {
                     Some("node(s) didn't find available persistent volumes to bind")
                 } else if places.in_use {
@@ -152,6 +163,17 @@ fn attached(pod: &Value) -> impl Iterator<Item = Key> {
     let brought = list(pod, "/spec/volumes").iter().filter(|volume| volume.get("ephemeral").is_some());
     let name = |volume: &Value| format!("{}-{}", object::name(pod), text(volume, "/name"));
     claims_of(pod).chain(brought.map(move |volume| Key::new(object::namespace(pod), name(volume))))
+}
+
+/// Zones and regions in the labels of a volume, under the present or the old names.
+fn places(volume: &Value) -> impl Iterator<Item = (&'static str, &str)> {
+    const KEYS: [&str; 4] = [
+        "topology.kubernetes.io/zone",
+        "topology.kubernetes.io/region",
+        "failure-domain.beta.kubernetes.io/zone",
+        "failure-domain.beta.kubernetes.io/region",
+    ];
+    KEYS.into_iter().filter_map(|key| Some((key, object::label(volume, key)?)))
 }
 
 /// Name of a node and the number of volumes that it attaches, where its driver states one.
