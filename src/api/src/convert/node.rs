@@ -1,7 +1,8 @@
 //! `Node` to the model.
 
 use k8s_openapi::api::core::v1::{Node, NodeCondition as ApiCondition};
-use karpenter_model::{ConditionStatus, NodeCondition, NodeConditions, NodeObject};
+use karpenter_model::names::taint;
+use karpenter_model::{ConditionStatus, Effect, NodeCondition, NodeConditions, NodeObject, Taint};
 
 use super::annotations;
 use super::labels;
@@ -31,12 +32,18 @@ fn read(object: &Node, name: &str, part: &mut InPart) -> NodeObject {
     let spec = object.spec.as_ref();
     let status = object.status.as_ref();
     let owners = metadata.owner_references.iter().flatten();
+    let mut taints = part.taints("spec.taints", spec.and_then(|spec| spec.taints.as_ref()));
+    // The scheduler goes by the field; the taint follows a moment later.
+    let cordon = Taint::new(taint::UNSCHEDULABLE, "", Effect::NoSchedule);
+    if spec.is_some_and(|spec| spec.unschedulable == Some(true)) && !taints.contains(&cordon) {
+        taints.push(cordon);
+    }
     NodeObject {
         name: name.into(),
         provider_id: present(spec.and_then(|spec| spec.provider_id.as_ref())).map(Into::into),
         labels: labels(metadata.labels.as_ref()),
         annotations: annotations(metadata.annotations.as_ref()),
-        taints: part.taints("spec.taints", spec.and_then(|spec| spec.taints.as_ref())),
+        taints,
         finalizers: metadata.finalizers.clone().unwrap_or_default(),
         owners: owners.map(|owner| owner.uid.as_str().into()).collect(),
         capacity: part
@@ -98,6 +105,18 @@ mod tests {
         assert_eq!(node.capacity.get("nvidia.com/gpu"), Some(Quantity::ZERO), "zero is kept");
         assert_eq!(node.taints[0].to_string(), "t:NoExecute");
         assert!(node.owners.contains("u"));
+    }
+
+    #[test]
+    fn a_cordoned_node_has_the_taint_once() {
+        let taint = json!({"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"});
+        for taints in [json!([]), json!([taint])] {
+            let object =
+                json!({"metadata": {"name": "n"}, "spec": {"unschedulable": true, "taints": taints}});
+            let node = node(&serde_json::from_value(object).unwrap()).unwrap();
+            let taints: Vec<String> = node.taints.iter().map(ToString::to_string).collect();
+            assert_eq!(taints, ["node.kubernetes.io/unschedulable:NoSchedule"]);
+        }
     }
 
     #[test]
