@@ -63,12 +63,19 @@ fn waits(pod: &Value) -> bool {
     text(pod, "/status/phase") == "Pending" && text(pod, "/spec/nodeName").is_empty()
 }
 
-/// Conditions that are false or not known, with their messages; not those that only sum others up.
+/// Conditions that are false, and those of node classes that AWS leaves undecided, with their messages; not those that only sum
+/// others up.
 fn failing(object: &Value) -> Vec<String> {
+    let is_class = text(object, "/kind") == "EC2NodeClass";
     let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
     let failing = conditions.into_iter().flatten().filter(|one| {
-        ["False", "Unknown"].contains(&text(one, "/status"))
-            && text(one, "/reason") != reason::UNHEALTHY_DEPENDENTS
+        (text(one, "/status") == "False" || is_class && text(one, "/status") == "Unknown")
+            && ![
+                reason::UNHEALTHY_DEPENDENTS,
+                reason::RECONCILING_DEPENDENTS,
+                reason::AWAITING_RECONCILIATION,
+            ]
+            .contains(&text(one, "/reason"))
             && !text(one, "/message").is_empty()
     });
     let said = failing.map(|one| {
@@ -97,8 +104,9 @@ mod tests {
             "status": {"conditions": [
                 {"type": "InstanceProfileReady", "status": "False", "reason": "NotFound", "message": "role `x` is not there"},
                 {"type": "AMIsReady", "status": "True", "reason": "AMIsReady", "message": "fine"},
-                {"type": "SubnetsReady", "status": "Unknown", "reason": "Unanswered", "message": "EC2 is down"},
-                {"type": "Ready", "status": "Unknown", "reason": "UnhealthyDependents", "message": "a sum"},
+                {"type": "SubnetsReady", "status": "Unknown", "reason": "SubnetsUnknown", "message": "no answer"},
+                {"type": "Ready", "status": "Unknown", "reason": "ReconcilingDependents", "message": "SubnetsReady=Unknown"},
+                {"type": "ValidationSucceeded", "status": "Unknown", "reason": "AwaitingReconciliation", "message": "waits"},
             ]},
         });
         let pod = |name: &str, node: &str| {
@@ -126,7 +134,7 @@ mod tests {
             of_objects(&objects),
             [
                 "EC2NodeClass `default`: InstanceProfileReady is False (NotFound): role `x` is not there",
-                "EC2NodeClass `default`: SubnetsReady is Unknown (Unanswered): EC2 is down",
+                "EC2NodeClass `default`: SubnetsReady is Unknown (SubnetsUnknown): no answer",
                 "Pod `a`: no pool takes it",
             ]
         );

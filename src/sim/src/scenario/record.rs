@@ -206,7 +206,7 @@ impl Recorder {
         let facts: BTreeMap<&str, NodeFact> =
             nodes.into_iter().filter_map(|node| Some((object::name(node), fact(node)?))).collect();
         let mut counted = BTreeMap::new();
-        for pod in pods.into_iter().filter(|pod| !object::is_deleting(pod)) {
+        for pod in pods.into_iter().filter(|pod| !object::is_deleting(pod) && !has_ended(pod)) {
             let running = text(pod, "/status/phase") == "Running";
             let node = facts.get(text(pod, "/spec/nodeName")).cloned();
             let namespace = object::namespace(pod).to_owned();
@@ -233,6 +233,11 @@ impl Recorder {
     }
 }
 
+/// Returns whether a pod has run to its end: it neither runs nor waits.
+fn has_ended(pod: &Value) -> bool {
+    ["Succeeded", "Failed"].contains(&text(pod, "/status/phase"))
+}
+
 /// Returns the facts about a node that expectations may ask for; `None` for one without a pool.
 fn fact(node: &Value) -> Option<NodeFact> {
     let of = |key: &str| object::label(node, key).unwrap_or_default().to_owned();
@@ -256,4 +261,23 @@ fn workload(pod: &Value) -> String {
     // A ReplicaSet has the name of its Deployment and the hash of its template.
     let deployment = (text(owner, "/kind") == "ReplicaSet").then(|| name.rsplit_once('-')).flatten();
     deployment.map_or(name, |(deployment, _)| deployment).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn pods_that_have_ended_neither_run_nor_wait() {
+        let pod =
+            |phase: &str| json!({"metadata": {"name": phase, "namespace": "a"}, "status": {"phase": phase}});
+        let pods = ["Pending", "Running", "Succeeded", "Failed"].map(pod);
+        let mut recorder = Recorder::default();
+        recorder.picture(Duration::ZERO, [], &pods, []);
+        let recording = recorder.finish(Duration::ZERO, Timestamp::UNIX_EPOCH);
+        let counted = recording.pictures[0].pods.iter().map(|(pod, count)| (pod.running, *count));
+        assert_eq!(counted.collect::<BTreeMap<_, _>>(), [(false, 1), (true, 1)].into());
+    }
 }
