@@ -562,8 +562,9 @@ impl fmt::Display for GroupKey {
             return write!(f, "one `{}` for all pods that use the claim `{claim}`", self.topology_key);
         }
         match &self.kind {
-            Kind::Spread { max_skew, .. } => {
-                write!(f, "spread over `{}` by at most {max_skew}", self.topology_key)
+            Kind::Spread { max_skew, min_domains, .. } => {
+                write!(f, "spread over `{}` by at most {max_skew}", self.topology_key)?;
+                min_domains.map_or(Ok(()), |least| write!(f, " and at least {least} domains"))
             }
             Kind::Affinity => write!(f, "affinity over `{}`", self.topology_key),
             Kind::AntiAffinity | Kind::Inverse => write!(f, "anti-affinity over `{}`", self.topology_key),
