@@ -15,3 +15,45 @@ pub mod taint;
 pub fn today(key: &str, table: &[(&str, &'static str)]) -> Option<&'static str> {
     table.iter().find(|(old, _)| *old == key).map(|(_, name)| *name)
 }
+
+/// The id of the zone of this number in an AWS region: `usw2-az1`. Which number the zone of a letter has differs from account
+/// to account.
+pub fn zone_id(region: &str, number: u32) -> String {
+    format!("{}-az{number}", abbreviated(region))
+}
+
+/// `us-west-2` to `usw2`, `ap-southeast-1` to `apse1`; what is not spelled as a region stays as it is.
+fn abbreviated(region: &str) -> String {
+    let Some((area, (direction, number))) =
+        region.split_once('-').and_then(|(area, rest)| Some((area, rest.rsplit_once('-')?)))
+    else {
+        return region.to_owned();
+    };
+    let short = |word: &str| match word {
+        "northeast" => "ne".to_owned(),
+        "northwest" => "nw".to_owned(),
+        "southeast" => "se".to_owned(),
+        "southwest" => "sw".to_owned(),
+        other => other.chars().take(1).collect(),
+    };
+    let direction: String = direction.split('-').map(short).collect();
+    format!("{area}{direction}{number}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::zone_id;
+
+    #[test]
+    fn zone_ids_are_abbreviated_like_in_aws() {
+        for (region, id) in [
+            ("us-west-2", "usw2-az1"),
+            ("eu-central-1", "euc1-az1"),
+            ("ap-southeast-1", "apse1-az1"),
+            ("us-gov-east-1", "usge1-az1"),
+            ("mars", "mars-az1"),
+        ] {
+            assert_eq!(zone_id(region, 1), id);
+        }
+    }
+}

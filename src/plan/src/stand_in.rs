@@ -1,9 +1,11 @@
 //! Node classes of manifests, which nothing has resolved: without an account every one is taken for ready, with subnets in
 //! zones that are given.
 
+use std::collections::BTreeMap;
+
 use karpenter_api::manifest::refusals;
 use karpenter_cloud::ClassFault;
-use karpenter_model::names::{condition, label};
+use karpenter_model::names::{condition, label, zone_id};
 use serde_json::{Value, json};
 
 use crate::objects::{is_foreign, text};
@@ -54,9 +56,13 @@ pub fn resolve(
     let is_resolved = |one: &Value| one.get("status").is_some_and(|status| !status.is_null());
     // One that an API server refuses is not there, so nothing resolves it.
     let is_open = |one: &Value| is_class(one) && !is_resolved(one) && refusals(one).is_empty();
+    let ids = zone_ids(objects);
     let unresolved = objects.iter_mut().filter(|one| is_open(one));
     let resolve = |class: &mut Value| {
-        let subnets = zones.iter().map(|zone| json!({"id": format!("subnet-{zone}"), "zone": zone}));
+        let subnets = zones.iter().map(|zone| {
+            let id = ids.get(zone).cloned().or_else(|| likely_id(zone));
+            json!({"id": format!("subnet-{zone}"), "zone": zone, "zoneID": id})
+        });
         let subnets: Vec<Value> = subnets.collect();
         let refused: Vec<String> = faults(class).iter().filter(|fault| fault.refused).map(said).collect();
         let ready = if refused.is_empty() { "True" } else { "False" };
@@ -68,6 +74,23 @@ pub fn resolve(
         refused.is_empty().then(|| text(class, "/metadata/name").to_owned())
     };
     unresolved.filter_map(resolve).collect()
+}
+
+/// The ids of the zones that nodes are in, as their labels tell.
+fn zone_ids(objects: &[Value]) -> BTreeMap<String, String> {
+    let nodes = objects.iter().filter(|object| object["kind"] == "Node" && !is_foreign(object));
+    let labels = nodes.filter_map(|node| node.pointer("/metadata/labels"));
+    let both = labels.filter_map(|labels| {
+        Some((labels[label::ZONE].as_str()?.to_owned(), labels[label::aws::ZONE_ID].as_str()?.to_owned()))
+    });
+    both.collect()
+}
+
+/// An id that the zone may have: accounts number their zones in orders of their own, here it is that of the letters.
+fn likely_id(zone: &str) -> Option<String> {
+    let region = region_of_zone(zone)?;
+    let letter = zone.strip_prefix(&region)?.bytes().next().filter(u8::is_ascii_lowercase)?;
+    Some(zone_id(&region, u32::from(letter - b'a') + 1))
 }
 
 fn said(fault: &ClassFault) -> String {
@@ -114,6 +137,17 @@ mod tests {
         assert_eq!(objects[0]["status"]["subnets"][0]["zone"], "z-1a");
         assert_eq!(objects[1]["status"], json!({"conditions": []}));
         assert!(objects[2]["status"].is_null());
+    }
+
+    #[test]
+    fn zones_have_the_ids_of_their_nodes_and_likely_ones_elsewhere() {
+        let labels = json!({label::ZONE: "us-west-2a", label::aws::ZONE_ID: "usw2-az2"});
+        let mut objects = [class("a"), json!({"kind": "Node", "metadata": {"labels": labels}})];
+        let zones = ["us-west-2a", "us-west-2c", "us-west-2-lax-1a"].map(str::to_owned);
+        resolve(&mut objects, &zones, |_| Vec::new());
+        let subnets = objects[0]["status"]["subnets"].as_array().unwrap();
+        let ids: Vec<&Value> = subnets.iter().map(|subnet| &subnet["zoneID"]).collect();
+        assert_eq!(ids, [&json!("usw2-az2"), &json!("usw2-az3"), &Value::Null]);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use karpenter_aws_api::ec2::{
 };
 use karpenter_aws_api::id::{SecurityGroupId, SubnetId, VpcId, Zone};
 use karpenter_aws_api::{Error, Result, Tags};
+use karpenter_model::names::zone_id;
 
 /// The network of the account.
 #[derive(Debug)]
@@ -29,13 +30,12 @@ const NODE_GROUP: &str = "sg-0a0a0a0a0a0a0a0a0";
 impl Network {
     pub(super) fn new(options: &Options, zones: &[Zone]) -> Self {
         let discovery = Tags::from([("karpenter.sh/discovery".to_owned(), options.cluster.clone())]);
-        let zone_prefix = zone_id_prefix(&options.region);
         let zones: Vec<AvailabilityZone> = zones
             .iter()
             .zip(1..)
             .map(|(name, number)| AvailabilityZone {
                 name: name.clone(),
-                id: format!("{zone_prefix}-az{number}").into(),
+                id: zone_id(&options.region, number).into(),
                 kind: "availability-zone".to_owned(),
                 state: "available".to_owned(),
             })
@@ -188,41 +188,5 @@ fn known<T: AsRef<str>>(
     match ids.iter().map(AsRef::as_ref).find(|id| !exists(id)) {
         None => Ok(()),
         Some(id) => Err(Error::answered(operation, id, code, format!("The ID '{id}' does not exist"))),
-    }
-}
-
-/// `us-west-2` to `usw2`, `ap-southeast-1` to `apse1`; what is not spelled as a region stays as it is.
-fn zone_id_prefix(region: &str) -> String {
-    let Some((area, (direction, number))) =
-        region.split_once('-').and_then(|(area, rest)| Some((area, rest.rsplit_once('-')?)))
-    else {
-        return region.to_owned();
-    };
-    let short = |word: &str| match word {
-        "northeast" => "ne".to_owned(),
-        "northwest" => "nw".to_owned(),
-        "southeast" => "se".to_owned(),
-        "southwest" => "sw".to_owned(),
-        other => other.chars().take(1).collect(),
-    };
-    let direction: String = direction.split('-').map(short).collect();
-    format!("{area}{direction}{number}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::zone_id_prefix;
-
-    #[test]
-    fn zone_ids_are_abbreviated_like_in_aws() {
-        for (region, prefix) in [
-            ("us-west-2", "usw2"),
-            ("eu-central-1", "euc1"),
-            ("ap-southeast-1", "apse1"),
-            ("us-gov-east-1", "usge1"),
-            ("mars", "mars"),
-        ] {
-            assert_eq!(zone_id_prefix(region), prefix);
-        }
     }
 }
