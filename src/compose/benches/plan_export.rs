@@ -58,6 +58,7 @@ fn ground() -> Ground {
         registry: Arc::new(label_registry()),
         classes: vec![NODE_CLASS_KIND],
         settings: Arc::new(karpenter_model::Settings::default()),
+        repair: Arc::default(),
     }
 }
 

@@ -106,7 +106,7 @@ impl Process {
         let clock = Arc::clone(&parts.clock);
         let lease = parts.settings.leader_election.name.as_str();
         let candidate = Candidate::new(parts.lease_namespace, lease, identity());
-        let repair = repair_policies(&*provider, &parts.settings)?;
+        let repair = repair_policies(provider.repair_policies(), &parts.settings)?;
         let context = Context {
             repair,
             client: parts.kubernetes,

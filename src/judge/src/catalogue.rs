@@ -43,6 +43,7 @@ impl Catalogue {
             registry: Arc::new(label_registry()),
             classes: vec![NODE_CLASS_KIND],
             settings: Arc::new(Settings::default()),
+            repair: Arc::default(),
         };
         let mut objects = vec![class(), pool("all", &json!({}))];
         karpenter_plan::resolve(&mut objects, &ZONES.map(str::to_owned), |_| Vec::new());

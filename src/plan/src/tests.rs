@@ -35,12 +35,17 @@ fn read(
 ) -> Result<World, WorldError> {
     let mut settings = Settings::default();
     change(&mut settings.gates);
-    let ground = Ground {
+    let ground = Ground { settings: Arc::new(settings), ..ground() };
+    World::new(objects, AT.parse::<Timestamp>().unwrap(), ground, what_if)
+}
+
+fn ground() -> Ground {
+    Ground {
         registry: Arc::new(LabelRegistry::core()),
         classes: vec![NodeClassKind { group: "karpenter.k8s.aws", kind: "EC2NodeClass" }],
-        settings: Arc::new(settings),
-    };
-    World::new(objects, AT.parse::<Timestamp>().unwrap(), ground, what_if)
+        settings: Arc::default(),
+        repair: Arc::default(),
+    }
 }
 
 pub(crate) fn planned(objects: Vec<Value>, what_if: WhatIf) -> Forecast {

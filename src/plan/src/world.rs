@@ -12,6 +12,7 @@ use karpenter_api::NodePool;
 use karpenter_api::convert::{self, Refused};
 use karpenter_cloud::NodeClassKind;
 use karpenter_controllers::View;
+use karpenter_model::repair::RepairPolicy;
 use karpenter_model::settings::FeatureGates;
 use karpenter_model::{LabelRegistry, Pool, PoolName, Settings, Snapshot, Zone};
 use serde::Deserialize;
@@ -34,6 +35,8 @@ pub struct Ground {
     /// Node classes of the provider; pools of others take no part.
     pub classes: Vec<NodeClassKind>,
     pub settings: Arc<Settings>,
+    /// Conditions of nodes for which the controller replaces them; none where it does not.
+    pub repair: Arc<[RepairPolicy]>,
 }
 
 /// A cluster as its objects tell, ready to be asked what would happen.
@@ -231,7 +234,7 @@ impl World {
         let types = |pool: &Pool| offerings.types.get(&pool.name).map(|types| &**types);
         let disruption = &self.ground.settings.disruption;
         settle::drift(&mut objects, &self.ground.registry, types, disruption, self.at);
-        let Ground { registry, classes, settings } = &self.ground;
+        let Ground { registry, classes, settings, repair } = &self.ground;
         let view = View::new(Arc::clone(settings), Arc::clone(registry), classes);
         notes.extend(view.load(&objects.values()).iter().map(ToString::to_string));
         // The view leaves pods out that it cannot read, and logs them, which is of no use here.
@@ -250,6 +253,7 @@ impl World {
             }
         }
         snapshot.zones_away.clone_from(&offerings.zones_away);
+        snapshot.repair = Arc::clone(repair);
         if settings.gates.capacity_buffer {
             let (room, unknown) = buffers::pods(&self.objects, self.at);
             // After the pods that wait, as the controller has them.

@@ -342,7 +342,7 @@ impl Controllers<'_> {
             provider.node_class_kinds(),
         ));
         let now = Arc::clone(&time);
-        let repair = karpenter_controllers::repair_policies(&*provider, &common).unwrap();
+        let repair = karpenter_controllers::repair_policies(provider.repair_policies(), &common).unwrap();
         let context = Context {
             repair,
             hints: self.client.clone(),

@@ -9,6 +9,8 @@ use karpenter_cloud::RepairPolicy;
 use karpenter_model::names::condition;
 use karpenter_model::repair::RepairAction;
 
+use crate::Gates;
+
 const GPU: &str = "AcceleratedHardwareReady";
 /// Codes that a restart usually clears. Without the gate `RebootForRepair` the machine is replaced all the same, after as short
 /// a time.
@@ -16,10 +18,15 @@ const CLEARED_BY_RESTART: &str = "XID(46|48|54|62|63|95|109|110|136|140|143|155|
 /// Codes of broken hardware.
 const BROKEN: &str = "XID(64|74|79|119|120)([^0-9]|$)";
 
+/// Returns the policies that the feature gates ask for.
+pub fn declared(gates: Gates) -> &'static [RepairPolicy] {
+    if gates.reboot_for_repair { &REBOOTING } else { &POLICIES }
+}
+
 /// The policies of the EKS node monitoring agent's conditions.
-pub(crate) const POLICIES: [RepairPolicy; 9] = policies(RepairAction::Replace);
+const POLICIES: [RepairPolicy; 9] = policies(RepairAction::Replace);
 /// The same with reboots, for the gate `RebootForRepair`.
-pub(crate) const REBOOTING: [RepairPolicy; 9] = policies(RepairAction::Reboot);
+const REBOOTING: [RepairPolicy; 9] = policies(RepairAction::Reboot);
 
 /// The policies, with this action for what a restart usually clears.
 const fn policies(cleared: RepairAction) -> [RepairPolicy; 9] {

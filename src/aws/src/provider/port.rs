@@ -126,7 +126,7 @@ impl Provider for AwsProvider {
     }
 
     fn repair_policies(&self) -> &[RepairPolicy] {
-        if self.settings.gates.reboot_for_repair { &repair::REBOOTING } else { &repair::POLICIES }
+        repair::declared(self.settings.gates)
     }
 }
 

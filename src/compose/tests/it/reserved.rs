@@ -42,6 +42,7 @@ async fn reserved(status: Value) -> (Vec<u32>, Vec<String>) {
         registry: Arc::new(label_registry()),
         classes: vec![NODE_CLASS_KIND],
         settings: Arc::new(karpenter_model::Settings::default()),
+        repair: Arc::default(),
     };
     let at = "2026-01-01T00:00:00Z".parse().unwrap();
     let world = World::new(objects, at, ground, WhatIf::default()).unwrap();

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use karpenter_cloud::{InvalidPolicies, Provider};
+use karpenter_cloud::InvalidPolicies;
 use karpenter_kube_harness::queue::{Done, Spec};
 use karpenter_lifecycle::node::repair;
 use karpenter_model::names::label;
@@ -25,15 +25,16 @@ pub(crate) fn enabled(context: &Context) -> bool {
     context.settings.legacy_node_repair && !context.repair.is_empty()
 }
 
-/// Returns the policies of `provider` and of the settings for broken nodes; none without the feature gate `NodeRepair`.
+/// Returns the policies that a provider has `declared` and those of the settings for broken nodes; none without the feature gate
+/// `NodeRepair`.
 pub fn repair_policies(
-    provider: &dyn Provider,
+    declared: &[karpenter_cloud::RepairPolicy],
     settings: &Settings,
 ) -> Result<Arc<[RepairPolicy]>, InvalidPolicies> {
     if !settings.decisions.gates.node_repair {
         return Ok(Arc::default());
     }
-    karpenter_cloud::repair_policies(provider.repair_policies(), &settings.repair_policies).map(Arc::from)
+    karpenter_cloud::repair_policies(declared, &settings.repair_policies).map(Arc::from)
 }
 
 /// The reconciler.

@@ -204,7 +204,7 @@ impl World {
         ));
         let explanations = Explanations::default();
         let (calls, client) = Calls::around(self.client.clone(), self.forbidden.clone(), crash);
-        let repair = karpenter_controllers::repair_policies(&*provider, &settings).unwrap();
+        let repair = karpenter_controllers::repair_policies(provider.repair_policies(), &settings).unwrap();
         let context = Context {
             repair,
             hints: client.clone(),

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use karpenter_aws::NODE_CLASS_KIND;
+use karpenter_aws::instances::repair;
 use karpenter_aws::registry::label_registry;
 use karpenter_compose::offered::OfferingsReader;
+use karpenter_controllers::repair_policies;
 use karpenter_kube_sim::apiserver::store::ListQuery;
 use karpenter_model::Clock as _;
 use karpenter_plan::{Forecast, Ground, Offerings, WhatIf};
@@ -47,10 +49,12 @@ pub(crate) fn objects(world: &World) -> Vec<Value> {
 
 /// A cluster that has these objects, at the present time and with the settings of the world.
 pub(crate) fn read(world: &World, objects: Vec<Value>, what_if: WhatIf) -> Result<karpenter_plan::World> {
+    let settings = settings(&world.settings)?;
     let ground = Ground {
         registry: Arc::new(label_registry()),
         classes: vec![NODE_CLASS_KIND],
-        settings: settings(&world.settings)?.decisions,
+        repair: repair_policies(repair::declared(aws_settings(world).gates), &settings)?,
+        settings: settings.decisions,
     };
     karpenter_plan::World::new(objects, world.clock.now(), ground, what_if).context("cannot read the world")
 }

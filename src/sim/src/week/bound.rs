@@ -35,6 +35,7 @@ impl Bounds {
             registry: Arc::new(label_registry()),
             classes: vec![NODE_CLASS_KIND],
             settings: settings(&world.settings)?.decisions,
+            repair: Arc::default(),
         };
         let objects: Vec<Value> = world.server.read(|store| {
             let bought = |kind: &str| matches!(kind, "NodePool" | "EC2NodeClass" | "Namespace");

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use karpenter_aws::NODE_CLASS_KIND;
+use karpenter_aws::instances::repair;
 use karpenter_aws::registry::label_registry;
 use karpenter_aws_controllers::settings as aws;
+use karpenter_controllers::repair_policies;
 use karpenter_controllers::settings::{FLAGS, Flag, Home, OWN, Source};
 use karpenter_plan::Ground;
 
@@ -39,9 +41,12 @@ pub(super) fn resolve(settings: &[String], cluster_name: &str) -> Result<(Ground
     };
     let (core, of_aws) = controller::resolve(Home::Machine, last)?;
     let of_provider = controller::provider_settings(&core, &of_aws);
+    // Legacy repair is no method of disruption, so no command of a plan carries it out.
+    let declared = if core.legacy_node_repair { &[] } else { repair::declared(of_provider.gates) };
     let ground = Ground {
         registry: Arc::new(label_registry()),
         classes: vec![NODE_CLASS_KIND],
+        repair: repair_policies(declared, &core)?,
         settings: core.decisions,
     };
     Ok((ground, of_provider))
