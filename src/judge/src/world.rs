@@ -12,6 +12,7 @@ mod pools;
 mod volumes;
 
 use fastrand::Rng;
+use karpenter_model::names::label;
 use serde_json::{Value, json};
 
 use crate::catalogue::class;
@@ -25,7 +26,7 @@ pub fn draw(seed: u64) -> Vec<Value> {
     let rng = &mut rng;
     let mut objects = vec![class()];
     let labelled = |name: &str, color: &str| {
-        let labels = json!({"kubernetes.io/metadata.name": name, "color": color});
+        let labels = json!({label::NAMESPACE_NAME: name, "color": color});
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
     };
     objects.extend(NAMESPACES.map(|(name, color)| labelled(name, color)));

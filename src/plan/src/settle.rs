@@ -15,7 +15,7 @@ use karpenter_lifecycle::claim::drift;
 use karpenter_lifecycle::pool::status::hash;
 use karpenter_lifecycle::pool::status::readiness::{NodeClass, verdict};
 use karpenter_lifecycle::step::ConditionValue;
-use karpenter_model::names::{condition, reason};
+use karpenter_model::names::{annotation, condition, reason};
 use karpenter_model::{
     Claim, ConditionType, DisruptionSettings, InstanceType, LabelRegistry, NodeClassRef, Pool,
 };
@@ -184,8 +184,12 @@ pub(crate) fn drift<'t>(
             now: at,
         };
         let known = model.conditions.get(&ConditionType::Drifted).map(|known| known.reason.clone());
+        // Whether the template has changed cannot be judged without the hash, which files often leave out.
+        let has_hash = model.annotations.contains_key(annotation::POOL_HASH);
+        let stands =
+            |reason: &str| !OURS.contains(&reason) || reason == reason::NODE_POOL_DRIFTED && !has_hash;
         let provider = match &known {
-            Some(reason) if !OURS.contains(&reason.as_str()) => drift::Provider::Drifted(reason),
+            Some(reason) if stands(reason) => drift::Provider::Drifted(reason),
             _ => drift::Provider::Same,
         };
         let step = drift::step(&model, drift::local(&model, facts), provider);

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use karpenter_api::convert::{self, Admission, Refused};
-use karpenter_model::names::{condition, reason};
+use karpenter_model::names::{condition, label, reason};
 use karpenter_model::{LabelSelector, Labels};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -112,7 +112,22 @@ pub(crate) fn expand(objects: &mut Objects, scaled: &[ObjectKey], at: Timestamp)
             }
         }
     }
+    name_namespaces(objects);
     refused
+}
+
+/// Gives namespaces the label with their name, as an API server does. Few files have the namespaces that they name.
+fn name_namespaces(objects: &mut Objects) {
+    let of_pods: BTreeSet<String> = objects.of_kind("Pod").map(|(key, _)| key.namespace.clone()).collect();
+    for name in of_pods {
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        if objects.get(&ObjectKey::of(&namespace)).is_none() {
+            objects.put(namespace);
+        }
+    }
+    for (key, namespace) in objects.of_kind_mut("Namespace") {
+        namespace["metadata"]["labels"][label::NAMESPACE_NAME] = json!(key.name);
+    }
 }
 
 /// Returns whether `pod` runs no more and never will.
@@ -344,7 +359,7 @@ fn admit(key: &ObjectKey, pod: &mut Value, admission: &Admission, at: Timestamp)
     if pod.pointer("/metadata/creationTimestamp").is_none_or(Value::is_null) {
         pod["metadata"]["creationTimestamp"] = json!(at);
     }
-    if !text(pod, "/status/phase").is_empty() || pod.pointer("/status/conditions").is_some() {
+    if has_status(pod) {
         return refused;
     }
     pod["status"] = if text(pod, "/spec/nodeName").is_empty() {
@@ -357,6 +372,18 @@ fn admit(key: &ObjectKey, pod: &mut Value, admission: &Admission, at: Timestamp)
         json!({"phase": "Running"})
     };
     refused
+}
+
+/// Returns whether a pod says what has become of it. No API server stores the status of a manifest, so one that only says that
+/// the pod is pending says nothing.
+fn has_status(pod: &Value) -> bool {
+    let phase = text(pod, "/status/phase");
+    let mut conditions = pod.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
+    let waits = ["", "Pending"].contains(&phase) && text(pod, "/spec/nodeName").is_empty();
+    if is_planned(pod) && waits {
+        return conditions.any(|one| one["type"] == condition::POD_SCHEDULED);
+    }
+    !phase.is_empty() || pod.pointer("/status/conditions").is_some()
 }
 
 #[cfg(test)]

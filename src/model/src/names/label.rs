@@ -33,6 +33,9 @@ pub const WINDOWS_BUILD: &str = "node.kubernetes.io/windows-build";
 pub const WELL_KNOWN: [&str; 8] =
     [NODE_POOL, ZONE, REGION, INSTANCE_TYPE, ARCH, OS, CAPACITY_TYPE, WINDOWS_BUILD];
 
+/// The name of a Namespace, which the API server writes on each.
+pub const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
+
 /// Values of [`CAPACITY_TYPE`].
 pub const CAPACITY_TYPES: [&str; 3] = ["on-demand", "spot", "reserved"];
 

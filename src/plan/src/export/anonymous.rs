@@ -23,7 +23,7 @@ const KNOWN_DOMAINS: [&str; 6] =
 
 /// Labels whose values are names of objects, which are digests also where they are of digits alone.
 const NAMES: [&str; 4] =
-    [label::HOSTNAME, label::NODE_POOL, label::aws::EC2_NODE_CLASS, "kubernetes.io/metadata.name"];
+    [label::HOSTNAME, label::NODE_POOL, label::aws::EC2_NODE_CLASS, label::NAMESPACE_NAME];
 
 /// Labels besides the well-known ones whose values the controller sets, or AWS.
 const SET_BY_CONTROLLERS: [&str; 4] =
@@ -201,11 +201,12 @@ fn labels_of(labels: Map<String, Value>) -> Value {
     Value::Object(entries.collect())
 }
 
-/// Annotations that decisions read. Users choose the name of an instance profile.
+/// Annotations that decisions read. Users choose the name of an instance profile, and nodes have names.
 fn annotations_of(all: Map<String, Value>) -> Value {
     let read = all.into_iter().filter(|(key, _)| fields::is_read(key));
     let entries = read.map(|(key, value)| {
-        let value = if key == annotation::aws::INSTANCE_PROFILE_NAME { digest_of(&value) } else { value };
+        let names = [annotation::aws::INSTANCE_PROFILE_NAME, annotation::SELECTED_NODE];
+        let value = if names.contains(&key.as_str()) { digest_of(&value) } else { value };
         (key, value)
     });
     Value::Object(entries.collect())

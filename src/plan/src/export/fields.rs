@@ -22,8 +22,13 @@ const METADATA: [&str; 10] = [
 ];
 
 /// Annotations that decisions read begin like this; all others may hold anything.
-const ANNOTATIONS: [&str; 4] =
-    [label::DOMAIN, label::aws::DOMAIN, annotation::POD_DELETION_COST, annotation::BIND_COMPLETED];
+const ANNOTATIONS: [&str; 5] = [
+    label::DOMAIN,
+    label::aws::DOMAIN,
+    annotation::POD_DELETION_COST,
+    annotation::BIND_COMPLETED,
+    annotation::SELECTED_NODE,
+];
 
 const POD: [&str; 31] = [
     "metadata.ownerReferences",
@@ -91,8 +96,21 @@ pub(super) fn kept(kind: &str, object: &Value) -> Option<Value> {
             &["status.conditions", "status.subnets", "status.amis", "status.capacityReservations"]
         }
         "Namespace" => &[],
-        "PersistentVolumeClaim" => &["spec.volumeName", "spec.storageClassName", "status.phase"],
+        "PersistentVolumeClaim" => &[
+            "spec.volumeName",
+            "spec.storageClassName",
+            "spec.accessModes",
+            "spec.volumeMode",
+            "spec.resources.requests",
+            "status.phase",
+        ],
         "PersistentVolume" => &[
+            "spec.storageClassName",
+            "spec.claimRef.namespace",
+            "spec.claimRef.name",
+            "spec.capacity",
+            "spec.accessModes",
+            "spec.volumeMode",
             "spec.csi.driver",
             "spec.csi.volumeHandle",
             "spec.awsElasticBlockStore",
