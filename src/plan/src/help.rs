@@ -10,8 +10,11 @@ mod conflict;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use karpenter_model::names::annotation;
 use karpenter_model::report::ReasonCode;
-use karpenter_model::{Pod, PodKey, PodOutcome, PodTemplate, Pool, PoolName, Snapshot};
+use karpenter_model::{
+    Pod, PodKey, PodOutcome, PodTemplate, Pool, PoolName, Requirements, Snapshot, Tie, Volume, VolumeClaim,
+};
 
 use change::Change;
 use conflict::{Conflict, conflict};
@@ -57,7 +60,7 @@ impl<'a> Helper<'a> {
             return help.clone();
         }
         if self.given.len() == WORKLOADS {
-            let advice = reasons.iter().filter_map(|(code, pool)| untried(*code, pool.as_ref()));
+            let advice = reasons.iter().filter_map(|refusal| untried(self.snapshot, pod, refusal));
             return Help { conflicts: Vec::new(), advice: once(advice) };
         }
         let help = self.found(pod, reasons);
@@ -69,12 +72,13 @@ impl<'a> Helper<'a> {
         let alike = self.snapshot.pending.iter().filter(|one| one.template == pod.template);
         let alike: BTreeSet<PodKey> = alike.map(|one| one.key.clone()).collect();
         let (mut conflicts, mut advice) = (Vec::new(), Vec::new());
-        for (code, pool) in reasons.iter().take(POOLS) {
+        for refusal in reasons.iter().take(POOLS) {
+            let (code, pool) = refusal;
             let known = pool.as_ref().and_then(|name| pool_of(self.snapshot, name));
             let found = known.and_then(|pool| conflict(self.snapshot, pod, pool, *code));
             let (Some(pool), Some(Conflict { text, alternatives })) = (known, found) else {
                 conflicts.push(None);
-                advice.extend(untried(*code, pool.as_ref()));
+                advice.extend(untried(self.snapshot, pod, refusal));
                 continue;
             };
             conflicts.push(text);
@@ -142,21 +146,28 @@ pub(crate) fn pool_conflict(snapshot: &Snapshot, pool: &Pool, code: ReasonCode) 
 
 /// Advice for a reason that no change of pod or pool can be tried against. A reason that nothing can be done about from
 /// outside has none; the text of the reason says what is in the way.
-fn untried(code: ReasonCode, pool: Option<&PoolName>) -> Option<String> {
-    let pool = pool.map_or_else(|| "a pool".to_owned(), |pool| format!("pool `{pool}`"));
+fn untried(snapshot: &Snapshot, pod: &Pod, (code, pool): &Refusal) -> Option<String> {
+    let pool = pool.as_ref().map_or_else(|| "a pool".to_owned(), |pool| format!("pool `{pool}`"));
     let text = match code {
         ReasonCode::OptedOut => {
             "remove what the pod opts out with, or place it by another autoscaler".to_owned()
         }
         ReasonCode::InvalidRequirement => "correct the node selector or affinity of the pod".to_owned(),
         ReasonCode::MatchFields => "replace matchFields of the pod by matchExpressions".to_owned(),
+        ReasonCode::InvalidVolume if is_usable(snapshot, pod) => {
+            "let the other pod end, or give each pod a claim of its own".to_owned()
+        }
         ReasonCode::InvalidVolume => {
-            "create the volume claim and its storage class, or correct their names".to_owned()
+            "let the claim exist with its class and volume, and be bound or wait for its pod (WaitForFirstConsumer)"
+                .to_owned()
         }
         ReasonCode::ResourceClaims => {
             "set ignore-dra-requests to false if devices are to be planned for".to_owned()
         }
         ReasonCode::InvalidClaim => "create the resource claim, or correct what it asks for".to_owned(),
+        ReasonCode::NoPools if snapshot.pools.iter().any(|pool| pool.replicas.is_some()) => {
+            "add a NodePool without `spec.replicas`: one with a fixed number of nodes launches none for pods".to_owned()
+        }
         ReasonCode::NoPools => {
             "add a NodePool whose EC2NodeClass is ready; notes say why those there are not".to_owned()
         }
@@ -164,7 +175,7 @@ fn untried(code: ReasonCode, pool: Option<&PoolName>) -> Option<String> {
         ReasonCode::NoInstanceTypes => {
             format!("correct the node class of {pool}; its conditions say what is missing")
         }
-        ReasonCode::VolumeTopology => format!("let {pool} launch in the zone of the volumes"),
+        ReasonCode::VolumeTopology => of_volumes(snapshot, pod, &pool),
         ReasonCode::HostPort => "let the pod use another host port, or none".to_owned(),
         ReasonCode::MinValues => format!(
             "lower minValues of {pool}, widen its requirements, or set min-values-policy to BestEffort"
@@ -179,6 +190,49 @@ fn untried(code: ReasonCode, pool: Option<&PoolName>) -> Option<String> {
         _ => return None,
     };
     Some(text)
+}
+
+/// Returns whether nothing is wrong with the claims of the pod themselves.
+fn is_usable(snapshot: &Snapshot, pod: &Pod) -> bool {
+    pod.volumes.iter().all(|claim| {
+        let known = snapshot.volumes.get(&(pod.key.namespace.clone(), claim.name.clone()));
+        known.is_some_and(|volume| volume.problem.is_none())
+    })
+}
+
+/// Advice for volumes that cannot be attached to a node of `pool`.
+fn of_volumes(snapshot: &Snapshot, pod: &Pod, pool: &str) -> String {
+    let key = |claim: &VolumeClaim| (pod.key.namespace.clone(), claim.name.clone());
+    let volumes: Vec<&Volume> =
+        pod.volumes.iter().filter_map(|claim| snapshot.volumes.get(&key(claim))).map(|one| &**one).collect();
+    if volumes.iter().any(|volume| matches!(volume.tie, Tie::Node(_))) {
+        return format!(
+            "remove the annotation `{}` from the claim: its volume is then provisioned where the pod goes",
+            annotation::SELECTED_NODE
+        );
+    }
+    let places = |volume: &&Volume| -> Vec<Requirements> {
+        let read = |terms: &Vec<_>| Requirements::from_expressions(&snapshot.registry, terms);
+        volume.alternatives.iter().map(read).collect()
+    };
+    let mut common = vec![Requirements::new()];
+    for own in volumes.iter().map(places).filter(|own| !own.is_empty()) {
+        let both = |one: &Requirements| own.iter().filter_map(|own| meet(one, own)).collect::<Vec<_>>();
+        common = common.iter().flat_map(both).collect();
+    }
+    if common.is_empty() {
+        "let the pod use volumes that are in one place".to_owned()
+    } else {
+        format!("let {pool} launch in the zone of the volumes")
+    }
+}
+
+/// What both allow; `None` where that is nothing.
+fn meet(one: &Requirements, other: &Requirements) -> Option<Requirements> {
+    one.intersects(other).ok()?;
+    let mut both = one.clone();
+    both.add_all(other);
+    Some(both)
 }
 
 #[cfg(test)]

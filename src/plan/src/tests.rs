@@ -1,6 +1,7 @@
 //! A small cluster, planned from end to end: what people read, and that a file of it says the same.
 
 mod changes;
+mod left_out;
 
 use std::sync::Arc;
 

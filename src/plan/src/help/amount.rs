@@ -39,6 +39,12 @@ fn tenths_of_gibibytes(nanos: i128) -> i128 {
     (nanos / 1_000_000_000 * 10) >> 30
 }
 
+/// Rounds bytes up to what a person orders of a disk.
+pub(super) fn whole_gibibytes(amount: Quantity) -> Quantity {
+    const GIBIBYTE: i128 = 1_000_000_000 << 30;
+    Quantity::from_nanos((amount.nanos() + GIBIBYTE - 1) / GIBIBYTE * GIBIBYTE)
+}
+
 /// Rounds down to what [`Number`] shows, so that an amount which is advised is one that was tried.
 pub(super) fn shown(name: &ResourceName, amount: Quantity) -> Quantity {
     match name.as_str() {

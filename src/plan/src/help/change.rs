@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
+use karpenter_model::resources::EPHEMERAL_STORAGE;
 use karpenter_model::{
-    LabelKey, LabelValue, Pod, PodKey, Pool, PoolName, Requirement, Resources, Snapshot, Taint, Toleration,
-    TolerationOperator,
+    InstanceType, LabelKey, LabelValue, Pod, PodKey, Pool, PoolName, Quantity, Requirement, Resources,
+    Snapshot, Taint, Toleration, TolerationOperator,
 };
 
-use super::amount::Amount;
+use super::amount::{Amount, Number};
 
 /// One change.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +27,8 @@ pub(super) enum Change {
     Rename(LabelKey, BTreeSet<LabelValue>),
     /// The pool has no limits.
     Unlimited(PoolName),
+    /// The disks of the pool's nodes have so much more.
+    Disk(PoolName, Quantity),
 }
 
 impl fmt::Display for Change {
@@ -45,6 +48,13 @@ impl fmt::Display for Change {
             }
             Self::Rename(key, values) => write!(f, "ask for `{key}` {}", any_of(values)),
             Self::Unlimited(pool) => write!(f, "raise spec.limits of pool `{pool}`"),
+            Self::Disk(pool, more) => {
+                let more = Number(&EPHEMERAL_STORAGE.into(), *more);
+                write!(
+                    f,
+                    "give nodes of pool `{pool}` {more} more disk: `spec.blockDeviceMappings` of its node class"
+                )
+            }
         }
     }
 }
@@ -99,6 +109,17 @@ impl Change {
                 pool.template.labels.insert(key.clone(), value.clone());
             }),
             Self::Unlimited(name) => of_pool(snapshot, name, |pool| pool.limits = None),
+            Self::Disk(name, more) => {
+                if let Some(types) = snapshot.instance_types.get_mut(name) {
+                    let larger = |one: &Arc<InstanceType>| {
+                        let mut one = InstanceType::clone(one);
+                        let has = one.capacity.amount(EPHEMERAL_STORAGE);
+                        one.capacity.set(EPHEMERAL_STORAGE, has.saturating_add(*more));
+                        Arc::new(one)
+                    };
+                    *types = types.iter().map(larger).collect();
+                }
+            }
         }
     }
 }

@@ -7,13 +7,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use karpenter_model::report::ReasonCode;
+use karpenter_model::resources::EPHEMERAL_STORAGE;
 use karpenter_model::taint::untolerated;
 use karpenter_model::{
     InstanceType, LabelKey, LabelRegistry, LabelValue, Offering, Pod, Pool, Price, Quantity, Requirement,
     Requirements, ResourceName, Resources, Snapshot,
 };
 
-use super::amount::{Amount, Number, shown};
+use super::amount::{Amount, Number, shown, whole_gibibytes};
 use super::change::{Change, any_of};
 
 /// Parts of a pod and a pool that do not agree.
@@ -242,7 +243,7 @@ impl<'a> Pair<'a> {
         both.add_all(&self.types.asked);
         let suitable = self.types.with(&both);
         let text = if suitable.is_empty() { self.types.unsuitable() } else { self.too_small(&suitable)? };
-        let alternatives = [self.wider(), self.less(&suitable), self.renamed()];
+        let alternatives = [self.wider(), self.disk(&suitable), self.less(&suitable), self.renamed()];
         Some(Conflict { text: Some(text), alternatives: alternatives.into_iter().flatten().collect() })
     }
 
@@ -302,6 +303,14 @@ impl<'a> Pair<'a> {
             (!own.intersects(has)).then(|| (key.clone(), has.concrete().cloned().unwrap_or_default()))
         });
         broken.collect()
+    }
+
+    /// The disks of nodes are larger: their size is for the node class to say.
+    fn disk(&self, suitable: &[&InstanceType]) -> Option<Vec<Change>> {
+        let short = self.short(suitable).into_iter().find(|(name, ..)| name.as_str() == EPHEMERAL_STORAGE);
+        let (name, wanted, most) = short?;
+        let more = wanted.saturating_add(self.daemons.amount(name.as_str())).saturating_sub(most);
+        Some(vec![Change::Disk(self.pool.name.clone(), whole_gibibytes(more))])
     }
 
     /// The pod asks for as much as the largest of `suitable` has besides daemons.
