@@ -92,7 +92,8 @@ fn drift_by_the_template_stands_where_the_hash_is_missing() {
                 json!({"karpenter.sh/nodepool-hash": hash, "karpenter.sh/nodepool-hash-version": "v3"});
         }
         objects.extend(machine);
-        planned(objects, WhatIf::default()).removals.len()
+        let removals = planned(objects, WhatIf::default()).removals;
+        removals.iter().filter(|removal| removal.reason == DisruptionReason::Drifted).count()
     };
     let now = pool("a", &json!({}));
     let hash = <karpenter_api::NodePool as serde::Deserialize>::deserialize(&now).unwrap().hash();
@@ -203,7 +204,10 @@ fn help_is_about_what_is_in_the_way() {
             .iter()
             .map(|zone| json!({"name": zone, "persistentVolumeClaim": {"claimName": zone}}))
             .collect();
-        let mut objects = vec![pool("a", &json!({})), pod("one", &json!({"volumes": mounted}))];
+        let mut pool = pool("a", &json!({}));
+        pool["spec"]["template"]["spec"]["requirements"] =
+            json!([{"key": label::ZONE, "operator": "In", "values": ["zone-a"]}]);
+        let mut objects = vec![pool, pod("one", &json!({"volumes": mounted}))];
         objects.extend(zones.iter().flat_map(|zone| volume(zone, zone)));
         assert_eq!(advice(objects), [expected]);
     }
