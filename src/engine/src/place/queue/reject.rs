@@ -40,7 +40,8 @@ fn ignored(pod: &Pod, need: &Need, snapshot: &Snapshot) -> Vec<Reason> {
         min_values: None,
     });
     let required = pod.required_terms.iter().flat_map(|term| term.expressions.iter().cloned());
-    for expression in selected.chain(required) {
+    // Nodes that are there have host names, and a new one is none of them: pods may keep to some, or off them.
+    for expression in selected.chain(required).filter(|expression| expression.key != label::HOSTNAME) {
         if let Err(error) = syntax::check(registry, &expression) {
             reasons.push(Reason::new(ReasonCode::InvalidRequirement, error));
         }
