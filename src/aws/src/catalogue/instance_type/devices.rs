@@ -195,8 +195,17 @@ fn adapter(info: &InstanceTypeInfo, number: u32) -> Device {
         "p5" => Some("efa1"),
         _ => None,
     };
+    attributes.extend(numa_node(info, number).map(|node| ("numaNode", AttributeValue::Int(node))));
     attributes.extend(generation.map(|generation| ("pciSubsystem", text(generation))));
     Device { attributes: full(attributes, NETWORK), ..device(&efa_name(number as usize)) }
+}
+
+/// The NUMA node of adapter `number` where there are several: machines of these families have two, with half of the adapters
+/// at each.
+fn numa_node(info: &InstanceTypeInfo, number: u32) -> Option<i64> {
+    let adapters = info.maximum_efa_interfaces;
+    let two = matches!(family(info), "p4d" | "p4de" | "p5" | "p5e" | "p5en" | "p6-b200" | "p6-b300");
+    (two && adapters > 1).then(|| i64::from(number * 2 / adapters))
 }
 
 /// Processors and adapters that share a root of the PCI bus, by number. Of other types than these it is not known that two do.

@@ -95,6 +95,23 @@ fn devices_share_a_root_where_it_is_known() {
 }
 
 #[test]
+fn half_of_the_adapters_are_at_each_numa_node_where_there_are_two() {
+    let nodes = |name, adapters| {
+        let templates = of(&sold(name, ("A100", 8, 40_960), adapters));
+        let network = templates.slices.iter().filter(|slice| slice.driver == *NETWORK);
+        let devices = network.flat_map(|slice| &slice.devices);
+        let node =
+            |device: &Device| device.attributes.get(&QualifiedName::within("numaNode", NETWORK)).cloned();
+        devices.map(node).collect::<Vec<_>>()
+    };
+    let [zero, one] = [0, 1].map(|node| Some(AttributeValue::Int(node)));
+    assert_eq!(nodes("p4d.24xlarge", 4), [zero.clone(), zero.clone(), one.clone(), one.clone()]);
+    assert_eq!(nodes("p5.48xlarge", 32), [vec![zero; 16], vec![one; 16]].concat());
+    assert_eq!(nodes("p5.4xlarge", 1), [None], "there is one node");
+    assert_eq!(nodes("g6e.48xlarge", 4), [None, None, None, None], "it is not known which are where");
+}
+
+#[test]
 fn each_driver_has_its_gate_and_adapters_are_those_that_can_be_attached() {
     let info = sold("p5.4xlarge", ("H100", 1, 81_920), 1);
     let drivers = |gates: Gates, adapters| {
