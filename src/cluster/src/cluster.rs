@@ -428,6 +428,10 @@ impl<O: Shown> Cluster<O> {
         let node = members.nodes.first().and_then(|name| self.facts.nodes.model(name));
         let mut pods: Vec<Arc<Pod>> =
             members.nodes.iter().flat_map(|name| self.pods_on(name)).cloned().collect();
+        // They are gone before it takes pods again, and whatever comes in their place may need what they have.
+        if claim.is_some_and(|claim| claim.is_true(ConditionType::Rebooting)) {
+            pods.retain(|pod| !pod.is_terminating());
+        }
         if let Some((claim, node)) = claim.zip(node) {
             self.own.seen.look(claim, node);
             let slices = self.derived.slices_of.get(&node.name).into_iter().flatten();

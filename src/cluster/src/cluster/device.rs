@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use karpenter_model::device::{Consumer, DeviceTemplates, Reach};
 use karpenter_model::{
-    Devices, InstanceTypeName, NodeName, PodKey, PodUid, PoolName, ResourceClaim, ResourceSlice,
+    ConditionType, Devices, InstanceTypeName, NodeName, Pod, PodKey, PodUid, PoolName, ResourceClaim,
+    ResourceSlice,
 };
 
 use super::Cluster;
@@ -82,10 +83,13 @@ impl<O: Shown> Cluster<O> {
         new.into_iter().flat_map(nodes_of).for_each(|node| self.touch_node(node));
     }
 
-    /// The claim without the pods that are no more: the API server frees it later.
+    /// The claim without the pods that are no more, or will not be when their node has been rebooted: the API server frees it
+    /// later.
     fn reserved(&self, used: &UsedClaim) -> Arc<ResourceClaim> {
-        let exists =
-            |(key, uid): &&(PodKey, PodUid)| self.facts.pods.model(key).is_some_and(|pod| pod.uid == *uid);
+        let exists = |(key, uid): &&(PodKey, PodUid)| {
+            let pod = self.facts.pods.model(key);
+            pod.is_some_and(|pod| pod.uid == *uid && !(pod.is_terminating() && self.is_on_rebooting(pod)))
+        };
         let gone = used.pods.iter().filter(|pod| !exists(pod));
         let gone: BTreeSet<&PodUid> = gone.map(|(_, uid)| uid).collect();
         let mut claim = Arc::clone(&used.claim);
@@ -99,6 +103,14 @@ impl<O: Shown> Cluster<O> {
             }
         }
         claim
+    }
+
+    /// Returns whether the node of `pod` is being rebooted.
+    fn is_on_rebooting(&self, pod: &Pod) -> bool {
+        let node = pod.node_name.as_ref().and_then(|name| self.facts.nodes.model(name));
+        let id = node.and_then(|node| node.provider_id.as_ref());
+        let mut claims = id.into_iter().flat_map(|id| self.claims_of(id));
+        claims.any(|claim| claim.model.is_true(ConditionType::Rebooting))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Resource slices are found by the Nodes they belong to, whatever happens to them.
 
-use karpenter_model::ResourceSlice;
-use karpenter_model::device::Reach;
+use karpenter_model::device::{Allocation, Consumer, Reach};
+use karpenter_model::{ResourceClaim, ResourceClaimKey, ResourceSlice};
 
 use super::*;
 
@@ -62,4 +62,44 @@ fn slices_are_found_by_the_nodes_they_belong_to() {
     assert_eq!(slices_of(&cluster, "n1"), ["reached"]);
     assert_eq!(slices_of(&cluster, "n2"), ["both"]);
     assert_eq!(slices_of(&cluster, "n3"), [""; 0]);
+}
+
+#[test]
+fn pods_that_end_on_a_machine_that_is_rebooted_hold_nothing_of_it() {
+    let key = ResourceClaimKey { namespace: "ns".into(), name: "devices".into() };
+    let used = || {
+        let claim = ResourceClaim {
+            key: key.clone(),
+            requests: Vec::new(),
+            constraints: Vec::new(),
+            allocation: Some(Allocation::default()),
+            reserved_for: vec![Consumer::Pod("going".into())],
+        };
+        let pods = vec![(PodKey::new("ns", "going"), "going".into())];
+        UsedClaim { claim: Arc::new(claim), pods }
+    };
+    for (condition, held) in [(ConditionType::Drifted, true), (ConditionType::Rebooting, false)] {
+        let settings = Settings { ignore_dra_requests: false, ..Settings::default() };
+        let mut cluster = Cluster::new(Arc::new(settings), Arc::default());
+        let mut claim = claim("c1");
+        let is_true = terminating(claim.clone()).conditions.pop_first().expect("it has one").1;
+        claim.conditions.insert(condition, is_true);
+        let going = Pod { deletion: Some(at(20)), ..pod("going", Some("n1")) };
+        tell(
+            &mut cluster,
+            [
+                Event::claim(Version(1), claim),
+                Event::node(Version(2), node("n1", "c1", true)),
+                Event::pod(Version(3), going),
+                Event::pod(Version(4), pod("stays", Some("n1"))),
+                Event::there(key.clone(), Version(5), used()),
+            ],
+        );
+        let snapshot = cluster.freeze(at(30));
+        let names: Vec<&str> = snapshot.nodes[0].pods.iter().map(|pod| pod.key.name.as_str()).collect();
+        let staying: &[&str] = if held { &["going", "stays"] } else { &["stays"] };
+        assert_eq!(names, staying, "{condition:?}");
+        let consumer = &snapshot.devices.claims[&key].reserved_for[0];
+        assert_eq!(matches!(consumer, Consumer::Pod(_)), held, "{condition:?}: {consumer:?}");
+    }
 }
