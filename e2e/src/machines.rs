@@ -70,7 +70,8 @@ impl Pace {
     pub const BRISK: Self = Self { boot: Duration::from_secs(2), spread: 50, ..Self::HURRIED };
 }
 
-/// Machines with the volumes that the account says they have. EC2 lists volumes by a call that the port to AWS lacks.
+/// Machines with the volumes and the reboots that the account says they have. EC2 lists volumes by a call that the port to AWS
+/// lacks, and no reboots.
 struct WithVolumes {
     described: Ec2Machines,
     region: String,
@@ -95,8 +96,10 @@ impl Machines for WithVolumes {
             });
             *self.known.lock() = all.collect();
         }
+        let reboots = self.account.reboots().await?;
         let known = self.known.lock();
         for machine in &mut machines {
+            machine.reboots = reboots.get(&machine.instance_id).copied().unwrap_or_default();
             machine.volumes = known.get(&machine.instance_id).cloned().unwrap_or_default();
         }
         Ok(machines)
@@ -104,7 +107,7 @@ impl Machines for WithVolumes {
 }
 
 /// Starts the agent of all machines of a cluster, which may be given orders; it ends when `shutdown` is cancelled. Without
-/// an `account` that lists volumes, machines have those of their image.
+/// an `account` that lists them, machines have the volumes of their image and are never rebooted.
 pub fn play(
     client: Client,
     aws: Clients,

@@ -64,6 +64,7 @@ def test_a_reboot_changes_nothing_and_only_what_runs_is_rebooted() -> None:
     ec2.reboot_instances(InstanceIds=[identifier])
     after = describe(identifier)[0]
     assert (after["State"]["Name"], after["LaunchTime"]) == ("running", before["LaunchTime"])
+    assert control("GET", "reboots") == {"reboots": {identifier: 1}}
     assert code_of(ec2.reboot_instances, InstanceIds=["i-00000000000000000"]) == "InvalidInstanceID.NotFound"
     ec2.terminate_instances(InstanceIds=[identifier])
     assert code_of(ec2.reboot_instances, InstanceIds=[identifier]) == "IncorrectState"

@@ -20,6 +20,7 @@
 | POST cluster | `{name, region, endpoint?, certificateAuthority?, version?}` | changes what DescribeCluster says |
 | POST reservations | `{region, instance_type, zone, count, tags?, match_criteria?, overstated?}` | buys reserved capacity, answers with its `id` |
 | POST placement-groups | `{region, name, strategy, partitions?}` | makes a group, answers with its `id` |
+| GET reboots | | how often each instance was rebooted, of which EC2 shows nothing |
 | GET instances | `?region=` | every instance with its user data, disks and tags, for whoever plays the machines |
 """
 
@@ -119,6 +120,10 @@ def _group(body: dict[str, Any]) -> dict[str, Any]:
     return {"id": placement_groups.make(body.pop("region", DEFAULT_REGION), **body).id}
 
 
+def _reboots(_request: Request) -> dict[str, Any]:
+    return {"reboots": dict(instances.rebooted)}
+
+
 def _machines(request: Request) -> dict[str, Any]:
     region = request.query.get("region", [DEFAULT_REGION])[0]
     return {"instances": [_machine(instance) for instance in lifecycle.all_instances(region)]}
@@ -188,6 +193,7 @@ _GET: dict[str, Callable[[Request], Any]] = {
     "faults": lambda _request: {"rules": faults.listing()},
     "settings": lambda _request: settings.update({}),
     "instances": _machines,
+    "reboots": _reboots,
     "questions": lambda request: journal.report(_caller(request)),
     "pod-identity": principals.pod_credentials,
 }

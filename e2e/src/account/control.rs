@@ -487,6 +487,15 @@ impl Control {
         Ok(self.get::<Machines>(&format!("instances?region={region}")).await?.instances)
     }
 
+    /// How often each instance was rebooted.
+    pub async fn reboots(&self) -> Result<BTreeMap<String, u32>> {
+        #[derive(Deserialize)]
+        struct Reboots {
+            reboots: BTreeMap<String, u32>,
+        }
+        Ok(self.get::<Reboots>("reboots").await?.reboots)
+    }
+
     async fn make(&self, name: &str, body: &(impl Serialize + Sync)) -> Result<String> {
         #[derive(Deserialize)]
         struct Made {

@@ -170,6 +170,13 @@ impl Stage for RealParts<'_> {
                 }
                 return Ok(Met::machines(meant.len()));
             }
+            Action::Sicken(sick) => {
+                let meant = meant(&sick.machines, self.live().await?);
+                for instance in &meant {
+                    self.world.agent.ail(instance.id.as_str(), &sick.condition, &sick.reason);
+                }
+                return Ok(Met::machines(meant.len()));
+            }
             Action::RemoveFinalizers(_) => bail!("finalizers stay; leave `removeFinalizers` out"),
             Action::Stop(_) => bail!("instances are not stopped; leave `stop` out"),
             Action::Differ(_) => bail!("machines cannot differ; leave `differ` out"),

@@ -38,10 +38,12 @@ CHECKS = ("instance", "system", "ebs")
 STATUS_PAGE = 1000
 # What a test declared unhealthy: instance id -> {"checks": [one of CHECKS], "events": [code], "since": time}
 impaired: dict[str, dict[str, Any]] = {}
+rebooted: dict[str, int] = {}
 
 
 def reset() -> None:
     impaired.clear()
+    rebooted.clear()
 
 
 def impair(instance: str, checks: list[str], events: list[str], since: str | None) -> None:
@@ -86,6 +88,7 @@ def apply() -> None:
             if instance.state != "running":
                 message = f"The instance '{instance.id}' is not in a state from which it can be rebooted"
                 raise EC2ClientError("IncorrectState", message)
+            rebooted[instance.id] = rebooted.get(instance.id, 0) + 1
         return EmptyResult()
 
     @replace(InstanceResponse, "describe_instance_status")

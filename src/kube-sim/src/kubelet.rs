@@ -127,8 +127,18 @@ pub struct Agent {
 struct Behaviours {
     by_instance: BTreeMap<String, Behaviour>,
     others: Behaviour,
+    ailments: BTreeMap<String, Ailment>,
     /// Told since the last pass: every node is looked at.
     changed: bool,
+}
+
+/// A condition that a machine's agent of node health reports as `False` until the machine is rebooted.
+#[derive(Debug, Clone)]
+struct Ailment {
+    condition: String,
+    reason: String,
+    /// Number of reboots when it was first reported.
+    since: Option<u32>,
 }
 
 /// Memory from one pass to the next; losing it delays things, nothing more.
@@ -205,6 +215,22 @@ impl Agent {
         let mut behaviours = self.behaviours.lock();
         behaviours.others = behaviour;
         behaviours.changed = true;
+    }
+
+    /// Lets one machine report `condition` as `False`, for `reason`, until it is rebooted.
+    pub fn ail(&self, instance_id: &str, condition: &str, reason: &str) {
+        let (condition, reason) = (condition.to_owned(), reason.to_owned());
+        let mut behaviours = self.behaviours.lock();
+        behaviours.ailments.insert(instance_id.to_owned(), Ailment { condition, reason, since: None });
+        behaviours.changed = true;
+    }
+
+    /// The ailment of `machine`, and whether it still has it.
+    fn ailment(&self, machine: &Machine) -> Option<(Ailment, bool)> {
+        let mut behaviours = self.behaviours.lock();
+        let ailment = behaviours.ailments.get_mut(&machine.instance_id)?;
+        let lasts = *ailment.since.get_or_insert(machine.reboots) == machine.reboots;
+        Some((ailment.clone(), lasts))
     }
 
     fn behaviour(&self, instance_id: &str) -> Behaviour {
@@ -285,6 +311,7 @@ impl Pass<'_> {
         }
         self.keep_labels(&node, machine).await;
         self.keep_ready(&node, machine, behaviour).await;
+        self.keep_health(&node, machine).await;
         self.beat(&node, memory).await;
         let running = behaviour == Behaviour::Healthy && node::is_ready(&node);
         for pod in self.view.pods_on(name) {

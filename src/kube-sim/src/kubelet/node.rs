@@ -10,7 +10,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use super::{Behaviour, Machine, Memory, Pass, allocatable};
+use super::{Ailment, Behaviour, Machine, Memory, Pass, allocatable};
 use crate::{
     apiserver::object::rfc3339,
     userdata::{self, Bootstrap},
@@ -110,6 +110,26 @@ impl Pass<'_> {
 }
 
 impl Pass<'_> {
+    /// Makes the condition say what the agent of node health sees.
+    pub(super) async fn keep_health(&mut self, node: &Node, machine: &Machine) {
+        let Some((Ailment { condition: kind, reason, .. }, lasts)) = self.agent.ailment(machine) else {
+            return;
+        };
+        let (status, reason) = if lasts { ("False", reason.as_str()) } else { ("True", "Recovered") };
+        if condition(node, &kind) == Some(status) {
+            return;
+        }
+        let now = rfc3339(self.now);
+        let says = json!({
+            "type": kind, "status": status, "reason": reason, "message": reason,
+            "lastTransitionTime": now, "lastHeartbeatTime": now,
+        });
+        let patch = Patch::Strategic(json!({"status": {"conditions": [says]}}));
+        let name = node.name_any();
+        let patched = self.nodes().patch_status(&name, &PatchParams::default(), &patch).await;
+        self.report("report health", &name, patched);
+    }
+
     /// Sets and takes off the labels of a Node that differ, as another controller does it.
     pub(super) async fn keep_labels(&mut self, node: &Node, machine: &Machine) {
         let difference = &machine.difference;

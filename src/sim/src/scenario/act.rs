@@ -56,11 +56,10 @@ pub(crate) async fn act(world: &Arc<World>, observer: &mut Observer, action: &Ac
             });
         }
         Action::Silence(which) => {
-            return each(which, account, |instance| {
-                world.truth.struck(&instance.id);
-                world.agent.behave(instance.id.as_str(), Behaviour::Silent);
-                Ok(())
-            });
+            return strike(world, which, |id| world.agent.behave(id, Behaviour::Silent));
+        }
+        Action::Sicken(sick) => {
+            return strike(world, &sick.machines, |id| world.agent.ail(id, &sick.condition, &sick.reason));
         }
         Action::Differ(differ) => {
             let (which, difference) = (differ.machines(), differ.difference());
@@ -86,6 +85,15 @@ pub(crate) async fn act(world: &Arc<World>, observer: &mut Observer, action: &Ac
         Action::Disconnect(lasts) => world.cut_off(0, lasts.r#for.0),
     }
     Ok(Met::Something)
+}
+
+/// Does something to the node of each of the live machines that are meant, which may go for it.
+fn strike(world: &World, which: &Machines, strike: impl Fn(&str)) -> Result<Met> {
+    each(which, &world.account, |instance| {
+        world.truth.struck(&instance.id);
+        strike(instance.id.as_str());
+        Ok(())
+    })
 }
 
 /// Does something to each of the live machines that are meant.

@@ -93,7 +93,7 @@ enum Manifest {
 }
 
 /// Actions of a step, of which it has one.
-const ACTIONS: [&str; 18] = [
+const ACTIONS: [&str; 19] = [
     "scale",
     "wave",
     "apply",
@@ -104,6 +104,7 @@ const ACTIONS: [&str; 18] = [
     "terminate",
     "stop",
     "silence",
+    "unhealthy",
     "differ",
     "capacityLoss",
     "price",
@@ -164,6 +165,9 @@ pub(crate) struct Step {
     /// Kubelets of instances fall silent.
     #[serde(default)]
     pub(crate) silence: Option<Machines>,
+    /// The agents of node health report a condition, until the machine is rebooted.
+    #[serde(default)]
+    pub(crate) unhealthy: Option<Unhealthy>,
     /// Machines launched from then on differ from what their type, image and user data promise. The last of the steps that
     /// mean a machine counts.
     #[serde(default)]
@@ -278,6 +282,19 @@ pub struct Machines {
     /// How they are paid for.
     #[serde(default)]
     pub capacity_type: Option<CapacityType>,
+}
+
+/// Machines that are unhealthy.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Unhealthy {
+    /// A condition that says `False` from then on: `AcceleratedHardwareReady`
+    pub condition: String,
+    /// Its reason: `NvidiaXID46Error`
+    pub reason: String,
+    /// The machines.
+    #[serde(default)]
+    pub machines: Machines,
 }
 
 /// Machines, and how they differ from what is foreseen; without the latter, they do not any more.

@@ -23,7 +23,7 @@ use serde_saphyr::{Error, Spanned};
 use self::files::objects;
 use super::format::{
     self, CapacityLoss, Differ, Expectation, File, For, ImageRelease, Machines, Object, PriceChange, Scale,
-    Step,
+    Step, Unhealthy,
 };
 use super::value::Span;
 
@@ -148,6 +148,8 @@ pub enum Action {
     Stop(Machines),
     /// Kubelets fall silent.
     Silence(Machines),
+    /// Conditions report machines as unhealthy, until they are rebooted.
+    Sicken(Unhealthy),
     /// Machines launched from now on differ from what is foreseen.
     Differ(Box<Differ>),
     /// EC2 has no capacity for these.
@@ -375,6 +377,7 @@ fn actions(step: &Step, line: u64, folder: &Path) -> Result<Vec<(Duration, Actio
     one(step.terminate.clone().map(Action::Terminate));
     one(step.stop.clone().map(Action::Stop));
     one(step.silence.clone().map(Action::Silence));
+    one(step.unhealthy.clone().map(Action::Sicken));
     one(step.differ.clone().map(Box::new).map(Action::Differ));
     one(step.capacity_loss.clone().map(Action::LoseCapacity));
     one(step.price.clone().map(Action::ChangePrice));

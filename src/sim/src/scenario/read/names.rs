@@ -78,6 +78,7 @@ impl Known {
             Action::Terminate(machines) | Action::Stop(machines) | Action::Silence(machines) => {
                 self.machines(machines)
             }
+            Action::Sicken(sick) => self.machines(&sick.machines),
             Action::Differ(differ) => self.machines(&differ.machines()),
             Action::LoseCapacity(loss) => {
                 self.zone(loss.zone.as_deref())?;
