@@ -101,7 +101,7 @@ fn rows(prefix: &str, properties: &Map<String, Value>) -> Vec<String> {
 const HEAD: &str = r#"
 # The karpenter chart
 
-Takes the values of the reference chart v1.14 as they are, but for the image: `controller.image.repository` of the
+Takes the values of the reference chart v1.15 as they are, but for the image: `controller.image.repository` of the
 reference is refused, because its controller needs rights that this chart does not give. Values that the reference does
 not know are marked *not in the reference*.
 

@@ -36,7 +36,7 @@ fn period(period: Duration) -> String {
 
 const INTRODUCTION: &str = "\
 Events have the component `karpenter` and are about the object they concern: `kubectl describe` shows them. Reasons and
-types are those of the reference v1.14; what it does not have says so. An event equal to one that was written is
+types are those of the reference v1.15; what it does not have says so. An event equal to one that was written is
 suppressed for the time given, for longer where it also says the same; then it raises the count of the first.
 
 Besides these, every change of a status condition of a NodeClaim, NodePool, Node or EC2NodeClass is an event whose

@@ -40,7 +40,7 @@ fn row(metric: &Descriptor) -> Vec<String> {
 }
 
 const INTRODUCTION: &str = "\
-Served at `/metrics` on `--metrics-port`. Names, types, labels and buckets are those of the reference v1.14, whose marks
+Served at `/metrics` on `--metrics-port`. Names, types, labels and buckets are those of the reference v1.15, whose marks
 of stability are repeated here; what the reference does not have says so. Durations are in seconds. Summaries have the
 quantiles 0, 0.5, 0.9, 0.99 and 1 over the last ten minutes.
 

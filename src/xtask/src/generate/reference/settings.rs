@@ -47,7 +47,7 @@ fn row(flag: &Flag) -> Vec<String> {
 const INTRODUCTION: &str = "\
 Settings of `karpenter controller`. A flag takes precedence over its environment variable, which takes
 precedence over the default; an empty variable counts as unset. Names, defaults and meaning are those of the reference
-v1.14, except where a row says \"not in the reference\", in the table [Not in the reference](#not-in-the-reference), and in
+v1.15, except where a row says \"not in the reference\", in the table [Not in the reference](#not-in-the-reference), and in
 what [differences.md](differences.md#settings-and-start) lists.
 
 A value that cannot be used stops the start, and the message names the flag or variable, its value and what is allowed;
