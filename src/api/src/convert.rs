@@ -37,7 +37,7 @@ pub use budget::{Allowance, allowance, budget};
 pub use buffer::{buffer, template_pod};
 pub use claim::{claim, claim_in_part};
 pub use daemon::daemon;
-pub use device::{device_class, device_taint_rule, resource_claim, resource_slice};
+pub use device::{claim_template, device_class, device_taint_rule, resource_claim, resource_slice};
 pub use node::{node, node_in_part};
 pub use overlay::overlay;
 pub use pod::{pod, pod_without_rules};

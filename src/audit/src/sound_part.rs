@@ -8,8 +8,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use karpenter_model::{
-    AffinityTerm, BinId, GrantPlace, Labels, Launch, Namespace, Plan, Pod, PodKey, Snapshot,
-    SpreadConstraint, WhenUnsatisfiable,
+    AffinityTerm, BinId, GrantPlace, Labels, Launch, Namespace, Plan, Pod, PodKey, ResourceClaimKey,
+    ResourceClaimName, Snapshot, SpreadConstraint, WhenUnsatisfiable,
 };
 
 use crate::finding::{Finding, Subject};
@@ -116,7 +116,9 @@ impl Named {
             Subject::Claims { claims, .. } => {
                 let uses = |pod: &&Pod| {
                     let mut own = claims.iter().filter(|claim| claim.namespace == pod.key.namespace);
+                    let to_make = pod.claims_to_make(&world.snapshot.devices);
                     own.any(|claim| pod.resource_claims.contains(&claim.name))
+                        || to_make.iter().any(|one| claims.contains(&one.key))
                 };
                 pods(placed(world, plan).filter(uses).map(|pod| pod.key.clone()).collect())
             }
@@ -152,12 +154,18 @@ impl Named {
         plan.nominations.retain(|nomination| !self.pods.contains(&nomination.pod));
         let bins: BTreeSet<BinId> = plan.launches.iter().map(|launch| launch.bin).collect();
         let sent = plan.nominations.iter().filter_map(|nomination| world.pod(&nomination.pod));
-        let used: BTreeSet<_> = sent
-            .flat_map(|pod| pod.resource_claims.iter().map(move |claim| (&pod.key.namespace, claim)))
-            .collect();
+        let claims_of = |pod: &Pod| {
+            let key = |name: &ResourceClaimName| {
+                let (namespace, name) = (pod.key.namespace.clone(), name.clone());
+                ResourceClaimKey { namespace, name }
+            };
+            let to_make = pod.claims_to_make(&world.snapshot.devices).into_iter().map(|claim| claim.key);
+            pod.resource_claims.iter().map(key).chain(to_make).collect::<Vec<_>>()
+        };
+        let used: BTreeSet<ResourceClaimKey> = sent.flat_map(claims_of).collect();
         plan.grants.retain(|grant| match &grant.place {
             GrantPlace::Launch(bin, _) => bins.contains(bin),
-            GrantPlace::Machine(_) => used.contains(&(&grant.claim.namespace, &grant.claim.name)),
+            GrantPlace::Machine(_) => used.contains(&grant.claim),
         });
     }
 }

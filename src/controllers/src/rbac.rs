@@ -58,6 +58,8 @@ pub fn optional_rbac() -> Vec<PolicyRule> {
         rule("", &["limitranges"], &["get", "list", "watch"]),
         // Devices that people or controllers keep claims away from.
         rule("resource.k8s.io", &["devicetaintrules"], &["get", "list", "watch"]),
+        // Devices of the pods of capacity buffers.
+        rule("resource.k8s.io", &["resourceclaimtemplates"], &["get"]),
         // To name nodes to the scheduler.
         rule("", &["pods/status"], &["patch"]),
     ]

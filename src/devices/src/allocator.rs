@@ -7,12 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use karpenter_model::device::{Device, Devices, PlaceTerm};
 use karpenter_model::{
     DevicePoolName, DeviceRequestName, DriverName, InstanceTypeName, LabelRegistry, NodeName, Pod, PodUid,
-    PoolName, Requirement, Requirements, ResourceClaimKey, Undefined,
+    PoolName, Requirement, Requirements, ResourceClaim, ResourceClaimKey, ResourceName, Undefined,
 };
 
 use crate::allocator::search::{Choice, Found, Scene, Search};
-use crate::claim::{self, Claim, ClaimId};
-use crate::index::{DeviceId, Index};
+use crate::claim::{self, Claim, ClaimId, Demand};
+use crate::index::{DeviceId, Index, Template};
 use crate::ledger::{Ledger, Served, Share, Spot};
 use crate::refusal::Refusal;
 use crate::selector::Selectors;
@@ -31,6 +31,21 @@ pub struct Allocator<'a> {
     selectors: Selectors,
     claims: Vec<Claim>,
     numbers: BTreeMap<ResourceClaimKey, ClaimId>,
+    /// Resources that machines of a type have and that devices could stand for.
+    counted: Counted,
+}
+
+/// Resources that machines of each type have and that devices stand for elsewhere.
+pub type Counted = BTreeMap<(PoolName, InstanceTypeName), BTreeSet<ResourceName>>;
+
+/// A machine that is registered and not initialized.
+#[derive(Debug, Clone)]
+pub struct ComingUp {
+    pub spot: Spot,
+    /// Name of its Node.
+    pub name: NodeName,
+    /// Types it may turn out to have, with their pool.
+    pub types: Vec<(PoolName, InstanceTypeName)>,
 }
 
 /// Place where claims could be served.
@@ -51,6 +66,8 @@ pub enum Place<'c> {
         name: Option<&'c NodeName>,
         /// Returns whether it satisfies a requirement in every possible outcome.
         satisfies: &'c dyn Fn(&Requirement) -> bool,
+        /// Returns whether it has a resource, which then serves requests instead of devices.
+        counts: &'c dyn Fn(&ResourceName) -> bool,
     },
     /// A machine that is to be launched.
     Launch {
@@ -89,17 +106,23 @@ pub struct Proposal {
 
 impl<'a> Allocator<'a> {
     /// The devices of a pass. Slices of a Node count when it is in `up`, the initialized Nodes
-    /// that stay.
-    pub fn new(devices: &Devices, up: &BTreeSet<NodeName>, registry: &'a LabelRegistry) -> Self {
+    /// that stay. Claims `to_make` are those that pods will get once they have a node.
+    pub fn new(
+        devices: &Devices,
+        up: &BTreeSet<NodeName>,
+        (to_make, counted): (Vec<ResourceClaim>, Counted),
+        registry: &'a LabelRegistry,
+    ) -> Self {
         let index = Index::new(devices, up);
         let mut selectors = Selectors::default();
-        let (claims, numbers) = claim::compile(devices, &mut selectors);
-        Self { registry, index, selectors, claims, numbers }
+        let (claims, numbers) = claim::compile(devices, to_make, &mut selectors);
+        Self { registry, index, selectors, claims, numbers, counted }
     }
 
     /// Returns the ledger before anything is decided. Claims used only by pods that are gone, or are `leaving`,
-    /// are released.
-    pub fn ledger(&self, leaving: impl IntoIterator<Item = PodUid>) -> Ledger {
+    /// are released. Devices of machines that are `coming` up, which claims have already, are taken from what their types
+    /// promise.
+    pub fn ledger(&self, leaving: impl IntoIterator<Item = PodUid>, coming: &[ComingUp]) -> Ledger {
         let mut ledger = Ledger::default();
         for claim in &self.claims {
             for (meter, amount) in self.held(claim) {
@@ -108,7 +131,42 @@ impl<'a> Allocator<'a> {
             }
         }
         self.evacuate(&mut ledger, None, leaving);
+        for machine in coming {
+            let shares = machine.types.iter().map(|kind| {
+                let template = self.index.templates.get(kind);
+                (Some(kind.1.clone()), self.had(&ledger, &machine.name, template.map(AsRef::as_ref)))
+            });
+            let shares: Vec<_> = shares.collect();
+            if shares.iter().any(|(_, share)| !share.meters.is_empty()) {
+                ledger.take(&machine.spot, shares);
+            }
+        }
         ledger
+    }
+
+    /// Returns the amounts of `template` that claims already have of the Node `name`.
+    fn had(&self, ledger: &Ledger, name: &NodeName, template: Option<&Template>) -> Share {
+        let (mut share, mut known, mut taken) = (Share::default(), BTreeMap::new(), BTreeSet::new());
+        let Some(template) = template else { return share };
+        let claims = self.claims.iter().enumerate();
+        let staying = claims.filter(|(number, _)| !ledger.released.contains(&ClaimId(*number)));
+        let allocations = staying.filter_map(|(_, claim)| claim.object.allocation.as_ref());
+        for held in allocations.flat_map(|allocation| &allocation.devices) {
+            let of = (held.driver.clone(), held.pool.clone(), held.device.clone());
+            let Some((_, device)) = self.index.coming.get(&of).filter(|(owner, _)| owner == name) else {
+                continue;
+            };
+            let promised = *known
+                .entry(of)
+                .or_insert_with(|| self.index.likeness(template, (&held.driver, device), &taken));
+            taken.extend(promised);
+            for (meter, amount) in promised.iter().flat_map(|id| self.index.entries[*id].held(&held.consumed))
+            {
+                let total: &mut i128 = share.meters.entry(meter).or_insert(0);
+                *total = total.saturating_add(amount);
+            }
+        }
+        share
     }
 
     /// `leaving` lose their machine, and with it the claims no other pod uses; `node` is gone.
@@ -127,18 +185,18 @@ impl<'a> Allocator<'a> {
         }
     }
 
-    /// The claims of `pod`.
+    /// The claims of `pod`, with those that are yet `to_make` for it.
     ///
     /// # Errors
     ///
     /// Refused when one of them is missing, or asks for something that cannot be planned for.
-    pub fn claims_of(&self, pod: &Pod) -> Result<Vec<ClaimId>, Refusal> {
+    pub fn claims_of(&self, pod: &Pod, to_make: &[ResourceClaimKey]) -> Result<Vec<ClaimId>, Refusal> {
         let key = |name: &karpenter_model::ResourceClaimName| ResourceClaimKey {
             namespace: pod.key.namespace.clone(),
             name: name.clone(),
         };
         let mut claims = Vec::with_capacity(pod.resource_claims.len());
-        for key in pod.resource_claims.iter().map(key) {
+        for key in pod.resource_claims.iter().map(key).chain(to_make.iter().cloned()) {
             let Some(id) = self.numbers.get(&key) else { return Err(Refusal::NoClaim(key)) };
             let claim = &self.claims[id.0];
             if let (None, Err(refusal)) = (&claim.object.allocation, &claim.demand) {
@@ -157,8 +215,7 @@ impl<'a> Allocator<'a> {
         Candidate { spot, mut place, types }: Candidate<'_>,
     ) -> Result<Proposal, Refusal> {
         let (ways, fresh) = self.ways(ledger, claims, &spot, &place)?;
-        let culprit = fresh.first().or(claims.first());
-        let culprit = culprit.map(|claim| self.claims[claim.0].object.key.clone());
+        let culprit = fresh.first().or(claims.first()).map(|claim| &self.claims[claim.0]);
         let mut demands = Vec::with_capacity(fresh.len());
         for claim in &fresh {
             demands.push((*claim, self.claims[claim.0].demand.as_ref().map_err(Clone::clone)?));
@@ -168,18 +225,35 @@ impl<'a> Allocator<'a> {
         for way in ways {
             let mut requirements = way;
             let mut survivors: Vec<(usize, Vec<Choice<'_>>)> = Vec::new();
+            // Of what the first type has, the others have all too: one claim cannot wait for drivers that only some of its
+            // types need.
+            let mut first: Option<BTreeSet<&ResourceName>> = None;
             for (number, kind) in types.iter().enumerate() {
+                let counted = self.counted(&demands, &place, *kind);
+                if first.as_ref().is_some_and(|first| *first != counted) {
+                    continue;
+                }
                 let template =
                     kind.and_then(|(pool, name)| self.index.templates.get(&(pool.clone(), name.clone())));
                 let template = template.map(AsRef::as_ref);
                 let (index, selectors, registry) = (&self.index, &self.selectors, self.registry);
                 let kind = kind.map(|(_, name)| name);
-                let scene = Scene { index, selectors, registry, ledger, spot: &spot, kind, template };
+                let scene = Scene {
+                    index,
+                    selectors,
+                    registry,
+                    ledger,
+                    spot: &spot,
+                    kind,
+                    template,
+                    counted: &counted,
+                };
                 let together = survivors.iter().map(|(number, _)| *number).chain([number]).collect();
                 match Search::run(scene, &demands, (&mut place, &requirements), together, &mut steps)? {
                     Found::Yes(choices, narrowed) => {
                         survivors.push((number, choices));
                         requirements = narrowed;
+                        first.get_or_insert(counted);
                     }
                     Found::No(refusal) => refused = refusal.or(refused),
                 }
@@ -191,12 +265,37 @@ impl<'a> Allocator<'a> {
                 return Ok(self.proposal((&spot, &types), requirements, survivors, &fresh));
             }
         }
-        let culprit = culprit.unwrap_or_default();
+        let claim = culprit.map(|claim| claim.object.key.clone()).unwrap_or_default();
         match (steps, refused) {
-            (0, _) => Err(Refusal::TooIntricate(culprit)),
+            (0, _) => Err(Refusal::TooIntricate(claim)),
             (_, Some(refusal)) => Err(refusal),
-            (_, None) => Err(Refusal::NoDevices(culprit)),
+            (_, None) => {
+                let demand = culprit.and_then(|claim| claim.demand.as_ref().ok());
+                let matching = demand.into_iter().flat_map(|demand| &demand.matching);
+                let agreeing = matching.map(|matching| matching.attribute.clone()).collect();
+                Err(Refusal::NoDevices { claim, agreeing })
+            }
         }
+    }
+
+    /// Returns the resources by which a machine of type `kind` serves requests of `demands`, and not by devices.
+    fn counted<'s>(
+        &'s self,
+        demands: &[(ClaimId, &'s Demand)],
+        place: &Place<'_>,
+        kind: Option<(&PoolName, &InstanceTypeName)>,
+    ) -> BTreeSet<&'s ResourceName> {
+        let requests = demands.iter().flat_map(|(_, demand)| &demand.requests).flatten();
+        let asked = requests.filter_map(|request| request.instead_of.as_ref());
+        let has = |resource: &&ResourceName| match (place, kind) {
+            (Place::Machine { counts, .. }, _) => counts(resource),
+            (Place::Launch { .. }, Some((pool, name))) => {
+                let counted = self.counted.get(&(pool.clone(), name.clone()));
+                counted.is_some_and(|counted| counted.contains(*resource))
+            }
+            (Place::Launch { .. }, None) => false,
+        };
+        asked.filter(has).collect()
     }
 
     /// Takes the devices of `proposal`.

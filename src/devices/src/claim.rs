@@ -7,7 +7,7 @@ use karpenter_model::device::{
     DeviceConstraint, DeviceCount, DeviceRequest, Devices, ExactRequest, MAX_DEVICES_PER_CLAIM, RequestKind,
 };
 use karpenter_model::{
-    DeviceRequestName, QualifiedName, Quantity, ResourceClaim, ResourceClaimKey, Toleration,
+    DeviceRequestName, QualifiedName, Quantity, ResourceClaim, ResourceClaimKey, ResourceName, Toleration,
 };
 
 use crate::refusal::Refusal;
@@ -46,6 +46,8 @@ pub(crate) struct Request {
     pub(crate) tolerations: Vec<Toleration>,
     /// It takes nothing of its devices.
     pub(crate) admin: bool,
+    /// A node that has this resource serves the request with that.
+    pub(crate) instead_of: Option<ResourceName>,
 }
 
 /// Devices that must have the same value of an attribute.
@@ -65,16 +67,17 @@ impl Matching {
     }
 }
 
-/// The claims of `devices` by number, with the number of each.
+/// The claims of `devices`, and those that are yet `to_make`, by number, with the number of each.
 pub(crate) fn compile(
     devices: &Devices,
+    to_make: Vec<ResourceClaim>,
     selectors: &mut Selectors,
 ) -> (Vec<Claim>, BTreeMap<ResourceClaimKey, ClaimId>) {
     let (mut claims, mut numbers) = (Vec::new(), BTreeMap::new());
-    for (key, object) in &devices.claims {
-        numbers.insert(key.clone(), ClaimId(claims.len()));
-        let demand = demand(object, devices, selectors);
-        claims.push(Claim { object: Arc::clone(object), demand });
+    for object in devices.claims.values().cloned().chain(to_make.into_iter().map(Arc::new)) {
+        numbers.insert(object.key.clone(), ClaimId(claims.len()));
+        let demand = demand(&object, devices, selectors);
+        claims.push(Claim { object, demand });
     }
     (claims, numbers)
 }
@@ -144,6 +147,6 @@ fn request(
         });
         compiled.push(id?);
     }
-    let ExactRequest { count, capacity, tolerations, admin, .. } = exact.clone();
-    Ok(Request { name, selectors: compiled, count, capacity, tolerations, admin })
+    let ExactRequest { count, capacity, tolerations, admin, instead_of, .. } = exact.clone();
+    Ok(Request { name, selectors: compiled, count, capacity, tolerations, admin, instead_of })
 }

@@ -1,5 +1,6 @@
 //! The devices of a pass by number, with the meters of what is left of them.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -17,6 +18,9 @@ pub(crate) type DeviceId = usize;
 
 /// Number of a meter.
 pub(crate) type MeterId = usize;
+
+/// Driver, pool and name of a device.
+pub(crate) type Name = (DriverName, DevicePoolName, DeviceName);
 
 /// Amounts of meters; a meter may be listed more than once.
 pub(crate) type Uses = Vec<(MeterId, i128)>;
@@ -81,7 +85,9 @@ pub(crate) struct Index {
     /// Pools in the order of drivers and names.
     pub(crate) pools: Vec<Pool>,
     pub(crate) templates: BTreeMap<(PoolName, InstanceTypeName), Arc<Template>>,
-    by_name: BTreeMap<(DriverName, DevicePoolName, DeviceName), DeviceId>,
+    by_name: BTreeMap<Name, DeviceId>,
+    /// Devices of Nodes that are coming up, with the Node.
+    pub(crate) coming: BTreeMap<Name, (NodeName, Device)>,
 }
 
 /// A slice of a pool before it is numbered.
@@ -93,14 +99,21 @@ struct Part<'d> {
 }
 
 impl Index {
-    /// Numbers `devices`. Slices that a Node owns which is not in `up` are left out: what uninitialized machines
+    /// Numbers `devices`. Slices that a Node owns which is not in `up` get no numbers: what uninitialized machines
     /// have is what their types promise.
     pub(crate) fn new(devices: &Devices, up: &BTreeSet<NodeName>) -> Self {
         let mut index = Self::default();
         let mut by_pool: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for slice in &devices.slices {
-            if slice.owner.as_ref().is_none_or(|owner| up.contains(owner)) {
-                by_pool.entry((&slice.driver, &slice.pool)).or_default().push(slice.as_ref());
+            match slice.owner.as_ref().filter(|owner| !up.contains(*owner)) {
+                None => by_pool.entry((&slice.driver, &slice.pool)).or_default().push(slice.as_ref()),
+                Some(owner) => {
+                    let named = |device: &Device| {
+                        let name = (slice.driver.clone(), slice.pool.clone(), device.name.clone());
+                        (name, (owner.clone(), device.clone()))
+                    };
+                    index.coming.extend(slice.devices.iter().map(named));
+                }
             }
         }
         for ((driver, pool), mut slices) in by_pool {
@@ -231,8 +244,26 @@ impl Index {
     }
 
     /// The device with this name that exists.
-    pub(crate) fn named(&self, name: &(DriverName, DevicePoolName, DeviceName)) -> Option<DeviceId> {
+    pub(crate) fn named(&self, name: &Name) -> Option<DeviceId> {
         self.by_name.get(name).copied()
+    }
+
+    /// The device of `template` that `device` of driver `driver` most likely is, of those not in `taken`: the one that agrees in
+    /// most attributes, then the one of the same name. Pools of templates have names of their own.
+    pub(crate) fn likeness(
+        &self,
+        template: &Template,
+        (driver, device): (&DriverName, &Device),
+        taken: &BTreeSet<DeviceId>,
+    ) -> Option<DeviceId> {
+        let left = template.devices.iter().copied().filter(|id| !taken.contains(id));
+        let of_driver = left.filter(|id| self.entries[*id].driver == *driver);
+        of_driver.max_by_key(|id| {
+            let promised = &self.entries[*id].device;
+            let agrees = |(name, value): &(&QualifiedName, _)| device.attributes.get(*name) == Some(*value);
+            let agreeing = promised.attributes.iter().filter(agrees).count();
+            (agreeing, promised.name == device.name, Reverse(*id))
+        })
     }
 }
 

@@ -19,7 +19,7 @@ mod ledger;
 mod refusal;
 mod selector;
 
-pub use allocator::{Allocator, Candidate, DeviceRef, Place, Proposal};
+pub use allocator::{Allocator, Candidate, ComingUp, Counted, DeviceRef, Place, Proposal};
 pub use claim::ClaimId;
 pub use ledger::{Ledger, Spot};
 pub use refusal::Refusal;

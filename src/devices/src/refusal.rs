@@ -1,6 +1,8 @@
 //! Reason why the claims of a pod cannot be served.
 
-use karpenter_model::{DeviceClassName, DeviceName, DeviceRequestName, DriverName, ResourceClaimKey};
+use karpenter_model::{
+    DeviceClassName, DeviceName, DeviceRequestName, DriverName, QualifiedName, ResourceClaimKey,
+};
 
 /// Reason why the claims of a pod cannot be served.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
@@ -58,11 +60,20 @@ pub enum Refusal {
         why: String,
     },
     /// No candidate has the devices.
-    #[error("no devices are left for resource claim `{0}`")]
-    NoDevices(ResourceClaimKey),
+    #[error("no devices{} are left for resource claim `{claim}`", that_agree(.agreeing))]
+    NoDevices {
+        claim: ResourceClaimKey,
+        /// Attributes in which its devices must agree.
+        agreeing: Vec<QualifiedName>,
+    },
     /// The search was given up.
     #[error("resource claim `{0}` asks for too intricate a combination of devices")]
     TooIntricate(ResourceClaimKey),
+}
+
+fn that_agree(attributes: &[QualifiedName]) -> String {
+    let names: Vec<String> = attributes.iter().map(|name| format!("`{name}`")).collect();
+    if names.is_empty() { String::new() } else { format!(" that agree in {}", names.join(" and ")) }
 }
 
 /// Returns the name of a pool of a driver in messages.

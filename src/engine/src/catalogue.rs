@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use karpenter_model::{
-    CapacityType, InstanceType, LabelValue, Offering, Price, Requirement, Requirements, Reservation,
+    CapacityType, Devices, InstanceType, LabelValue, Offering, Price, Requirement, Requirements, Reservation,
     ReservationId, Resources,
 };
 
@@ -83,10 +83,10 @@ pub(crate) struct Catalogue<'a> {
 }
 
 impl<'a> Catalogue<'a> {
-    /// Indexes `types`.
+    /// Indexes `types`. `asked` are resources that `devices` stand for where a type has none.
     pub(crate) fn new(
         types: &'a [Arc<InstanceType>],
-        volumes: &Volumes<'_>,
+        (volumes, asked, devices): (&Volumes<'_>, &Resources, &Devices),
         rules: &mut Rules<'a>,
         resources: &mut ResourceIndex,
     ) -> Self {
@@ -100,6 +100,7 @@ impl<'a> Catalogue<'a> {
                     offerings.push(offering);
                 }
                 let complete = volumes.estimate(&instance_type.name, &group.allocatable);
+                let complete = devices.without_limit(complete, asked);
                 allocatable.push(resources.amounts(&complete));
                 let capacity = group.capacity;
                 variants.push(Variant { instance_type, capacity, offerings: start..offerings.end() });

@@ -58,6 +58,8 @@ pub enum Unresolved {
     NoPodTemplate(String),
     #[error("{0} does not exist in the namespace of the buffer")]
     NoWorkload(String),
+    #[error("ResourceClaimTemplate `{0}` does not exist in the namespace of the buffer")]
+    NoClaimTemplate(String),
     #[error("{0}")]
     Unreadable(String),
 }
@@ -68,7 +70,9 @@ impl Unresolved {
         let reason = match self {
             Self::NoPodTemplate(_) => reason::POD_TEMPLATE_NOT_FOUND,
             Self::NoWorkload(_) => reason::SCALABLE_REF_NOT_FOUND,
-            Self::NoReference | Self::Unsupported { .. } | Self::Unreadable(_) => reason::RESOLUTION_FAILED,
+            Self::NoReference | Self::Unsupported { .. } | Self::NoClaimTemplate(_) | Self::Unreadable(_) => {
+                reason::RESOLUTION_FAILED
+            }
         };
         verdict(ConditionStatus::False, reason, self.to_string())
     }

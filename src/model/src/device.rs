@@ -3,21 +3,24 @@
 //! Names of attributes and capacities always carry their domain here: one written without belongs to the driver.
 
 mod claim;
+mod resource;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use jiff::Timestamp;
+
 use crate::id::{
     CounterName, DeviceClassName, DeviceName, DevicePoolName, DriverName, InstanceTypeName, NodeName,
-    PoolName, QualifiedName,
+    PoolName, QualifiedName, ResourceName,
 };
 use crate::requirement::Expression;
 use crate::resources::quantity::Quantity;
 use crate::taint::Taint;
 
 pub use claim::{
-    AllocatedDevice, Allocation, Consumer, DeviceConstraint, DeviceCount, DeviceRequest, ExactRequest,
-    MAX_DEVICES_PER_CLAIM, RequestKind, ResourceClaim, ResourceClaimKey,
+    AllocatedDevice, Allocation, ClaimTemplate, Consumer, DeviceConstraint, DeviceCount, DeviceRequest,
+    ExactRequest, MAX_DEVICES_PER_CLAIM, RequestKind, ResourceClaim, ResourceClaimKey,
 };
 
 /// Every device a pass may look at.
@@ -188,6 +191,10 @@ impl DeviceTaintRule {
 pub struct DeviceClass {
     /// CEL expressions, all of which must hold.
     pub selectors: Vec<String>,
+    /// Resource its devices stand for on nodes that have none of it (`extendedResourceName`).
+    pub extended_resource: Option<ResourceName>,
+    /// Creation time: of two classes for one resource the younger counts.
+    pub created_at: Timestamp,
 }
 
 /// Slices that a new machine of one type will publish once it is up.

@@ -1,6 +1,7 @@
 //! Properties of a pod that placement and disruption use.
 
 pub mod affinity;
+mod claims;
 pub mod host_port;
 pub mod predicate;
 pub mod volume;
@@ -11,6 +12,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use crate::device::ClaimTemplate;
 use crate::id::{BufferKey, NodeName, OwnerUid, PodKey, PodUid, ResourceClaimName};
 use crate::label::Labels;
 use crate::pod::affinity::{PodAffinity, SpreadConstraint};
@@ -103,6 +105,8 @@ pub struct PodTemplate {
     /// The resource claims it uses, by name in its namespace, sorted and each once: those it names and those made
     /// for it. One that is yet to be made for it is not here (spec scheduling 22.2).
     pub resource_claims: Vec<ResourceClaimName>,
+    /// Templates of claims that would be made for it; of virtual pods only, for which none are made.
+    pub claim_templates: Vec<ClaimTemplate>,
 }
 
 impl Deref for Pod {
@@ -148,6 +152,7 @@ impl Default for PodTemplate {
             scheduler_name: "default-scheduler".into(),
             has_resource_claims: false,
             resource_claims: Vec::new(),
+            claim_templates: Vec::new(),
         }
     }
 }

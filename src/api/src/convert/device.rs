@@ -20,7 +20,7 @@ use super::present;
 use super::volume::expression;
 use super::{Error, FieldError, Written};
 
-pub use claim::resource_claim;
+pub use claim::{claim_template, resource_claim};
 
 /// Reads a resource slice.
 pub fn resource_slice(object: &v1::ResourceSlice) -> Result<ResourceSlice, Error> {
@@ -51,7 +51,12 @@ pub fn resource_slice(object: &v1::ResourceSlice) -> Result<ResourceSlice, Error
 
 /// Reads a device class.
 pub fn device_class(object: &v1::DeviceClass) -> DeviceClass {
-    DeviceClass { selectors: selectors(object.spec.selectors.as_deref()) }
+    let created_at = object.metadata.creation_timestamp.as_ref().map(|created| created.0);
+    DeviceClass {
+        selectors: selectors(object.spec.selectors.as_deref()),
+        extended_resource: object.spec.extended_resource_name.as_deref().map(Into::into),
+        created_at: created_at.unwrap_or_default(),
+    }
 }
 
 /// Reads a rule about taints of devices; `None` for one that keeps no claim away: it selects nothing, or its taint only

@@ -88,6 +88,7 @@ pub(super) fn read(object: &v1::Pod, key: PodKey) -> Result<Pod, FieldError> {
         scheduler_name: spec.scheduler_name.clone().unwrap_or_else(|| "default-scheduler".to_owned()),
         has_resource_claims: has_resource_claims(spec),
         resource_claims: resource_claims(spec, status),
+        claim_templates: Vec::new(),
     };
     Ok(Pod {
         uid: metadata.uid.as_deref().unwrap_or_default().into(),

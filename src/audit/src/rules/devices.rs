@@ -6,13 +6,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::Arc;
 
 use karpenter_model::device::{
-    Device, DeviceConstraint, DeviceCount, DeviceRequest, DeviceTemplates, RequestKind,
+    Device, DeviceConstraint, DeviceCount, DeviceRequest, DeviceTemplates, ExactRequest, RequestKind,
 };
 use karpenter_model::{
     CounterName, DeviceGrant, DeviceName, DevicePoolName, DeviceRequestName, DriverName, GrantPlace,
-    GrantedDevice, InstanceTypeName, Plan, Pod, PodUid, PoolName, QualifiedName, ResourceClaim,
+    GrantedDevice, InstanceTypeName, Plan, Pod, PodUid, PoolName, QualifiedName, Quantity, ResourceClaim,
     ResourceClaimKey, ResourceSlice, Snapshot, Taint,
 };
 
@@ -40,7 +41,11 @@ pub(crate) fn check<'a>(world: &'a World<'_>, plan: &'a Plan, findings: &mut Vec
     if world.snapshot.settings.ignore_dra_requests {
         return;
     }
-    let books = Books::new(world);
+    let devices = &world.snapshot.devices;
+    let to_make = world.waiting().flat_map(|pod| pod.claims_to_make(devices));
+    let to_make = to_make.map(|claim| (claim.key.clone(), Arc::new(claim)));
+    let claims = devices.claims.clone().into_iter().chain(to_make).collect();
+    let books = Books::new(world, &claims);
     for launch in &plan.launches {
         for pod in world.pods_of(launch) {
             for kind in launch.instance_types.iter() {
@@ -90,7 +95,7 @@ fn bound(template: &DeviceTemplates, attribute: &QualifiedName, devices: &[&Gran
 /// Facts about devices.
 struct Books<'a> {
     snapshot: &'a Snapshot,
-    claims: &'a BTreeMap<ResourceClaimKey, std::sync::Arc<ResourceClaim>>,
+    claims: &'a BTreeMap<ResourceClaimKey, Arc<ResourceClaim>>,
     /// Slices of the newest generations.
     slices: Vec<&'a ResourceSlice>,
     leaving: BTreeSet<&'a PodUid>,
@@ -99,7 +104,7 @@ struct Books<'a> {
 }
 
 impl<'a> Books<'a> {
-    fn new(world: &'a World<'_>) -> Self {
+    fn new(world: &'a World<'_>, claims: &'a BTreeMap<ResourceClaimKey, Arc<ResourceClaim>>) -> Self {
         let devices = &world.snapshot.devices;
         let newest = |slice: &ResourceSlice| {
             let alike = devices
@@ -113,7 +118,7 @@ impl<'a> Books<'a> {
         let templates = devices.templates.values().flat_map(|template| &template.slices);
         let promised = templates.flat_map(|slice| &slice.devices);
         let shared = promised.filter(|device| device.shareable).map(|device| &device.name).collect();
-        Self { snapshot: world.snapshot, claims: &devices.claims, slices, leaving, shared }
+        Self { snapshot: world.snapshot, claims, slices, leaving, shared }
     }
 
     /// Returns whether the request that `one` is granted for takes nothing (`adminAccess`).
@@ -132,8 +137,12 @@ impl<'a> Books<'a> {
 
     /// Every claim of `pod` has devices at `place`.
     fn served(&self, pod: &Pod, place: &GrantPlace, plan: &Plan, findings: &mut Vec<Finding>) {
-        for name in &pod.resource_claims {
-            let key = ResourceClaimKey { namespace: pod.key.namespace.clone(), name: name.clone() };
+        let named = pod
+            .resource_claims
+            .iter()
+            .map(|name| ResourceClaimKey { namespace: pod.key.namespace.clone(), name: name.clone() });
+        let to_make = pod.claims_to_make(&self.snapshot.devices);
+        for key in named.chain(to_make.into_iter().map(|claim| claim.key)) {
             let Some(claim) = self.claims.get(&key) else {
                 findings.push(Finding::new(Rule::Devices, &pod.key, format!("claim `{key}` does not exist")));
                 continue;
@@ -141,11 +150,33 @@ impl<'a> Books<'a> {
             let granted = |grant: &DeviceGrant| {
                 grant.claim == key && (grant.place == *place || grant.devices.iter().all(|one| !one.promised))
             };
-            if !self.keeps(claim) && !claim.requests.is_empty() && !plan.grants.iter().any(granted) {
+            let by_devices = |request: &DeviceRequest| !self.is_counted(request, place, plan);
+            if !self.keeps(claim) && claim.requests.iter().any(by_devices) && !plan.grants.iter().any(granted)
+            {
                 let detail = format!("claim `{key}` gets no devices at {place:?}");
                 findings.push(Finding::new(Rule::Devices, &pod.key, detail));
             }
         }
+    }
+
+    /// Returns whether the machine at `place` has the resource that devices for `request` would stand for.
+    fn is_counted(&self, request: &DeviceRequest, place: &GrantPlace, plan: &Plan) -> bool {
+        let RequestKind::Exactly(ExactRequest { instead_of: Some(resource), .. }) = &request.kind else {
+            return false;
+        };
+        let allocatable = match place {
+            GrantPlace::Machine(id) => {
+                let node = self.snapshot.nodes.iter().find(|node| node.id == *id);
+                node.map(|node| node.effective_allocatable())
+            }
+            GrantPlace::Launch(bin, name) => {
+                let launch = plan.launches.iter().find(|launch| launch.bin == *bin);
+                let types = launch.and_then(|launch| self.snapshot.instance_types.get(&launch.pool));
+                let kind = types.and_then(|types| types.iter().find(|kind| kind.name == *name));
+                kind.map(|kind| kind.allocatable())
+            }
+        };
+        allocatable.is_some_and(|amounts| amounts.amount(resource.as_str()) > Quantity::ZERO)
     }
 
     /// The devices of `grant` exist, as many as one way to meet each request of its claim asks for.
@@ -165,7 +196,8 @@ impl<'a> Books<'a> {
         }
         let Some(claim) = self.claims.get(&grant.claim) else { return finding("does not exist".to_owned()) };
         let mut met = BTreeSet::new();
-        for request in &claim.requests {
+        let by_devices = |request: &&DeviceRequest| !self.is_counted(request, &grant.place, plan);
+        for request in claim.requests.iter().filter(by_devices) {
             let ways = request.alternatives();
             let taken = ways.iter().filter_map(|(name, kind)| {
                 let devices: Vec<_> = grant.devices.iter().filter(|one| one.request == *name).collect();
@@ -309,6 +341,53 @@ impl<'a> Books<'a> {
             }
         }
         self.promised_twice(plan, findings);
+        self.promised_and_had(plan, findings);
+    }
+
+    /// Checks that a machine that is coming up is not given more devices of a driver than its type promises, those that claims
+    /// have there already included.
+    fn promised_and_had(&self, plan: &Plan, findings: &mut Vec<Finding>) {
+        for node in self.snapshot.nodes.iter().filter(|node| !node.initialized()) {
+            let place = GrantPlace::Machine(node.id.clone());
+            let mut given: BTreeMap<&DriverName, usize> = BTreeMap::new();
+            for grant in plan.grants.iter().filter(|grant| grant.place == place) {
+                let taken = grant.devices.iter().filter(|one| {
+                    one.promised && !self.shared.contains(&one.device) && !self.only_looks(grant, one)
+                });
+                taken.for_each(|one| *given.entry(&one.driver).or_default() += 1);
+            }
+            let own = |slice: &&&ResourceSlice| slice.owner.is_some() && slice.owner == node.name;
+            let slices: Vec<_> = self.slices.iter().filter(own).collect();
+            let templates = self.promised_at(&place, plan);
+            for (driver, given) in given {
+                let published: BTreeSet<(&DevicePoolName, &DeviceName)> = slices
+                    .iter()
+                    .filter(|slice| slice.driver == *driver)
+                    .flat_map(|slice| slice.devices.iter().map(move |device| (slice, device)))
+                    .filter(|(_, device)| !device.shareable)
+                    .map(|(slice, device)| (&slice.pool, &device.name))
+                    .collect();
+                let kept = self.claims.values().filter(|claim| self.keeps(claim));
+                let held = kept.flat_map(|claim| claim.allocation.iter().flat_map(|one| &one.devices));
+                let had: BTreeSet<_> = held
+                    .filter(|one| one.driver == *driver && published.contains(&(&one.pool, &one.device)))
+                    .map(|one| (&one.pool, &one.device))
+                    .collect();
+                let most = templates.iter().map(|template| {
+                    let slices = template.slices.iter().filter(|slice| slice.driver == *driver);
+                    slices.flat_map(|slice| &slice.devices).filter(|device| !device.shareable).count()
+                });
+                let most = most.max().unwrap_or(0);
+                if given + had.len() > most {
+                    let detail =
+                        format!("{given} devices of `{driver}` besides {} it has, of {most}", had.len());
+                    let here = plan.grants.iter().filter(|grant| grant.place == place);
+                    let claims = here.map(|grant| grant.claim.clone()).collect();
+                    let subject = Subject::Claims { of: driver.to_string(), claims };
+                    findings.push(Finding::new(Rule::Devices, subject, detail));
+                }
+            }
+        }
     }
 
     /// Checks that no device that comes with a machine is given to two claims there. Shared devices are not

@@ -62,6 +62,8 @@ fn capacity(world: &World<'_>, (target, node): (&Target, &Node), sent: &[&Pod]) 
     let total = node.requested().merge(&missing).merge(&sent);
     // Nothing but what the pods ask for can be overcommitted by sending them.
     let available = node.effective_allocatable();
+    // What devices stand for is theirs to limit.
+    let sent = world.snapshot.devices.counted(&sent, &available);
     let over = sent.iter().find(|(name, quantity)| {
         !quantity.is_zero() && total.amount(name.as_str()) > available.amount(name.as_str())
     });

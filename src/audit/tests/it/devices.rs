@@ -155,3 +155,76 @@ fn a_claim_that_is_gone_is_found_out() {
         "{findings:?}"
     );
 }
+
+#[test]
+fn resources_that_devices_stand_for_are_served_once() {
+    let world = |more: &str| {
+        karpenter_testkit::snapshot(&format!(
+            "set   devices=on
+            type  dra cpu=4 mem=16Gi pods=20 od=0.20 zones=a
+            type  plugin cpu=4 mem=16Gi pods=20 od=0.30 zones=a res=example.com/gpu=1
+            pool  web types=*
+            deviceclass gpu resource=example.com/gpu
+            template dra device=g0
+            node  n1 pool=web type=dra zone=a capacity=on-demand
+            {more}
+            pod   p cpu=1 res=example.com/gpu=1"
+        ))
+    };
+    let told = |snapshot: &Snapshot, plan: &Plan| {
+        let findings = audit(snapshot, plan).into_iter();
+        findings.map(|finding| format!("{}: {}", finding.subject, finding.detail)).collect::<Vec<_>>()
+    };
+    for (more, served) in [("", "a new machine"), ("slice n1 device=x0 node=n1", "a node")] {
+        let snapshot = world(more);
+        let (plan, _) = karpenter_engine::plan(&snapshot);
+        assert_eq!(told(&snapshot, &plan), [""; 0], "{served}");
+        let without = Plan { grants: Vec::new(), ..plan };
+        let found = told(&snapshot, &without);
+        assert!(
+            found[0].contains("claim `default/p-extended-resources-` gets no devices"),
+            "{served}: {found:?}"
+        );
+    }
+    // The node counts the resource: the grant is one too many, and the room is not unlimited.
+    let snapshot = world("node n2 pool=web type=plugin zone=a capacity=on-demand");
+    let (mut plan, _) = karpenter_engine::plan(&snapshot);
+    assert_eq!((told(&snapshot, &plan), plan.grants.len()), (Vec::new(), 0));
+    let by_devices = world("slice n1 device=x0 node=n1");
+    let mut grant = karpenter_engine::plan(&by_devices).0.grants.remove(0);
+    grant.place = karpenter_model::GrantPlace::Machine(snapshot.nodes[1].id.clone());
+    plan.grants.push(grant);
+    let found = told(&snapshot, &plan);
+    assert!(found.iter().any(|text| text.contains("which it does not ask for")), "{found:?}");
+}
+
+#[test]
+fn a_machine_that_comes_up_has_no_more_devices_than_its_type_promises() {
+    let world = |used_by: &str| {
+        karpenter_testkit::snapshot(&format!(
+            "set   devices=on
+            type  m cpu=8 mem=16Gi pods=20 od=0.20 zones=a
+            pool  web types=*
+            deviceclass gpu
+            template m device=g0 device=g1
+            node  n1 pool=web type=m zone=a capacity=on-demand state=registered
+            slice n1 device=x0 device=x1 node=n1
+            pod   has cpu=1 on=n1 claim=bound
+            resourceclaim bound has=n1/x0 on=n1 used-by={used_by}
+            resourceclaim pair count=2
+            pod   pair cpu=1 claim=pair"
+        ))
+    };
+    let free = world("gone");
+    let (plan, _) = karpenter_engine::plan(&free);
+    assert_eq!(
+        (audit(&free, &plan), plan.nominations.len()),
+        (Vec::new(), 1),
+        "the claim is not used any more"
+    );
+    let found = audit(&world("has"), &plan);
+    assert!(
+        found.iter().any(|one| one.detail == "2 devices of `gpu.test` besides 1 it has, of 2"),
+        "{found:?}"
+    );
+}

@@ -3,9 +3,11 @@
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::{PodTemplate, PodTemplateSpec};
+use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 use karpenter_api::convert;
 use karpenter_kube_harness::write::{self, Object};
 use karpenter_lifecycle::buffer::{self, Pattern, Source, Unresolved};
+use karpenter_model::device::ClaimTemplate;
 use karpenter_model::{Buffer, BufferKey, Pod};
 use kube::Resource;
 use kube::api::Api;
@@ -46,7 +48,43 @@ pub(super) async fn resolve(
     let Some(referent) = fetch(context, key.namespace.as_str(), source).await? else {
         return Ok(Err(source.missing()));
     };
-    Ok(found(context, buffer, source, &referent))
+    let claims = match claims_to_make(context, key.namespace.as_str(), &referent).await? {
+        Ok(claims) => claims,
+        Err(unresolved) => return Ok(Err(unresolved)),
+    };
+    Ok(found(context, buffer, source, &referent, claims))
+}
+
+/// The claims that each pod of `referent` would have made for it; none while resource claims are ignored, or where the templates
+/// may not be read: its pods get room then, and no devices.
+async fn claims_to_make(
+    context: &Context,
+    namespace: &str,
+    referent: &Referent,
+) -> Result<Result<Vec<ClaimTemplate>, Unresolved>, Error> {
+    let mut claims = Vec::new();
+    if context.settings.decisions.ignore_dra_requests {
+        return Ok(Ok(claims));
+    }
+    let spec = referent.template.as_ref().and_then(|template| template.spec.as_ref());
+    let used = spec.and_then(|spec| spec.resource_claims.as_ref()).into_iter().flatten();
+    for claim in used {
+        let Some(template) = &claim.resource_claim_template_name else { continue };
+        let api = Api::<ResourceClaimTemplate>::namespaced(context.client.clone(), namespace);
+        let object = match write::read(&api, template).await {
+            Err(error) if error.is_forbidden() => {
+                tracing::warn!(%error, "buffers get no devices: resource claim templates may not be read");
+                return Ok(Ok(Vec::new()));
+            }
+            object => object?,
+        };
+        let Some(object) = object else { return Ok(Err(Unresolved::NoClaimTemplate(template.clone()))) };
+        match convert::claim_template(&claim.name, &object) {
+            Ok(claim) => claims.push(claim),
+            Err(error) => return Ok(Err(Unresolved::Unreadable(error.to_string()))),
+        }
+    }
+    Ok(Ok(claims))
 }
 
 async fn fetch(context: &Context, namespace: &str, source: Source<'_>) -> Result<Option<Referent>, Error> {
@@ -85,6 +123,7 @@ fn found(
     buffer: &Buffer,
     source: Source<'_>,
     referent: &Referent,
+    claims: Vec<ClaimTemplate>,
 ) -> Result<Found, Unresolved> {
     let (kind, name) = match source {
         Source::PodTemplate(name) => ("PodTemplate", name),
@@ -94,8 +133,11 @@ fn found(
     };
     let namespace = buffer.key.namespace.as_str();
     let admission = context.view.admission();
-    let pod = convert::template_pod(kind, (namespace, name), referent.template.as_ref(), &admission)
+    let mut pod = convert::template_pod(kind, (namespace, name), referent.template.as_ref(), &admission)
         .map_err(|error| Unresolved::Unreadable(error.to_string()))?;
+    if !claims.is_empty() {
+        pod.claim_templates = claims;
+    }
     let replicas = referent.replicas.map(|replicas| u32::try_from(replicas).unwrap_or_default());
     let pattern = Pattern { pod, replicas };
     let count = buffer::replicas(buffer, &pattern);

@@ -6,6 +6,7 @@ use karpenter_api::NodeClaim;
 use karpenter_cloud::memory::Catalogue;
 use karpenter_model::device::{AttributeValue, Device, DeviceTemplates, SliceTemplate};
 use karpenter_model::names::{annotation, label};
+use karpenter_model::settings::FeatureGates;
 use karpenter_testkit::objects::one_of;
 use kube::ResourceExt;
 use serde_json::{Value, json};
@@ -157,6 +158,94 @@ async fn a_machine_is_bought_that_brings_the_devices_of_a_claim_along() {
     assert_eq!(told(), [wanted.clone(), wanted], "each has one device");
     tokio::time::sleep(5 * MINUTE).await;
     assert_eq!(world.claims().len(), 2, "the devices of machines that come up are held");
+    process.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resource_that_a_class_stands_for_is_served_by_the_devices_of_new_machines() {
+    let mut world = World::new().await;
+    let catalogue = Catalogue::small(&["zone-a", "zone-b"]);
+    world.catalogue = Arc::new(catalogue.bringing("large", &described()));
+    world.pool("default", &json!({}));
+    let mut class = class();
+    class["spec"]["extendedResourceName"] = "example.com/gpu".into();
+    world.load(&class);
+    for (pod, resource) in
+        [("named", "example.com/gpu"), ("implied", "deviceclass.resource.kubernetes.io/gpu")]
+    {
+        let amounts = json!({"cpu": "1", resource: "1"});
+        let resources = json!({"requests": amounts, "limits": amounts});
+        world.pod_with(
+            pod,
+            "1",
+            &json!({"containers": [{"name": "c", "image": "i", "resources": resources}]}),
+        );
+    }
+    let process = start(&world);
+    let told = || world.claims().iter().map(bought).collect::<Vec<_>>();
+    world
+        .until("two machines have been bought", Duration::from_mins(5), || async {
+            let told = told();
+            told.len() == 2 && told.iter().all(|(kind, _)| !kind.is_empty())
+        })
+        .await;
+    let wanted = ("large".to_owned(), "gpu.example.com".to_owned());
+    assert_eq!(told(), [wanted.clone(), wanted], "each has one device");
+    for claim in world.claims() {
+        let requests = serde_json::to_value(&claim.spec.resources).unwrap()["requests"].to_string();
+        assert!(!requests.contains('/'), "no machine counts the resource: {requests}");
+    }
+    process.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn room_of_a_buffer_has_the_devices_that_its_pods_would_claim() {
+    let mut world = World::new().await;
+    let catalogue = Catalogue::small(&["zone-a", "zone-b"]);
+    world.catalogue = Arc::new(catalogue.bringing("large", &described()));
+    world.pool("default", &json!({}));
+    world.load(&class());
+    let asks = json!([{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}]);
+    world.load(&json!({
+        "apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "spare", "namespace": "default"},
+        "template": {"spec": {"resourceClaims": asks, "containers": [
+            {"name": "c", "image": "i", "resources": {"requests": {"cpu": "100m"}}}]}},
+    }));
+    world.load(&json!({
+        "apiVersion": "autoscaling.x-k8s.io/v1beta1", "kind": "CapacityBuffer",
+        "metadata": {"name": "spare", "namespace": "default"},
+        "spec": {"podTemplateRef": {"name": "spare"}, "replicas": 2},
+    }));
+    let gates = FeatureGates { capacity_buffer: true, ..FeatureGates::default() };
+    let defaults = karpenter_model::Settings::default();
+    let process =
+        world.start_deciding(karpenter_model::Settings { ignore_dra_requests: false, gates, ..defaults });
+    let told = || world.claims().iter().map(bought).collect::<Vec<_>>();
+    let ready = || {
+        let buffer = world.list::<karpenter_api::CapacityBuffer>().remove(0);
+        let conditions = buffer.status.map(|status| status.conditions).unwrap_or_default();
+        conditions.into_iter().find(|one| one.kind == "ReadyForProvisioning").map(|one| one.message)
+    };
+    let missing = "ResourceClaimTemplate `one-gpu` does not exist in the namespace of the buffer";
+    world
+        .until("the template is missing", Duration::from_mins(2), || async {
+            ready().is_some_and(|message| message == missing)
+        })
+        .await;
+    assert_eq!(told(), []);
+    world.load(&json!({
+        "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate",
+        "metadata": {"name": "one-gpu", "namespace": "default"},
+        "spec": {"spec": claim("one")["spec"]},
+    }));
+    world
+        .until("there is room for both", Duration::from_mins(5), || async {
+            let told = told();
+            told.len() == 2 && told.iter().all(|(kind, _)| !kind.is_empty())
+        })
+        .await;
+    let wanted = ("large".to_owned(), "gpu.example.com".to_owned());
+    assert_eq!(told(), [wanted.clone(), wanted], "each has one device");
     process.stop().await;
 }
 

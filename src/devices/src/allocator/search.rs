@@ -1,11 +1,13 @@
 //! The search for one instance type: depth first over claims, requests and devices, those that exist before those
 //! the machine would bring along.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use karpenter_model::device::{AttributeValue, DeviceCount, MAX_DEVICES_PER_CLAIM, PlaceTerm, Reach};
 use karpenter_model::taint::first_untolerated;
-use karpenter_model::{DeviceRequestName, InstanceTypeName, LabelRegistry, QualifiedName, Requirements};
+use karpenter_model::{
+    DeviceRequestName, InstanceTypeName, LabelRegistry, QualifiedName, Requirements, ResourceName,
+};
 
 use crate::allocator::Place;
 use crate::claim::{ClaimId, Demand, Request};
@@ -87,7 +89,7 @@ enum Pin<'s> {
 
 /// Input of a search, whatever the type.
 #[derive(Clone, Copy)]
-pub(crate) struct Scene<'s> {
+pub(crate) struct Scene<'s, 'x> {
     pub(crate) index: &'s Index,
     pub(crate) selectors: &'s Selectors,
     pub(crate) registry: &'s LabelRegistry,
@@ -97,6 +99,8 @@ pub(crate) struct Scene<'s> {
     pub(crate) kind: Option<&'s InstanceTypeName>,
     /// Devices that machines of the type bring along.
     pub(crate) template: Option<&'s Template>,
+    /// Resources the machine has, which serve requests instead of devices.
+    pub(crate) counted: &'x BTreeSet<&'s ResourceName>,
 }
 
 /// Steps that a further combination of alternatives counts for: the devices are looked at again.
@@ -136,7 +140,7 @@ impl Iterator for Ways {
 
 /// A search for one type.
 pub(crate) struct Search<'s, 'x, 'c> {
-    scene: Scene<'s>,
+    scene: Scene<'s, 'x>,
     place: &'x mut Place<'c>,
     steps: &'x mut usize,
     /// Types that must still do when this one does.
@@ -156,7 +160,7 @@ impl<'s, 'x, 'c> Search<'s, 'x, 'c> {
     ///
     /// A request for all devices cannot tell what all of them are.
     pub(crate) fn run(
-        scene: Scene<'s>,
+        scene: Scene<'s, 'x>,
         demands: &[(ClaimId, &'s Demand)],
         (place, requirements): (&'x mut Place<'c>, &Requirements),
         types: Vec<usize>,
@@ -212,7 +216,11 @@ impl<'s, 'x, 'c> Search<'s, 'x, 'c> {
         let pins = self.pins.len();
         self.pins.extend(demand.matching.iter().map(|_| Pin::Open));
         let mut devices = 0_usize;
-        for (position, request) in requests.into_iter().enumerate() {
+        let counted = self.scene.counted;
+        let by_devices = |request: &Request| {
+            request.instead_of.as_ref().is_none_or(|resource| !counted.contains(resource))
+        };
+        for (position, request) in requests.into_iter().enumerate().filter(|(_, one)| by_devices(one)) {
             let (offers, barred) = self.offers(demand, request, requirements)?;
             let ask = self.asks.len();
             let all = request.count == DeviceCount::All;

@@ -22,7 +22,7 @@ fn pods_get_distinct_devices_until_none_are_left() {
         (run.taken(&Spot::Launch(0)), run.taken(&Spot::Launch(1))),
         (vec!["small:a=x".to_owned()], vec!["small:b=y".to_owned()])
     );
-    assert!(matches!(run.launch(&["c"], 2, &["small"]), Err(Refusal::NoDevices(_))));
+    assert!(matches!(run.launch(&["c"], 2, &["small"]), Err(Refusal::NoDevices { .. })));
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn what_cannot_be_planned_for_is_named() {
         ),
         ("broken", "selector `device.driver ==` of resource claim `default/broken` cannot be compiled"),
     ] {
-        let refusal = run.allocator.claims_of(&pod(&[name])).expect_err(name).to_string();
+        let refusal = run.allocator.claims_of(&pod(&[name]), &[]).expect_err(name).to_string();
         assert!(refusal.starts_with(expected), "{refusal}");
     }
 }
@@ -188,7 +188,7 @@ fn devices_that_claims_have_are_not_given_again() {
     ] {
         let world = build(reserved_for.clone());
         let mut run = world.start();
-        run.ledger = run.allocator.ledger(["leaves".into()]);
+        run.ledger = run.allocator.ledger(["leaves".into()], &[]);
         assert_eq!(run.launch(&["two"], 0, &["small"]).is_ok(), free, "{reserved_for:?}");
     }
 }

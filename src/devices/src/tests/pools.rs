@@ -20,7 +20,7 @@ fn only_the_newest_generation_counts_and_only_when_it_is_complete() {
     assert_eq!(run.taken(&crate::Spot::Launch(0)), ["small:one=new"]);
     let incomplete = base().slice(newer(2));
     assert!(
-        matches!(incomplete.start().launch(&["one"], 0, &["small"]), Err(Refusal::NoDevices(_))),
+        matches!(incomplete.start().launch(&["one"], 0, &["small"]), Err(Refusal::NoDevices { .. })),
         "neither the old generation nor half of the new one"
     );
 }
@@ -46,7 +46,7 @@ fn requests_for_all_devices_insist_on_whole_pools() {
         let refusal = run.launch(&["all"], 0, &["small"]).expect_err("all devices").to_string();
         assert!(refusal.contains(problem), "{refusal}");
         let refusal = run.launch(&["one"], 0, &["small"]).expect_err("one device");
-        assert!(matches!(refusal, Refusal::NoDevices(_)), "{refusal}");
+        assert!(matches!(refusal, Refusal::NoDevices { .. }), "{refusal}");
     }
 }
 
@@ -65,11 +65,11 @@ fn all_devices_are_every_one_that_matches_and_at_least_one() {
         .claim(all("fails", fails))
         .claim(claim("one", vec![request_of("gpu", DeviceCount::Exactly(1), &[fails])]));
     let mut run = world.start();
-    assert!(matches!(run.launch(&["none"], 0, &["small"]), Err(Refusal::NoDevices(_))));
+    assert!(matches!(run.launch(&["none"], 0, &["small"]), Err(Refusal::NoDevices { .. })));
     assert!(matches!(run.launch(&["fails"], 0, &["small"]), Err(Refusal::Evaluation { .. })));
     assert!(run.launch(&["all"], 0, &["small"]).is_ok());
     assert_eq!(run.taken(&crate::Spot::Launch(0)), ["small:all=a", "small:all=b"]);
-    assert!(matches!(run.launch(&["one"], 1, &["small"]), Err(Refusal::NoDevices(_))), "`a` is taken");
+    assert!(matches!(run.launch(&["one"], 1, &["small"]), Err(Refusal::NoDevices { .. })), "`a` is taken");
 }
 
 #[test]

@@ -76,7 +76,7 @@ fn what_is_consumed_of_a_shared_device_is_not_there_any_more() {
         .claim(claim("wants", vec![portion("m", 5)]));
     let mut run = world.start();
     assert!(run.ask(&["wants"], 0, &["small"], |_, _| true).is_err());
-    run.ledger = run.allocator.ledger(["leaves".into()]);
+    run.ledger = run.allocator.ledger(["leaves".into()], &[]);
     assert!(
         run.ask(&["wants"], 0, &["small"], |_, _| true).is_ok(),
         "the share of the pod that leaves is free"

@@ -1,9 +1,9 @@
 //! Machines whose type is still open.
 
-use karpenter_model::device::Reach;
+use karpenter_model::device::{Reach, RequestKind};
 
 use super::world::*;
-use crate::Spot;
+use crate::{ComingUp, Refusal, Spot};
 
 #[test]
 fn types_without_the_devices_are_pruned() {
@@ -105,4 +105,61 @@ fn all_types_that_survive_share_one_set_of_requirements() {
     let proposal = run.ask(&["c"], 0, &["in-b", "in-a", "anywhere"], sold).expect("one type will do");
     assert_eq!(proposal.types, [0, 2], "the first type decides about the zone");
     assert!(run.registry().is_well_known(ZONE));
+}
+
+#[test]
+fn devices_a_claim_has_on_a_machine_that_comes_up_are_taken_from_what_its_type_promises() {
+    let coming = |name: &str| ComingUp {
+        spot: Spot::Machine(name.into()),
+        name: name.into(),
+        types: vec![("default".into(), "m".into())],
+    };
+    let of_node = |name: &str, devices| {
+        let reach = Reach::Node(name.into());
+        karpenter_model::ResourceSlice { owner: Some(name.into()), reach, ..slice(name, devices) }
+    };
+    let model = |name: &str, model: &str| with(device(name), "model", model);
+    let published = || vec![model("x0", "big"), model("x1", "small")];
+    let mut world = world()
+        .slice(of_node("n1", published()))
+        .slice(of_node("n2", published()))
+        .template("m", vec![model("g0", "small"), model("g1", "big")], &[])
+        .claim(allocated("has", "n1", &["x0"], &["pod"]))
+        .claim(allocated("left", "n2", &["x1"], &["leaves"]))
+        .claim(claim("a", vec![request("gpu", 1)]))
+        .claim(claim("b", vec![request("gpu", 1)]))
+        .claim(claim("pair", vec![request("gpu", 2)]));
+    world.coming = vec![coming("n1"), coming("n2")];
+    let mut run = world.start();
+    assert_eq!(run.join_as(&["a"], "n1", "a", Some("m")), Ok(()));
+    assert_eq!(run.taken(&Spot::Machine("n1".into())), ["m:a=g0"], "the claim has the big one");
+    assert!(run.join_as(&["b"], "n1", "a", Some("m")).is_err(), "none is left");
+    assert!(run.join_as(&["pair"], "n2", "a", Some("m")).is_err(), "one of its two is in use");
+    run.ledger = run.allocator.ledger(["leaves".into()], &world.coming);
+    assert_eq!(run.join_as(&["pair"], "n2", "a", Some("m")), Ok(()), "its user leaves");
+}
+
+#[test]
+fn a_request_is_served_by_the_resource_where_a_type_has_it_and_by_devices_elsewhere() {
+    let resource = karpenter_model::ResourceName::from("example.com/gpu");
+    let asks = |name: &str, count| {
+        let mut request = request("gpu", count);
+        if let RequestKind::Exactly(exact) = &mut request.kind {
+            exact.instead_of = Some(resource.clone());
+        }
+        claim(name, vec![request])
+    };
+    let mut world = world()
+        .template("dra", vec![device("g0"), device("g1")], &[])
+        .template("both", vec![device("g0"), device("g1")], &[])
+        .claim(asks("two", 2))
+        .claim(asks("three", 3));
+    world.counted.insert(("default".into(), "both".into()), [resource.clone()].into());
+    let mut run = world.start();
+    let types = |found: Result<(Vec<String>, Vec<usize>), Refusal>| found.map(|(_, types)| types);
+    assert_eq!(types(run.launch(&["two"], 0, &["bare", "dra", "both"])), Ok(vec![1]), "as the cheapest does");
+    assert_eq!(run.taken(&Spot::Launch(0)), ["dra:two=g0", "dra:two=g1"]);
+    assert_eq!(types(run.launch(&["three"], 1, &["bare", "dra", "both"])), Ok(vec![2]));
+    assert_eq!(run.taken(&Spot::Launch(1)), [""; 0], "the device plugin has its own");
+    assert!(run.allocator.drivers(&run.ledger, &Spot::Launch(1)).is_empty());
 }

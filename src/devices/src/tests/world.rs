@@ -13,7 +13,7 @@ use karpenter_model::{
     Requirement, Requirements, ResourceClaim, ResourceClaimKey, ResourceSlice,
 };
 
-use crate::{Allocator, Candidate, Ledger, Place, Proposal, Refusal, Spot};
+use crate::{Allocator, Candidate, ComingUp, Counted, Ledger, Place, Proposal, Refusal, Spot};
 
 pub(super) const DRIVER: &str = "gpu.example.com";
 pub(super) const ZONE: &str = "topology.kubernetes.io/zone";
@@ -22,13 +22,17 @@ pub(super) const ZONE: &str = "topology.kubernetes.io/zone";
 pub(super) struct World {
     pub(super) devices: Devices,
     pub(super) up: BTreeSet<NodeName>,
+    pub(super) coming: Vec<ComingUp>,
+    pub(super) to_make: Vec<ResourceClaim>,
+    pub(super) counted: Counted,
     registry: LabelRegistry,
 }
 
 pub(super) fn world() -> World {
     let mut devices = Devices::default();
     devices.classes.insert("gpu".into(), Arc::new(DeviceClass::default()));
-    World { devices, up: BTreeSet::new(), registry: LabelRegistry::core() }
+    let (up, coming, to_make, counted) = Default::default();
+    World { devices, up, coming, to_make, counted, registry: LabelRegistry::core() }
 }
 
 /// An exclusive device.
@@ -108,6 +112,7 @@ pub(super) fn request_of(name: &str, count: DeviceCount, selectors: &[&str]) -> 
         capacity: BTreeMap::new(),
         tolerations: Vec::new(),
         admin: false,
+        instead_of: None,
     };
     DeviceRequest { name: name.into(), kind: RequestKind::Exactly(exact) }
 }
@@ -121,6 +126,7 @@ pub(super) fn portion(name: &str, amount: i64) -> DeviceRequest {
         capacity: BTreeMap::from([("memory".to_owned(), Quantity::from_units(amount))]),
         tolerations: Vec::new(),
         admin: false,
+        instead_of: None,
     };
     DeviceRequest { name: name.into(), kind: RequestKind::Exactly(exact) }
 }
@@ -191,8 +197,10 @@ impl World {
     }
 
     pub(super) fn start(&self) -> Run<'_> {
-        let allocator = Allocator::new(&self.devices, &self.up, &self.registry);
-        let ledger = allocator.ledger([]);
+        let to_make = self.to_make.clone();
+        let allocator =
+            Allocator::new(&self.devices, &self.up, (to_make, self.counted.clone()), &self.registry);
+        let ledger = allocator.ledger([], &self.coming);
         Run { allocator, ledger, zones: vec!["a", "b"], registry: &self.registry }
     }
 }
@@ -225,7 +233,7 @@ impl Run<'_> {
         types: &[&str],
         sold: impl Fn(&str, &str) -> bool,
     ) -> Result<Proposal, Refusal> {
-        let claims = self.allocator.claims_of(&pod(claims))?;
+        let claims = self.allocator.claims_of(&pod(claims), &[])?;
         let zone = Requirement::one_of(ZONE.into(), self.zones.iter().map(|&zone| zone.into()));
         let requirements = Requirements::from_iter([zone]);
         let pool = PoolName::from("default");
@@ -267,11 +275,11 @@ impl Run<'_> {
         zone: &str,
         kind: Option<&str>,
     ) -> Result<(), Refusal> {
-        let claims = self.allocator.claims_of(&pod(claims))?;
+        let claims = self.allocator.claims_of(&pod(claims), &[])?;
         let satisfies = |asked: &Requirement| *asked.key() == ZONE && asked.allows(zone);
         let (node, pool) = (NodeName::from(name), PoolName::from("default"));
         let kind = kind.map(InstanceTypeName::from);
-        let place = Place::Machine { name: Some(&node), satisfies: &satisfies };
+        let place = Place::Machine { name: Some(&node), satisfies: &satisfies, counts: &|_| false };
         let types = vec![kind.as_ref().map(|kind| (&pool, kind))];
         let candidate = Candidate { spot: Spot::Machine(name.into()), place, types };
         let proposal = self.allocator.allocate(&self.ledger, &claims, candidate)?;

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use karpenter_model::{
-    HostPort, Labels, Namespace, NodeTerm, Pod, PodAffinity, PodOutcome, PodTemplate, Requirements,
+    HostPort, Labels, Namespace, NodeTerm, Pod, PodAffinity, PodKey, PodOutcome, PodTemplate, Requirements,
     ResourceClaimName, Resources, Settings, SpreadConstraint, Toleration,
 };
 
@@ -23,6 +23,8 @@ pub(crate) struct Footprint<'a> {
     has_resource_claims: bool,
     /// Claims it uses, with their namespace, where it uses any.
     claims: Option<(&'a Namespace, &'a [ResourceClaimName])>,
+    /// Its name, where claims will be made for it alone.
+    own_claims: Option<&'a PodKey>,
     /// It has a node and would have to leave it.
     moves: bool,
 }
@@ -56,7 +58,8 @@ impl<'a> Footprint<'a> {
     }
 
     /// The footprint of `pod`, whose volumes ask for `volumes`; `moves` when it has a node that may be taken away.
-    pub(crate) fn of(pod: &'a Pod, volumes: NeedIx, moves: bool) -> Self {
+    /// `own_claims` when claims are yet to be made for it.
+    pub(crate) fn of(pod: &'a Pod, volumes: NeedIx, (moves, own_claims): (bool, bool)) -> Self {
         let PodTemplate { requests, host_ports, has_resource_claims, .. } = &*pod.template;
         let claims = Some((&pod.key.namespace, pod.resource_claims.as_slice()));
         Self {
@@ -65,6 +68,7 @@ impl<'a> Footprint<'a> {
             volumes,
             has_resource_claims: *has_resource_claims,
             claims: claims.filter(|(_, claims)| !claims.is_empty()),
+            own_claims: own_claims.then_some(&pod.key),
             moves,
         }
     }

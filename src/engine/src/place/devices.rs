@@ -2,15 +2,16 @@
 //!
 //! A pass without such pods, or with claims ignored, has none of this.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use karpenter_devices::{Allocator, Candidate, ClaimId, Ledger, Place, Proposal, Spot};
+use karpenter_devices::{Allocator, Candidate, ClaimId, ComingUp, Counted, Ledger, Place, Proposal, Spot};
 use karpenter_model::names::label;
 use karpenter_model::report::ReasonCode;
 use karpenter_model::{
-    BinId, DeviceGrant, GrantPlace, GrantedDevice, InstanceTypeName, LabelRegistry, Node, NodeId, Pod,
-    PodUid, PoolName, Reason, Requirement, Requirements, Snapshot,
+    BinId, DeviceGrant, Devices, GrantPlace, GrantedDevice, InstanceTypeName, LabelRegistry, Node, NodeId,
+    Pod, PodUid, PoolName, Quantity, Reason, Requirement, Requirements, ResourceClaim, ResourceClaimKey,
+    ResourceName, Resources, Snapshot,
 };
 
 use crate::index::{InFlightIx, Ix};
@@ -20,6 +21,9 @@ use crate::node_labels;
 #[derive(Debug, Clone)]
 pub(crate) struct Holdings<'a> {
     allocator: Arc<Allocator<'a>>,
+    /// Claims that are yet to be made, by pod.
+    to_make: Arc<BTreeMap<PodUid, Vec<ResourceClaimKey>>>,
+    devices: &'a Devices,
     ledger: Ledger,
 }
 
@@ -32,21 +36,44 @@ impl<'a> Holdings<'a> {
         snapshot: &'a Snapshot,
         mut pods: impl Iterator<Item = (&'p Pod, bool)> + Clone,
     ) -> Option<Self> {
-        if snapshot.settings.ignore_dra_requests || !pods.clone().any(|(pod, _)| cares(pod)) {
+        if snapshot.settings.ignore_dra_requests
+            || !pods.clone().any(|(pod, _)| cares(pod, &snapshot.devices))
+        {
             return None;
         }
-        let nodes = snapshot.nodes.iter().filter(|node| node.initialized() && !node.is_leaving());
-        let up: BTreeSet<_> = nodes.filter_map(|node| node.name.clone()).collect();
-        let allocator = Allocator::new(&snapshot.devices, &up, &snapshot.registry);
+        let staying = || snapshot.nodes.iter().filter(|node| !node.is_leaving());
+        let up = staying().filter(|node| node.initialized()).filter_map(|node| node.name.clone()).collect();
+        let coming: Vec<ComingUp> = staying().filter_map(|node| coming_up(node)).collect();
+        let made = pods.clone().map(|(pod, _)| (&pod.uid, pod.claims_to_make(&snapshot.devices)));
+        let made: Vec<_> = made.filter(|(_, claims)| !claims.is_empty()).collect();
+        let keys = |(uid, claims): &(&PodUid, Vec<ResourceClaim>)| {
+            ((*uid).clone(), claims.iter().map(|claim| claim.key.clone()).collect())
+        };
+        let to_make = Arc::new(made.iter().map(keys).collect());
+        let asked = asked(&snapshot.devices, pods.clone().map(|(pod, _)| pod));
+        let claims = made.into_iter().flat_map(|(_, claims)| claims).collect();
+        let made = (claims, counted(snapshot, &asked));
+        let allocator = Allocator::new(&snapshot.devices, &up, made, &snapshot.registry);
         let leaving = pods.by_ref().filter(|(pod, moves)| !moves && pod.node_name.is_some());
-        let ledger = allocator.ledger(leaving.map(|(pod, _)| pod.uid.clone()));
-        Some(Self { allocator: Arc::new(allocator), ledger })
+        let ledger = allocator.ledger(leaving.map(|(pod, _)| pod.uid.clone()), &coming);
+        Some(Self { allocator: Arc::new(allocator), to_make, devices: &snapshot.devices, ledger })
     }
 
     /// The claims of `pod`, or why they cannot be served anywhere.
     pub(crate) fn claims_of(&self, pod: &Pod) -> Result<Vec<ClaimId>, Reason> {
-        let claims = self.allocator.claims_of(pod);
+        let to_make = self.to_make.get(&pod.uid).map(Vec::as_slice).unwrap_or_default();
+        let claims = self.allocator.claims_of(pod, to_make);
         claims.map_err(|refusal| Reason::new(ReasonCode::InvalidClaim, refusal))
+    }
+
+    /// Returns whether claims will be made for `pod` alone.
+    pub(crate) fn makes_claims_for(&self, pod: &Pod) -> bool {
+        self.to_make.contains_key(&pod.uid)
+    }
+
+    /// Returns those of `requests` that a machine with `amounts` serves without devices.
+    pub(crate) fn counted(&self, requests: &Resources, amounts: &Resources) -> Resources {
+        self.devices.counted(requests, amounts)
     }
 
     /// Grows whenever something becomes possible that was not.
@@ -57,7 +84,9 @@ impl<'a> Holdings<'a> {
     /// Serves `claims` on `node`; whether that can be done.
     pub(crate) fn join(&mut self, node: &Node, claims: &[ClaimId], registry: &LabelRegistry) -> bool {
         let satisfies = |asked: &Requirement| node_labels::satisfies(node, asked, registry);
-        let place = Place::Machine { name: node.name.as_ref(), satisfies: &satisfies };
+        let allocatable = node.effective_allocatable();
+        let counts = |resource: &ResourceName| allocatable.amount(resource.as_str()) > Quantity::ZERO;
+        let place = Place::Machine { name: node.name.as_ref(), satisfies: &satisfies, counts: &counts };
         let pool = node.pool().unwrap_or_default();
         let kinds = if node.initialized() { Vec::new() } else { kinds(node) };
         let types = if kinds.is_empty() {
@@ -170,8 +199,45 @@ fn launch(node: InFlightIx) -> Spot {
 }
 
 /// Returns whether devices matter to `pod`.
-fn cares(pod: &Pod) -> bool {
+fn cares(pod: &Pod, devices: &Devices) -> bool {
     !pod.resource_claims.is_empty()
+        || !pod.claim_templates.is_empty()
+        || devices.classes_for(&pod.requests).next().is_some()
+}
+
+/// Resources that `pods` ask for and that devices stand for on nodes without them.
+pub(crate) fn asked<'p>(devices: &Devices, pods: impl Iterator<Item = &'p Pod>) -> Resources {
+    let mut asked = Resources::new();
+    for pod in pods {
+        for (name, _, quantity) in devices.classes_for(&pod.requests) {
+            asked.set(name.as_str(), quantity);
+        }
+    }
+    asked
+}
+
+/// Those of the resources `asked` for that machines of each type have.
+fn counted(snapshot: &Snapshot, asked: &Resources) -> Counted {
+    if asked.is_empty() {
+        return Counted::new();
+    }
+    let types =
+        snapshot.instance_types.iter().flat_map(|(pool, types)| types.iter().map(move |kind| (pool, kind)));
+    let of_type = types.map(|(pool, kind)| {
+        let allocatable = kind.allocatable();
+        let has = |(name, _): &(&ResourceName, _)| allocatable.amount(name.as_str()) > Quantity::ZERO;
+        let counted = asked.iter().filter(has).map(|(name, _)| name.clone()).collect();
+        ((pool.clone(), kind.name.clone()), counted)
+    });
+    of_type.collect()
+}
+
+/// A node that is coming up, where it is registered.
+fn coming_up(node: &Node) -> Option<ComingUp> {
+    let name = node.name.clone().filter(|_| !node.initialized())?;
+    let pool = node.pool().unwrap_or_default();
+    let types = kinds(node).into_iter().map(|kind| (pool.clone(), kind)).collect();
+    Some(ComingUp { spot: Spot::Machine(node.id.clone()), name, types })
 }
 
 /// Returns the instance types that `node`, which is coming up, may turn out to have.

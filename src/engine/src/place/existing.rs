@@ -11,8 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use karpenter_model::taint::first_untolerated;
 use karpenter_model::{
-    HostPorts, LabelKey, LabelValue, Node, NodeId, Pod, PodKey, Requirement, Resources, Snapshot, Taint,
-    Target,
+    Devices, HostPorts, LabelKey, LabelValue, Node, NodeId, Pod, PodKey, Requirement, Resources, Snapshot,
+    Taint, Target,
 };
 
 use crate::amounts::{Amounts, ResourceIndex};
@@ -119,7 +119,7 @@ impl<'a> Existing<'a> {
         mut keys: Vec<LabelKey>,
         topology_keys: &[LabelKey],
         volumes: &Volumes<'_>,
-        (daemons, coming): (&Daemons<'_>, &IxVec<SnapshotNodeIx, Coming>),
+        (daemons, coming, asked): (&Daemons<'_>, &IxVec<SnapshotNodeIx, Coming>, &Resources),
         resources: &mut ResourceIndex,
     ) -> Self {
         let registry = &snapshot.registry;
@@ -142,7 +142,8 @@ impl<'a> Existing<'a> {
             let entry = kinds.entry(Kind { facts, taints: node.effective_taints(), domains, unlaunched });
             let kind = KindIx::new(entry.index());
             entry.or_default().insert(slots.end());
-            let (room, attached) = volumes.room(node, &room(node, &coming.requests));
+            let (room, attached) =
+                volumes.room(node, &room(node, &coming.requests, (asked, &snapshot.devices)));
             let room = resources.amounts(&room.subtract(&coming.attachments));
             let mut ports = HostPorts::default();
             node.pods.iter().for_each(|pod| ports.add(&pod.key, &pod.host_ports));
@@ -359,9 +360,11 @@ pub(crate) fn target(node: &Node) -> (Target, NodeId) {
     (target, node.id.clone())
 }
 
-/// Returns the room left on `node` once its pods and the daemons that are still to come have what they request.
-fn room(node: &Node, coming: &Resources) -> Resources {
+/// Returns the room left on `node` once its pods and the daemons that are still to come have what they request. `asked` are
+/// resources that devices stand for where a node has none.
+fn room(node: &Node, coming: &Resources, (asked, devices): (&Resources, &Devices)) -> Resources {
     let mut taken = node.requested();
     taken.add(coming);
-    node.effective_allocatable().subtract(&taken)
+    let allocatable = devices.without_limit(node.effective_allocatable(), &taken);
+    devices.without_limit(allocatable, asked).subtract(&taken)
 }

@@ -7,7 +7,7 @@ use karpenter_model::names::label;
 use karpenter_model::report::ReasonCode;
 use karpenter_model::settings::MinValuesPolicy;
 use karpenter_model::{
-    InstanceType, Labels, Pool, PoolName, PoolOutcome, PoolRefusal, Reason, Requirements, Snapshot,
+    InstanceType, Labels, Pool, PoolName, PoolOutcome, PoolRefusal, Reason, Requirements, Resources, Snapshot,
 };
 
 use crate::amounts::{Amounts, ResourceIndex};
@@ -59,11 +59,10 @@ pub(crate) struct Gathered<'a> {
 }
 
 impl<'a> Gathered<'a> {
-    /// Gathers the pools of `snapshot`.
+    /// Gathers the pools of `snapshot`. `asked` are resources that devices stand for where a machine has none.
     pub(crate) fn new(
         snapshot: &'a Snapshot,
-        volumes: &Volumes<'_>,
-        daemons: &Daemons<'_>,
+        (volumes, daemons, asked): (&Volumes<'_>, &Daemons<'_>, &Resources),
         rules: &mut Rules<'a>,
         resources: &mut ResourceIndex,
     ) -> Self {
@@ -84,7 +83,12 @@ impl<'a> Gathered<'a> {
             let known = sources.iter().position(|source| same_types(source, types));
             let mut add = || {
                 sources.push(types);
-                gathered.catalogues.push(Catalogue::new(types, volumes, rules, resources))
+                gathered.catalogues.push(Catalogue::new(
+                    types,
+                    (volumes, asked, &snapshot.devices),
+                    rules,
+                    resources,
+                ))
             };
             let catalogue = known.map_or_else(&mut add, CatalogueIx::new);
             let index = &mut gathered.catalogues[catalogue];

@@ -30,8 +30,8 @@ use karpenter_model::names::annotation;
 use karpenter_model::report::ReasonCode;
 use karpenter_model::settings::MinValuesPolicy;
 use karpenter_model::{
-    BinId, HostPorts, LabelValue, NodeId, Nomination, PodOutcome, PoolOutcome, PoolRefusal, Reason, Snapshot,
-    Target,
+    BinId, HostPorts, LabelValue, NodeId, Nomination, PodOutcome, PoolOutcome, PoolRefusal, Reason,
+    Resources, Snapshot, Target,
 };
 
 use crate::index::{GroupIx, InFlightIx, LevelIx, NodeIx, PodIx, PoolIx, ProfileIx};
@@ -552,7 +552,12 @@ impl Query<'_, '_> {
         if let Some(drivers) = held.and_then(|(devices, number)| devices.drivers(number)) {
             claim.launch.annotations.insert(annotation::REQUESTED_DRIVERS.into(), drivers);
         }
-        let requests = node.pods.iter().map(|pod| compiled.requests[*pod]).sum();
+        let mut requests: Resources = node.pods.iter().map(|pod| compiled.requests[*pod]).sum();
+        // Its types have the same of what devices stand for.
+        if let (Some((devices, _)), Some(variant)) = (held, node.state.variants.iter().next()) {
+            let allocatable = catalogue.variant(variant).instance_type.allocatable();
+            requests = devices.counted(&requests, &allocatable);
+        }
         Ok(claim.with_pods(id, &requests, node.pods.iter().map(|pod| compiled.pod(*pod))))
     }
 }

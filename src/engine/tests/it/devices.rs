@@ -119,13 +119,17 @@ fn crowded_devices_are_never_given_twice() {
         let mut text = "set devices=on
             type  m cpu=4 mem=16Gi pods=20 od=0.20 zones=a,b
             type  l cpu=8 mem=16Gi pods=20 od=0.40 spot=0.20 zones=a,b
+            type  plugin cpu=8 mem=16Gi pods=20 od=0.50 zones=a,b res=example.com/gpu=2
             pool  web types=*
-            deviceclass gpu
+            deviceclass gpu resource=example.com/gpu
             template l device=g0 device=g1:draws=2 counter=2 bound=g0,g1
             node  n1 pool=web type=m zone=a capacity=on-demand
             node  n2 pool=web type=l zone=b capacity=on-demand leaving
             node  n3 pool=web type=l zone=b capacity=on-demand state=registered
             slice n1 device=g0 node=n1
+            slice n3 device=x0 device=x1 node=n3
+            pod   early cpu=1 on=n3 claim=early
+            resourceclaim early has=n3/x1 on=n3 used-by=early
             slice shelf device=g0:draws=3 device=g1:draws=3 device=g2:draws=3 counter=7
             slice zonal device=g0 device=g1 at=zone:In:a at=zone:In:b
             pod   mover cpu=1 on=n2 claim=moves
@@ -144,6 +148,10 @@ fn crowded_devices_are_never_given_twice() {
             };
             let _ = writeln!(text, "resourceclaim c-{number} {asks}");
             let _ = writeln!(text, "pod p-{number} cpu={cpu} claim=c-{claim} {zone}");
+            if number < 3 {
+                let _ =
+                    writeln!(text, "pod e-{number} cpu={cpu} res=example.com/gpu={} {zone}", dice.u8(1..4));
+            }
         }
         let snapshot = snapshot(&text);
         let (plan, _) = karpenter_engine::plan(&snapshot);

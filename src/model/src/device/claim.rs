@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::id::{
     DeviceClassName, DeviceName, DevicePoolName, DeviceRequestName, DriverName, Namespace, PodUid,
-    QualifiedName, ResourceClaimName,
+    QualifiedName, ResourceClaimName, ResourceName,
 };
 use crate::resources::quantity::Quantity;
 use crate::taint::Toleration;
@@ -37,6 +37,17 @@ pub struct ResourceClaim {
     pub allocation: Option<Allocation>,
     /// Consumers of the claim.
     pub reserved_for: Vec<Consumer>,
+}
+
+/// A claim that is yet to be made for a pod, as its template says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClaimTemplate {
+    /// Its name in the pod.
+    pub name: String,
+    /// Requests for devices.
+    pub requests: Vec<DeviceRequest>,
+    /// Constraints between its devices.
+    pub constraints: Vec<DeviceConstraint>,
 }
 
 /// One request of a claim.
@@ -72,6 +83,8 @@ pub struct ExactRequest {
     pub tolerations: Vec<Toleration>,
     /// It takes nothing of its devices, and may have those that others hold (`adminAccess`).
     pub admin: bool,
+    /// Resource the devices stand for: a node that has it serves the request with that, and without devices.
+    pub instead_of: Option<ResourceName>,
 }
 
 /// Number of devices in a request.

@@ -2,8 +2,8 @@
 
 use k8s_openapi::api::resource::v1;
 use karpenter_model::device::{
-    AllocatedDevice, Allocation, Consumer, DeviceConstraint, DeviceCount, DeviceRequest, ExactRequest,
-    RequestKind,
+    AllocatedDevice, Allocation, ClaimTemplate, Consumer, DeviceConstraint, DeviceCount, DeviceRequest,
+    ExactRequest, RequestKind,
 };
 use karpenter_model::{
     Effect, PodKey, PodUid, QualifiedName, ResourceClaim, ResourceClaimKey, Toleration, TolerationOperator,
@@ -37,17 +37,12 @@ pub fn resource_claim(
     let reserved_for = status.and_then(|status| status.reserved_for.as_deref()).unwrap_or_default();
     let reserved_for = reserved_for.iter().map(consumer).collect();
     let read = || -> Result<ResourceClaim, FieldError> {
-        let devices = object.spec.devices.as_ref();
-        let requests = devices.and_then(|devices| devices.requests.as_deref()).unwrap_or_default();
-        let requests = requests.iter().enumerate().map(|(index, written)| {
-            request(written).map_err(|error| error.below(&format!("spec.devices.requests[{index}]")))
-        });
-        let constraints = devices.and_then(|devices| devices.constraints.as_deref()).unwrap_or_default();
+        let (requests, constraints) = demand(&object.spec).map_err(|error| error.below("spec"))?;
         let allocation = status.and_then(|status| status.allocation.as_ref());
         Ok(ResourceClaim {
             key: key.clone(),
-            requests: requests.collect::<Result<_, _>>()?,
-            constraints: constraints.iter().map(constraint).collect(),
+            requests,
+            constraints,
             allocation: allocation
                 .map(self::allocation)
                 .transpose()
@@ -56,6 +51,28 @@ pub fn resource_claim(
         })
     };
     read().map_err(|error| error.of("ResourceClaim", &key.to_string()))
+}
+
+/// Reads the template of the claim that a pod knows as `name`.
+pub fn claim_template(name: &str, object: &v1::ResourceClaimTemplate) -> Result<ClaimTemplate, Error> {
+    let read = demand(&object.spec.spec).map_err(|error| error.below("spec.spec"));
+    let of_object = |error: FieldError| {
+        let name = object.metadata.name.as_deref().unwrap_or_default();
+        error.of("ResourceClaimTemplate", name)
+    };
+    let (requests, constraints) = read.map_err(of_object)?;
+    Ok(ClaimTemplate { name: name.to_owned(), requests, constraints })
+}
+
+/// The devices that a claim asks for.
+fn demand(spec: &v1::ResourceClaimSpec) -> Result<(Vec<DeviceRequest>, Vec<DeviceConstraint>), FieldError> {
+    let devices = spec.devices.as_ref();
+    let requests = devices.and_then(|devices| devices.requests.as_deref()).unwrap_or_default();
+    let requests = requests.iter().enumerate().map(|(index, written)| {
+        request(written).map_err(|error| error.below(&format!("devices.requests[{index}]")))
+    });
+    let constraints = devices.and_then(|devices| devices.constraints.as_deref()).unwrap_or_default();
+    Ok((requests.collect::<Result<_, _>>()?, constraints.iter().map(constraint).collect()))
 }
 
 fn request(written: &v1::DeviceRequest) -> Result<DeviceRequest, FieldError> {
@@ -122,6 +139,7 @@ impl Fields<'_> {
             Ok::<_, FieldError>((name.clone(), quantity(&format!("capacity.requests[{name}]"), amount)?))
         });
         Ok(RequestKind::Exactly(ExactRequest {
+            instead_of: None,
             class: self.class.into(),
             selectors: selectors(self.selectors),
             count,

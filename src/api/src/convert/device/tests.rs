@@ -279,3 +279,36 @@ fn rules_about_taints_select_by_what_they_name() {
     assert_eq!(on(json!({"taint": taint})), None, "without a selector it is about none");
     assert_eq!(on(json!({"deviceSelector": {}, "taint": {"key": "seen", "effect": "None"}})), None);
 }
+
+#[test]
+fn a_class_says_which_resource_it_stands_for_and_since_when() {
+    let class = |spec: Value| {
+        let metadata = json!({"name": "gpu", "creationTimestamp": "2026-01-01T00:00:00Z"});
+        device_class(&serde_json::from_value(json!({"metadata": metadata, "spec": spec})).unwrap())
+    };
+    let read = class(json!({"extendedResourceName": "example.com/gpu"}));
+    assert_eq!(read.extended_resource, Some("example.com/gpu".into()));
+    assert_eq!(read.created_at.to_string(), "2026-01-01T00:00:00Z");
+    assert_eq!(class(json!({})).extended_resource, None);
+}
+
+#[test]
+fn a_template_asks_for_what_its_claims_will_ask_for() {
+    let template = |request: Value| {
+        let spec = json!({"devices": {"requests": [request]}});
+        let object = json!({"metadata": {"name": "one-gpu"}, "spec": {"spec": spec}});
+        claim_template("gpu", &serde_json::from_value(object).unwrap())
+    };
+    let read = template(json!({"name": "r", "exactly": {"deviceClassName": "gpu", "count": 2}})).unwrap();
+    assert_eq!(read.name, "gpu");
+    assert!(
+        matches!(&read.requests[0].kind, RequestKind::Exactly(asked) if asked.count == DeviceCount::Exactly(2))
+    );
+    let wrong = template(json!({"name": "r", "exactly": {"deviceClassName": "gpu", "count": -1}}));
+    let told = wrong.unwrap_err().to_string();
+    assert!(
+        told.contains("ResourceClaimTemplate")
+            && told.contains("spec.spec.devices.requests[0].exactly.count"),
+        "{told}"
+    );
+}

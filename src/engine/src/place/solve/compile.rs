@@ -18,7 +18,7 @@ use crate::interning::{Entry, Interned, InternedMap};
 use crate::place::class::{Class, Constraints, Footprint};
 use crate::place::constraint::bound_anti_affinity::BoundAntiAffinity;
 use crate::place::default_spread;
-use crate::place::devices::Holdings;
+use crate::place::devices::{self, Holdings};
 use crate::place::existing::Existing;
 use crate::place::level::{Demand, DemandKey, Levels};
 use crate::place::pool::{Gathered, PoolSpace, Pools};
@@ -63,8 +63,9 @@ impl<'a> Solver<'a> {
         let volumes = Volumes::new(snapshot, &pods, batch.reversible);
         let daemons = Daemons::new(snapshot, &volumes);
         let coming = daemons.on_nodes(snapshot);
+        let stood_for = devices::asked(&snapshot.devices, pods.iter().copied());
         let Gathered { pools, mut catalogues, limits } =
-            Gathered::new(snapshot, &volumes, &daemons, &mut rules, &mut resources);
+            Gathered::new(snapshot, (&volumes, &daemons, &stood_for), &mut rules, &mut resources);
         let devices = Holdings::new(snapshot, batch.pods.iter().copied());
         let mut compiler = Compiler::new(snapshot, volumes, &daemons, &pools, &batch);
         let Classified { queue, requests, classes } =
@@ -98,7 +99,7 @@ impl<'a> Solver<'a> {
             keys.collect(),
             &topology.keys(),
             &volumes,
-            (&daemons, &coming),
+            (&daemons, &coming, &stood_for),
             &mut resources,
         );
         let caches = Caches::new(rules, catalogues, &levels);
@@ -209,7 +210,8 @@ impl<'a> Compiler<'a> {
         let identity_matters = self.social || !self.bound.is_empty();
         for (pod, moves) in batch.pods.iter() {
             let need = self.volumes.need(pod, *moves);
-            let footprint = by_footprint.entry(Footprint::of(pod, need, *moves));
+            let own_claims = devices.is_some_and(|held| held.makes_claims_for(pod));
+            let footprint = by_footprint.entry(Footprint::of(pod, need, (*moves, own_claims)));
             let constraints = Constraints::of(pod, self.volumes.get(need), settings, identity_matters);
             let places = constraints.places();
             let constraints = by_constraints.entry(constraints);
