@@ -15,6 +15,7 @@ pub mod account;
 pub mod cluster;
 pub mod command_line;
 pub mod controller;
+pub mod driver;
 pub mod engine;
 pub mod machines;
 pub mod manifests;

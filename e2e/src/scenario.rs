@@ -5,6 +5,7 @@ mod behaviour;
 pub mod bootstrap;
 pub mod classes;
 mod corner;
+pub mod devices;
 pub mod disruption;
 mod explained;
 mod facts;

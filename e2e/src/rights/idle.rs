@@ -31,11 +31,6 @@ const IDLE: &[Idle] = &[
     idle("karpenter.sh/nodepools/status", "list", PART),
     idle("karpenter.sh/nodepools/status", "watch", PART),
     idle(
-        "AllowScopedDeletion",
-        "ec2:RebootInstances",
-        "only a repair by reboot calls it, behind the gate RebootForRepair (spec aws-operations 1.2)",
-    ),
-    idle(
         "coordination.k8s.io/leases karpenter-leader-election in kube-system",
         "patch",
         "the lease is updated as a whole; the reference's role has it (spec aws-operations 3.4)",

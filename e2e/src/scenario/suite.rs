@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, anyhow};
 
 use super::behaviour::clear_away;
-use super::{Only, bootstrap, classes, disruption, faults, launch, restart, scheduling};
+use super::{Only, bootstrap, classes, devices, disruption, faults, launch, restart, scheduling};
 use crate::report::Case;
 use crate::rights::Rights;
 use crate::world::{Options, World};
@@ -23,6 +23,8 @@ pub enum Suite {
     Scheduling,
     /// What a class asks of EC2, looked at on the instances.
     Classes,
+    /// Devices that pods claim, allocated by the scheduler.
+    Devices,
     /// Every way a node leaves, a dozen behaviours at once.
     Disruption,
     /// The behaviours of `Disruption` while the controller is killed again and again.
@@ -33,12 +35,13 @@ pub enum Suite {
 
 impl Suite {
     /// Every suite.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Bootstrap,
         Self::Launch,
         Self::Restart,
         Self::Scheduling,
         Self::Classes,
+        Self::Devices,
         Self::Disruption,
         Self::DisruptionWithCrashes,
         Self::Faults,
@@ -52,6 +55,7 @@ impl Suite {
             Self::Restart => "restart",
             Self::Scheduling => "scheduling",
             Self::Classes => "classes",
+            Self::Devices => "devices",
             Self::Disruption => "disruption",
             Self::DisruptionWithCrashes => "disruption-with-crashes",
             Self::Faults => "faults",
@@ -64,6 +68,7 @@ impl Suite {
             Self::Bootstrap | Self::Launch | Self::Restart => Vec::new(),
             Self::Scheduling => scheduling::behaviours(),
             Self::Classes => classes::behaviours(),
+            Self::Devices => devices::behaviours(),
             Self::Disruption | Self::DisruptionWithCrashes => disruption::behaviours(),
             Self::Faults => faults::behaviours(),
         }
@@ -77,6 +82,7 @@ impl Suite {
             Self::Restart => restart::run(world, *seed).await,
             Self::Scheduling => scheduling::run(world, only).await,
             Self::Classes => classes::run(world, only).await,
+            Self::Devices => devices::run(world, only).await,
             Self::Disruption => disruption::run(world, only).await,
             Self::DisruptionWithCrashes => disruption::run_with_crashes(world, *seed, only).await,
             Self::Faults => faults::run(world, only).await,

@@ -49,12 +49,13 @@ async fn prove(suite: Suite) {
 static RIGHTS: Mutex<BTreeMap<Suite, Rights>> = Mutex::new(BTreeMap::new());
 
 /// Every suite but `disruption`, whose behaviours `disruption-with-crashes` proves under harder conditions.
-const PROVEN: [Suite; 7] = [
+const PROVEN: [Suite; 8] = [
     Suite::Bootstrap,
     Suite::Launch,
     Suite::Restart,
     Suite::Scheduling,
     Suite::Classes,
+    Suite::Devices,
     Suite::DisruptionWithCrashes,
     Suite::Faults,
 ];
@@ -79,6 +80,11 @@ async fn a_pod_gets_what_it_asks_of_a_node() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_instance_is_what_its_class_asks_for() {
     prove(Suite::Classes).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn devices_of_claims_come_with_machines_and_are_allocated_there() {
+    prove(Suite::Devices).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

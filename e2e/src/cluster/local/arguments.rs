@@ -10,6 +10,9 @@ pub(super) const AUDIT_POLICY_FILE: &str = "audit-policy.yaml";
 /// File of the records.
 pub(super) const AUDIT_LOG: &str = "audit.log";
 
+/// On by default from Kubernetes 1.36: pods that ask for a resource that a class of devices stands for.
+const FEATURES: &str = "--feature-gates=DRAExtendedResource=true";
+
 /// The loopback ports of one attempt to start.
 pub(super) struct Addresses {
     pub(super) etcd: u16,
@@ -70,6 +73,7 @@ pub(super) fn apiserver(addresses: &Addresses) -> Vec<String> {
         "--audit-log-maxsize=1000".to_owned(),
         "--enable-admission-plugins=NodeRestriction".to_owned(),
         "--allow-privileged=true".to_owned(),
+        FEATURES.to_owned(),
         "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
         "--service-account-key-file=service-accounts.pub".to_owned(),
         "--service-account-signing-key-file=service-accounts.key".to_owned(),
@@ -82,7 +86,7 @@ pub(super) fn apiserver(addresses: &Addresses) -> Vec<String> {
 pub(super) fn scheduler(addresses: &Addresses) -> Vec<String> {
     let mut arguments = serving(addresses.scheduler);
     arguments.extend(own_kubeconfig("kube-scheduler"));
-    arguments.extend(["--kube-api-qps=500".to_owned(), "--kube-api-burst=1000".to_owned()]);
+    arguments.extend([FEATURES, "--kube-api-qps=500", "--kube-api-burst=1000"].map(str::to_owned));
     arguments
 }
 
@@ -91,6 +95,7 @@ pub(super) fn controller_manager(addresses: &Addresses) -> Vec<String> {
     let mut arguments = serving(addresses.controller_manager);
     arguments.extend(own_kubeconfig("kube-controller-manager"));
     arguments.extend([
+        FEATURES.to_owned(),
         "--kube-api-qps=500".to_owned(),
         "--kube-api-burst=1000".to_owned(),
         "--root-ca-file=ca.crt".to_owned(),

@@ -1,6 +1,6 @@
 //! A node whose accelerators have been broken for an hour is replaced whatever protects it, with `LEGACY_NODE_REPAIR`. Repair as a
 //! method of disruption counts from the creation of a node at the earliest; it is played in virtual time
-//! (`scenarios/repair-within-budget.yaml`).
+//! (`scenarios/repair-within-budget.yaml`); its reboots are proven in `devices`.
 
 use anyhow::{Context, Result, ensure};
 use jiff::{SignedDuration, Timestamp};
