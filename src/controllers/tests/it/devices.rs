@@ -184,7 +184,7 @@ async fn a_resource_that_a_class_stands_for_is_served_by_the_devices_of_new_mach
     let process = start(&world);
     let told = || world.claims().iter().map(bought).collect::<Vec<_>>();
     world
-        .until("two machines have been bought", Duration::from_mins(5), || async {
+        .until("two machines have been bought", 5 * MINUTE, || {
             let told = told();
             told.len() == 2 && told.iter().all(|(kind, _)| !kind.is_empty())
         })
@@ -228,9 +228,7 @@ async fn room_of_a_buffer_has_the_devices_that_its_pods_would_claim() {
     };
     let missing = "ResourceClaimTemplate `one-gpu` does not exist in the namespace of the buffer";
     world
-        .until("the template is missing", Duration::from_mins(2), || async {
-            ready().is_some_and(|message| message == missing)
-        })
+        .until("the template is missing", 2 * MINUTE, || ready().is_some_and(|message| message == missing))
         .await;
     assert_eq!(told(), []);
     world.load(&json!({
@@ -239,7 +237,7 @@ async fn room_of_a_buffer_has_the_devices_that_its_pods_would_claim() {
         "spec": {"spec": claim("one")["spec"]},
     }));
     world
-        .until("there is room for both", Duration::from_mins(5), || async {
+        .until("there is room for both", 5 * MINUTE, || {
             let told = told();
             told.len() == 2 && told.iter().all(|(kind, _)| !kind.is_empty())
         })
