@@ -183,6 +183,8 @@ async fn nodes_are_those_of_the_reference() {
             // Written by kube-controller-manager, whose stand-in does not.
             "/metadata/annotations/node.alpha.kubernetes.io/ttl".to_owned(),
             "/metadata/labels/kubernetes.io/hostname".to_owned(),
+            // Written by the driver of EBS, which the recorded cluster lacks.
+            "/metadata/labels/topology.ebs.csi.aws.com/zone".to_owned(),
             "/metadata/ownerReferences/0/name".to_owned(),
             "/metadata/ownerReferences/0/uid".to_owned(),
             "/spec/providerID".to_owned(),
