@@ -336,6 +336,17 @@ mod tests {
             (json!({"amiFamily": "AL2", "amiSelectorTerms": named("amazon-eks-node-1.31-*")}), &[]),
             (json!({"amiFamily": "AL2023", "amiSelectorTerms": named("our-image-*")}), &[]),
             (json!({"amiFamily": "Custom", "amiSelectorTerms": named("amazon-eks-node-1.31-*")}), &[]),
+        ];
+        for (spec, expected) in table {
+            assert_eq!(found(&spec), expected, "{spec}");
+        }
+    }
+
+    /// aws#6358, aws#7937
+    #[test]
+    fn values_that_aws_does_not_take_are_named() {
+        let alias = |alias: &str| json!([{"alias": alias}]);
+        let table: Vec<(Value, &[(&str, bool)])> = vec![
             (json!({"role": "r".repeat(64)}), &[]),
             (json!({"role": "r".repeat(65)}), &[("spec.role", true)]),
             (json!({"role": "my nodes"}), &[("spec.role", true)]),
