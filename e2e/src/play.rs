@@ -12,11 +12,11 @@
 //! itself.
 
 mod counterpart;
+mod fault_injector;
 mod market;
 mod recording;
 mod shortage;
 mod stage;
-mod weather;
 
 use std::time::{Duration, Instant};
 

@@ -4,7 +4,6 @@
 mod behaviour;
 pub mod bootstrap;
 pub mod classes;
-mod corner;
 pub mod devices;
 pub mod disruption;
 mod explained;
@@ -16,6 +15,7 @@ pub mod scale;
 pub mod scheduling;
 mod scraped;
 mod suite;
+mod test_namespace;
 mod watch;
 mod worker;
 

@@ -23,10 +23,10 @@ use serde_json::json;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
+use super::fault_injector::FaultInjector;
 use super::market::Market;
 use super::recording::Watches;
 use super::shortage::Shortage;
-use super::weather::Weather;
 use crate::account::control::Notice;
 use crate::world::World;
 use crate::{manifests, wait};
@@ -41,7 +41,7 @@ pub(super) struct RealParts<'a> {
     world: &'a World,
     market: Option<Market>,
     shortage: Option<Shortage>,
-    weather: Option<Weather>,
+    weather: Option<FaultInjector>,
     watches: Watches,
     /// Number of faults that keep machines from joining now; they join again when the last of them ends.
     never_joins: Arc<AtomicU32>,
@@ -54,7 +54,7 @@ impl<'a> RealParts<'a> {
     pub(super) async fn new(world: &'a World, market: Option<Market>, watches: Watches) -> Result<Self> {
         let control = world.control().ok().cloned();
         let weather = match control.clone() {
-            Some(control) => Some(Weather::new(control, world.caller().await?)),
+            Some(control) => Some(FaultInjector::new(control, world.caller().await?)),
             None => None,
         };
         let shortage = control.map(Shortage::new);

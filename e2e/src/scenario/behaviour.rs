@@ -1,4 +1,4 @@
-//! Behaviours proven side by side in one world: each has a [`Corner`](super::corner::Corner) of its own, so a suite
+//! Behaviours proven side by side in one world: each has a [`TestNamespace`](super::test_namespace::TestNamespace) of its own, so a suite
 //! takes as long as its slowest part.
 //!
 //! A failure names its behaviour and does not keep the others from finishing. At the end everything is scaled to
@@ -12,8 +12,8 @@ use karpenter_api::{EC2NodeClass, NodePool};
 use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, ListParams};
 
-use super::corner::scale_all_down;
 use super::facts::nothing_left;
+use super::test_namespace::scale_all_down;
 use crate::report::Case;
 use crate::wait;
 use crate::world::World;

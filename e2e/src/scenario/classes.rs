@@ -16,8 +16,8 @@ use kube::api::Api;
 use serde_json::{Value, json};
 
 use super::behaviour::{self, Behaviour, Only};
-use super::corner::{Corner, class_like_default, class_says, refers_to};
 use super::facts::instance_behind;
+use super::test_namespace::{TestNamespace, class_like_default, class_says, refers_to};
 use crate::manifests;
 use crate::world::World;
 
@@ -78,18 +78,18 @@ const BEHAVIOURS: &[Behaviour] = &[
 ];
 
 /// A class that is ready, and a pool of it under the same name.
-async fn class_with_pool(corner: &Corner<'_>, name: &str, change: Value) -> Result<EC2NodeClass> {
-    let world = corner.world;
+async fn class_with_pool(test: &TestNamespace<'_>, name: &str, change: Value) -> Result<EC2NodeClass> {
+    let world = test.world;
     manifests::apply_json(&world.client, class_like_default(world, name, change).await?).await?;
     class_says(world, name, (condition::READY, "True", condition::READY)).await?;
-    corner.ready_pool(name, refers_to(name)).await?;
+    test.ready_pool(name, refers_to(name)).await?;
     Api::all(world.client.clone()).get(name).await.with_context(|| format!("read class `{name}`"))
 }
 
 /// The instance that a pod of this pool gets, as EC2 describes it.
-async fn launched(corner: &Corner<'_>, pool: &str) -> Result<Instance> {
+async fn launched(test: &TestNamespace<'_>, pool: &str) -> Result<Instance> {
     let its_nodes = json!({"spec": {"nodeSelector": {(karpenter_model::names::label::NODE_POOL): pool}}});
-    corner.pods(pool, 1, its_nodes).await?;
-    let node = corner.running(pool, 1).await?.remove(0);
-    instance_behind(corner.world, &node).await
+    test.pods(pool, 1, its_nodes).await?;
+    let node = test.running(pool, 1).await?.remove(0);
+    instance_behind(test.world, &node).await
 }

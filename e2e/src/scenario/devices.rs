@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::behaviour::{self, Behaviour, Only};
-use super::corner::{Corner, container, distinct, needs, requiring};
 use super::facts::{instance_behind, label};
+use super::test_namespace::{TestNamespace, container, distinct, needs, requiring};
 use crate::driver::{self, ROOT};
 use crate::manifests;
 use crate::wait;
@@ -109,23 +109,23 @@ fn exactly(name: &str, class: &str, count: u32) -> Value {
 }
 
 /// A pool of machines on demand of these families.
-async fn pool(corner: &Corner<'_>, families: &[&str]) -> Result<()> {
+async fn pool(test: &TestNamespace<'_>, families: &[&str]) -> Result<()> {
     let machines = requiring(json!([
         needs(names::CAPACITY_TYPE, &["on-demand"]),
         needs("karpenter.k8s.aws/instance-family", families),
     ]));
-    corner.ready_pool(corner.name, machines).await
+    test.ready_pool(test.name, machines).await
 }
 
 /// Applies a claim, or its template, of these devices.
-async fn claim(corner: &Corner<'_>, kind: &str, devices: Value) -> Result<()> {
+async fn claim(test: &TestNamespace<'_>, kind: &str, devices: Value) -> Result<()> {
     let spec = json!({"devices": devices});
     let spec = if kind == "ResourceClaim" { spec } else { json!({"spec": spec}) };
     let claim = json!({
         "apiVersion": "resource.k8s.io/v1", "kind": kind,
-        "metadata": {"name": "devices", "namespace": corner.name}, "spec": spec,
+        "metadata": {"name": "devices", "namespace": test.name}, "spec": spec,
     });
-    manifests::apply_json(&corner.world.client, claim).await
+    manifests::apply_json(&test.world.client, claim).await
 }
 
 /// A patch that lets pods use the claim of that kind.
@@ -136,30 +136,30 @@ fn uses(kind: &str) -> Value {
 
 /// A pod with `devices` of its own, of a pool of these families; its Node and what it was given.
 async fn served(
-    corner: &Corner<'_>,
+    test: &TestNamespace<'_>,
     families: &[&str],
     devices: Value,
 ) -> Result<(Node, Vec<DeviceRequestAllocationResult>)> {
-    pool(corner, families).await?;
-    claim(corner, "ResourceClaimTemplate", devices).await?;
-    corner.pods("trainer", 1, uses("ResourceClaimTemplate")).await?;
-    let node = corner.running("trainer", 1).await?.remove(0);
-    let given = given(corner).await?;
+    pool(test, families).await?;
+    claim(test, "ResourceClaimTemplate", devices).await?;
+    test.pods("trainer", 1, uses("ResourceClaimTemplate")).await?;
+    let node = test.running("trainer", 1).await?.remove(0);
+    let given = given(test).await?;
     ensure!(given.iter().all(|one| one.pool == node.name_any()), "devices of another node: {given:?}");
     Ok((node, given))
 }
 
-/// The devices of every claim of a corner.
-async fn given(corner: &Corner<'_>) -> Result<Vec<DeviceRequestAllocationResult>> {
-    let claims: Api<ResourceClaim> = Api::namespaced(corner.world.client.clone(), corner.name);
+/// The devices of every claim of a namespace.
+async fn given(test: &TestNamespace<'_>) -> Result<Vec<DeviceRequestAllocationResult>> {
+    let claims: Api<ResourceClaim> = Api::namespaced(test.world.client.clone(), test.name);
     let claims = claims.list(&ListParams::default()).await.context("list ResourceClaims")?.items;
     let allocations = claims.into_iter().filter_map(|claim| claim.status?.allocation?.devices?.results);
     Ok(allocations.flatten().collect())
 }
 
 /// The roots of the bus that these devices are under, as their drivers say.
-async fn roots(corner: &Corner<'_>, given: &[DeviceRequestAllocationResult]) -> Result<Vec<String>> {
-    let slices: Api<ResourceSlice> = Api::all(corner.world.client.clone());
+async fn roots(test: &TestNamespace<'_>, given: &[DeviceRequestAllocationResult]) -> Result<Vec<String>> {
+    let slices: Api<ResourceSlice> = Api::all(test.world.client.clone());
     let slices = slices.list(&ListParams::default()).await.context("list ResourceSlices")?.items;
     let mut roots = Vec::new();
     for one in given {
@@ -175,9 +175,9 @@ async fn roots(corner: &Corner<'_>, given: &[DeviceRequestAllocationResult]) -> 
 }
 
 async fn two(world: &World) -> Result<()> {
-    let corner = Corner::open(world, "two").await?;
+    let test = TestNamespace::open(world, "two").await?;
     let devices = json!({"requests": [exactly("gpus", GPU, 2)]});
-    let (node, given) = served(&corner, &["g6"], devices).await?;
+    let (node, given) = served(&test, &["g6"], devices).await?;
     ensure!(given.len() == 2, "it has {given:?}");
     let count = label(&node, "karpenter.k8s.aws/instance-gpu-count");
     ensure!(count == "4", "the smallest g6 with two has four, not {count}");
@@ -185,66 +185,66 @@ async fn two(world: &World) -> Result<()> {
 }
 
 async fn one_root(world: &World) -> Result<()> {
-    let corner = Corner::open(world, "one-root").await?;
+    let test = TestNamespace::open(world, "one-root").await?;
     let devices = json!({
         "requests": [exactly("gpus", GPU, 2)],
         "constraints": [{"requests": ["gpus"], "matchAttribute": ROOT}],
     });
-    let (node, given) = served(&corner, &["g5", "g6"], devices).await?;
+    let (node, given) = served(&test, &["g5", "g6"], devices).await?;
     let family = label(&node, "karpenter.k8s.aws/instance-family");
-    let roots = roots(&corner, &given).await?;
+    let roots = roots(&test, &given).await?;
     ensure!(family == "g5" && roots.len() == 2 && roots[0] == roots[1], "a {family} with {roots:?}");
     Ok(())
 }
 
 async fn shared(world: &World) -> Result<()> {
-    let corner = Corner::open(world, "shared").await?;
-    pool(&corner, &["g4dn"]).await?;
-    claim(&corner, "ResourceClaim", json!({"requests": [exactly("gpu", GPU, 1)]})).await?;
-    corner.pods("trainer", 2, uses("ResourceClaim")).await?;
-    let nodes = corner.running("trainer", 2).await?;
+    let test = TestNamespace::open(world, "shared").await?;
+    pool(&test, &["g4dn"]).await?;
+    claim(&test, "ResourceClaim", json!({"requests": [exactly("gpu", GPU, 1)]})).await?;
+    test.pods("trainer", 2, uses("ResourceClaim")).await?;
+    let nodes = test.running("trainer", 2).await?;
     ensure!(distinct(&nodes) == 1, "a device is used on its node alone");
-    let given = given(&corner).await?;
+    let given = given(&test).await?;
     ensure!(given.len() == 1, "one claim has {given:?}");
     Ok(())
 }
 
 async fn alternatives(world: &World) -> Result<()> {
-    let corner = Corner::open(world, "alternatives").await?;
+    let test = TestNamespace::open(world, "alternatives").await?;
     let sub = |name: &str, count: u32| json!({"name": name, "deviceClassName": GPU, "count": count});
     let devices = json!({"requests": [{"name": "gpus", "firstAvailable": [sub("many", 16), sub("few", 1)]}]});
-    let (_, given) = served(&corner, &["g4dn"], devices).await?;
+    let (_, given) = served(&test, &["g4dn"], devices).await?;
     ensure!(given.len() == 1 && given[0].request == "gpus/few", "no machine has sixteen: {given:?}");
     Ok(())
 }
 
 async fn with_adapter(world: &World) -> Result<()> {
-    let corner = Corner::open(world, "with-adapter").await?;
+    let test = TestNamespace::open(world, "with-adapter").await?;
     let devices = json!({
         "requests": [exactly("gpu", GPU, 1), exactly("adapter", EFA, 1)],
         "constraints": [{"requests": ["gpu", "adapter"], "matchAttribute": ROOT}],
     });
-    let (node, given) = served(&corner, &["g4dn", "p4d"], devices).await?;
+    let (node, given) = served(&test, &["g4dn", "p4d"], devices).await?;
     let family = label(&node, "karpenter.k8s.aws/instance-family");
-    let roots = roots(&corner, &given).await?;
+    let roots = roots(&test, &given).await?;
     ensure!(family == "p4d" && roots.len() == 2 && roots[0] == roots[1], "a {family} with {roots:?}");
     Ok(())
 }
 
 async fn stateful(world: &World) -> Result<()> {
-    let corner = Corner::open(world, "stateful").await?;
-    pool(&corner, &["g5"]).await?;
-    claim(&corner, "ResourceClaimTemplate", json!({"requests": [exactly("gpu", GPU, 1)]})).await?;
+    let test = TestNamespace::open(world, "stateful").await?;
+    pool(&test, &["g5"]).await?;
+    claim(&test, "ResourceClaimTemplate", json!({"requests": [exactly("gpu", GPU, 1)]})).await?;
     let set = json!({
         "apiVersion": "apps/v1", "kind": "StatefulSet",
-        "metadata": {"name": "trainer", "namespace": corner.name},
+        "metadata": {"name": "trainer", "namespace": test.name},
         "spec": {
             "replicas": 2, "serviceName": "trainer", "podManagementPolicy": "Parallel",
             "selector": {"matchLabels": {"app": "trainer"}},
             "template": {
                 "metadata": {"labels": {"app": "trainer"}},
                 "spec": {
-                    "nodeSelector": {(super::corner::CORNER): corner.name},
+                    "nodeSelector": {(super::test_namespace::TEST_LABEL): test.name},
                     "terminationGracePeriodSeconds": 0,
                     "resourceClaims": [{"name": "devices", "resourceClaimTemplateName": "devices"}],
                     "containers": [container(json!({"requests": {"cpu": "500m"}}))],
@@ -253,8 +253,8 @@ async fn stateful(world: &World) -> Result<()> {
         },
     });
     manifests::apply_json(&world.client, set.clone()).await?;
-    corner.running("trainer", 2).await?;
-    let given = given(&corner).await?;
+    test.running("trainer", 2).await?;
+    let given = given(&test).await?;
     let distinct =
         given.len() == 2 && (&given[0].pool, &given[0].device) != (&given[1].pool, &given[1].device);
     ensure!(distinct, "two claims have {given:?}");
@@ -265,16 +265,16 @@ async fn stateful(world: &World) -> Result<()> {
 }
 
 async fn extended(world: &World) -> Result<()> {
-    let corner = Corner::open(world, "extended").await?;
-    pool(&corner, &["g6"]).await?;
+    let test = TestNamespace::open(world, "extended").await?;
+    pool(&test, &["g6"]).await?;
     let amounts = json!({"cpu": "500m", RESOURCE: "1"});
     let containers = [container(json!({"requests": amounts, "limits": amounts}))];
-    corner.pods("trainer", 1, json!({"spec": {"containers": containers}})).await?;
-    let node = corner.running("trainer", 1).await?.remove(0);
+    test.pods("trainer", 1, json!({"spec": {"containers": containers}})).await?;
+    let node = test.running("trainer", 1).await?.remove(0);
     let offered = node.status.as_ref().and_then(|status| status.allocatable.as_ref()?.get(RESOURCE));
     ensure!(offered.is_none(), "no device plugin announces the resource");
     wait::settles("the claim that the scheduler makes", || async {
-        let given = given(&corner).await?;
+        let given = given(&test).await?;
         ensure!(given.len() == 1 && given[0].pool == node.name_any(), "it has {given:?}");
         Ok(())
     })
@@ -282,10 +282,10 @@ async fn extended(world: &World) -> Result<()> {
 }
 
 async fn rebooted(world: &World) -> Result<()> {
-    let corner = Corner::open(world, "rebooted").await?;
+    let test = TestNamespace::open(world, "rebooted").await?;
     let devices = json!({"requests": [exactly("gpu", GPU, 1)]});
-    let (node, _) = served(&corner, &["g4dn"], devices).await?;
-    let (claim, instance) = (corner.claim_of(&node).await?, instance_behind(world, &node).await?.id);
+    let (node, _) = served(&test, &["g4dn"], devices).await?;
+    let (claim, instance) = (test.claim_of(&node).await?, instance_behind(world, &node).await?.id);
     world.agent.ail(instance.as_str(), "AcceleratedHardwareReady", "NvidiaXID46Error");
     wait::until("the reboot to succeed", || async {
         let claims: Api<NodeClaim> = Api::all(world.client.clone());
@@ -296,10 +296,10 @@ async fn rebooted(world: &World) -> Result<()> {
         Ok(if says.as_deref() == Some("RebootSucceeded") { Ok(()) } else { Err(format!("{says:?}")) })
     })
     .await?;
-    let now = corner.running("trainer", 1).await?.remove(0);
+    let now = test.running("trainer", 1).await?.remove(0);
     ensure!(now.uid() == node.uid(), "the pod runs on another node");
     let reboots = world.control()?.reboots().await?;
     ensure!(reboots.get(instance.as_str()) == Some(&1), "it was rebooted otherwise than once: {reboots:?}");
-    ensure!(corner.claims().await?.len() == 1, "a replacement was launched");
+    ensure!(test.claims().await?.len() == 1, "a replacement was launched");
     Ok(())
 }

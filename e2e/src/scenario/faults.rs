@@ -17,8 +17,8 @@ use karpenter_model::names;
 use serde_json::json;
 
 use super::behaviour::{self, Behaviour, Only, clear_away};
-use super::corner::{Corner, a_node_each};
 use super::facts;
+use super::test_namespace::{TestNamespace, a_node_each};
 use super::worker::Worker;
 use crate::account::control::{Fault, Notice};
 use crate::wait;
@@ -100,15 +100,15 @@ async fn failing(
     actions: &[&str],
     (code, status): (&str, u16),
 ) -> Result<()> {
-    let corner = Corner::open(world, name).await?;
-    corner.ready_pool(name, json!({})).await?;
+    let test = TestNamespace::open(world, name).await?;
+    test.ready_pool(name, json!({})).await?;
     let control = world.control()?;
     for action in actions {
         let fault = Fault { status, service: Some("ec2".to_owned()), ..Fault::new(action, code, FAILURES) };
         control.fail(&fault).await?;
     }
-    corner.pods("worker", PODS, a_node_each("worker")).await?;
-    corner.running("worker", PODS).await?;
+    test.pods("worker", PODS, a_node_each("worker")).await?;
+    test.running("worker", PODS).await?;
     let log = control.calls().await?.log;
     control.stop_failing().await?;
     let action = actions[0];
@@ -120,9 +120,9 @@ async fn failing(
 /// Two of the machines end as soon as they are claimed, as those do whose image or volume EC2 cannot read.
 async fn doomed(world: &World) -> Result<()> {
     const DOOMED: usize = 2;
-    let corner = launching(world, "doomed").await?;
+    let test = launching(world, "doomed").await?;
     let instances = wait::until("two claims with an instance", || async {
-        let claims = corner.claims().await?;
+        let claims = test.claims().await?;
         let ids = claims.iter().filter_map(|claim| claim.status.as_ref()?.provider_id.clone());
         let ids: Vec<String> = ids.take(DOOMED).collect();
         Ok(if ids.len() == DOOMED { Ok(ids) } else { Err(format!("{} have one", ids.len())) })
@@ -132,9 +132,9 @@ async fn doomed(world: &World) -> Result<()> {
         let id = InstanceId::from(facts::instance_of(id));
         world.aws.ec2.terminate_instances(&[id]).await.context("end a machine that boots")?;
     }
-    corner.running("worker", PODS).await?;
+    test.running("worker", PODS).await?;
     wait::until("the claims of machines that are gone to be gone", || async {
-        let claims = corner.claims().await?;
+        let claims = test.claims().await?;
         let of_doomed = |claim: &&NodeClaim| {
             let id = claim.status.as_ref().and_then(|status| status.provider_id.as_ref());
             id.is_some_and(|id| instances.contains(id))
@@ -164,36 +164,36 @@ async fn flooded(world: &World) -> Result<()> {
 /// A program stops in the middle of launches, as one does whose disk or memory is used up. No other controller leads
 /// meanwhile, so all that can happen to ours is that it goes on, or loses its Lease and is started again.
 async fn standing_still(world: &World, name: &'static str, program: &str) -> Result<()> {
-    let corner = launching(world, name).await?;
+    let test = launching(world, name).await?;
     world.hold(program, STANDSTILL).await?;
-    go_on(&corner).await
+    go_on(&test).await
 }
 
 /// A program of the control plane dies in the middle of launches and comes back: every watch is cut, and begins with a new
 /// list.
 async fn dying(world: &World, name: &'static str, program: &str) -> Result<()> {
-    let corner = launching(world, name).await?;
+    let test = launching(world, name).await?;
     world.restart(program, DEAD).await?;
-    go_on(&corner).await
+    go_on(&test).await
 }
 
-/// A corner in which pods wait and the first claim is made.
-async fn launching<'a>(world: &'a World, name: &'static str) -> Result<Corner<'a>> {
-    let corner = Corner::open(world, name).await?;
-    corner.ready_pool(name, json!({})).await?;
-    corner.pods("worker", PODS, a_node_each("worker")).await?;
+/// A namespace in which pods wait and the first claim is made.
+async fn launching<'a>(world: &'a World, name: &'static str) -> Result<TestNamespace<'a>> {
+    let test = TestNamespace::open(world, name).await?;
+    test.ready_pool(name, json!({})).await?;
+    test.pods("worker", PODS, a_node_each("worker")).await?;
     wait::until("the first claim", || async {
-        Ok(if corner.claims().await?.is_empty() { Err("none".to_owned()) } else { Ok(()) })
+        Ok(if test.claims().await?.is_empty() { Err("none".to_owned()) } else { Ok(()) })
     })
     .await?;
-    Ok(corner)
+    Ok(test)
 }
 
 /// The pods get their nodes all the same, one each.
-async fn go_on(corner: &Corner<'_>) -> Result<()> {
-    corner.running("worker", PODS).await?;
-    corner.world.check_controller().await?;
-    bought(corner.world, corner.name, PODS).await
+async fn go_on(test: &TestNamespace<'_>) -> Result<()> {
+    test.running("worker", PODS).await?;
+    test.world.check_controller().await?;
+    bought(test.world, test.name, PODS).await
 }
 
 /// Checks that a pool has had `needed` instances, including those that are gone: one for each need of a pod.

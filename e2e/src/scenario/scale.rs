@@ -16,9 +16,9 @@ use karpenter_api::{NodeClaim, NodePool};
 use kube::api::{Api, DeleteParams};
 use kube::runtime::watcher::Config;
 
-use super::corner::Corner;
 use super::facts::{nothing_left, phase};
 use super::scraped;
+use super::test_namespace::TestNamespace;
 use crate::world::World;
 use meter::Meter;
 use moments::Moments;
@@ -87,9 +87,9 @@ impl Workload {
     }
 }
 
-/// One workload in its corner, with everything watched that happens there.
+/// One workload in its namespace, with everything watched that happens there.
 struct Run<'a> {
-    corner: Corner<'a>,
+    test: TestNamespace<'a>,
     pods: Moments,
     claims: Moments,
     percent: u32,
@@ -105,21 +105,21 @@ const RUNNING: usize = 1;
 
 impl<'a> Run<'a> {
     async fn begin(world: &'a World, workload: Workload, percent: u32) -> Result<Self> {
-        let corner = Corner::open(world, workload.name()).await?;
+        let test = TestNamespace::open(world, workload.name()).await?;
         let pods: Api<Pod> = Api::namespaced(world.client.clone(), workload.name());
         let claims: Api<NodeClaim> = Api::all(world.client.clone());
-        let ours = Config::default().labels(&corner.selector());
+        let ours = Config::default().labels(&test.selector());
         Ok(Self {
             pods: Moments::begin(pods, Config::default(), &POD).await?,
             claims: Moments::begin(claims, ours, &[]).await?,
-            corner,
+            test,
             percent,
         })
     }
 
-    /// Name of the corner, and of everything in it that has a name of its own.
+    /// Name of the namespace, and of everything in it that has a name of its own.
     fn name(&self) -> &'static str {
-        self.corner.name
+        self.test.name
     }
 
     /// Returns the size of this run for `full` at full size.
@@ -157,7 +157,7 @@ async fn one(world: &World, workload: Workload, percent: u32, shown: bool) -> Re
     if shown {
         scraped::as_declared(world).await?;
     }
-    run.corner.scale_down().await?;
+    run.test.scale_down().await?;
     // Nodes of a pool that is gone go at once; those of one that is there leave as its budget lets them.
     let pools: Api<NodePool> = Api::all(world.client.clone());
     pools.delete(workload.name(), &DeleteParams::default()).await.context("delete the pool")?;

@@ -1,4 +1,4 @@
-//! Demands of pods on nodes, proven in one world: every behaviour has a [`Corner`](corner::Corner) of its own and all of them
+//! Demands of pods on nodes, proven in one world: every behaviour has a [`TestNamespace`](test_namespace::TestNamespace) of its own and all of them
 //! happen at once, so that the suite takes as long as its slowest part. Behaviours that affect all of them come afterwards.
 //!
 //! A failure names its behaviour and does not keep the others from finishing. At the end everything is scaled to

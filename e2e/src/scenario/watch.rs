@@ -15,7 +15,7 @@ use kube::runtime::watcher::{self, Config, Event, watcher};
 use kube::{Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 
-use super::corner::Corner;
+use super::test_namespace::TestNamespace;
 use crate::wait::PATIENCE;
 use crate::world::World;
 
@@ -94,22 +94,22 @@ where
     }
 }
 
-/// Runs `behaviour`; fails as soon as more than `allowed` nodes of the corner are being removed at once. One
+/// Runs `behaviour`; fails as soon as more than `allowed` nodes of the namespace are being removed at once. One
 /// that is drained and whose machine is being terminated is out (spec disruption 3.4): EC2 takes its time to
 /// end it.
 pub(super) async fn at_most_leaving<T>(
-    corner: &Corner<'_>,
+    test: &TestNamespace<'_>,
     allowed: usize,
     behaviour: impl Future<Output = Result<T>>,
 ) -> Result<T> {
-    let claims: Api<NodeClaim> = Api::all(corner.world.client.clone());
+    let claims: Api<NodeClaim> = Api::all(test.world.client.clone());
     let rule = |claims: &Seen<NodeClaim>| {
         let leaving: BTreeSet<String> =
             claims.values().filter(|claim| is_leaving(claim)).map(ResourceExt::name_any).collect();
         ensure!(leaving.len() <= allowed, "{leaving:?} leave at once, the budget is {allowed}");
         Ok(())
     };
-    throughout(claims, Config::default().labels(&corner.selector()), rule, behaviour).await
+    throughout(claims, Config::default().labels(&test.selector()), rule, behaviour).await
 }
 
 /// The rest of the life of one node.

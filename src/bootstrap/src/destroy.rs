@@ -12,9 +12,9 @@ use karpenter_aws_api::Tags;
 
 use crate::desired::{DISCOVERY_TAG, Desired, OWNER_TAG};
 use crate::leftovers::{Leftovers, profile_path};
-use crate::maker::Maker;
 use crate::observe::{Observed, is_ours};
 use crate::plan::{Plan, other_versions, target_ids};
+use crate::resource_owner::ResourceOwner;
 use crate::settings::Settings;
 use crate::step::Step;
 
@@ -166,7 +166,7 @@ fn of_other_regions(settings: &Settings, observed: &Observed) -> Vec<String> {
     let profile = profile.map(|found| (format!("instance profile `{}`", found.name), &found.tags));
     let mut left: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (what, tags) in roles.chain(policies).chain(profile) {
-        if let Maker::OtherRegion { region, .. } = Maker::of(tags, settings) {
+        if let ResourceOwner::OtherRegion { region, .. } = ResourceOwner::of(tags, settings) {
             left.entry(region).or_default().push(what);
         }
     }

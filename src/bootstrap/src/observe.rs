@@ -14,8 +14,8 @@ use karpenter_aws_api::{Clients, Filter, Tags, eks, events, iam};
 use crate::Error;
 use crate::desired::interruption::KEY_ATTRIBUTE;
 use crate::desired::{DISCOVERY_TAG, Desired, OWNER_TAG, Purpose, RULE_TARGET_ID, desired, is_policy_name};
-use crate::maker::Maker;
 use crate::policy::{Found, node};
+use crate::resource_owner::ResourceOwner;
 use crate::settings::{Identity, IpFamily, Settings};
 
 /// The name AWS gives the spot service-linked role.
@@ -126,7 +126,7 @@ impl Observed {
 
 /// Returns whether the tags show that bootstrap made this thing for the cluster of these settings, in their region.
 pub fn is_ours(tags: &Tags, settings: &Settings) -> bool {
-    Maker::of(tags, settings) == Maker::Us
+    ResourceOwner::of(tags, settings) == ResourceOwner::Us
 }
 
 /// Returns whether EKS answers about access entries of this cluster: none has them while `aws-auth` alone decides about joining.

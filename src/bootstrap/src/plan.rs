@@ -10,10 +10,10 @@ use crate::desired::interruption::{KEY_ATTRIBUTE, SQS_KEY_ATTRIBUTE};
 use crate::desired::{
     self, AccessEntry, Desired, ManagedPolicy, OWNER_TAG, Purpose, Queue, RULE_TARGET_ID, Role, Rule,
 };
-use crate::maker::{Maker, OTHER_NAMES};
 use crate::observe::{self, Observed, POD_IDENTITY_AGENT, is_ours, takes_access_entries};
 use crate::policy::node;
 use crate::policy::trust::STS_AUDIENCE;
+use crate::resource_owner::{OTHER_NAMES, ResourceOwner};
 use crate::settings::{Foreign, Identity, IpFamily, Removable, Settings};
 use crate::step::{Step, Tagged};
 
@@ -115,16 +115,16 @@ impl Planner<'_> {
     /// Returns whether something under our name is ours, or becomes so. Otherwise it is in the way, which is noted.
     fn owned(&mut self, what: &str, tags: &Tags, how: &str) -> bool {
         let cluster = &self.settings.cluster;
-        let maker = Maker::of(tags, self.settings);
-        if maker == Maker::Us {
+        let maker = ResourceOwner::of(tags, self.settings);
+        if maker == ResourceOwner::Us {
             return true;
         }
-        if matches!(maker, Maker::OtherRegion { .. }) {
+        if matches!(maker, ResourceOwner::OtherRegion { .. }) {
             self.plan.conflicts.push(format!("{what} exists already{}: {OTHER_NAMES}", maker.phrase()));
             return false;
         }
         if self.settings.foreign == Foreign::Adopted && maker.may_be_adopted() {
-            if let Maker::Stack(stack) = &maker {
+            if let ResourceOwner::Stack(stack) = &maker {
                 self.note(format!(
                     "CloudFormation stack `{stack}` still owns {what}: give its resources \
                      `DeletionPolicy: Retain` before you delete it"
@@ -148,8 +148,8 @@ impl Planner<'_> {
 
     /// Returns whether something that serves as it is and stands in no way is ours, or becomes so.
     fn is_or_becomes_ours(&self, tags: &Tags) -> bool {
-        let maker = Maker::of(tags, self.settings);
-        maker == Maker::Us || (self.settings.foreign == Foreign::Adopted && maker.may_be_adopted())
+        let maker = ResourceOwner::of(tags, self.settings);
+        maker == ResourceOwner::Us || (self.settings.foreign == Foreign::Adopted && maker.may_be_adopted())
     }
 
     fn note(&mut self, note: String) {

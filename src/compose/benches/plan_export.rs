@@ -16,7 +16,7 @@ use karpenter_aws_sim::{Account, Options};
 use karpenter_compose::WallClock;
 use karpenter_compose::offered::OfferingsReader;
 use karpenter_model::names::label;
-use karpenter_plan::{About, Forecast, Ground, Objects, WhatIf, World, forecast};
+use karpenter_plan::{About, Forecast, Objects, PlanInputs, WhatIf, World, forecast};
 use serde_json::{Value, json};
 
 const NODES: usize = 1_000;
@@ -53,8 +53,8 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-fn ground() -> Ground {
-    Ground {
+fn plan_inputs() -> PlanInputs {
+    PlanInputs {
         registry: Arc::new(label_registry()),
         classes: vec![NODE_CLASS_KIND],
         settings: Arc::new(karpenter_model::Settings::default()),
@@ -64,14 +64,14 @@ fn ground() -> Ground {
 
 /// Computes what `karpenter plan -f export.yaml` does between reading and printing.
 fn planned(stream: &str) -> Result<Forecast> {
-    let world = World::new(Objects::read("export", stream)?, AT.parse()?, ground(), WhatIf::default())?;
+    let world = World::new(Objects::read("export", stream)?, AT.parse()?, plan_inputs(), WhatIf::default())?;
     let offerings = world.exported().ok_or_else(|| anyhow!("no export"))?;
     let (snapshot, notes) = world.snapshot(offerings);
     Ok(forecast(&snapshot, notes))
 }
 
 async fn export() -> Result<String> {
-    let world = World::new(objects(), AT.parse()?, ground(), WhatIf::default())?;
+    let world = World::new(objects(), AT.parse()?, plan_inputs(), WhatIf::default())?;
     let settings = karpenter_aws::Settings::new("bench", "https://bench.invalid");
     let account = Account::with_clock(Options { zones: 6, ..Options::default() }, Arc::new(WallClock));
     let clients = account.clients();

@@ -7,13 +7,13 @@
 //! the plan is audited. Taints and conditions of commands that no task carries out, left by a crash, are
 //! taken back.
 
+mod confirmations;
 mod execute;
-mod looks;
 mod mark;
 mod proposals;
 mod publish;
 mod reboot;
-mod underway;
+mod running_commands;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -34,10 +34,10 @@ use crate::pool::instance_types;
 use crate::provisioner::audited;
 use crate::publish::step::publish_event;
 use crate::{Context, Error};
+use confirmations::Confirmations;
 use execute::Execution;
-use looks::Looks;
 use proposals::Proposals;
-use underway::{News, Number, Underway};
+use running_commands::{CommandOutcome, Number, RunningCommands};
 
 pub(crate) const NAME: &str = "disruption";
 
@@ -57,7 +57,7 @@ pub(crate) async fn run(context: Context, shutdown: CancellationToken) {
             biased;
             () = shutdown.cancelled() => break,
             () = sleep_until(next) => {}
-            () = controller.underway.any_placed() => {
+            () = controller.commands.any_placed() => {
                 next = next.min(Instant::now() + PAUSE);
                 continue;
             }
@@ -93,8 +93,8 @@ struct Disruption {
     shutdown: CancellationToken,
     memory: Memory,
     proposals: Proposals,
-    underway: Underway,
-    looks: Looks,
+    commands: RunningCommands,
+    confirmations: Confirmations,
     executions: JoinSet<()>,
     publisher: publish::DecisionPublisher,
 }
@@ -108,8 +108,8 @@ impl Disruption {
             shutdown,
             memory,
             proposals: Proposals::default(),
-            underway: Underway::default(),
-            looks: Looks::default(),
+            commands: RunningCommands::default(),
+            confirmations: Confirmations::default(),
             executions: JoinSet::new(),
             publisher,
         }
@@ -128,13 +128,13 @@ impl Disruption {
         }
         instance_types::refresh(&self.context, NAME).await;
         // Before the snapshot: a command that takes its place while the pass goes on is in one of the two.
-        let shown = self.underway.shown();
+        let shown = self.commands.shown();
         let Some(snapshot) = self.context.snapshot() else {
             return Ok(Outcome::Waiting);
         };
         let snapshot = Arc::new(snapshot);
         publish_protected(&self.context, &snapshot);
-        let held = self.underway.nodes();
+        let held = self.commands.nodes();
         let cleaned = mark::take_back_leftovers(&self.context, &snapshot, &held).await;
         let confirmed = self.second_looks(&snapshot, &shown).await;
         // Before anything new is decided, so that the decision takes them into account.
@@ -154,7 +154,7 @@ impl Disruption {
             return due;
         }
         let (asked, proposed, running) =
-            (Arc::clone(snapshot), self.underway.unplaced(shown), self.underway.nodes());
+            (Arc::clone(snapshot), self.commands.unplaced(shown), self.commands.nodes());
         let (due, answers) = compute::beside(move || {
             let answers = confirm(&asked, &due, &Standing { proposed: &proposed, running: &running });
             (due, answers)
@@ -169,7 +169,7 @@ impl Disruption {
                 }
                 Err(rejection) => {
                     publish::rejected(&self.context, &command, &rejection);
-                    self.underway.news(News::Rejected(command, rejection, snapshot.now));
+                    self.commands.report(CommandOutcome::Rejected(command, rejection, snapshot.now));
                 }
             }
         }
@@ -177,11 +177,11 @@ impl Disruption {
     }
 
     async fn decide(&mut self, snapshot: &Arc<Snapshot>, shown: &BTreeSet<Number>) -> Arc<Decision> {
-        let mut proposed = self.underway.unplaced(shown);
+        let mut proposed = self.commands.unplaced(shown);
         proposed.extend_from_slice(self.proposals.all());
         let (asked, running, mut memory) =
-            (Arc::clone(snapshot), self.underway.nodes(), std::mem::take(&mut self.memory));
-        self.underway.record_news(&mut memory);
+            (Arc::clone(snapshot), self.commands.nodes(), std::mem::take(&mut self.memory));
+        self.commands.record_outcomes(&mut memory);
         let began = Instant::now();
         let (memory, decision) = compute::beside(move || {
             let standing = Standing { proposed: &proposed, running: &running };
@@ -205,12 +205,12 @@ impl Disruption {
         let mut started = 0;
         let sound = move || sound_commands(&asked, commands, |plan| audited(&context, &asked, plan));
         for command in compute::beside(sound).await {
-            let (context, underway, looks) =
-                (self.context.clone(), self.underway.clone(), self.looks.clone());
+            let (context, commands, confirmations) =
+                (self.context.clone(), self.commands.clone(), self.confirmations.clone());
             if command.is_reboot() {
-                self.executions.spawn(reboot::run(context, underway, command));
+                self.executions.spawn(reboot::run(context, commands, command));
             } else {
-                let execution = Execution::new(context, underway, looks, command);
+                let execution = Execution::new(context, commands, confirmations, command);
                 self.executions.spawn(execution.run(self.shutdown.clone()));
             }
             started += 1;

@@ -11,7 +11,7 @@ use karpenter_compose::WallClock;
 use karpenter_compose::offered::{OfferingsReader, in_memory};
 use karpenter_model::names::tag;
 use karpenter_model::{InstanceType, PoolName, Settings};
-use karpenter_plan::{Ground, Offerings, WhatIf, World};
+use karpenter_plan::{Offerings, PlanInputs, WhatIf, World};
 use serde_json::{Value, json};
 
 /// The region of every world.
@@ -29,7 +29,7 @@ const CPUS_MAX: i64 = 8;
 /// Instance types and what decisions are made by.
 pub struct Catalogue {
     /// Settings and names.
-    pub ground: Ground,
+    pub plan_inputs: PlanInputs,
     types: Arc<[Arc<InstanceType>]>,
 }
 
@@ -39,7 +39,7 @@ impl Catalogue {
     /// # Errors
     /// The account in memory does not answer.
     pub fn read() -> Result<Self> {
-        let ground = Ground {
+        let plan_inputs = PlanInputs {
             registry: Arc::new(label_registry()),
             classes: vec![NODE_CLASS_KIND],
             settings: Arc::new(Settings::default()),
@@ -47,7 +47,7 @@ impl Catalogue {
         };
         let mut objects = vec![class(), pool("all", &json!({}))];
         karpenter_plan::resolve(&mut objects, &ZONES.map(str::to_owned), |_| Vec::new());
-        let world = World::new(objects, Timestamp::UNIX_EPOCH, ground.clone(), WhatIf::default())?;
+        let world = World::new(objects, Timestamp::UNIX_EPOCH, plan_inputs.clone(), WhatIf::default())?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let offerings = runtime.block_on(async {
             let clock = Arc::new(WallClock);
@@ -58,7 +58,7 @@ impl Catalogue {
         })?;
         let all = offerings.types.get(&PoolName::from("all")).context("the pool has no instance types")?;
         let types = all.iter().filter(|one| is_used(one)).cloned().collect();
-        Ok(Self { ground, types })
+        Ok(Self { plan_inputs, types })
     }
 
     /// The instance types for the pools of a world.

@@ -102,7 +102,7 @@ fn bought<'c>(
     any: Option<&mut Rng>,
 ) -> Result<(&'c InstanceType, &'c Offering)> {
     let types = launch.instance_types.iter().filter_map(|name| catalogue.named(name.as_str()));
-    let mut sold = sold(launch, types, &catalogue.ground.registry);
+    let mut sold = sold(launch, types, &catalogue.plan_inputs.registry);
     sold.sort_by_key(|(one, offering)| (offering.price, one.name.clone(), offering.zone.clone()));
     let index = any.map_or(0, |rng| rng.usize(0..sold.len().max(1)));
     sold.get(index).copied().with_context(|| format!("nothing keeps the promise of launch {}", launch.bin.0))

@@ -150,7 +150,7 @@ pub fn with_nodes(objects: &[Value], seed: u64, catalogue: &Catalogue) -> Result
 
 fn planned(objects: &[Value], catalogue: &Catalogue) -> Result<(Snapshot, Plan, Report)> {
     let at: Timestamp = AT.parse()?;
-    let world = World::new(objects.iter().cloned(), at, catalogue.ground.clone(), WhatIf::default())?;
+    let world = World::new(objects.iter().cloned(), at, catalogue.plan_inputs.clone(), WhatIf::default())?;
     let (snapshot, _) = world.snapshot(&catalogue.offerings(&world));
     let (plan, report) = karpenter_engine::plan(&snapshot);
     Ok((snapshot, plan, report))

@@ -13,7 +13,6 @@ mod daemonset;
 mod deployment;
 mod disruption;
 mod job;
-mod news;
 mod node_lifecycle;
 mod pod;
 mod pods;
@@ -24,6 +23,7 @@ mod service_account;
 mod statefulset;
 mod taint_eviction;
 mod template;
+mod unread;
 mod volumes;
 
 use std::collections::BTreeSet;

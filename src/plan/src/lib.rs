@@ -44,5 +44,5 @@ pub use stream::{Fault, Manifest, Origin, Reading, Unreadable, read_stream, read
 pub use text::{FailOn, Look, NotACondition};
 pub use what_if::{NoMatch, PriceChange, WhatIf};
 pub use workloads::{TooMany, too_many};
-pub use world::{Ground, RefusedPod, World, WorldError};
+pub use world::{PlanInputs, RefusedPod, World, WorldError};
 pub use yaml::{Misread, misread};

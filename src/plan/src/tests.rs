@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::fixture::offerings;
 use crate::picture::{Drawn, Picture};
-use crate::{About, Forecast, Ground, Objects, Offerings, Verdict, WhatIf, World, WorldError, forecast};
+use crate::{About, Forecast, Objects, Offerings, PlanInputs, Verdict, WhatIf, World, WorldError, forecast};
 
 const AT: &str = "2026-01-02T00:00:00Z";
 const CREATED: &str = "2026-01-01T00:00:00Z";
@@ -36,12 +36,12 @@ fn read(
 ) -> Result<World, WorldError> {
     let mut settings = Settings::default();
     change(&mut settings.gates);
-    let ground = Ground { settings: Arc::new(settings), ..ground() };
-    World::new(objects, AT.parse::<Timestamp>().unwrap(), ground, what_if)
+    let plan_inputs = PlanInputs { settings: Arc::new(settings), ..plan_inputs() };
+    World::new(objects, AT.parse::<Timestamp>().unwrap(), plan_inputs, what_if)
 }
 
-fn ground() -> Ground {
-    Ground {
+fn plan_inputs() -> PlanInputs {
+    PlanInputs {
         registry: Arc::new(LabelRegistry::core()),
         classes: vec![NodeClassKind { group: "karpenter.k8s.aws", kind: "EC2NodeClass" }],
         settings: Arc::default(),

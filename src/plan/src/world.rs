@@ -29,7 +29,7 @@ use crate::{buffers, overlays, settle, workloads};
 
 /// Inputs of a plan that are no objects of the cluster: the provider's names and the settings of the decisions.
 #[derive(Clone, Debug)]
-pub struct Ground {
+pub struct PlanInputs {
     /// Registry of label keys.
     pub registry: Arc<LabelRegistry>,
     /// Node classes of the provider; pools of others take no part.
@@ -42,7 +42,7 @@ pub struct Ground {
 /// A cluster as its objects tell, ready to be asked what would happen.
 #[derive(Clone, Debug)]
 pub struct World {
-    ground: Ground,
+    plan_inputs: PlanInputs,
     objects: Objects,
     at: Timestamp,
     exported: Option<Offerings>,
@@ -130,7 +130,7 @@ impl World {
     pub fn new(
         objects: impl IntoIterator<Item = Value>,
         at: Timestamp,
-        ground: Ground,
+        plan_inputs: PlanInputs,
         what_if: WhatIf,
     ) -> Result<Self, WorldError> {
         let objects: Vec<Value> = objects.into_iter().collect();
@@ -143,7 +143,8 @@ impl World {
         let types: Vec<Value> = objects.of_kind(INSTANCE_TYPE).map(|(_, object)| object.clone()).collect();
         let exported = match &header {
             Some(header) => {
-                let types = Offerings::read(&types, &ground.registry).map_err(failed("instance types"))?;
+                let types =
+                    Offerings::read(&types, &plan_inputs.registry).map_err(failed("instance types"))?;
                 Some(Offerings {
                     types,
                     problems: header.problems.clone(),
@@ -159,34 +160,45 @@ impl World {
         };
         let mut refused = workloads::expand(&mut objects, &[], at);
         // A change counts against what was true before it: machines of manifests carry the hash of the pool as it was.
-        let _unready = settle::pools(&mut objects, &ground.registry, at);
+        let _unready = settle::pools(&mut objects, &plan_inputs.registry, at);
         let zones = what_if::zones_of(&objects);
         let pools_before = objects.of_kind("NodePool").map(|(key, _)| key.name.as_str().into()).collect();
-        let mut deleted = pools_of(&objects, &ground);
+        let mut deleted = pools_of(&objects, &plan_inputs);
         deleted.retain(|pool| what_if.deleted_pools.contains(&pool.name));
         let classes = settle::classes::digests(&objects);
-        let exported = exported.map(|exported| (exported, pools_of(&objects, &ground)));
+        let exported = exported.map(|exported| (exported, pools_of(&objects, &plan_inputs)));
         let (changes, refused_more) = what_if.change(&mut objects, at);
         notes.extend(changes);
         refused.extend(refused_more);
         readable(&objects)?;
         notes.extend(admitted(refused)?);
         let exported = exported.map(|(exported, pools)| {
-            let mut wanted = pools_of(&objects, &ground);
+            let mut wanted = pools_of(&objects, &plan_inputs);
             wanted.extend(deleted.iter().cloned());
             exported.of_classes(&pools, &wanted)
         });
         let may_drift = settle::classes::drift(&mut objects, &classes, at);
         notes.extend(what_if::without_effect(&what_if.manifests));
-        notes.extend(settle::pools(&mut objects, &ground.registry, at));
+        notes.extend(settle::pools(&mut objects, &plan_inputs.registry, at));
         settle::budgets(&mut objects);
-        notes.extend(closed_gates(&objects, &ground.settings));
-        Ok(Self { ground, objects, at, exported, what_if, zones, pools_before, deleted, may_drift, notes })
+        notes.extend(closed_gates(&objects, &plan_inputs.settings));
+        Ok(Self {
+            plan_inputs,
+            objects,
+            at,
+            exported,
+            what_if,
+            zones,
+            pools_before,
+            deleted,
+            may_drift,
+            notes,
+        })
     }
 
     /// The feature gates of the controller.
     pub fn gates(&self) -> FeatureGates {
-        self.ground.settings.gates
+        self.plan_inputs.settings.gates
     }
 
     /// The instant plans are made for.
@@ -196,14 +208,14 @@ impl World {
 
     /// The pools whose instance types are needed, by name.
     pub fn pools(&self) -> Vec<Pool> {
-        let mut pools = pools_of(&self.objects, &self.ground);
+        let mut pools = pools_of(&self.objects, &self.plan_inputs);
         pools.extend(self.deleted.iter().cloned());
         pools
     }
 
     /// Node classes as they are in the objects.
     pub fn node_classes(&self) -> Vec<Value> {
-        let kinds = self.ground.classes.iter();
+        let kinds = self.plan_inputs.classes.iter();
         kinds.flat_map(|kind| self.objects.of_kind(kind.kind)).map(|(_, object)| object.clone()).collect()
     }
 
@@ -224,17 +236,17 @@ impl World {
     pub fn snapshot(&self, offerings: &Offerings) -> (Snapshot, Vec<String>) {
         let offerings = self.what_if.offered(offerings.clone());
         let mut notes = self.notes.clone();
-        let (offerings, refused) = if self.ground.settings.gates.node_overlay {
-            overlays::laid(&self.objects, &self.pools(), offerings, &self.ground.registry)
+        let (offerings, refused) = if self.plan_inputs.settings.gates.node_overlay {
+            overlays::laid(&self.objects, &self.pools(), offerings, &self.plan_inputs.registry)
         } else {
             (offerings, Vec::new())
         };
         notes.extend(refused);
         let mut objects = self.objects.clone();
         let types = |pool: &Pool| offerings.types.get(&pool.name).map(|types| &**types);
-        let disruption = &self.ground.settings.disruption;
-        settle::drift(&mut objects, &self.ground.registry, types, disruption, self.at);
-        let Ground { registry, classes, settings, repair } = &self.ground;
+        let disruption = &self.plan_inputs.settings.disruption;
+        settle::drift(&mut objects, &self.plan_inputs.registry, types, disruption, self.at);
+        let PlanInputs { registry, classes, settings, repair } = &self.plan_inputs;
         let view = View::new(Arc::clone(settings), Arc::clone(registry), classes);
         notes.extend(view.load(&objects.values()).iter().map(ToString::to_string));
         // The view leaves pods out that it cannot read, and logs them, which is of no use here.
@@ -278,11 +290,11 @@ impl World {
 }
 
 /// Pools of node classes that the provider has.
-fn pools_of(objects: &Objects, ground: &Ground) -> Vec<Pool> {
+fn pools_of(objects: &Objects, plan_inputs: &PlanInputs) -> Vec<Pool> {
     let read = |object: &Value| NodePool::deserialize(object).ok();
     let pools = objects.of_kind("NodePool").filter_map(|(_, object)| read(object));
-    let pools = pools.filter_map(|pool| convert::pool(&pool, &ground.registry).ok());
-    let ours = |pool: &Pool| ground.classes.iter().any(|kind| kind.owns(&pool.template.node_class));
+    let pools = pools.filter_map(|pool| convert::pool(&pool, &plan_inputs.registry).ok());
+    let ours = |pool: &Pool| plan_inputs.classes.iter().any(|kind| kind.owns(&pool.template.node_class));
     pools.filter(ours).collect()
 }
 

@@ -16,9 +16,9 @@ use parking_lot::Mutex;
 
 use crate::check::Truth;
 use crate::defect::Defect;
+use crate::fault_injector::{Chances, Fate};
 use crate::life::Life;
 use crate::trace::Trace;
-use crate::weather::{Chances, Fate};
 
 /// The port of one process. Clones are the same port.
 #[derive(Clone)]

@@ -59,7 +59,7 @@ pub fn foresee(seed: u64) -> Result<Foreseen> {
 async fn foreseen(seed: u64) -> Result<Foreseen> {
     let drawn = draw::world(seed);
     let history = Arc::new(History::quiet(seed, Duration::ZERO));
-    let world = Arc::new(World::on(&history, drawn.ground()?, Trace::new(false)).await?);
+    let world = Arc::new(World::on(&history, drawn.world_options()?, Trace::new(false)).await?);
     let (mut tasks, stop) = (JoinSet::new(), CancellationToken::new());
     world.spawn(&mut tasks, &stop);
     let first = stop.child_token();

@@ -17,10 +17,10 @@ use tower::BoxError;
 
 use crate::check::Truth;
 use crate::defect::{Defect, Led};
+use crate::fault_injector::{Chances, Cut, Fate};
 use crate::life::Life;
 use crate::target::Target;
 use crate::trace::Trace;
-use crate::weather::{Chances, Cut, Fate};
 
 /// The connection ended before the answer.
 #[derive(Clone, Copy, Debug, thiserror::Error)]

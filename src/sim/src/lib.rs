@@ -12,10 +12,10 @@
 mod aws_port;
 mod check;
 mod defect;
+mod fault_injector;
 mod foresight;
 mod history;
 mod kube_port;
-mod lasting;
 mod life;
 mod machines;
 mod play;
@@ -25,8 +25,8 @@ pub mod scenario;
 mod seed;
 mod shrink;
 mod target;
+mod timed_fault;
 mod trace;
-mod weather;
 mod week;
 mod world;
 

@@ -18,10 +18,10 @@ use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until};
 
+use crate::fault_injector::Hidden;
 use crate::history::{Odd, What};
-use crate::lasting::Lasting;
 use crate::machines::Rule;
-use crate::weather::Hidden;
+use crate::timed_fault::TimedFault;
 use crate::world::World;
 
 /// A taint that some machines join with.
@@ -118,15 +118,15 @@ async fn apply_event(world: &Arc<World>, what: What) {
             world.differ(Rule { means: Box::new(|_| true), left, difference: difference(odd) });
         }
         What::Dry(zone, spot, lasts) => {
-            world.begin(Lasting::CapacityLoss(offerings(world, zone, spot)), Some(lasts));
+            world.begin(TimedFault::CapacityLoss(offerings(world, zone, spot)), Some(lasts));
         }
-        What::NoImages(lasts) => world.begin(Lasting::Hidden(Hidden::Images), Some(lasts)),
-        What::NoReservations(lasts) => world.begin(Lasting::Hidden(Hidden::Reservations), Some(lasts)),
+        What::NoImages(lasts) => world.begin(TimedFault::Hidden(Hidden::Images), Some(lasts)),
+        What::NoReservations(lasts) => world.begin(TimedFault::Hidden(Hidden::Reservations), Some(lasts)),
         What::NoSubnets(zone, lasts) => {
-            world.begin(Lasting::Hidden(Hidden::Subnets(world.zone(zone))), Some(lasts));
+            world.begin(TimedFault::Hidden(Hidden::Subnets(world.zone(zone))), Some(lasts));
         }
         What::Doom(count) => account.doom_next_boots(count),
-        What::NoJoin(lasts) => world.begin(Lasting::NeverJoin, Some(lasts)),
+        What::NoJoin(lasts) => world.begin(TimedFault::NeverJoin, Some(lasts)),
         What::Silence(pick) => {
             on_one(world, pick, |_| true, |id| world.agent.behave(id.as_str(), Behaviour::Silent));
         }

@@ -33,7 +33,7 @@ use crate::process;
 use crate::run::alone;
 use crate::seed::Seed;
 use crate::trace::Trace;
-use crate::world::{CLUSTER, Ground, START, World};
+use crate::world::{CLUSTER, START, World, WorldOptions};
 
 /// Time between two measurements of the costs.
 const LOOK: Duration = Duration::from_mins(1);
@@ -83,7 +83,7 @@ pub fn week(shape: &Shape, print: bool) -> Result<Week> {
 
 async fn played(shape: &Shape, trace: Trace) -> Result<Week> {
     let history = Arc::new(History::quiet(shape.seed, shape.lasts()));
-    let world = Arc::new(World::on(&history, ground(shape)?, trace.clone()).await?);
+    let world = Arc::new(World::on(&history, world_options(shape)?, trace.clone()).await?);
     let (mut tasks, stop) = (JoinSet::new(), CancellationToken::new());
     world.spawn(&mut tasks, &stop);
     tasks.spawn(process::keep_running(Arc::clone(&world), 0, stop.clone()));
@@ -213,8 +213,8 @@ impl Player<'_> {
     }
 }
 
-fn ground(shape: &Shape) -> Result<Ground> {
-    Ok(Ground {
+fn world_options(shape: &Shape) -> Result<WorldOptions> {
+    Ok(WorldOptions {
         cluster: CLUSTER.to_owned(),
         start: START.parse()?,
         account: Options {

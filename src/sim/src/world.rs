@@ -1,6 +1,6 @@
 //! The world of one run: a cluster and an account in memory on one virtual clock, made ready by the product's own bootstrap.
 //!
-//! Its [`Ground`] says how large it is and how fast its machines are: small and busy for random histories, what a file asks
+//! Its [`WorldOptions`] says how large it is and how fast its machines are: small and busy for random histories, what a file asks
 //! for in scenarios.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,12 +29,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::check::Truth;
 use crate::defect::SECOND_BUDGET;
+use crate::fault_injector::FaultInjector;
 use crate::history::{Company, Fault, History, Kind, Policy, Pool, Reservation, Workload};
-use crate::lasting::{Begun, Lasting};
 use crate::life::Life;
 use crate::machines::{Fleet, Rule};
+use crate::timed_fault::{Begun, TimedFault};
 use crate::trace::Trace;
-use crate::weather::Weather;
 
 /// Name of the cluster of random histories, and of its interruption queue.
 pub(crate) const CLUSTER: &str = "sim";
@@ -53,7 +53,7 @@ const KEPT: Duration = Duration::from_mins(10);
 const TYPES: usize = 40;
 
 /// Options that a world is built from.
-pub(crate) struct Ground {
+pub(crate) struct WorldOptions {
     /// Name of the cluster, and of its interruption queue.
     pub(crate) cluster: String,
     /// Time at which it begins.
@@ -76,7 +76,7 @@ pub(crate) struct World {
     pub(crate) agent: Arc<Agent>,
     machines: Arc<Fleet>,
     pub(crate) clock: Arc<VirtualClock>,
-    pub(crate) weather: Weather,
+    pub(crate) weather: FaultInjector,
     pub(crate) truth: Truth,
     pub(crate) trace: Trace,
     /// Name of the cluster, and of its interruption queue.
@@ -101,7 +101,7 @@ impl World {
         for workload in &history.workloads {
             objects.extend(objects_of(workload));
         }
-        let ground = Ground {
+        let world_options = WorldOptions {
             cluster: CLUSTER.to_owned(),
             start: START.parse()?,
             account: options_of(history),
@@ -117,17 +117,22 @@ impl World {
             objects,
             settings: settings(history),
         };
-        let world = Self::on(history, ground, trace).await?;
+        let world = Self::on(history, world_options, trace).await?;
         for reservation in &history.reservations {
             world.reserve(reservation);
         }
         Ok(world)
     }
 
-    /// A world on `ground` at its beginning, with the faults and the seed of `history`. Must be called within a runtime
+    /// A world on `world_options` at its beginning, with the faults and the seed of `history`. Must be called within a runtime
     /// whose clock is paused.
-    pub(crate) async fn on(history: &Arc<History>, ground: Ground, trace: Trace) -> Result<Self> {
-        let Ground { cluster, start, account, machines, look, objects, settings: differing } = ground;
+    pub(crate) async fn on(
+        history: &Arc<History>,
+        world_options: WorldOptions,
+        trace: Trace,
+    ) -> Result<Self> {
+        let WorldOptions { cluster, start, account, machines, look, objects, settings: differing } =
+            world_options;
         let clock = Arc::new(VirtualClock::starting_at(start));
         let time: Arc<dyn Clock> = clock.clone();
         let usual = apiserver::Options::new(Arc::clone(&time));
@@ -144,7 +149,7 @@ impl World {
         let machines = Arc::new(Fleet::new(&account, &cluster));
         let agent = Arc::new(Agent::new(server.client(), machines.clone(), time, options));
         let truth = Truth::new(server.clone(), account.clone(), trace.clone(), cores);
-        let weather = Weather::of(history);
+        let weather = FaultInjector::of(history);
         let world = Self {
             history: Arc::clone(history),
             server,
@@ -266,7 +271,7 @@ impl World {
     }
 
     /// Begins a fault that ends after `lasts`; never if `None`.
-    pub(crate) fn begin(self: &Arc<Self>, fault: Lasting, lasts: Option<Duration>) {
+    pub(crate) fn begin(self: &Arc<Self>, fault: TimedFault, lasts: Option<Duration>) {
         self.begun.add(fault.clone());
         self.set(&fault, true);
         if let Some(lasts) = lasts {
@@ -279,13 +284,13 @@ impl World {
     }
 
     /// Puts a fault that lasts into effect, or ends its effect.
-    fn set(&self, fault: &Lasting, strikes: bool) {
+    fn set(&self, fault: &TimedFault, strikes: bool) {
         match (fault, strikes) {
-            (Lasting::CapacityLoss(offerings), true) => self.account.limit_capacity(offerings.clone(), 0),
-            (Lasting::CapacityLoss(offerings), false) => self.account.unlimit_capacity(offerings),
-            (Lasting::Hidden(what), hidden) => self.weather.hide(what, hidden),
-            (Lasting::NeverJoin, true) => self.agent.behave_all(Behaviour::NeverJoins),
-            (Lasting::NeverJoin, false) => self.agent.behave_all(Behaviour::Healthy),
+            (TimedFault::CapacityLoss(offerings), true) => self.account.limit_capacity(offerings.clone(), 0),
+            (TimedFault::CapacityLoss(offerings), false) => self.account.unlimit_capacity(offerings),
+            (TimedFault::Hidden(what), hidden) => self.weather.hide(what, hidden),
+            (TimedFault::NeverJoin, true) => self.agent.behave_all(Behaviour::NeverJoins),
+            (TimedFault::NeverJoin, false) => self.agent.behave_all(Behaviour::Healthy),
         }
     }
 

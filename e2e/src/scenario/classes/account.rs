@@ -13,13 +13,13 @@ use kube::api::{Api, ListParams};
 use serde_json::json;
 
 use super::{class_with_pool, launched};
-use crate::scenario::corner::{Corner, class_says};
+use crate::scenario::test_namespace::{TestNamespace, class_says};
 use crate::world::World;
 
 /// One of the three subnets that every other class has, and a group that no other class has. Both are of the cluster's VPC:
 /// the account has a default VPC as well.
 pub(super) async fn network(world: &World) -> Result<()> {
-    let corner = Corner::open(world, "network-ids").await?;
+    let test = TestNamespace::open(world, "network-ids").await?;
     class_says(world, "default", (condition::READY, "True", condition::READY)).await?;
     let default: EC2NodeClass =
         Api::all(world.client.clone()).get("default").await.context("read the class")?;
@@ -36,7 +36,7 @@ pub(super) async fn network(world: &World) -> Result<()> {
         "subnetSelectorTerms": [{"id": subnet.as_str()}],
         "securityGroupSelectorTerms": [{"id": group.as_str()}],
     });
-    let class = class_with_pool(&corner, "network-ids", ids).await?;
+    let class = class_with_pool(&test, "network-ids", ids).await?;
     let status = class.status.unwrap_or_default();
     ensure!(status.subnets.iter().map(|one| one.id.as_str()).eq([subnet.as_str()]), "{:?}", status.subnets);
     ensure!(
@@ -44,7 +44,7 @@ pub(super) async fn network(world: &World) -> Result<()> {
         "{:?}",
         status.security_groups
     );
-    let instance = launched(&corner, "network-ids").await?;
+    let instance = launched(&test, "network-ids").await?;
     ensure!(instance.subnet.as_ref() == Some(&subnet), "it is in {:?}, not in {subnet}", instance.subnet);
     ensure!(instance.security_groups == [group.clone()], "{:?}, not {group}", instance.security_groups);
     Ok(())
@@ -53,7 +53,7 @@ pub(super) async fn network(world: &World) -> Result<()> {
 /// Disks and interfaces are read from the account, as our own calls never describe them.
 pub(super) async fn disks_and_tags(world: &World) -> Result<()> {
     const TAG: (&str, &str) = ("example.com/cost-centre", "4711");
-    let corner = Corner::open(world, "disks").await?;
+    let test = TestNamespace::open(world, "disks").await?;
     let class = json!({
         "tags": {TAG.0: TAG.1},
         "blockDeviceMappings": [
@@ -61,8 +61,8 @@ pub(super) async fn disks_and_tags(world: &World) -> Result<()> {
             {"deviceName": "/dev/xvdb", "ebs": {"volumeSize": "70Gi", "volumeType": "io2", "iops": 3000}},
         ],
     });
-    class_with_pool(&corner, "disks", class).await?;
-    let instance = launched(&corner, "disks").await?;
+    class_with_pool(&test, "disks", class).await?;
+    let instance = launched(&test, "disks").await?;
     let has_tag = |tags: &Tags| tags.get(TAG.0).map(String::as_str) == Some(TAG.1);
     ensure!(has_tag(&instance.tags), "the instance is tagged {:?}", instance.tags);
 
@@ -100,9 +100,9 @@ pub(super) async fn disks_and_tags(world: &World) -> Result<()> {
 /// The profile that is made for a role has the role, tags that say whose it is, and those of the class; one that the
 /// class names is used without a change to it (spec aws-provider 8).
 pub(super) async fn profiles(world: &World) -> Result<()> {
-    let corner = Corner::open(world, "profiles").await?;
+    let test = TestNamespace::open(world, "profiles").await?;
     let iam = &world.aws.iam;
-    let managed = class_with_pool(&corner, "profile-of-role", json!({"tags": {"team": "blue"}})).await?;
+    let managed = class_with_pool(&test, "profile-of-role", json!({"tags": {"team": "blue"}})).await?;
     let name = profile_of(&managed)?;
     let profile = iam.get_instance_profile(&name).await?;
     ensure!(profile.role == managed.spec.role, "`{name}` has role {:?}", profile.role);
@@ -118,7 +118,7 @@ pub(super) async fn profiles(world: &World) -> Result<()> {
         .map(|(key, value)| (key, value.to_owned())),
     );
     ensure!(profile.tags == expected, "`{name}` is tagged {:?}, expected {expected:?}", profile.tags);
-    let instance = launched(&corner, "profile-of-role").await?;
+    let instance = launched(&test, "profile-of-role").await?;
     ensure!(instance.instance_profile.as_deref() == Some(profile.arn.as_str()), "{instance:?}");
 
     let role = managed.spec.role.as_deref().context("the class names a role")?;
@@ -127,9 +127,9 @@ pub(super) async fn profiles(world: &World) -> Result<()> {
     iam.add_role_to_instance_profile(&by_hand.name, role).await?;
     let before = iam.get_instance_profile(&by_hand.name).await?;
     let change = json!({"role": null, "instanceProfile": by_hand.name});
-    let class = class_with_pool(&corner, "profile-by-hand", change).await?;
+    let class = class_with_pool(&test, "profile-by-hand", change).await?;
     ensure!(profile_of(&class)? == by_hand.name, "{:?}", class.status);
-    let instance = launched(&corner, "profile-by-hand").await?;
+    let instance = launched(&test, "profile-by-hand").await?;
     ensure!(instance.instance_profile.as_deref() == Some(by_hand.arn.as_str()), "{instance:?}");
     ensure!(iam.get_instance_profile(&by_hand.name).await? == before, "`{}` was changed", by_hand.name);
     Ok(())

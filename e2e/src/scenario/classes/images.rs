@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::{class_with_pool, launched};
 use crate::manifests;
-use crate::scenario::corner::{Corner, class_like_default, class_says};
+use crate::scenario::test_namespace::{TestNamespace, class_like_default, class_says};
 use crate::world::World;
 
 /// Two releases the emulated account has had from its start, oldest first.
@@ -24,35 +24,35 @@ const BOTTLEROCKET: &str = "bottlerocket-aws-k8s-1.35-x86_64-v1.52.0";
 const EKS: &str = "602401143452";
 
 pub(super) async fn by_id(world: &World) -> Result<()> {
-    let corner = Corner::open(world, "image-ids").await?;
+    let test = TestNamespace::open(world, "image-ids").await?;
     let [old, new] = releases(world).await?;
     for (name, ids, expected) in [("image-id", vec![&old], &old), ("image-id-list", vec![&old, &new], &new)] {
         let terms: Vec<_> = ids.iter().map(|id| json!({"id": id.as_str()})).collect();
         let class =
-            class_with_pool(&corner, name, json!({"amiFamily": "AL2023", "amiSelectorTerms": terms})).await?;
+            class_with_pool(&test, name, json!({"amiFamily": "AL2023", "amiSelectorTerms": terms})).await?;
         ensure!(listed(&class) == BTreeSet::from([expected.to_string()]), "{name}: {:?}", class.status);
-        boots(&corner, name, expected).await?;
+        boots(&test, name, expected).await?;
     }
     Ok(())
 }
 
 /// Names may have wildcards. Without an owner those of the account itself and of Amazon count.
 pub(super) async fn by_name(world: &World) -> Result<()> {
-    let corner = Corner::open(world, "image-names").await?;
+    let test = TestNamespace::open(world, "image-names").await?;
     let [old, new] = releases(world).await?;
     let family = |term| json!({"amiFamily": "AL2023", "amiSelectorTerms": [term]});
     let named = |name: &str, owner: &str| family(json!({"name": name, "owner": owner}));
     for (class, selection) in
         [("image-name", named(RELEASES[0], EKS)), ("image-of-any", family(json!({"name": RELEASES[0]})))]
     {
-        class_with_pool(&corner, class, selection).await?;
-        boots(&corner, class, &old).await?;
+        class_with_pool(&test, class, selection).await?;
+        boots(&test, class, &old).await?;
     }
 
     let wildcard = "amazon-eks-node-al2023-x86_64-standard-1.35-*";
-    let class = class_with_pool(&corner, "image-wildcard", named(wildcard, EKS)).await?;
+    let class = class_with_pool(&test, "image-wildcard", named(wildcard, EKS)).await?;
     ensure!(listed(&class) == BTreeSet::from([new.to_string()]), "{:?}", class.status);
-    boots(&corner, "image-wildcard", &new).await?;
+    boots(&test, "image-wildcard", &new).await?;
 
     let class = class_like_default(world, "image-stranger", named(RELEASES[0], "123456789012")).await?;
     manifests::apply_json(&world.client, class).await?;
@@ -61,59 +61,59 @@ pub(super) async fn by_name(world: &World) -> Result<()> {
 }
 
 pub(super) async fn by_tags(world: &World) -> Result<()> {
-    let corner = Corner::open(world, "image-tags").await?;
+    let test = TestNamespace::open(world, "image-tags").await?;
     let [old, _] = releases(world).await?;
     let tags = Tags::from([("example.com/approved".to_owned(), "yes".to_owned())]);
     world.aws.ec2.create_tags(&[old.to_string()], &tags).await.context("tag an image")?;
     let tagged =
         json!({"amiFamily": "AL2023", "amiSelectorTerms": [{"tags": {"example.com/approved": "yes"}}]});
-    let class = class_with_pool(&corner, "image-tags", tagged).await?;
+    let class = class_with_pool(&test, "image-tags", tagged).await?;
     ensure!(listed(&class) == BTreeSet::from([old.to_string()]), "{:?}", class.status);
-    boots(&corner, "image-tags", &old).await
+    boots(&test, "image-tags", &old).await
 }
 
 pub(super) async fn by_parameter(world: &World) -> Result<()> {
-    let corner = Corner::open(world, "image-parameter").await?;
+    let test = TestNamespace::open(world, "image-parameter").await?;
     let [old, _] = releases(world).await?;
     let path = format!(
         "/aws/service/eks/optimized-ami/1.35/amazon-linux-2023/x86_64/standard/{}/image_id",
         RELEASES[0]
     );
     let parameter = json!({"amiFamily": "AL2023", "amiSelectorTerms": [{"ssmParameter": path}]});
-    let class = class_with_pool(&corner, "image-parameter", parameter).await?;
+    let class = class_with_pool(&test, "image-parameter", parameter).await?;
     ensure!(listed(&class) == BTreeSet::from([old.to_string()]), "{:?}", class.status);
-    boots(&corner, "image-parameter", &old).await
+    boots(&test, "image-parameter", &old).await
 }
 
 /// Deprecates an image of Bottlerocket, which no other behaviour here lists by name.
 pub(super) async fn deprecated(world: &World) -> Result<()> {
-    let corner = Corner::open(world, "image-deprecated").await?;
+    let test = TestNamespace::open(world, "image-deprecated").await?;
     let image = image(world, "bottlerocket-aws-k8s-1.34-x86_64-v1.52.0").await?.id;
     world.control()?.deprecate_image(&world.environment.region, image.as_str()).await?;
     let only = json!({"amiFamily": "Bottlerocket", "amiSelectorTerms": [{"id": image.as_str()}]});
-    let class = class_with_pool(&corner, "image-deprecated", only).await?;
+    let class = class_with_pool(&test, "image-deprecated", only).await?;
     let status = class.status.clone().unwrap_or_default();
     ensure!(
         status.amis.iter().map(|ami| (ami.id.as_str(), ami.deprecated)).eq([(image.as_str(), true)]),
         "{status:?}"
     );
-    boots(&corner, "image-deprecated", &image).await
+    boots(&test, "image-deprecated", &image).await
 }
 
 pub(super) async fn pinned_bottlerocket(world: &World) -> Result<()> {
-    let corner = Corner::open(world, "bottlerocket").await?;
+    let test = TestNamespace::open(world, "bottlerocket").await?;
     let expected = image(world, BOTTLEROCKET).await?.id;
     for (name, alias) in [("with-letter", "bottlerocket@v1.52.0"), ("without-letter", "bottlerocket@1.52.0")]
     {
-        class_with_pool(&corner, name, json!({"amiSelectorTerms": [{"alias": alias}]})).await?;
-        boots(&corner, name, &expected).await?;
+        class_with_pool(&test, name, json!({"amiSelectorTerms": [{"alias": alias}]})).await?;
+        boots(&test, name, &expected).await?;
     }
     Ok(())
 }
 
 /// The user data has to do everything then, the taint of unregistered nodes and the labels of the pool included.
 pub(super) async fn custom(world: &World) -> Result<()> {
-    let corner = Corner::open(world, "custom").await?;
+    let test = TestNamespace::open(world, "custom").await?;
     let [old, _] = releases(world).await?;
     let cluster = &world.environment.cluster;
     let user_data = format!(
@@ -140,19 +140,19 @@ spec:
         "amiSelectorTerms": [{"id": old.as_str()}],
         "userData": user_data,
     });
-    class_with_pool(&corner, "custom", class).await?;
-    let instance = launched(&corner, "custom").await?;
+    class_with_pool(&test, "custom", class).await?;
+    let instance = launched(&test, "custom").await?;
     let given = world.aws.ec2.describe_user_data(&instance.id).await?.context("there is no user data")?;
     ensure!(given.expose() == user_data, "the user data was changed");
-    let node = corner.nodes().await?.pop().context("there is no node")?;
+    let node = test.nodes().await?.pop().context("there is no node")?;
     let label = crate::scenario::facts::label(&node, "example.com/built-by").to_owned();
     ensure!(label == "hand", "the node joined with example.com/built-by={label}");
     Ok(())
 }
 
 /// A pod of the class with this name gets an instance of this image.
-async fn boots(corner: &Corner<'_>, class: &str, expected: &ImageId) -> Result<()> {
-    let image = launched(corner, class).await?.image;
+async fn boots(test: &TestNamespace<'_>, class: &str, expected: &ImageId) -> Result<()> {
+    let image = launched(test, class).await?.image;
     ensure!(image == *expected, "`{class}` launched {image}, expected {expected}");
     Ok(())
 }

@@ -8,8 +8,8 @@ use serde_json::json;
 
 use super::consolidating;
 use crate::manifests::merged;
-use crate::scenario::corner::{Corner, by_label, container, needs, requiring};
 use crate::scenario::explained::explained;
+use crate::scenario::test_namespace::{TestNamespace, by_label, container, needs, requiring};
 use crate::world::World;
 
 pub(super) async fn run(world: &World) -> Result<()> {
@@ -28,16 +28,16 @@ pub(super) async fn run(world: &World) -> Result<()> {
 }
 
 /// Four pods on 8 CPUs; the other type the pool may have is a third cheaper and has room for two of them.
-async fn oversized<'a>(world: &'a World, name: &'static str, policy: &str) -> Result<Corner<'a>> {
-    let corner = Corner::open(world, name).await?;
+async fn oversized<'a>(world: &'a World, name: &'static str, policy: &str) -> Result<TestNamespace<'a>> {
+    let test = TestNamespace::open(world, name).await?;
     let types = requiring(json!([
         needs(label::INSTANCE_TYPE, &["m5.2xlarge", "r5.xlarge"]),
         needs(label::CAPACITY_TYPE, &["on-demand"]),
     ]));
     let worker =
         json!({"spec": {"containers": [container(json!({"requests": {"cpu": "1500m", "memory": "1Gi"}}))]}});
-    corner.pods_without_pool("worker", 4, worker).await?;
-    corner.ready_pool(name, merged(types, consolidating(policy))).await?;
-    corner.settled_on("worker", 4, &["m5.2xlarge"]).await?;
-    Ok(corner)
+    test.pods_without_pool("worker", 4, worker).await?;
+    test.ready_pool(name, merged(types, consolidating(policy))).await?;
+    test.settled_on("worker", 4, &["m5.2xlarge"]).await?;
+    Ok(test)
 }

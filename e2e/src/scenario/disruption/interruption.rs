@@ -11,7 +11,7 @@ use kube::ResourceExt;
 use serde_json::json;
 
 use crate::account::control::Notice;
-use crate::scenario::corner::{Corner, needs, requiring, told_once};
+use crate::scenario::test_namespace::{TestNamespace, needs, requiring, told_once};
 use crate::scenario::worker::Worker;
 use crate::scenario::{facts, watch};
 use crate::wait;
@@ -27,15 +27,15 @@ const ASKED_WITHIN: Duration = Duration::from_mins(4);
 
 /// By a spot interruption.
 pub(super) async fn of_spot(world: &World) -> Result<()> {
-    let corner = Corner::open(world, "interruption").await?;
+    let test = TestNamespace::open(world, "interruption").await?;
     let spot = requiring(json!([
         needs(label::CAPACITY_TYPE, &["spot"]),
         needs(label::ARCH, &["amd64"]),
         needs("karpenter.k8s.aws/instance-category", &["c", "m", "r"]),
     ]));
-    corner.ready_pool("interruption", spot).await?;
-    corner.pods("worker", 1, json!({})).await?;
-    let node = corner.running("worker", 1).await?.remove(0);
+    test.ready_pool("interruption", spot).await?;
+    test.pods("worker", 1, json!({})).await?;
+    let node = test.running("worker", 1).await?.remove(0);
     let name = node.name_any();
     let id = node.spec.as_ref().and_then(|spec| spec.provider_id.clone());
     let id = id.context("the node has no provider id")?;
@@ -51,7 +51,7 @@ pub(super) async fn of_spot(world: &World) -> Result<()> {
     .await?;
     told_once(world, "default", &name, "SpotInterrupted", "Spot interruption warning").await?;
     told_once(world, "interruption", "worker-", "Evicted", "").await?;
-    let now = corner.running("worker", 1).await?;
+    let now = test.running("worker", 1).await?;
     ensure!(now.iter().all(|other| other.uid() != node.uid()), "the pod runs on the interrupted node");
     Ok(())
 }

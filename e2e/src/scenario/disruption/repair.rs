@@ -9,15 +9,15 @@ use kube::ResourceExt;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
 
-use crate::scenario::corner::Corner;
+use crate::scenario::test_namespace::TestNamespace;
 use crate::wait;
 use crate::world::World;
 
 pub(super) async fn run(world: &World) -> Result<()> {
-    let corner = Corner::open(world, "repair").await?;
-    corner.ready_pool("repair", json!({})).await?;
-    corner.pods("worker", 1, json!({})).await?;
-    let node = corner.running("worker", 1).await?.remove(0);
+    let test = TestNamespace::open(world, "repair").await?;
+    test.ready_pool("repair", json!({})).await?;
+    test.pods("worker", 1, json!({})).await?;
+    let node = test.running("worker", 1).await?.remove(0);
     let (sick, uid) = (node.name_any(), node.uid());
     let since = (Timestamp::now() - SignedDuration::from_hours(1)).to_string();
     let condition = json!({"status": {"conditions": [{
@@ -41,7 +41,7 @@ pub(super) async fn run(world: &World) -> Result<()> {
             .map_or(Ok(()), |node| Err(format!("{:?}", node.status.and_then(|status| status.conditions)))))
     })
     .await?;
-    let now = corner.running("worker", 1).await?;
+    let now = test.running("worker", 1).await?;
     ensure!(now.iter().all(|node| node.uid() != uid), "the pod runs on the sick node");
     Ok(())
 }

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::consolidating;
 use crate::manifests::merged;
-use crate::scenario::corner::{Corner, needs, requiring, told_once};
 use crate::scenario::facts::label;
+use crate::scenario::test_namespace::{TestNamespace, needs, requiring, told_once};
 use crate::wait;
 use crate::world::World;
 
@@ -20,17 +20,17 @@ const TOO_MANY: u32 = 8;
 const FLEXIBILITY: usize = 15;
 
 pub(super) async fn run(world: &World) -> Result<()> {
-    let corner = Corner::open(world, "spot").await?;
-    corner.ready_pool("spot", with_cpus(TOO_MANY - 1)).await?;
-    corner.pods("worker", 1, json!({})).await?;
-    let large = corner.running("worker", 1).await?.remove(0);
+    let test = TestNamespace::open(world, "spot").await?;
+    test.ready_pool("spot", with_cpus(TOO_MANY - 1)).await?;
+    test.pods("worker", 1, json!({})).await?;
+    let large = test.running("worker", 1).await?.remove(0);
     let cpus = label(&large, CPUS).to_owned();
     ensure!(cpus.parse::<u32>()? >= TOO_MANY, "the first node has {cpus} CPUs");
 
     // Further types that the pool allows are no drift: the node is as good as before, it only costs too much now.
-    corner.pool("spot", with_cpus(1)).await?;
+    test.pool("spot", with_cpus(1)).await?;
     let small = wait::until("another node with fewer CPUs", || async {
-        let nodes = corner.nodes().await?;
+        let nodes = test.nodes().await?;
         let fewer = |node: &k8s_openapi::api::core::v1::Node| {
             label(node, CPUS).parse::<u32>().is_ok_and(|cpus| cpus < TOO_MANY)
         };
@@ -46,7 +46,7 @@ pub(super) async fn run(world: &World) -> Result<()> {
         ensure!(capacity_type == "spot", "`{}` is {capacity_type}", node.name_any());
     }
     told_once(world, "default", &large.name_any(), "DisruptionTerminating", "Underutilized").await?;
-    let claim = corner.claim_of(&small).await?;
+    let claim = test.claim_of(&small).await?;
     let types =
         claim.spec.requirements.iter().find(|requirement| requirement.key == names::label::INSTANCE_TYPE);
     let offered = types.map_or(0, |requirement| requirement.values.iter().flatten().count());
@@ -54,7 +54,7 @@ pub(super) async fn run(world: &World) -> Result<()> {
         offered >= FLEXIBILITY,
         "the replacement was offered as {offered} types, at least {FLEXIBILITY} keep it from moving on"
     );
-    corner.running("worker", 1).await?;
+    test.running("worker", 1).await?;
     Ok(())
 }
 

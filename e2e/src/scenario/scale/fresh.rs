@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::scenario::corner::Corner;
+use crate::scenario::test_namespace::TestNamespace;
 use crate::world::World;
 
 /// A plan for pods none of which has a node.
@@ -19,15 +19,15 @@ pub(super) struct Fresh {
     pub(super) price: f64,
 }
 
-/// Plans the launches for the Deployments of `corner` as if nothing were there but its pools.
-pub(super) async fn plan(corner: &Corner<'_>) -> Result<Fresh> {
-    let world = corner.world;
+/// Plans the launches for the Deployments of `test` as if nothing were there but its pools.
+pub(super) async fn plan(test: &TestNamespace<'_>) -> Result<Fresh> {
+    let world = test.world;
     let client = world.client.clone();
     let mut items = Vec::new();
     listed::<EC2NodeClass>(Api::all(client.clone()), &mut items).await?;
     listed::<NodePool>(Api::all(client.clone()), &mut items).await?;
-    listed::<Deployment>(Api::namespaced(client, corner.name), &mut items).await?;
-    let file = world.folder().join(format!("{}.json", corner.name));
+    listed::<Deployment>(Api::namespaced(client, test.name), &mut items).await?;
+    let file = world.folder().join(format!("{}.json", test.name));
     std::fs::write(&file, json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string())
         .with_context(|| format!("write `{}`", file.display()))?;
     let file = file.to_string_lossy();

@@ -15,10 +15,10 @@ use super::moments::percentile;
 use super::{BOUND, RUNNING, Run};
 use crate::account::control::Notice;
 use crate::manifests::{self, merged};
-use crate::scenario::corner::{
+use crate::scenario::facts::instance_of;
+use crate::scenario::test_namespace::{
     a_node_each, class_like_default, class_says, container, images, needs, refers_to, requiring,
 };
-use crate::scenario::facts::instance_of;
 use crate::scenario::watch;
 use crate::wait;
 
@@ -29,7 +29,7 @@ const QUIET: Duration = Duration::from_mins(2);
 
 /// A thousand pods of two sizes; then seven hundred, and every surplus machine is removed.
 pub(super) async fn mixed(run: &Run<'_>) -> Result<Row> {
-    run.corner.ready_pool(run.name(), whenever_cheaper("5s")).await?;
+    run.test.ready_pool(run.name(), whenever_cheaper("5s")).await?;
     let each = run.sized(500);
     let pods = [("small", requesting("900m", "3100Mi")), ("large", requesting("3500m", "28Gi"))];
     let apps = pods.map(|(name, change)| App { name: name.to_owned(), replicas: each, change });
@@ -44,7 +44,7 @@ const SHAPES: ([u32; 15], [u32; 15]) = (
 
 /// Thirty applications of thirty pods and a few more, spread over zones; then seven tenths of the pods.
 pub(super) async fn wide(run: &Run<'_>) -> Result<Row> {
-    run.corner.ready_pool(run.name(), whenever_cheaper("30s")).await?;
+    run.test.ready_pool(run.name(), whenever_cheaper("30s")).await?;
     let apps: Vec<App> = (0..30).map(|number| app_of_many(number, run.sized(30 + number % 6))).collect();
     out_and_in(run, &apps).await
 }
@@ -90,7 +90,7 @@ fn whenever_cheaper(after: &str) -> Value {
 async fn burst(run: &Run<'_>, apps: &[App]) -> Result<Row> {
     let start = Instant::now();
     for app in apps {
-        run.corner.pods(&app.name, app.replicas, app.change.clone()).await?;
+        run.test.pods(&app.name, app.replicas, app.change.clone()).await?;
     }
     placed(run, apps.iter().map(|app| app.replicas).sum(), start).await
 }
@@ -114,7 +114,7 @@ async fn out_and_in(run: &Run<'_>, apps: &[App]) -> Result<Row> {
     let mut left = 0;
     for app in apps {
         let fewer = (app.replicas * 7).div_ceil(10);
-        run.corner.scale(&app.name, fewer).await?;
+        run.test.scale(&app.name, fewer).await?;
         left += fewer;
     }
     wait::until("pods to go", || async {
@@ -132,10 +132,10 @@ async fn out_and_in(run: &Run<'_>, apps: &[App]) -> Result<Row> {
     Ok(row)
 }
 
-/// Adds to `row` what the nodes of the corner cost, and what one plan for all its pods would buy on its own.
+/// Adds to `row` what the nodes of the namespace cost, and what one plan for all its pods would buy on its own.
 async fn compared(run: &Run<'_>, prefix: &str, row: &mut Row) -> Result<()> {
-    let planned = fresh::plan(&run.corner).await?;
-    let price = fresh::price(run.corner.world).await?;
+    let planned = fresh::plan(&run.test).await?;
+    let price = fresh::price(run.test.world).await?;
     row.extend([
         (format!("{prefix}price"), price),
         (format!("{prefix}planned_nodes"), count(planned.nodes)),
@@ -146,14 +146,14 @@ async fn compared(run: &Run<'_>, prefix: &str, row: &mut Row) -> Result<()> {
 
 /// Five hundred pods that share no node.
 pub(super) async fn apart(run: &Run<'_>) -> Result<Row> {
-    run.corner.ready_pool(run.name(), whenever_cheaper("5m")).await?;
+    run.test.ready_pool(run.name(), whenever_cheaper("5m")).await?;
     let change = merged(requesting("500m", "1Gi"), a_node_each("worker"));
     burst(run, &[App { name: "worker".to_owned(), replicas: run.sized(500), change }]).await
 }
 
 /// A thousand pods in three classes of priority, and of three sizes each.
 pub(super) async fn priorities(run: &Run<'_>) -> Result<Row> {
-    run.corner.ready_pool(run.name(), whenever_cheaper("5m")).await?;
+    run.test.ready_pool(run.name(), whenever_cheaper("5m")).await?;
     let classes = [None, Some("system-cluster-critical"), Some("system-node-critical")];
     let sizes = [("400m", "700Mi"), ("1300m", "6Gi"), ("2700m", "11Gi")];
     let pairs = classes.iter().flat_map(|class| sizes.iter().map(move |size| (class, size)));
@@ -166,14 +166,14 @@ pub(super) async fn priorities(run: &Run<'_>) -> Result<Row> {
 
 /// A thousand pods of two sizes, a hundred a second.
 pub(super) async fn arriving(run: &Run<'_>) -> Result<Row> {
-    run.corner.ready_pool(run.name(), whenever_cheaper("5m")).await?;
+    run.test.ready_pool(run.name(), whenever_cheaper("5m")).await?;
     let start = Instant::now();
     let mut second = tokio::time::interval(Duration::from_secs(1));
     let each = run.sized(100);
     for number in 0..10 {
         second.tick().await;
         let change = if number % 2 == 0 { requesting("900m", "3100Mi") } else { requesting("3500m", "28Gi") };
-        run.corner.pods(&format!("app-{number}"), each, change).await?;
+        run.test.pods(&format!("app-{number}"), each, change).await?;
     }
     placed(run, each * 10, start).await
 }
@@ -186,7 +186,7 @@ pub(super) async fn many(run: &Run<'_>) -> Result<Row> {
         needs("karpenter.k8s.aws/instance-category", &["c", "m", "r"]),
         needs(CPUS, &["4"]),
     ]));
-    run.corner.ready_pool(run.name(), four_cpus).await?;
+    run.test.ready_pool(run.name(), four_cpus).await?;
     let change = requesting("360m", "512Mi");
     burst(run, &[App { name: "worker".to_owned(), replicas: run.sized(5000), change }]).await
 }
@@ -195,24 +195,24 @@ pub(super) async fn many(run: &Run<'_>) -> Result<Row> {
 pub(super) async fn drift(run: &Run<'_>) -> Result<Row> {
     const OLD: &str = "al2023@v20260120";
     const NEW: &str = "al2023@v20260210";
-    let (world, name) = (run.corner.world, run.name());
+    let (world, name) = (run.test.world, run.name());
     let class = |alias: &'static str| async move {
         class_like_default(world, name, json!({"amiSelectorTerms": [{"alias": alias}]})).await
     };
     manifests::apply_json(&world.client, class(OLD).await?).await?;
     class_says(world, name, ("Ready", "True", "Ready")).await?;
     let a_tenth = json!({"spec": {"disruption": {"budgets": [{"nodes": "10%"}]}}});
-    run.corner.ready_pool(name, merged(refers_to(name), a_tenth)).await?;
+    run.test.ready_pool(name, merged(refers_to(name), a_tenth)).await?;
     let nodes = run.sized(100);
-    run.corner.pods("worker", nodes, a_node_each("worker")).await?;
+    run.test.pods("worker", nodes, a_node_each("worker")).await?;
     all_run(run, nodes).await?;
-    let before = images(&run.corner.claims().await?);
+    let before = images(&run.test.claims().await?);
 
     let start = Instant::now();
-    watch::at_most_leaving(&run.corner, a_tenth_of(nodes), async {
+    watch::at_most_leaving(&run.test, a_tenth_of(nodes), async {
         manifests::apply_json(&world.client, class(NEW).await?).await?;
         wait::until_within(LONG, "every node to have the other image", || async {
-            let claims = run.corner.claims().await?;
+            let claims = run.test.claims().await?;
             let now: BTreeSet<String> = images(&claims);
             let done =
                 claims.len() == nodes && now.len() == 1 && now.is_disjoint(&before) && !now.contains("");
@@ -234,16 +234,16 @@ pub(super) async fn interruptions(run: &Run<'_>) -> Result<Row> {
         needs("karpenter.k8s.aws/instance-category", &["c", "m", "r"]),
         {"key": CPUS, "operator": "Lt", "values": ["9"]},
     ]));
-    run.corner.ready_pool(run.name(), spot).await?;
+    run.test.ready_pool(run.name(), spot).await?;
     let nodes = run.sized(200);
-    run.corner.pods("worker", nodes, a_node_each("worker")).await?;
+    run.test.pods("worker", nodes, a_node_each("worker")).await?;
     all_run(run, nodes).await?;
-    let claims = run.corner.claims().await?;
+    let claims = run.test.claims().await?;
     ensure!(claims.len() == nodes, "{} claims for {nodes} pods that share no node", claims.len());
     let ids =
         claims.iter().filter_map(|claim| claim.status.as_ref()?.provider_id.as_deref().map(instance_of));
 
-    let world = run.corner.world;
+    let world = run.test.world;
     let (control, region, start) = (world.control()?, &world.environment.region, Instant::now());
     try_join_all(ids.map(|id| control.notify(Notice::SpotInterruption, region, id, None))).await?;
     wait::until_within(LONG, "every node to be another one", || async {
@@ -271,7 +271,7 @@ fn a_tenth_of(nodes: usize) -> usize {
 const LONG: Duration = Duration::from_mins(30);
 
 async fn all_run(run: &Run<'_>, pods: usize) -> Result<()> {
-    run.corner.world.check_controller().await?;
+    run.test.world.check_controller().await?;
     wait::until_within(LONG, &format!("{pods} pods to run"), || async {
         let (alive, running) = (run.pods.alive(), run.pods.alive_at(RUNNING));
         Ok(if alive == pods && running == pods { Ok(()) } else { Err(format!("{running} of {alive} run")) })

@@ -4,24 +4,24 @@ use anyhow::{Context, Result, ensure};
 use karpenter_model::names::label;
 use serde_json::json;
 
-use crate::scenario::corner::{Corner, by_label, needs, requiring};
+use crate::scenario::test_namespace::{TestNamespace, by_label, needs, requiring};
 use crate::world::World;
 
 pub(super) async fn run(world: &World) -> Result<()> {
-    let corner = Corner::open(world, "architectures").await?;
+    let test = TestNamespace::open(world, "architectures").await?;
     let both = requiring(json!([
         needs(label::ARCH, &["amd64", "arm64"]),
         needs(label::CAPACITY_TYPE, &["on-demand"]),
         needs("karpenter.k8s.aws/instance-category", &["c", "m", "r"]),
     ]));
-    corner.ready_pool("architectures", both).await?;
+    test.ready_pool("architectures", both).await?;
     for arch in ["amd64", "arm64"] {
         let selector = json!({"spec": {"nodeSelector": {(label::ARCH): arch}}});
-        corner.pods(arch, 2, selector).await?;
+        test.pods(arch, 2, selector).await?;
     }
 
     for arch in ["amd64", "arm64"] {
-        let nodes = corner.running(arch, 2).await?;
+        let nodes = test.running(arch, 2).await?;
         let found = by_label(&nodes, label::ARCH);
         ensure!(found.len() == 1 && found.contains_key(arch), "pods of {arch} run on {found:?}");
         // The label could be anybody's claim; this is the machine's own report.

@@ -13,8 +13,8 @@ use kube::runtime::watcher::Config;
 use serde_json::{Value, json};
 
 use crate::manifests::{self, merged};
-use crate::scenario::corner::{CORNER, Corner, container, needs, requiring};
 use crate::scenario::facts::label;
+use crate::scenario::test_namespace::{TEST_LABEL, TestNamespace, container, needs, requiring};
 use crate::scenario::watch;
 use crate::wait;
 use crate::world::World;
@@ -27,28 +27,28 @@ const ROOM: usize = 2;
 const PEACE: Duration = Duration::from_secs(45);
 
 pub(super) async fn run(world: &World) -> Result<()> {
-    let corner = Corner::open(world, NAME).await?;
+    let test = TestNamespace::open(world, NAME).await?;
     let machines = requiring(json!([
         needs(names::label::ARCH, &["amd64"]),
         needs(names::label::CAPACITY_TYPE, &["on-demand"]),
         needs("karpenter.k8s.aws/instance-category", &["c", "m"]),
         needs("karpenter.k8s.aws/instance-cpu", &["2"]),
     ]));
-    corner.ready_pool(NAME, machines).await?;
+    test.ready_pool(NAME, machines).await?;
     apply(world).await?;
-    let room = has_room(&corner, ROOM).await?;
-    stays(&corner, &room).await?;
+    let room = has_room(&test, ROOM).await?;
+    stays(&test, &room).await?;
 
-    corner.pods("consumer", 1, filling()).await?;
-    let node = corner.running("consumer", 1).await?.remove(0).name_any();
+    test.pods("consumer", 1, filling()).await?;
+    let node = test.running("consumer", 1).await?.remove(0).name_any();
     ensure!(room.contains(&node), "the pod runs on `{node}`, the room was on {room:?}");
-    has_room(&corner, ROOM + 1).await?;
+    has_room(&test, ROOM + 1).await?;
 
-    corner.scale("consumer", 0).await?;
+    test.scale("consumer", 0).await?;
     let buffers: Api<CapacityBuffer> = Api::namespaced(world.client.clone(), NAME);
     buffers.delete(NAME, &DeleteParams::default()).await.context("delete the buffer")?;
     wait::until("every node of the buffer to go", || async {
-        let left = corner.claims().await?.len();
+        let left = test.claims().await?.len();
         Ok(if left == 0 { Ok(()) } else { Err(format!("{left} claims")) })
     })
     .await
@@ -60,10 +60,11 @@ fn filling() -> Value {
 }
 
 async fn apply(world: &World) -> Result<()> {
-    let corner = json!({"metadata": {"labels": {"app": "spare"}}, "spec": {"nodeSelector": {CORNER: NAME}}});
+    let test =
+        json!({"metadata": {"labels": {"app": "spare"}}, "spec": {"nodeSelector": {TEST_LABEL: NAME}}});
     let template = json!({
         "apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": NAME, "namespace": NAME},
-        "template": merged(corner, filling()),
+        "template": merged(test, filling()),
     });
     manifests::apply_json(&world.client, template).await?;
     let buffer = json!({
@@ -74,13 +75,13 @@ async fn apply(world: &World) -> Result<()> {
     manifests::apply_json(&world.client, buffer).await
 }
 
-/// Waits until the corner has `nodes` initialized nodes and the buffer reports that its room is there; returns their names.
-async fn has_room(corner: &Corner<'_>, nodes: usize) -> Result<BTreeSet<String>> {
-    let buffers: Api<CapacityBuffer> = Api::namespaced(corner.world.client.clone(), NAME);
+/// Waits until the namespace has `nodes` initialized nodes and the buffer reports that its room is there; returns their names.
+async fn has_room(test: &TestNamespace<'_>, nodes: usize) -> Result<BTreeSet<String>> {
+    let buffers: Api<CapacityBuffer> = Api::namespaced(test.world.client.clone(), NAME);
     wait::until(&format!("room on {nodes} nodes"), || async {
         let status = buffers.get(NAME).await.context("read the buffer")?.status.unwrap_or_default();
         let reasons: BTreeSet<&str> = status.conditions.iter().map(|one| one.reason.as_str()).collect();
-        let ready = corner.nodes().await?;
+        let ready = test.nodes().await?;
         let ready = ready.iter().filter(|node| label(*node, names::label::INITIALIZED) == "true");
         let ready: BTreeSet<String> = ready.map(ResourceExt::name_any).collect();
         let expected = BTreeSet::from(["Resolved", "FitsExistingCapacity"]);
@@ -91,8 +92,8 @@ async fn has_room(corner: &Corner<'_>, nodes: usize) -> Result<BTreeSet<String>>
 }
 
 /// Looks on for a while: the empty nodes stay, and no further ones are bought.
-async fn stays(corner: &Corner<'_>, room: &BTreeSet<String>) -> Result<()> {
-    let claims: Api<NodeClaim> = Api::all(corner.world.client.clone());
+async fn stays(test: &TestNamespace<'_>, room: &BTreeSet<String>) -> Result<()> {
+    let claims: Api<NodeClaim> = Api::all(test.world.client.clone());
     let ours = Config::default().labels(&format!("{}={NAME}", names::label::NODE_POOL));
     let rule = |claims: &std::collections::BTreeMap<String, NodeClaim>| {
         let leaving = claims.values().filter(|claim| claim.metadata.deletion_timestamp.is_some()).count();

@@ -7,17 +7,17 @@ use serde_json::json;
 
 use crate::account::control::CapacityRule;
 use crate::manifests::merged;
-use crate::scenario::corner::{Corner, by_label, needs, requiring, told};
+use crate::scenario::test_namespace::{TestNamespace, by_label, needs, requiring, told};
 use crate::world::World;
 
 /// The cheapest type of a pool is out; the pool has another one.
 pub(super) async fn dry_type(world: &World) -> Result<()> {
     exhaust(world, "t3.medium").await?;
-    let corner = Corner::open(world, "dry-type").await?;
-    corner.ready_pool("dry-type", only(&["t3.medium", "t3.large"])).await?;
-    corner.pods("worker", 2, json!({})).await?;
+    let test = TestNamespace::open(world, "dry-type").await?;
+    test.ready_pool("dry-type", only(&["t3.medium", "t3.large"])).await?;
+    test.pods("worker", 2, json!({})).await?;
 
-    let types = by_label(&corner.running("worker", 2).await?, label::INSTANCE_TYPE);
+    let types = by_label(&test.running("worker", 2).await?, label::INSTANCE_TYPE);
     ensure!(types.keys().eq(["t3.large"]), "pods by instance type: {types:?}");
     Ok(())
 }
@@ -25,15 +25,15 @@ pub(super) async fn dry_type(world: &World) -> Result<()> {
 /// The heavier pool has no type left: its claim fails, and the pods move on to the lighter pool.
 pub(super) async fn dry_pool(world: &World) -> Result<()> {
     exhaust(world, "t3a.*").await?;
-    let corner = Corner::open(world, "dry-pool").await?;
+    let test = TestNamespace::open(world, "dry-pool").await?;
     let first = "dry-pool-first-";
     let heavier = merged(only(&["t3a.medium", "t3a.large"]), json!({"spec": {"weight": 50}}));
-    corner.ready_pool("dry-pool-first", heavier).await?;
-    corner.ready_pool("dry-pool-second", only(&["t2.large"])).await?;
-    corner.pods("worker", 2, json!({})).await?;
+    test.ready_pool("dry-pool-first", heavier).await?;
+    test.ready_pool("dry-pool-second", only(&["t2.large"])).await?;
+    test.pods("worker", 2, json!({})).await?;
 
     told(world, "default", first, "InsufficientCapacityError", first).await?;
-    let pools = by_label(&corner.running("worker", 2).await?, label::NODE_POOL);
+    let pools = by_label(&test.running("worker", 2).await?, label::NODE_POOL);
     ensure!(pools.keys().eq(["dry-pool-second"]), "pods by pool: {pools:?}");
     Ok(())
 }

@@ -12,8 +12,8 @@ use karpenter_model::names::label::{self, aws};
 use kube::api::Api;
 use serde_json::json;
 
-use crate::scenario::corner::{Corner, needs, requiring};
 use crate::scenario::facts;
+use crate::scenario::test_namespace::{TestNamespace, needs, requiring};
 use crate::world::World;
 
 /// A label, the value a pod selects, and whether an instance is what that means.
@@ -100,32 +100,32 @@ const SELECTIONS: &[Selection] = &[
 ];
 
 pub(super) async fn run(world: &World) -> Result<()> {
-    let corner = Corner::open(world, "labels").await?;
+    let test = TestNamespace::open(world, "labels").await?;
     let everything = requiring(json!([
         needs(label::ARCH, &["amd64", "arm64"]),
         needs(label::CAPACITY_TYPE, &["on-demand"]),
     ]));
-    corner.ready_pool("labels", everything).await?;
+    test.ready_pool("labels", everything).await?;
     try_join_all(SELECTIONS.iter().map(|selection| {
         let selector = json!({"spec": {"nodeSelector": {selection.key: selection.value}}});
-        corner.pods(selection.app, 1, selector)
+        test.pods(selection.app, 1, selector)
     }))
     .await?;
     let zones = zone_ids(world).await?;
     try_join_all(zones.iter().map(|id| {
-        let (corner, selector) = (&corner, json!({"spec": {"nodeSelector": {(aws::ZONE_ID): id}}}));
-        async move { corner.pods(&format!("zone-{id}"), 1, selector).await }
+        let (test, selector) = (&test, json!({"spec": {"nodeSelector": {(aws::ZONE_ID): id}}}));
+        async move { test.pods(&format!("zone-{id}"), 1, selector).await }
     }))
     .await?;
 
     for selection in SELECTIONS {
         let Selection { app, key, value, holds } = selection;
-        let (instance, said) = launched(&corner, app, key).await?;
+        let (instance, said) = launched(&test, app, key).await?;
         ensure!(said == *value, "a pod that selects {key}={value} runs on a node of {key}={said}");
         ensure!(holds(&instance), "{key}={value} launched {instance:?}");
     }
     for id in &zones {
-        let (instance, _) = launched(&corner, &format!("zone-{id}"), aws::ZONE_ID).await?;
+        let (instance, _) = launched(&test, &format!("zone-{id}"), aws::ZONE_ID).await?;
         let found = instance.zone_id.as_ref().map(ZoneId::as_str);
         ensure!(found == Some(id), "a pod that selects zone {id} has an instance in {found:?}");
     }
@@ -133,9 +133,9 @@ pub(super) async fn run(world: &World) -> Result<()> {
 }
 
 /// The instance a pod runs on, and its node's value of a label.
-async fn launched(corner: &Corner<'_>, app: &str, key: &str) -> Result<(Instance, String)> {
-    let node = corner.running(app, 1).await?.remove(0);
-    let instance = facts::instance_behind(corner.world, &node).await?;
+async fn launched(test: &TestNamespace<'_>, app: &str, key: &str) -> Result<(Instance, String)> {
+    let node = test.running(app, 1).await?.remove(0);
+    let instance = facts::instance_behind(test.world, &node).await?;
     Ok((instance, facts::label(&node, key).to_owned()))
 }
 

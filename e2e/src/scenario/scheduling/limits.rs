@@ -9,7 +9,7 @@ use kube::runtime::watcher::Config;
 use serde_json::json;
 
 use crate::manifests::merged;
-use crate::scenario::corner::{Corner, by_label, container, needs, requiring};
+use crate::scenario::test_namespace::{TestNamespace, by_label, container, needs, requiring};
 use crate::scenario::watch;
 use crate::wait;
 use crate::world::World;
@@ -22,7 +22,7 @@ const MACHINES_WITHIN_LIMIT: usize = 2;
 const PODS: usize = 4;
 
 pub(super) async fn run(world: &World) -> Result<()> {
-    let corner = Corner::open(world, "limits").await?;
+    let test = TestNamespace::open(world, "limits").await?;
     let machines = requiring(json!([
         needs(label::ARCH, &["amd64"]),
         needs(label::CAPACITY_TYPE, &["on-demand"]),
@@ -30,12 +30,12 @@ pub(super) async fn run(world: &World) -> Result<()> {
         needs("karpenter.k8s.aws/instance-cpu", &["2"]),
     ]));
     let first = json!({"spec": {"weight": 50, "limits": {"cpu": LIMIT}}});
-    corner.ready_pool(HEAVIER, merged(machines.clone(), first)).await?;
-    corner.ready_pool(LIGHTER, merged(machines, json!({"spec": {"weight": 10}}))).await?;
+    test.ready_pool(HEAVIER, merged(machines.clone(), first)).await?;
+    test.ready_pool(LIGHTER, merged(machines, json!({"spec": {"weight": 10}}))).await?;
     let filling = container(json!({"requests": {"cpu": "1500m"}}));
     let running = async {
-        corner.pods("filler", PODS, json!({"spec": {"containers": [filling]}})).await?;
-        corner.running("filler", PODS).await
+        test.pods("filler", PODS, json!({"spec": {"containers": [filling]}})).await?;
+        test.running("filler", PODS).await
     };
     let pools = by_label(&within_limit(world, running).await?, label::NODE_POOL);
     let expected = [(HEAVIER, MACHINES_WITHIN_LIMIT), (LIGHTER, PODS - MACHINES_WITHIN_LIMIT)];

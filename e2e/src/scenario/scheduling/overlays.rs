@@ -10,7 +10,7 @@ use kube::api::{Api, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::manifests;
-use crate::scenario::corner::{Corner, by_label, container, needs, requiring};
+use crate::scenario::test_namespace::{TestNamespace, by_label, container, needs, requiring};
 use crate::wait;
 use crate::world::World;
 
@@ -19,20 +19,20 @@ const DEVICE: &str = "example.com/device";
 
 /// EC2 alone would take the cheaper type.
 pub(super) async fn price(world: &World) -> Result<()> {
-    let corner = Corner::open(world, "overlaid-price").await?;
+    let test = TestNamespace::open(world, "overlaid-price").await?;
     let types = needs(label::INSTANCE_TYPE, &["m5.xlarge"]);
     overlay(
         world,
         "overlaid-price",
-        json!({"requirements": [of_corner("overlaid-price"), types], "price": "0.001"}),
+        json!({"requirements": [of_test("overlaid-price"), types], "price": "0.001"}),
     )
     .await?;
-    corner.ready_pool("overlaid-price", only(&["c5.large", "m5.xlarge"])).await?;
-    corner.pods("worker", 1, json!({})).await?;
+    test.ready_pool("overlaid-price", only(&["c5.large", "m5.xlarge"])).await?;
+    test.pods("worker", 1, json!({})).await?;
 
-    let types = by_label(&corner.running("worker", 1).await?, label::INSTANCE_TYPE);
+    let types = by_label(&test.running("worker", 1).await?, label::INSTANCE_TYPE);
     ensure!(types.keys().eq(["m5.xlarge"]), "pods by instance type: {types:?}");
-    let claim = corner.claims().await?.remove(0);
+    let claim = test.claims().await?.remove(0);
     let noted = claim.annotations().get(annotation::PRICE_OVERLAY_APPLIED);
     ensure!(noted.is_some_and(|value| value == "true"), "the claim does not say that a price was overlaid");
     Ok(())
@@ -40,20 +40,20 @@ pub(super) async fn price(world: &World) -> Result<()> {
 
 /// No type would do without the overlay; the node counts as complete once the device is there.
 pub(super) async fn device(world: &World) -> Result<()> {
-    let corner = Corner::open(world, "overlaid-device").await?;
-    let spec = json!({"requirements": [of_corner("overlaid-device")], "capacity": {DEVICE: "2"}});
+    let test = TestNamespace::open(world, "overlaid-device").await?;
+    let spec = json!({"requirements": [of_test("overlaid-device")], "capacity": {DEVICE: "2"}});
     overlay(world, "overlaid-device", spec).await?;
-    corner.ready_pool("overlaid-device", only(&["c5.large"])).await?;
+    test.ready_pool("overlaid-device", only(&["c5.large"])).await?;
     let pod = container(json!({"requests": {"cpu": "100m"}, "limits": {DEVICE: "1"}}));
-    corner.pods("user", 2, json!({"spec": {"containers": [pod]}})).await?;
+    test.pods("user", 2, json!({"spec": {"containers": [pod]}})).await?;
 
     let joined = wait::settles("a node for the device", || async {
-        corner.nodes().await?.into_iter().next().context("no node has joined")
+        test.nodes().await?.into_iter().next().context("no node has joined")
     });
     announce(world, &joined.await?).await?;
-    let nodes = by_label(&corner.running("user", 2).await?, "kubernetes.io/hostname");
+    let nodes = by_label(&test.running("user", 2).await?, "kubernetes.io/hostname");
     ensure!(nodes.len() == 1, "two devices of one node: {nodes:?}");
-    let claims = corner.claims().await?.len();
+    let claims = test.claims().await?.len();
     ensure!(claims == 1, "two devices of one machine were given {claims} claims");
     Ok(())
 }
@@ -62,9 +62,9 @@ fn only(types: &[&str]) -> Value {
     requiring(json!([needs(label::INSTANCE_TYPE, types), needs(label::CAPACITY_TYPE, &["on-demand"])]))
 }
 
-/// The label the templates of a corner's pools have.
-fn of_corner(name: &str) -> Value {
-    needs("example.com/corner", &[name])
+/// The label the templates of a namespace's pools have.
+fn of_test(name: &str) -> Value {
+    needs("example.com/test", &[name])
 }
 
 /// Applies an overlay and waits until it is in force.

@@ -7,23 +7,23 @@ use karpenter_model::names::label::aws;
 use serde_json::json;
 
 use crate::manifests;
-use crate::scenario::corner::{Corner, class_like_default, class_says, refers_to};
 use crate::scenario::facts::{self, label};
+use crate::scenario::test_namespace::{TestNamespace, class_like_default, class_says, refers_to};
 use crate::world::World;
 
 pub(super) async fn run(world: &World) -> Result<()> {
-    let corner = Corner::open(world, "partitions").await?;
+    let test = TestNamespace::open(world, "partitions").await?;
     let group = world.control()?.partition_group("rack", 3).await?;
     let selector = json!({"placementGroupSelector": {"name": "rack"}});
     manifests::apply_json(&world.client, class_like_default(world, "partitions", selector).await?).await?;
     class_says(world, "partitions", ("Ready", "True", "Ready")).await?;
-    corner.ready_pool("partitions", refers_to("partitions")).await?;
-    corner.pods("anywhere", 1, json!({})).await?;
+    test.ready_pool("partitions", refers_to("partitions")).await?;
+    test.pods("anywhere", 1, json!({})).await?;
     let second = json!({"spec": {"nodeSelector": {(aws::PLACEMENT_GROUP_PARTITION): "2"}}});
-    corner.pods("second", 1, second).await?;
+    test.pods("second", 1, second).await?;
 
-    let mut nodes = corner.running("anywhere", 1).await?;
-    let second = corner.running("second", 1).await?.remove(0);
+    let mut nodes = test.running("anywhere", 1).await?;
+    let second = test.running("second", 1).await?.remove(0);
     let partition = label(&second, aws::PLACEMENT_GROUP_PARTITION);
     ensure!(partition == "2", "a pod that wants the second partition is in {partition}");
     nodes.push(second);

@@ -4,19 +4,19 @@ use anyhow::{Result, ensure};
 use serde_json::json;
 
 use crate::manifests::merged;
-use crate::scenario::corner::{Corner, container, distinct};
+use crate::scenario::test_namespace::{TestNamespace, container, distinct};
 use crate::world::World;
 
 pub(super) async fn run(world: &World) -> Result<()> {
-    let corner = Corner::open(world, "ports").await?;
-    corner.ready_pool("ports", json!({})).await?;
+    let test = TestNamespace::open(world, "ports").await?;
+    test.ready_pool("ports", json!({})).await?;
     let listening = merged(
         container(json!({"requests": {"cpu": "100m"}})),
         json!({"ports": [{"containerPort": 80, "hostPort": 8080}]}),
     );
-    corner.pods("listener", 2, json!({"spec": {"containers": [listening]}})).await?;
+    test.pods("listener", 2, json!({"spec": {"containers": [listening]}})).await?;
 
-    let nodes = distinct(&corner.running("listener", 2).await?);
+    let nodes = distinct(&test.running("listener", 2).await?);
     ensure!(nodes == 2, "two pods with one host port are on {nodes} nodes");
     Ok(())
 }

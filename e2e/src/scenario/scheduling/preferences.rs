@@ -4,18 +4,18 @@ use anyhow::{Result, ensure};
 use karpenter_model::names::label;
 use serde_json::json;
 
-use crate::scenario::corner::{Corner, distinct, needs};
+use crate::scenario::test_namespace::{TestNamespace, distinct, needs};
 use crate::world::World;
 
 pub(super) async fn run(world: &World) -> Result<()> {
-    let corner = Corner::open(world, "preferences").await?;
+    let test = TestNamespace::open(world, "preferences").await?;
     let nowhere =
         json!({"weight": 100, "preference": {"matchExpressions": [needs(label::ZONE, &["us-west-2z"])]}});
     let affinity = json!({"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [nowhere]}});
-    corner.pods_without_pool("dreamer", 2, json!({"spec": {"affinity": affinity}})).await?;
-    corner.ready_pool("preferences", json!({})).await?;
+    test.pods_without_pool("dreamer", 2, json!({"spec": {"affinity": affinity}})).await?;
+    test.ready_pool("preferences", json!({})).await?;
 
-    let nodes = distinct(&corner.running("dreamer", 2).await?);
+    let nodes = distinct(&test.running("dreamer", 2).await?);
     ensure!(nodes == 1, "two small pods are on {nodes} nodes");
     Ok(())
 }

@@ -5,11 +5,11 @@ use karpenter_api::NodePool;
 use kube::api::Api;
 use serde_json::{Value, json};
 
-use crate::scenario::corner::{Corner, requiring};
+use crate::scenario::test_namespace::{TestNamespace, requiring};
 use crate::world::World;
 
 pub(super) async fn run(world: &World) -> Result<()> {
-    let corner = Corner::open(world, "refusals").await?;
+    let test = TestNamespace::open(world, "refusals").await?;
     let requirement = |operator: &str, values: Value| {
         requiring(json!([{"key": "kubernetes.io/arch", "operator": operator, "values": values}]))
     };
@@ -27,7 +27,7 @@ pub(super) async fn run(world: &World) -> Result<()> {
     ];
     for (change, field) in table {
         let text = change.to_string();
-        match corner.pool("malformed", change).await {
+        match test.pool("malformed", change).await {
             Ok(()) => bail!("a pool with {text} was accepted"),
             Err(error) => {
                 let error = format!("{error:#}");

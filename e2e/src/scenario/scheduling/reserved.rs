@@ -10,26 +10,26 @@ use serde_json::{Value, json};
 
 use crate::account::control::NewReservation;
 use crate::manifests::{self, merged};
-use crate::scenario::corner::{
-    Corner, by_label, class_like_default, class_says, needs, refers_to, requiring, told,
-};
 use crate::scenario::facts::{self, label};
+use crate::scenario::test_namespace::{
+    TestNamespace, by_label, class_like_default, class_says, needs, refers_to, requiring, told,
+};
 use crate::world::World;
 
 /// Two pods that do not share a node, and a reservation for one: the other node is bought.
 pub(super) async fn first(world: &World) -> Result<()> {
-    let corner = Corner::open(world, "reserved").await?;
+    let test = TestNamespace::open(world, "reserved").await?;
     let wanted = NewReservation { tags: bought_for("reserved"), ..NewReservation::of("m5.large", ZONE, 1) };
     let reservation = world.control()?.reserve(&wanted).await?;
-    pool(&corner, "reserved").await?;
+    pool(&test, "reserved").await?;
     let apart = json!({
         "topologyKey": names::label::HOSTNAME,
         "labelSelector": {"matchLabels": {"app": "worker"}},
     });
     let affinity = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}});
-    corner.pods("worker", 2, json!({"spec": {"affinity": affinity}})).await?;
+    test.pods("worker", 2, json!({"spec": {"affinity": affinity}})).await?;
 
-    let nodes = corner.running("worker", 2).await?;
+    let nodes = test.running("worker", 2).await?;
     let kinds = by_label(&nodes, names::label::CAPACITY_TYPE);
     let expected: BTreeMap<_, _> = [("on-demand".to_owned(), 1), ("reserved".to_owned(), 1)].into();
     ensure!(kinds == expected, "pods by capacity type: {kinds:?}");
@@ -53,17 +53,17 @@ pub(super) async fn first(world: &World) -> Result<()> {
 
 /// EC2 reports two instances left and has none: the first launch finds out, the next is bought.
 pub(super) async fn overstated(world: &World) -> Result<()> {
-    let corner = Corner::open(world, "overstated").await?;
+    let test = TestNamespace::open(world, "overstated").await?;
     let wanted = NewReservation {
         tags: bought_for("overstated"),
         overstated: 2,
         ..NewReservation::of("m5.large", ZONE, 0)
     };
     world.control()?.reserve(&wanted).await?;
-    pool(&corner, "overstated").await?;
-    corner.pods("worker", 1, json!({})).await?;
+    pool(&test, "overstated").await?;
+    test.pods("worker", 1, json!({})).await?;
 
-    let nodes = corner.running("worker", 1).await?;
+    let nodes = test.running("worker", 1).await?;
     let kinds = by_label(&nodes, names::label::CAPACITY_TYPE);
     ensure!(kinds.keys().eq(["on-demand"]), "pods by capacity type: {kinds:?}");
     told(world, "default", "overstated-", "InsufficientCapacityError", "ReservationCapacityExceeded").await
@@ -77,13 +77,13 @@ fn bought_for(name: &str) -> BTreeMap<String, String> {
 }
 
 /// A class that selects the reservations bought for `name`, and a pool that takes them and what is bought.
-async fn pool(corner: &Corner<'_>, name: &str) -> Result<()> {
-    let world = corner.world;
+async fn pool(test: &TestNamespace<'_>, name: &str) -> Result<()> {
+    let world = test.world;
     let terms = json!({"capacityReservationSelectorTerms": [{"tags": bought_for(name)}]});
     manifests::apply_json(&world.client, class_like_default(world, name, terms).await?).await?;
     class_says(world, name, ("CapacityReservationsReady", "True", "CapacityReservationsReady")).await?;
     class_says(world, name, ("Ready", "True", "Ready")).await?;
-    corner.ready_pool(name, merged(refers_to(name), machines())).await
+    test.ready_pool(name, merged(refers_to(name), machines())).await
 }
 
 fn machines() -> Value {

@@ -9,38 +9,38 @@ use kube::ResourceExt;
 use serde_json::{Value, json};
 
 use crate::manifests::merged;
-use crate::scenario::corner::{Corner, container, told};
 use crate::scenario::explained::explained;
+use crate::scenario::test_namespace::{TestNamespace, container, told};
 use crate::world::{CLUSTER_NAME, World};
 
 /// Longer than the behaviour may take; it ends the shift itself.
 const LONG: Duration = Duration::from_hours(1);
 
 pub(super) async fn run(world: &World) -> Result<()> {
-    let corner = Corner::open(world, "shift").await?;
-    corner.ready_pool("shift", json!({})).await?;
+    let test = TestNamespace::open(world, "shift").await?;
+    test.ready_pool("shift", json!({})).await?;
     let subnets = world.aws.ec2.describe_subnets(&Default::default()).await?;
     let subnet = subnets.first().context("the account has no subnet")?;
     let (zone, id) = (subnet.zone.as_str(), subnet.zone_id.as_ref().context("a subnet names no zone id")?);
     let cluster = world.aws.eks.describe_cluster(CLUSTER_NAME).await?.arn;
-    corner.pods("before", 1, alone(Some(zone))).await?;
-    let before = corner.running("before", 1).await?;
+    test.pods("before", 1, alone(Some(zone))).await?;
+    let before = test.running("before", 1).await?;
 
     world.control()?.shift(cluster.as_str(), id.as_str(), LONG).await?;
     told(world, "default", "shift", "ZonalShiftActive", zone).await?;
-    corner.pods("there", 1, alone(Some(zone))).await?;
-    corner.pods("anywhere", 1, alone(None)).await?;
-    let elsewhere = corner.running("anywhere", 1).await?;
+    test.pods("there", 1, alone(Some(zone))).await?;
+    test.pods("anywhere", 1, alone(None)).await?;
+    let elsewhere = test.running("anywhere", 1).await?;
     ensure!(zone_of(&elsewhere[0]) != zone, "a node was launched in {zone} during a shift away from it");
-    corner.pod_told("there", "FailedScheduling", "shift").await?;
+    test.pod_told("there", "FailedScheduling", "shift").await?;
     let node = format!("node/{}", before[0].name_any());
     explained(world, &node, &["cluster is shifted away from the zone of the node"]).await?;
-    let claims = corner.claims().await?.len();
+    let claims = test.claims().await?.len();
     ensure!(claims == 2, "{claims} claims for two pods that can run during the shift");
 
     world.control()?.shift(cluster.as_str(), id.as_str(), Duration::ZERO).await?;
     told(world, "default", "shift", "ZonalShiftCleared", zone).await?;
-    let there = corner.running("there", 1).await?;
+    let there = test.running("there", 1).await?;
     ensure!(zone_of(&there[0]) == zone, "a pod that asks for {zone} runs in {}", zone_of(&there[0]));
     Ok(())
 }

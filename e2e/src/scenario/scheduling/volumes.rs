@@ -14,8 +14,8 @@ use kube::api::{Api, DeleteParams, ListParams};
 use serde_json::{Value, json};
 
 use crate::manifests::apply_json;
-use crate::scenario::corner::{CORNER, Corner, by_label, needs};
 use crate::scenario::facts::label;
+use crate::scenario::test_namespace::{TEST_LABEL, TestNamespace, by_label, needs};
 use crate::storage::{DRIVER, Driver};
 use crate::wait;
 use crate::world::World;
@@ -28,18 +28,18 @@ const SET_CLASS: &str = "of-the-driver";
 
 /// A claim bound to a volume of the last zone, which nothing else would choose.
 pub(super) async fn bound_claim(world: &World) -> Result<()> {
-    let corner = Corner::open(world, NAMESPACE).await?;
-    corner.ready_pool("volumes-bound", json!({})).await?;
+    let test = TestNamespace::open(world, NAMESPACE).await?;
+    test.ready_pool("volumes-bound", json!({})).await?;
     apply_json(&world.client, volume("archive", "archive", "", "us-west-2c")).await?;
     apply_json(&world.client, claim("archive", "", Some("archive"))).await?;
-    corner.pods("reader", 1, mounting("archive")).await?;
-    in_zone(&corner, "reader", "us-west-2c").await
+    test.pods("reader", 1, mounting("archive")).await?;
+    in_zone(&test, "reader", "us-west-2c").await
 }
 
 /// A claim without a volume, of a class that binds late and allows one zone; this function is its provisioner.
 pub(super) async fn late_claim(world: &World) -> Result<()> {
-    let corner = Corner::open(world, NAMESPACE).await?;
-    corner.ready_pool("volumes-late", json!({})).await?;
+    let test = TestNamespace::open(world, NAMESPACE).await?;
+    test.ready_pool("volumes-late", json!({})).await?;
     let class = json!({
         "apiVersion": "storage.k8s.io/v1",
         "kind": "StorageClass",
@@ -50,13 +50,13 @@ pub(super) async fn late_claim(world: &World) -> Result<()> {
     });
     apply_json(&world.client, class).await?;
     apply_json(&world.client, claim("journal", LATE_CLASS, None)).await?;
-    corner.pods("writer", 1, mounting("journal")).await?;
+    test.pods("writer", 1, mounting("journal")).await?;
 
     let node = selected_node(world, "journal").await?;
     let node = Api::<Node>::all(world.client.clone()).get(&node).await.context("read the selected node")?;
     apply_json(&world.client, volume("journal", "journal", LATE_CLASS, label(&node, names::label::ZONE)))
         .await?;
-    in_zone(&corner, "writer", "us-west-2b").await
+    in_zone(&test, "writer", "us-west-2b").await
 }
 
 /// Pods of a StatefulSet whose claims the driver provisions, and which bring a volume of their own along: one a zone. The node
@@ -70,15 +70,15 @@ pub(super) async fn of_a_set(world: &World) -> Result<()> {
 }
 
 async fn set_returns_to_its_volumes(world: &World) -> Result<()> {
-    let corner = Corner::open(world, "volume-sets").await?;
-    corner.ready_pool("volume-sets", json!({})).await?;
+    let test = TestNamespace::open(world, "volume-sets").await?;
+    test.ready_pool("volume-sets", json!({})).await?;
     let class = json!({
         "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": SET_CLASS},
         "provisioner": DRIVER, "volumeBindingMode": "WaitForFirstConsumer", "reclaimPolicy": "Delete",
     });
     apply_json(&world.client, class).await?;
-    apply_json(&world.client, set(corner.name)).await?;
-    let before = corner.running("store", 3).await?;
+    apply_json(&world.client, set(test.name)).await?;
+    let before = test.running("store", 3).await?;
     ensure!(
         by_label(&before, names::label::ZONE).len() == 3,
         "zones of pods that are to be spread: {before:?}"
@@ -90,7 +90,7 @@ async fn set_returns_to_its_volumes(world: &World) -> Result<()> {
     let name = left.name_any();
     nodes.delete(&name, &DeleteParams::default()).await.with_context(|| format!("delete node `{name}`"))?;
     wait::settles("the pod to be back in the zone of its volume", || async {
-        let now = corner.running("store", 3).await?;
+        let now = test.running("store", 3).await?;
         let there: Vec<&Node> = now.iter().filter(|one| label(*one, names::label::ZONE) == zone).collect();
         ensure!(there.len() == 1, "{} pods are in {zone}", there.len());
         ensure!(there.iter().all(|node| node.uid() != left.uid()), "it is where it was");
@@ -98,7 +98,7 @@ async fn set_returns_to_its_volumes(world: &World) -> Result<()> {
     })
     .await?;
 
-    let sets: Api<StatefulSet> = Api::namespaced(world.client.clone(), corner.name);
+    let sets: Api<StatefulSet> = Api::namespaced(world.client.clone(), test.name);
     sets.delete("store", &DeleteParams::default()).await.context("delete the set")?;
     wait::settles("attachments to be gone with their pods", || async {
         let all: Api<VolumeAttachment> = Api::all(world.client.clone());
@@ -139,7 +139,7 @@ fn set(namespace: &str) -> Value {
             "template": {
                 "metadata": {"labels": labels},
                 "spec": {
-                    "nodeSelector": {CORNER: namespace},
+                    "nodeSelector": {TEST_LABEL: namespace},
                     "terminationGracePeriodSeconds": 0,
                     "topologySpreadConstraints": [{
                         "maxSkew": 1, "topologyKey": names::label::ZONE, "whenUnsatisfiable": "DoNotSchedule",
@@ -157,8 +157,8 @@ fn set(namespace: &str) -> Value {
     })
 }
 
-async fn in_zone(corner: &Corner<'_>, app: &str, zone: &str) -> Result<()> {
-    let zones = by_label(&corner.running(app, 1).await?, names::label::ZONE);
+async fn in_zone(test: &TestNamespace<'_>, app: &str, zone: &str) -> Result<()> {
+    let zones = by_label(&test.running(app, 1).await?, names::label::ZONE);
     ensure!(zones.keys().eq([zone]), "pods of `{app}` by zone: {zones:?}, their volume is in {zone}");
     Ok(())
 }

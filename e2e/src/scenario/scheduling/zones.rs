@@ -4,21 +4,21 @@ use anyhow::{Result, ensure};
 use karpenter_model::names::label;
 use serde_json::json;
 
-use crate::scenario::corner::{Corner, by_label};
+use crate::scenario::test_namespace::{TestNamespace, by_label};
 use crate::world::World;
 
 pub(super) async fn run(world: &World) -> Result<()> {
-    let corner = Corner::open(world, "zones").await?;
-    corner.ready_pool("zones", json!({})).await?;
+    let test = TestNamespace::open(world, "zones").await?;
+    test.ready_pool("zones", json!({})).await?;
     let spread = json!({
         "maxSkew": 1,
         "topologyKey": label::ZONE,
         "whenUnsatisfiable": "DoNotSchedule",
         "labelSelector": {"matchLabels": {"app": "spread"}},
     });
-    corner.pods("spread", 6, json!({"spec": {"topologySpreadConstraints": [spread]}})).await?;
+    test.pods("spread", 6, json!({"spec": {"topologySpreadConstraints": [spread]}})).await?;
 
-    let zones = by_label(&corner.running("spread", 6).await?, label::ZONE);
+    let zones = by_label(&test.running("spread", 6).await?, label::ZONE);
     ensure!(zones.len() == 3 && zones.values().all(|&pods| pods == 2), "pods by zone: {zones:?}");
     Ok(())
 }

@@ -18,16 +18,16 @@ use karpenter_kube_sim::kubelet::{self, Ec2Machines};
 use serde_json::Value;
 
 use self::recording::{CLUSTER, Recording};
-use crate::world::{Ground, World, Writes};
+use crate::world::{Setup, World, Writes};
 
 /// Starts everything on the ground that the recording was laid out on.
-fn start(ground: Ground, recording: &Recording) -> (World, Writes) {
-    let (writes, client) = Writes::around(ground.server.client());
-    let machines = Arc::new(Ec2Machines::new(ground.account.clients(), CLUSTER));
+fn start(setup: Setup, recording: &Recording) -> (World, Writes) {
+    let (writes, client) = Writes::around(setup.server.client());
+    let machines = Arc::new(Ec2Machines::new(setup.account.clients(), CLUSTER));
     // Heartbeats are most of what there is to simulate in hours without events.
     let seldom = Duration::from_secs(45);
     let kubelet = kubelet::Options { heartbeat: seldom, poll: seldom, ..kubelet::Options::default() };
-    let world = World::on(ground, client, recording.settings(), machines, kubelet);
+    let world = World::on(setup, client, recording.settings(), machines, kubelet);
     (world, writes)
 }
 

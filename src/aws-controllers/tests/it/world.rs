@@ -72,25 +72,25 @@ impl World {
 
     /// Starts a world with these settings of the decisions.
     pub(crate) async fn deciding(decisions: karpenter_model::Settings) -> Self {
-        let mut ground = Ground::new(Self::options(), START);
-        ground.decisions = decisions;
-        let world = Self::on_ground(ground, kubelet::Options::default(), |_| {});
+        let mut setup = Setup::new(Self::options(), START);
+        setup.decisions = decisions;
+        let world = Self::on_ground(setup, kubelet::Options::default(), |_| {});
         world.create_role("node-role").await;
         world
     }
 
     /// Starts a world with changed settings of the process.
     pub(crate) async fn settled(change: impl FnOnce(&mut Settings)) -> Self {
-        let ground = Ground::new(Self::options(), START);
-        let world = Self::on_ground(ground, kubelet::Options::default(), change);
+        let setup = Setup::new(Self::options(), START);
+        let world = Self::on_ground(setup, kubelet::Options::default(), change);
         world.create_role("node-role").await;
         world
     }
 
     /// Starts a world with changed definitions of our kinds.
     pub(crate) async fn defined(change: impl Fn(&mut Value)) -> Self {
-        let ground = Ground::defined(Self::options(), START, change);
-        let world = Self::on_ground(ground, kubelet::Options::default(), |_| {});
+        let setup = Setup::defined(Self::options(), START, change);
+        let world = Self::on_ground(setup, kubelet::Options::default(), |_| {});
         world.create_role("node-role").await;
         world
     }
@@ -114,11 +114,11 @@ impl World {
     }
 
     fn in_account(options: Options, kubelet: kubelet::Options) -> Self {
-        Self::on_ground(Ground::new(options, START), kubelet, |_| {})
+        Self::on_ground(Setup::new(options, START), kubelet, |_| {})
     }
 
-    fn on_ground(ground: Ground, kubelet: kubelet::Options, change: impl FnOnce(&mut Settings)) -> Self {
-        let machines = Arc::new(machines::OnAws::of(ground.account.clone()));
+    fn on_ground(setup: Setup, kubelet: kubelet::Options, change: impl FnOnce(&mut Settings)) -> Self {
+        let machines = Arc::new(machines::OnAws::of(setup.account.clone()));
         let mut settings = Settings {
             zonal_shift: true,
             interruption_queue: Some(QUEUE.to_owned()),
@@ -127,19 +127,19 @@ impl World {
             ..Settings::new("demo", "https://demo.example")
         };
         change(&mut settings);
-        let client = ground.server.client();
-        Self::on(ground, client, settings, machines, kubelet)
+        let client = setup.server.client();
+        Self::on(setup, client, settings, machines, kubelet)
     }
 
     /// Starts everything: kubelets on these machines, `kube-system`, and the controllers, which use `client`.
     pub(crate) fn on(
-        ground: Ground,
+        setup: Setup,
         client: kube::Client,
         settings: Settings,
         machines: Arc<dyn Machines>,
         kubelet: kubelet::Options,
     ) -> Self {
-        let Ground { server, account, decisions, clock } = ground;
+        let Setup { server, account, decisions, clock } = setup;
         let (stop, events) = (CancellationToken::new(), MemorySink::default());
         let agent = Arc::new(Agent::new(server.client(), machines, clock.clone(), kubelet));
         let (kubelets, stopped) = (Arc::clone(&agent), stop.clone());
@@ -284,14 +284,14 @@ impl Drop for World {
 }
 
 /// A cluster and an account before a controller starts in them.
-pub(crate) struct Ground {
+pub(crate) struct Setup {
     pub(crate) server: ApiServer,
     pub(crate) account: Account,
     pub(crate) decisions: karpenter_model::Settings,
     clock: Arc<VirtualClock>,
 }
 
-impl Ground {
+impl Setup {
     /// It is `start` there; the custom kinds are served, and the account is as its options say.
     pub(crate) fn new(options: Options, start: &str) -> Self {
         Self::defined(options, start, |_| {})

@@ -10,9 +10,9 @@ use super::{Situation, Target, beyond_the_template, change_set, find};
 use crate::desired::Desired;
 use crate::destroy::{InUse, destroy, remains};
 use crate::leftovers::Leftovers;
-use crate::maker::{Maker, OTHER_NAMES};
 use crate::observe::Observed;
 use crate::plan::{self, surroundings};
+use crate::resource_owner::{OTHER_NAMES, ResourceOwner};
 use crate::step::{Effect, Line, Step};
 use crate::{Error, Settings};
 
@@ -156,16 +156,16 @@ fn in_the_way(settings: &Settings, desired: &Desired, observed: &Observed) -> Ve
         (what, &found.tags)
     }));
     let sentence = |(what, tags): (String, &Tags)| {
-        let maker = Maker::of(tags, settings);
+        let maker = ResourceOwner::of(tags, settings);
         let phrase = maker.phrase();
         let way_out = match maker {
-            Maker::Us => {
+            ResourceOwner::Us => {
                 "remove what bootstrap made with `karpenter bootstrap destroy` first, or stay with --via sdk".to_owned()
             }
-            Maker::Stack(stack) => format!(
+            ResourceOwner::Stack(stack) => format!(
                 "it may do as it is, ask `karpenter bootstrap check`; to replace it, delete stack `{stack}` first"
             ),
-            Maker::OtherRegion { .. } => OTHER_NAMES.to_owned(),
+            ResourceOwner::OtherRegion { .. } => OTHER_NAMES.to_owned(),
             _ => "it may do as it is, ask `karpenter bootstrap check`; else choose another name, delete it, or take it \
                   over with `--via sdk --adopt`"
                 .to_owned(),

@@ -17,7 +17,7 @@ const PRIVATE: &str = "kubernetes.io/role/internal-elb";
 
 /// Target of a subnet's default route.
 #[derive(Clone, Copy)]
-enum Way {
+enum DefaultRoute {
     Nowhere,
     Internet,
     Nat,
@@ -28,14 +28,14 @@ async fn subnets(fixture: &Fixture) -> Vec<Subnet> {
 }
 
 /// Gives the subnet a route table of its own.
-fn route(fixture: &Fixture, subnet: &Subnet, way: Way) {
+fn route(fixture: &Fixture, subnet: &Subnet, way: DefaultRoute) {
     fixture.account.put_route_table(RouteTable {
         id: format!("rtb-of-{}", subnet.id),
         vpc: subnet.vpc.clone(),
         is_main: false,
         subnets: vec![subnet.id.clone()],
-        leads_out: !matches!(way, Way::Nowhere),
-        is_public: matches!(way, Way::Internet),
+        leads_out: !matches!(way, DefaultRoute::Nowhere),
+        is_public: matches!(way, DefaultRoute::Internet),
     });
 }
 
@@ -82,9 +82,9 @@ async fn of_the_clusters_subnets_those_for_internal_load_balancers() {
 async fn of_untagged_subnets_those_whose_way_out_is_no_internet_gateway() {
     let fixture = Fixture::fresh().await;
     let [a, b, c, d] = subnets(&fixture).await.try_into().unwrap();
-    route(&fixture, &a, Way::Internet);
-    route(&fixture, &b, Way::Nowhere);
-    route(&fixture, &c, Way::Nat);
+    route(&fixture, &a, DefaultRoute::Internet);
+    route(&fixture, &b, DefaultRoute::Nowhere);
+    route(&fixture, &c, DefaultRoute::Nat);
     // The main table holds for the last one.
     assert_eq!(chosen(&fixture).await, ids(&[&c, &d]));
     let public = Subnet { public_by_default: true, ..d };
@@ -99,7 +99,7 @@ async fn the_control_planes_own_subnets_without_a_route_are_passed_over() {
     let [a, b, c, d] = subnets(&fixture).await.try_into().unwrap();
     control_plane(&fixture, &[&a, &b]).await;
     for subnet in [&a, &b] {
-        route(&fixture, subnet, Way::Nowhere);
+        route(&fixture, subnet, DefaultRoute::Nowhere);
     }
     assert_eq!(chosen(&fixture).await, ids(&[&c, &d]), "of its VPC those with a way out");
     tag(&fixture, &d, PRIVATE, "1").await;
@@ -114,7 +114,7 @@ async fn without_a_private_subnet_one_has_to_be_named() {
     let mut fixture = Fixture::fresh().await;
     let all = subnets(&fixture).await;
     for subnet in &all {
-        route(&fixture, subnet, Way::Internet);
+        route(&fixture, subnet, DefaultRoute::Internet);
     }
     let conflicts = fixture.plan().await.conflicts;
     assert!(conflicts[0].contains("--subnet") && conflicts[0].contains("internal-elb"), "{conflicts:?}");

@@ -7,7 +7,7 @@ use karpenter_aws::registry::label_registry;
 use karpenter_compose::WallClock;
 use karpenter_compose::offered::{OfferingsReader, in_memory};
 use karpenter_model::CapacityType;
-use karpenter_plan::{Ground, WhatIf, World};
+use karpenter_plan::{PlanInputs, WhatIf, World};
 use serde_json::{Value, json};
 
 /// The counts of reserved offerings of r5.12xlarge, and what the reader has to say.
@@ -38,14 +38,14 @@ async fn reserved(status: Value) -> (Vec<u32>, Vec<String>) {
             },
         }),
     ];
-    let ground = Ground {
+    let plan_inputs = PlanInputs {
         registry: Arc::new(label_registry()),
         classes: vec![NODE_CLASS_KIND],
         settings: Arc::new(karpenter_model::Settings::default()),
         repair: Arc::default(),
     };
     let at = "2026-01-01T00:00:00Z".parse().unwrap();
-    let world = World::new(objects, at, ground, WhatIf::default()).unwrap();
+    let world = World::new(objects, at, plan_inputs, WhatIf::default()).unwrap();
     let clock = Arc::new(WallClock);
     let (clients, _) = in_memory("us-west-2", clock.clone());
     let settings = karpenter_aws::Settings::new("demo", "https://demo.invalid");

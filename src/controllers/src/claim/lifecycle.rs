@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::Node;
 use karpenter_cloud::RegistrationHook;
 use karpenter_kube_harness::queue::{Done, Spec};
 use karpenter_kube_harness::write;
-use karpenter_lifecycle::claim::entry::{self, Way};
+use karpenter_lifecycle::claim::entry::{self, Entry};
 use karpenter_lifecycle::claim::liveness::Demand;
 use karpenter_lifecycle::claim::registration::{self, Hook, HookState};
 use karpenter_lifecycle::claim::{finalize, hydration, initialization, launch, liveness};
@@ -45,14 +45,14 @@ impl Reconciler for Lifecycle {
         let mut pass = Pass::over_claim(context, NAME, &self.evictions, &known);
         let mut errors = Vec::new();
         match way {
-            Way::Finalize => {
+            Entry::Finalize => {
                 let claim = pass.claim().unwrap_or_else(|| Arc::clone(&known.model));
                 let nodes = nodes_of(context, &claim);
                 step("finalize", pass.carry_out(finalize::step(&claim, &borrowed(&nodes)))).await?;
             }
             // The stored finalizer comes back as an event.
-            Way::Prepare(wanted) => step("finalizer", pass.carry_out(wanted)).await?,
-            Way::Live => {
+            Entry::Prepare(wanted) => step("finalizer", pass.carry_out(wanted)).await?,
+            Entry::Live => {
                 pass.open_conditions();
                 errors = stages(context, &mut pass).await;
             }

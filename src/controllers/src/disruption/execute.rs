@@ -25,10 +25,10 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::FAN_OUT;
-use super::looks::Looks;
+use super::confirmations::Confirmations;
 use super::mark;
 use super::publish;
-use super::underway::{News, Number, Underway};
+use super::running_commands::{CommandOutcome, Number, RunningCommands};
 use crate::claim::create::{CreateError, create};
 use crate::publish::disrupted;
 use crate::publish::step::{publish_event, unhealthy};
@@ -40,8 +40,8 @@ const NAME: &str = "disruption.queue";
 /// One command being carried out.
 pub(super) struct Execution {
     context: Context,
-    underway: Underway,
-    looks: Looks,
+    commands: RunningCommands,
+    confirmations: Confirmations,
     number: Number,
     id: CommandId,
     running: Running,
@@ -53,16 +53,21 @@ pub(super) struct Execution {
 
 impl Execution {
     /// A command that starts now.
-    pub(super) fn new(context: Context, underway: Underway, looks: Looks, command: Command) -> Self {
+    pub(super) fn new(
+        context: Context,
+        commands: RunningCommands,
+        confirmations: Confirmations,
+        command: Command,
+    ) -> Self {
         let now = context.now();
-        let number = underway.begin(command.clone());
+        let number = commands.begin(command.clone());
         let claims = command.candidates.iter().map(|candidate| &candidate.target.claim);
         let known = claims.filter_map(|name| context.view.claim(name));
         let uids = known.map(|known| (known.model.name.clone(), known.model.uid.clone())).collect();
         let id = CommandId::new(now, number);
         publish::started(&id, &command);
         let running = Running::new(command, now);
-        Self { context, underway, looks, number, id, running, uids, replacements: Vec::new() }
+        Self { context, commands, confirmations, number, id, running, uids, replacements: Vec::new() }
     }
 
     /// Carries the command out, or the part of it before `shutdown`.
@@ -82,7 +87,7 @@ impl Execution {
                 () = sleep(delay) => {}
             }
         }
-        self.underway.ended(self.number);
+        self.commands.ended(self.number);
     }
 
     /// One look and what follows from it: how long to wait before the next one, or that the command is over.
@@ -105,7 +110,7 @@ impl Execution {
             Next::Done { came_up } => {
                 tracing::debug!("command-id" = %self.id, came_up, "command is over");
                 if came_up {
-                    self.underway.news(News::Succeeded(self.running.command().clone()));
+                    self.commands.report(CommandOutcome::Succeeded(self.running.command().clone()));
                 }
                 return Ok(ControlFlow::Break(()));
             }
@@ -121,7 +126,7 @@ impl Execution {
         for name in &self.replacements {
             replacements.insert(name.clone(), self.replacement(name).await);
         }
-        Facts { now: self.context.now(), leaving, replacements, queued: self.underway.queued() }
+        Facts { now: self.context.now(), leaving, replacements, queued: self.commands.queued() }
     }
 
     fn is_leaving(&self, claim: &ClaimName) -> bool {
@@ -170,14 +175,14 @@ impl Execution {
         let command = self.running.command();
         let failed = mark::mark(&self.context, &command.candidates, command.reason).await;
         let dropped = self.running.marked(failed);
-        self.underway.changed(self.number, self.running.command());
+        self.commands.changed(self.number, self.running.command());
         self.release(&dropped).await;
     }
 
     /// The look after the taint: pods that came before it may have made the command wrong.
     async fn confirm(&mut self) {
         let asked = self.running.command().clone();
-        match self.looks.look(&self.context, &self.underway, (self.number, &asked)).await {
+        match self.confirmations.look(&self.context, &self.commands, (self.number, &asked)).await {
             None => self.running.rejected("the cluster is not known completely"),
             Some(Ok(now)) => {
                 publish::shrunk(&self.context, &asked, &now);
@@ -187,7 +192,7 @@ impl Execution {
             Some(Err(rejection)) => {
                 publish::rejected(&self.context, &asked, &rejection);
                 self.running.rejected(rejection.detail.as_str());
-                self.underway.news(News::Rejected(asked, rejection, self.context.now()));
+                self.commands.report(CommandOutcome::Rejected(asked, rejection, self.context.now()));
             }
         }
     }
@@ -228,10 +233,10 @@ impl Execution {
         drop(replacing);
         self.nominate(&names);
         publish::decided(&self.context, command);
-        self.underway.news(News::Started(command.clone(), names.clone(), self.context.now()));
+        self.commands.report(CommandOutcome::Started(command.clone(), names.clone(), self.context.now()));
         self.replacements.clone_from(&names);
         self.running.created(names);
-        self.underway.placed(self.number);
+        self.commands.placed(self.number);
     }
 
     /// Publishes where pods are expected to go, and keeps those places from being disrupted meanwhile.
@@ -317,7 +322,7 @@ impl Execution {
         publish::rolled_back(&self.context, &self.id, &self.running, failure);
         if !failure.is_change_of_mind() {
             let (command, now) = (self.running.command().clone(), self.context.now());
-            self.underway.news(News::RolledBack(command, failure.clone(), now));
+            self.commands.report(CommandOutcome::RolledBack(command, failure.clone(), now));
         }
         mark::take_back(&self.context, self.running.left()).await
     }

@@ -10,26 +10,26 @@ use karpenter_model::Command;
 use karpenter_telemetry::observe::Chain;
 
 use super::publish;
-use super::underway::{News, Underway};
+use super::running_commands::{CommandOutcome, RunningCommands};
 use crate::pass::draft::Draft;
 use crate::{Context, Error};
 
 /// Requests the reboot of the machine of `command`; what fails is decided again by the next look.
-pub(super) async fn run(context: Context, underway: Underway, command: Command) {
-    let number = underway.begin(command.clone());
+pub(super) async fn run(context: Context, commands: RunningCommands, command: Command) {
+    let number = commands.begin(command.clone());
     let id = CommandId::new(context.now(), number);
     publish::started(&id, &command);
     match request(&context, &command).await {
         Ok(true) => {
             publish::decided(&context, &command);
-            underway.news(News::Started(command, Vec::new(), context.now()));
+            commands.report(CommandOutcome::Started(command, Vec::new(), context.now()));
         }
         Ok(false) => tracing::debug!("command-id" = %id, "the node is being rebooted or removed already"),
         Err(error) => {
             tracing::warn!("command-id" = %id, error = %Chain(&error), "cannot request a reboot, deciding again");
         }
     }
-    underway.ended(number);
+    commands.ended(number);
 }
 
 /// Writes what begins the reboot on the claim as it is on the server; false where there is nothing to begin.

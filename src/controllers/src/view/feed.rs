@@ -172,7 +172,7 @@ impl View {
             self.subscribers.wake_pool(pool);
         }
         let earlier = before.and_then(|before| before.model.provider_id.clone());
-        self.wake_machine(earlier.iter().chain(&model.provider_id), Waken::Nodes);
+        self.wake_machine(earlier.iter().chain(&model.provider_id), Subscriber::Nodes);
         object
     }
 
@@ -181,7 +181,7 @@ impl View {
         let gone = Conditioned::Claim(Arc::clone(&known.object));
         self.subscribers.notify_status(&StatusSeen::Gone(gone));
         self.subscribers.wake_claim(&known.model.name);
-        self.wake_machine(known.model.provider_id.iter(), Waken::Nodes);
+        self.wake_machine(known.model.provider_id.iter(), Subscriber::Nodes);
         if let Some(pool) = &known.model.pool {
             self.subscribers.wake_pool(pool);
         }
@@ -204,7 +204,7 @@ impl View {
         if changed {
             self.subscribers.wake_node(&model.name);
             let earlier = before.and_then(|before| before.model.provider_id.clone());
-            self.wake_machine(earlier.iter().chain(&model.provider_id), Waken::Claims);
+            self.wake_machine(earlier.iter().chain(&model.provider_id), Subscriber::Claims);
         }
     }
 
@@ -212,7 +212,7 @@ impl View {
         let gone = Conditioned::Node(Arc::clone(&known.object));
         self.subscribers.notify_status(&StatusSeen::Gone(gone));
         self.subscribers.wake_node(&known.model.name);
-        self.wake_machine(known.model.provider_id.iter(), Waken::Claims);
+        self.wake_machine(known.model.provider_id.iter(), Subscriber::Claims);
     }
 
     /// Takes a pool as the API server shows it. One that cannot be read takes no part, whatever its contents were: nothing
@@ -306,15 +306,15 @@ impl View {
         }
     }
 
-    fn wake_machine<'a>(&self, ids: impl Iterator<Item = &'a ProviderId>, waken: Waken) {
+    fn wake_machine<'a>(&self, ids: impl Iterator<Item = &'a ProviderId>, waken: Subscriber) {
         for id in ids.collect::<BTreeSet<_>>() {
             match waken {
-                Waken::Claims => {
+                Subscriber::Claims => {
                     for known in self.claims_of(id) {
                         self.subscribers.wake_claim(&known.model.name);
                     }
                 }
-                Waken::Nodes => {
+                Subscriber::Nodes => {
                     for node in self.nodes_of(id) {
                         self.subscribers.wake_node(&node.name);
                     }
@@ -334,7 +334,7 @@ impl View {
 
 /// Reconcilers to wake after a change of a NodeClaim or Node: those of claims, or those of nodes.
 #[derive(Clone, Copy)]
-enum Waken {
+enum Subscriber {
     Claims,
     Nodes,
 }

@@ -15,7 +15,7 @@ use crate::disrupt::repair::breaker::tripped;
 use crate::disrupt::repair::wanted;
 use crate::disrupt::{Standing, empty};
 use crate::place::what_if::{Destinations, Patience, Quoted, Simulated};
-use ground::Ground;
+use ground::AssumedCluster;
 
 /// Each of `commands` as it may start now, or why not, in their order: each is judged as if those before it that may
 /// start, and those that stand and were proposed before it, had happened. The cluster is compiled once for all of
@@ -29,7 +29,7 @@ pub fn confirm(
     commands: &[Command],
     standing: &Standing<'_>,
 ) -> Vec<Result<Command, Rejection>> {
-    let mut ground = Ground::new(snapshot, commands, standing);
+    let mut ground = AssumedCluster::new(snapshot, commands, standing);
     commands
         .iter()
         .map(|command| ground.settle(command, |ground| Look::new(ground, command).judge()))
@@ -38,7 +38,7 @@ pub fn confirm(
 
 /// View of the cluster for a second look.
 struct Look<'g, 'a> {
-    ground: &'g mut Ground<'a>,
+    ground: &'g mut AssumedCluster<'a>,
     command: &'a Command,
     /// Nodes of the command that may still go, in its order.
     still: Vec<Candidate<'a>>,
@@ -47,7 +47,7 @@ struct Look<'g, 'a> {
 }
 
 impl<'g, 'a> Look<'g, 'a> {
-    fn new(ground: &'g mut Ground<'a>, command: &'a Command) -> Self {
+    fn new(ground: &'g mut AssumedCluster<'a>, command: &'a Command) -> Self {
         let (mut still, mut gone) = (Vec::new(), Vec::new());
         for id in command.nodes() {
             let candidate = match command.method {

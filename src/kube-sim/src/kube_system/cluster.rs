@@ -6,8 +6,8 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::news::resource;
 use super::pods::Pods;
+use super::unread::resource;
 use crate::apiserver::{
     ApiServer, Refusal,
     object::{self, Key},

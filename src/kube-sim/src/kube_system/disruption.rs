@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use super::{
     StandIn,
     cluster::Cluster,
-    news::{Cursor, News},
     template::{has_ended, is_ready, number},
+    unread::{Cursor, Unread},
 };
 use crate::apiserver::{
     label_selector_matches,
@@ -81,16 +81,16 @@ impl Disruption {
         let news = self.budgets.news(cluster.server, "policy", "poddisruptionbudgets");
         // Budgets seldom change, but for their status, which this stand-in writes.
         let new = match &news {
-            News::Changes(changes) => changes.iter().any(|change| {
+            Unread::Changes(changes) => changes.iter().any(|change| {
                 let spec = |object: &Value| object["spec"].clone();
                 changed.insert(Key::of(&change.object));
                 change.kind == ChangeKind::Deleted
                     || change.previous.as_ref().is_none_or(|before| spec(before) != spec(&change.object))
             }),
-            News::All(_) => true,
+            Unread::All(_) => true,
         };
         match self.pods.news(cluster.server, "", "pods") {
-            News::Changes(changes) if !new => {
+            Unread::Changes(changes) if !new => {
                 for change in changes {
                     for budget in budgets.iter().filter(|budget| covers(budget, &change.object)) {
                         self.put(Key::of(budget), &change, &mut changed);
@@ -107,7 +107,7 @@ impl Disruption {
                     }
                 }
             }
-            News::Changes(_) | News::All(_) => {
+            Unread::Changes(_) | Unread::All(_) => {
                 all(&mut changed);
                 let pods = cluster.list("", "pods");
                 let covered = |budget: &Arc<Value>| {
@@ -118,11 +118,11 @@ impl Disruption {
             }
         }
         let resized = match self.sets.news(cluster.server, "apps", "replicasets") {
-            News::Changes(changes) => changes.iter().any(|change| {
+            Unread::Changes(changes) => changes.iter().any(|change| {
                 let replicas = |set: &Value| number(set, "/spec/replicas");
                 change.previous.as_ref().is_none_or(|before| replicas(before) != replicas(&change.object))
             }),
-            News::All(_) => true,
+            Unread::All(_) => true,
         };
         if resized {
             all(&mut changed);

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::{
     StandIn,
     cluster::Cluster,
-    news::{Cursor, News},
+    unread::{Cursor, Unread},
 };
 use crate::apiserver::{
     object::{self, list, text},
@@ -45,12 +45,12 @@ impl NodeLifecycle {
     /// Reads heartbeats.
     fn listen(&mut self, cluster: &Cluster<'_>) {
         match self.leases.news(cluster.server, "coordination.k8s.io", "leases") {
-            News::Changes(changes) => {
+            Unread::Changes(changes) => {
                 for change in changes.iter().filter(|change| change.kind != ChangeKind::Deleted) {
                     self.heard(&change.object);
                 }
             }
-            News::All(leases) => {
+            Unread::All(leases) => {
                 (self.beats, self.in_order) = (BTreeMap::new(), BTreeSet::new());
                 for lease in &leases {
                     self.heard(lease);
@@ -94,10 +94,10 @@ impl StandIn for NodeLifecycle {
     fn pass(&mut self, cluster: &mut Cluster<'_>) {
         self.listen(cluster);
         let mut names: BTreeSet<String> = match self.nodes.news(cluster.server, "", "nodes") {
-            News::Changes(changes) => {
+            Unread::Changes(changes) => {
                 changes.iter().map(|change| object::name(&change.object).to_owned()).collect()
             }
-            News::All(nodes) => nodes.iter().map(|node| object::name(node).to_owned()).collect(),
+            Unread::All(nodes) => nodes.iter().map(|node| object::name(node).to_owned()).collect(),
         };
         let silent = self.in_order.iter().take_while(|(at, _)| cluster.now.duration_since(*at) > self.grace);
         names.extend(silent.map(|(_, name)| name.clone()));

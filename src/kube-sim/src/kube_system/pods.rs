@@ -13,8 +13,8 @@ use crate::apiserver::{
 };
 
 use super::{
-    news::{Cursor, News},
     pod::Pod,
+    unread::{Cursor, Unread},
 };
 
 type Keyed = BTreeMap<Key, Arc<Pod>>;
@@ -38,7 +38,7 @@ impl Pods {
     /// Takes in what was written since the last time.
     pub(super) fn refresh(&mut self, server: &ApiServer) {
         match self.cursor.news(server, "", "pods") {
-            News::Changes(changes) => {
+            Unread::Changes(changes) => {
                 for change in changes {
                     let before = change.previous.as_ref();
                     if let Some(before) = before {
@@ -49,7 +49,7 @@ impl Pods {
                     }
                 }
             }
-            News::All(pods) => {
+            Unread::All(pods) => {
                 self.touched.extend(std::mem::take(&mut self.by_node).into_keys());
                 self.touched_owners.extend(std::mem::take(&mut self.by_owner).into_keys());
                 self.unbound = BTreeMap::new();

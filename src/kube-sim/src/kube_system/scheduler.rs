@@ -33,8 +33,8 @@ pub(super) use self::{candidate::tolerates, node_selector::admits as node_select
 use super::{
     StandIn,
     cluster::Cluster,
-    news::{Cursor, News},
     pod::Pod,
+    unread::{Cursor, Unread},
 };
 use crate::apiserver::{
     object::{self, list, text},
@@ -148,10 +148,10 @@ impl Scheduler {
     fn refresh(&mut self, cluster: &mut Cluster<'_>) {
         let mut names = cluster.pods.take_touched();
         match self.nodes.news(cluster.server, "", "nodes") {
-            News::Changes(changes) => {
+            Unread::Changes(changes) => {
                 names.extend(changes.iter().map(|change| object::name(&change.object).to_owned()));
             }
-            News::All(nodes) => {
+            Unread::All(nodes) => {
                 names.extend(self.candidates.drain(..).map(|one| one.name));
                 names.extend(nodes.iter().map(|node| object::name(node).to_owned()));
             }

@@ -8,8 +8,8 @@ use serde_json::Value;
 use super::{
     StandIn,
     cluster::Cluster,
-    news::{Cursor, News},
     scheduler::tolerates,
+    unread::{Cursor, Unread},
 };
 use crate::apiserver::{
     object::{self, list},
@@ -41,12 +41,12 @@ impl StandIn for TaintEviction {
 
     fn pass(&mut self, cluster: &mut Cluster<'_>) {
         match self.cursor.news(cluster.server, "", "nodes") {
-            News::Changes(changes) => {
+            Unread::Changes(changes) => {
                 for change in changes {
                     self.note(&change.object, change.kind != ChangeKind::Deleted, cluster.now);
                 }
             }
-            News::All(nodes) => {
+            Unread::All(nodes) => {
                 let there: BTreeSet<&str> = nodes.iter().map(|node| object::name(node)).collect();
                 self.tainted.retain(|name, _| there.contains(name.as_str()));
                 for node in &nodes {

@@ -10,7 +10,7 @@ use crate::step::{Effect, Step};
 
 /// Steps that apply to a claim.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Way {
+pub enum Entry {
     /// The claim is being deleted: [`crate::claim::finalize`].
     Finalize,
     /// The claim lacks the finalizer: the step adds it, and the watch brings the claim back.
@@ -22,17 +22,17 @@ pub enum Way {
 
 /// Returns the steps that apply to a claim; `None` for a claim of another provider, which is left alone. `owned` returns whether
 /// a node class is one of the provider's kinds.
-pub fn way(claim: &Claim, owned: impl Fn(&NodeClassRef) -> bool) -> Option<Way> {
+pub fn way(claim: &Claim, owned: impl Fn(&NodeClassRef) -> bool) -> Option<Entry> {
     if !owned(&claim.node_class) {
         return None;
     }
     if claim.deletion.is_some() {
-        return Some(Way::Finalize);
+        return Some(Entry::Finalize);
     }
     if claim.finalizers.iter().any(|name| name == finalizer::TERMINATION) {
-        return Some(Way::Live);
+        return Some(Entry::Live);
     }
-    Some(Way::Prepare(Step::of([Effect::AddFinalizer])))
+    Some(Entry::Prepare(Step::of([Effect::AddFinalizer])))
 }
 
 #[cfg(test)]
@@ -52,8 +52,8 @@ mod tests {
     fn the_finalizer_comes_first_and_never_on_a_deleted_claim() {
         let ours = |_: &NodeClassRef| true;
         let bare = Claim { finalizers: Vec::new(), ..claim() };
-        assert_eq!(way(&bare, ours), Some(Way::Prepare(Step::of([Effect::AddFinalizer]))));
-        assert_eq!(way(&Claim { deletion: Some(at(1)), ..bare }, ours), Some(Way::Finalize));
-        assert_eq!(way(&claim(), ours), Some(Way::Live));
+        assert_eq!(way(&bare, ours), Some(Entry::Prepare(Step::of([Effect::AddFinalizer]))));
+        assert_eq!(way(&Claim { deletion: Some(at(1)), ..bare }, ours), Some(Entry::Finalize));
+        assert_eq!(way(&claim(), ours), Some(Entry::Live));
     }
 }

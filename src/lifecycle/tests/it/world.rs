@@ -287,13 +287,13 @@ impl World {
     async fn reconcile_claim(&self, number: usize) -> Result<(), Conflict> {
         let Some(mut draft) = self.draft(number) else { return Ok(()) };
         match entry::way(&draft.claim, |_| true).expect("every class is owned") {
-            entry::Way::Prepare(step) => self.carry_out(number, &mut draft, step).await?,
-            entry::Way::Finalize => {
+            entry::Entry::Prepare(step) => self.carry_out(number, &mut draft, step).await?,
+            entry::Entry::Finalize => {
                 let nodes = self.nodes_of(number, &draft.claim);
                 let step = finalize::step(&draft.claim, &nodes.iter().collect::<Vec<_>>());
                 self.carry_out(number, &mut draft, step).await?;
             }
-            entry::Way::Live => self.stages(number, &mut draft).await?,
+            entry::Entry::Live => self.stages(number, &mut draft).await?,
         }
         self.write(number, draft).await
     }

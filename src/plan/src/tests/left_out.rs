@@ -120,8 +120,8 @@ fn nodes_are_repaired_where_the_controller_does() {
         let mut machine = machine("one");
         machine[1]["status"]["conditions"][0]["status"] = json!("False");
         objects.extend(machine);
-        let ground = Ground { repair: policies.into(), ..ground() };
-        let world = World::new(objects, AT.parse().unwrap(), ground, WhatIf::default()).unwrap();
+        let plan_inputs = PlanInputs { repair: policies.into(), ..plan_inputs() };
+        let world = World::new(objects, AT.parse().unwrap(), plan_inputs, WhatIf::default()).unwrap();
         let removals = world.forecast(&offerings(&["a"]), Vec::new()).removals;
         removals.into_iter().map(|removal| removal.reason).collect::<Vec<_>>()
     };

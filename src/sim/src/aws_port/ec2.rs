@@ -15,7 +15,7 @@ use karpenter_aws_api::{Filter, Listing, Result, Secret, Tags};
 
 use super::AwsPort;
 use crate::defect::Defect;
-use crate::weather::Hidden;
+use crate::fault_injector::Hidden;
 
 #[derive(Debug)]
 pub(super) struct Port {

@@ -11,7 +11,7 @@ use karpenter_model::names::{annotation, label};
 use serde_json::{Value, json};
 
 use crate::seed::{Seed, one_in};
-use crate::world::{CLUSTER, Ground, START, account, budget, class};
+use crate::world::{CLUSTER, START, WorldOptions, account, budget, class};
 
 /// A world and what changes in it.
 pub(super) struct Drawn {
@@ -39,8 +39,8 @@ impl fmt::Display for Drawn {
 
 impl Drawn {
     /// Returns the inputs that the world is built from.
-    pub(super) fn ground(&self) -> Result<Ground> {
-        Ok(Ground {
+    pub(super) fn world_options(&self) -> Result<WorldOptions> {
+        Ok(WorldOptions {
             cluster: CLUSTER.to_owned(),
             start: START.parse()?,
             account: account(),

@@ -10,7 +10,7 @@ use karpenter_compose::offered::OfferingsReader;
 use karpenter_controllers::repair_policies;
 use karpenter_kube_sim::apiserver::store::ListQuery;
 use karpenter_model::Clock as _;
-use karpenter_plan::{Forecast, Ground, Offerings, WhatIf};
+use karpenter_plan::{Forecast, Offerings, PlanInputs, WhatIf};
 use serde_json::Value;
 
 use super::{aws_settings, settings};
@@ -50,13 +50,14 @@ pub(crate) fn objects(world: &World) -> Vec<Value> {
 /// A cluster that has these objects, at the present time and with the settings of the world.
 pub(crate) fn read(world: &World, objects: Vec<Value>, what_if: WhatIf) -> Result<karpenter_plan::World> {
     let settings = settings(&world.settings)?;
-    let ground = Ground {
+    let plan_inputs = PlanInputs {
         registry: Arc::new(label_registry()),
         classes: vec![NODE_CLASS_KIND],
         repair: repair_policies(repair::declared(aws_settings(world).gates), &settings)?,
         settings: settings.decisions,
     };
-    karpenter_plan::World::new(objects, world.clock.now(), ground, what_if).context("cannot read the world")
+    karpenter_plan::World::new(objects, world.clock.now(), plan_inputs, what_if)
+        .context("cannot read the world")
 }
 
 /// Everything that the account offers to the pools of a cluster.

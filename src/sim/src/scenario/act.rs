@@ -15,8 +15,8 @@ use super::format::{Machines, Object, Scale};
 use super::machines::{means, meant};
 use super::observe::Observer;
 use super::read::{Action, Manifest};
-use crate::lasting::Lasting;
 use crate::machines::Rule;
+use crate::timed_fault::TimedFault;
 use crate::world::World;
 
 /// Does one thing.
@@ -68,7 +68,7 @@ pub(crate) async fn act(world: &Arc<World>, observer: &mut Observer, action: &Ac
             world.differ(Rule { means, left, difference });
         }
         Action::LoseCapacity(loss) => {
-            world.begin(Lasting::CapacityLoss(loss.offerings()), loss.r#for.map(|lasts| lasts.0));
+            world.begin(TimedFault::CapacityLoss(loss.offerings()), loss.r#for.map(|lasts| lasts.0));
         }
         Action::ChangePrice(change) => {
             account.scale_prices(&change.offerings(), change.percent);
@@ -78,7 +78,7 @@ pub(crate) async fn act(world: &Arc<World>, observer: &mut Observer, action: &Ac
             world.truth.images_released();
         }
         Action::DoomBoots(count) => account.doom_next_boots(*count),
-        Action::NeverJoin(lasts) => world.begin(Lasting::NeverJoin, Some(lasts.r#for.0)),
+        Action::NeverJoin(lasts) => world.begin(TimedFault::NeverJoin, Some(lasts.r#for.0)),
         Action::Restart => {
             let _none_at_the_moment = world.lives().get(&0).map(crate::life::Life::die);
         }

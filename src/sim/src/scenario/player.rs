@@ -28,7 +28,7 @@ use crate::history::{Fault, History};
 use crate::process;
 use crate::run::alone;
 use crate::trace::Trace;
-use crate::world::{Ground, World};
+use crate::world::{World, WorldOptions};
 
 /// Shortest and longest time between two looks at the world.
 const LOOK: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(15));
@@ -52,7 +52,7 @@ fn play_in(history: History, scenario: &Scenario, print: bool) -> Result<Played>
 
 async fn played(history: Arc<History>, scenario: &Scenario, print: bool) -> Result<Played> {
     let trace = Trace::new(print);
-    let world = Arc::new(World::on(&history, ground(scenario), trace.clone()).await?);
+    let world = Arc::new(World::on(&history, world_options(scenario), trace.clone()).await?);
     let mut stage = Simulated { world: Arc::clone(&world), observer: Observer::new(Arc::clone(&world)) };
     apply(&world, &scenario.manifests).await?;
     let (mut tasks, stop) = (JoinSet::new(), CancellationToken::new());
@@ -131,7 +131,7 @@ fn look(scenario: &Scenario) -> Duration {
     (scenario.file.duration.0 / 720).clamp(LOOK.0, LOOK.1)
 }
 
-fn ground(scenario: &Scenario) -> Ground {
+fn world_options(scenario: &Scenario) -> WorldOptions {
     let file = &scenario.file;
     let cluster = scenario.cluster();
     let faults: BTreeSet<Fault> = file.faults.iter().map(|span| Fault::from(span.value.fault)).collect();
@@ -139,7 +139,7 @@ fn ground(scenario: &Scenario) -> Ground {
     let mut settings = file.settings.clone();
     // There is no other replica, and keeping the Lease is much of what a quiet controller does.
     settings.entry("disable-leader-election".to_owned()).or_insert_with(|| "true".to_owned());
-    Ground {
+    WorldOptions {
         account: Options {
             cluster: cluster.clone(),
             region: scenario.region(),

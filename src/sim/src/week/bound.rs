@@ -9,7 +9,7 @@ use karpenter_aws::registry::label_registry;
 use karpenter_compose::offered::OfferingsReader;
 use karpenter_kube_sim::apiserver::store::ListQuery;
 use karpenter_model::{Clock as _, Pod, Price};
-use karpenter_plan::{Ground, Offerings, WhatIf};
+use karpenter_plan::{Offerings, PlanInputs, WhatIf};
 use karpenter_testkit::bound::least_price;
 use serde_json::Value;
 
@@ -19,7 +19,7 @@ use crate::world::World;
 
 /// Bounds by replicas of each workload: days are alike.
 pub(super) struct Bounds {
-    ground: Ground,
+    plan_inputs: PlanInputs,
     at: jiff::Timestamp,
     /// Pools and classes.
     objects: Vec<Value>,
@@ -31,7 +31,7 @@ impl Bounds {
     /// Bounds with what the account of a world sells to its pools.
     pub(super) async fn of(world: &World) -> Result<Self> {
         let at = world.clock.now();
-        let ground = Ground {
+        let plan_inputs = PlanInputs {
             registry: Arc::new(label_registry()),
             classes: vec![NODE_CLASS_KIND],
             settings: settings(&world.settings)?.decisions,
@@ -43,12 +43,12 @@ impl Bounds {
             let pages = resources.filter_map(|resource| store.list(resource, &ListQuery::default()).ok());
             pages.flat_map(|page| page.items).map(|object| Value::clone(&object)).collect()
         });
-        let seen = karpenter_plan::World::new(objects.clone(), at, ground.clone(), WhatIf::default())
+        let seen = karpenter_plan::World::new(objects.clone(), at, plan_inputs.clone(), WhatIf::default())
             .context("cannot read pools and classes")?;
         let mut reader =
             OfferingsReader::new(world.account.clients(), aws_settings(world), world.clock.clone()).await?;
         let offerings = reader.offerings(&seen.pools(), &seen.node_classes()).await;
-        Ok(Self { ground, at, objects, offerings, known: BTreeMap::new() })
+        Ok(Self { plan_inputs, at, objects, offerings, known: BTreeMap::new() })
     }
 
     /// Returns the least hourly cost of the pods.
@@ -58,7 +58,7 @@ impl Bounds {
         }
         let workloads = replicas.iter().enumerate().map(|(number, count)| deployment(number, *count));
         let objects: Vec<Value> = self.objects.iter().cloned().chain(workloads).collect();
-        let world = karpenter_plan::World::new(objects, self.at, self.ground.clone(), WhatIf::default())
+        let world = karpenter_plan::World::new(objects, self.at, self.plan_inputs.clone(), WhatIf::default())
             .context("cannot read the workloads")?;
         let (snapshot, _) = world.snapshot(&self.offerings);
         let pods: Vec<&Pod> = snapshot.pending.iter().map(AsRef::as_ref).collect();

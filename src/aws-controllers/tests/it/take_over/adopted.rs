@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::difference::between;
 use super::recording::{Recording, instance_of, text};
 use super::{changes, start, stored};
-use crate::world::{Ground, World, Writes};
+use crate::world::{Setup, World, Writes};
 
 /// Half a minute after the last recorded write. What happens at first happens then: virtual time passes only in waits.
 const TAKEN_OVER: &str = "2026-11-22T09:11:00Z";
@@ -43,12 +43,12 @@ async fn take_over() -> (World, Writes, Recording) {
 }
 
 async fn take_over_of(recording: Recording) -> (World, Writes, Recording) {
-    let ground = Ground::new(Recording::options(), TAKEN_OVER);
-    recording.seed(&ground.account).await;
-    recording.launch(&ground.account).await;
-    recording.restore(&ground.server);
-    ground.account.forget_calls();
-    let (world, writes) = start(ground, &recording);
+    let setup = Setup::new(Recording::options(), TAKEN_OVER);
+    recording.seed(&setup.account).await;
+    recording.launch(&setup.account).await;
+    recording.restore(&setup.server);
+    setup.account.forget_calls();
+    let (world, writes) = start(setup, &recording);
     (world, writes, recording)
 }
 

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::difference::between;
 use super::recording::{Recording, TYPES, ZONES, data_of, instance_of, instance_tag, summary_of, tags, text};
 use super::{all, start, stored};
-use crate::world::{Ground, World};
+use crate::world::{Setup, World};
 
 /// Hashes are those of v1.15 (docs/differences.md, "hash of an EC2NodeClass").
 const HASHES: [&str; 2] = [
@@ -24,11 +24,11 @@ const PROFILE: &str = "karpenter.k8s.aws/instance-profile-name";
 /// The cluster with our nodes on it.
 async fn launch() -> (World, Recording) {
     let recording = Recording::read();
-    let ground = Ground::new(Recording::options(), "2026-11-22T09:30:00Z");
-    recording.seed(&ground.account).await;
-    sell_what_was_launched(&ground.account, &recording);
-    as_people_wrote_it(&ground.server, &recording);
-    let (world, _) = start(ground, &recording);
+    let setup = Setup::new(Recording::options(), "2026-11-22T09:30:00Z");
+    recording.seed(&setup.account).await;
+    sell_what_was_launched(&setup.account, &recording);
+    as_people_wrote_it(&setup.server, &recording);
+    let (world, _) = start(setup, &recording);
     tokio::time::sleep(Duration::from_mins(2)).await;
     (world, recording)
 }

@@ -15,8 +15,8 @@ use karpenter_compose::offered::OfferingsReader;
 use karpenter_convert::{InputError, Inputs};
 use karpenter_model::Clock;
 use karpenter_plan::{
-    Fault, Ground, Manifest, Offerings, Origin, Reading, Unreadable, WhatIf, World, WorldError, is_export,
-    read_streams, region_of, resolve, settings_of, zones_of_nodes,
+    Fault, Manifest, Offerings, Origin, PlanInputs, Reading, Unreadable, WhatIf, World, WorldError,
+    is_export, read_streams, region_of, resolve, settings_of, zones_of_nodes,
 };
 use serde_json::Value;
 
@@ -93,8 +93,8 @@ impl Sources {
     pub(crate) async fn gather(&self, what_if: WhatIf) -> Result<Gathered> {
         if self.filename.is_empty() {
             let client = api_server::client().await?;
-            let (ground, _) = settings::resolve(&self.set, &self.cluster_name)?;
-            let (objects, notes) = cluster::objects(&client, &ground.settings.gates).await?;
+            let (plan_inputs, _) = settings::resolve(&self.set, &self.cluster_name)?;
+            let (objects, notes) = cluster::objects(&client, &plan_inputs.settings.gates).await?;
             return self.gathered(objects, what_if, OfferedBy::Aws, notes).await;
         }
         let (reading, skipped) = read_files(&self.filename)?;
@@ -111,8 +111,8 @@ impl Sources {
     pub(crate) async fn gather_to_lint(&self) -> Result<(Reading, Gathered)> {
         let (reading, notes, usual) = if self.filename.is_empty() {
             let client = api_server::client().await?;
-            let (ground, _) = settings::resolve(&self.set, &self.cluster_name)?;
-            let (objects, notes) = cluster::objects(&client, &ground.settings.gates).await?;
+            let (plan_inputs, _) = settings::resolve(&self.set, &self.cluster_name)?;
+            let (objects, notes) = cluster::objects(&client, &plan_inputs.settings.gates).await?;
             let manifests = objects.into_iter().map(Manifest::from).collect();
             (Reading { manifests, faults: Vec::new() }, notes, OfferedBy::Aws)
         } else {
@@ -141,7 +141,7 @@ impl Sources {
     ) -> Result<Gathered> {
         let mut given = settings_of(&objects);
         given.extend(self.set.iter().cloned());
-        let (ground, mut of_provider) = settings::resolve(&given, &self.cluster_name)?;
+        let (plan_inputs, mut of_provider) = settings::resolve(&given, &self.cluster_name)?;
         let at = self.at.unwrap_or_else(|| WallClock.now());
         if is_export(&objects) {
             ensure!(
@@ -149,7 +149,7 @@ impl Sources {
                 "cannot use --price-file with an export, which brings its prices; change them with --price, or export again \
                  with --price-file"
             );
-            return exported(&objects, at, &ground, what_if, given, notes);
+            return exported(&objects, at, &plan_inputs, what_if, given, notes);
         }
         if let Some(file) = &self.price_file {
             of_provider.price_file = Some(file.clone());
@@ -171,7 +171,7 @@ impl Sources {
         } else {
             take_for_ready(&mut objects, &mut what_if, &clients.region)
         });
-        let (before, world) = worlds(&objects, at, &ground, what_if)?;
+        let (before, world) = worlds(&objects, at, &plan_inputs, what_if)?;
         let mut reader = OfferingsReader::new(clients, of_provider, Arc::new(WallClock)).await?;
         let mut offerings = reader.offerings(&world.pools(), &world.node_classes()).await;
         offerings.partial = from == OfferedBy::Memory;
@@ -241,13 +241,13 @@ fn offers(object: &Value) -> bool {
 fn exported(
     objects: &[Value],
     at: Timestamp,
-    ground: &Ground,
+    plan_inputs: &PlanInputs,
     mut what_if: WhatIf,
     given: Vec<String>,
     mut notes: Vec<String>,
 ) -> Result<Gathered> {
     notes.extend(stand_in(objects, &mut what_if));
-    let (before, world) = worlds(objects, at, ground, what_if)?;
+    let (before, world) = worlds(objects, at, plan_inputs, what_if)?;
     let offered = |world: &World| {
         world.exported().cloned().context("cannot find instance types in the export; export again")
     };
@@ -261,10 +261,10 @@ fn exported(
 fn worlds(
     objects: &[Value],
     at: Timestamp,
-    ground: &Ground,
+    plan_inputs: &PlanInputs,
     what_if: WhatIf,
 ) -> Result<(Option<World>, World), WorldError> {
-    let world = |what_if| World::new(objects.iter().cloned(), at, ground.clone(), what_if);
+    let world = |what_if| World::new(objects.iter().cloned(), at, plan_inputs.clone(), what_if);
     let before = if what_if.is_empty() { None } else { Some(world(WhatIf::default())?) };
     Ok((before, world(what_if)?))
 }

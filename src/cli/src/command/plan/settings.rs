@@ -9,7 +9,7 @@ use karpenter_aws::registry::label_registry;
 use karpenter_aws_controllers::settings as aws;
 use karpenter_controllers::repair_policies;
 use karpenter_controllers::settings::{FLAGS, Flag, Home, OWN, Source};
-use karpenter_plan::Ground;
+use karpenter_plan::PlanInputs;
 
 use crate::flags::controller;
 
@@ -17,7 +17,10 @@ use crate::flags::controller;
 pub(crate) const NO_NAME: &str = "CLUSTER-NAME";
 
 /// Returns the settings for decisions and for the provider. Of two values for one name the last one counts.
-pub(super) fn resolve(settings: &[String], cluster_name: &str) -> Result<(Ground, karpenter_aws::Settings)> {
+pub(super) fn resolve(
+    settings: &[String],
+    cluster_name: &str,
+) -> Result<(PlanInputs, karpenter_aws::Settings)> {
     let mut given: Vec<(&str, &str)> = Vec::new();
     for setting in settings {
         let Some((name, value)) = setting.split_once('=') else {
@@ -43,13 +46,13 @@ pub(super) fn resolve(settings: &[String], cluster_name: &str) -> Result<(Ground
     let of_provider = controller::provider_settings(&core, &of_aws);
     // Legacy repair is no method of disruption, so no command of a plan carries it out.
     let declared = if core.legacy_node_repair { &[] } else { repair::declared(of_provider.gates) };
-    let ground = Ground {
+    let plan_inputs = PlanInputs {
         registry: Arc::new(label_registry()),
         classes: vec![NODE_CLASS_KIND],
         repair: repair_policies(declared, &core)?,
         settings: core.decisions,
     };
-    Ok((ground, of_provider))
+    Ok((plan_inputs, of_provider))
 }
 
 #[cfg(test)]
@@ -59,8 +62,8 @@ mod tests {
     #[test]
     fn settings_of_core_and_provider_are_taken_and_the_last_one_counts() {
         let given = ["reserved-enis=1", "reserved-enis=2", "feature-gates=StaticCapacity=true"];
-        let (ground, of_provider) = resolve(&given.map(str::to_owned), "").unwrap();
-        assert!(ground.settings.gates.static_capacity);
+        let (plan_inputs, of_provider) = resolve(&given.map(str::to_owned), "").unwrap();
+        assert!(plan_inputs.settings.gates.static_capacity);
         assert_eq!(of_provider.reserved_enis, 2);
     }
 

@@ -20,7 +20,7 @@ use crate::disrupt::pass::{Assumed, assumed};
 use crate::place::what_if::{Destinations, WhatIf};
 
 /// Assumed cluster of one round of second looks.
-pub(super) struct Ground<'a> {
+pub(super) struct AssumedCluster<'a> {
     pub(super) snapshot: &'a Snapshot,
     /// Rest of each pool's budgets.
     pub(super) budgets: Budgets<'a>,
@@ -44,7 +44,7 @@ pub(super) struct Ground<'a> {
     compiled: BTreeMap<Destinations, WhatIf<'a>>,
 }
 
-impl<'a> Ground<'a> {
+impl<'a> AssumedCluster<'a> {
     /// Returns the cluster for `commands` before any of them has been carried out.
     pub(super) fn new(snapshot: &'a Snapshot, commands: &[Command], standing: &Standing<'a>) -> Self {
         let round: BTreeSet<&NodeId> = commands.iter().flat_map(Command::nodes).collect();

@@ -4,11 +4,11 @@
 use karpenter_aws_sim::OfferingSelector;
 use parking_lot::Mutex;
 
-use crate::weather::Hidden;
+use crate::fault_injector::Hidden;
 
 /// Fault with a beginning and an end.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Lasting {
+pub(crate) enum TimedFault {
     /// EC2 has no capacity for exactly these offerings.
     CapacityLoss(OfferingSelector),
     /// EC2 does not find something.
@@ -19,16 +19,16 @@ pub(crate) enum Lasting {
 
 /// Faults that have begun and not ended; equal ones are in the list several times.
 #[derive(Default)]
-pub(crate) struct Begun(Mutex<Vec<Lasting>>);
+pub(crate) struct Begun(Mutex<Vec<TimedFault>>);
 
 impl Begun {
     /// Adds a fault that begins.
-    pub(crate) fn add(&self, fault: Lasting) {
+    pub(crate) fn add(&self, fault: TimedFault) {
         self.0.lock().push(fault);
     }
 
     /// Removes one fault that is equal to `fault`; returns whether it was the last.
-    pub(crate) fn end_one(&self, fault: &Lasting) -> bool {
+    pub(crate) fn end_one(&self, fault: &TimedFault) -> bool {
         let mut begun = self.0.lock();
         if let Some(index) = begun.iter().position(|one| one == fault) {
             begun.remove(index);

@@ -19,18 +19,18 @@ use crate::wait;
 use crate::world::World;
 
 /// Label of the namespace, nodes and pods of a behaviour; its value is the name of the behaviour.
-pub(super) const CORNER: &str = "example.com/corner";
+pub(super) const TEST_LABEL: &str = "example.com/test";
 
-/// Namespace of one behaviour, with pools and pods that are bound to each other by [`CORNER`].
-pub(super) struct Corner<'a> {
+/// Namespace of one behaviour, with pools and pods that are bound to each other by [`TEST_LABEL`].
+pub(super) struct TestNamespace<'a> {
     pub(super) world: &'a World,
     pub(super) name: &'static str,
 }
 
-impl<'a> Corner<'a> {
+impl<'a> TestNamespace<'a> {
     /// Creates the namespace `name` with the label and nothing in it.
     pub(super) async fn open(world: &'a World, name: &'static str) -> Result<Self> {
-        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {CORNER: name}}});
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {TEST_LABEL: name}}});
         manifests::apply_json(&world.client, namespace).await?;
         Ok(Self { world, name })
     }
@@ -67,7 +67,7 @@ impl<'a> Corner<'a> {
             "metadata": {"name": name},
             "spec": {
                 "template": {
-                    "metadata": {"labels": {CORNER: self.name}},
+                    "metadata": {"labels": {TEST_LABEL: self.name}},
                     "spec": {
                         "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
                         "requirements": [
@@ -93,7 +93,7 @@ impl<'a> Corner<'a> {
         let template = json!({
             "metadata": {"labels": {"app": app}},
             "spec": {
-                "nodeSelector": {CORNER: self.name},
+                "nodeSelector": {TEST_LABEL: self.name},
                 "terminationGracePeriodSeconds": 0,
                 "containers": [container(json!({"requests": {"cpu": "500m", "memory": "256Mi"}}))],
             },
@@ -124,7 +124,7 @@ impl<'a> Corner<'a> {
         .await
     }
 
-    /// Waits until exactly `count` pods of `app` exist and run, all of them on nodes of this corner; returns the Node
+    /// Waits until exactly `count` pods of `app` exist and run, all of them on nodes of this namespace; returns the Node
     /// of each.
     pub(super) async fn running(&self, app: &str, count: usize) -> Result<Vec<Node>> {
         let what = format!("{count} running pods of `{app}`");
@@ -143,7 +143,7 @@ impl<'a> Corner<'a> {
                 let name = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).unwrap_or_default();
                 nodes.get(name).cloned().with_context(|| {
                     format!(
-                        "`{}` runs on `{name}`, which is no node of corner `{}`",
+                        "`{}` runs on `{name}`, which is no node of namespace `{}`",
                         pod.name_any(),
                         self.name
                     )
@@ -169,7 +169,7 @@ impl<'a> Corner<'a> {
         Ok(())
     }
 
-    /// The claims of this corner.
+    /// The claims of this namespace.
     pub(super) async fn claims(&self) -> Result<Vec<NodeClaim>> {
         let api: Api<NodeClaim> = Api::all(self.world.client.clone());
         let ours = ListParams::default().labels(&self.selector());
@@ -182,7 +182,7 @@ impl<'a> Corner<'a> {
         Ok(self.claims().await?.iter().any(stays))
     }
 
-    /// The claim of a Node of this corner.
+    /// The claim of a Node of this namespace.
     pub(super) async fn claim_of(&self, node: &Node) -> Result<NodeClaim> {
         let name = node.name_any();
         let owns = |claim: &NodeClaim| {
@@ -194,19 +194,19 @@ impl<'a> Corner<'a> {
         .await
     }
 
-    /// Returns the label selector of nodes and claims of this corner.
+    /// Returns the label selector of nodes and claims of this namespace.
     pub(super) fn selector(&self) -> String {
-        format!("{CORNER}={}", self.name)
+        format!("{TEST_LABEL}={}", self.name)
     }
 
-    /// The Nodes of this corner.
+    /// The Nodes of this namespace.
     pub(super) async fn nodes(&self) -> Result<Vec<Node>> {
         let api: Api<Node> = Api::all(self.world.client.clone());
         let ours = ListParams::default().labels(&self.selector());
         Ok(api.list(&ours).await.context("list nodes")?.items)
     }
 
-    /// Scales a Deployment of this corner.
+    /// Scales a Deployment of this namespace.
     pub(super) async fn scale(&self, app: &str, replicas: usize) -> Result<()> {
         let api: Api<Deployment> = Api::namespaced(self.world.client.clone(), self.name);
         let patch = json!({"spec": {"replicas": replicas}});
@@ -216,7 +216,7 @@ impl<'a> Corner<'a> {
         Ok(())
     }
 
-    /// Scales every Deployment of this corner to zero.
+    /// Scales every Deployment of this namespace to zero.
     pub(super) async fn scale_down(&self) -> Result<()> {
         let api: Api<Deployment> = Api::namespaced(self.world.client.clone(), self.name);
         for deployment in api.list(&ListParams::default()).await.context("list Deployments")? {
@@ -225,7 +225,7 @@ impl<'a> Corner<'a> {
         Ok(())
     }
 
-    /// Waits until exactly `count` pods of `app` run, the corner has one Node of each of these instance types
+    /// Waits until exactly `count` pods of `app` run, the namespace has one Node of each of these instance types
     /// and no other, and none of them is terminating.
     pub(super) async fn settled_on(&self, app: &str, count: usize, types: &[&str]) -> Result<()> {
         let mut expected: Vec<String> = types.iter().map(|name| (*name).to_owned()).collect();
@@ -344,7 +344,7 @@ where
     .await
 }
 
-/// Scales every Deployment of every corner to zero.
+/// Scales every Deployment of every namespace to zero.
 pub(super) async fn scale_all_down(world: &World) -> Result<()> {
     let deployments = Api::<Deployment>::all(world.client.clone()).list(&ListParams::default()).await?;
     // Others belong to the cluster, as those of its DNS do.

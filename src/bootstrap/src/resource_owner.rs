@@ -12,7 +12,7 @@ const EKSCTL_TAG: &str = "alpha.eksctl.io/cluster-name";
 
 /// Tool or cluster that created a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Maker {
+pub(crate) enum ResourceOwner {
     /// Bootstrap, for this cluster.
     Us,
     /// Any tool, for another cluster.
@@ -33,7 +33,7 @@ pub(crate) enum Maker {
     Unknown,
 }
 
-impl Maker {
+impl ResourceOwner {
     /// Returns the owner of a resource with these tags.
     pub(crate) fn of(tags: &Tags, settings: &Settings) -> Self {
         let cluster = &settings.cluster;
@@ -95,21 +95,22 @@ mod tests {
 
     #[test]
     fn tags_say_who_made_a_thing() {
-        let elsewhere = Maker::OtherRegion { cluster: "prod".to_owned(), region: "us-east-1".to_owned() };
+        let elsewhere =
+            ResourceOwner::OtherRegion { cluster: "prod".to_owned(), region: "us-east-1".to_owned() };
         for (tags, maker) in [
-            (vec![], Maker::Unknown),
-            (vec![(OWNER_TAG, "prod")], Maker::Us),
-            (vec![(OWNER_TAG, "prod"), (REGION_TAG, "eu-west-1")], Maker::Us),
+            (vec![], ResourceOwner::Unknown),
+            (vec![(OWNER_TAG, "prod")], ResourceOwner::Us),
+            (vec![(OWNER_TAG, "prod"), (REGION_TAG, "eu-west-1")], ResourceOwner::Us),
             (vec![(OWNER_TAG, "prod"), (REGION_TAG, "us-east-1")], elsewhere),
-            (vec![(OWNER_TAG, "other")], Maker::OtherCluster("other".to_owned())),
-            (vec![(CLUSTER_TAG, "other")], Maker::OtherCluster("other".to_owned())),
-            (vec![(STACK_TAG, "Karpenter-prod")], Maker::Stack("Karpenter-prod".to_owned())),
-            (vec![(CLUSTER_TAG, "prod")], Maker::OfCluster),
-            (vec![(EKSCTL_TAG, "prod")], Maker::Eksctl),
-            (vec![(EKSCTL_TAG, "other")], Maker::OtherCluster("other".to_owned())),
+            (vec![(OWNER_TAG, "other")], ResourceOwner::OtherCluster("other".to_owned())),
+            (vec![(CLUSTER_TAG, "other")], ResourceOwner::OtherCluster("other".to_owned())),
+            (vec![(STACK_TAG, "Karpenter-prod")], ResourceOwner::Stack("Karpenter-prod".to_owned())),
+            (vec![(CLUSTER_TAG, "prod")], ResourceOwner::OfCluster),
+            (vec![(EKSCTL_TAG, "prod")], ResourceOwner::Eksctl),
+            (vec![(EKSCTL_TAG, "other")], ResourceOwner::OtherCluster("other".to_owned())),
         ] {
             let tags = tags.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
-            assert_eq!(Maker::of(&tags, &settings()), maker, "{tags:?}");
+            assert_eq!(ResourceOwner::of(&tags, &settings()), maker, "{tags:?}");
         }
     }
 }

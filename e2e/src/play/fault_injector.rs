@@ -19,13 +19,13 @@ const ONE_IN: u32 = 12;
 const DELAY_SECONDS: f32 = 2.5;
 
 /// Fault injector of one account: the faults that are possible now.
-pub(super) struct Weather {
+pub(super) struct FaultInjector {
     control: Control,
     caller: String,
     possible: Vec<FaultName>,
 }
 
-impl Weather {
+impl FaultInjector {
     /// Returns an injector without faults. `caller` is the ARN of the controller's role.
     pub(super) fn new(control: Control, caller: String) -> Self {
         Self { control, caller, possible: Vec::new() }
@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn faults_strike_the_controller_alone_and_as_often_as_in_the_simulation() {
         let role = "arn:aws:iam::1:role/demo-karpenter";
-        let weather = Weather::new(Control::new("http://127.0.0.1:1"), role.to_owned());
+        let weather = FaultInjector::new(Control::new("http://127.0.0.1:1"), role.to_owned());
         for (fault, share) in [(FaultName::AwsErrors, 1.0 / 12.0), (FaultName::AwsLatency, 0.5)] {
             let rules = weather.rules(fault);
             assert!(

@@ -10,7 +10,7 @@ use karpenter_model::Command;
 use parking_lot::Mutex;
 use tokio::sync::{Mutex as Turn, oneshot};
 
-use super::underway::{Number, Underway};
+use super::running_commands::{Number, RunningCommands};
 use crate::Context;
 use karpenter_kube_harness::compute;
 
@@ -19,7 +19,7 @@ pub(super) type Answer = Result<Command, Rejection>;
 
 /// Queue of commands that wait for their check. Cheap to clone; shared.
 #[derive(Clone, Default)]
-pub(super) struct Looks {
+pub(super) struct Confirmations {
     waiting: Arc<Mutex<Vec<Waiting>>>,
     turn: Arc<Turn<()>>,
 }
@@ -30,12 +30,12 @@ struct Waiting {
     answer: oneshot::Sender<Answer>,
 }
 
-impl Looks {
-    /// Checks a command of `underway`; `None` when the cluster is not known completely.
+impl Confirmations {
+    /// Checks a command of `open`; `None` when the cluster is not known completely.
     pub(super) async fn look(
         &self,
         context: &Context,
-        underway: &Underway,
+        open: &RunningCommands,
         (number, command): (Number, &Command),
     ) -> Option<Answer> {
         let (answer, mut answered) = oneshot::channel();
@@ -46,10 +46,10 @@ impl Looks {
         }
         let mut round = std::mem::take(&mut *self.waiting.lock());
         round.sort_by_key(|one| one.number);
-        let shown = underway.shown();
+        let shown = open.shown();
         // Without a snapshot, each task that waits finds that out by itself.
         let snapshot = context.snapshot()?;
-        let (proposed, running) = (underway.unplaced(&shown), underway.nodes());
+        let (proposed, running) = (open.unplaced(&shown), open.nodes());
         let commands: Vec<Command> = round.iter().map(|one| one.command.clone()).collect();
         let answers = compute::beside(move || {
             confirm(&snapshot, &commands, &Standing { proposed: &proposed, running: &running })
@@ -58,7 +58,7 @@ impl Looks {
         for (one, answer) in round.into_iter().zip(answers) {
             // Before the next round begins: what is promised now must not go in it.
             if let Ok(fresh) = &answer {
-                underway.changed(one.number, fresh);
+                open.changed(one.number, fresh);
             }
             // No task waits any more when the process is about to end.
             let _ended = one.answer.send(answer);

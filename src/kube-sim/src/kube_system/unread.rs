@@ -14,7 +14,7 @@ use crate::apiserver::{
 pub(super) struct Cursor(Option<u64>);
 
 /// Content of a table that a stand-in has not read yet.
-pub(super) enum News {
+pub(super) enum Unread {
     /// Changes, oldest first.
     Changes(Vec<Change>),
     /// Everything there is, because it has seen nothing yet or the changes are no longer kept.
@@ -23,15 +23,15 @@ pub(super) enum News {
 
 impl Cursor {
     /// Returns the writes to the table of a built-in kind since the last time.
-    pub(super) fn news(&mut self, server: &ApiServer, group: &str, plural: &str) -> News {
+    pub(super) fn news(&mut self, server: &ApiServer, group: &str, plural: &str) -> Unread {
         server.read(|store| {
             let table = TableName::new(group, plural);
             let since = self.0.replace(store.revision());
             if let Some(Ok(changes)) = since.map(|since| store.unseen(&table, since)) {
-                return News::Changes(changes);
+                return Unread::Changes(changes);
             }
             let page = store.list(&resource(store, group, plural), &ListQuery::default());
-            News::All(page.map(|page| page.items).unwrap_or_default())
+            Unread::All(page.map(|page| page.items).unwrap_or_default())
         })
     }
 }

@@ -18,7 +18,7 @@ pub(super) type Number = u64;
 
 /// The commands under way. Cheap to clone; shared.
 #[derive(Clone, Default)]
-pub(super) struct Underway {
+pub(super) struct RunningCommands {
     commands: Arc<Mutex<Commands>>,
     placed: Arc<Notify>,
 }
@@ -28,12 +28,12 @@ struct Commands {
     begun: Number,
     open: BTreeMap<Number, Open>,
     /// Outcomes that the memory of the engine has not recorded yet, oldest first.
-    news: Vec<News>,
+    outcomes: Vec<CommandOutcome>,
 }
 
 /// Outcome of a command, queued until the next decision records it in the memory of the engine.
 #[derive(Debug)]
-pub(super) enum News {
+pub(super) enum CommandOutcome {
     /// The command has started: its replacements exist under these names.
     Started(Command, Vec<ClaimName>, Timestamp),
     /// The command was carried out: its machines are being removed, and every replacement came up.
@@ -44,7 +44,7 @@ pub(super) enum News {
     Rejected(Command, Rejection, Timestamp),
 }
 
-impl News {
+impl CommandOutcome {
     fn record(self, memory: &mut Memory) {
         match self {
             Self::Started(command, replacements, at) => memory.started(&command, &replacements, at),
@@ -66,7 +66,7 @@ struct Open {
     placed: bool,
 }
 
-impl Underway {
+impl RunningCommands {
     /// Takes in a command that starts now.
     pub(super) fn begin(&self, command: Command) -> Number {
         let mut commands = self.commands.lock();
@@ -92,15 +92,15 @@ impl Underway {
     }
 
     /// Adds a result for the next decision.
-    pub(super) fn news(&self, news: News) {
-        self.commands.lock().news.push(news);
+    pub(super) fn report(&self, outcome: CommandOutcome) {
+        self.commands.lock().outcomes.push(outcome);
     }
 
     /// Records in `memory` the results it does not have yet.
-    pub(super) fn record_news(&self, memory: &mut Memory) {
-        let news = std::mem::take(&mut self.commands.lock().news);
-        for news in news {
-            news.record(memory);
+    pub(super) fn record_outcomes(&self, memory: &mut Memory) {
+        let outcomes = std::mem::take(&mut self.commands.lock().outcomes);
+        for outcome in outcomes {
+            outcome.record(memory);
         }
     }
 
@@ -109,7 +109,7 @@ impl Underway {
         self.commands.lock().open.remove(&number);
     }
 
-    /// Returns once a command was [`Underway::placed`] for which no earlier call has returned.
+    /// Returns once a command was [`RunningCommands::placed`] for which no earlier call has returned.
     pub(super) async fn any_placed(&self) {
         self.placed.notified().await;
     }
@@ -124,7 +124,7 @@ impl Underway {
         self.commands.lock().open.iter().filter(|(_, open)| open.placed).map(|(number, _)| *number).collect()
     }
 
-    /// Commands that a snapshot may not show, in the order in which they began; it was taken after [`Underway::shown`]
+    /// Commands that a snapshot may not show, in the order in which they began; it was taken after [`RunningCommands::shown`]
     /// was. What it shows all the same does not count twice: its nodes are leaving there.
     pub(super) fn unplaced(&self, shown: &BTreeSet<Number>) -> Vec<Command> {
         let commands = self.commands.lock();
@@ -160,16 +160,16 @@ mod tests {
 
     #[test]
     fn a_command_that_takes_its_place_after_the_snapshot_is_still_told_of() {
-        let underway = Underway::default();
-        let (before, after) = (underway.begin(command()), underway.begin(command()));
-        underway.placed(before);
-        let shown = underway.shown();
+        let commands = RunningCommands::default();
+        let (before, after) = (commands.begin(command()), commands.begin(command()));
+        commands.placed(before);
+        let shown = commands.shown();
         // Here the snapshot is taken.
-        underway.placed(after);
-        underway.begin(command());
-        assert_eq!(underway.unplaced(&shown).len(), 2, "that one, and one that has begun since");
-        assert_eq!(underway.unplaced(&underway.shown()).len(), 1);
-        underway.ended(after);
-        assert_eq!(underway.unplaced(&shown).len(), 1);
+        commands.placed(after);
+        commands.begin(command());
+        assert_eq!(commands.unplaced(&shown).len(), 2, "that one, and one that has begun since");
+        assert_eq!(commands.unplaced(&commands.shown()).len(), 1);
+        commands.ended(after);
+        assert_eq!(commands.unplaced(&shown).len(), 1);
     }
 }

@@ -13,7 +13,7 @@ use crate::seed::{Seed, one_in};
 
 /// Fault injector: the kinds of faults that are possible now, for both ports. Clones share them.
 #[derive(Clone)]
-pub(crate) struct Weather {
+pub(crate) struct FaultInjector {
     seed: Seed,
     possible: Arc<Mutex<BTreeSet<Fault>>>,
     hidden: Arc<Mutex<BTreeSet<Hidden>>>,
@@ -29,7 +29,7 @@ pub(crate) enum Hidden {
     Subnets(Zone),
 }
 
-impl Weather {
+impl FaultInjector {
     /// Returns the injector for the faults of a history.
     pub(crate) fn of(history: &Arc<History>) -> Self {
         let possible = Arc::new(Mutex::new(history.faults.clone()));
@@ -117,7 +117,7 @@ pub(crate) enum Cut {
 /// The chances of one port.
 #[derive(Clone)]
 pub(crate) struct Chances {
-    weather: Weather,
+    weather: FaultInjector,
     random: Arc<Mutex<Rng>>,
 }
 
