@@ -1,7 +1,7 @@
 //! The second look (spec disruption 3.14): whether a command may still start, judged by what is true now.
 
+mod assumed_cluster;
 mod consolidation;
-mod ground;
 mod pairing;
 
 use karpenter_model::repair::Repair;
@@ -15,7 +15,7 @@ use crate::disrupt::repair::breaker::tripped;
 use crate::disrupt::repair::wanted;
 use crate::disrupt::{Standing, empty};
 use crate::place::what_if::{Destinations, Patience, Quoted, Simulated};
-use ground::AssumedCluster;
+use assumed_cluster::AssumedCluster;
 
 /// Each of `commands` as it may start now, or why not, in their order: each is judged as if those before it that may
 /// start, and those that stand and were proposed before it, had happened. The cluster is compiled once for all of
@@ -29,16 +29,18 @@ pub fn confirm(
     commands: &[Command],
     standing: &Standing<'_>,
 ) -> Vec<Result<Command, Rejection>> {
-    let mut ground = AssumedCluster::new(snapshot, commands, standing);
+    let mut assumed_cluster = AssumedCluster::new(snapshot, commands, standing);
     commands
         .iter()
-        .map(|command| ground.settle(command, |ground| Look::new(ground, command).judge()))
+        .map(|command| {
+            assumed_cluster.settle(command, |assumed_cluster| Look::new(assumed_cluster, command).judge())
+        })
         .collect()
 }
 
 /// View of the cluster for a second look.
 struct Look<'g, 'a> {
-    ground: &'g mut AssumedCluster<'a>,
+    assumed_cluster: &'g mut AssumedCluster<'a>,
     command: &'a Command,
     /// Nodes of the command that may still go, in its order.
     still: Vec<Candidate<'a>>,
@@ -47,12 +49,12 @@ struct Look<'g, 'a> {
 }
 
 impl<'g, 'a> Look<'g, 'a> {
-    fn new(ground: &'g mut AssumedCluster<'a>, command: &'a Command) -> Self {
+    fn new(assumed_cluster: &'g mut AssumedCluster<'a>, command: &'a Command) -> Self {
         let (mut still, mut gone) = (Vec::new(), Vec::new());
         for id in command.nodes() {
             let candidate = match command.method {
-                Method::Repair => ground.broken(id),
-                _ => ground.candidate(id),
+                Method::Repair => assumed_cluster.broken(id),
+                _ => assumed_cluster.candidate(id),
             };
             match candidate {
                 Ok(candidate) => match candidate.blocker(command.method) {
@@ -62,7 +64,7 @@ impl<'g, 'a> Look<'g, 'a> {
                 Err(blocker) => gone.push((id.clone(), blocker)),
             }
         }
-        Self { ground, command, still, gone }
+        Self { assumed_cluster, command, still, gone }
     }
 
     fn judge(self) -> Result<Command, Rejection> {
@@ -83,7 +85,9 @@ impl<'g, 'a> Look<'g, 'a> {
     /// which another command of the round has just sent pods: they would leave with those of the node, and the audit would
     /// refuse both.
     fn all_qualify(&self) -> Result<(), Rejection> {
-        if let Some(promised) = self.still.iter().find(|candidate| self.ground.is_promised(candidate.node)) {
+        if let Some(promised) =
+            self.still.iter().find(|candidate| self.assumed_cluster.is_promised(candidate.node))
+        {
             let (nodes, detail) = (vec![promised.node.id.clone()], Blocker::Nominated.to_string());
             return Err(Rejection { kind: RejectionKind::Budget, nodes, detail });
         }
@@ -98,12 +102,12 @@ impl<'g, 'a> Look<'g, 'a> {
     fn all_within_budget(&mut self) -> Result<(), Rejection> {
         let bound = self.command.repair.as_ref().is_some_and(|repair| repair.drain.is_some());
         for candidate in &self.still {
-            let taken = self.ground.budgets.take(candidate, self.command.reason);
+            let taken = self.assumed_cluster.budgets.take(candidate, self.command.reason);
             let refused = taken.map_err(|exhausted| exhausted.reason()).and_then(|()| {
                 if bound {
                     return Ok(());
                 }
-                self.ground.evictions.check(candidate.node).map_err(|blocker| blocker.reason())
+                self.assumed_cluster.evictions.check(candidate.node).map_err(|blocker| blocker.reason())
             });
             if let Err(reason) = refused {
                 let nodes = vec![candidate.node.id.clone()];
@@ -114,9 +118,10 @@ impl<'g, 'a> Look<'g, 'a> {
     }
 
     fn at_empty(mut self) -> Result<Command, Rejection> {
-        self.still.retain(|candidate| empty::ready(candidate, self.ground.snapshot).is_ok());
+        self.still.retain(|candidate| empty::ready(candidate, self.assumed_cluster.snapshot).is_ok());
         // Nothing is simulated here, so a place that another command has just promised is not seen otherwise.
-        let promised = self.still.extract_if(.., |candidate| self.ground.is_promised(candidate.node));
+        let promised =
+            self.still.extract_if(.., |candidate| self.assumed_cluster.is_promised(candidate.node));
         self.gone.extend(promised.map(|candidate| (candidate.node.id.clone(), Blocker::Nominated)));
         if self.still.is_empty() {
             let nominated = self.gone.iter().any(|(_, blocker)| *blocker == Blocker::Nominated);
@@ -124,7 +129,7 @@ impl<'g, 'a> Look<'g, 'a> {
             return Err(self.rejected(kind, "no node of the command is empty and free to go any more"));
         }
         let (budgets, evictions, reason) =
-            (&mut self.ground.budgets, &self.ground.evictions, self.command.reason);
+            (&mut self.assumed_cluster.budgets, &self.assumed_cluster.evictions, self.command.reason);
         self.still.retain(|candidate| {
             evictions.check(candidate.node).is_ok() && budgets.take(candidate, reason).is_ok()
         });
@@ -175,7 +180,7 @@ impl<'g, 'a> Look<'g, 'a> {
 
     /// Returns the repair that the node of the command needs now.
     fn still_broken(&self) -> Result<Option<Repair>, Rejection> {
-        let snapshot = self.ground.snapshot;
+        let snapshot = self.assumed_cluster.snapshot;
         let Some(candidate) = self.still.first() else { return Ok(None) };
         let choice = choice(candidate.node, &snapshot.repair, snapshot.now);
         let choice =
@@ -217,13 +222,13 @@ impl<'g, 'a> Look<'g, 'a> {
             );
         }
         let own: Vec<_> = self.still.iter().map(|candidate| candidate.node).collect();
-        let freed = self.still.first().and_then(|candidate| self.ground.freed(candidate));
+        let freed = self.still.first().and_then(|candidate| self.assumed_cluster.freed(candidate));
         let Some(freed) = freed else {
             return Err(
                 self.rejected(RejectionKind::Churn, "the reservation of the node is not full any more")
             );
         };
-        let simulated = self.ground.what_if_on(&freed).without(&own, Patience::Full);
+        let simulated = self.assumed_cluster.what_if_on(&freed).without(&own, Patience::Full);
         if !simulated.unplaced.is_empty() {
             let detail = format!("not all pods would schedule, {}", simulated.why_unplaced());
             return Err(self.rejected(RejectionKind::Scheduling, detail));
@@ -234,8 +239,13 @@ impl<'g, 'a> Look<'g, 'a> {
     /// The command with its nodes as they are now, and `replacements` at what they cost now for the pods there are
     /// now: pods may have come or gone and prices may have changed.
     fn as_now(&self, replacements: Vec<Launch>, nominations: Vec<Nomination>) -> Command {
-        let fresh =
-            command(self.command.method, &self.still, replacements, nominations, self.ground.snapshot);
+        let fresh = command(
+            self.command.method,
+            &self.still,
+            replacements,
+            nominations,
+            self.assumed_cluster.snapshot,
+        );
         // Its quiet time began when it was proposed.
         Command { not_before: self.command.not_before, ..fresh }
     }
@@ -250,7 +260,7 @@ impl<'g, 'a> Look<'g, 'a> {
     /// Simulates where the pods of the command would go now; every pod must have a place.
     fn simulate(&mut self, destinations: Destinations) -> Result<Simulated, Rejection> {
         let own: Vec<_> = self.still.iter().map(|candidate| candidate.node).collect();
-        let simulated = self.ground.what_if(destinations).without(&own, Patience::Full);
+        let simulated = self.assumed_cluster.what_if(destinations).without(&own, Patience::Full);
         if simulated.unplaced.is_empty() {
             return Ok(simulated);
         }

@@ -13,9 +13,9 @@ use karpenter_cloud::ClassFault;
 use crate::image::family::FamilyTraits;
 
 const FIELD: &str = "spec.blockDeviceMappings";
-/// MiB per second that a volume of gp3 has at least, and for each of its operations per second at most, times four.
+/// Least throughput of a gp3 volume, in MiB per second. The most is a quarter of its operations per second.
 const THROUGHPUT: i64 = 125;
-/// Operations per second of a volume of gp3 that states none.
+/// Operations per second of a gp3 volume that states none.
 const OPERATIONS: i64 = 3000;
 
 /// Limits of a type of volume.

@@ -16,7 +16,7 @@ impl Look<'_, '_> {
     pub(super) fn at_consolidation(mut self) -> Result<Command, Rejection> {
         self.all_qualify()?;
         for candidate in &self.still {
-            if let Err(refusal) = consolidation::check(candidate, self.ground.snapshot) {
+            if let Err(refusal) = consolidation::check(candidate, self.assumed_cluster.snapshot) {
                 let nodes = vec![candidate.node.id.clone()];
                 let detail = refusal.reason.to_string();
                 return Err(Rejection { kind: RejectionKind::Churn, nodes, detail });
@@ -25,12 +25,14 @@ impl Look<'_, '_> {
         self.all_within_budget()?;
         let mut simulated = self.simulate(Destinations::Quiet)?;
         self.only_what_it_would_buy(&mut simulated)?;
-        let snapshot = self.ground.snapshot;
+        let snapshot = self.assumed_cluster.snapshot;
         let proposal = consolidation::judge(self.command.method, &self.still, simulated, snapshot)
             .map_err(|refusal| self.refused(&refusal))?;
         self.everything_is_still_cheap(&proposal)?;
         let candidates: Vec<&Candidate<'_>> = self.still.iter().collect();
-        if let Some(weighed) = self.ground.totals.judge(&candidates, proposal.replacement_price).rejection() {
+        if let Some(weighed) =
+            self.assumed_cluster.totals.judge(&candidates, proposal.replacement_price).rejection()
+        {
             return Err(self.rejected(RejectionKind::Score, weighed.text()));
         }
         Ok(self.as_now(proposal.replacements, proposal.nominations))

@@ -91,7 +91,7 @@ impl<'a> AssumedCluster<'a> {
         Candidate::broken(node, &self.lookup)
     }
 
-    /// Questions about this ground.
+    /// Questions about it.
     pub(super) fn what_if(&mut self, destinations: Destinations) -> &mut WhatIf<'a> {
         self.compiled.entry(destinations).or_insert_with(|| {
             let mut what_if = WhatIf::beside(self.snapshot, &self.movable, destinations, &self.closed);
@@ -110,7 +110,7 @@ impl<'a> AssumedCluster<'a> {
         slot::freed(self.snapshot, candidate, goes)
     }
 
-    /// Questions about this ground with other instance types.
+    /// Questions about it with other instance types.
     pub(super) fn what_if_on<'s>(&self, freed: &'s Snapshot) -> WhatIf<'s>
     where
         'a: 's,
