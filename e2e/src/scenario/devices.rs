@@ -14,9 +14,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::behaviour::{self, Behaviour, Only};
 use super::facts::{instance_behind, label};
-use super::test_namespace::{TestNamespace, container, distinct, needs, requiring};
+use super::test_namespace::{TestNamespace, container, distinct, needs, pod_template, requiring};
 use crate::driver::{self, ROOT};
-use crate::manifests;
+use crate::manifests::{self, merged};
 use crate::wait;
 use crate::world::World;
 
@@ -190,10 +190,20 @@ async fn one_root(world: &World) -> Result<()> {
         "requests": [exactly("gpus", GPU, 2)],
         "constraints": [{"requests": ["gpus"], "matchAttribute": ROOT}],
     });
-    let (node, given) = served(&test, &["g5", "g6"], devices).await?;
-    let family = label(&node, "karpenter.k8s.aws/instance-family");
-    let roots = roots(&test, &given).await?;
-    ensure!(family == "g5" && roots.len() == 2 && roots[0] == roots[1], "a {family} with {roots:?}");
+    under_one_root(&test, &["g5", "g6"], devices, "g5").await
+}
+
+/// A pod with two `devices` under one root of the bus gets a machine of `family`, of the allowed ones.
+async fn under_one_root(
+    test: &TestNamespace<'_>,
+    allowed: &[&str],
+    devices: Value,
+    family: &str,
+) -> Result<()> {
+    let (node, given) = served(test, allowed, devices).await?;
+    let bought = label(&node, "karpenter.k8s.aws/instance-family");
+    let roots = roots(test, &given).await?;
+    ensure!(bought == family && roots.len() == 2 && roots[0] == roots[1], "a {bought} with {roots:?}");
     Ok(())
 }
 
@@ -224,11 +234,7 @@ async fn with_adapter(world: &World) -> Result<()> {
         "requests": [exactly("gpu", GPU, 1), exactly("adapter", EFA, 1)],
         "constraints": [{"requests": ["gpu", "adapter"], "matchAttribute": ROOT}],
     });
-    let (node, given) = served(&test, &["g4dn", "p4d"], devices).await?;
-    let family = label(&node, "karpenter.k8s.aws/instance-family");
-    let roots = roots(&test, &given).await?;
-    ensure!(family == "p4d" && roots.len() == 2 && roots[0] == roots[1], "a {family} with {roots:?}");
-    Ok(())
+    under_one_root(&test, &["g4dn", "p4d"], devices, "p4d").await
 }
 
 async fn stateful(world: &World) -> Result<()> {
@@ -241,15 +247,7 @@ async fn stateful(world: &World) -> Result<()> {
         "spec": {
             "replicas": 2, "serviceName": "trainer", "podManagementPolicy": "Parallel",
             "selector": {"matchLabels": {"app": "trainer"}},
-            "template": {
-                "metadata": {"labels": {"app": "trainer"}},
-                "spec": {
-                    "nodeSelector": {(super::test_namespace::TEST_LABEL): test.name},
-                    "terminationGracePeriodSeconds": 0,
-                    "resourceClaims": [{"name": "devices", "resourceClaimTemplateName": "devices"}],
-                    "containers": [container(json!({"requests": {"cpu": "500m"}}))],
-                },
-            },
+            "template": merged(pod_template(test.name, "trainer"), uses("ResourceClaimTemplate")),
         },
     });
     manifests::apply_json(&world.client, set.clone()).await?;

@@ -90,14 +90,6 @@ impl<'a> TestNamespace<'a> {
 
     /// Applies a Deployment of pods that request half a CPU each; `change` is a merge patch on the pod template.
     pub(super) async fn pods(&self, app: &str, replicas: usize, change: Value) -> Result<()> {
-        let template = json!({
-            "metadata": {"labels": {"app": app}},
-            "spec": {
-                "nodeSelector": {TEST_LABEL: self.name},
-                "terminationGracePeriodSeconds": 0,
-                "containers": [container(json!({"requests": {"cpu": "500m", "memory": "256Mi"}}))],
-            },
-        });
         let deployment = json!({
             "apiVersion": "apps/v1",
             "kind": "Deployment",
@@ -105,7 +97,7 @@ impl<'a> TestNamespace<'a> {
             "spec": {
                 "replicas": replicas,
                 "selector": {"matchLabels": {"app": app}},
-                "template": merged(template, change),
+                "template": merged(pod_template(self.name, app), change),
             },
         });
         manifests::apply_json(&self.world.client, deployment).await
@@ -388,6 +380,18 @@ pub(super) fn a_node_each(app: &str) -> Value {
 pub(super) fn images(claims: &[NodeClaim]) -> BTreeSet<String> {
     let staying = claims.iter().filter(|claim| claim.metadata.deletion_timestamp.is_none());
     staying.map(|claim| claim.status.clone().unwrap_or_default().image_id.unwrap_or_default()).collect()
+}
+
+/// The template of the pods of `app` that go to nodes of this namespace. Each requests half a CPU.
+pub(super) fn pod_template(namespace: &str, app: &str) -> Value {
+    json!({
+        "metadata": {"labels": {"app": app}},
+        "spec": {
+            "nodeSelector": {TEST_LABEL: namespace},
+            "terminationGracePeriodSeconds": 0,
+            "containers": [container(json!({"requests": {"cpu": "500m", "memory": "256Mi"}}))],
+        },
+    })
 }
 
 /// A container that does nothing, with these resources.

@@ -13,9 +13,9 @@ use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, ListParams};
 use serde_json::{Value, json};
 
-use crate::manifests::apply_json;
+use crate::manifests::{apply_json, merged};
 use crate::scenario::facts::label;
-use crate::scenario::test_namespace::{TEST_LABEL, TestNamespace, by_label, needs};
+use crate::scenario::test_namespace::{TestNamespace, by_label, container, needs, pod_template};
 use crate::storage::{DRIVER, Driver};
 use crate::wait;
 use crate::world::World;
@@ -129,6 +129,17 @@ fn set(namespace: &str) -> Value {
         "resources": {"requests": {"storage": "1Gi"}},
     });
     let labels = json!({"app": "store"});
+    let mut store = container(json!({"requests": {"cpu": "500m", "memory": "256Mi"}}));
+    store["volumeMounts"] =
+        json!([{"name": "data", "mountPath": "/data"}, {"name": "scratch", "mountPath": "/tmp"}]);
+    let change = json!({"spec": {
+        "topologySpreadConstraints": [{
+            "maxSkew": 1, "topologyKey": names::label::ZONE, "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchLabels": labels},
+        }],
+        "containers": [store],
+        "volumes": [{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": claim}}}],
+    }});
     json!({
         "apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "store", "namespace": namespace},
         "spec": {
@@ -136,23 +147,7 @@ fn set(namespace: &str) -> Value {
             "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete"},
             "selector": {"matchLabels": labels},
             "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": claim}],
-            "template": {
-                "metadata": {"labels": labels},
-                "spec": {
-                    "nodeSelector": {TEST_LABEL: namespace},
-                    "terminationGracePeriodSeconds": 0,
-                    "topologySpreadConstraints": [{
-                        "maxSkew": 1, "topologyKey": names::label::ZONE, "whenUnsatisfiable": "DoNotSchedule",
-                        "labelSelector": {"matchLabels": labels},
-                    }],
-                    "containers": [{
-                        "name": "store", "image": "registry.example.com/store:1",
-                        "resources": {"requests": {"cpu": "500m", "memory": "256Mi"}},
-                        "volumeMounts": [{"name": "data", "mountPath": "/data"}, {"name": "scratch", "mountPath": "/tmp"}],
-                    }],
-                    "volumes": [{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": claim}}}],
-                },
-            },
+            "template": merged(pod_template(namespace, "store"), change),
         },
     })
 }

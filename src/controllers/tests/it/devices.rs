@@ -129,12 +129,31 @@ fn bought(claim: &NodeClaim) -> (String, String) {
     (claim.labels().get(label::INSTANCE_TYPE).cloned().unwrap_or_default(), drivers)
 }
 
-/// A world whose large type is described with devices, and a pod that waits for one.
-async fn with_described_devices() -> World {
+/// A world whose large type is described with devices.
+async fn with_large_type_described() -> World {
     let mut world = World::new().await;
     let catalogue = Catalogue::small(&["zone-a", "zone-b"]);
     world.catalogue = Arc::new(catalogue.bringing("large", &described()));
     world.pool("default", &json!({}));
+    world
+}
+
+/// Waits for two machines, and checks that each is to bring one device.
+async fn two_machines_with_devices(world: &World) {
+    let told = || world.claims().iter().map(bought).collect::<Vec<_>>();
+    world
+        .until("two machines have been bought", 5 * MINUTE, || {
+            let told = told();
+            told.len() == 2 && told.iter().all(|(kind, _)| !kind.is_empty())
+        })
+        .await;
+    let wanted = ("large".to_owned(), "gpu.example.com".to_owned());
+    assert_eq!(told(), [wanted.clone(), wanted], "each has one device");
+}
+
+/// As [`with_large_type_described`], and a pod that waits for a device.
+async fn with_described_devices() -> World {
+    let world = with_large_type_described().await;
     world.load(&class());
     world.load(&claim("one"));
     world.pod_with("wants", "1", &uses("one"));
@@ -147,15 +166,7 @@ async fn a_machine_is_bought_that_brings_the_devices_of_a_claim_along() {
     world.load(&claim("two"));
     world.pod_with("also", "1", &uses("two"));
     let process = start(&world);
-    let told = || world.claims().iter().map(bought).collect::<Vec<_>>();
-    world
-        .until("two machines have been bought", 5 * MINUTE, || {
-            let told = told();
-            told.len() == 2 && told.iter().all(|(kind, _)| !kind.is_empty())
-        })
-        .await;
-    let wanted = ("large".to_owned(), "gpu.example.com".to_owned());
-    assert_eq!(told(), [wanted.clone(), wanted], "each has one device");
+    two_machines_with_devices(&world).await;
     tokio::time::sleep(5 * MINUTE).await;
     assert_eq!(world.claims().len(), 2, "the devices of machines that come up are held");
     process.stop().await;
@@ -163,10 +174,7 @@ async fn a_machine_is_bought_that_brings_the_devices_of_a_claim_along() {
 
 #[tokio::test(start_paused = true)]
 async fn a_resource_that_a_class_stands_for_is_served_by_the_devices_of_new_machines() {
-    let mut world = World::new().await;
-    let catalogue = Catalogue::small(&["zone-a", "zone-b"]);
-    world.catalogue = Arc::new(catalogue.bringing("large", &described()));
-    world.pool("default", &json!({}));
+    let world = with_large_type_described().await;
     let mut class = class();
     class["spec"]["extendedResourceName"] = "example.com/gpu".into();
     world.load(&class);
@@ -182,15 +190,7 @@ async fn a_resource_that_a_class_stands_for_is_served_by_the_devices_of_new_mach
         );
     }
     let process = start(&world);
-    let told = || world.claims().iter().map(bought).collect::<Vec<_>>();
-    world
-        .until("two machines have been bought", 5 * MINUTE, || {
-            let told = told();
-            told.len() == 2 && told.iter().all(|(kind, _)| !kind.is_empty())
-        })
-        .await;
-    let wanted = ("large".to_owned(), "gpu.example.com".to_owned());
-    assert_eq!(told(), [wanted.clone(), wanted], "each has one device");
+    two_machines_with_devices(&world).await;
     for claim in world.claims() {
         let requests = serde_json::to_value(&claim.spec.resources).unwrap()["requests"].to_string();
         assert!(!requests.contains('/'), "no machine counts the resource: {requests}");
@@ -200,10 +200,7 @@ async fn a_resource_that_a_class_stands_for_is_served_by_the_devices_of_new_mach
 
 #[tokio::test(start_paused = true)]
 async fn room_of_a_buffer_has_the_devices_that_its_pods_would_claim() {
-    let mut world = World::new().await;
-    let catalogue = Catalogue::small(&["zone-a", "zone-b"]);
-    world.catalogue = Arc::new(catalogue.bringing("large", &described()));
-    world.pool("default", &json!({}));
+    let world = with_large_type_described().await;
     world.load(&class());
     let asks = json!([{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}]);
     world.load(&json!({
@@ -220,7 +217,6 @@ async fn room_of_a_buffer_has_the_devices_that_its_pods_would_claim() {
     let defaults = karpenter_model::Settings::default();
     let process =
         world.start_deciding(karpenter_model::Settings { ignore_dra_requests: false, gates, ..defaults });
-    let told = || world.claims().iter().map(bought).collect::<Vec<_>>();
     let ready = || {
         let buffer = world.list::<karpenter_api::CapacityBuffer>().remove(0);
         let conditions = buffer.status.map(|status| status.conditions).unwrap_or_default();
@@ -230,20 +226,13 @@ async fn room_of_a_buffer_has_the_devices_that_its_pods_would_claim() {
     world
         .until("the template is missing", 2 * MINUTE, || ready().is_some_and(|message| message == missing))
         .await;
-    assert_eq!(told(), []);
+    assert_eq!(world.claims().len(), 0);
     world.load(&json!({
         "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate",
         "metadata": {"name": "one-gpu", "namespace": "default"},
         "spec": {"spec": claim("one")["spec"]},
     }));
-    world
-        .until("there is room for both", 5 * MINUTE, || {
-            let told = told();
-            told.len() == 2 && told.iter().all(|(kind, _)| !kind.is_empty())
-        })
-        .await;
-    let wanted = ("large".to_owned(), "gpu.example.com".to_owned());
-    assert_eq!(told(), [wanted.clone(), wanted], "each has one device");
+    two_machines_with_devices(&world).await;
     process.stop().await;
 }
 
