@@ -43,10 +43,11 @@ impl OfferingsReader {
     /// Learns the facts about the cluster that are in user data; returns the parts that are not known.
     async fn learn_cluster(&mut self, family: AmiFamily) -> Vec<String> {
         let mut unknown = Vec::new();
-        if self.provider.settings.cluster_endpoint.is_empty() {
-            let name = &self.provider.settings.cluster_name;
-            let found = self.provider.clients().eks.describe_cluster(name).await.ok();
-            let mut settings = karpenter_aws::Settings::clone(&self.provider.settings);
+        // What was learnt for a pool holds for the next.
+        let mut settings = karpenter_aws::Settings::clone(&self.provider.launcher().settings);
+        if settings.cluster_endpoint.is_empty() {
+            let eks = &self.provider.clients().eks;
+            let found = eks.describe_cluster(&settings.cluster_name).await.ok();
             settings.cluster_ca_bundle =
                 found.as_ref().and_then(|cluster| cluster.certificate_authority.clone());
             let endpoint = found.and_then(|cluster| cluster.endpoint);

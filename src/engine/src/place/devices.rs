@@ -32,9 +32,11 @@ pub(crate) type HeldBefore = Ledger;
 
 impl<'a> Holdings<'a> {
     /// The devices of `snapshot` for `pods`, if any of these has claims; the flag is set for pods that would have to move.
+    /// `asked` are the [resources](asked) of theirs that devices stand for.
     pub(crate) fn new<'p>(
         snapshot: &'a Snapshot,
         mut pods: impl Iterator<Item = (&'p Pod, bool)> + Clone,
+        asked: &Resources,
     ) -> Option<Self> {
         if snapshot.settings.ignore_dra_requests
             || !pods.clone().any(|(pod, _)| cares(pod, &snapshot.devices))
@@ -50,9 +52,8 @@ impl<'a> Holdings<'a> {
             ((*uid).clone(), claims.iter().map(|claim| claim.key.clone()).collect())
         };
         let to_make = Arc::new(made.iter().map(keys).collect());
-        let asked = asked(&snapshot.devices, pods.clone().map(|(pod, _)| pod));
         let claims = made.into_iter().flat_map(|(_, claims)| claims).collect();
-        let made = (claims, counted(snapshot, &asked));
+        let made = (claims, counted(snapshot, asked));
         let allocator = Allocator::new(&snapshot.devices, &up, made, &snapshot.registry);
         let leaving = pods.by_ref().filter(|(pod, moves)| !moves && pod.node_name.is_some());
         let ledger = allocator.ledger(leaving.map(|(pod, _)| pod.uid.clone()), &coming);

@@ -66,7 +66,7 @@ impl<'a> Solver<'a> {
         let stood_for = devices::asked(&snapshot.devices, pods.iter().copied());
         let Gathered { pools, mut catalogues, limits } =
             Gathered::new(snapshot, (&volumes, &daemons, &stood_for), &mut rules, &mut resources);
-        let devices = Holdings::new(snapshot, batch.pods.iter().copied());
+        let devices = Holdings::new(snapshot, batch.pods.iter().copied(), &stood_for);
         let mut compiler = Compiler::new(snapshot, volumes, &daemons, &pools, &batch);
         let Classified { queue, requests, classes } =
             compiler.classes(&batch, &settings, devices.as_ref(), &mut rules, &mut resources);
