@@ -22,6 +22,7 @@
 mod condition;
 mod decision;
 mod error;
+mod name;
 mod pattern;
 mod policy;
 mod request;
@@ -29,6 +30,7 @@ mod truth;
 
 pub use decision::{Decision, Denial, Miss, Policies};
 pub use error::Error;
+pub use name::is_name;
 pub use pattern::matches;
 pub use policy::Policy;
 pub use request::{Principal, Request};

@@ -15,9 +15,6 @@ use karpenter_model::{Access, DriverName, Expression, Operator, Quantity};
 use super::present;
 use super::{Error, FieldError};
 
-/// Labels of a volume that name zones or regions, with their old names.
-const PLACES: [&str; 4] = [label::ZONE, label::REGION, label::NORMALIZED[0].0, label::NORMALIZED[1].0];
-
 /// Reads a persistent volume claim.
 pub fn volume_claim(object: &PersistentVolumeClaim) -> ClaimFacts {
     let (metadata, spec) = (&object.metadata, object.spec.as_ref());
@@ -99,7 +96,7 @@ pub fn volume(object: &PersistentVolume) -> Result<VolumeFacts, Error> {
 /// them as to the node affinity. `__` stands between several.
 fn of_labels(object: &PersistentVolume) -> Vec<Expression> {
     let labels = object.metadata.labels.iter().flatten();
-    let of_place = labels.filter(|(key, _)| PLACES.contains(&key.as_str()));
+    let of_place = labels.filter(|(key, _)| label::PLACES_OF_VOLUMES.contains(&key.as_str()));
     of_place
         .map(|(key, values)| Expression {
             key: key.as_str().into(),
@@ -257,7 +254,7 @@ mod tests {
                 .unwrap()
                 .terms
         };
-        for key in PLACES {
+        for key in label::PLACES_OF_VOLUMES {
             let place = Expression::new(key, Operator::In, &["a", "b"]);
             assert_eq!(labelled(key, json!({})), [vec![place.clone()]]);
             let zone_a = Expression::new("topology.kubernetes.io/zone", Operator::In, &["a"]);

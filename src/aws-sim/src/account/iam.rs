@@ -94,8 +94,7 @@ fn exists(operation: &'static str, kind: &str, name: &str) -> Error {
 }
 
 fn check_name(operation: &'static str, name: &str, longest: usize) -> Result<()> {
-    let allowed = |c: char| c.is_ascii_alphanumeric() || "_+=,.@-".contains(c);
-    if name.is_empty() || name.len() > longest || !name.chars().all(allowed) {
+    if !karpenter_iam::is_name(name, longest) {
         let text = format!("Value '{name}' failed to satisfy constraint: 1 to {longest} of [\\w+=,.@-]");
         return Err(Error::answered(operation, name, "ValidationError", text));
     }

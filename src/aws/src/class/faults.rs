@@ -4,8 +4,10 @@
 use karpenter_api::EC2NodeClass;
 use karpenter_api::ec2nodeclass::{AmiFamily, Ec2NodeClassSpec, InstanceStorePolicy, Toggle};
 use karpenter_cloud::ClassFault;
+use karpenter_iam::is_name;
 use serde_json::Value;
 
+use crate::class::instance_profiles::bare_name;
 use crate::class::kubelet;
 use crate::image::family::{FamilyTraits, family_of};
 use crate::tags;
@@ -64,10 +66,8 @@ fn profile(spec: &Ec2NodeClassSpec) -> Option<ClassFault> {
 
 /// IAM: 64 letters, digits and `_+=,.@-`, below a path.
 fn role(spec: &Ec2NodeClassSpec) -> Option<ClassFault> {
-    let role = spec.role.as_deref()?;
-    let name = role.rsplit('/').next().unwrap_or(role);
-    let known = |one: char| one.is_ascii_alphanumeric() || "_+=,.@-".contains(one);
-    (name.is_empty() || name.len() > 64 || !name.chars().all(known)).then(|| ClassFault {
+    let name = bare_name(spec.role.as_deref()?);
+    (!is_name(name, 64)).then(|| ClassFault {
         field: "spec.role",
         problem: format!("`{name}` is no name of a role: IAM has up to 64 letters, digits and `_+=,.@-`"),
         remedy: "write the name of the node role",

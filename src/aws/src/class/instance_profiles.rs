@@ -12,6 +12,7 @@ use karpenter_api::EC2NodeClass;
 use karpenter_aws_api::error::optional;
 use karpenter_aws_api::iam::{Iam, InstanceProfile, InstanceProfileSpec};
 use karpenter_aws_api::{Error, Kind, Result, Tags};
+use karpenter_iam::is_name;
 use karpenter_model::Clock;
 use karpenter_model::names::label;
 
@@ -174,7 +175,7 @@ impl InstanceProfiles {
             .map(|p| p.name)
             .collect();
         let legacy = self.legacy_name(class);
-        if is_valid_name(&legacy) {
+        if is_name(&legacy, NAME_MAX) {
             names.push(legacy);
         }
         let mut outcome = Ok(());
@@ -236,13 +237,8 @@ fn class_name(class: &EC2NodeClass) -> &str {
 }
 
 /// IAM names roles by the last segment of what a user may have written with a path.
-fn bare_name(role: &str) -> &str {
+pub(super) fn bare_name(role: &str) -> &str {
     role.rsplit('/').next().unwrap_or(role)
-}
-
-fn is_valid_name(name: &str) -> bool {
-    (1..=NAME_MAX).contains(&name.len())
-        && name.chars().all(|c| c.is_ascii_alphanumeric() || "_+=,.@-".contains(c))
 }
 
 /// FNV-1, 64 bits, of the parts joined.
@@ -263,8 +259,8 @@ mod tests {
             bare_name("arn:aws-cn:iam::111122223333:role/team/KarpenterNodeRole"),
             "KarpenterNodeRole"
         );
-        assert!(is_valid_name("demo_123") && !is_valid_name("") && !is_valid_name("a b"));
-        assert!(!is_valid_name(&"x".repeat(129)));
+        assert!(is_name("demo_123", NAME_MAX) && !is_name("", NAME_MAX) && !is_name("a b", NAME_MAX));
+        assert!(!is_name(&"x".repeat(129), NAME_MAX));
         assert_eq!(fnv1(&[]), 0xcbf2_9ce4_8422_2325);
     }
 

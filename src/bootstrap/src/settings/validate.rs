@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use karpenter_model::requirement::syntax::is_dns_subdomain;
+
 use super::{Identity, LONGEST_RULE_SUFFIX, Settings};
 use crate::names::{POLICY_NAME_MAX, POLICY_SUFFIX_MAX, QUEUE_NAME_MAX, ROLE_NAME_MAX, RULE_NAME_MAX};
 
@@ -37,13 +39,13 @@ impl Settings {
         );
         check(is_region(&self.region), "region", &self.region, "expected a region such as `eu-west-1`");
         check(
-            is_dns_name(&self.namespace, 63) && !self.namespace.contains('.'),
+            self.namespace.len() <= 63 && is_dns_subdomain(&self.namespace) && !self.namespace.contains('.'),
             "namespace",
             &self.namespace,
             "expected at most 63 lower-case letters, digits and dashes, as Kubernetes has them",
         );
         check(
-            is_dns_name(&self.service_account, 253),
+            is_dns_subdomain(&self.service_account),
             "service-account",
             &self.service_account,
             "expected lower-case letters, digits, dashes and dots, as Kubernetes has them",
@@ -225,15 +227,6 @@ fn is_region(region: &str) -> bool {
         && words.split('-').all(is_word)
         && !number.is_empty()
         && number.bytes().all(|byte| byte.is_ascii_digit())
-}
-
-/// Labels of letters, digits and dashes, with dots between.
-fn is_dns_name(name: &str, longest: usize) -> bool {
-    let is_label = |label: &str| {
-        let known = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-        !label.is_empty() && !label.starts_with('-') && !label.ends_with('-') && label.bytes().all(known)
-    };
-    name.len() <= longest && name.split('.').all(is_label)
 }
 
 /// IAM: `/`, or at least one character between two of them, as `^/([!-~]+/)?$` requires in the template and the module.

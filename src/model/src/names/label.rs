@@ -45,10 +45,16 @@ pub const DOMAIN: &str = "karpenter.sh";
 /// Labels users may not set whatever their domain.
 pub(crate) const RESTRICTED: [&str; 1] = [HOSTNAME];
 
+const OLD_ZONE: &str = "failure-domain.beta.kubernetes.io/zone";
+const OLD_REGION: &str = "failure-domain.beta.kubernetes.io/region";
+
+/// Labels of a volume to which the scheduler keeps as to its node affinity; `__` stands between several values.
+pub const PLACES_OF_VOLUMES: [&str; 4] = [ZONE, REGION, OLD_ZONE, OLD_REGION];
+
 /// Old name and present name; applied wherever a requirement is made.
 pub const NORMALIZED: [(&str, &str); 5] = [
-    ("failure-domain.beta.kubernetes.io/zone", ZONE),
-    ("failure-domain.beta.kubernetes.io/region", REGION),
+    (OLD_ZONE, ZONE),
+    (OLD_REGION, REGION),
     ("beta.kubernetes.io/arch", ARCH),
     ("beta.kubernetes.io/os", OS),
     ("beta.kubernetes.io/instance-type", INSTANCE_TYPE),

@@ -113,7 +113,8 @@ fn is_name(text: &str) -> bool {
     bytes.len() <= NAME_MAX && edge(bytes.first()) && edge(bytes.last()) && bytes.iter().all(inner)
 }
 
-fn is_dns_subdomain(text: &str) -> bool {
+/// At most 253 characters: labels of lower-case letters, digits and `-` inside, with dots between.
+pub fn is_dns_subdomain(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let label = |label: &str| {
         let bytes = label.as_bytes();

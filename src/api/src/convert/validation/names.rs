@@ -1,9 +1,8 @@
 //! Names, label keys and label values.
 
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
 
-use regex::Regex;
+use karpenter_model::requirement::syntax::{is_dns_subdomain, is_label_value};
 use serde_json::Value;
 
 use super::Found;
@@ -13,22 +12,12 @@ const LABEL_MAX: usize = 63;
 const SUBDOMAIN_MAX: usize = 253;
 const CRON_JOB_MAX: usize = 52;
 
-fn pattern(text: &str) -> Regex {
-    Regex::new(text).expect("invariant: a constant pattern is valid")
-}
-
-static LABEL: LazyLock<Regex> = LazyLock::new(|| pattern("^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"));
-static SUBDOMAIN: LazyLock<Regex> =
-    LazyLock::new(|| pattern(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"));
-static QUALIFIED: LazyLock<Regex> = LazyLock::new(|| pattern("^([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$"));
-static VALUE: LazyLock<Regex> = LazyLock::new(|| pattern("^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$"));
-
 /// Returns why a text is no label of DNS.
 pub(super) fn label(text: &str) -> Option<&'static str> {
     if text.len() > LABEL_MAX {
         return Some("must be no more than 63 characters");
     }
-    (!LABEL.is_match(text)).then_some(
+    (text.contains('.') || !is_dns_subdomain(text)).then_some(
         "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an \
          alphanumeric character",
     )
@@ -39,7 +28,7 @@ pub(super) fn subdomain(text: &str) -> Option<&'static str> {
     if text.len() > SUBDOMAIN_MAX {
         return Some("must be no more than 253 characters");
     }
-    (!SUBDOMAIN.is_match(text)).then_some(
+    (!is_dns_subdomain(text)).then_some(
         "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end \
          with an alphanumeric character",
     )
@@ -59,7 +48,7 @@ pub(super) fn qualified(text: &str) -> Option<&'static str> {
     if name.len() > LABEL_MAX {
         return Some("name part must be no more than 63 characters");
     }
-    (!QUALIFIED.is_match(name)).then_some(
+    (name.is_empty() || !is_label_value(name)).then_some(
         "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric \
          character",
     )
@@ -70,7 +59,7 @@ pub(super) fn label_value(text: &str) -> Option<&'static str> {
     if text.len() > LABEL_MAX {
         return Some("must be no more than 63 characters");
     }
-    (!VALUE.is_match(text)).then_some(
+    (!is_label_value(text)).then_some(
         "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end \
          with an alphanumeric character",
     )

@@ -1,6 +1,7 @@
 //! Names that kube-apiserver accepts.
 
 use crate::apiserver::Cause;
+use karpenter_model::requirement::syntax::is_dns_subdomain;
 use serde_json::json;
 
 /// The cause to refuse `name`, if any. Kinds whose names are path segments (roles, bindings) may use
@@ -9,7 +10,8 @@ pub(super) fn check(group: &str, name: &str) -> Option<Cause> {
     if name.is_empty() {
         return Some(Cause::required("metadata.name", "name or generateName is required"));
     }
-    let valid = if group == "rbac.authorization.k8s.io" { is_path_segment(name) } else { is_subdomain(name) };
+    let valid =
+        if group == "rbac.authorization.k8s.io" { is_path_segment(name) } else { is_dns_subdomain(name) };
     let why = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', \
                and must start and end with an alphanumeric character";
     (!valid).then(|| Cause::invalid("metadata.name", &json!(name), why))
@@ -17,16 +19,6 @@ pub(super) fn check(group: &str, name: &str) -> Option<Cause> {
 
 fn is_path_segment(name: &str) -> bool {
     name != "." && name != ".." && !name.contains(['/', '%'])
-}
-
-fn is_subdomain(name: &str) -> bool {
-    let alphanumeric = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
-    let label = |label: &str| {
-        let bytes = label.as_bytes();
-        let (Some(&first), Some(&last)) = (bytes.first(), bytes.last()) else { return false };
-        alphanumeric(first) && alphanumeric(last) && bytes.iter().all(|&b| alphanumeric(b) || b == b'-')
-    };
-    name.len() <= 253 && name.split('.').all(label)
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use karpenter_model::names::label;
 use serde_json::Value;
 
 use super::lists::Lists;
@@ -167,13 +168,7 @@ fn attached(pod: &Value) -> impl Iterator<Item = Key> {
 
 /// Zones and regions in the labels of a volume, under the present or the old names.
 fn places(volume: &Value) -> impl Iterator<Item = (&'static str, &str)> {
-    const KEYS: [&str; 4] = [
-        "topology.kubernetes.io/zone",
-        "topology.kubernetes.io/region",
-        "failure-domain.beta.kubernetes.io/zone",
-        "failure-domain.beta.kubernetes.io/region",
-    ];
-    KEYS.into_iter().filter_map(|key| Some((key, object::label(volume, key)?)))
+    label::PLACES_OF_VOLUMES.into_iter().filter_map(|key| Some((key, object::label(volume, key)?)))
 }
 
 /// Name of a node and the number of volumes that it attaches, where its driver states one.
