@@ -12,6 +12,7 @@ mod keys;
 mod kinds;
 mod near;
 mod offered;
+mod pod_budgets;
 mod pools;
 mod refused;
 mod reports;
@@ -149,6 +150,7 @@ fn of_objects(
     keys::check(&linted, &mut found);
     offered::check(&linted, &mut found);
     budgets::check(&linted, &mut found);
+    pod_budgets::check(&linted, &mut found);
     pools::check(&linted, &mut found);
     consolidation::check(&linted, &mut found);
     found

@@ -136,7 +136,7 @@ pub(crate) fn has_ended(pod: &Value) -> bool {
 }
 
 /// Returns whether another workload makes it, whose template counts instead.
-fn is_owned(workload: &Value) -> bool {
+pub(crate) fn is_owned(workload: &Value) -> bool {
     let owners = workload.pointer("/metadata/ownerReferences").and_then(Value::as_array);
     owners.into_iter().flatten().any(|owner| owner["controller"] == true)
 }

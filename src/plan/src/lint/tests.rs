@@ -658,3 +658,48 @@ fn everything_that_kubectl_would_refuse_of_files_is_a_line_with_its_place() {
     ];
     assert_eq!(refused_lines(&crate::stream::read_stream("a.yaml", stream)), expected);
 }
+
+#[test]
+fn budgets_of_pods_that_let_none_go() {
+    let deployment = |replicas: Value| {
+        json!({
+            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "shop"},
+            "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": "web"}},
+                "template": {"metadata": {"labels": {"app": "web", "tier": "front"}}, "spec": {"containers": []}}},
+        })
+    };
+    let budget = |name: &str, spec: Value, labels: Value| {
+        let mut budget = json!({
+            "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+            "metadata": {"name": name, "namespace": "shop"}, "spec": spec,
+        });
+        budget["spec"]["selector"] = json!({"matchLabels": labels});
+        budget
+    };
+    let web = || json!({"app": "web"});
+    let never = |field: &str| format!("PodDisruptionBudget/shop/a spec.{field} pod-budget-never");
+    let table = [
+        (json!(3), json!({"maxUnavailable": 1}), None),
+        (json!(3), json!({"maxUnavailable": 0}), Some(never("maxUnavailable"))),
+        (json!(3), json!({"minAvailable": 3}), Some(never("minAvailable"))),
+        (json!(3), json!({"minAvailable": 2}), None),
+        // Shares are rounded up.
+        (json!(3), json!({"minAvailable": "70%"}), Some(never("minAvailable"))),
+        (json!(1), json!({"minAvailable": 1}), Some(never("minAvailable"))),
+        (json!(0), json!({"minAvailable": 1}), None),
+        // An autoscaler may run more.
+        (Value::Null, json!({"minAvailable": 1}), None),
+        (Value::Null, json!({"minAvailable": "100%"}), Some(never("minAvailable"))),
+    ];
+    for (replicas, spec, expected) in table {
+        let objects = vec![deployment(replicas.clone()), budget("a", spec.clone(), web())];
+        assert_eq!(found(objects), expected.into_iter().collect::<Vec<_>>(), "{replicas} {spec}");
+    }
+    let one = json!({"maxUnavailable": 1});
+    let both = |labels| {
+        vec![deployment(json!(3)), budget("a", one.clone(), web()), budget("b", one.clone(), labels)]
+    };
+    let overlap = ["PodDisruptionBudget/shop/b spec.selector pod-budgets-overlap"];
+    assert_eq!(found(both(json!({"tier": "front"}))), overlap);
+    assert_eq!(found(both(json!({"tier": "back"}))), Vec::<String>::new());
+}
