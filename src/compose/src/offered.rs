@@ -13,6 +13,7 @@ use jiff::tz::TimeZone;
 use karpenter_api::EC2NodeClass;
 use karpenter_api::manifest::admitted;
 use karpenter_aws::calls::observer::Silent;
+use karpenter_aws::image::unresolved;
 use karpenter_aws::launch::filter::names_dedicated;
 #[cfg(feature = "demo")]
 use karpenter_aws::market::prices::table;
@@ -111,6 +112,12 @@ impl OfferingsReader {
                 Ok(mut class) => {
                     self.count_reservations(&mut class, &written["status"]["capacityReservations"], pools)
                         .await;
+                    // The images of an alias are known by kind: Windows and AL2 have none for some machines.
+                    if let Some(status) = &mut class.status
+                        && status.amis.is_empty()
+                    {
+                        status.amis = unresolved(&class.spec);
+                    }
                     read.push(class);
                 }
                 Err(error) => {

@@ -6,6 +6,7 @@
 use std::fmt;
 
 use karpenter_api::ec2nodeclass::AmiFamily as Family;
+use karpenter_aws_api::ec2::Architecture::{self, Arm64, X86_64};
 
 use super::family::FamilyTraits;
 
@@ -27,6 +28,8 @@ pub enum Variant {
 pub struct Parameter {
     /// Name of the parameter.
     pub name: String,
+    /// Architecture of the image.
+    pub architecture: Architecture,
     /// Kinds of machine; an image with two kinds becomes two entries in the `NodeClass`'s status.
     pub variants: Vec<Variant>,
     /// True if AWS re-points the parameter to newer images.
@@ -78,16 +81,17 @@ fn minor(kubernetes: &str) -> Option<u32> {
 
 fn al2(kubernetes: &str, version: &str) -> Vec<Parameter> {
     let variants = [
-        ("amazon-linux-2", "amazon-eks-node", vec![Variant::Standard]),
-        ("amazon-linux-2-arm64", "amazon-eks-arm64-node", vec![Variant::Standard]),
-        ("amazon-linux-2-gpu", "amazon-eks-gpu-node", vec![Variant::Neuron, Variant::Nvidia]),
+        ("amazon-linux-2", "amazon-eks-node", X86_64, vec![Variant::Standard]),
+        ("amazon-linux-2-arm64", "amazon-eks-arm64-node", Arm64, vec![Variant::Standard]),
+        ("amazon-linux-2-gpu", "amazon-eks-gpu-node", X86_64, vec![Variant::Neuron, Variant::Nvidia]),
     ];
     variants
         .into_iter()
-        .map(|(folder, prefix, variants)| {
+        .map(|(folder, prefix, architecture, variants)| {
             let release = release(version, &format!("{prefix}-{kubernetes}-{version}"));
             Parameter {
                 name: format!("/aws/service/eks/optimized-ami/{kubernetes}/{folder}/{release}/image_id"),
+                architecture,
                 variants,
                 mutable: version == "latest",
             }
@@ -97,21 +101,23 @@ fn al2(kubernetes: &str, version: &str) -> Vec<Parameter> {
 
 fn al2023(kubernetes: &str, version: &str) -> Vec<Parameter> {
     let variants = [
-        ("x86_64", "standard", Variant::Standard),
-        ("x86_64", "nvidia", Variant::Nvidia),
-        ("x86_64", "neuron", Variant::Neuron),
-        ("arm64", "standard", Variant::Standard),
-        ("arm64", "nvidia", Variant::Nvidia),
+        (X86_64, "standard", Variant::Standard),
+        (X86_64, "nvidia", Variant::Nvidia),
+        (X86_64, "neuron", Variant::Neuron),
+        (Arm64, "standard", Variant::Standard),
+        (Arm64, "nvidia", Variant::Nvidia),
     ];
     variants
         .into_iter()
-        .map(|(arch, name, variant)| {
+        .map(|(architecture, name, variant)| {
+            let arch = architecture.as_str();
             let pinned = format!("amazon-eks-node-al2023-{arch}-{name}-{kubernetes}-{version}");
             let release = release(version, &pinned);
             Parameter {
                 name: format!(
                     "/aws/service/eks/optimized-ami/{kubernetes}/amazon-linux-2023/{arch}/{name}/{release}/image_id"
                 ),
+                architecture,
                 variants: vec![variant],
                 mutable: version == "latest",
             }
@@ -123,17 +129,23 @@ fn bottlerocket(kubernetes: &str, version: &str) -> Vec<Parameter> {
     // An alias may have the `v` of the release's tag; the parameters have none.
     let version = version.trim_start_matches('v');
     let variants = [
-        ("", "x86_64", vec![Variant::Standard, Variant::Neuron]),
-        ("", "arm64", vec![Variant::Standard]),
-        ("-nvidia", "x86_64", vec![Variant::Nvidia]),
-        ("-nvidia", "arm64", vec![Variant::Nvidia]),
+        ("", X86_64, vec![Variant::Standard, Variant::Neuron]),
+        ("", Arm64, vec![Variant::Standard]),
+        ("-nvidia", X86_64, vec![Variant::Nvidia]),
+        ("-nvidia", Arm64, vec![Variant::Nvidia]),
     ];
     variants
         .into_iter()
-        .map(|(suffix, arch, variants)| Parameter {
-            name: format!("/aws/service/bottlerocket/aws-k8s-{kubernetes}{suffix}/{arch}/{version}/image_id"),
-            variants,
-            mutable: version == "latest",
+        .map(|(suffix, architecture, variants)| {
+            let arch = architecture.as_str();
+            Parameter {
+                name: format!(
+                    "/aws/service/bottlerocket/aws-k8s-{kubernetes}{suffix}/{arch}/{version}/image_id"
+                ),
+                architecture,
+                variants,
+                mutable: version == "latest",
+            }
         })
         .collect()
 }
@@ -145,6 +157,7 @@ fn windows(year: &str, family: Family, kubernetes: &str) -> Vec<Parameter> {
         name: format!(
             "/aws/service/ami-windows-latest/Windows_Server-{year}-English-Core-EKS_Optimized-{kubernetes}/image_id"
         ),
+        architecture: X86_64,
         variants: vec![Variant::Windows(build)],
         mutable: true,
     }]

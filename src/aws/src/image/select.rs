@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use karpenter_api::ec2nodeclass::Ami;
 use karpenter_api::{Operator, Requirement};
-use karpenter_aws_api::ec2::Image;
+use karpenter_aws_api::ec2::{Architecture, Image};
 use karpenter_model::names::label::{self, aws};
 
 use super::alias::Variant;
@@ -24,7 +24,7 @@ pub struct Candidate {
 pub fn select(candidates: Vec<Candidate>, now: Timestamp) -> Vec<Ami> {
     let mut best: BTreeMap<String, (Rank, Image, Vec<Requirement>)> = BTreeMap::new();
     for Candidate { image, variant } in candidates {
-        let Some(requirements) = requirements(&image, variant) else { continue };
+        let Some(requirements) = requirements(&image.architecture, variant) else { continue };
         let rank = Rank::of(&image, now);
         let kind = kind(&requirements);
         if best.get(&kind).is_none_or(|(known, _, _)| rank > *known) {
@@ -79,9 +79,12 @@ fn kind(requirements: &[Requirement]) -> String {
         .join(";")
 }
 
-/// Requirements of nodes that the image is for; `None` when Kubernetes does not run on its architecture.
-fn requirements(image: &Image, variant: Option<Variant>) -> Option<Vec<Requirement>> {
-    let arch = kubernetes_arch(&image.architecture)?;
+/// Requirements of nodes that an image is for; `None` when Kubernetes does not run on its architecture.
+pub(super) fn requirements(
+    architecture: &Architecture,
+    variant: Option<Variant>,
+) -> Option<Vec<Requirement>> {
+    let arch = kubernetes_arch(architecture)?;
     let mut requirements = vec![Requirement::new(label::ARCH, Operator::In, [arch])];
     let exists = |key| Requirement::new(key, Operator::Exists, []);
     let absent = |key| Requirement::new(key, Operator::DoesNotExist, []);
@@ -103,7 +106,7 @@ fn requirements(image: &Image, variant: Option<Variant>) -> Option<Vec<Requireme
 
 #[cfg(test)]
 mod tests {
-    use karpenter_aws_api::ec2::{Architecture, ImageState};
+    use karpenter_aws_api::ec2::ImageState;
 
     use super::*;
 

@@ -6,15 +6,13 @@
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
-use karpenter_api::ec2nodeclass::{Ami, AmiFamily, EC2NodeClass, SecurityGroup};
-use karpenter_api::{Operator, Requirement};
+use karpenter_api::ec2nodeclass::{AmiFamily, EC2NodeClass, SecurityGroup};
 use karpenter_aws::class::store::Lookup;
-use karpenter_aws::image::family::family_of;
+use karpenter_aws::image::{self, family::family_of};
 use karpenter_aws::launch::draft::Drafts;
 use karpenter_cloud::LaunchRequest;
 use karpenter_cloud::overlay::List;
 use karpenter_model::Launch;
-use karpenter_model::names::label;
 
 use super::OfferingsReader;
 
@@ -69,13 +67,10 @@ fn complete(class: &mut EC2NodeClass) -> Vec<String> {
     let profile = class.spec.instance_profile.clone();
     let status = class.status.get_or_insert_default();
     if status.amis.is_empty() {
-        status.amis = ["amd64", "arm64"]
-            .map(|arch| Ami {
-                id: stands_for(&mut unknown, &format!("image for {arch}")),
-                requirements: vec![Requirement::new(label::ARCH, Operator::In, [arch])],
-                ..Ami::default()
-            })
-            .into();
+        status.amis = image::unresolved(&class.spec);
+    }
+    if status.amis.iter().any(|ami| ami.id.starts_with('<')) {
+        unknown.push("images".to_owned());
     }
     let unresolved = || stands_for(&mut unknown, "instance profile");
     status.instance_profile.get_or_insert_with(|| profile.unwrap_or_else(unresolved));

@@ -2,10 +2,14 @@
 //!
 //! Pools for which not every type is known are left alone if they name a value none of the known types has.
 
+use karpenter_model::names::label;
 use karpenter_model::resources::NODES;
 use karpenter_model::{InstanceType, Operator, Pool, Requirements, Resources};
 
 use super::{LintFinding, Linted, PoolRead};
+
+/// Keys with the same values in every list of types: they follow from the node class, or there are only two.
+const OF_EVERY_LIST: [&str; 3] = [label::OS, label::WINDOWS_BUILD, label::ARCH];
 
 pub(super) fn check(linted: &Linted<'_>, found: &mut Vec<LintFinding>) {
     let Some(offerings) = linted.offerings else { return };
@@ -20,11 +24,9 @@ pub(super) fn check(linted: &Linted<'_>, found: &mut Vec<LintFinding>) {
                 && one.offerings.iter().any(|offering| offering.is_compatible(&requirements, linted.registry))
         };
         let fitting: Vec<&InstanceType> = all.iter().copied().filter(offered).collect();
-        let before = found.len();
-        dead_values(read, &all, found);
-        if offerings.partial && found.len() > before {
-            // The values may be of types that are not known here, and then so is what follows from them.
-            found.truncate(before);
+        // Values may be of types that are not known here, and then so is what follows from them.
+        let is_open = |key: &str| offerings.partial && !OF_EVERY_LIST.contains(&key);
+        if dead_values(read, &all, is_open, found) {
             continue;
         }
         if fitting.is_empty() {
@@ -49,8 +51,15 @@ fn launched_with(linted: &Linted<'_>, pool: &Pool) -> Requirements {
     requirements
 }
 
-/// Listed values that no type has, as a zone or a family that does not exist. Labels of users are theirs to invent.
-fn dead_values(read: &PoolRead, types: &[&InstanceType], found: &mut Vec<LintFinding>) {
+/// Finds listed values that no type has, as a zone or a family that does not exist. Labels of users are theirs to invent.
+/// Returns whether there are such values of keys that are open: types that are not known may have them.
+fn dead_values(
+    read: &PoolRead,
+    types: &[&InstanceType],
+    is_open: impl Fn(&str) -> bool,
+    found: &mut Vec<LintFinding>,
+) -> bool {
+    let mut left_open = false;
     for (index, written) in read.written.spec.template.spec.requirements.iter().enumerate() {
         let Some(requirement) = read.pool.template.requirements.get(&written.key) else { continue };
         if written.operator != Operator::In
@@ -71,12 +80,18 @@ fn dead_values(read: &PoolRead, types: &[&InstanceType], found: &mut Vec<LintFin
             .map(String::as_str)
             .filter(|value| requirement.allows(value) && !somewhere(value))
             .collect();
-        if !dead.is_empty() {
+        if dead.is_empty() {
+            continue;
+        }
+        if is_open(&written.key) {
+            left_open = true;
+        } else {
             let problem = format!("no instance type has `{}` as `{}`", dead.join("`, `"), written.key);
             let field = format!("spec.template.spec.requirements[{index}].values");
             found.push(read.warning("no-such-value", &field, problem, "remove the value or correct it"));
         }
     }
+    left_open
 }
 
 fn limits(read: &PoolRead, fitting: &[&InstanceType], found: &mut Vec<LintFinding>) {

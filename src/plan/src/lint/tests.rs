@@ -221,6 +221,15 @@ fn a_value_that_no_known_type_has_means_nothing_where_not_all_are_known() {
 }
 
 #[test]
+fn an_operating_system_that_its_class_has_not_is_found_where_not_all_types_are_known() {
+    let spec = requires(label::OS, &["windows"]);
+    let partial = Offerings { partial: true, ..offerings(&["a"]) };
+    let (found, _) = linted(vec![pool("a", &spec).into()], Some(&partial));
+    let rules: Vec<_> = found.iter().map(|one| one.rule).collect();
+    assert_eq!(rules, ["no-offering", "no-such-value"]);
+}
+
+#[test]
 fn pools_beside_each_other() {
     let taint = json!({"template.spec.taints": [{"key": "gpu", "effect": "NoSchedule"}]});
     let spot = requires(label::CAPACITY_TYPE, &["spot"]);

@@ -73,10 +73,7 @@ async fn a_pool_of_files_has_types_and_the_templates_of_a_launch() {
     }
     assert!(!text.contains(" more; --all"));
     let notes = notes.join("\n");
-    assert!(
-        notes.contains("not known from here: image for amd64, image for arm64, instance profile"),
-        "{notes}"
-    );
+    assert!(notes.contains("not known from here: images, instance profile"), "{notes}");
     assert!(notes.contains("`CLUSTER-NAME`"), "{notes}");
 }
 
@@ -117,4 +114,7 @@ async fn what_cannot_be_rendered_is_told() {
     assert_eq!(error, "cannot render NodePool `shop`: there is none of that name");
     let (text, _, whole) = tried(&fine, "--instance-type c5.large").await.unwrap();
     assert!(!whole && text.contains("no instance type has"), "{text}");
+    let windows = class("  amiSelectorTerms: [{alias: windows2022@latest}]");
+    let (text, _, whole) = tried(&windows, "--instance-type m7g.large").await.unwrap();
+    assert!(!whole && text.contains("no instance type has"), "no Windows image is for arm64: {text}");
 }
