@@ -1,7 +1,7 @@
 //! Node classes of manifests, which nothing has resolved: without an account every one is taken for ready, with subnets in
 //! zones that are given.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use karpenter_api::manifest::refusals;
 use karpenter_cloud::ClassFault;
@@ -10,11 +10,18 @@ use serde_json::{Value, json};
 
 use crate::objects::{is_foreign, text};
 
-/// The region that objects of a cluster name, by their first zone in name order; `None` when none does.
+/// The region that objects of a cluster name, by their first zone in name order, or else by its own name; `None` when none
+/// does.
 pub fn region_of(objects: &[Value]) -> Option<String> {
-    let mut zones: Vec<&str> = objects.iter().flat_map(zones_in).collect();
-    zones.sort_unstable();
-    zones.into_iter().find_map(region_of_zone)
+    let of_zone = named(objects, label::ZONE).into_iter().find_map(region_of_zone);
+    of_zone.or_else(|| named(objects, label::REGION).first().map(|region| (*region).to_owned()))
+}
+
+/// The zones of `region` that objects name, by name.
+pub fn zones_named<'a>(objects: &'a [Value], region: &str) -> Vec<&'a str> {
+    let mut zones = named(objects, label::ZONE);
+    zones.retain(|zone| region_of_zone(zone).is_some_and(|of| of == region));
+    zones.into_iter().collect()
 }
 
 /// The region of a zone: of `us-west-2a` as of the local zone `us-west-2-lax-1a` what ends with the first number.
@@ -28,21 +35,29 @@ fn region_of_zone(zone: &str) -> Option<String> {
 /// The zones that nodes are in, by name.
 pub fn zones_of_nodes(objects: &[Value]) -> Vec<String> {
     let nodes = objects.iter().filter(|object| object["kind"] == "Node" && !is_foreign(object));
-    let zones: std::collections::BTreeSet<&str> = nodes.flat_map(zones_in).collect();
-    zones.into_iter().map(str::to_owned).collect()
+    let zones = nodes.filter_map(|node| node.pointer("/metadata/labels")?[label::ZONE].as_str());
+    zones.collect::<BTreeSet<&str>>().into_iter().map(str::to_owned).collect()
 }
 
-fn zones_in(object: &Value) -> Vec<&str> {
-    let mut zones = Vec::new();
-    if let Some(zone) = object.pointer("/metadata/labels").and_then(|labels| labels[label::ZONE].as_str()) {
-        zones.push(zone);
+/// The values of a label that objects name anywhere: as their own, in selectors, or in requirements of pools, pods and volumes.
+fn named<'a>(objects: &'a [Value], key: &str) -> BTreeSet<&'a str> {
+    let mut found = BTreeSet::new();
+    let mut open: Vec<&Value> = objects.iter().collect();
+    while let Some(value) = open.pop() {
+        match value {
+            Value::Object(fields) => {
+                found.extend(fields.get(key).and_then(Value::as_str));
+                if fields.get("key").is_some_and(|named| named == key) {
+                    let values = fields.get("values").and_then(Value::as_array);
+                    found.extend(values.into_iter().flatten().filter_map(Value::as_str));
+                }
+                open.extend(fields.values());
+            }
+            Value::Array(values) => open.extend(values),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
     }
-    let requirements = object.pointer("/spec/template/spec/requirements").and_then(Value::as_array);
-    let of_zone = requirements.into_iter().flatten().filter(|one| one["key"] == label::ZONE);
-    for values in of_zone.filter_map(|one| one["values"].as_array()) {
-        zones.extend(values.iter().filter_map(Value::as_str));
-    }
-    zones
+    found
 }
 
 /// Gives every EC2NodeClass without a status one, with a subnet in each of `zones`; returns the names of those that are ready by
@@ -120,6 +135,12 @@ mod tests {
             {"key": label::ZONE, "operator": "In", "values": ["us-east-2a"]},
         ]}}}});
         assert_eq!(region_of(&[pool]).as_deref(), Some("us-east-2"));
+        let pod = json!({"kind": "Pod", "spec": {"nodeSelector": {label::ZONE: "eu-north-1a"}}});
+        assert_eq!(zones_named(std::slice::from_ref(&pod), "eu-north-1"), ["eu-north-1a"]);
+        assert_eq!(zones_named(std::slice::from_ref(&pod), "eu-north-2"), [""; 0]);
+        assert_eq!(region_of(&[pod]).as_deref(), Some("eu-north-1"));
+        let of_region = json!({"kind": "NodePool", "spec": {"template": {"metadata": {"labels": {label::REGION: "sa-east-1"}}}}});
+        assert_eq!(region_of(&[of_region]).as_deref(), Some("sa-east-1"));
         assert_eq!(region_of(&[json!({"kind": "Pod"})]), None);
         let zones =
             [("us-west-2-lax-1a", "us-west-2"), ("us-gov-west-1a", "us-gov-west-1"), ("use1-az1", "")];

@@ -182,6 +182,14 @@ impl<'a> Types<'a> {
             let only: Requirements = [Requirement::clone(own)].into_iter().collect();
             only.iter().any(|one| self.sold.iter().all(|sold| !has(sold, one)))
         };
+        // It is the same to forbid a label and to leave no value of it, as bounds do that cross.
+        let empty = self.own.iter().filter(alone).find(|own| own.is_empty());
+        if let Some(empty) = empty {
+            let key = empty.key();
+            return format!(
+                "the pool allows no value of `{key}`, and no instance type is without that label"
+            );
+        }
         let impossible: Vec<String> = self.own.iter().filter(alone).map(said).collect();
         if impossible.is_empty() {
             return "no instance type meets all requirements of the pool at once".to_owned();

@@ -97,10 +97,21 @@ fn advice_follows_from_the_conflict_and_was_tried() {
 
 #[test]
 fn a_pool_that_launches_nothing_says_which_of_its_requirements_no_type_meets() {
-    let template = json!({"requirements": [{"key": label::ARCH, "operator": "In", "values": ["x86_64"]}]});
-    let forecast = waiting(&template, "1", &json!({}));
-    let skipped = forecast.pools[0].skipped.as_ref().unwrap();
-    let conflict = "no instance type has `kubernetes.io/arch` `x86_64`, which the pool asks for";
-    assert_eq!(skipped.conflict.as_deref(), Some(conflict));
-    assert!(forecast.text().contains(conflict), "{}", forecast.text());
+    let arch =
+        |operator: &str, value: &str| json!({"key": label::ARCH, "operator": operator, "values": [value]});
+    for (requirements, conflict) in [
+        (
+            json!([arch("In", "x86_64")]),
+            "no instance type has `kubernetes.io/arch` `x86_64`, which the pool asks for",
+        ),
+        (
+            json!([arch("In", "amd64"), arch("NotIn", "amd64")]),
+            "the pool allows no value of `kubernetes.io/arch`, and no instance type is without that label",
+        ),
+    ] {
+        let forecast = waiting(&json!({"requirements": requirements}), "1", &json!({}));
+        let skipped = forecast.pools[0].skipped.as_ref().unwrap();
+        assert_eq!(skipped.conflict.as_deref(), Some(conflict));
+        assert!(forecast.text().contains(conflict), "{}", forecast.text());
+    }
 }

@@ -1,6 +1,7 @@
 //! Sources of the objects of a plan and of the instance types of pools: a cluster and AWS, files and the account in
 //! memory, or an export, which has both.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use karpenter_convert::{InputError, Inputs};
 use karpenter_model::Clock;
 use karpenter_plan::{
     Fault, Manifest, Offerings, Origin, PlanInputs, Reading, Unreadable, WhatIf, World, WorldError,
-    is_export, read_streams, region_of, resolve, settings_of, zones_of_nodes,
+    is_export, read_streams, region_of, resolve, settings_of, zones_named, zones_of_nodes,
 };
 use serde_json::Value;
 
@@ -269,9 +270,15 @@ fn worlds(
     Ok((before, world(what_if)?))
 }
 
-/// Takes node classes of files, which no controller has resolved, for ready in the first zones of `region`.
+/// Takes node classes of files, which no controller has resolved, for ready in the first zones of `region` and in those that
+/// the files name: somebody who names a zone has a subnet there.
 fn take_for_ready(objects: &mut [Value], what_if: &mut WhatIf, region: &str) -> Option<String> {
-    let zones: Vec<String> = ZONES.iter().map(|zone| format!("{region}{zone}")).collect();
+    let first = ZONES.iter().map(|zone| format!("{region}{zone}"));
+    let named = zones_named(objects, region).into_iter().chain(zones_named(&what_if.manifests, region));
+    // No region has more zones; another letter is a slip.
+    let named = named.filter(|zone| matches!(&zone.as_bytes()[region.len()..], [b'a'..=b'f']));
+    let zones: BTreeSet<String> = first.chain(named.map(str::to_owned)).collect();
+    let zones = Vec::from_iter(zones);
     let mut resolved = resolve(objects, &zones, faults);
     resolved.extend(resolve(&mut what_if.manifests, &zones, faults));
     // One that is in several files is named once.
