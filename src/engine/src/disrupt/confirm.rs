@@ -54,7 +54,12 @@ impl<'g, 'a> Look<'g, 'a> {
         for id in command.nodes() {
             let candidate = match command.method {
                 Method::Repair => assumed_cluster.broken(id),
-                _ => assumed_cluster.candidate(id),
+                Method::Emptiness
+                | Method::StaticDrift
+                | Method::Drift
+                | Method::MultiNode
+                | Method::ManyToMany
+                | Method::SingleNode => assumed_cluster.candidate(id),
             };
             match candidate {
                 Ok(candidate) => match candidate.blocker(command.method) {

@@ -102,7 +102,13 @@ pub(crate) fn judge<'a>(
 ) -> Result<Proposal<'a>, Refusal> {
     match method {
         Method::ManyToMany => many::judge(candidates, simulated, snapshot),
-        _ => judge::judge(candidates, simulated, snapshot),
+        // Only methods of consolidation are asked; whatever launches one node at most is judged as those that do.
+        Method::Repair
+        | Method::Emptiness
+        | Method::StaticDrift
+        | Method::Drift
+        | Method::MultiNode
+        | Method::SingleNode => judge::judge(candidates, simulated, snapshot),
     }
 }
 

@@ -36,12 +36,19 @@ impl Scope {
     /// The scope of a rejection of a command of `method`.
     pub(crate) fn of(method: Method, kind: RejectionKind) -> Self {
         // A finding of one method of consolidation does not hold for another: nodes that cannot go together may go alone.
-        match (kind, method) {
-            (
-                RejectionKind::Scheduling | RejectionKind::Price | RejectionKind::Score,
-                Method::MultiNode | Method::SingleNode | Method::ManyToMany,
-            ) => Self::Method(method),
-            _ => Self::Reason(method.reason()),
+        let of_group = match kind {
+            RejectionKind::Scheduling | RejectionKind::Price | RejectionKind::Score => true,
+            RejectionKind::Churn | RejectionKind::Budget => false,
+        };
+        match method {
+            Method::MultiNode | Method::SingleNode | Method::ManyToMany if of_group => Self::Method(method),
+            Method::Repair
+            | Method::Emptiness
+            | Method::StaticDrift
+            | Method::Drift
+            | Method::MultiNode
+            | Method::SingleNode
+            | Method::ManyToMany => Self::Reason(method.reason()),
         }
     }
 
