@@ -1,8 +1,7 @@
 //! A cloud held in memory: a few instance types, capacity that runs out per offering, machines that take time to
 //! boot and to end on an explicit clock, faults per operation, and a log of every call.
 //!
-//! It is the provider of `sim`, `karpenter demo` and of every controller test, and it is held to the same
-//! [`crate::conformance`] suite as a real cloud. [`Account`] is the cloud side and survives a restart;
+//! It is the provider of the controller tests, and it is held to the same [`crate::conformance`] suite as a real cloud. [`Account`] is the cloud side and survives a restart;
 //! [`MemoryProvider`] is the client side with its own short memory of exhausted offerings.
 
 mod account;
