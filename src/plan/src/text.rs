@@ -410,7 +410,7 @@ fn described(machine: &Machine) -> String {
 }
 
 /// The first few of `names` and how many more there are.
-pub(crate) fn named(names: &[String]) -> String {
+pub fn named(names: &[String]) -> String {
     let shown: Vec<&str> = names.iter().take(NAMED).map(String::as_str).collect();
     let more = names.len().saturating_sub(NAMED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };

@@ -2,13 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use karpenter_iam::is_name;
 use karpenter_model::requirement::syntax::is_dns_subdomain;
 
 use super::{Identity, LONGEST_RULE_SUFFIX, Settings};
 use crate::names::{POLICY_NAME_MAX, POLICY_SUFFIX_MAX, QUEUE_NAME_MAX, ROLE_NAME_MAX, RULE_NAME_MAX};
-
-/// Characters that IAM allows in names besides letters and digits.
-const NAMES: &str = "_+=,.@-";
 
 /// A setting that cannot be used, with what is allowed.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -170,53 +168,58 @@ impl Settings {
     /// Names that AWS takes.
     fn names(&self, check: &mut impl FnMut(bool, &'static str, &str, &'static str)) {
         let role = "expected a name without path, of at most 64 letters, digits and `_+=,.@-`";
-        for (field, name, longest, others, allowed) in [
-            ("node-role-name", &self.node_role_name, ROLE_NAME_MAX, NAMES, role),
-            ("windows-node-role-name", &self.windows_node_role_name, ROLE_NAME_MAX, NAMES, role),
-            ("controller-role-name", &self.controller_role_name, ROLE_NAME_MAX, NAMES, role),
+        for (field, name, longest, fits, allowed) in [
+            ("node-role-name", &self.node_role_name, ROLE_NAME_MAX, is_name as IsName, role),
+            ("windows-node-role-name", &self.windows_node_role_name, ROLE_NAME_MAX, is_name, role),
+            ("controller-role-name", &self.controller_role_name, ROLE_NAME_MAX, is_name, role),
             (
                 "instance-profile-name",
                 &self.instance_profile_name,
                 POLICY_NAME_MAX,
-                NAMES,
+                is_name,
                 "expected a name without path, of at most 128 letters, digits and `_+=,.@-`",
             ),
             (
                 "policy-suffix",
                 &self.policy_suffix,
                 POLICY_SUFFIX_MAX,
-                NAMES,
+                is_name,
                 "expected at most 100 letters, digits and `_+=,.@-`, as many as a cluster's name has",
             ),
             (
                 "rule-prefix",
                 &self.rule_prefix,
                 RULE_NAME_MAX - LONGEST_RULE_SUFFIX,
-                "._-",
+                |name, longest| is_of(name, longest, b"._-"),
                 "expected at most 44 letters, digits and `.-_`: EventBridge allows 64, and the longest suffix takes 20",
             ),
             (
                 "queue-name",
                 &self.queue_name,
                 QUEUE_NAME_MAX,
-                "_-",
+                |name, longest| is_of(name, longest, b"_-"),
                 "expected at most 80 letters, digits, dashes and underscores",
             ),
         ] {
             if let Some(name) = name {
-                let known = |byte: u8| byte.is_ascii_alphanumeric() || others.as_bytes().contains(&byte);
-                let ok = (1..=longest).contains(&name.len()) && name.bytes().all(known);
-                check(ok, field, name, allowed);
+                check(fits(name, longest), field, name, allowed);
             }
         }
     }
 }
 
+/// Returns whether a text is a name of at most so many characters.
+type IsName = fn(&str, usize) -> bool;
+
+/// Returns whether a text has 1 to `longest` letters, digits and `others`.
+fn is_of(text: &str, longest: usize, others: &[u8]) -> bool {
+    let known = |byte: u8| byte.is_ascii_alphanumeric() || others.contains(&byte);
+    (1..=longest).contains(&text.len()) && text.bytes().all(known)
+}
+
 /// EKS: 100 characters, `^[0-9A-Za-z][A-Za-z0-9\-_]*$`.
 fn is_cluster_name(name: &str) -> bool {
-    (1..=100).contains(&name.len())
-        && name.starts_with(|first: char| first.is_ascii_alphanumeric())
-        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
+    name.starts_with(|first: char| first.is_ascii_alphanumeric()) && is_of(name, 100, b"_-")
 }
 
 /// Words and a number: `us-gov-west-1`, but neither a zone, `eu-west-1a`, nor `EU-WEST-1`.

@@ -8,7 +8,7 @@ use clap::Args;
 use karpenter_compose::offered::OfferingsReader;
 use karpenter_model::names::label;
 use karpenter_model::{InstanceType, Launch, PoolName, Requirement, Snapshot};
-use karpenter_plan::{FORMAT_VERSION, Offerings, WhatIf, offered, offered_text};
+use karpenter_plan::{FORMAT_VERSION, Offerings, WhatIf, named, offered, offered_text};
 use karpenter_telemetry::stdout::print;
 use serde_json::{Value, json};
 
@@ -203,7 +203,7 @@ fn text(rendered: &Rendered, snapshot: &Snapshot, all: bool) -> String {
                 let Template { capacity_type, types, data, user_data } = template;
                 text.push_str(&format!(
                     "\n## Launch template of {capacity_type} instances: {}\n",
-                    names(types)
+                    named(types)
                 ));
                 text.push_str(&serde_saphyr::to_string(data).unwrap_or_default());
                 text.push_str(&format!(
@@ -215,14 +215,6 @@ fn text(rendered: &Rendered, snapshot: &Snapshot, all: bool) -> String {
         }
     }
     text
-}
-
-/// The first few names, and the number of the others.
-fn names(types: &[String]) -> String {
-    let shown = types.len().min(5);
-    let others =
-        if types.len() > shown { format!(" and {} more", types.len() - shown) } else { String::new() };
-    types[..shown].join(", ") + &others
 }
 
 #[cfg(test)]
