@@ -1,6 +1,7 @@
 //! One status condition as stored. The rules for changing them are in [`crate::conditions`].
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use karpenter_model::ConditionStatus;
 use serde::{Deserialize, Serialize};
 
 /// One observed aspect of an object.
@@ -25,23 +26,4 @@ pub struct Condition {
     /// `metadata.generation` the condition was computed for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-}
-
-/// Yes, no, or not known yet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum ConditionStatus {
-    True,
-    False,
-    Unknown,
-}
-
-impl ConditionStatus {
-    /// The word on the wire.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::True => "True",
-            Self::False => "False",
-            Self::Unknown => "Unknown",
-        }
-    }
 }

@@ -16,7 +16,9 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use karpenter_model::names::{condition, reason};
 
-use crate::condition::{Condition, ConditionStatus};
+use karpenter_model::ConditionStatus;
+
+use crate::condition::Condition;
 
 #[cfg(test)]
 mod tests;

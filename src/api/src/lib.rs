@@ -30,13 +30,13 @@ pub mod schema;
 pub mod yaml;
 
 pub use capacitybuffer::{CapacityBuffer, CapacityBufferSpec, CapacityBufferStatus};
-pub use condition::{Condition, ConditionStatus};
+pub use condition::Condition;
 pub use crd::{crd_values, crds, crds_yaml};
 pub use duration::{Duration, InvalidDuration, NillableDuration, parse_go_duration};
 pub use ec2nodeclass::{EC2NodeClass, Ec2NodeClassSpec, Ec2NodeClassStatus};
-pub use karpenter_model::Operator;
+pub use karpenter_model::{ConditionStatus, NodeClassRef, Operator};
 pub use nodeclaim::{NodeClaim, NodeClaimSpec, NodeClaimStatus};
 pub use nodeoverlay::{NodeOverlay, NodeOverlaySpec, NodeOverlayStatus};
 pub use nodepool::{NodePool, NodePoolSpec, NodePoolStatus};
 pub use quantity::{RawQuantity, ResourceMap};
-pub use requirement::{NodeClassReference, Requirement};
+pub use requirement::Requirement;

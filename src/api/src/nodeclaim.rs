@@ -2,13 +2,14 @@
 
 use k8s_openapi::api::core::v1::Taint;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use karpenter_model::NodeClassRef;
 use serde::{Deserialize, Serialize};
 
 use crate::condition::Condition;
 use crate::duration::{Duration, NillableDuration};
 use crate::nodepool::default_expire_after;
 use crate::quantity::ResourceMap;
-use crate::requirement::{NodeClassReference, Requirement};
+use crate::requirement::Requirement;
 use crate::resource::custom_resource;
 
 custom_resource! {
@@ -28,7 +29,7 @@ pub struct NodeClaimSpec {
     pub requirements: Vec<Requirement>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resources: Option<ClaimResources>,
-    pub node_class_ref: NodeClassReference,
+    pub node_class_ref: NodeClassRef,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub termination_grace_period: Option<Duration>,
     #[serde(default = "default_expire_after")]
@@ -42,7 +43,7 @@ impl Default for NodeClaimSpec {
             startup_taints: None,
             requirements: Vec::new(),
             resources: None,
-            node_class_ref: NodeClassReference::default(),
+            node_class_ref: NodeClassRef::default(),
             termination_grace_period: None,
             expire_after: default_expire_after(),
         }

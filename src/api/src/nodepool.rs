@@ -4,12 +4,13 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Taint;
+use karpenter_model::{ConsolidationPolicy, DisruptionReason, NodeClassRef};
 use serde::{Deserialize, Serialize};
 
 use crate::condition::Condition;
 use crate::duration::{Duration, NillableDuration};
 use crate::quantity::ResourceMap;
-use crate::requirement::{NodeClassReference, Requirement};
+use crate::requirement::Requirement;
 use crate::resource::custom_resource;
 
 mod hash;
@@ -70,7 +71,7 @@ pub struct NodeClaimTemplateSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub startup_taints: Option<Vec<Taint>>,
     pub requirements: Vec<Requirement>,
-    pub node_class_ref: NodeClassReference,
+    pub node_class_ref: NodeClassRef,
     /// Time that draining may take before pods are deleted by force.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub termination_grace_period: Option<Duration>,
@@ -85,7 +86,7 @@ impl Default for NodeClaimTemplateSpec {
             taints: None,
             startup_taints: None,
             requirements: Vec::new(),
-            node_class_ref: NodeClassReference::default(),
+            node_class_ref: NodeClassRef::default(),
             termination_grace_period: None,
             expire_after: default_expire_after(),
         }
@@ -117,14 +118,6 @@ impl Default for Disruption {
     }
 }
 
-/// Nodes that consolidation looks at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum ConsolidationPolicy {
-    WhenEmpty,
-    WhenEmptyOrUnderutilized,
-    Balanced,
-}
-
 /// Limit on the nodes of the pool that may be disrupted at once, and the times it applies.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -152,15 +145,6 @@ impl Default for Budget {
 
 fn default_budget_nodes() -> String {
     "10%".to_owned()
-}
-
-/// Reason for a voluntary disruption of a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum DisruptionReason {
-    Underutilized,
-    Empty,
-    Drifted,
-    Unhealthy,
 }
 
 /// `status` of a NodePool, written by the controller.

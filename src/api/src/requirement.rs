@@ -1,4 +1,4 @@
-//! Parts of a node template that NodePool and NodeClaim share: requirements and the node class reference.
+//! Requirements, the part of a node template that NodePool and NodeClaim share.
 
 use karpenter_model::Operator;
 use serde::{Deserialize, Serialize};
@@ -29,12 +29,4 @@ impl Requirement {
     pub fn values(&self) -> &[String] {
         self.values.as_deref().unwrap_or_default()
     }
-}
-
-/// Reference to the node class object that describes the machines.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct NodeClassReference {
-    pub group: String,
-    pub kind: String,
-    pub name: String,
 }

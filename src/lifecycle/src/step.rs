@@ -166,16 +166,14 @@ pub(crate) fn whole_seconds(instant: Timestamp) -> String {
     instant.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// Machine that the provider resolved for a claim, already merged with the fields of the claim.
+/// Machine that the provider resolved for a claim. In an effect its labels and annotations are those the claim is to have.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Launched {
     /// Id of the machine.
     pub provider_id: ProviderId,
     /// Image it was started from.
     pub image_id: Option<ImageId>,
-    /// Labels of the claim.
     pub labels: Labels,
-    /// Annotations of the claim.
     pub annotations: Annotations,
     /// Expected capacity.
     pub capacity: Resources,

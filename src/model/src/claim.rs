@@ -103,6 +103,15 @@ impl Claim {
         }
     }
 
+    /// Returns the claim with these conditions true since an instant.
+    #[must_use]
+    pub fn holding(mut self, kinds: &[ConditionType], since: Timestamp) -> Self {
+        let holds =
+            |kind: &ConditionType| (*kind, Condition::since(since, ConditionStatus::True, kind.as_str()));
+        self.conditions.extend(kinds.iter().map(holds));
+        self
+    }
+
     /// Returns whether condition `kind` is present and `True`.
     pub fn is_true(&self, kind: ConditionType) -> bool {
         self.status(kind) == Some(ConditionStatus::True)

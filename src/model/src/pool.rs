@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::id::{NodeClassRef, PoolName, PoolUid};
 use crate::label::{Annotations, Labels};
 use crate::requirement::set::Requirements;
-use crate::resources::Resources;
+use crate::resources::{self, Resources};
 use crate::taint::Taint;
 
 /// Version of the algorithm by which templates are hashed, written next to the hash.
@@ -57,6 +57,19 @@ impl Pool {
             deleting: false,
         }
     }
+
+    /// Returns the amounts of `used` that are beyond the limits.
+    pub fn beyond_limits(&self, used: &Resources) -> Resources {
+        let limits = self.limits.iter().flat_map(Resources::iter);
+        let exceeded = limits.filter(|(name, limit)| used.amount(name.as_str()) > **limit);
+        exceeded.fold(Resources::new(), |all, (name, _)| all.with(name.as_str(), used.amount(name.as_str())))
+    }
+
+    /// Returns the largest number of nodes that the limits allow; `u64::MAX` if they do not limit it.
+    pub fn nodes_max(&self) -> u64 {
+        let limit = self.limits.as_ref().and_then(|limits| limits.get(resources::NODES));
+        limit.map_or(u64::MAX, |limit| u64::try_from(limit.as_units_ceil()).unwrap_or_default())
+    }
 }
 
 /// The part of a pool that its claims copy.
@@ -101,7 +114,7 @@ impl Default for Disruption {
 }
 
 /// Scope of consolidation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum ConsolidationPolicy {
     /// Remove empty nodes only.
     WhenEmpty,
@@ -112,7 +125,7 @@ pub enum ConsolidationPolicy {
 }
 
 /// Voluntary disruption reasons that budgets distinguish.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum DisruptionReason {
     /// Nothing on it would have to move.
     Empty,

@@ -2,7 +2,7 @@
 
 use karpenter_model::claim::condition::ConditionType;
 use karpenter_model::names::label;
-use karpenter_model::{Claim, Condition, LabelRegistry, NodeClassRef};
+use karpenter_model::{Claim, Condition, LabelRegistry};
 
 use super::annotations;
 use super::labels;
@@ -11,8 +11,7 @@ use super::present;
 use super::requirements;
 use super::resources;
 use super::{Error, InPart};
-use crate::nodeclaim::NodeClaim;
-use crate::{ConditionStatus, NodeClaimStatus};
+use crate::nodeclaim::{NodeClaim, NodeClaimStatus};
 
 /// Reads a claim; conditions of types that are not used are left out.
 pub fn claim(object: &NodeClaim, registry: &LabelRegistry) -> Result<Claim, Error> {
@@ -41,7 +40,7 @@ fn read(object: &NodeClaim, name: &str, registry: &LabelRegistry, part: &mut InP
         name: name.into(),
         uid: metadata.uid.as_deref().unwrap_or_default().into(),
         pool: labels.get(label::NODE_POOL).map(|pool| pool.as_str().into()),
-        node_class: NodeClassRef::from(&spec.node_class_ref),
+        node_class: spec.node_class_ref.clone(),
         labels,
         annotations: annotations(metadata.annotations.as_ref()),
         requirements: requirements(registry, &spec.requirements),
@@ -66,23 +65,13 @@ fn read(object: &NodeClaim, name: &str, registry: &LabelRegistry, part: &mut InP
 
 fn condition(written: &crate::Condition) -> Option<(ConditionType, Condition)> {
     let condition = Condition {
-        status: written.status.into(),
+        status: written.status,
         reason: written.reason.clone(),
         message: written.message.clone(),
         last_transition: written.last_transition_time.0,
         observed_generation: written.observed_generation.unwrap_or_default(),
     };
     Some((ConditionType::parse(&written.kind)?, condition))
-}
-
-impl From<ConditionStatus> for karpenter_model::ConditionStatus {
-    fn from(status: ConditionStatus) -> Self {
-        match status {
-            ConditionStatus::True => Self::True,
-            ConditionStatus::False => Self::False,
-            ConditionStatus::Unknown => Self::Unknown,
-        }
-    }
 }
 
 #[cfg(test)]

@@ -67,11 +67,7 @@ fn read(object: &Node, name: &str, part: &mut InPart) -> NodeObject {
 
 fn condition(written: &ApiCondition) -> NodeCondition {
     NodeCondition {
-        status: match written.status.as_str() {
-            "True" => ConditionStatus::True,
-            "False" => ConditionStatus::False,
-            _ => ConditionStatus::Unknown,
-        },
+        status: ConditionStatus::parse(&written.status),
         reason: written.reason.clone().unwrap_or_default(),
         last_transition: written.last_transition_time.as_ref().map(|time| time.0).unwrap_or_default(),
     }

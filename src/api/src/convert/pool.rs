@@ -4,10 +4,7 @@ use std::time::Duration;
 
 use karpenter_model::names;
 use karpenter_model::pool::BudgetWindow;
-use karpenter_model::{
-    Budget, BudgetNodes, ConsolidationPolicy, Disruption, DisruptionReason, LabelRegistry, NodeClassRef,
-    Pool, Template,
-};
+use karpenter_model::{Budget, BudgetNodes, Disruption, LabelRegistry, Pool, Template};
 
 use super::annotations;
 use super::labels;
@@ -18,7 +15,6 @@ use super::{Error, FieldError};
 use crate::ConditionStatus;
 use crate::duration::{self, NillableDuration};
 use crate::nodepool::{self, NodePool};
-use crate::requirement::NodeClassReference;
 
 /// Reads a pool. A budget's cron expression is taken over as text and judged where it is used.
 pub fn pool(object: &NodePool, registry: &LabelRegistry) -> Result<Pool, Error> {
@@ -66,7 +62,7 @@ fn template(written: &nodepool::NodeClaimTemplate, registry: &LabelRegistry) -> 
         requirements: requirements(registry, &spec.requirements),
         taints: taints("spec.taints", spec.taints.as_ref())?,
         startup_taints: taints("spec.startupTaints", spec.startup_taints.as_ref())?,
-        node_class: NodeClassRef::from(&spec.node_class_ref),
+        node_class: spec.node_class_ref.clone(),
         expire_after: span_or_never("spec.expireAfter", &spec.expire_after)?,
         termination_grace_period: span(
             "spec.terminationGracePeriod",
@@ -81,24 +77,12 @@ fn disruption(written: &nodepool::Disruption) -> Result<Disruption, FieldError> 
     };
     Ok(Disruption {
         consolidate_after: span_or_never("consolidateAfter", &written.consolidate_after)?,
-        policy: match written.consolidation_policy {
-            nodepool::ConsolidationPolicy::WhenEmpty => ConsolidationPolicy::WhenEmpty,
-            nodepool::ConsolidationPolicy::WhenEmptyOrUnderutilized => {
-                ConsolidationPolicy::WhenEmptyOrUnderutilized
-            }
-            nodepool::ConsolidationPolicy::Balanced => ConsolidationPolicy::Balanced,
-        },
+        policy: written.consolidation_policy,
         budgets: written.budgets.iter().enumerate().map(read).collect::<Result<_, _>>()?,
     })
 }
 
 fn budget(written: &nodepool::Budget) -> Result<Budget, FieldError> {
-    let reason = |reason: &nodepool::DisruptionReason| match reason {
-        nodepool::DisruptionReason::Underutilized => DisruptionReason::Underutilized,
-        nodepool::DisruptionReason::Empty => DisruptionReason::Empty,
-        nodepool::DisruptionReason::Drifted => DisruptionReason::Drifted,
-        nodepool::DisruptionReason::Unhealthy => DisruptionReason::Unhealthy,
-    };
     let window = match (&written.schedule, span("duration", written.duration.as_ref())?) {
         (None, None) => None,
         (Some(schedule), Some(duration)) => Some(BudgetWindow { schedule: schedule.clone(), duration }),
@@ -106,7 +90,7 @@ fn budget(written: &nodepool::Budget) -> Result<Budget, FieldError> {
     };
     Ok(Budget {
         nodes: BudgetNodes::parse(&written.nodes),
-        reasons: written.reasons.as_ref().map(|reasons| reasons.iter().map(reason).collect()),
+        reasons: written.reasons.as_ref().map(|reasons| reasons.iter().copied().collect()),
         window,
     })
 }
@@ -122,21 +106,9 @@ pub(super) fn span_or_never(field: &str, written: &NillableDuration) -> Result<O
     written.span().map_err(|error| FieldError::new(field, error))
 }
 
-impl From<&NodeClassReference> for NodeClassRef {
-    fn from(written: &NodeClassReference) -> Self {
-        Self { group: written.group.clone(), kind: written.kind.clone(), name: written.name.clone() }
-    }
-}
-
-impl From<&NodeClassRef> for NodeClassReference {
-    fn from(reference: &NodeClassRef) -> Self {
-        Self { group: reference.group.clone(), kind: reference.kind.clone(), name: reference.name.clone() }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use karpenter_model::Quantity;
+    use karpenter_model::{DisruptionReason, Quantity};
     use serde_json::{Value, json};
 
     use super::*;

@@ -7,10 +7,10 @@ use std::time::Duration as Span;
 
 use k8s_openapi::api::core::v1::Taint;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use karpenter_model::NodeClassRef;
 
 use super::{NodeClaimTemplate, NodeClaimTemplateSpec, NodePool, TemplateMetadata};
 use crate::hash::{Struct, bytes, duration, list, map};
-use crate::requirement::NodeClassReference;
 
 /// Seconds from the year 1 to 1970, the epoch of Go's binary time.
 const UNIX_EPOCH_FROM_YEAR_ONE: i64 = 62_135_596_800;
@@ -52,7 +52,7 @@ fn spec(s: &NodeClaimTemplateSpec) -> u64 {
         .value()
 }
 
-fn node_class_ref(r: &NodeClassReference) -> u64 {
+fn node_class_ref(r: &NodeClassRef) -> u64 {
     Struct::new("NodeClassReference")
         .text("Kind", &r.kind)
         .text("Name", &r.name)
@@ -88,7 +88,7 @@ mod tests {
     fn pool(kind: &str, group: &str, expire_after: &str) -> NodePool {
         let mut pool = NodePool::default();
         pool.spec.template.spec.node_class_ref =
-            NodeClassReference { group: group.into(), kind: kind.into(), name: "default".into() };
+            NodeClassRef { group: group.into(), kind: kind.into(), name: "default".into() };
         pool.spec.template.spec.expire_after = NillableDuration::from(expire_after);
         pool
     }

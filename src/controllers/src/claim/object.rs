@@ -6,8 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 use karpenter_api::convert::taint_to_api;
 use karpenter_api::nodeclaim::ClaimResources;
 use karpenter_api::{
-    Duration, NillableDuration, NodeClaim, NodeClaimSpec, NodeClassReference, Operator, RawQuantity,
-    Requirement,
+    Duration, NillableDuration, NodeClaim, NodeClaimSpec, Operator, RawQuantity, Requirement,
 };
 use karpenter_model::names::{finalizer, label};
 use karpenter_model::{Expression, Launch, Pool, Taint};
@@ -54,11 +53,7 @@ fn spec(launch: &Launch) -> NodeClaimSpec {
             .map(|one| requirement(one, launch))
             .collect(),
         resources: Some(ClaimResources { requests: Some(requests) }),
-        node_class_ref: NodeClassReference {
-            group: launch.node_class.group.clone(),
-            kind: launch.node_class.kind.clone(),
-            name: launch.node_class.name.clone(),
-        },
+        node_class_ref: launch.node_class.clone(),
         termination_grace_period: launch.termination_grace_period.map(Duration::from),
         expire_after: launch.expire_after.map_or_else(NillableDuration::never, NillableDuration::from),
     }

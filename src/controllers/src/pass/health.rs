@@ -1,7 +1,5 @@
 //! Registration health: notes on a pool whether its machines join.
 
-use std::sync::Arc;
-
 use karpenter_api::{ConditionStatus, NodePool};
 use karpenter_kube_harness::write::{self, locked};
 use karpenter_lifecycle::step::RegistrationOutcome;
@@ -43,15 +41,10 @@ pub(crate) async fn note(context: &Context, claim: &Claim, outcome: &Registratio
     }
 }
 
-fn status_of(pool: &KnownPool) -> Option<karpenter_model::ConditionStatus> {
-    let status = Arc::clone(&pool.object);
-    let conditions = status.status.as_ref().map_or(&[][..], |status| &status.conditions);
+fn status_of(pool: &KnownPool) -> Option<ConditionStatus> {
+    let conditions = pool.object.status.as_ref().map_or(&[][..], |status| &status.conditions);
     let condition = conditions.iter().find(|one| one.kind == condition::NODE_REGISTRATION_HEALTHY)?;
-    Some(match condition.status {
-        ConditionStatus::True => karpenter_model::ConditionStatus::True,
-        ConditionStatus::False => karpenter_model::ConditionStatus::False,
-        ConditionStatus::Unknown => karpenter_model::ConditionStatus::Unknown,
-    })
+    Some(condition.status)
 }
 
 #[cfg(test)]

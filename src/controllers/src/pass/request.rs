@@ -7,7 +7,8 @@
 use karpenter_api::{NodeClaim, Operator as ApiOperator, convert};
 use karpenter_cloud::overlay::PoolOverlays;
 use karpenter_cloud::{Kind, LaunchRequest};
-use karpenter_lifecycle::claim::launch::{Answer, Machine};
+use karpenter_lifecycle::claim::launch::Answer;
+use karpenter_lifecycle::step::Launched;
 use karpenter_model::label::Labels;
 use karpenter_model::names::{annotation, label};
 use karpenter_model::{Claim, InstanceTypeName, LabelRegistry, Operator};
@@ -29,7 +30,7 @@ pub(crate) async fn ask(context: &Context, controller: &'static str, object: &No
     let answer = cloud::call(context, controller, "Create", context.provider.launch(&request)).await;
     context.explanations.reached(&request.claim, Step::LaunchAnswered, context.now());
     match answer {
-        Ok(instance) => Answer::Launched(Box::new(Machine {
+        Ok(instance) => Answer::Launched(Box::new(Launched {
             provider_id: instance.provider_id,
             image_id: instance.image_id,
             // Labels that the cloud resolved describe the machine, so they win over those of the claim.

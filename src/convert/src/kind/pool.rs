@@ -5,9 +5,10 @@ use std::time::Duration as Span;
 use k8s_openapi::Resource as _;
 use karpenter_api::ec2nodeclass::KubeletConfiguration;
 use karpenter_api::nodepool::{
-    Budget, ConsolidationPolicy, Disruption, NodeClaimTemplate, NodeClaimTemplateSpec, TemplateMetadata,
+    Budget, Disruption, NodeClaimTemplate, NodeClaimTemplateSpec, TemplateMetadata,
 };
-use karpenter_api::{EC2NodeClass, NillableDuration, NodeClassReference, NodePoolSpec, ResourceMap};
+use karpenter_api::{EC2NodeClass, NillableDuration, NodeClassRef, NodePoolSpec, ResourceMap};
+use karpenter_model::ConsolidationPolicy;
 
 use crate::fields::{Fields, Found};
 use crate::kind::kubelet;
@@ -122,12 +123,7 @@ pub(crate) fn from_beta(mut fields: Fields, log: &Log) -> Pool {
 }
 
 /// The class of a pool or claim of v1beta1.
-pub(crate) fn class_of_claim(
-    fields: &mut Fields,
-    name: &'static str,
-    to: &str,
-    log: &Log,
-) -> NodeClassReference {
+pub(crate) fn class_of_claim(fields: &mut Fields, name: &'static str, to: &str, log: &Log) -> NodeClassRef {
     let Some(mut reference) = fields.section(name) else {
         log.say(Kind::Refused, to, format!("`{name}` is missing; name the EC2NodeClass"));
         return class_reference(String::new());
@@ -150,7 +146,7 @@ pub(crate) fn class_of_claim(
     let text =
         format!("{to}: kind `{kind}` is not one of ours; it is kept, check that its controller serves v1");
     log.at(Kind::Decide, &class.path, class.line, text);
-    NodeClassReference { group, kind, name: class.value }
+    NodeClassRef { group, kind, name: class.value }
 }
 
 /// The group of a reference, which was part of `apiVersion`.
@@ -164,8 +160,8 @@ fn group(reference: &mut Fields, log: &Log) -> String {
     group
 }
 
-fn class_reference(name: String) -> NodeClassReference {
-    NodeClassReference { group: EC2NodeClass::GROUP.to_owned(), kind: EC2NodeClass::KIND.to_owned(), name }
+fn class_reference(name: String) -> NodeClassRef {
+    NodeClassRef { group: EC2NodeClass::GROUP.to_owned(), kind: EC2NodeClass::KIND.to_owned(), name }
 }
 
 fn class_of_provisioner(

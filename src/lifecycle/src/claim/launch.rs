@@ -4,9 +4,7 @@
 //! tries: a success whose status could not be written is simply asked for again.
 
 use karpenter_model::names::reason;
-use karpenter_model::{
-    Annotations, Claim, ConditionStatus, ConditionType, ImageId, Labels, Pod, ProviderId, Resources,
-};
+use karpenter_model::{Claim, ConditionStatus, ConditionType, Pod};
 
 use crate::step::{About, Change, DeletionCause, Effect, Event, Launched, Milestone, PodRef, Step, Wake};
 
@@ -17,7 +15,7 @@ pub const MESSAGE_MAX: usize = 300;
 #[derive(Debug, Clone, PartialEq)]
 pub enum Answer {
     /// There is a machine.
-    Launched(Box<Machine>),
+    Launched(Box<Launched>),
     /// Every offering that would have done is out of capacity.
     NoCapacity {
         /// Message of the provider.
@@ -35,21 +33,6 @@ pub enum Answer {
         /// Message of the provider.
         message: String,
     },
-}
-
-/// A launched machine as the provider describes it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Machine {
-    pub provider_id: ProviderId,
-    /// Image it was started from.
-    pub image_id: Option<ImageId>,
-    /// Resolved labels.
-    pub labels: Labels,
-    pub annotations: Annotations,
-    /// Expected capacity.
-    pub capacity: Resources,
-    /// Expected allocatable.
-    pub allocatable: Resources,
 }
 
 /// Asks for a launch while it is not decided; afterwards only keeps the observed generation current.
@@ -108,12 +91,10 @@ fn no_capacity<'a>(claim: &Claim, error: &str, promised: impl IntoIterator<Item 
 }
 
 /// Labels: the claim's own win. Annotations: the provider's win.
-fn merged(claim: &Claim, machine: Machine) -> Launched {
-    let Machine { provider_id, image_id, mut labels, annotations, capacity, allocatable } = machine;
-    labels.extend(claim.labels.clone());
-    let mut all = claim.annotations.clone();
-    all.extend(annotations);
-    Launched { provider_id, image_id, labels, annotations: all, capacity, allocatable }
+fn merged(claim: &Claim, mut launched: Launched) -> Launched {
+    launched.labels.extend(claim.labels.clone());
+    let annotations = claim.annotations.clone().into_iter().chain(launched.annotations).collect();
+    Launched { annotations, ..launched }
 }
 
 /// The first [`MESSAGE_MAX`] bytes, cut between characters, with `...` when something was cut.
@@ -127,7 +108,7 @@ pub fn truncated(message: &str) -> String {
 #[cfg(test)]
 mod tests {
     use karpenter_model::names::label;
-    use karpenter_model::{BufferKey, ConditionStatus, PodKey, PodPhase};
+    use karpenter_model::{Annotations, BufferKey, ConditionStatus, Labels, PodKey, PodPhase, Resources};
 
     use super::*;
     use crate::fixture::{at, claim, holding, with_condition};
@@ -152,7 +133,7 @@ mod tests {
         let mut claim = claim();
         claim.labels.insert("zone".into(), "claim".into());
         claim.annotations.insert("a".to_owned(), "claim".to_owned());
-        let machine = Machine {
+        let machine = Launched {
             provider_id: "cloud:///i-1".into(),
             image_id: None,
             labels: Labels::from([("zone".into(), "cloud".into()), ("type".into(), "small".into())]),

@@ -19,7 +19,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use karpenter_lifecycle::claim::{entry, finalize, garbage, initialization, launch, liveness, registration};
 use karpenter_lifecycle::node::termination::{self, Facts, Presence};
-use karpenter_lifecycle::step::{Change, Effect, NodePatch, Step};
+use karpenter_lifecycle::step::{Change, Effect, Launched, NodePatch, Step};
 use karpenter_model::names::{finalizer, label};
 use karpenter_model::{Claim, Condition, ConditionType, NodeCondition, NodeObject, Pod, PodKey, Taint};
 
@@ -427,7 +427,7 @@ impl World {
     }
 
     /// Idempotent, as the port demands.
-    async fn launch(&self, number: usize) -> launch::Machine {
+    async fn launch(&self, number: usize) -> Launched {
         let asked = self.now();
         self.life(number).ask_for_machine(asked + self.setup.start, asked);
         while self.now() < asked + self.setup.start + self.setup.answer {

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
 use crate::names::condition;
 
@@ -87,7 +88,7 @@ impl fmt::Display for ConditionType {
 }
 
 /// Status of a condition.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum ConditionStatus {
     /// The condition holds.
     True,
@@ -95,6 +96,26 @@ pub enum ConditionStatus {
     False,
     /// Not known yet.
     Unknown,
+}
+
+impl ConditionStatus {
+    /// Reads the word on the wire; any other is [`Self::Unknown`].
+    pub fn parse(word: &str) -> Self {
+        match word {
+            "True" => Self::True,
+            "False" => Self::False,
+            _ => Self::Unknown,
+        }
+    }
+
+    /// The word on the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::True => "True",
+            Self::False => "False",
+            Self::Unknown => "Unknown",
+        }
+    }
 }
 
 /// One status condition.
@@ -110,4 +131,17 @@ pub struct Condition {
     pub last_transition: Timestamp,
     /// Generation of the object the condition was computed for.
     pub observed_generation: i64,
+}
+
+impl Condition {
+    /// A condition with this status since an instant, for this reason.
+    pub fn since(last_transition: Timestamp, status: ConditionStatus, reason: &str) -> Self {
+        Self {
+            status,
+            reason: reason.to_owned(),
+            message: String::new(),
+            last_transition,
+            observed_generation: 1,
+        }
+    }
 }

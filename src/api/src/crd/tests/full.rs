@@ -3,13 +3,12 @@
 
 use k8s_openapi::api::core::v1::Taint;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use karpenter_model::DisruptionReason;
 use serde_json::Value;
 
 use crate::ec2nodeclass as ec2;
 use crate::nodeclaim::ClaimResources;
-use crate::nodepool::{
-    Budget, Disruption, DisruptionReason, NodeClaimTemplate, NodeClaimTemplateSpec, TemplateMetadata,
-};
+use crate::nodepool::{Budget, Disruption, NodeClaimTemplate, NodeClaimTemplateSpec, TemplateMetadata};
 use crate::*;
 
 #[expect(clippy::unnecessary_wraps, reason = "every use is a field that may be absent")]
@@ -35,8 +34,8 @@ fn requirements() -> Vec<Requirement> {
     vec![Requirement { min_values: Some(1), ..Requirement::new("k", Operator::In, ["v"]) }]
 }
 
-fn reference() -> NodeClassReference {
-    NodeClassReference { group: "g".into(), kind: "k".into(), name: "n".into() }
+fn reference() -> NodeClassRef {
+    NodeClassRef { group: "g".into(), kind: "k".into(), name: "n".into() }
 }
 
 fn conditions() -> Vec<Condition> {

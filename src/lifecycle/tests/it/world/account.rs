@@ -1,7 +1,8 @@
 //! The machines: asked for, started, told to end, gone. The cloud does what it was asked even if the process that
 //! asked is no longer there.
 
-use karpenter_lifecycle::claim::{finalize, garbage, launch};
+use karpenter_lifecycle::claim::{finalize, garbage};
+use karpenter_lifecycle::step::Launched;
 use karpenter_model::{Annotations, Labels, Resources};
 
 use super::at;
@@ -26,8 +27,8 @@ pub(crate) enum Machine {
 }
 
 /// Answer of the cloud to a launch.
-pub(super) fn described(number: usize) -> launch::Machine {
-    launch::Machine {
+pub(super) fn described(number: usize) -> Launched {
+    Launched {
         provider_id: provider_id(number).as_str().into(),
         image_id: None,
         labels: Labels::from([(CLASS_LABEL.into(), "default".into())]),
