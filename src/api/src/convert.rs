@@ -31,6 +31,7 @@ mod selector;
 mod taint;
 pub(crate) mod validation;
 mod volume;
+mod workload;
 
 pub use admission::{Admission, Limits, Refused, limit_range};
 pub use budget::{Allowance, allowance, budget};
@@ -47,6 +48,7 @@ pub use selector::selector;
 pub use taint::{taint_to_api, taints};
 pub use validation::SYSTEM_PRIORITIES;
 pub use volume::{attach_limits, storage_class, volume, volume_claim};
+pub use workload::{JobPods, claim_of, mount_claims};
 
 /// A field the model cannot take over.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

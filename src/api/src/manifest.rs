@@ -38,6 +38,13 @@ pub fn refusals(object: &Value) -> Vec<Cause> {
     causes
 }
 
+/// Everything for which an API server refuses a strict write of an object: [unknown fields](unknown_fields), and its
+/// [refusals] unless the object is a part of one that is there.
+pub fn faults(object: &Value, is_whole: bool) -> Vec<Cause> {
+    let unknown = unknown_fields(object).into_iter().map(|one| Cause::unknown(one.field));
+    unknown.chain(if is_whole { refusals(object) } else { Vec::new() }).collect()
+}
+
 /// Returns whether objects of this kind and version are checked: one of ours, or a built-in kind that is read.
 pub fn is_checked(object: &Value) -> bool {
     schema_of(object).or_else(|| builtin::schema_of(object)).is_some()

@@ -1,7 +1,7 @@
 //! Carries out what a step function asked for. Nothing here decides: effects are done in order, the first that
 //! fails ends the step, and what changed on the claim is written at the end of the pass.
 
-pub(crate) mod conditions;
+pub mod conditions;
 pub(crate) mod draft;
 pub(crate) mod health;
 pub(crate) mod node_write;

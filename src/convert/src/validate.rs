@@ -9,8 +9,7 @@ use crate::names;
 /// Everything that is wrong with an object of v1, each with its path; empty for kinds without a definition here.
 pub(crate) fn problems(object: &Value) -> Vec<String> {
     let unknown = unknown_fields(object).into_iter().map(|one| format!("`{}` is not known there", one.field));
-    let refused = refusals(object).into_iter().map(|cause| format!("`{}`: {}", cause.field, cause.message));
-    let mut problems: Vec<String> = unknown.chain(refused).collect();
+    let mut problems: Vec<String> = unknown.chain(refusals(object).iter().map(ToString::to_string)).collect();
     if problems.is_empty() {
         problems.extend(of_controller(object));
     }
@@ -32,5 +31,5 @@ fn of_controller(object: &Value) -> Vec<String> {
 pub(crate) fn against(schema: &Value, value: &Value) -> Vec<String> {
     let (unknown, causes) = by_schema(schema, value);
     let unknown = unknown.into_iter().map(|one| format!("`{}` is not known there", one.field));
-    unknown.chain(causes.into_iter().map(|cause| format!("`{}`: {}", cause.field, cause.message))).collect()
+    unknown.chain(causes.iter().map(ToString::to_string)).collect()
 }

@@ -98,14 +98,22 @@ pub fn source(buffer: &Buffer) -> Result<Source<'_>, Unresolved> {
     }
 }
 
-impl Source<'_> {
-    /// Reason that this object does not exist.
-    pub fn missing(&self) -> Unresolved {
+impl<'a> Source<'a> {
+    /// Kind and name of the object.
+    pub const fn named(self) -> (&'static str, &'a str) {
         match self {
-            Self::PodTemplate(name) => Unresolved::NoPodTemplate((*name).to_owned()),
-            Self::Deployment(name) => Unresolved::NoWorkload(format!("Deployment `{name}`")),
-            Self::StatefulSet(name) => Unresolved::NoWorkload(format!("StatefulSet `{name}`")),
-            Self::ReplicaSet(name) => Unresolved::NoWorkload(format!("ReplicaSet `{name}`")),
+            Self::PodTemplate(name) => ("PodTemplate", name),
+            Self::Deployment(name) => ("Deployment", name),
+            Self::StatefulSet(name) => ("StatefulSet", name),
+            Self::ReplicaSet(name) => ("ReplicaSet", name),
+        }
+    }
+
+    /// Reason that this object does not exist.
+    pub fn missing(self) -> Unresolved {
+        match self.named() {
+            ("PodTemplate", name) => Unresolved::NoPodTemplate(name.to_owned()),
+            (kind, name) => Unresolved::NoWorkload(format!("{kind} `{name}`")),
         }
     }
 }

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use karpenter_api::CapacityBuffer;
 use karpenter_api::convert::{self, Admission};
-use karpenter_lifecycle::buffer::{self, Pattern, Source, Unresolved};
+use karpenter_lifecycle::buffer::{self, Pattern, Unresolved};
 use karpenter_model::{Buffer, Pod};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -49,23 +49,13 @@ fn resolved(
     let object = CapacityBuffer::deserialize(object).map_err(|error| unreadable(error.to_string()))?;
     let buffer = convert::buffer(&object).map_err(|error| unreadable(error.to_string()))?;
     let source = buffer::source(&buffer)?;
-    let (kind, name) = named(source);
+    let (kind, name) = source.named();
     let namespace = buffer.key.namespace.as_str().to_owned();
     let (template, replicas) = found(objects, kind, &namespace, name).ok_or_else(|| source.missing())?;
     let template = PodTemplateSpec::deserialize(&template).map_err(|error| unreadable(error.to_string()))?;
     let pod = convert::template_pod(kind, (&namespace, name), Some(&template), admission)
         .map_err(|error| unreadable(error.to_string()))?;
     Ok((buffer, Pattern { pod, replicas }))
-}
-
-/// Kind and name of what a buffer is like.
-fn named(source: Source<'_>) -> (&'static str, &str) {
-    match source {
-        Source::PodTemplate(name) => ("PodTemplate", name),
-        Source::Deployment(name) => ("Deployment", name),
-        Source::StatefulSet(name) => ("StatefulSet", name),
-        Source::ReplicaSet(name) => ("ReplicaSet", name),
-    }
 }
 
 /// Template and number of pods of a workload, or of what an export has of it.
@@ -117,7 +107,7 @@ pub(crate) fn written(objects: &Objects) -> Vec<Value> {
         let Ok(object) = CapacityBuffer::deserialize(object) else { continue };
         let Ok(buffer) = convert::buffer(&object) else { continue };
         let Ok(source) = buffer::source(&buffer) else { continue };
-        let (kind, name) = named(source);
+        let (kind, name) = source.named();
         let Some((template, replicas)) = found(objects, kind, &key.namespace, name) else { continue };
         let object = of(kind, &key.namespace, name, &template, replicas);
         if !written.contains(&object) {

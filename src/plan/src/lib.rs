@@ -41,7 +41,7 @@ pub use offerings::{Offerings, offered, offered_text};
 pub use settle::MayDrift;
 pub use stand_in::{region_of, resolve, zones_named, zones_of_nodes};
 pub use stream::{Fault, Manifest, Origin, Reading, Unreadable, read_stream, read_streams};
-pub use text::{FailOn, Look, NotACondition};
+pub use text::{FailOn, Look, NotACondition, named};
 pub use what_if::{NoMatch, PriceChange, WhatIf};
 pub use workloads::{TooMany, too_many};
 pub use world::{PlanInputs, RefusedPod, World, WorldError};

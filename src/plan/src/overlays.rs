@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use karpenter_api::{NodeOverlay, convert};
 use karpenter_cloud::overlay::{Sight, judge, labels_of};
-use karpenter_model::{LabelRegistry, Overlay, Pool};
+use karpenter_model::{LabelRegistry, Pool};
 use serde::Deserialize;
 
 use crate::objects::Objects;
@@ -23,7 +23,8 @@ pub(crate) fn laid(
         if object["metadata"].get("deletionTimestamp").is_some() {
             continue;
         }
-        match read(object, registry) {
+        let read = NodeOverlay::deserialize(object).map_err(|error| error.to_string());
+        match read.and_then(|object| convert::overlay(&object, registry)) {
             Ok(overlay) => valid.push(Arc::new(overlay)),
             Err(problem) => notes.push(format!("overlay `{}` does not apply: {problem}", key.name)),
         }
@@ -48,13 +49,4 @@ pub(crate) fn laid(
         }
     }
     (offerings, notes)
-}
-
-fn read(object: &serde_json::Value, registry: &LabelRegistry) -> Result<Overlay, String> {
-    let object = NodeOverlay::deserialize(object).map_err(|error| error.to_string())?;
-    let problems = object.problems(registry);
-    if problems.is_empty() {
-        return convert::overlay(&object, registry).map_err(|error| error.to_string());
-    }
-    Err(problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
 }

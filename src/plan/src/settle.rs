@@ -9,12 +9,13 @@ pub(crate) mod classes;
 
 use jiff::Timestamp;
 use karpenter_api::conditions::{Conditions, Dependents};
-use karpenter_api::manifest::{refusals, unknown_fields};
+use karpenter_api::manifest::faults;
 use karpenter_api::{Condition, ConditionStatus, NodeClaim, NodePool, convert};
+use karpenter_controllers::conditions;
+use karpenter_controllers::view::Class;
 use karpenter_lifecycle::claim::drift;
 use karpenter_lifecycle::pool::status::hash;
-use karpenter_lifecycle::pool::status::readiness::{NodeClass, verdict};
-use karpenter_lifecycle::step::ConditionValue;
+use karpenter_lifecycle::pool::status::readiness::NodeClass;
 use karpenter_model::names::{annotation, condition, reason};
 use karpenter_model::{
     Claim, ConditionType, DisruptionSettings, InstanceType, LabelRegistry, NodeClassRef, Pool,
@@ -86,23 +87,11 @@ fn judge(
     at: Timestamp,
 ) -> Option<String> {
     let mut conditions = Conditions::open(Dependents::NODE_POOL, list, &pool.metadata, at);
-    let of_class = verdict(class);
-    if problems.is_empty() {
-        conditions.set_true(condition::VALIDATION_SUCCEEDED);
-    } else {
-        let message = problems.join("; ");
-        conditions.set_false(condition::VALIDATION_SUCCEEDED, reason::NODE_POOL_VALIDATION_FAILED, &message);
-    }
-    let status = match of_class.status {
-        karpenter_model::ConditionStatus::True => ConditionStatus::True,
-        karpenter_model::ConditionStatus::False => ConditionStatus::False,
-        karpenter_model::ConditionStatus::Unknown => ConditionStatus::Unknown,
-    };
-    conditions.set(condition::NODE_CLASS_READY, status, &of_class.reason, &of_class.message);
+    let of_class = conditions::judge(&mut conditions, &problems, class);
     let failing = conditions.get(condition::READY).is_none_or(|ready| ready.status != ConditionStatus::True);
     failing.then(|| {
         let name = pool.metadata.name.as_deref().unwrap_or_default();
-        let class = (status != ConditionStatus::True).then_some(of_class);
+        let class = (of_class.status != ConditionStatus::True).then_some(of_class);
         let class = class.map(|class| format!("node class: {} {}", class.reason, class.message));
         let why: Vec<String> = problems.into_iter().chain(class).collect();
         format!("pool `{name}` is not ready: {}", why.join("; "))
@@ -126,32 +115,16 @@ pub(crate) fn refused(object: &Value) -> Vec<String> {
     if is_stored {
         return Vec::new();
     }
-    let unknown = unknown_fields(object).into_iter().map(|one| format!("`{}`: unknown field", one.field));
-    unknown
-        .chain(refusals(object).iter().map(|cause| format!("`{}`: {}", cause.field, cause.message)))
-        .collect()
+    faults(object, true).iter().map(ToString::to_string).collect()
 }
 
 /// Returns the node class of a pool, as far as it is known.
 fn class(objects: &Objects, reference: &NodeClassRef) -> NodeClass {
     let found = objects.of_kind(&reference.kind).find(|(key, _)| key.name == reference.name);
-    let Some((_, class)) = found.filter(|(_, class)| refused(class).is_empty()) else {
-        return NodeClass::Missing;
-    };
-    if class["metadata"].get("deletionTimestamp").is_some() {
-        return NodeClass::Terminating;
+    match found.filter(|(_, class)| refused(class).is_empty()) {
+        Some((_, class)) => Class::state_of(class["metadata"].get("deletionTimestamp").is_some(), class),
+        None => NodeClass::Missing,
     }
-    let conditions = class.pointer("/status/conditions").and_then(Value::as_array);
-    let ready = conditions.into_iter().flatten().find(|one| one["type"] == condition::READY);
-    NodeClass::Present(ready.map(|ready| ConditionValue {
-        status: match text(ready, "/status") {
-            "True" => karpenter_model::ConditionStatus::True,
-            "False" => karpenter_model::ConditionStatus::False,
-            _ => karpenter_model::ConditionStatus::Unknown,
-        },
-        reason: text(ready, "/reason").to_owned(),
-        message: text(ready, "/message").to_owned(),
-    }))
 }
 
 /// Judges again whether claims have drifted from their pools, with what each pool can launch, or are to be replaced in time
@@ -196,15 +169,7 @@ pub(crate) fn drift<'t>(
         let mut status = claim.status.take().unwrap_or_default();
         let mut conditions =
             Conditions::open(Dependents::NODE_CLAIM, &mut status.conditions, &claim.metadata, at);
-        for change in &step.conditions {
-            match &change.to {
-                Some(to) => {
-                    conditions.set(condition::DRIFTED, ConditionStatus::True, &to.reason, &to.message);
-                }
-                // It decides nothing else, so it can always be removed.
-                None => drop(conditions.clear(condition::DRIFTED)),
-            }
-        }
+        step.conditions.iter().for_each(|change| conditions::change(&mut conditions, change));
         if conditions.changed() {
             object["status"] = json!(status);
         }
@@ -245,12 +210,7 @@ fn status_of(objects: &Objects, key: &ObjectKey, budget: &Value) -> Value {
         });
         (is_healthy(pod), Some((owner, wanted)))
     });
-    let allowed = convert::allowance(budget, of_pods);
-    json!({
-        "currentHealthy": allowed.healthy, "desiredHealthy": allowed.desired_healthy,
-        "disruptionsAllowed": allowed.disruptions, "expectedPods": allowed.expected,
-        "observedGeneration": budget["metadata"]["generation"].as_i64().unwrap_or(0),
-    })
+    convert::allowance(budget, of_pods).status(budget)
 }
 
 /// Kind and name of the controller of a pod.
@@ -301,22 +261,13 @@ fn annotate(object: &mut Value, annotations: &Value) {
 mod tests {
     use std::time::Duration;
 
-    use karpenter_model::names::annotation;
+    use karpenter_model::names::label;
+    use karpenter_testkit::objects::{node_claim, node_pool};
 
     use super::*;
 
     fn pool(spec: &Value) -> Value {
-        let mut pool = json!({
-            "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "default"},
-            "spec": {"template": {"spec": {
-                "requirements": [],
-                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
-            }}},
-        });
-        for (key, value) in spec.as_object().into_iter().flatten() {
-            pool["spec"]["template"]["spec"][key] = value.clone();
-        }
-        pool
+        node_pool("default", &[], &json!({"template": {"spec": spec}}))
     }
 
     fn class(ready: &str) -> Value {
@@ -329,20 +280,10 @@ mod tests {
 
     fn claim() -> Value {
         let at = "2026-01-01T00:00:00Z";
-        json!({
-            "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
-            "metadata": {
-                "name": "default-a", "uid": "1", "creationTimestamp": at,
-                "labels": {karpenter_model::names::label::NODE_POOL: "default"},
-            },
-            "spec": {
-                "requirements": [],
-                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
-            },
-            "status": {"conditions": [
-                {"type": "Launched", "status": "True", "lastTransitionTime": at, "reason": "Launched", "message": ""},
-            ]},
-        })
+        let launched = json!({"type": "Launched", "status": "True", "lastTransitionTime": at, "reason": "Launched", "message": ""});
+        let labels = json!({label::NODE_POOL: "default"});
+        let metadata = json!({"uid": "1", "creationTimestamp": at, "labels": labels});
+        node_claim("default-a", &[], &json!({"metadata": metadata, "status": {"conditions": [launched]}}))
     }
 
     fn settled(given: Vec<Value>) -> (Objects, Vec<String>) {

@@ -5,9 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use karpenter_lifecycle::pool::static_capacity::{Members, missing, surplus};
-use karpenter_model::{
-    ClaimName, InstanceType, Launch, Node, OfferingRef, Pool, Resources, Snapshot, resources,
-};
+use karpenter_model::{ClaimName, InstanceType, Launch, Node, OfferingRef, Pool, Resources, Snapshot};
 
 /// Changes that bring static pools to their number.
 pub(crate) struct StaticPools {
@@ -57,7 +55,6 @@ pub(crate) fn static_pools(snapshot: &Snapshot) -> StaticPools {
 
 /// Returns the number of machines that the limits of a pool allow besides those there are, also those that are leaving.
 fn room(snapshot: &Snapshot, pool: &Pool) -> usize {
-    let Some(limits) = &pool.limits else { return usize::MAX };
     let of_pool =
         || snapshot.nodes.iter().filter(|node| node.is_managed() && node.pool().as_ref() == Some(&pool.name));
     let staying = of_pool().filter(|node| !node.is_leaving());
@@ -65,16 +62,10 @@ fn room(snapshot: &Snapshot, pool: &Pool) -> usize {
         used.add(&node.effective_capacity());
         used
     });
-    if limits
-        .iter()
-        .any(|(name, limit)| name.as_str() != resources::NODES && used.amount(name.as_str()) > *limit)
-    {
+    if !pool.beyond_limits(&used).is_empty() {
         return 0;
     }
-    let nodes = limits.iter().find(|(name, _)| name.as_str() == resources::NODES);
-    let most =
-        nodes.map_or(usize::MAX, |(_, limit)| usize::try_from(limit.as_units_ceil()).unwrap_or_default());
-    most.saturating_sub(of_pool().count())
+    usize::try_from(pool.nodes_max()).unwrap_or(usize::MAX).saturating_sub(of_pool().count())
 }
 
 /// The cheapest offering the template allows.

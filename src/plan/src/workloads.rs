@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
-use karpenter_api::convert::{self, Admission, Refused};
+use karpenter_api::convert::{self, Admission, JobPods, Refused, claim_of, mount_claims};
 use karpenter_model::names::{condition, label, reason};
 use karpenter_model::{LabelSelector, Labels};
 use serde::Deserialize;
@@ -23,9 +23,6 @@ const JOB: &str = "Job";
 
 /// Prefix of the uid of an object that is in manifests alone.
 const PLANNED: &str = "planned-";
-
-/// Number of pods of a Job that may fail unless it gives another: the default of Kubernetes.
-const BACKOFF_LIMIT: u64 = 6;
 
 /// Most pods of a workload, and nodes of a pool: the pods that a cluster of Kubernetes is made for. A zero too many would
 /// fill the memory.
@@ -165,7 +162,7 @@ fn complete(objects: &mut Objects, key: &ObjectKey, workload: &Value, exactly: b
         .collect();
     for name in free {
         let mut pod = pod(key, &name, workload, &owner, at);
-        for claim in volume_claims(&mut pod, key, &name, workload) {
+        for claim in mount_claims(workload, &key.namespace, &name, &mut pod) {
             if objects.of_kind("PersistentVolumeClaim").all(|(key, _)| *key != ObjectKey::of(&claim)) {
                 objects.put(claim);
             }
@@ -184,30 +181,12 @@ fn wanted(key: &ObjectKey, workload: &Value, own: &Own) -> usize {
     usize::try_from(wanted).unwrap_or(usize::MAX)
 }
 
-/// Returns the number of pods of a Job that are to run: no more than it has left to complete, none while it is suspended, and
-/// none after it has ended.
+/// Returns the number of pods of a Job that are to run.
 fn of_job(job: &Value, own: &Own) -> u64 {
-    let number = |field: &str| job["spec"][field].as_u64();
-    let conditions = job.pointer("/status/conditions").and_then(Value::as_array);
-    let has_ended = conditions.into_iter().flatten().any(|condition| {
-        condition["status"] == "True" && ["Complete", "Failed"].iter().any(|kind| condition["type"] == *kind)
-    });
-    // With a limit for each index, one for all has no default.
-    let usual = if number("backoffLimitPerIndex").is_some() { u64::MAX } else { BACKOFF_LIMIT };
-    let is_suspended = job["spec"]["suspend"] == true;
-    if has_ended || is_suspended || own.failed > number("backoffLimit").unwrap_or(usual) {
-        return 0;
-    }
     // Files may have a Job without the pods of it that have ended, so its own count is taken, too.
     let counted = job.pointer("/status/succeeded").and_then(Value::as_u64).unwrap_or(0);
-    let succeeded = own.succeeded.max(counted);
-    let parallel = number("parallelism").unwrap_or(1);
-    match number("completions") {
-        Some(completions) => parallel.min(completions.saturating_sub(succeeded)),
-        // Its pods share a queue: after one has succeeded the others end, and no other begins.
-        None if succeeded > 0 => parallel.min(own.running.len() as u64),
-        None => parallel,
-    }
+    let running = own.running.len() as u64;
+    JobPods { running, succeeded: own.succeeded.max(counted), failed: own.failed }.wanted(job)
 }
 
 /// The pods of a workload.
@@ -304,23 +283,6 @@ fn pod(key: &ObjectKey, name: &str, workload: &Value, owner: &Value, at: Timesta
     })
 }
 
-/// The volume claims of a pod of a StatefulSet, which the pod is made to mount.
-fn volume_claims(pod: &mut Value, key: &ObjectKey, name: &str, workload: &Value) -> Vec<Value> {
-    let templates = workload["spec"]["volumeClaimTemplates"].as_array();
-    let mut claims = Vec::new();
-    for template in templates.into_iter().flatten() {
-        let volume = text(template, "/metadata/name");
-        let claim_name = format!("{volume}-{name}");
-        let mount = json!({"name": volume, "persistentVolumeClaim": {"claimName": claim_name}});
-        match pod["spec"]["volumes"].as_array_mut() {
-            Some(volumes) => volumes.push(mount),
-            None => pod["spec"]["volumes"] = json!([mount]),
-        }
-        claims.push(claim(&claim_name, &key.namespace, template));
-    }
-    claims
-}
-
 /// The claims that a controller makes for generic ephemeral volumes of a pod of a manifest.
 fn ephemeral_claims(pod: &Value) -> Vec<Value> {
     if !is_planned(pod) {
@@ -330,18 +292,9 @@ fn ephemeral_claims(pod: &Value) -> Vec<Value> {
     let claims = volumes.filter_map(|volume| {
         let template = volume.pointer("/ephemeral/volumeClaimTemplate")?;
         let name = format!("{}-{}", text(pod, "/metadata/name"), text(volume, "/name"));
-        Some(claim(&name, text(pod, "/metadata/namespace"), template))
+        Some(claim_of(&name, text(pod, "/metadata/namespace"), template))
     });
     claims.collect()
-}
-
-fn claim(name: &str, namespace: &str, template: &Value) -> Value {
-    json!({
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": template["spec"],
-    })
 }
 
 /// Adds to a pod what an API server and the scheduler would add: what admission makes of it, an identity, and that it found no

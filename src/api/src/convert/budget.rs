@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget as ApiBudget;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use karpenter_model::{BudgetNodes, PodDisruptionBudget};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::selector;
 
@@ -39,6 +39,17 @@ pub struct Allowance {
     pub desired_healthy: i64,
     /// Pods that there should be.
     pub expected: i64,
+}
+
+impl Allowance {
+    /// Status with it of a budget.
+    pub fn status(&self, budget: &Value) -> Value {
+        json!({
+            "currentHealthy": self.healthy, "desiredHealthy": self.desired_healthy,
+            "disruptionsAllowed": self.disruptions, "expectedPods": self.expected,
+            "observedGeneration": budget["metadata"]["generation"].as_i64().unwrap_or(0),
+        })
+    }
 }
 
 /// Computes what kube-controller-manager writes into the status of a budget, of what is known of each pod that it covers and
@@ -86,20 +97,20 @@ mod tests {
     fn what_is_allowed_follows_from_the_pods_that_should_be_there() {
         // The spec, healthy and all pods of one workload, how many it wants; allowed, desired and expected.
         for (spec, healthy, pods, wanted, expected) in [
-            (serde_json::json!({"maxUnavailable": 1}), 3, 3, 3, (1, 2, 3)),
-            (serde_json::json!({"maxUnavailable": "34%"}), 3, 3, 3, (2, 1, 3)),
-            (serde_json::json!({"maxUnavailable": "0%"}), 3, 3, 3, (0, 3, 3)),
-            (serde_json::json!({"maxUnavailable": 5}), 3, 3, 3, (3, 0, 3)),
-            (serde_json::json!({"maxUnavailable": 1}), 3, 3, 5, (0, 4, 5)),
-            (serde_json::json!({"minAvailable": 2}), 3, 3, 5, (1, 2, 3)),
-            (serde_json::json!({"minAvailable": "50%"}), 3, 3, 5, (0, 3, 5)),
-            (serde_json::json!({"minAvailable": "50%", "maxUnavailable": null}), 4, 4, 5, (1, 3, 5)),
-            (serde_json::json!({"minAvailable": 2}), 1, 3, 3, (0, 2, 3)),
-            (serde_json::json!({"minAvailable": 0}), 0, 0, 0, (0, 0, 0)),
+            (json!({"maxUnavailable": 1}), 3, 3, 3, (1, 2, 3)),
+            (json!({"maxUnavailable": "34%"}), 3, 3, 3, (2, 1, 3)),
+            (json!({"maxUnavailable": "0%"}), 3, 3, 3, (0, 3, 3)),
+            (json!({"maxUnavailable": 5}), 3, 3, 3, (3, 0, 3)),
+            (json!({"maxUnavailable": 1}), 3, 3, 5, (0, 4, 5)),
+            (json!({"minAvailable": 2}), 3, 3, 5, (1, 2, 3)),
+            (json!({"minAvailable": "50%"}), 3, 3, 5, (0, 3, 5)),
+            (json!({"minAvailable": "50%", "maxUnavailable": null}), 4, 4, 5, (1, 3, 5)),
+            (json!({"minAvailable": 2}), 1, 3, 3, (0, 2, 3)),
+            (json!({"minAvailable": 0}), 0, 0, 0, (0, 0, 0)),
         ] {
             let workload = (pods > 0).then_some(("a", wanted));
             let pods = (0..pods).map(|number| (number < healthy, workload));
-            let allowed = allowance(&serde_json::json!({"spec": spec}), pods);
+            let allowed = allowance(&json!({"spec": spec}), pods);
             let found = (allowed.disruptions, allowed.desired_healthy, allowed.expected);
             assert_eq!(found, expected, "{spec}");
         }

@@ -2,15 +2,22 @@
 
 use karpenter_model::{LabelRegistry, Overlay};
 
+use super::FieldError;
 use super::requirements;
 use super::resources;
-use super::{Error, FieldError};
 use crate::nodeoverlay::NodeOverlay;
 
-/// Reads an overlay that has no [problems](NodeOverlay::problems).
-pub fn overlay(object: &NodeOverlay, registry: &LabelRegistry) -> Result<Overlay, Error> {
+/// Reads an overlay.
+///
+/// # Errors
+/// Everything that is wrong with it, as one text.
+pub fn overlay(object: &NodeOverlay, registry: &LabelRegistry) -> Result<Overlay, String> {
+    let problems = object.problems(registry);
+    if !problems.is_empty() {
+        return Err(problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "));
+    }
     let name = object.metadata.name.as_deref().unwrap_or_default();
-    read(object, name, registry).map_err(|error| error.of("NodeOverlay", name))
+    read(object, name, registry).map_err(|error| error.of("NodeOverlay", name).to_string())
 }
 
 fn read(object: &NodeOverlay, name: &str, registry: &LabelRegistry) -> Result<Overlay, FieldError> {

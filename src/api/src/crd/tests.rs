@@ -1,12 +1,13 @@
 //! Schemas against Rust types, against the tables, and against what the API server asks of any schema.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 
 use super::*;
 use crate::cases::{self, Expected, Step};
+use crate::schema::{Schema, Violation};
 use crate::{EC2NodeClass, NodeClaim, NodeOverlay, NodePool};
 
 mod check;
@@ -18,49 +19,25 @@ fn schema(kind: &str) -> Value {
     crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"].clone()
 }
 
-/// An API server as far as the tables need one.
-struct Server {
-    schemas: BTreeMap<String, (Value, kube_cel::CompiledSchema)>,
-    validator: kube_cel::Validator,
+/// What an API server stores of `object`, or the complaints.
+fn admit(object: &Value, old: Option<&Value>) -> Outcome {
+    let mut stored = object.clone();
+    let schema = Schema::compile(&schema(object["kind"].as_str().unwrap()));
+    let complaints = |violation| match violation {
+        Violation::Values(causes) => causes.iter().map(ToString::to_string).collect(),
+        Violation::UnknownFields(_) => unreachable!("they are dropped"),
+    };
+    schema.admit(&mut stored, old, false).map_err(complaints).map(|()| stored)
 }
 
-impl Server {
-    fn new() -> Self {
-        let schema = |crd: Value| {
-            let kind = crd["spec"]["names"]["kind"].as_str().unwrap().to_owned();
-            let schema = schema(&kind);
-            let compiled = kube_cel::compile_schema(&schema);
-            (kind, (schema, compiled))
-        };
-        Self {
-            schemas: crd_values().into_iter().map(schema).collect(),
-            validator: kube_cel::Validator::new(),
-        }
-    }
-
-    /// Applies defaults, checks the schema, then the CEL rules; returns what is stored or the complaints.
-    fn admit(&self, object: &Value, old: Option<&Value>) -> Outcome {
-        let (schema, compiled) = &self.schemas[object["kind"].as_str().unwrap()];
-        // Twice, because the crate does not look for defaults inside an object it has just filled in.
-        let stored = kube_cel::apply_defaults(schema, &kube_cel::apply_defaults(schema, object));
-        let mut complaints = check::structure(schema, &stored, "");
-        if complaints.is_empty()
-            && let Err(errors) = self.validator.validate_compiled(compiled, &stored, old)
-        {
-            complaints.extend(errors.iter().map(|e| format!("{}: {}", e.field_path, e.message)));
-        }
-        if complaints.is_empty() { Ok(stored) } else { Err(complaints) }
-    }
-
-    fn run(&self, case: &cases::Case) -> Outcome {
-        let (Step::Update(patch) | Step::Status(patch)) = &case.then else {
-            return self.admit(&case.object, None);
-        };
-        let created = self.admit(&case.object, None).expect("the first step is accepted");
-        let mut updated = created.clone();
-        cases::merge(&mut updated, patch);
-        self.admit(&updated, Some(&created))
-    }
+fn run(case: &cases::Case) -> Outcome {
+    let (Step::Update(patch) | Step::Status(patch)) = &case.then else {
+        return admit(&case.object, None);
+    };
+    let created = admit(&case.object, None).expect("the first step is accepted");
+    let mut updated = created.clone();
+    cases::merge(&mut updated, patch);
+    admit(&updated, Some(&created))
 }
 
 /// Returns whether everything in `part` is in `whole`.
@@ -81,9 +58,8 @@ type Outcome = Result<Value, Vec<String>>;
 
 /// Every case with its outcome. Computed once for all tests.
 static OUTCOMES: LazyLock<Vec<(cases::Case, Outcome)>> = LazyLock::new(|| {
-    let server = Server::new();
     let outcome = |case: cases::Case| {
-        let outcome = server.run(&case);
+        let outcome = run(&case);
         (case, outcome)
     };
     cases::all().into_iter().map(outcome).collect()
@@ -109,11 +85,10 @@ fn the_overlays_of_the_documentation_are_accepted_and_right() {
     let objects: Vec<Value> = serde_saphyr::from_multiple(text).unwrap();
     assert_eq!(objects.len(), 3);
     for object in objects {
-        let stored = Server::new().admit(&object, None).unwrap();
+        let stored = admit(&object, None).unwrap();
         let overlay: NodeOverlay = serde_json::from_value(stored).unwrap();
         let mut registry = karpenter_model::LabelRegistry::core();
         registry.well_known.extend(karpenter_model::names::label::aws::WELL_KNOWN.map(Into::into));
-        assert_eq!(overlay.problems(&registry), [], "{object}");
         let read = crate::convert::overlay(&overlay, &registry).unwrap();
         assert!(read.price.is_some() || !read.capacity.is_empty(), "{object}");
     }
@@ -224,31 +199,4 @@ fn yaml_reads_back_as_the_same_values() {
     let documents: Vec<Value> =
         yaml.split("---\n").skip(1).map(|text| serde_saphyr::from_str(text).unwrap()).collect();
     assert_eq!(documents, crd_values());
-}
-
-#[test]
-fn names_columns_and_subresources() {
-    let summary: Vec<String> = crd_values()
-        .iter()
-        .map(|crd| {
-            let (names, version) = (&crd["spec"]["names"], &crd["spec"]["versions"][0]);
-            let columns: Vec<String> = version["additionalPrinterColumns"]
-                .as_array()
-                .unwrap()
-                .iter()
-                .map(|c| {
-                    let wide = if c["priority"] == 1 { "*" } else { "" };
-                    format!("{}{wide}={}", c["name"].as_str().unwrap(), c["jsonPath"].as_str().unwrap())
-                })
-                .collect();
-            format!(
-                "{} {} {}\n{}",
-                crd["metadata"]["name"],
-                names,
-                version["subresources"],
-                columns.join("\n")
-            )
-        })
-        .collect();
-    expect_test::expect_file!["tests/summary.txt"].assert_eq(&format!("{}\n", summary.join("\n\n")));
 }

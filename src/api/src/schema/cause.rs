@@ -1,5 +1,7 @@
 //! Causes for which a field was refused, in kube-apiserver's words.
 
+use std::fmt;
+
 use serde_json::Value;
 
 /// One reason why one field was refused.
@@ -50,6 +52,11 @@ impl Cause {
         }
     }
 
+    /// A field that no object of the kind has.
+    pub fn unknown(field: String) -> Self {
+        Self { reason: "FieldValueNotSupported".to_owned(), message: "unknown field".to_owned(), field }
+    }
+
     /// `FieldValueDuplicate`.
     pub fn duplicate(field: &str, value: &Value) -> Self {
         Self {
@@ -57,6 +64,12 @@ impl Cause {
             message: format!("Duplicate value: {}", shown(value)),
             field: field.to_owned(),
         }
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}`: {}", self.field, self.message)
     }
 }
 

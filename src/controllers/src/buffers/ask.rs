@@ -125,12 +125,7 @@ fn found(
     referent: &Referent,
     claims: Vec<ClaimTemplate>,
 ) -> Result<Found, Unresolved> {
-    let (kind, name) = match source {
-        Source::PodTemplate(name) => ("PodTemplate", name),
-        Source::Deployment(name) => ("Deployment", name),
-        Source::StatefulSet(name) => ("StatefulSet", name),
-        Source::ReplicaSet(name) => ("ReplicaSet", name),
-    };
+    let (kind, name) = source.named();
     let namespace = buffer.key.namespace.as_str();
     let admission = context.view.admission();
     let mut pod = convert::template_pod(kind, (namespace, name), referent.template.as_ref(), &admission)

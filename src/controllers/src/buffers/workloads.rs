@@ -39,12 +39,7 @@ impl Workloads {
     /// Watches the workload `known` names, and no other for it.
     pub(super) fn follow(&self, context: &Context, key: &BufferKey, known: &KnownBuffer) {
         let source = known.model.as_ref().as_ref().ok().and_then(|buffer| buffer::source(buffer).ok());
-        let wanted = match source {
-            Some(Source::Deployment(name)) => Some(("Deployment", name)),
-            Some(Source::StatefulSet(name)) => Some(("StatefulSet", name)),
-            Some(Source::ReplicaSet(name)) => Some(("ReplicaSet", name)),
-            Some(Source::PodTemplate(_)) | None => None,
-        };
+        let wanted = source.filter(|source| !matches!(source, Source::PodTemplate(_))).map(Source::named);
         let mut watched = self.0.lock();
         let present = watched.get(key).map(|present| (present.kind, present.name.as_str()));
         if present == wanted {

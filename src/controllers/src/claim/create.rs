@@ -81,7 +81,7 @@ impl<'a> Room<'a> {
     fn take(context: &'a Context, pool: &KnownPool) -> Result<Self, CreateError> {
         let name = &pool.model.name;
         let refused = |detail| CreateError::Limits { pool: name.clone(), detail };
-        let granted = context.view.reserve_node(name, pool.model.limits.as_ref());
+        let granted = context.view.reserve_node(&pool.model);
         granted.map_err(|exceeded| refused(describe(&exceeded)))?;
         Ok(Self { context, pool: name.clone() })
     }

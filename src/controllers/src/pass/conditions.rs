@@ -2,8 +2,9 @@
 
 use karpenter_api::conditions::{Conditions, Dependents};
 use karpenter_api::{Condition, ConditionStatus, NodePool};
-use karpenter_lifecycle::step::ConditionValue;
-use karpenter_model::names::condition;
+use karpenter_lifecycle::pool::status::readiness::{NodeClass, verdict};
+use karpenter_lifecycle::step::{Change, ConditionValue};
+use karpenter_model::names::{condition, reason};
 
 use crate::Context;
 
@@ -27,10 +28,26 @@ pub(crate) fn failing(conditions: &[Condition]) -> String {
 
 /// Writes a verdict into a condition.
 pub(crate) fn set(conditions: &mut Conditions<'_>, kind: &str, verdict: &ConditionValue) {
-    let status = match verdict.status {
-        karpenter_model::ConditionStatus::True => ConditionStatus::True,
-        karpenter_model::ConditionStatus::False => ConditionStatus::False,
-        karpenter_model::ConditionStatus::Unknown => ConditionStatus::Unknown,
-    };
-    conditions.set(kind, status, &verdict.reason, &verdict.message);
+    conditions.set(kind, verdict.status, &verdict.reason, &verdict.message);
+}
+
+/// Carries out a change of a condition. One that must exist is not removed, which no step asks for.
+pub fn change(conditions: &mut Conditions<'_>, change: &Change) {
+    match &change.to {
+        Some(verdict) => set(conditions, change.kind.as_str(), verdict),
+        None => drop(conditions.clear(change.kind.as_str())),
+    }
+}
+
+/// Writes whether a pool is valid and its node class ready, which together make it ready; returns the verdict on the class.
+pub fn judge(conditions: &mut Conditions<'_>, problems: &[String], class: NodeClass) -> ConditionValue {
+    if problems.is_empty() {
+        conditions.set_true(condition::VALIDATION_SUCCEEDED);
+    } else {
+        let message = problems.join("; ");
+        conditions.set_false(condition::VALIDATION_SUCCEEDED, reason::NODE_POOL_VALIDATION_FAILED, &message);
+    }
+    let ready = verdict(class);
+    set(conditions, condition::NODE_CLASS_READY, &ready);
+    ready
 }

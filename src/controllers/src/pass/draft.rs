@@ -15,13 +15,14 @@ use karpenter_api::conditions::{Conditions, Dependents};
 use karpenter_api::{NodeClaim, NodeClaimStatus, RawQuantity};
 use karpenter_lifecycle::step::{Change, Launched};
 use karpenter_model::{
-    Annotations, Claim, ConditionStatus, LabelKey, LabelRegistry, LabelValue, NodeName, ProviderId, Resources,
+    Annotations, Claim, LabelKey, LabelRegistry, LabelValue, NodeName, ProviderId, Resources,
 };
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use karpenter_kube_harness::write::locked;
 
+use super::conditions;
 use crate::view::{KnownClaim, read};
 
 /// A NodeClaim as it was read and as it is to become.
@@ -71,18 +72,9 @@ impl Draft {
         Arc::clone(self.read.get_or_init(|| Arc::new(read::claim(&self.object, registry))))
     }
 
-    /// Carries out a change of a condition. A condition `Ready` depends on is never removed.
+    /// Carries out a change of a condition.
     pub(crate) fn change(&mut self, change: &Change) {
-        let kind = change.kind.as_str();
-        self.conditions(|conditions| match &change.to {
-            Some(verdict) => {
-                conditions.set(kind, status(verdict.status), &verdict.reason, &verdict.message);
-            }
-            None => {
-                // Refused for the conditions that must exist, which no step asks to remove.
-                let _kept = conditions.clear(kind);
-            }
-        });
+        self.conditions(|conditions| conditions::change(conditions, change));
     }
 
     /// Takes over what the provider resolved.
@@ -172,14 +164,6 @@ impl Draft {
     fn edit(&mut self) -> &mut NodeClaim {
         self.read = OnceLock::new();
         Arc::make_mut(&mut self.object)
-    }
-}
-
-fn status(status: ConditionStatus) -> karpenter_api::ConditionStatus {
-    match status {
-        ConditionStatus::True => karpenter_api::ConditionStatus::True,
-        ConditionStatus::False => karpenter_api::ConditionStatus::False,
-        ConditionStatus::Unknown => karpenter_api::ConditionStatus::Unknown,
     }
 }
 

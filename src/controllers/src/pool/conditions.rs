@@ -7,12 +7,12 @@ use karpenter_api::{Condition, ConditionStatus, NodePool};
 use karpenter_kube_harness::queue::{Done, Spec};
 use karpenter_kube_harness::write::{self, locked};
 use karpenter_lifecycle::pool::status::health::{Generations, outdated};
-use karpenter_lifecycle::pool::status::readiness::{NodeClass, verdict};
+use karpenter_lifecycle::pool::status::readiness::NodeClass;
 use karpenter_model::PoolName;
 use karpenter_model::names::{condition, reason};
 use serde_json::json;
 
-use crate::pass::conditions::{failing, open, set};
+use crate::pass::conditions::{failing, judge, open};
 use crate::reconciler::Reconciler;
 use crate::view::KnownPool;
 use crate::{Context, Error, Settings};
@@ -46,15 +46,10 @@ async fn reconcile(context: &Context, name: &PoolName) -> Result<Done, Error> {
     let class = context.view.class(&pool.model.template.node_class);
     let mut conditions = open(&mut after.conditions, &pool.object, context);
     let problems = pool.object.problems(context.view.registry());
-    if problems.is_empty() {
-        conditions.set_true(condition::VALIDATION_SUCCEEDED);
-    } else {
-        let message = problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-        conditions.set_false(condition::VALIDATION_SUCCEEDED, reason::NODE_POOL_VALIDATION_FAILED, &message);
-    }
+    let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
     let class_generation = class.as_ref().map_or(0, |class| class.generation);
-    let ready = verdict(class.as_ref().map_or(NodeClass::Missing, |class| class.state.clone()));
-    set(&mut conditions, condition::NODE_CLASS_READY, &ready);
+    let state = class.as_ref().map_or(NodeClass::Missing, |class| class.state.clone());
+    let _of_class = judge(&mut conditions, &problems, state);
     let seen = before.node_class_observed_generation.unwrap_or_default();
     if class.is_some() && reset_needed(&pool, &before.conditions, class_generation, seen) {
         conditions.set_unknown(condition::NODE_REGISTRATION_HEALTHY, reason::AWAITING_RECONCILIATION, "");

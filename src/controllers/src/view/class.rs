@@ -6,9 +6,11 @@ use karpenter_kube_harness::watch::Seen;
 use karpenter_lifecycle::pool::status::health::Tracker;
 use karpenter_lifecycle::pool::status::readiness::NodeClass;
 use karpenter_lifecycle::step::{ConditionValue, RegistrationOutcome};
+use karpenter_model::names::condition;
 use karpenter_model::{ConditionStatus, NodeClassRef, Pool, PoolUid};
 use kube::ResourceExt;
 use kube::api::DynamicObject;
+use serde_json::Value;
 
 use super::View;
 
@@ -18,6 +20,22 @@ pub struct Class {
     pub state: NodeClass,
     /// `metadata.generation`.
     pub generation: i64,
+}
+
+impl Class {
+    /// State of a class of which this is the content, its metadata aside.
+    pub fn state_of(is_deleting: bool, content: &Value) -> NodeClass {
+        if is_deleting {
+            return NodeClass::Terminating;
+        }
+        let conditions = content.pointer("/status/conditions").and_then(Value::as_array);
+        let ready = conditions.into_iter().flatten().find(|one| one["type"] == condition::READY);
+        NodeClass::Present(ready.map(|ready| {
+            let text = |field: &str| ready[field].as_str().unwrap_or_default().to_owned();
+            let status = ConditionStatus::parse(&text("status"));
+            ConditionValue { status, reason: text("reason"), message: text("message") }
+        }))
+    }
 }
 
 /// Node classes by kind and name, and the kinds that have been listed.
@@ -45,7 +63,12 @@ impl View {
         match seen {
             Seen::Listing => {}
             Seen::Listed(object) | Seen::Applied(object) => {
-                let (key, class) = ((kind.to_owned(), object.name_any()), read(&object));
+                let key = (kind.to_owned(), object.name_any());
+                let is_deleting = object.metadata.deletion_timestamp.is_some();
+                let class = Class {
+                    state: Class::state_of(is_deleting, &object.data),
+                    generation: object.metadata.generation.unwrap_or_default(),
+                };
                 let mut inner = self.lock();
                 let before = inner.node_classes.known.insert(key, class.clone());
                 if before.as_ref().is_some_and(|before| before.generation != class.generation) {
@@ -123,25 +146,6 @@ impl Classes {
 
 fn is_of(class: &NodeClassRef, kind: &str, name: &str) -> bool {
     class.kind == kind && class.name == name
-}
-
-fn read(object: &DynamicObject) -> Class {
-    let generation = object.metadata.generation.unwrap_or_default();
-    if object.metadata.deletion_timestamp.is_some() {
-        return Class { state: NodeClass::Terminating, generation };
-    }
-    let conditions = object.data.pointer("/status/conditions").and_then(serde_json::Value::as_array);
-    let ready = conditions.into_iter().flatten().find(|condition| condition["type"] == "Ready");
-    let verdict = ready.map(|condition| {
-        let text = |field: &str| condition[field].as_str().unwrap_or_default().to_owned();
-        let status = match condition["status"].as_str() {
-            Some("True") => ConditionStatus::True,
-            Some("False") => ConditionStatus::False,
-            _ => ConditionStatus::Unknown,
-        };
-        ConditionValue { status, reason: text("reason"), message: text("message") }
-    });
-    Class { state: NodeClass::Present(verdict), generation }
 }
 
 #[cfg(test)]

@@ -14,31 +14,24 @@ use super::View;
 impl View {
     /// Takes room for one node of a pool, to be given back by [`View::release_node`] once the node counts by itself
     /// or will not come. Refused with the resources that are used up.
-    pub(crate) fn reserve_node(&self, pool: &PoolName, limits: Option<&Resources>) -> Result<(), Resources> {
+    pub(crate) fn reserve_node(&self, pool: &Pool) -> Result<(), Resources> {
         let inner = &mut *self.lock();
-        let fixed = inner.cluster.get::<Pool>(pool).is_some_and(|known| known.model.replicas.is_some());
+        let (name, fixed) = (&pool.name, pool.replicas.is_some());
         let going = (!fixed).then_some(&inner.replacing).into_iter().flatten();
-        let (used, staying) = inner.cluster.usage(pool, going);
-        let limits = limits.cloned().unwrap_or_default();
-        let exceeded: Vec<_> =
-            limits.iter().filter(|(name, limit)| used.amount(name.as_str()) > **limit).collect();
+        let (used, staying) = inner.cluster.usage(name, going);
+        let exceeded = pool.beyond_limits(&used);
         if !exceeded.is_empty() {
-            return Err(exceeded.into_iter().fold(Resources::new(), |all, (name, _)| {
-                all.with(name.as_str(), used.amount(name.as_str()))
-            }));
+            return Err(exceeded);
         }
-        let nodes = limits.iter().find(|(name, _)| name.as_str() == resources::NODES);
-        let limit =
-            nodes.map_or(u64::MAX, |(_, limit)| u64::try_from(limit.as_units_ceil()).unwrap_or_default());
         let existing = if fixed {
             // The limit of a pool with a fixed number of nodes also holds while some of them are leaving.
-            inner.cluster.all::<Claim>().filter(|known| known.model.pool.as_ref() == Some(pool)).count()
+            inner.cluster.all::<Claim>().filter(|known| known.model.pool.as_ref() == Some(name)).count()
         } else {
             staying
         };
-        let existing = existing + inner.undecoded_of(pool);
+        let existing = existing + inner.undecoded_of(name);
         let existing = u64::try_from(existing).unwrap_or(u64::MAX);
-        if inner.reservations.reserve(pool, limit, existing, 1) == 1 {
+        if inner.reservations.reserve(name, pool.nodes_max(), existing, 1) == 1 {
             return Ok(());
         }
         Err(Resources::new().with(resources::NODES, used.amount(resources::NODES)))

@@ -6,7 +6,7 @@ use std::{
 };
 
 use karpenter_api::convert::allowance;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{
     StandIn,
@@ -161,11 +161,6 @@ fn report<'a>(
         Some((uid, *replicas))
     };
     let pods = covered.filter(|pod| !pod.ended).map(|pod| (pod.healthy, workload(pod)));
-    let allowed = allowance(budget, pods);
-    let status = json!({
-        "currentHealthy": allowed.healthy, "desiredHealthy": allowed.desired_healthy,
-        "disruptionsAllowed": allowed.disruptions, "expectedPods": allowed.expected,
-        "observedGeneration": number(budget, "/metadata/generation"),
-    });
+    let status = allowance(budget, pods).status(budget);
     cluster.report("policy", "poddisruptionbudgets", budget, &status);
 }

@@ -4,14 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use karpenter_api::convert::JobPods;
 use serde_json::{Value, json};
 
-use super::{
-    StandIn,
-    cluster::Cluster,
-    pod::Pod,
-    template::{count, number, pod},
-};
+use super::{StandIn, cluster::Cluster, pod::Pod, template::pod};
 use crate::apiserver::object::{self, text};
 
 /// The pods that have ended, by the uid of their Job.
@@ -54,28 +50,23 @@ impl Ended {
 }
 
 fn step(cluster: &Cluster<'_>, job: &Value, pods: &[Arc<Pod>], ended: &Ended) {
-    let (succeeded, failed) = (count(ended.succeeded.iter()), count(ended.failed.iter()));
     let active: Vec<&Arc<Pod>> = pods.iter().filter(|pod| pod.is_active()).collect();
-    let outcome = if succeeded >= number(job, "/spec/completions") {
-        Some("Complete")
-    } else if failed > number(job, "/spec/backoffLimit") {
-        Some("Failed")
-    } else {
-        None
+    let so_far = JobPods {
+        running: active.len() as u64,
+        succeeded: ended.succeeded.len() as u64,
+        failed: ended.failed.len() as u64,
     };
-    let idle = outcome.is_some() || job["spec"]["suspend"] == true || object::is_deleting(job);
-    let left = number(job, "/spec/completions") - succeeded;
-    let wanted = if idle { 0 } else { left.min(number(job, "/spec/parallelism")) };
-    let running = count(active.iter());
-    for _ in running..wanted {
+    let wanted = if object::is_deleting(job) { 0 } else { so_far.wanted(job) };
+    for _ in so_far.running..wanted {
         cluster.create("", "pods", object::namespace(job), pod(job, "Job"));
     }
-    let surplus = usize::try_from(running - wanted).unwrap_or(0);
+    let surplus = usize::try_from(so_far.running.saturating_sub(wanted)).unwrap_or(0);
     for pod in active.into_iter().rev().take(surplus) {
         cluster.delete("", "pods", &pod.object);
     }
-    let conditions: Vec<Value> =
-        outcome.into_iter().map(|kind| json!({"type": kind, "status": "True"})).collect();
+    let outcome = so_far.outcome(job).into_iter();
+    let conditions: Vec<Value> = outcome.map(|kind| json!({"type": kind, "status": "True"})).collect();
+    let JobPods { running, succeeded, failed } = so_far;
     let status =
         json!({"active": running, "succeeded": succeeded, "failed": failed, "conditions": conditions});
     cluster.report("batch", "jobs", job, &status);

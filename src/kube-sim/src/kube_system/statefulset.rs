@@ -3,6 +3,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use karpenter_api::convert::mount_claims;
 use serde_json::{Value, json};
 
 use super::{
@@ -11,7 +12,7 @@ use super::{
     pod::Pod,
     template::{self, count, number},
 };
-use crate::apiserver::object::{self, list, text};
+use crate::apiserver::object::{self, text};
 
 pub(super) struct StatefulSets;
 
@@ -70,20 +71,10 @@ fn scale(cluster: &Cluster<'_>, set: &Value, pods: &BTreeMap<i64, Arc<Pod>>) {
 fn create(cluster: &Cluster<'_>, set: &Value, number: i64) {
     let (name, namespace) = (format!("{}-{number}", object::name(set)), object::namespace(set));
     let mut pod = template::pod(set, "StatefulSet");
-    let mut volumes = list(&pod, "/spec/volumes").to_vec();
-    for claim in list(set, "/spec/volumeClaimTemplates") {
-        let claimed = format!("{}-{name}", object::name(claim));
-        let object = json!({
-            "metadata": {"name": claimed, "labels": claim["metadata"]["labels"]}, "spec": claim["spec"],
-        });
+    for claim in mount_claims(set, namespace, &name, &mut pod) {
         // One of an earlier pod of this name is used again.
-        let _there_already = cluster.create("", "persistentvolumeclaims", namespace, object);
-        volumes.retain(|volume| volume["name"] != claim["metadata"]["name"]);
-        volumes.push(json!({
-            "name": object::name(claim), "persistentVolumeClaim": {"claimName": claimed},
-        }));
+        let _there_already = cluster.create("", "persistentvolumeclaims", namespace, claim);
     }
-    pod["spec"]["volumes"] = volumes.into();
     pod["spec"]["hostname"] = json!(name);
     let metadata = object::map_mut(&mut pod, "metadata");
     metadata.remove("generateName");

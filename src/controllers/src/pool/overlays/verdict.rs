@@ -1,7 +1,6 @@
 //! The verdict on each overlay, in the form of its conditions.
 
 use std::collections::BTreeMap;
-use std::fmt::Display;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -21,7 +20,7 @@ impl Verdicts {
         let (mut refused, mut valid) = (BTreeMap::new(), Vec::new());
         // One that is being deleted conflicts with no other.
         for object in objects.iter().filter(|object| object.metadata.deletion_timestamp.is_none()) {
-            match read(object, registry) {
+            match convert::overlay(object, registry) {
                 Ok(overlay) => valid.push(Arc::new(overlay)),
                 Err(message) => {
                     refused.insert(name(object), (reason::RUNTIME_VALIDATION, message));
@@ -54,18 +53,6 @@ impl Verdicts {
         }
         status
     }
-}
-
-fn read(object: &NodeOverlay, registry: &LabelRegistry) -> Result<Overlay, String> {
-    let problems = object.problems(registry);
-    if problems.is_empty() {
-        return convert::overlay(object, registry).map_err(|error| error.to_string());
-    }
-    Err(joined(&problems))
-}
-
-fn joined(problems: &[impl Display]) -> String {
-    problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
 fn name(object: &NodeOverlay) -> OverlayName {

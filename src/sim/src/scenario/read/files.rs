@@ -4,7 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result as Outcome, bail};
-use karpenter_api::manifest::{refusals, unknown_fields};
+use karpenter_api::manifest::faults;
+use karpenter_api::schema::Cause;
 use karpenter_api::yaml;
 use karpenter_kube_sim::apiserver::object;
 use karpenter_plan::{Reading, read_streams, too_many};
@@ -92,10 +93,7 @@ fn of_a_cluster(manifest: &Manifest) -> Result<(), Wrong> {
 /// fields are checked here.
 fn storable(manifest: &Manifest, is_whole: bool) -> Result<(), Wrong> {
     let what = &manifest.what;
-    let unknown = unknown_fields(what).into_iter().map(|one| (one.field, "is not a field of it".to_owned()));
-    let refused = if is_whole { refusals(what) } else { Vec::new() };
-    let mut all = unknown.chain(refused.into_iter().map(|cause| (cause.field, cause.message)));
-    let Some((field, problem)) = all.next() else { return Ok(()) };
+    let Some(Cause { field, message, .. }) = faults(what, is_whole).into_iter().next() else { return Ok(()) };
     let (kind, name) = (object::text(what, "/kind"), object::name(what));
-    Err((manifest.line, field, format!("of {kind} `{name}`: {problem}")))
+    Err((manifest.line, field, format!("of {kind} `{name}`: {message}")))
 }

@@ -111,7 +111,7 @@ fn what_is_wrong_is_said_with_line_and_field() {
             "manifests: [{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {nodeselector: {a: b}, containers: [{name: a, image: a}]}}]",
             2,
             "spec.nodeselector",
-            "of Pod `a`: is not a field of it",
+            "of Pod `a`: unknown field",
         ),
         (
             "manifests: []",
