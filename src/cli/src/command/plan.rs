@@ -1,5 +1,6 @@
 //! `karpenter plan`: what would be launched, replaced and removed now, and why; nothing is changed.
 
+mod admit;
 mod cluster;
 mod gather;
 mod settings;
@@ -14,6 +15,7 @@ use karpenter_model::{PoolName, Zone};
 use karpenter_plan::{FailOn, PriceChange, Reading, WhatIf, refused_lines};
 use karpenter_telemetry::stdout::print;
 
+use crate::api_server;
 use crate::output::Colour;
 use gather::read_files;
 pub(crate) use gather::{Gathered, OfferedBy, Sources, in_memory};
@@ -37,6 +39,10 @@ pub(crate) struct Arguments {
     /// --filename
     #[arg(long, value_name = "PATH", num_args = 1..)]
     what_if: Vec<PathBuf>,
+    /// Admit the pods of --what-if by the rules of Kubernetes, or by the API server, which is asked to create one of each with
+    /// dryRun=All: what its webhooks add then counts. Needs permission to create pods
+    #[arg(long, value_enum, value_name = "BY", default_value_t = AdmitBy::Rules)]
+    admit: AdmitBy,
     /// Plan as if this pool were deleted, and its nodes with it: nodepool/NAME (repeatable)
     #[arg(long, value_name = "OBJECT", value_parser = pool_name)]
     delete: Vec<PoolName>,
@@ -59,6 +65,15 @@ pub(crate) struct Arguments {
     verbose: bool,
     #[command(flatten)]
     colour: Colour,
+}
+
+/// Judge of what admission makes of a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum AdmitBy {
+    /// The rules of Kubernetes itself
+    Rules,
+    /// The API server of the cluster, with its webhooks
+    Server,
 }
 
 /// Reader of a plan.
@@ -85,14 +100,26 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 pub(super) async fn planned(arguments: &Arguments) -> Result<(String, u8)> {
     let (reading, skipped) = read_files(&arguments.what_if)?;
     storable(&reading)?;
+    let mut manifests: Vec<_> = reading.manifests.into_iter().map(|manifest| manifest.object).collect();
+    let asked = match arguments.admit {
+        AdmitBy::Rules => Vec::new(),
+        AdmitBy::Server => {
+            ensure!(
+                arguments.sources.filename.is_empty() && !manifests.is_empty(),
+                "cannot use `--admit server` without a cluster and --what-if: other pods are admitted already, or no API server \
+                 is asked; name the manifests with --what-if alone"
+            );
+            admit::by_server(&api_server::client().await?, &mut manifests).await?
+        }
+    };
     let what_if = WhatIf {
-        manifests: reading.manifests.into_iter().map(|manifest| manifest.object).collect(),
+        manifests,
         deleted_pools: arguments.delete.clone(),
         lost_zones: arguments.without_zone.iter().map(|zone| Zone::from(zone.as_str())).collect(),
         prices: arguments.price.clone(),
     };
     let Gathered { world, offerings, before, mut notes, .. } = arguments.sources.gather(what_if).await?;
-    notes.extend(skipped);
+    notes.extend(asked.into_iter().chain(skipped));
     let mut forecast = world.forecast(&offerings, notes);
     if let Some((before, offerings)) = before {
         forecast = forecast.against(&before.forecast(&offerings, Vec::new()), assumed(arguments));

@@ -56,7 +56,12 @@ pub struct WriteOptions {
     pub force: bool,
     /// Refuse fields the schema does not know instead of dropping them (`fieldValidation=Strict`).
     pub strict: bool,
+    /// Answer as a creation would, and store nothing (`dryRun=All`).
+    pub dry_run: bool,
 }
+
+/// Stand-in of mutating webhooks: changes a new pod after everything else has.
+pub type PodWebhook = Arc<dyn Fn(&mut Value) + Send + Sync>;
 
 /// Part of an object that a write may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,6 +84,7 @@ pub struct Store {
     /// Tables written to since they were asked for.
     touched: BTreeSet<TableName>,
     random: fastrand::Rng,
+    pod_webhook: Option<PodWebhook>,
 }
 
 impl Store {
@@ -94,9 +100,15 @@ impl Store {
             revision: 0,
             touched: BTreeSet::new(),
             random: fastrand::Rng::with_seed(seed),
+            pod_webhook: None,
         };
         store.create_initial_objects();
         store
+    }
+
+    /// Lets `webhook` change every new pod.
+    pub fn set_pod_webhook(&mut self, webhook: PodWebhook) {
+        self.pod_webhook = Some(webhook);
     }
 
     fn create_initial_objects(&mut self) {

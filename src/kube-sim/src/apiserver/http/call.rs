@@ -183,6 +183,7 @@ fn write(
         manager: incoming.manager.clone(),
         force: incoming.query.is_true("force"),
         strict: incoming.query.get("fieldValidation") == "Strict",
+        dry_run: incoming.query.get("dryRun") == "All",
     };
     let part = if target.subresource == "status" { Part::Status } else { Part::Main };
     let (code, stored) = match (verb, target.subresource.as_str()) {

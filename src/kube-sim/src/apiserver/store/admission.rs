@@ -18,6 +18,7 @@ pub(super) fn on_create(store: &Store, resource: &Resource, object: &mut Value) 
     if resource.is_core("pods") {
         require_containers(resource, object)?;
         admit(store, resource, object)?;
+        store.pod_webhook.iter().for_each(|webhook| webhook(object));
     }
     if resource.is_core("persistentvolumeclaims") && object["spec"]["storageClassName"].is_null() {
         let classes = admission(store, [("storage.k8s.io", "storageclasses")]);

@@ -38,6 +38,9 @@ impl Store {
                 .admit(&mut object, None, options.strict)
                 .map_err(|violation| Refusal::by_schema(resource, &key.name, violation))?;
         }
+        if options.dry_run {
+            return Ok(Arc::new(object));
+        }
         let stored = self.commit(&resource.table(), object);
         self.collect_late_arrival(&resource.table(), &stored);
         Ok(stored)
