@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use karpenter_api::EC2NodeClass;
 use karpenter_api::ec2nodeclass::{AmiFamily, Ec2NodeClassSpec, Subnet};
 use karpenter_aws_api::ec2::{Architecture, InstanceTypeInfo, NetworkCard, UsageClass};
-use karpenter_model::{Claim, InstanceType, Offering, Overhead, Overlaid, Requirements, Resources};
+use karpenter_model::{Claim, InstanceType, Offering};
 
 use crate::launch::filter::Candidate;
 
@@ -72,14 +72,6 @@ pub(crate) fn claim(image: Option<&str>) -> Claim {
 
 /// A type of which nothing matters but its offerings.
 pub(crate) fn candidate(name: &str, offerings: Vec<Offering>) -> Candidate {
-    let instance_type = Arc::new(InstanceType {
-        name: name.into(),
-        requirements: Requirements::new(),
-        capacity: Resources::new(),
-        overhead: Overhead::default(),
-        offerings: offerings.clone(),
-        overlaid: Overlaid::default(),
-        devices: None,
-    });
+    let instance_type = Arc::new(InstanceType::bare(name, offerings.clone()));
     Candidate { instance_type, offerings }
 }

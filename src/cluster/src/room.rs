@@ -224,7 +224,7 @@ fn reduced(one: &InstanceType, less: &Resources) -> InstanceType {
 
 #[cfg(test)]
 mod tests {
-    use karpenter_model::{Condition, ConditionStatus, Overhead, Overlaid, Requirements, names::label};
+    use karpenter_model::{Overhead, names::label};
 
     use super::*;
 
@@ -240,17 +240,7 @@ mod tests {
     fn claim(name: &str, created: i64, conditions: &[ConditionType]) -> Arc<Claim> {
         let mut claim = Claim { allocatable: gib(8), ..Claim::bare(name, at(created)) };
         claim.labels.insert(label::INSTANCE_TYPE.into(), "m5.large".into());
-        for kind in conditions {
-            let condition = Condition {
-                status: ConditionStatus::True,
-                reason: String::new(),
-                message: String::new(),
-                last_transition: at(created),
-                observed_generation: 1,
-            };
-            claim.conditions.insert(*kind, condition);
-        }
-        Arc::new(claim)
+        Arc::new(claim.holding(conditions, at(created)))
     }
 
     fn joined(name: &str, created: i64) -> Arc<Claim> {
@@ -264,13 +254,9 @@ mod tests {
     fn types() -> Types {
         let one = |name: &str| {
             Arc::new(InstanceType {
-                name: name.into(),
-                requirements: Requirements::new(),
                 capacity: gib(9).with("cpu", Quantity::from_units(2)),
                 overhead: Overhead { kube_reserved: gib(1), ..Overhead::default() },
-                offerings: Vec::new(),
-                overlaid: Overlaid::default(),
-                devices: None,
+                ..InstanceType::bare(name, Vec::new())
             })
         };
         [one("m5.large"), one("m5.xlarge")].into()

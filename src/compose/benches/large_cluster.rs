@@ -31,6 +31,7 @@ use karpenter_compose::WallClock;
 use karpenter_kube_sim::apiserver::ApiServer;
 use karpenter_model::names::{annotation, label, tag};
 use karpenter_telemetry::metrics::Metrics;
+use karpenter_testkit::objects::{class_ref, node_class, node_pool, one_of};
 use kube::api::{Api, DeleteParams, ListParams};
 use parts::parts;
 use serde_json::{Value, json};
@@ -357,38 +358,17 @@ fn pod_name(number: usize, age: u64) -> String {
 }
 
 fn class() -> Value {
-    let discovery = json!([{"tags": {tag::DISCOVERY: CLUSTER}}]);
-    json!({
-        "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "default"},
-        "spec": {
-            "role": format!("KarpenterNodeRole-{CLUSTER}"),
-            "amiSelectorTerms": [{"alias": "al2023@latest"}],
-            "subnetSelectorTerms": discovery,
-            "securityGroupSelectorTerms": discovery,
-        },
-    })
+    node_class("default", CLUSTER, &json!({}))
 }
 
 /// A pool whose nodes may be consolidated, all of one type.
 fn pool() -> Value {
-    json!({
-        "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "general"},
-        "spec": {
-            "template": {"spec": {
-                "nodeClassRef": class_ref(),
-                "expireAfter": "Never",
-                "requirements": [
-                    {"key": label::INSTANCE_TYPE, "operator": "In", "values": [TYPE]},
-                    {"key": label::CAPACITY_TYPE, "operator": "In", "values": ["on-demand"]},
-                ],
-            }},
-            "disruption": {"consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "30s"},
-        },
-    })
-}
-
-fn class_ref() -> Value {
-    json!({"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"})
+    let requirements = [one_of(label::INSTANCE_TYPE, &[TYPE]), one_of(label::CAPACITY_TYPE, &["on-demand"])];
+    let spec = json!({
+        "template": {"spec": {"expireAfter": "Never"}},
+        "disruption": {"consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "30s"},
+    });
+    node_pool("general", &requirements, &spec)
 }
 
 fn condition(kind: &str) -> Value {
@@ -414,7 +394,7 @@ fn machine(number: usize, shared: &Value) -> Vec<Value> {
                 "name": claim, "uid": format!("claim-{number}"), "labels": labels, "annotations": shared["annotations"],
                 "creationTimestamp": BEFORE, "ownerReferences": owner, "finalizers": ["karpenter.sh/termination"],
             },
-            "spec": {"requirements": pool()["spec"]["template"]["spec"]["requirements"], "expireAfter": "Never", "nodeClassRef": class_ref()},
+            "spec": {"requirements": pool()["spec"]["template"]["spec"]["requirements"], "expireAfter": "Never", "nodeClassRef": class_ref("default")},
             "status": {
                 "providerID": id, "nodeName": node, "imageID": shared["image"], "capacity": room, "allocatable": room,
                 "conditions": states,

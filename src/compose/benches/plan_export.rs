@@ -17,6 +17,7 @@ use karpenter_compose::WallClock;
 use karpenter_compose::offered::OfferingsReader;
 use karpenter_model::names::label;
 use karpenter_plan::{About, Forecast, Objects, PlanInputs, WhatIf, World, forecast};
+use karpenter_testkit::objects::{class_ref, node_class, node_pool, with};
 use serde_json::{Value, json};
 
 const NODES: usize = 1_000;
@@ -87,36 +88,28 @@ fn condition(kind: &str) -> Value {
 }
 
 fn objects() -> Vec<Value> {
-    let class = json!({"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"});
+    let class = class_ref("default");
     let subnets = ["a", "b", "c"]
         .map(|zone| json!({"id": format!("subnet-{zone}"), "zone": format!("us-west-2{zone}")}));
-    let discovery = json!([{"tags": {"karpenter.sh/discovery": "bench"}}]);
     let amis = ["amd64", "arm64"].map(|architecture| {
         json!({"id": format!("ami-{architecture}"), "name": architecture, "requirements": [
             {"key": label::ARCH, "operator": "In", "values": [architecture]},
         ]})
     });
+    let status = json!({
+        "subnets": subnets, "securityGroups": [{"id": "sg-nodes", "name": "nodes"}], "amis": amis,
+        "conditions": [condition("Ready")],
+    });
+    let spec = json!({
+        "template": {"spec": {"expireAfter": "Never"}},
+        "disruption": {"consolidateAfter": "30s", "budgets": [{"nodes": "10%"}]},
+    });
     let mut objects = vec![
-        json!({
-            "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "general", "uid": "pool"},
-            "spec": {
-                "template": {"spec": {"nodeClassRef": class, "expireAfter": "Never", "requirements": []}},
-                "disruption": {"consolidateAfter": "30s", "budgets": [{"nodes": "10%"}]},
-            },
-        }),
-        json!({
-            "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "default", "uid": "class"},
-            "spec": {
-                "role": "nodes",
-                "amiSelectorTerms": [{"alias": "al2023@latest"}],
-                "subnetSelectorTerms": discovery,
-                "securityGroupSelectorTerms": discovery,
-            },
-            "status": {
-                "subnets": subnets, "securityGroups": [{"id": "sg-nodes", "name": "nodes"}], "amis": amis,
-                "conditions": [condition("Ready")],
-            },
-        }),
+        with(node_pool("general", &[], &spec), &json!({"metadata": {"uid": "pool"}})),
+        with(
+            node_class("default", "bench", &json!({})),
+            &json!({"metadata": {"uid": "class"}, "status": status}),
+        ),
     ];
     for number in 0..NODES {
         node(&mut objects, number, &class);

@@ -36,20 +36,13 @@ pub(crate) fn with_condition(
     status: ConditionStatus,
     since: i64,
 ) -> Claim {
-    let condition = Condition {
-        status,
-        reason: kind.as_str().to_owned(),
-        message: String::new(),
-        last_transition: at(since),
-        observed_generation: 1,
-    };
-    claim.conditions.insert(kind, condition);
+    claim.conditions.insert(kind, Condition::since(at(since), status, kind.as_str()));
     claim
 }
 
 /// The claim with these conditions true since its creation.
 pub(crate) fn holding(claim: Claim, kinds: &[ConditionType]) -> Claim {
-    kinds.iter().fold(claim, |claim, kind| with_condition(claim, *kind, ConditionStatus::True, 0))
+    claim.holding(kinds, at(0))
 }
 
 /// The Node of [`claim`], ready and managed, created at 0.

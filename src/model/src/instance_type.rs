@@ -6,7 +6,9 @@ use crate::device::DeviceTemplates;
 use crate::id::{CapacityType, InstanceTypeName, LabelValue, ReservationId, Zone};
 use crate::label::LabelRegistry;
 use crate::money::Price;
+use crate::names::label;
 use crate::node::Node;
+use crate::requirement::Requirement;
 use crate::requirement::set::{Requirements, Undefined};
 use crate::resources::quantity::Quantity;
 use crate::resources::{self, Resources};
@@ -81,6 +83,25 @@ pub struct Offering {
     pub overhead_override: Resources,
 }
 
+impl Offering {
+    /// An offering that is available at this price and has the labels of every offering.
+    pub fn new(zone: &str, capacity_type: CapacityType, price: Price) -> Self {
+        let labels = [(label::ZONE, zone), (label::CAPACITY_TYPE, capacity_type.as_str())];
+        let labels = labels.map(|(key, value)| Requirement::one_of(key.into(), [value.into()]));
+        Self {
+            zone: zone.into(),
+            capacity_type,
+            requirements: labels.into_iter().collect(),
+            price,
+            estimated: false,
+            available: true,
+            reservation: None,
+            capacity_override: Resources::new(),
+            overhead_override: Resources::new(),
+        }
+    }
+}
+
 /// A capacity reservation and how many instances it still has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reservation {
@@ -90,6 +111,19 @@ pub struct Reservation {
 }
 
 impl InstanceType {
+    /// A type of which nothing is known but its name and its offerings: the starting point of builders and tests.
+    pub fn bare(name: &str, offerings: Vec<Offering>) -> Self {
+        Self {
+            name: name.into(),
+            requirements: Requirements::new(),
+            capacity: Resources::new(),
+            overhead: Overhead::default(),
+            offerings,
+            overlaid: Overlaid::default(),
+            devices: None,
+        }
+    }
+
     /// Returns what pods and daemons may use: capacity minus overhead; huge pages are taken from memory, floor 0.
     pub fn allocatable(&self) -> Resources {
         allocatable(&self.capacity, &self.overhead.total())

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use karpenter_model::instance_type::{Offering, Overhead, Overlaid};
+use karpenter_model::instance_type::Offering;
 use karpenter_model::names::label;
 use karpenter_model::{CapacityType, InstanceType, Price, Quantity, Requirement, Requirements, Resources};
 
@@ -24,33 +24,16 @@ pub(crate) fn offerings(pools: &[&str]) -> Offerings {
         sold.add(one_of(label::ZONE, "zone-a"));
         sold.add(Requirement::one_of(label::CAPACITY_TYPE.into(), kinds.map(|kind| kind.as_str().into())));
         let offering = |kind: CapacityType| {
-            let mut requirements = Requirements::new();
-            requirements.add(one_of(label::ZONE, "zone-a"));
-            requirements.add(one_of(label::CAPACITY_TYPE, kind.as_str()));
             let cents = if kind == CapacityType::Spot { 3 * cpus } else { 10 * cpus };
-            Offering {
-                zone: "zone-a".into(),
-                capacity_type: kind,
-                requirements,
-                price: Price::from_nanos(cents * 10_000_000),
-                estimated: false,
-                available: true,
-                reservation: None,
-                capacity_override: Resources::new(),
-                overhead_override: Resources::new(),
-            }
+            Offering::new("zone-a", kind, Price::from_nanos(cents * 10_000_000))
         };
         Arc::new(InstanceType {
-            name: name.into(),
             requirements: sold,
             capacity: Resources::new()
                 .with("cpu", Quantity::from_units(cpus))
                 .with("memory", Quantity::from_bytes(cpus << 32))
                 .with("pods", Quantity::from_units(20)),
-            overhead: Overhead::default(),
-            offerings: kinds.map(offering).to_vec(),
-            overlaid: Overlaid::default(),
-            devices: None,
+            ..InstanceType::bare(name, kinds.map(offering).to_vec())
         })
     };
     let types: Arc<[Arc<InstanceType>]> = Arc::new([build("small", 2), build("large", 4)]);

@@ -114,16 +114,12 @@ fn said(fault: &ClassFault) -> String {
 
 #[cfg(test)]
 mod tests {
+    use karpenter_testkit::objects::node_class;
+
     use super::*;
 
     fn class(name: &str) -> Value {
-        json!({
-            "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": name},
-            "spec": {
-                "role": "nodes", "amiSelectorTerms": [{"alias": "al2023@latest"}],
-                "subnetSelectorTerms": [{"id": "subnet-1"}], "securityGroupSelectorTerms": [{"id": "sg-1"}],
-            },
-        })
+        node_class(name, "demo", &json!({}))
     }
 
     #[test]

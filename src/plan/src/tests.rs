@@ -11,6 +11,7 @@ use karpenter_cloud::NodeClassKind;
 use karpenter_model::names::label;
 use karpenter_model::settings::FeatureGates;
 use karpenter_model::{LabelRegistry, Price, Settings};
+use karpenter_testkit::objects::{node_claim, node_pool};
 use serde_json::{Value, json};
 
 use crate::fixture::offerings;
@@ -64,17 +65,11 @@ fn condition(kind: &str) -> Value {
 }
 
 pub(crate) fn pool(name: &str, spec: &Value) -> Value {
-    let mut pool = json!({
-        "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name},
-        "spec": {
-            "template": {"spec": {
-                "requirements": [],
-                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
-                "expireAfter": "Never",
-            }},
-            "disruption": {"consolidateAfter": "0s", "budgets": [{"nodes": "100%"}]},
-        },
+    let usual = json!({
+        "template": {"spec": {"expireAfter": "Never"}},
+        "disruption": {"consolidateAfter": "0s", "budgets": [{"nodes": "100%"}]},
     });
+    let mut pool = node_pool(name, &[], &usual);
     for (field, value) in spec.as_object().into_iter().flatten() {
         pool["spec"][field] = value.clone();
     }
@@ -100,14 +95,15 @@ pub(crate) fn machine(name: &str) -> Vec<Value> {
     let id = format!("aws:///zone-a/{name}");
     let states = ["Launched", "Registered", "Initialized", "Consolidatable", "Ready"].map(condition);
     vec![
-        json!({
-            "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
-            "metadata": {"name": format!("a-{name}"), "uid": format!("claim-{name}"), "labels": labels,
-                "creationTimestamp": CREATED},
-            "spec": {"requirements": [], "expireAfter": "Never",
-                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}},
-            "status": {"providerID": id, "nodeName": name, "capacity": room, "allocatable": room, "conditions": states},
-        }),
+        node_claim(
+            &format!("a-{name}"),
+            &[],
+            &json!({
+                "metadata": {"uid": format!("claim-{name}"), "labels": labels, "creationTimestamp": CREATED},
+                "spec": {"expireAfter": "Never"},
+                "status": {"providerID": id, "nodeName": name, "capacity": room, "allocatable": room, "conditions": states},
+            }),
+        ),
         json!({
             "apiVersion": "v1", "kind": "Node",
             "metadata": {"name": name, "uid": format!("node-{name}"), "labels": labels, "creationTimestamp": CREATED},

@@ -21,6 +21,7 @@ use karpenter_kube_sim::kubelet::{self, Agent, Behaviour};
 use karpenter_kube_sim::{VirtualClock, kube_system};
 use karpenter_model::names::{annotation, label, tag};
 use karpenter_model::{Clock, Price};
+use karpenter_testkit::objects::node_class;
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
@@ -336,28 +337,13 @@ pub fn price(account: &Account, instance: &Instance) -> Price {
 
 /// The class of all pools of a drawn world.
 pub(crate) fn class() -> Value {
-    let discovery = discovery();
-    json!({
-        "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "default"},
-        "spec": {
-            "role": format!("KarpenterNodeRole-{CLUSTER}"),
-            "amiSelectorTerms": [{"alias": "al2023@latest"}],
-            "subnetSelectorTerms": discovery,
-            "securityGroupSelectorTerms": discovery,
-        },
-    })
+    node_class("default", CLUSTER, &json!({}))
 }
 
 /// Returns the class, for instances in the account's capacity reservations, too.
 fn class_with_reservations() -> Value {
-    let mut class = class();
-    class["spec"]["capacityReservationSelectorTerms"] = discovery();
-    class
-}
-
-/// Returns selector terms for all that is tagged for the cluster.
-fn discovery() -> Value {
-    json!([{"tags": {tag::DISCOVERY: CLUSTER}}])
+    let tagged = json!([{"tags": {tag::DISCOVERY: CLUSTER}}]);
+    node_class("default", CLUSTER, &json!({"capacityReservationSelectorTerms": tagged}))
 }
 
 fn pool_object(pool: &Pool, reserved: bool) -> Value {

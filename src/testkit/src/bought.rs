@@ -84,12 +84,5 @@ fn certain(requirements: &Requirements) -> Labels {
 }
 
 fn reach(claim: &mut Claim, kind: ConditionType, snapshot: &Snapshot) {
-    let condition = Condition {
-        status: ConditionStatus::True,
-        reason: kind.to_string(),
-        message: String::new(),
-        last_transition: snapshot.now,
-        observed_generation: 1,
-    };
-    claim.conditions.insert(kind, condition);
+    claim.conditions.insert(kind, Condition::since(snapshot.now, ConditionStatus::True, kind.as_str()));
 }

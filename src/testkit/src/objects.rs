@@ -27,6 +27,44 @@ pub fn one_of(key: &str, values: &[&str]) -> Value {
     json!({"key": key, "operator": "In", "values": values})
 }
 
+/// A reference to an EC2NodeClass.
+pub fn class_ref(name: &str) -> Value {
+    json!({"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": name})
+}
+
+/// An EC2NodeClass that finds what is tagged for discovery by `cluster`, with `spec` in its own.
+pub fn node_class(name: &str, cluster: &str, spec: &Value) -> Value {
+    let discovery = json!([{"tags": {"karpenter.sh/discovery": cluster}}]);
+    let usual = json!({
+        "role": format!("KarpenterNodeRole-{cluster}"),
+        "amiSelectorTerms": [{"alias": "al2023@latest"}],
+        "subnetSelectorTerms": discovery,
+        "securityGroupSelectorTerms": discovery,
+    });
+    json!({
+        "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": name},
+        "spec": with(usual, spec),
+    })
+}
+
+/// A NodePool of the EC2NodeClass `default`, with these requirements and with `spec` in its own.
+pub fn node_pool(name: &str, requirements: &[Value], spec: &Value) -> Value {
+    let template = json!({"spec": {"nodeClassRef": class_ref("default"), "requirements": requirements}});
+    json!({
+        "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name},
+        "spec": with(json!({"template": template}), spec),
+    })
+}
+
+/// A NodeClaim of the EC2NodeClass `default`, with these requirements and with `change` in it.
+pub fn node_claim(name: &str, requirements: &[Value], change: &Value) -> Value {
+    let claim = json!({
+        "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "metadata": {"name": name},
+        "spec": {"nodeClassRef": class_ref("default"), "requirements": requirements},
+    });
+    with(claim, change)
+}
+
 /// A pod that requests this much CPU, with `change` in it.
 pub fn pod(name: &str, cpu: &str, change: &Value) -> Value {
     let metadata = json!({"name": name, "namespace": "default"});

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use karpenter_api::NodeClaim;
 use karpenter_aws_sim::{CallRecord, Options};
 use karpenter_model::names::annotation;
-use karpenter_testkit::objects::one_of;
+use karpenter_testkit::objects::{node_claim, one_of};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -36,18 +36,13 @@ fn most_in_a_minute(calls: &[CallRecord], operation: &str, from: Timestamp) -> u
 
 /// A claim as the planner makes it. There are no pods on its node: how long those take to go is not of interest here.
 fn claim(name: &str, pool: &str, instance_type: &str) -> Value {
-    json!({
-        "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
-        "metadata": {"name": name, "labels": {"karpenter.sh/nodepool": pool}},
-        "spec": {
-            "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
-            "requirements": [
-                one_of("karpenter.sh/capacity-type", &["on-demand"]),
-                one_of("node.kubernetes.io/instance-type", &[instance_type]),
-            ],
-            "resources": {"requests": {"cpu": "1"}},
-        },
-    })
+    let requirements = [
+        one_of("karpenter.sh/capacity-type", &["on-demand"]),
+        one_of("node.kubernetes.io/instance-type", &[instance_type]),
+    ];
+    let labels = json!({"karpenter.sh/nodepool": pool});
+    let change = json!({"metadata": {"labels": labels}, "spec": {"resources": {"requests": {"cpu": "1"}}}});
+    node_claim(name, &requirements, &change)
 }
 
 fn launched(world: &World, pool: &str, count: usize) -> bool {

@@ -10,7 +10,7 @@ use karpenter_aws_api::iam::InstanceProfileSpec;
 use karpenter_aws_sim::Fault;
 use karpenter_model::CapacityType;
 use karpenter_model::names::{annotation, reason};
-use karpenter_testkit::objects::one_of;
+use karpenter_testkit::objects::{node_claim, one_of};
 use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
@@ -20,14 +20,9 @@ use crate::world::World;
 
 /// A claim that nothing can be launched for and that a finalizer keeps.
 fn held_claim(world: &World, name: &str, annotations: &Value) {
-    world.load(&json!({
-        "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
-        "metadata": {"name": name, "finalizers": ["test/hold"], "annotations": annotations},
-        "spec": {
-            "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
-            "requirements": [one_of("node.kubernetes.io/instance-type", &["no.such"])],
-        },
-    }));
+    let nothing = one_of("node.kubernetes.io/instance-type", &["no.such"]);
+    let metadata = json!({"finalizers": ["test/hold"], "annotations": annotations});
+    world.load(&node_claim(name, &[nothing], &json!({"metadata": metadata})));
 }
 
 /// Makes an instance profile of another owner with the role of nodes.

@@ -3,20 +3,15 @@
 use k8s_openapi::api::core::v1::Pod;
 use karpenter_api::NodeClaim;
 use karpenter_model::names::label;
-use karpenter_testkit::objects::{on_port_80, one_of, replica_set, with};
+use karpenter_testkit::objects::{node_pool, on_port_80, one_of, replica_set, with};
 use serde_json::{Value, json};
 
 use crate::world::World;
 
 /// A pool of the class `default` that is never consolidated, with these requirements and `change` in its spec.
 pub(crate) fn pool_with(world: &World, name: &str, requirements: &[Value], change: &Value) {
-    let class = json!({"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"});
-    let template = json!({"spec": {"nodeClassRef": class, "requirements": requirements}});
-    let spec = json!({"template": template, "disruption": {"consolidateAfter": "Never"}});
-    world.load(&json!({
-        "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name},
-        "spec": with(spec, change),
-    }));
+    let spec = with(json!({"disruption": {"consolidateAfter": "Never"}}), change);
+    world.load(&node_pool(name, requirements, &spec));
 }
 
 /// Pool `web`, which buys in these ways.

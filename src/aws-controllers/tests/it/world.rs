@@ -24,6 +24,7 @@ use karpenter_model::Clock;
 use karpenter_model::settings::FeatureGates;
 use karpenter_telemetry::events::{MemorySink, Recorder};
 use karpenter_telemetry::metrics::Metrics;
+use karpenter_testkit::objects::node_class;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -175,16 +176,7 @@ impl World {
 
     /// The usual node class, changed by `spec`.
     pub(crate) fn class(&self, name: &str, spec: &Value) {
-        let discovery = json!([{"tags": {"karpenter.sh/discovery": "demo"}}]);
-        let mut object = json!({
-            "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": name},
-            "spec": {
-                "role": "node-role",
-                "amiSelectorTerms": [{"alias": "al2023@latest"}],
-                "subnetSelectorTerms": discovery,
-                "securityGroupSelectorTerms": discovery,
-            },
-        });
+        let mut object = node_class(name, "demo", &json!({"role": "node-role"}));
         for (key, value) in spec.as_object().unwrap() {
             object["spec"][key] = value.clone();
         }

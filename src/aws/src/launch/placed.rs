@@ -58,7 +58,7 @@ pub fn place(
 #[cfg(test)]
 mod tests {
     use karpenter_aws_api::ec2::PlacementStrategy;
-    use karpenter_model::{CapacityType, Expression, Offering, Operator, Price, Requirement, Resources};
+    use karpenter_model::{CapacityType, Expression, Offering, Operator, Price, Requirement};
 
     use super::*;
     use crate::registry::label_registry;
@@ -66,17 +66,10 @@ mod tests {
 
     fn candidate(name: &str, partitions: &[&str]) -> Candidate {
         let offering = |partition: &&str| Offering {
-            zone: "a".into(),
-            capacity_type: CapacityType::OnDemand,
             requirements: [Requirement::one_of(aws::PLACEMENT_GROUP_PARTITION.into(), [(*partition).into()])]
                 .into_iter()
                 .collect(),
-            price: Price::from_nanos(1),
-            estimated: false,
-            available: true,
-            reservation: None,
-            capacity_override: Resources::new(),
-            overhead_override: Resources::new(),
+            ..Offering::new("a", CapacityType::OnDemand, Price::from_nanos(1))
         };
         testing::candidate(name, partitions.iter().map(offering).collect())
     }

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use karpenter_model::device::DeviceTemplates;
 use karpenter_model::names::label;
 use karpenter_model::{
-    CapacityType, InstanceType, LabelRegistry, Offering, Overhead, Overlaid, Price, Quantity, Requirement,
-    Requirements, Resources, Zone,
+    CapacityType, InstanceType, LabelRegistry, Offering, Overhead, Price, Quantity, Requirement,
+    Requirements, Resources,
 };
 
 use crate::overlay::List;
@@ -107,7 +107,6 @@ fn sized(name: &str, cpu: i64, gib: i64, zones: &[&str]) -> InstanceType {
     ]);
     let capacity_types = CAPACITY_TYPES.map(CapacityType::as_str);
     InstanceType {
-        name: name.into(),
         requirements: requirements(&[
             (label::INSTANCE_TYPE, &[name]),
             (label::ARCH, &["amd64"]),
@@ -117,9 +116,7 @@ fn sized(name: &str, cpu: i64, gib: i64, zones: &[&str]) -> InstanceType {
         ]),
         capacity,
         overhead: Overhead { kube_reserved, ..Overhead::default() },
-        offerings: offerings(cpu, zones),
-        overlaid: Overlaid::default(),
-        devices: None,
+        ..InstanceType::bare(name, offerings(cpu, zones))
     }
 }
 
@@ -132,20 +129,7 @@ fn offerings(cpu: i64, zones: &[&str]) -> Vec<Offering> {
                 CapacityType::Spot => on_demand * 3 / 10,
                 CapacityType::OnDemand | CapacityType::Reserved => on_demand,
             };
-            offerings.push(Offering {
-                zone: Zone::from(*zone),
-                capacity_type,
-                requirements: requirements(&[
-                    (label::ZONE, &[zone]),
-                    (label::CAPACITY_TYPE, &[capacity_type.as_str()]),
-                ]),
-                price: Price::from_nanos(price),
-                estimated: false,
-                available: true,
-                reservation: None,
-                capacity_override: Resources::default(),
-                overhead_override: Resources::default(),
-            });
+            offerings.push(Offering::new(zone, capacity_type, Price::from_nanos(price)));
         }
     }
     offerings

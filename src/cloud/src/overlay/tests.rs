@@ -6,9 +6,8 @@ use std::sync::{Arc, LazyLock};
 
 use karpenter_model::names::label;
 use karpenter_model::{
-    CapacityType, Disruption, Expression, InstanceType, LabelRegistry, Offering, Operator, Overhead,
-    Overlaid, Overlay, OverlayName, Pool, Price, PriceChange, Quantity, Requirement, Requirements, Resources,
-    Template,
+    CapacityType, Expression, InstanceType, LabelRegistry, Offering, Operator, Overlaid, Overlay,
+    OverlayName, Pool, Price, PriceChange, Quantity, Requirement, Resources, Template,
 };
 
 use super::*;
@@ -34,20 +33,12 @@ fn instance_type(size: i64, name: &str) -> Arc<InstanceType> {
         ]
     });
     let offerings = ways.map(|(zone, capacity_type, price)| Offering {
-        zone: zone.into(),
-        capacity_type,
-        requirements: [only(label::ZONE, &[zone]), only(label::CAPACITY_TYPE, &[capacity_type.as_str()])]
-            .into_iter()
-            .collect(),
-        price: Price::from_nanos(price),
-        estimated: false,
         available: capacity_type == CapacityType::OnDemand,
-        reservation: None,
         capacity_override: Resources::new().with("override", Quantity::ONE),
         overhead_override: Resources::new().with("cpu", Quantity::ONE),
+        ..Offering::new(zone, capacity_type, Price::from_nanos(price))
     });
     Arc::new(InstanceType {
-        name: name.into(),
         requirements: [
             only(label::INSTANCE_TYPE, &[name]),
             only(label::ZONE, &ZONES),
@@ -56,10 +47,7 @@ fn instance_type(size: i64, name: &str) -> Arc<InstanceType> {
         .into_iter()
         .collect(),
         capacity: Resources::new().with("cpu", Quantity::from_units(4)),
-        overhead: Overhead::default(),
-        offerings: offerings.collect(),
-        overlaid: Overlaid::default(),
-        devices: None,
+        ..InstanceType::bare(name, offerings.collect())
     })
 }
 
@@ -68,22 +56,8 @@ fn types() -> List {
 }
 
 fn pool(name: &str, labels: &[(&str, &str)]) -> Pool {
-    Pool {
-        name: name.into(),
-        uid: name.into(),
-        weight: 0,
-        limits: None,
-        replicas: None,
-        template: Template {
-            labels: labels.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect(),
-            ..Template::default()
-        },
-        disruption: Disruption::default(),
-        hash: String::new(),
-        ready: true,
-        registration_healthy: None,
-        deleting: false,
-    }
+    let labels = labels.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
+    Pool { template: Template { labels, ..Template::default() }, ..Pool::bare(name) }
 }
 
 fn overlay(name: &str, weight: i32, requirements: &[Requirement]) -> Overlay {

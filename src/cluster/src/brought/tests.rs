@@ -2,7 +2,7 @@
 
 use karpenter_model::device::{DeviceCapacity, Reach};
 use karpenter_model::names::label;
-use karpenter_model::{Condition, ConditionStatus, Effect, Quantity, Taint};
+use karpenter_model::{Effect, Quantity, Taint};
 
 use super::*;
 
@@ -54,17 +54,7 @@ fn claim(name: &str, age: i64, conditions: &[ConditionType]) -> Claim {
     let at = |seconds| Timestamp::from_second(1_800_000_000 + seconds).expect("in range");
     let mut claim = Claim { pool: Some("web".into()), ..Claim::bare(name, at(age)) };
     claim.labels.insert(label::INSTANCE_TYPE.into(), "inf2.xlarge".into());
-    for kind in conditions {
-        let condition = Condition {
-            status: ConditionStatus::True,
-            reason: String::new(),
-            message: String::new(),
-            last_transition: at(age),
-            observed_generation: 1,
-        };
-        claim.conditions.insert(*kind, condition);
-    }
-    claim
+    claim.holding(conditions, at(age))
 }
 
 fn up(name: &str, age: i64) -> Claim {

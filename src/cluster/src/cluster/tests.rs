@@ -10,9 +10,7 @@ use std::time::Duration;
 
 use karpenter_model::names::label;
 use karpenter_model::pod::volume::resolve::{NO_PROVISIONER, Source};
-use karpenter_model::{
-    Condition, ConditionStatus, ConditionType, Labels, PodPhase, Quantity, Requirements, Target, Tie,
-};
+use karpenter_model::{ConditionType, Labels, PodPhase, Quantity, Target, Tie};
 
 use super::*;
 use crate::store::Version;
@@ -53,16 +51,8 @@ fn unlaunched(name: &str) -> Claim {
     Claim { provider_id: None, capacity: Resources::new(), allocatable: Resources::new(), ..claim(name) }
 }
 
-fn terminating(mut claim: Claim) -> Claim {
-    let condition = Condition {
-        status: ConditionStatus::True,
-        reason: String::new(),
-        message: String::new(),
-        last_transition: at(0),
-        observed_generation: 1,
-    };
-    claim.conditions.insert(ConditionType::InstanceTerminating, condition);
-    claim
+fn terminating(claim: Claim) -> Claim {
+    claim.holding(&[ConditionType::InstanceTerminating], at(0))
 }
 
 /// The Node of [`claim`], with 3 cpu; initialized or not.

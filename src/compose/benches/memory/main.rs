@@ -31,6 +31,7 @@ use karpenter_compose::WallClock;
 use karpenter_kube_sim::apiserver::ApiServer;
 use karpenter_kube_sim::kube_system;
 use karpenter_telemetry::metrics::Metrics;
+use karpenter_testkit::objects::{class_ref, node_class, node_pool, one_of};
 use kube::api::{Api, DeleteParams, PostParams};
 use parts::parts;
 use serde::de::DeserializeOwned;
@@ -366,33 +367,16 @@ fn pods_of(claim: &NodeClaim) -> usize {
 }
 
 fn class(number: usize) -> Value {
-    let discovery = json!([{ "tags": { "karpenter.sh/discovery": "demo" } }]);
-    json!({
-        "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass",
-        "metadata": { "name": format!("same-{number}") },
-        "spec": {
-            "role": "node-role",
-            "amiSelectorTerms": [{ "alias": "al2023@latest" }],
-            "subnetSelectorTerms": discovery,
-            "securityGroupSelectorTerms": discovery,
-        },
-    })
+    node_class(&format!("same-{number}"), "demo", &json!({ "role": "node-role" }))
 }
 
 fn pool(number: usize) -> Value {
     let name = format!("same-{number}");
-    json!({
-        "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": { "name": name },
-        "spec": {
-            "template": { "spec": {
-                "nodeClassRef": { "group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": name },
-                "requirements": [
-                    { "key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot", "on-demand"] },
-                ],
-            } },
-            "disruption": { "consolidateAfter": "Never" },
-        },
-    })
+    let spec = json!({
+        "template": { "spec": { "nodeClassRef": class_ref(&name) } },
+        "disruption": { "consolidateAfter": "Never" },
+    });
+    node_pool(&name, &[one_of("karpenter.sh/capacity-type", &["spot", "on-demand"])], &spec)
 }
 
 fn replica_set(name: &str, replicas: usize, cpu: &str, memory: &str) -> Value {

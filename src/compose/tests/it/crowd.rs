@@ -11,6 +11,7 @@ use karpenter_bootstrap::make_ready;
 use karpenter_compose::playground::{Playground, Speed};
 use karpenter_kube_sim::VirtualClock;
 use karpenter_model::Clock;
+use karpenter_testkit::objects::{node_class, node_pool, one_of};
 use kube::api::{Api, ListParams};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
@@ -66,33 +67,17 @@ pub(crate) async fn run(pods: usize) -> Result<Crowd> {
 
 /// A pool without limits whose nodes stay, and its class.
 fn objects() -> [Value; 2] {
-    [
-        json!({
-            "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": { "name": "general" },
-            "spec": { "disruption": { "consolidateAfter": "Never" }, "template": { "spec": {
-                "requirements": [
-                    { "key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot", "on-demand"] },
-                    { "key": "karpenter.k8s.aws/instance-category", "operator": "In", "values": ["c", "m", "r"] },
-                ],
-                "nodeClassRef": { "group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default" },
-            } } },
-        }),
-        class(),
-    ]
+    let requirements = [
+        one_of("karpenter.sh/capacity-type", &["spot", "on-demand"]),
+        one_of("karpenter.k8s.aws/instance-category", &["c", "m", "r"]),
+    ];
+    let stay = json!({ "disruption": { "consolidateAfter": "Never" } });
+    [node_pool("general", &requirements, &stay), class()]
 }
 
 /// A class that finds what bootstrap has made.
 pub(crate) fn class() -> Value {
-    let tag = json!([{ "tags": { "karpenter.sh/discovery": CLUSTER } }]);
-    json!({
-        "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": { "name": "default" },
-        "spec": {
-            "role": format!("KarpenterNodeRole-{CLUSTER}"),
-            "amiSelectorTerms": [{ "alias": "al2023@latest" }],
-            "subnetSelectorTerms": tag,
-            "securityGroupSelectorTerms": tag,
-        },
-    })
+    node_class("default", CLUSTER, &json!({}))
 }
 
 fn deployment(name: &str, replicas: usize) -> Value {

@@ -14,6 +14,7 @@ use karpenter_bootstrap::make_ready;
 use karpenter_compose::playground::{Playground, Speed};
 use karpenter_kube_sim::VirtualClock;
 use karpenter_model::{Clock, Price};
+use karpenter_testkit::objects::{node_pool, one_of};
 use karpenter_view::{CostHistory, Filter, Prices, Scene, Shown, Sort, Style, Ui, World, draw};
 use kube::api::{Api, ListParams, Patch, PatchParams};
 use ratatui::buffer::Buffer;
@@ -124,26 +125,18 @@ fn screen(scene: &Scene<'_>, command: &str) -> Buffer {
 }
 
 fn pool() -> [Value; 3] {
-    let one_of = |key: &str, values: &[&str]| json!({ "key": key, "operator": "In", "values": values });
+    let requirements = [
+        one_of("karpenter.sh/capacity-type", &["on-demand"]),
+        one_of("karpenter.k8s.aws/instance-category", &["c", "m", "r"]),
+        one_of("karpenter.k8s.aws/instance-size", &["large", "xlarge"]),
+    ];
+    let disruption = json!({ "disruption": { "consolidateAfter": "5s", "budgets": [{ "nodes": "100%" }] } });
     let container = json!({
         "name": "inflate", "image": "registry.k8s.io/pause:3.10",
         "resources": { "requests": { "cpu": "1500m", "memory": "1Gi" } },
     });
     [
-        json!({
-            "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": { "name": "general" },
-            "spec": {
-                "template": { "spec": {
-                    "requirements": [
-                        one_of("karpenter.sh/capacity-type", &["on-demand"]),
-                        one_of("karpenter.k8s.aws/instance-category", &["c", "m", "r"]),
-                        one_of("karpenter.k8s.aws/instance-size", &["large", "xlarge"]),
-                    ],
-                    "nodeClassRef": { "group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default" },
-                } },
-                "disruption": { "consolidateAfter": "5s", "budgets": [{ "nodes": "100%" }] },
-            },
-        }),
+        node_pool("general", &requirements, &disruption),
         crowd::class(),
         json!({
             "apiVersion": "apps/v1", "kind": "Deployment",

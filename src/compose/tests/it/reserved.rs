@@ -8,35 +8,25 @@ use karpenter_compose::WallClock;
 use karpenter_compose::offered::{OfferingsReader, in_memory};
 use karpenter_model::CapacityType;
 use karpenter_plan::{PlanInputs, WhatIf, World};
+use karpenter_testkit::objects::{class_ref, node_class, node_pool, one_of, with};
 use serde_json::{Value, json};
 
 /// The counts of reserved offerings of r5.12xlarge, and what the reader has to say.
 async fn reserved(status: Value) -> (Vec<u32>, Vec<String>) {
-    let class = json!({"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "reserved"});
-    let discovery = json!([{"tags": {"karpenter.sh/discovery": "demo"}}]);
+    let of_class = json!({"template": {"spec": {"nodeClassRef": class_ref("reserved")}}});
+    let terms = json!({"capacityReservationSelectorTerms": [{"id": "cr-0000000000000000a"}]});
+    let class = node_class("reserved", "demo", &terms);
+    let status = json!({
+        "subnets": [{"id": "subnet-a", "zone": "us-west-2a"}],
+        "conditions": [{
+            "type": "Ready", "status": "True", "reason": "Ready", "message": "",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }],
+        "capacityReservations": status,
+    });
     let objects = [
-        json!({
-            "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "reserved"},
-            "spec": {"template": {"spec": {"nodeClassRef": class, "requirements": [
-                {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["reserved"]},
-            ]}}},
-        }),
-        json!({
-            "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "reserved"},
-            "spec": {
-                "role": "nodes", "amiSelectorTerms": [{"alias": "al2023@latest"}], "subnetSelectorTerms": discovery,
-                "securityGroupSelectorTerms": discovery,
-                "capacityReservationSelectorTerms": [{"id": "cr-0000000000000000a"}],
-            },
-            "status": {
-                "subnets": [{"id": "subnet-a", "zone": "us-west-2a"}],
-                "conditions": [{
-                    "type": "Ready", "status": "True", "reason": "Ready", "message": "",
-                    "lastTransitionTime": "2026-01-01T00:00:00Z",
-                }],
-                "capacityReservations": status,
-            },
-        }),
+        node_pool("reserved", &[one_of("karpenter.sh/capacity-type", &["reserved"])], &of_class),
+        with(class, &json!({"status": status})),
     ];
     let plan_inputs = PlanInputs {
         registry: Arc::new(label_registry()),

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use karpenter_model::plan::command::Candidate;
 use karpenter_model::{
-    BinId, CapacityType, DisruptionReason, Launch, Method, NodeClassRef, Nomination, PodKey, Price,
-    RemovalTarget, Requirements, Resources, Target,
+    BinId, CapacityType, DisruptionReason, LabelRegistry, Launch, Method, Nomination, PodKey, Price,
+    RemovalTarget, Settings, Target,
 };
 use proptest::prelude::*;
 
 use super::*;
-use crate::fixture::at;
+use crate::fixture::{at, pool};
 
 /// Machines `node-0..` of claims `claim-0..`, one pod each, and their replacements.
 pub(super) fn command(candidates: usize, replacements: usize) -> Command {
@@ -59,23 +59,9 @@ fn pod(index: usize) -> PodKey {
 }
 
 fn launch(index: usize) -> Launch {
-    Launch {
-        bin: BinId(u32::try_from(index).unwrap()),
-        pool: "web".into(),
-        pool_hash: String::new(),
-        labels: [].into(),
-        annotations: [].into(),
-        requirements: Requirements::default(),
-        taints: Vec::new(),
-        startup_taints: Vec::new(),
-        node_class: NodeClassRef { group: "g".into(), kind: "k".into(), name: "n".into() },
-        expire_after: None,
-        termination_grace_period: None,
-        requests: Resources::new(),
-        instance_types: ["m5.large".into()].into(),
-        cheapest: None,
-        pods: Vec::new(),
-    }
+    let template = Launch::from_template(&pool(), &Settings::default(), &LabelRegistry::core());
+    let bin = BinId(u32::try_from(index).unwrap());
+    Launch { bin, instance_types: ["m5.large".into()].into(), ..template }
 }
 
 /// The facts when every replacement is in this state and no candidate has left by itself.

@@ -2,43 +2,25 @@
 
 use super::*;
 use crate::names::label;
-use crate::requirement::{Expression, Operator, Requirement};
+use crate::requirement::{Expression, Operator};
 
 fn resources(entries: &[(&str, &str)]) -> Resources {
     entries.iter().map(|(name, text)| ((*name).into(), text.parse().unwrap())).collect()
 }
 
 fn offering(zone: &str, capacity_type: CapacityType, price: &str, available: bool) -> Offering {
-    let labels = [(label::ZONE, zone), (label::CAPACITY_TYPE, capacity_type.as_str())];
-    Offering {
-        zone: zone.into(),
-        capacity_type,
-        requirements: labels
-            .iter()
-            .map(|(key, value)| Requirement::one_of((*key).into(), [(*value).into()]))
-            .collect(),
-        price: price.parse().unwrap(),
-        estimated: false,
-        available,
-        reservation: None,
-        capacity_override: Resources::new(),
-        overhead_override: Resources::new(),
-    }
+    Offering { available, ..Offering::new(zone, capacity_type, price.parse().unwrap()) }
 }
 
 fn instance_type(offerings: Vec<Offering>) -> InstanceType {
     InstanceType {
-        name: "m5.large".into(),
-        requirements: Requirements::new(),
         capacity: resources(&[("cpu", "2"), ("memory", "8Gi"), ("pods", "10")]),
         overhead: Overhead {
             kube_reserved: resources(&[("cpu", "70m"), ("memory", "500Mi")]),
             system_reserved: resources(&[("cpu", "30m")]),
             eviction: resources(&[("memory", "100Mi")]),
         },
-        offerings,
-        overlaid: Overlaid::default(),
-        devices: None,
+        ..InstanceType::bare("m5.large", offerings)
     }
 }
 

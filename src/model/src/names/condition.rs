@@ -44,3 +44,8 @@ pub const NODE_REGISTRATION_HEALTHY: &str = "NodeRegistrationHealthy";
 pub const READY_FOR_PROVISIONING: &str = "ReadyForProvisioning";
 /// Buffers: the cluster has room for all of the buffer.
 pub const PROVISIONING: &str = "Provisioning";
+
+/// Jobs: the pods that were wanted have succeeded.
+pub const COMPLETE: &str = "Complete";
+/// Jobs: too many pods have failed.
+pub const FAILED: &str = "Failed";

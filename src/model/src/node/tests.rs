@@ -1,7 +1,6 @@
 //! The merged views at every stage of a machine.
 
 use super::*;
-use crate::claim::condition::{Condition, ConditionStatus};
 use crate::taint::Effect;
 
 fn at(seconds: i64) -> Timestamp {
@@ -88,14 +87,7 @@ fn a_deleting_node_with_a_live_claim_is_not_leaving_yet() {
     assert!(!deleting.is_leaving());
     assert!(Node { claim: None, ..deleting.clone() }.is_leaving());
     assert!(Node { marked_for_deletion: true, ..machine(&[]) }.is_leaving());
-    let terminating = Condition {
-        status: ConditionStatus::True,
-        reason: String::new(),
-        message: String::new(),
-        last_transition: at(0),
-        observed_generation: 1,
-    };
-    let claim = Claim { conditions: [(ConditionType::InstanceTerminating, terminating)].into(), ..claim() };
+    let claim = claim().holding(&[ConditionType::InstanceTerminating], at(0));
     assert!(Node { claim: Some(Arc::new(claim)), ..machine(&[]) }.is_leaving());
 }
 

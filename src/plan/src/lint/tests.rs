@@ -2,6 +2,7 @@
 
 use karpenter_cloud::ClassFault;
 use karpenter_model::names::label;
+use karpenter_testkit::objects::{node_class, node_pool};
 use serde_json::{Value, json};
 
 use super::*;
@@ -12,13 +13,7 @@ fn registry() -> LabelRegistry {
 }
 
 fn pool(name: &str, spec: &Value) -> Value {
-    let mut pool = json!({
-        "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name},
-        "spec": {"template": {"spec": {
-            "requirements": [],
-            "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
-        }}},
-    });
+    let mut pool = node_pool(name, &[], &json!({}));
     for (pointer, value) in spec.as_object().into_iter().flatten() {
         let mut place = &mut pool["spec"];
         for step in pointer.split('.') {
@@ -30,13 +25,7 @@ fn pool(name: &str, spec: &Value) -> Value {
 }
 
 fn class(name: &str, spec: &Value) -> Value {
-    let mut class = json!({
-        "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": name},
-        "spec": {
-            "role": "nodes", "amiSelectorTerms": [{"alias": "al2023@latest"}],
-            "subnetSelectorTerms": [{"id": "subnet-1"}], "securityGroupSelectorTerms": [{"id": "sg-1"}],
-        },
-    });
+    let mut class = node_class(name, "demo", &json!({}));
     for (field, value) in spec.as_object().into_iter().flatten() {
         class["spec"][field] = value.clone();
     }

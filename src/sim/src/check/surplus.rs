@@ -174,6 +174,7 @@ mod tests {
     use karpenter_kube_sim::VirtualClock;
     use karpenter_kube_sim::apiserver::ApiServer;
     use karpenter_model::names::label;
+    use karpenter_testkit::objects::{node_claim, node_pool, one_of, pod};
     use serde_json::{Value, json};
 
     use crate::check::Truth;
@@ -181,34 +182,14 @@ mod tests {
     use crate::world::{START, account};
 
     fn claim(name: &str) -> Value {
-        json!({
-            "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
-            "metadata": {"name": name, "labels": {label::NODE_POOL: "general"}},
-            "spec": {
-                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
-                "requirements": [],
-            },
-        })
-    }
-
-    fn pod(name: &str) -> Value {
-        json!({
-            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"},
-            "spec": {"containers": [{"name": "c", "image": "i"}]},
-        })
+        node_claim(name, &[], &json!({"metadata": {"labels": {label::NODE_POOL: "general"}}}))
     }
 
     /// A pool, and a check that watches it.
     fn watched() -> (ApiServer, Truth) {
         let clock = Arc::new(VirtualClock::starting_at(START.parse().unwrap()));
         let server = ApiServer::new(clock.clone());
-        let pool = json!({
-            "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "general"},
-            "spec": {"template": {"spec": {
-                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
-                "requirements": [{"key": label::ARCH, "operator": "In", "values": ["amd64"]}],
-            }}},
-        });
+        let pool = node_pool("general", &[one_of(label::ARCH, &["amd64"])], &json!({}));
         for object in karpenter_api::crd_values().iter().chain([&pool]) {
             server.load(object).unwrap();
         }
@@ -226,7 +207,7 @@ mod tests {
             "apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "spec": {"providerID": id},
             "status": {"conditions": [{"type": "Ready", "status": "True"}]},
         });
-        server.load(&pod("web")).unwrap();
+        server.load(&pod("web", "1", &json!({}))).unwrap();
         server.restore(&first).unwrap();
         truth.look();
         server.restore(&node).unwrap();
@@ -247,7 +228,7 @@ mod tests {
                 "apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"},
                 "spec": {"providerID": id, "taints": [{"key": key, "effect": "NoSchedule"}]},
             });
-            server.load(&pod("web")).unwrap();
+            server.load(&pod("web", "1", &json!({}))).unwrap();
             server.restore(&first).unwrap();
             server.restore(&node).unwrap();
             truth.look();
@@ -260,7 +241,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_pod_that_waits_while_nothing_changes_needs_its_place_all_the_time() {
         let (server, truth) = watched();
-        server.load(&pod("web")).unwrap();
+        server.load(&pod("web", "1", &json!({}))).unwrap();
         truth.look();
         // As long as nothing changes pods are not looked at.
         tokio::time::advance(Duration::from_secs(400)).await;

@@ -8,6 +8,7 @@ use anyhow::Result;
 use fastrand::Rng;
 use karpenter_kube_sim::kubelet;
 use karpenter_model::names::{annotation, label};
+use karpenter_testkit::objects::{node_pool, one_of};
 use serde_json::{Value, json};
 
 use crate::seed::{Seed, one_in};
@@ -103,17 +104,9 @@ fn one<T: Copy>(random: &mut Rng, of: &[T]) -> T {
 }
 
 fn bare_pool(name: &str) -> Value {
-    json!({
-        "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name},
-        "spec": {
-            "template": {"spec": {
-                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
-                "expireAfter": "Never",
-                "requirements": [{"key": label::ARCH, "operator": "In", "values": ["amd64"]}],
-            }},
-            "disruption": {"consolidateAfter": "0s"},
-        },
-    })
+    let spec =
+        json!({"template": {"spec": {"expireAfter": "Never"}}, "disruption": {"consolidateAfter": "0s"}});
+    node_pool(name, &[one_of(label::ARCH, &["amd64"])], &spec)
 }
 
 fn require(pool: &mut Value, requirement: Value) {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use karpenter_model::names::label;
+use karpenter_testkit::objects::{node_pool, one_of};
 use serde_json::{Value, json};
 
 use crate::world::{budget, class};
@@ -65,25 +66,20 @@ impl Shape {
     }
 
     fn pool(&self) -> Value {
-        json!({
-            "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "week"},
-            "spec": {
-                "template": {"spec": {
-                    "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
-                    "expireAfter": "Never",
-                    "requirements": [
-                        {"key": label::CAPACITY_TYPE, "operator": "In", "values": ["spot", "on-demand"]},
-                        {"key": label::ARCH, "operator": "In", "values": ["amd64"]},
-                        {"key": label::aws::INSTANCE_CPU, "operator": "In", "values": ["2", "4"]},
-                    ],
-                }},
-                "disruption": {
-                    "consolidationPolicy": "WhenEmptyOrUnderutilized",
-                    "consolidateAfter": "5m",
-                    "budgets": [{"nodes": (self.machines / 10).max(1).to_string()}],
-                },
+        let requirements = [
+            one_of(label::CAPACITY_TYPE, &["spot", "on-demand"]),
+            one_of(label::ARCH, &["amd64"]),
+            one_of(label::aws::INSTANCE_CPU, &["2", "4"]),
+        ];
+        let spec = json!({
+            "template": {"spec": {"expireAfter": "Never"}},
+            "disruption": {
+                "consolidationPolicy": "WhenEmptyOrUnderutilized",
+                "consolidateAfter": "5m",
+                "budgets": [{"nodes": (self.machines / 10).max(1).to_string()}],
             },
-        })
+        });
+        node_pool("week", &requirements, &spec)
     }
 }
 

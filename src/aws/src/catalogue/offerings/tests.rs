@@ -5,7 +5,7 @@ use std::time::Duration;
 use karpenter_api::EC2NodeClass;
 use karpenter_api::ec2nodeclass::AmiFamily;
 use karpenter_aws_api::ec2::PlacementStrategy;
-use karpenter_model::{ManualClock, Overhead, Overlaid};
+use karpenter_model::ManualClock;
 
 use super::*;
 use crate::market::reservations::availability::Availability;
@@ -33,16 +33,7 @@ fn previewed(view: &ClassView<'_>, previews: &BTreeMap<InstanceTypeName, Price>)
     let region_zones: BTreeSet<&AwsZone> = zones.iter().collect();
     let prices = Book::default();
     let context = Context { view, region_zones: &region_zones, prices: &prices, previews };
-    let offerings = offerings(&info, &zones, context);
-    Arc::new(InstanceType {
-        name: "m5.large".into(),
-        requirements: Requirements::new(),
-        capacity: Resources::new(),
-        overhead: Overhead::default(),
-        offerings,
-        overlaid: Overlaid::default(),
-        devices: None,
-    })
+    Arc::new(InstanceType::bare("m5.large", offerings(&info, &zones, context)))
 }
 
 fn reserved(instance_type: &InstanceType) -> Vec<(bool, u32)> {

@@ -135,7 +135,7 @@ fn keep(candidates: Vec<Candidate>, wanted: impl Fn(&InstanceTypeName, &Offering
 #[cfg(test)]
 mod tests {
     use ReservedKind::{CapacityBlock, Default, Interruptible};
-    use karpenter_model::{CapacityType, Requirement, Requirements, Reservation, Resources};
+    use karpenter_model::{CapacityType, Requirement, Requirements, Reservation};
 
     use super::*;
     use crate::testing::candidate;
@@ -154,16 +154,11 @@ mod tests {
                 ]
             })
             .collect();
+        let kind = if reserved.is_some() { CapacityType::Reserved } else { CapacityType::OnDemand };
         Offering {
-            zone: zone.into(),
-            capacity_type: if reserved.is_some() { CapacityType::Reserved } else { CapacityType::OnDemand },
             requirements: labels,
-            price: Price::from_nanos(price),
-            estimated: false,
-            available: true,
             reservation: reserved.map(|(id, _, count)| Reservation { id: id.into(), count }),
-            capacity_override: Resources::new(),
-            overhead_override: Resources::new(),
+            ..Offering::new(zone, kind, Price::from_nanos(price))
         }
     }
 

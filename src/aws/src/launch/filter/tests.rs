@@ -1,37 +1,22 @@
 //! Choice of the types of a launch, on a small made-up catalogue.
 
-use karpenter_model::{Expression, Operator, Overhead, Overlaid, Requirement};
+use karpenter_model::{Expression, Operator, Requirement};
 
 use super::*;
 use crate::registry::label_registry;
 
 /// Offerings as `(capacity type, price)` in zone `a`.
 fn kind(name: &str, offerings: &[(CapacityType, i64)]) -> Arc<InstanceType> {
-    let is = |key: &'static str, value: &str| Requirement::one_of(key.into(), [value.into()]);
-    let offering = |(capacity_type, price): &(CapacityType, i64)| Offering {
-        zone: "a".into(),
-        capacity_type: *capacity_type,
-        requirements: [is(label::CAPACITY_TYPE, capacity_type.as_str()), is(label::ZONE, "a")]
-            .into_iter()
-            .collect(),
-        price: Price::from_nanos(*price),
-        estimated: false,
-        available: true,
-        reservation: None,
-        capacity_override: Resources::new(),
-        overhead_override: Resources::new(),
+    let offering = |(capacity_type, price): &(CapacityType, i64)| {
+        Offering::new("a", *capacity_type, Price::from_nanos(*price))
     };
     let gpus = i64::from(name.starts_with('g'));
     Arc::new(InstanceType {
-        name: name.into(),
-        requirements: [is(label::INSTANCE_TYPE, name)].into_iter().collect(),
+        requirements: [Requirement::one_of(label::INSTANCE_TYPE.into(), [name.into()])].into_iter().collect(),
         capacity: Resources::new()
             .with("cpu", karpenter_model::Quantity::from_units(4))
             .with(capacity::NVIDIA_GPU, karpenter_model::Quantity::from_units(gpus)),
-        overhead: Overhead::default(),
-        offerings: offerings.iter().map(offering).collect(),
-        overlaid: Overlaid::default(),
-        devices: None,
+        ..InstanceType::bare(name, offerings.iter().map(offering).collect())
     })
 }
 

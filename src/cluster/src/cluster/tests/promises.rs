@@ -1,19 +1,17 @@
 //! Claims before their launch: what they count as, which pods they serve, and that no other pod waits for
 //! them.
 
-use karpenter_model::{
-    CapacityType, InstanceType, LabelRegistry, Offering, Overhead, Overlaid, Price, Requirement,
-};
+use karpenter_model::{CapacityType, InstanceType, LabelRegistry, Offering, Overhead, Price, Requirement};
 
 use super::*;
 use crate::promise::Unlaunched;
 
 fn instance_type(name: &str, units: i64) -> Arc<InstanceType> {
     let registry = LabelRegistry::core();
-    let zone: Requirements = [Requirement::one_of(label::ZONE.into(), ["a".into()])].into_iter().collect();
     assert!(registry.is_well_known(label::ZONE));
+    let unsold =
+        Offering { available: false, ..Offering::new("a", CapacityType::OnDemand, Price::from_nanos(1)) };
     Arc::new(InstanceType {
-        name: name.into(),
         requirements: [
             Requirement::one_of(label::INSTANCE_TYPE.into(), [name.into()]),
             Requirement::one_of(label::ZONE.into(), ["a".into()]),
@@ -22,19 +20,7 @@ fn instance_type(name: &str, units: i64) -> Arc<InstanceType> {
         .collect(),
         capacity: cpu(units),
         overhead: Overhead { kube_reserved: cpu(1), ..Overhead::default() },
-        offerings: vec![Offering {
-            zone: "a".into(),
-            capacity_type: CapacityType::OnDemand,
-            requirements: zone,
-            price: Price::from_nanos(1),
-            estimated: false,
-            available: false,
-            reservation: None,
-            capacity_override: Resources::new(),
-            overhead_override: Resources::new(),
-        }],
-        overlaid: Overlaid::default(),
-        devices: None,
+        ..InstanceType::bare(name, vec![unsold])
     })
 }
 

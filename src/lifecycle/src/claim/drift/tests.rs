@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use karpenter_model::{
-    ConditionStatus, Expression, NodeClassRef, Offering, Operator, Overhead, Overlaid, Price, Resources,
-};
+use karpenter_model::{ConditionStatus, Expression, NodeClassRef, Offering, Operator, Price, Resources};
 
 use super::*;
 use crate::fixture::{at, claim, holding, pool, with_condition};
@@ -101,34 +99,14 @@ fn the_hash_comes_before_the_requirements() {
 
 fn selling(name: &str, capacity_types: &[CapacityType]) -> Arc<InstanceType> {
     let offerings = capacity_types.iter().map(|capacity_type| {
-        let mut entries = vec![
-            Requirement::one_of(label::ZONE.into(), ["a".into()]),
-            Requirement::one_of(label::CAPACITY_TYPE.into(), [capacity_type.as_str().into()]),
-        ];
+        let mut offering = Offering::new("a", *capacity_type, Price::from_nanos(1));
+        offering.available = false;
         if *capacity_type == CapacityType::Reserved {
-            entries.push(Requirement::one_of("cloud/reservation".into(), ["other".into()]));
+            offering.requirements.add(Requirement::one_of("cloud/reservation".into(), ["other".into()]));
         }
-        Offering {
-            zone: "a".into(),
-            capacity_type: *capacity_type,
-            requirements: entries.into_iter().collect(),
-            price: Price::from_nanos(1),
-            estimated: false,
-            available: false,
-            reservation: None,
-            capacity_override: Resources::new(),
-            overhead_override: Resources::new(),
-        }
+        offering
     });
-    Arc::new(InstanceType {
-        name: name.into(),
-        requirements: Requirements::new(),
-        capacity: Resources::new(),
-        overhead: Overhead::default(),
-        offerings: offerings.collect(),
-        overlaid: Overlaid::default(),
-        devices: None,
-    })
+    Arc::new(InstanceType::bare(name, offerings.collect()))
 }
 
 fn judge_type(claim: &Claim, types: Option<&[Arc<InstanceType>]>, found: Option<i64>, now: i64) -> Local {

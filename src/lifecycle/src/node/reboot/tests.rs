@@ -19,13 +19,7 @@ fn repair(drain: Option<u64>) -> Repair {
 }
 
 fn condition(reason: &str, status: ConditionStatus, since: i64) -> Condition {
-    Condition {
-        status,
-        reason: reason.to_owned(),
-        message: String::new(),
-        last_transition: at(since),
-        observed_generation: 1,
-    }
+    Condition::since(at(since), status, reason)
 }
 
 /// A claim whose reboot was requested at 100, with these annotations.

@@ -51,9 +51,9 @@ fn price(
 mod tests {
     use std::sync::Arc;
 
-    use karpenter_model::instance_type::{Overhead, Overlaid, Reservation};
+    use karpenter_model::instance_type::Reservation;
     use karpenter_model::names::label;
-    use karpenter_model::{CapacityType, Claim, Offering, Requirements, Resources};
+    use karpenter_model::{CapacityType, Claim, Offering};
 
     use super::*;
     use crate::fixture::{at, claim};
@@ -72,25 +72,10 @@ mod tests {
 
     fn catalogue() -> Vec<Arc<InstanceType>> {
         let offering = |zone: &str, nanos| Offering {
-            zone: zone.into(),
-            capacity_type: CapacityType::Spot,
-            requirements: Requirements::default(),
-            price: Price::from_nanos(nanos),
-            estimated: false,
             available: false,
-            reservation: None,
-            capacity_override: Resources::new(),
-            overhead_override: Resources::new(),
+            ..Offering::new(zone, CapacityType::Spot, Price::from_nanos(nanos))
         };
-        vec![Arc::new(InstanceType {
-            name: "m5.large".into(),
-            requirements: Requirements::default(),
-            capacity: Resources::new(),
-            overhead: Overhead::default(),
-            offerings: vec![offering("a", 3), offering("b", 5)],
-            overlaid: Overlaid::default(),
-            devices: None,
-        })]
+        vec![Arc::new(InstanceType::bare("m5.large", vec![offering("a", 3), offering("b", 5)]))]
     }
 
     #[test]
