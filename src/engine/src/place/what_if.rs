@@ -69,8 +69,8 @@ impl<'a> WhatIf<'a> {
         replacement: Option<&Launch>,
         snapshot: &Snapshot,
     ) -> bool {
-        let replacement = replacement.map(|launch| (launch, least_allocatable(launch, snapshot)));
-        self.solver.survives(removed, &self.base, replacement)
+        let least = replacement.map(|launch| least_allocatable(launch, snapshot));
+        self.solver.survives(removed, &self.base, replacement.zip(least.as_ref()))
     }
 
     /// `removed` are gone from now on, and their pods are where [`Self::without`] places them.

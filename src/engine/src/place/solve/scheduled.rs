@@ -7,9 +7,8 @@
 //!
 //! Scores are those of the default profile that do not depend on preferences of the pod: `NodeResourcesFit` with
 //! `LeastAllocated` and `NodeResourcesBalancedAllocation`, of CPU and memory. What a node must have is asked of the same code as in
-//! every simulation.
+//! every simulation. Of nodes with equal scores the scheduler draws one, and a command must hold for several orders of these.
 
-use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use karpenter_model::node::score::{Share, balanced, least_allocated};
@@ -18,7 +17,7 @@ use karpenter_model::{Launch, Node, PodKey, Resources, resources};
 use super::simulation::Base;
 use super::{JoinedOpen, Solver, Tried};
 use crate::amounts::Amounts;
-use crate::index::{InFlightIx, LevelIx, NodeIx, PodIx, ResourceIx};
+use crate::index::{InFlightIx, Ix, LevelIx, NodeIx, PodIx, ResourceIx};
 
 /// A new node as the scheduler will see it.
 struct Coming {
@@ -29,7 +28,7 @@ struct Coming {
 }
 
 /// Place to which a pod may go.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy)]
 enum Choice {
     Existing(NodeIx),
     Coming,
@@ -38,6 +37,39 @@ enum Choice {
 /// The resources that count for scores.
 type Counted = [ResourceIx; 2];
 
+/// Order of nodes with equal scores. The scheduler draws one of them, so what is to hold must hold in each of these orders.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ties {
+    First,
+    Last,
+    /// Another order for each pod.
+    Mixed,
+}
+
+impl Ties {
+    const ALL: [Self; 3] = [Self::First, Self::Last, Self::Mixed];
+
+    /// Returns the rank, for the pod at `index`, of the node that is number `number` by name.
+    fn rank(self, index: PodIx, number: usize) -> u64 {
+        // Fibonacci hashing: numbers beside each other get ranks far apart.
+        let hash = |number: usize| (number as u64).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        match self {
+            Self::First => number as u64,
+            Self::Last => u64::MAX - number as u64,
+            Self::Mixed => hash(number) ^ hash(index.get()).rotate_left(32),
+        }
+    }
+}
+
+/// The stand-in of the scheduler in one run.
+struct StandIn {
+    ties: Ties,
+    /// Set once nodes have had equal scores: another order may have another result.
+    tied: bool,
+    counted: Counted,
+    coming: Option<Coming>,
+}
+
 impl Solver<'_> {
     /// Returns whether the scheduler would find places for all pods of `removed` on the nodes that stay and on
     /// `replacement`, if there is one: a launch, and the least that it may have allocatable.
@@ -45,23 +77,35 @@ impl Solver<'_> {
         &mut self,
         removed: &[&Node],
         base: &Base,
-        replacement: Option<(&Launch, Resources)>,
+        replacement: Option<(&Launch, &Resources)>,
     ) -> bool {
         let Some(counted) = self.counted() else { return true };
-        let (mut waiting, before) = self.displaced(removed, base);
-        let mut coming = replacement.map(|(launch, least)| {
-            let room = self.compiled.resources.known(&least.subtract(&self.daemons_of(launch, &waiting)));
-            Coming { allocatable: room.clone(), left: room, number: None }
-        });
-        let survives = loop {
-            let placed = self.filling.placed;
-            waiting.retain(|index| !self.bind(*index, &mut coming, counted));
-            if waiting.is_empty() || self.filling.placed == placed {
-                break waiting.is_empty();
+        for ties in Ties::ALL {
+            let (waiting, before) = self.displaced(removed, base);
+            let coming = replacement.map(|(launch, least)| {
+                let room = least.subtract(&self.daemons_of(launch, &waiting));
+                let room = self.compiled.resources.known(&room);
+                Coming { allocatable: room.clone(), left: room, number: None }
+            });
+            let mut stand_in = StandIn { ties, tied: false, counted, coming };
+            let survives = self.bind_all(waiting, &mut stand_in);
+            self.take_back(before);
+            if !survives || !stand_in.tied {
+                return survives;
             }
-        };
-        self.take_back(before);
-        survives
+        }
+        true
+    }
+
+    /// Binds the pods in `waiting` in this order, as long as any of them gets a place; whether all have one.
+    fn bind_all(&mut self, mut waiting: Vec<PodIx>, stand_in: &mut StandIn) -> bool {
+        loop {
+            let placed = self.filling.placed;
+            waiting.retain(|index| !self.bind(*index, stand_in));
+            if waiting.is_empty() || self.filling.placed == placed {
+                return waiting.is_empty();
+            }
+        }
     }
 
     /// Returns the requests of `launch` beside those of its pods, all of which are among `displaced`.
@@ -79,22 +123,17 @@ impl Solver<'_> {
 
     /// Puts the pod at `index` where the scheduler would, which asks for no preference; whether it has a place. Levels with
     /// fewer preferences come first, and all of them: each may stand for another of the terms of which one must hold.
-    fn bind(&mut self, index: PodIx, coming: &mut Option<Coming>, counted: Counted) -> bool {
+    fn bind(&mut self, index: PodIx, stand_in: &mut StandIn) -> bool {
         let levels = self.compiled.levels(index).to_vec();
-        levels.into_iter().rev().any(|level| self.bind_as(index, level, coming, counted))
+        levels.into_iter().rev().any(|level| self.bind_as(index, level, stand_in))
     }
 
     /// Puts the pod where the scheduler would, at one level.
-    fn bind_as(
-        &mut self,
-        index: PodIx,
-        level: LevelIx,
-        coming: &mut Option<Coming>,
-        counted: Counted,
-    ) -> bool {
+    fn bind_as(&mut self, index: PodIx, level: LevelIx, stand_in: &mut StandIn) -> bool {
+        let StandIn { counted, coming, .. } = &*stand_in;
         let demand = self.compiled.levels.demand(level);
         let amounts = demand.amounts.clone();
-        let score = |left: &Amounts, allocatable: &Amounts| score(left, allocatable, &amounts, counted);
+        let score = |left: &Amounts, allocatable: &Amounts| score(left, allocatable, &amounts, *counted);
         let existing = self
             .filling
             .existing
@@ -105,9 +144,9 @@ impl Solver<'_> {
         let mut choices: Vec<(i64, Choice)> = existing.chain(new).collect();
         let bound = self.filling.topology.bound(self.compiled.levels.profile(level));
         // The best one mostly takes the pod, so they are not sorted.
-        while let Some(best) = index_of_best(&choices) {
+        while let Some(best) = stand_in.best(index, &choices) {
             let (_, choice) = choices.swap_remove(best);
-            let placed = match (choice, &mut *coming) {
+            let placed = match (choice, &mut stand_in.coming) {
                 (Choice::Existing(node), _) => self.join_node(index, Some(node), level, bound),
                 (Choice::Coming, Some(new)) => {
                     let joins = if let Some(number) = new.number {
@@ -134,10 +173,21 @@ impl Solver<'_> {
     }
 }
 
-/// Returns the index of the choice with the highest score; of equal ones the first by name.
-fn index_of_best(choices: &[(i64, Choice)]) -> Option<usize> {
-    let best = choices.iter().enumerate().min_by_key(|(_, (score, choice))| (Reverse(*score), *choice));
-    best.map(|(index, _)| index)
+impl StandIn {
+    /// Returns the index of the choice with the highest score for the pod at `index`.
+    fn best(&mut self, index: PodIx, choices: &[(i64, Choice)]) -> Option<usize> {
+        let best = choices.iter().map(|(score, _)| *score).max()?;
+        let equal = || choices.iter().enumerate().filter(|(_, (score, _))| *score == best);
+        self.tied |= equal().nth(1).is_some();
+        let rank = |choice: Choice| {
+            let number = match choice {
+                Choice::Existing(node) => node.get(),
+                Choice::Coming => usize::MAX / 2,
+            };
+            self.ties.rank(index, number)
+        };
+        equal().min_by_key(|(_, (_, choice))| rank(*choice)).map(|(place, _)| place)
+    }
 }
 
 /// Returns the score of the scheduler for a node with this much `left` of `allocatable` once a pod that asks for
