@@ -24,7 +24,7 @@ mod volumes;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use karpenter_model::{BinId, Plan, Report, Snapshot};
+use karpenter_model::{BinId, NodeId, Plan, PodKey, Report, Snapshot};
 
 use place::Placement;
 
@@ -43,6 +43,12 @@ pub fn plan_ahead(snapshot: &Snapshot) -> (Plan, Report, BTreeSet<BinId>) {
     let certain = std::mem::take(&mut placement.certain);
     let (plan, report) = of(snapshot, placement);
     (plan, report, certain)
+}
+
+/// Returns the nodes of `snapshot` that are up to which the scheduler would bind the pods that wait. Pods with a promise of such a
+/// node name it to the scheduler.
+pub fn bound(snapshot: &Snapshot) -> Vec<(PodKey, NodeId)> {
+    place::bind(snapshot)
 }
 
 fn of(snapshot: &Snapshot, placement: Placement) -> (Plan, Report) {

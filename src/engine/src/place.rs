@@ -55,3 +55,8 @@ pub(crate) fn place(snapshot: &Snapshot) -> Placement {
 pub(crate) fn place_ahead(snapshot: &Snapshot) -> Placement {
     solve::Solver::run_ahead(snapshot)
 }
+
+/// Binds the waiting pods of `snapshot` to nodes that are up, as the scheduler would.
+pub(crate) fn bind(snapshot: &Snapshot) -> Vec<(PodKey, NodeId)> {
+    solve::Solver::new(snapshot).bind_waiting()
+}

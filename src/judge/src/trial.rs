@@ -148,10 +148,27 @@ pub fn with_nodes(objects: &[Value], seed: u64, catalogue: &Catalogue) -> Result
     Ok(objects)
 }
 
-fn planned(objects: &[Value], catalogue: &Catalogue) -> Result<(Snapshot, Plan, Report)> {
+/// Returns the nodes to which the planner expects the scheduler to bind the waiting pods of `objects`, by the keys of these.
+///
+/// # Errors
+/// Objects that cannot be planned.
+pub fn expected(objects: &[Value], catalogue: &Catalogue) -> Result<BTreeMap<String, String>> {
+    let mut objects = objects.to_vec();
+    refuse_pods_without_node(&mut objects);
+    let snapshot = snapshot(&objects, catalogue)?;
+    let names: BTreeMap<_, _> = snapshot.nodes.iter().map(|node| (&node.id, node.display_name())).collect();
+    let bound = karpenter_engine::bound(&snapshot).into_iter();
+    Ok(bound.map(|(pod, node)| (pod.to_string(), names[&node].to_owned())).collect())
+}
+
+fn snapshot(objects: &[Value], catalogue: &Catalogue) -> Result<Snapshot> {
     let at: Timestamp = AT.parse()?;
     let world = World::new(objects.iter().cloned(), at, catalogue.plan_inputs.clone(), WhatIf::default())?;
-    let (snapshot, _) = world.snapshot(&catalogue.offerings(&world));
+    Ok(world.snapshot(&catalogue.offerings(&world)).0)
+}
+
+fn planned(objects: &[Value], catalogue: &Catalogue) -> Result<(Snapshot, Plan, Report)> {
+    let snapshot = snapshot(objects, catalogue)?;
     let (plan, report) = karpenter_engine::plan(&snapshot);
     Ok((snapshot, plan, report))
 }

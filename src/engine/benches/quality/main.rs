@@ -5,12 +5,15 @@
 //! are written there instead. With `BENCH_PLANS=file` the plans of another scheduler are read and printed beside ours:
 //! `{"generic-1000": {"price": 12.5, "machines": 3, "pods": 1000}}`, the price in dollars per hour. Every price is
 //! compared with the bound for the pods this planner places, so a plan with fewer pods has no ratio.
+//!
+//! Below each world is what is bought until all its pods are bound ([`realised`]): the price as a share of the plan's, and machines.
 
 #![expect(clippy::print_stdout, reason = "a measurement is printed")]
 #![expect(clippy::cast_precision_loss, reason = "figures for people")]
 
 #[path = "../plan/inputs.rs"]
 mod inputs;
+mod realised;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,6 +22,7 @@ use std::path::Path;
 use karpenter_model::{Pod, PodOutcome, Snapshot};
 use karpenter_testkit::bound;
 use karpenter_testkit::world::corpus::{World, corpus};
+use realised::Bought;
 use serde_json::{Map, Value, json};
 
 /// Figures of one plan.
@@ -55,6 +59,7 @@ fn main() {
         "world", "pods", "placed", "price", "machines", "bound", "ratio"
     );
     let (mut ratios, mut of_others) = (BTreeMap::<bool, Ratios>::new(), Ratios::default());
+    let mut realised: BTreeMap<&str, Ratios> = BTreeMap::new();
     for world in worlds {
         let snapshot = (world.snapshot)();
         let (figures, placed) = planned(&snapshot);
@@ -71,10 +76,18 @@ fn main() {
         println!(
             "{name:<22} {all:>6} {pods:>6} {price:>10.3} {machines:>8} {bound:>10.3} {ratio:>6.3}   {other}"
         );
+        for circumstances in realised::ALL {
+            let Bought { price, machines } = realised::bought(&snapshot, circumstances);
+            println!("    {:<18} {price:.3} {machines:>6}", circumstances.name);
+            realised.entry(circumstances.name).or_default().0.push(price);
+        }
         ratios.entry(world.has_topology).or_default().0.push(ratio);
     }
     for (has_topology, ratios) in &ratios {
         println!("{}: {}", if *has_topology { "with topology" } else { "without topology" }, ratios.text());
+    }
+    for (circumstances, ratios) in &realised {
+        println!("realised, {circumstances}: {}", ratios.text());
     }
     if !of_others.0.is_empty() {
         println!("other: {}", of_others.text());

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use fastrand::Rng;
 use karpenter_judge::catalogue::Catalogue;
-use karpenter_judge::objects::{is_daemon, key, of_kind};
+use karpenter_judge::objects::{is_daemon, key, node_of, of_kind};
 use karpenter_judge::scheduler::{Binds, Scheduler};
-use karpenter_judge::trial::with_nodes;
+use karpenter_judge::trial::{expected, with_nodes};
 use karpenter_judge::world;
 use karpenter_kube_sim::kube_system::scheduler::scores;
 use karpenter_testkit::number;
@@ -54,6 +54,37 @@ fn the_stand_in_scores_the_nodes_that_fit_as_the_scheduler_does() {
     eprintln!("{tries} tries, {choices} of them between nodes, {} differ", differences.len());
     // A difference in ten thousand fresh tries is one more thing that is not played, and no reason to stop a change.
     assert!(differences.len() <= tries / 1000, "{}", differences.join("\n"));
+}
+
+#[test]
+fn the_planner_expects_as_many_pods_to_be_bound_as_the_scheduler_binds() {
+    let catalogue = Catalogue::read().unwrap();
+    let mut scheduler = Scheduler::start().unwrap();
+    let first = number("FRESH_SEED").unwrap_or(1);
+    let worlds = number("JUDGED_WORLDS").unwrap_or(WORLDS / 3);
+    let (mut pods, mut there, mut fewer, mut more) = (0, 0, 0, 0);
+    for seed in first..first + worlds {
+        let objects = with_nodes(&world::draw(seed), seed, &catalogue).unwrap();
+        let expected = expected(&objects, &catalogue).unwrap();
+        let verdict = scheduler.bind(&objects).unwrap();
+        let bound = of_kind(&verdict.changed, "Pod").filter(|pod| !is_daemon(pod));
+        let bound = bound.filter_map(|pod| {
+            let (_, namespace, name) = key(pod);
+            Some((format!("{namespace}/{name}"), node_of(pod)?.to_owned()))
+        });
+        let bound: BTreeMap<String, String> = bound.collect();
+        pods += bound.len();
+        there += bound.iter().filter(|(pod, node)| expected.get(*pod) == Some(node)).count();
+        let difference = expected.len().cmp(&bound.len());
+        fewer += u64::from(difference.is_lt());
+        more += u64::from(difference.is_gt());
+    }
+    let figures = format!(
+        "{pods} pods bound, {there} where the planner expects them; of {worlds} worlds it expects fewer in {fewer}, more in {more}"
+    );
+    // Preferences are not scored, and ties are drawn: 20 of 300 worlds differ.
+    assert!(fewer + more <= worlds.div_ceil(8), "{figures}");
+    eprintln!("{figures}");
 }
 
 /// Gives the pods of some apps an owner and a Service, by which they are spread where they have no constraint.

@@ -1,4 +1,4 @@
-//! Placement of displaced pods by the scheduler: by its own scores, and not as the plan has it.
+//! Placement of pods by the scheduler: by its own scores, and not as the plan has it.
 //!
 //! The plan of a command fills nodes closely. The scheduler has no access to it: it takes the pods that come in place of the
 //! evicted ones as they come, large ones first because they are evicted first (`lifecycle::node::drain`), and prefers the
@@ -8,11 +8,15 @@
 //! Scores are those of the default profile that do not depend on preferences of the pod: `NodeResourcesFit` with
 //! `LeastAllocated` and `NodeResourcesBalancedAllocation`, of CPU and memory. What a node must have is asked of the same code as in
 //! every simulation. Of nodes with equal scores the scheduler draws one, and a command must hold for several orders of these.
+//!
+//! Plans for pods that wait are not chosen by this: pods name the nodes of their plan, to which the scheduler binds them then. For
+//! measurements, pods that wait are [bound](Solver::bind_waiting) with names and without.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use karpenter_model::node::score::{Share, balanced, least_allocated};
-use karpenter_model::{Launch, Node, PodKey, Resources, resources};
+use karpenter_model::{Launch, Node, NodeId, PodKey, Resources, resources};
 
 use super::simulation::Base;
 use super::{JoinedOpen, Solver, Tried};
@@ -71,6 +75,21 @@ struct StandIn {
 }
 
 impl Solver<'_> {
+    /// Returns the nodes that are up to which the scheduler would bind the pods that wait. A pod that was promised such a node
+    /// names it: that node is tried first, and its room is kept for the pod.
+    pub(crate) fn bind_waiting(mut self) -> Vec<(PodKey, NodeId)> {
+        let Some(counted) = self.counted() else { return Vec::new() };
+        let mut waiting: Vec<PodIx> = self.compiled.queue.positions().collect();
+        waiting.sort_by_cached_key(|index| {
+            let pod = self.compiled.pod(*index);
+            (Reverse(pod.priority.unwrap_or(0)), pod.created_at, &pod.key)
+        });
+        let waiting = self.keep_promises(waiting);
+        self.bind_all(waiting, &mut StandIn { ties: Ties::First, tied: false, counted, coming: None });
+        let bound = self.filling.joined.iter();
+        bound.map(|(index, node)| (self.compiled.pod(*index).key.clone(), node.clone())).collect()
+    }
+
     /// Returns whether the scheduler would find places for all pods of `removed` on the nodes that stay and on
     /// `replacement`, if there is one: a launch, and the least that it may have allocatable.
     pub(crate) fn survives(
