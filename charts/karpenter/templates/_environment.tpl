@@ -41,6 +41,7 @@ compares them with the settings of the code and with the values.
 {{- include "karpenter.env" (list "SCHEDULER_CONFIG" $settings.schedulerConfig) }}
 {{- include "karpenter.env" (list "LOG_FORMAT" $settings.logFormat) }}
 {{- include "karpenter.env" (list "NOMINATED_NODE_NAME" $settings.nominatedNodeName) }}
+{{- include "karpenter.env" (list "READY_TOGETHER" $settings.readyTogether) }}
 {{- include "karpenter.env" (list "BATCH_EARLY_LAUNCH" $settings.batchEarlyLaunch) }}
 {{- include "karpenter.env" (list "SCHEDULING_DEFAULT_SPREAD" $settings.schedulingDefaultSpread) }}
 {{- include "karpenter.env" (list "REPAIR_POLICIES" $settings.repairPolicies) }}

@@ -5,3 +5,4 @@ pub(super) mod hydration;
 pub mod interruption;
 pub(super) mod repair;
 pub(super) mod termination;
+pub(super) mod together;

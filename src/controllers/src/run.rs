@@ -24,6 +24,7 @@ use crate::node::amounts;
 use crate::node::hydration::Hydration;
 use crate::node::repair::{self, Health};
 use crate::node::termination::Termination;
+use crate::node::together::Together;
 use crate::pods::evict::Evictions;
 use crate::pods::{deletion_cost, nominate, state};
 use crate::pool::{self, overlays, static_capacity};
@@ -277,6 +278,8 @@ fn spawn_for_nodes(
     tasks.spawn(start(termination, context, shutdown, |queue| subscribers.nodes(queue)));
     let hydration = Hydration { evictions: evictions.clone() };
     tasks.spawn(start(hydration, context, shutdown, |queue| subscribers.nodes(queue)));
+    let together = Together { evictions: evictions.clone() };
+    tasks.spawn(start(together, context, shutdown, |queue| subscribers.nodes(queue)));
     if repair::enabled(context) {
         let health = Health::new(context, evictions.clone());
         tasks.spawn(start(health, context, shutdown, |queue| subscribers.nodes(queue)));

@@ -10,6 +10,7 @@ mod read;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use karpenter_model::repair::WrittenPolicy;
 use karpenter_model::settings::{
@@ -40,6 +41,8 @@ pub struct Settings {
     pub leader_election: LeaderElection,
     /// Tell the scheduler which pods a node was launched for.
     pub nominated_node_name: bool,
+    /// Longest time for which the nodes of one plan wait for each other before they take pods.
+    pub ready_together: Duration,
     /// Start watches before leading, so that a successor has the cluster's state at once.
     pub warm_up: bool,
     /// Delete unhealthy nodes at once instead of replacing them within budgets; only with the gate `NodeRepair`.
@@ -130,6 +133,7 @@ impl Settings {
                 namespace: Some(reader.text("leader-election-namespace")).filter(|name| !name.is_empty()),
             },
             nominated_node_name: reader.boolean("nominated-node-name"),
+            ready_together: reader.span("ready-together"),
             warm_up: !reader.boolean("disable-controller-warmup"),
             legacy_node_repair: reader.boolean("legacy-node-repair"),
             repair_policies: reader.repair_policies("repair-policies"),

@@ -6,4 +6,5 @@ pub mod interruption;
 pub mod reboot;
 pub mod repair;
 pub mod termination;
+pub mod together;
 pub mod volumes;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use futures::StreamExt;
 use futures::stream;
 use jiff::Timestamp;
+use karpenter_lifecycle::node::together;
 use karpenter_lifecycle::pods::nomination::nominated;
 use karpenter_lifecycle::pods::promise::patience;
 use karpenter_model::names::annotation;
@@ -64,8 +65,17 @@ pub(super) async fn apply(
     }
     let refused = promises.plan(context, snapshot, plan).await;
     let wanted = plan.launches.iter().enumerate().filter(|(place, _)| !refused.contains(place));
-    let creations: Vec<_> =
-        wanted.map(|(_, launch)| launched(context, promises, snapshot, launch, &pods, times)).collect();
+    let wanted: Vec<Launch> = wanted.map(|(_, launch)| launch.clone()).collect();
+    // One node has no other to wait for.
+    let waits = wanted.len() > 1 && !context.settings.ready_together.is_zero();
+    let waits = waits.then(|| together::taint(times.planned));
+    let creations: Vec<_> = wanted
+        .into_iter()
+        .map(|mut launch| {
+            launch.startup_taints.extend(waits.clone());
+            launched(context, promises, snapshot, launch, &pods, times)
+        })
+        .collect();
     let created = stream::iter(creations)
         .buffer_unordered(CREATES)
         .filter(|created| std::future::ready(*created))
@@ -79,13 +89,12 @@ async fn launched(
     context: &Context,
     promises: &Promises,
     snapshot: &Snapshot,
-    launch: &Launch,
+    mut launch: Launch,
     pods: &BTreeMap<&PodKey, &Pod>,
     times: Times,
 ) -> bool {
     let promised = launch.pods.iter().filter_map(|key| pods.get(key).copied());
     let promised: Vec<&Pod> = promised.filter(|pod| !pod.is_virtual()).collect();
-    let mut launch = launch.clone();
     let launched_for = launched_for_text(promised.iter().copied().filter(|pod| pod.node_name.is_none()));
     if !launched_for.is_empty() {
         launch.annotations.insert(annotation::LAUNCHED_FOR.to_owned(), launched_for);

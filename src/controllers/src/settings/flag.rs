@@ -164,6 +164,12 @@ pub const OWN: &[Flag] = &[
         "true",
         "Name a new node in the status of the pods it was launched for, which the scheduler then tries first",
     ),
+    Flag::new(
+        "ready-together",
+        "READY_TOGETHER",
+        "0s",
+        "Longest time for which a ready node waits for the others of its plan before it takes pods; 0s does not wait",
+    ),
     Flag::switch(
         "batch-early-launch",
         "BATCH_EARLY_LAUNCH",

@@ -5,7 +5,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use karpenter_cloud::{Error, HookState, Kind, RegistrationHook};
 use karpenter_kube_sim::kubelet::Behaviour;
-use karpenter_testkit::objects::one_of;
+use karpenter_testkit::objects::{apart, one_of};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
@@ -154,4 +154,31 @@ async fn a_ready_node_is_named_again_ever_more_slowly_while_its_name_is_taken_aw
     // scheduler of the world may have taken it away before.
     assert!((5..=12).contains(&taken_away), "{taken_away} times in 20 s");
     process.stop().await;
+}
+
+/// Two nodes of one plan, the second of which is ready this much `later`, with a process that has nodes wait `longest` for each
+/// other. Returns whether a pod runs before both are ready.
+async fn a_pod_runs_before_both_are_ready(longest: Duration, later: Duration) -> bool {
+    let world = World::with_pool(&json!({})).await;
+    world.agent.behave_all(Behaviour::NotReady);
+    world.set_with("web", 2, "1", &apart("web"));
+    let process = world.start_ready_together(longest);
+    let both = || world.claims().iter().filter(|claim| condition(claim, "Registered") == "True").count() == 2;
+    world.until("both nodes have registered", 5 * MINUTE, both).await;
+    world.agent.behave(world.account.machines()[0].instance_id.as_str(), Behaviour::Healthy);
+    tokio::time::sleep(later).await;
+    let runs = world.pods().iter().any(is_running);
+    world.agent.behave_all(Behaviour::Healthy);
+    world.all_running().await;
+    process.stop().await;
+    runs
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_of_one_plan_wait_for_each_other_as_long_as_the_setting_has_it() {
+    for (longest, later, runs) in
+        [(Duration::ZERO, 30 * SECOND, true), (MINUTE, 30 * SECOND, false), (20 * SECOND, MINUTE, true)]
+    {
+        assert_eq!(a_pod_runs_before_both_are_ready(longest, later).await, runs, "{longest:?}, {later:?}");
+    }
 }

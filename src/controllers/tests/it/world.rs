@@ -162,6 +162,12 @@ impl World {
         self.start_set(Crash::Never, settings, karpenter_controllers::run)
     }
 
+    /// Starts a process with which the nodes of one plan wait for each other for this long.
+    pub(crate) fn start_ready_together(&self, longest: Duration) -> Process {
+        let settings = Settings { ready_together: longest, ..Settings::default() };
+        self.start_set(Crash::Never, settings, karpenter_controllers::run)
+    }
+
     /// Starts a process that watches at once and leads `later`.
     pub(crate) fn start_waiting(&self, later: Duration) -> Process {
         self.start_as(
