@@ -6,6 +6,7 @@
 //! with afterwards is compared claim by claim, node by node and pod by pod; docs/plan.md says what counts as equal, and what
 //! is left out.
 
+mod change;
 mod draw;
 mod expected;
 mod observed;
@@ -25,6 +26,8 @@ use crate::run::alone;
 use crate::scenario::{Manifest, apply};
 use crate::trace::Trace;
 use crate::world::World;
+
+pub use change::{Change, Changed, change};
 
 /// Longest time until the cluster has come about.
 const PATIENCE: Duration = Duration::from_mins(15);
@@ -85,7 +88,7 @@ async fn foreseen(seed: u64) -> Result<Foreseen> {
     } else {
         tasks.spawn(process::keep_running(Arc::clone(&world), 0, stop.child_token()));
     }
-    let observed = observer.watch(&forecast).await;
+    let observed = observer.watch(observed::until_begun(&forecast)).await;
     stop.cancel();
     let mut differences = expected::differences(&forecast, &observed);
     // A limit that is set below what there is, is exceeded.

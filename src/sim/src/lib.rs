@@ -5,7 +5,7 @@
 //! and [`aws_port`], where it may be late, refused, carried out without an answer, or the last thing the process ever did.
 //! A [`History`] says what happens and which faults are possible; [`check`] reads the truth and says what was wrong.
 //!
-//! [`foresee`] holds plans against what the controller does; [`scenario`] plays the same world, and the same controller, from files with expectations instead of from a seed.
+//! [`foresee`] holds plans against what the controller does, [`change`] returns what it does about a change of manifests; [`scenario`] plays the same world, and the same controller, from files with expectations instead of from a seed.
 //!
 //! The same seed gives the same [`Outcome::hash`]; docs/simulation.md says how to use that.
 
@@ -32,7 +32,7 @@ mod world;
 
 pub use check::Violation;
 pub use defect::Defect;
-pub use foresight::{Foreseen, foresee};
+pub use foresight::{Change, Changed, Foreseen, change, foresee};
 pub use history::{Fault, History};
 pub use run::{Outcome, run};
 pub use shrink::shrink;

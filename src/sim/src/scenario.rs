@@ -23,7 +23,7 @@ pub mod record;
 pub mod report;
 pub mod value;
 
-pub(crate) use act::apply;
+pub(crate) use act::{apply, delete};
 pub use command::{Arguments, Print, run};
 pub use player::{failures_with, play};
 pub(crate) use read::Manifest;

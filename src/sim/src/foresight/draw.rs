@@ -41,22 +41,27 @@ impl fmt::Display for Drawn {
 impl Drawn {
     /// Returns the inputs that the world is built from.
     pub(super) fn world_options(&self) -> Result<WorldOptions> {
-        Ok(WorldOptions {
-            cluster: CLUSTER.to_owned(),
-            start: START.parse()?,
-            account: account(),
-            machines: kubelet::Options {
-                boot: Duration::from_secs(15),
-                ready: Duration::from_secs(5),
-                heartbeat: Duration::from_secs(40),
-                poll: Duration::from_secs(5),
-                ..kubelet::Options::default()
-            },
-            look: Duration::from_secs(5),
-            objects: self.objects.clone(),
-            settings: self.settings.clone(),
-        })
+        world_options(self.objects.clone(), self.settings.clone())
     }
+}
+
+/// Returns the inputs of a world that begins with these objects.
+pub(super) fn world_options(objects: Vec<Value>, settings: BTreeMap<String, String>) -> Result<WorldOptions> {
+    Ok(WorldOptions {
+        cluster: CLUSTER.to_owned(),
+        start: START.parse()?,
+        account: account(),
+        machines: kubelet::Options {
+            boot: Duration::from_secs(15),
+            ready: Duration::from_secs(5),
+            heartbeat: Duration::from_secs(40),
+            poll: Duration::from_secs(5),
+            ..kubelet::Options::default()
+        },
+        look: Duration::from_secs(5),
+        objects,
+        settings,
+    })
 }
 
 /// The world of a seed.

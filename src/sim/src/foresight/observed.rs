@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use karpenter_kube_sim::apiserver::object::{self, text};
 use karpenter_kube_sim::apiserver::store::{ListQuery, Store};
-use karpenter_model::Clock as _;
 use karpenter_model::names::taint;
 use karpenter_plan::Forecast;
 use serde_json::Value;
@@ -34,6 +33,13 @@ pub(super) struct Observed {
     pub(super) took: Duration,
 }
 
+/// Time until the controller has begun everything the forecast has.
+pub(super) fn until_begun(forecast: &Forecast) -> Duration {
+    let last = forecast.removals.iter().map(|removal| removal.not_before).max();
+    let waits = last.map(|last| forecast.at.duration_until(last));
+    BEGIN + waits.and_then(|waits| Duration::try_from(waits).ok()).unwrap_or_default()
+}
+
 /// Watches a world.
 pub(super) struct Observer {
     world: Arc<World>,
@@ -56,15 +62,12 @@ impl Observer {
         observer
     }
 
-    /// Looks on until the controller has begun everything the forecast has.
-    pub(super) async fn watch(&mut self, forecast: &Forecast) -> Observed {
+    /// Looks on for so long.
+    pub(super) async fn watch(&mut self, time: Duration) -> Observed {
         let began = Instant::now();
-        let at = self.world.clock.now();
-        let last = forecast.removals.iter().map(|removal| removal.not_before).max().unwrap_or(at);
-        let waits = Duration::try_from(forecast.at.duration_until(last)).unwrap_or_default();
         let mut observed = Observed::default();
         let mut seen = self.before.clone();
-        while began.elapsed() < BEGIN + waits {
+        while began.elapsed() < time {
             sleep(LOOK).await;
             for claim in self.list("NodeClaim") {
                 if seen.insert(object::uid(&claim).to_owned()) {

@@ -128,7 +128,8 @@ async fn scale_to(world: &World, scale: &Scale) -> Result<()> {
     scaled.with_context(|| format!("cannot scale Deployment `{namespace}/{deployment}`; {hint}")).map(drop)
 }
 
-async fn delete(world: &World, object: &Object) -> Result<()> {
+/// Deletes an object.
+pub(crate) async fn delete(world: &World, object: &Object) -> Result<()> {
     let Object { kind, name, namespace } = object;
     let api = api_of(world, "", kind, namespace)?;
     let deleted = api.delete(name, &DeleteParams::background()).await.map_err(refusal);
