@@ -23,6 +23,7 @@ mod objects;
 mod older;
 mod play;
 mod prerequisites;
+mod release;
 mod scripts;
 mod skipped;
 mod terminal;
