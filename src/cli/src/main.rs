@@ -112,7 +112,7 @@ fn main() -> ExitCode {
         Command::Version { output } => command::about::version(output),
         #[cfg(feature = "demo")]
         Command::Test(arguments) => {
-            karpenter_sim::scenario::run(&arguments, &|text| Ok(stdout::print(text)?))
+            karpenter_sim::scenario::run(&arguments, &output::Status::begin("reading scenarios"))
         }
         #[cfg(feature = "demo")]
         Command::Demo(arguments) => karpenter_demo::run(arguments),

@@ -1,10 +1,14 @@
 //! Output of commands that report: for whom they print, how it looks, and what they print to standard error.
 
+mod status;
+
 use std::io::{IsTerminal as _, Write};
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use karpenter_plan::Look;
+
+pub(crate) use status::Status;
 
 /// Reader of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

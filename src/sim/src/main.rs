@@ -119,7 +119,7 @@ fn main() -> Result<ExitCode> {
         Command::Run(arguments) => one(&arguments),
         Command::Swarm(arguments) => swarm(&arguments),
         Command::Defects(arguments) => defects(&arguments),
-        Command::Test(arguments) => scenario::run(&arguments, &|text| Ok(print(text)?)),
+        Command::Test(arguments) => scenario::run(&arguments, &|text: &str| Ok(print(text)?)),
         Command::Week(arguments) => long(&arguments),
     };
     match outcome {

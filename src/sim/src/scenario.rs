@@ -24,7 +24,7 @@ pub mod report;
 pub mod value;
 
 pub(crate) use act::{apply, delete};
-pub use command::{Arguments, Print, run};
+pub use command::{Arguments, Output, run};
 pub use player::{failures_with, play};
 pub(crate) use read::Manifest;
 

@@ -16,7 +16,7 @@ use karpenter_plan::{FailOn, PriceChange, Reading, WhatIf, refused_lines};
 use karpenter_telemetry::stdout::print;
 
 use crate::api_server;
-use crate::output::Colour;
+use crate::output::{Colour, Status};
 use gather::read_files;
 pub(crate) use gather::{Gathered, OfferedBy, Sources, in_memory};
 pub(crate) use settings::NO_NAME;
@@ -120,10 +120,12 @@ pub(super) async fn planned(arguments: &Arguments) -> Result<(String, u8)> {
     };
     let Gathered { world, offerings, before, mut notes, .. } = arguments.sources.gather(what_if).await?;
     notes.extend(asked.into_iter().chain(skipped));
+    let planning = Status::begin("planning");
     let mut forecast = world.forecast(&offerings, notes);
     if let Some((before, offerings)) = before {
         forecast = forecast.against(&before.forecast(&offerings, Vec::new()), assumed(arguments));
     }
+    drop(planning);
     let text = match arguments.output {
         Output::Text => {
             let text = if arguments.verbose { forecast.verbose_text() } else { forecast.text() };

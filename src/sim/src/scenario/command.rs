@@ -1,5 +1,6 @@
 //! `karpenter test`: plays scenario files and returns as exit code whether all expectations were met.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Write as _;
 use std::num::NonZero;
@@ -64,14 +65,26 @@ pub struct Arguments {
     schema: bool,
 }
 
-/// Writes text to standard output.
-pub type Print = dyn Fn(&str) -> Result<()> + Sync;
+/// Output of the command.
+pub trait Output: Sync {
+    /// Writes text to standard output.
+    fn print(&self, text: &str) -> Result<()>;
+
+    /// Names the work under way, for people who wait; nothing by default.
+    fn status(&self, _text: &str) {}
+}
+
+impl<F: Fn(&str) -> Result<()> + Sync> Output for F {
+    fn print(&self, text: &str) -> Result<()> {
+        self(text)
+    }
+}
 
 /// Plays what the arguments name and prints how it went. When printing fails, everything is played and reported all
 /// the same.
-pub fn run(arguments: &Arguments, print: &Print) -> Result<ExitCode> {
+pub fn run(arguments: &Arguments, output: &impl Output) -> Result<ExitCode> {
     if arguments.schema {
-        print(&(schema()? + "\n"))?;
+        output.print(&(schema()? + "\n"))?;
         return Ok(ExitCode::SUCCESS);
     }
     let paths = files(&arguments.paths)?;
@@ -84,9 +97,9 @@ pub fn run(arguments: &Arguments, print: &Print) -> Result<ExitCode> {
     );
     if arguments.list {
         for scenario in &scenarios {
-            print(&format!("{}: {}\n", scenario.path, scenario.file.name))?;
+            output.print(&format!("{}: {}\n", scenario.path, scenario.file.name))?;
         }
-        broken.iter().try_for_each(|case| print(&line(case)))?;
+        broken.iter().try_for_each(|case| output.print(&line(case)))?;
         return Ok(code(&broken));
     }
     // Opened before anything is played: what took minutes is not to be lost to a misspelt folder.
@@ -98,14 +111,14 @@ pub fn run(arguments: &Arguments, print: &Print) -> Result<ExitCode> {
             work.push((scenario, first.wrapping_add(number)));
         }
     }
-    let mut printed = broken.iter().try_for_each(|case| print(&line(case)));
+    let mut printed = broken.iter().try_for_each(|case| output.print(&line(case)));
     let mut cases = broken;
     if cases.is_empty() || !arguments.fail_fast {
-        let (played, how) = played(&work, arguments, print);
+        let (played, how) = played(&work, arguments, output);
         cases.extend(played);
         printed = printed.and(how);
     }
-    let printed = printed.and_then(|()| print(&total(&cases)));
+    let printed = printed.and_then(|()| output.print(&total(&cases)));
     if let Some(report) = report {
         report.write(&cases)?;
     }
@@ -176,10 +189,16 @@ fn schema() -> Result<String> {
 }
 
 /// Plays everything, several at once, and prints each as it ends. Cases in the order of `work`, and how printing went.
-fn played(work: &[(&Scenario, u64)], arguments: &Arguments, print: &Print) -> (Vec<Case>, Result<()>) {
+fn played(work: &[(&Scenario, u64)], arguments: &Arguments, output: &impl Output) -> (Vec<Case>, Result<()>) {
     let jobs = arguments.jobs.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZero::get);
     let (next, ended) = (AtomicUsize::new(0), Mutex::new((Vec::new(), Ok(()))));
     let stopped = AtomicBool::new(false);
+    let under_way = Mutex::new(BTreeSet::new());
+    let status = |ended: usize| {
+        let names: Vec<&str> =
+            under_way.lock().iter().map(|number: &usize| work[*number].0.path.as_str()).collect();
+        output.status(&format!("[{ended}/{}] {}", work.len(), names.join(", ")));
+    };
     std::thread::scope(|scope| {
         for _ in 0..jobs.min(work.len()) {
             scope.spawn(|| {
@@ -187,17 +206,21 @@ fn played(work: &[(&Scenario, u64)], arguments: &Arguments, print: &Print) -> (V
                     .filter(|_| !stopped.load(Ordering::Relaxed))
                     .and_then(|number| Some((number, work.get(number)?)))
                 {
+                    under_way.lock().insert(number);
+                    status(ended.lock().0.len());
                     let case = case(scenario, *seed, arguments.trace);
+                    under_way.lock().remove(&number);
                     let more = if arguments.timeline { timeline(&case) } else { String::new() };
                     let mut ended = ended.lock();
                     let (cases, printed) = &mut *ended;
                     if printed.is_ok() {
-                        *printed = print(&(line(&case) + &more));
+                        *printed = output.print(&(line(&case) + &more));
                     }
                     if arguments.fail_fast && !case.failures().is_empty() {
                         stopped.store(true, Ordering::Relaxed);
                     }
                     cases.push((number, case));
+                    status(cases.len());
                 }
             });
         }

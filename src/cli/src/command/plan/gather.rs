@@ -23,6 +23,7 @@ use serde_json::Value;
 
 use super::{cluster, settings, storable};
 use crate::api_server;
+use crate::output::Status;
 
 /// The region of the account in memory when no object names one.
 #[cfg(feature = "demo")]
@@ -92,6 +93,7 @@ impl Sources {
 
     /// Reads everything.
     pub(crate) async fn gather(&self, what_if: WhatIf) -> Result<Gathered> {
+        let _reading = self.reading();
         if self.filename.is_empty() {
             let client = api_server::client().await?;
             let (plan_inputs, _) = settings::resolve(&self.set, &self.cluster_name)?;
@@ -110,6 +112,7 @@ impl Sources {
     /// Reads everything, and gathers what rules about pools need of the world: what is wrong with other objects, and places that
     /// cannot be read, are to be found, and end nothing.
     pub(crate) async fn gather_to_lint(&self) -> Result<(Reading, Gathered)> {
+        let _reading = self.reading();
         let (reading, notes, usual) = if self.filename.is_empty() {
             let client = api_server::client().await?;
             let (plan_inputs, _) = settings::resolve(&self.set, &self.cluster_name)?;
@@ -130,6 +133,11 @@ impl Sources {
         let needed = objects.into_iter().filter(offers).collect();
         let gathered = self.gathered(needed, WhatIf::default(), usual, notes).await?;
         Ok((reading, gathered))
+    }
+
+    fn reading(&self) -> Status {
+        let from = if self.filename.is_empty() { "cluster" } else { "files" };
+        Status::begin(format!("reading {from}, instance types and prices"))
     }
 
     /// Gathers a plan's input from objects that were read already, whose order stays.

@@ -107,12 +107,12 @@ fn a_report_that_cannot_be_written_is_refused_before_anything_is_played() {
     };
     let mut refused = line(&missing).arguments;
     refused.seeds = NonZero::new(100_000).unwrap();
-    let error = run(&refused, &|_| Ok(())).unwrap_err().to_string();
+    let error = run(&refused, &|_: &str| Ok(())).unwrap_err().to_string();
     let expected =
         format!("cannot write the report to `{}`; name a file in a folder that exists", missing.display());
     assert_eq!(error, expected);
     let report = folder.path().join("report.xml");
-    run(&line(&report).arguments, &|_| Ok(())).unwrap();
+    run(&line(&report).arguments, &|_: &str| Ok(())).unwrap();
     assert!(std::fs::read_to_string(&report).unwrap().contains("tests=\"1\""));
 }
 
@@ -173,7 +173,7 @@ fn scenarios_are_chosen_listed_and_stopped_at_the_first_that_fails() {
     let (text, ..) = ran(&["--fail-fast", "--seeds", "2", "--filter", " nodes"]);
     assert!(text.ends_with("2 passed, 1 failed\n"), "{text}");
     let nothing = Line::parse_from(["test", &folder().display().to_string(), "--filter", "no such name"]);
-    let error = run(&nothing.arguments, &|_| Ok(())).unwrap_err().to_string();
+    let error = run(&nothing.arguments, &|_: &str| Ok(())).unwrap_err().to_string();
     assert!(error.ends_with("scenarios contains `no such name`; --list prints them"), "{error}");
 }
 
