@@ -24,6 +24,7 @@ mod older;
 mod play;
 mod prerequisites;
 mod release;
+mod reports;
 mod scripts;
 mod skipped;
 mod terminal;

@@ -11,6 +11,7 @@ mod interruption;
 mod rights;
 
 use karpenter_aws_api::events;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::aws_auth::AwsAuth;
@@ -19,7 +20,7 @@ use crate::observe::Observed;
 use crate::settings::Settings;
 
 /// State of a prerequisite.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
     /// It is there as it must be.
@@ -31,7 +32,7 @@ pub enum State {
 }
 
 /// One thing that was looked at.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Finding {
     /// Name of the check, in kebab case, the same in every version.
     pub check: &'static str,
@@ -45,7 +46,7 @@ pub struct Finding {
 }
 
 /// Everything that was looked at, in a fixed order.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Report {
     /// True if nothing is missing.
     pub ready: bool,
@@ -120,10 +121,5 @@ impl Report {
             }
         });
         out
-    }
-
-    /// The report as JSON.
-    pub fn json(&self) -> String {
-        serde_json::to_string_pretty(self).expect("invariant: strings and lists always serialise")
     }
 }

@@ -1,5 +1,6 @@
 //! Plans for people and for tools.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::plan::Plan;
@@ -45,27 +46,29 @@ fn lines_text(lines: &[Line], conflicts: &[String], notes: &[String]) -> String 
     out
 }
 
-/// The plan as JSON, one object per step.
-pub fn json(plan: &Plan) -> String {
-    lines_json(None, lines(plan), &plan.conflicts, &plan.notes)
+/// A plan for tools.
+#[derive(Serialize, JsonSchema)]
+pub struct Shown<'a> {
+    /// Name of the stack, where the account is changed by one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stack: Option<&'a str>,
+    /// Changes, in the order in which `apply` makes them.
+    steps: Vec<Line>,
+    /// Things of others that are in the way; with one of them `apply` changes nothing.
+    conflicts: &'a [String],
+    /// Remarks that need no change.
+    notes: &'a [String],
 }
 
-/// The plan of a stack as JSON, with the name of the stack.
-pub fn stack_json(plan: &stack::look::Plan) -> String {
-    lines_json(Some(&plan.stack), plan.lines(), &plan.rest.conflicts, &plan.rest.notes)
+/// The plan for tools.
+pub fn shown(plan: &Plan) -> Shown<'_> {
+    Shown { stack: None, steps: lines(plan), conflicts: &plan.conflicts, notes: &plan.notes }
 }
 
-fn lines_json(stack: Option<&str>, steps: Vec<Line>, conflicts: &[String], notes: &[String]) -> String {
-    #[derive(Serialize)]
-    struct Shown<'a> {
-        #[serde(skip_serializing_if = "Option::is_none")]
-        stack: Option<&'a str>,
-        steps: Vec<Line>,
-        conflicts: &'a [String],
-        notes: &'a [String],
-    }
-    let shown = Shown { stack, steps, conflicts, notes };
-    serde_json::to_string_pretty(&shown).expect("invariant: strings and lists always serialise")
+/// The plan of a stack for tools.
+pub fn shown_stack(plan: &stack::look::Plan) -> Shown<'_> {
+    let (conflicts, notes) = (&plan.rest.conflicts, &plan.rest.notes);
+    Shown { stack: Some(&plan.stack), steps: plan.lines(), conflicts, notes }
 }
 
 /// Returns the number of things to do, in words.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use karpenter_aws_api::Tags;
 use karpenter_aws_api::id::{Arn, AssociationId, QueueUrl};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::desired::{AccessEntry, InstanceProfile, ManagedPolicy, PodIdentity, Queue, Role, Rule};
@@ -215,7 +216,7 @@ impl Tagged {
 }
 
 /// Effect of a step on its object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Effect {
     /// The object does not exist yet.
@@ -227,7 +228,7 @@ pub enum Effect {
 }
 
 /// A step for people and tools.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Line {
     /// Create, change or delete.
     pub effect: Effect,

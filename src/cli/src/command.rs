@@ -11,6 +11,7 @@ pub(crate) mod export;
 pub(crate) mod lint;
 pub(crate) mod plan;
 pub(crate) mod render;
+pub(crate) mod schema;
 pub(crate) mod view;
 
 #[cfg(all(test, feature = "demo"))]

@@ -56,6 +56,8 @@ enum Command {
     Export(Box<command::export::Arguments>),
     /// Find mistakes in manifests or in a cluster, such as a NodePool that matches no instance type
     Lint(Box<command::lint::Arguments>),
+    /// Print the JSON schema of what a command prints with `--output json`
+    Schema(command::schema::Arguments),
     /// Show a cluster on the terminal: nodes, their cost and use, pods that wait; or a timeline of changes
     View(command::view::Arguments),
     /// Print a script that completes commands and flags in a shell
@@ -106,6 +108,7 @@ fn main() -> ExitCode {
         Command::Render(arguments) => command::render::run(&arguments),
         Command::Export(arguments) => command::export::run(&arguments),
         Command::Lint(arguments) => command::lint::run(&arguments),
+        Command::Schema(arguments) => command::schema::run(&arguments),
         Command::View(arguments) => command::view::run(&arguments),
         Command::Completion { shell } => completion(shell),
         Command::Man { folder } => command::about::man(Cli::command(), &folder),

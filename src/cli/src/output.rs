@@ -7,8 +7,13 @@ use std::io::{IsTerminal as _, Write};
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use karpenter_plan::Look;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 pub(crate) use status::Status;
+
+/// Version of the JSON of all reports.
+const FORMAT_VERSION: &str = "1.0";
 
 /// Reader of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -17,6 +22,28 @@ pub(crate) enum Output {
     Text,
     /// JSON for tools
     Json,
+}
+
+/// A report as JSON.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Versioned<T> {
+    /// Version of the form: fields are added under the same major version, and changed or removed under another.
+    format_version: &'static str,
+    #[serde(flatten)]
+    report: T,
+}
+
+impl<T> Versioned<T> {
+    /// The report with the version of its form.
+    pub(crate) const fn of(report: T) -> Self {
+        Self { format_version: FORMAT_VERSION, report }
+    }
+}
+
+/// Returns the report as JSON with the version of its form.
+pub(crate) fn json(report: &impl Serialize) -> Result<String> {
+    Ok(serde_json::to_string_pretty(&Versioned::of(report))? + "\n")
 }
 
 /// Writes notes to standard error, one line each.

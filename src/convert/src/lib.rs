@@ -29,7 +29,7 @@ mod workload;
 
 pub use input::{Input, InputError, Inputs, read, read_some};
 pub use log::{Entry, Kind};
-pub use report::{ObjectReport, Report};
+pub use report::{Counted, ObjectReport, Report};
 pub use stream::{Conversion, convert};
 pub use values::convert_values;
 

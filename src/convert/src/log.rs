@@ -4,10 +4,11 @@
 
 use std::cell::RefCell;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Outcome for a field.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// It has an equal, which is named.
@@ -45,7 +46,7 @@ impl Kind {
 }
 
 /// One line of the report.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Entry {
     pub kind: Kind,
     /// Path in the object as it was read; empty when it is about the whole object.

@@ -1,7 +1,9 @@
 //! Report on each object, as text for people and as JSON for tools, and the exit code that follows from it.
 
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Value, json};
 
 use crate::log::{Entry, Kind};
 
@@ -9,7 +11,7 @@ use crate::log::{Entry, Kind};
 pub(crate) const DOCUMENT: &str = "document";
 
 /// Report on one object of the input.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ObjectReport {
     /// File and line where the object begins.
     pub source: String,
@@ -24,6 +26,18 @@ pub struct ObjectReport {
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     pub objects: Vec<ObjectReport>,
+}
+
+/// A report for tools.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Counted<'a> {
+    objects: &'a [ObjectReport],
+    /// Number of entries of each kind.
+    summary: BTreeMap<&'static str, usize>,
+    /// Exit code of the command: 0 without loss, 1 text that could not be read, 2 something dropped or refused, 3 decisions
+    /// to make.
+    exit_code: u8,
 }
 
 impl Report {
@@ -64,10 +78,9 @@ impl Report {
     }
 
     /// The report for tools.
-    pub fn json(&self) -> String {
-        let counts: serde_json::Map<String, Value> =
-            KINDS.iter().map(|kind| (kind.as_str().to_owned(), json!(self.count(*kind)))).collect();
-        json!({"objects": self.objects, "summary": counts, "exitCode": self.exit_code()}).to_string()
+    pub fn counted(&self) -> Counted<'_> {
+        let summary = KINDS.iter().map(|kind| (kind.as_str(), self.count(*kind))).collect();
+        Counted { objects: &self.objects, summary, exit_code: self.exit_code() }
     }
 
     fn summary(&self) -> String {

@@ -1,12 +1,13 @@
 //! Definition of a check: its name, what it looks for, what to do about it.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::facts::{Facts, Unseen};
 use crate::repair::Repair;
 
 /// Importance of a finding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// Works, and could work better or safer.
@@ -18,7 +19,7 @@ pub enum Severity {
 }
 
 /// Part of the world that a check looks at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
     /// The AWS account: can be looked at before anything is installed.
@@ -139,7 +140,7 @@ pub(crate) const fn reference(words: &'static [&'static str]) -> Phrase {
 pub type Outcome = Result<Vec<Evidence>, Unseen>;
 
 /// One object that is as it should not be.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 pub struct Evidence {
     /// The object, such as `NodePool default`.
     pub object: String,

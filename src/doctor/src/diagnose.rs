@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::check::{Check, Evidence, Look, Outcome, Phrase, Scope, Severity};
 use crate::facts::{Answer, Cluster, Facts, Unseen, Words};
 
 /// Results of all checks, each list in the order of the registry.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Report {
     pub findings: Vec<Finding>,
     /// Checks that could not look, and why: never the same as "ok".
@@ -18,7 +19,7 @@ pub struct Report {
 }
 
 /// Something that is wrong.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Finding {
     pub id: &'static str,
     pub severity: Severity,
@@ -30,7 +31,7 @@ pub struct Finding {
 }
 
 /// A check that did not look.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct NotLooked {
     pub id: &'static str,
     pub why: String,

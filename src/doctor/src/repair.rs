@@ -8,6 +8,7 @@ use karpenter_api::EC2NodeClass;
 use karpenter_aws_api::Clients;
 use karpenter_model::names::finalizer::TERMINATION;
 use kube::api::{Api, Patch, PatchParams};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -15,7 +16,7 @@ use serde_json::{Value, json};
 pub(crate) const PERMISSION: &str = "iam:CreateServiceLinkedRole";
 
 /// One safe fix.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(tag = "action", rename_all = "kebab-case")]
 pub enum Repair {
     /// Make the service-linked role for spot.

@@ -21,8 +21,8 @@ use karpenter_model::{
     Nomination, OfferingRef, Plan, Pod, PodKey, PodOutcome, PoolName, PoolOutcome, Price, Report, Resources,
     Snapshot, Target,
 };
-use serde::ser::SerializeStruct as _;
-use serde::{Serialize, Serializer};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::help::{Help, Helper, Refusal, pool_conflict};
 use crate::picture::{Decided, Picture, price_of};
@@ -31,20 +31,17 @@ use crate::static_pools::{StaticPools, static_pools};
 
 pub use difference::Difference;
 
-/// Version of the JSON form of a [`Forecast`] and of findings.
-pub const FORMAT_VERSION: &str = "1.0";
-
 /// Everything that would happen now, and why.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Forecast {
-    /// Version of the form in JSON: fields are added under the same major version, and changed or removed under another.
-    pub format_version: &'static str,
     /// The instant it is for.
+    #[schemars(with = "String")]
     pub at: Timestamp,
     /// In one word, as the exit code says.
     pub verdict: Verdict,
     /// Prices per hour.
+    #[schemars(with = "WrittenPrices")]
     pub price: Prices,
     /// Nodes that would be launched for waiting pods, in the order of the plan.
     pub launches: Vec<Launched>,
@@ -80,7 +77,7 @@ pub struct Forecast {
 }
 
 /// The plan in one word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// Nothing would be launched or removed, and no pod waits.
@@ -107,7 +104,8 @@ impl Verdict {
 
 /// Hourly prices of the managed nodes, as far as their offerings are known. The nodes are those of the picture. In JSON a sum of
 /// nothing but unknown prices is `null`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(into = "WrittenPrices")]
 pub struct Prices {
     /// The nodes there are, also those that are leaving already.
     pub now: Price,
@@ -120,38 +118,55 @@ pub struct Prices {
     pub unknown_after: usize,
 }
 
-impl Serialize for Prices {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut fields = serializer.serialize_struct("Prices", 4)?;
-        fields.serialize_field("now", &self.known_now())?;
-        fields.serialize_field("after", &self.known_after())?;
-        fields.serialize_field("unknownNodes", &self.unknown_nodes)?;
-        fields.serialize_field("unknownAfter", &self.unknown_after)?;
-        fields.end()
+/// [`Prices`] as they are written.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct WrittenPrices {
+    /// The nodes there are, also those that are leaving already; `null` when no price is known.
+    #[schemars(with = "Option<String>")]
+    now: Option<Price>,
+    /// Nodes that stay and nodes that are launched; `null` when no price is known.
+    #[schemars(with = "Option<String>")]
+    after: Option<Price>,
+    /// Nodes whose price is not known and counts as zero.
+    unknown_nodes: usize,
+    /// Those of them that stay.
+    unknown_after: usize,
+}
+
+impl From<Prices> for WrittenPrices {
+    fn from(prices: Prices) -> Self {
+        let (now, after) = (prices.known_now(), prices.known_after());
+        let Prices { unknown_nodes, unknown_after, .. } = prices;
+        Self { now, after, unknown_nodes, unknown_after }
     }
 }
 
 /// A node that would be launched.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Launched {
+    #[schemars(with = "String")]
     pub pool: PoolName,
-    /// The cheapest way to launch it as far as known.
+    /// The cheapest way to launch it as far as known: `instanceType`, `zone`, `capacityType` and `price`.
+    #[schemars(with = "Option<BTreeMap<String, String>>")]
     pub cheapest: Option<OfferingRef>,
     /// Every type the launch may use, in price order; none means whatever the requirements allow.
     pub instance_types: Vec<String>,
     /// Requirements of the claim.
     pub requirements: Vec<String>,
     /// Requests of its pods and daemons.
+    #[schemars(with = "BTreeMap<String, String>")]
     pub requests: Resources,
     pub pods: Vec<String>,
 }
 
 /// Nodes that would go together.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Removal {
     /// Reason for the removal.
+    #[schemars(with = "String")]
     pub reason: DisruptionReason,
     /// Method that chose the nodes.
     pub method: String,
@@ -162,28 +177,32 @@ pub struct Removal {
     /// Pods that move to nodes there are.
     pub moves: Vec<Nominated>,
     /// Savings per hour, negative when it costs more; `None` when the price of one of the nodes is not known.
+    #[schemars(with = "Option<String>")]
     pub savings: Option<Price>,
     /// The earliest start; later than now when a second look comes first.
+    #[schemars(with = "String")]
     pub not_before: Timestamp,
 }
 
 /// A node by what people know of it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Machine {
     pub name: String,
+    #[schemars(with = "Option<String>")]
     pub pool: Option<PoolName>,
     pub instance_type: Option<String>,
     pub zone: Option<String>,
     pub capacity_type: Option<String>,
     /// Price per hour; `None` when nothing says what it costs.
+    #[schemars(with = "Option<String>")]
     pub price: Option<Price>,
     /// Pods on it that need another place.
     pub pods: Vec<String>,
 }
 
 /// A pod that would stay pending.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Waiting {
     pub pod: String,
@@ -194,11 +213,14 @@ pub struct Waiting {
 }
 
 /// A reason, whose it is, and its stable code.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Why {
+    /// One of those in docs/reasons.md.
+    #[schemars(with = "String")]
     pub code: ReasonCode,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
     pub pool: Option<PoolName>,
     /// The parts of pod and pool that do not agree, where they are known; `text` has everything that was compared.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -207,7 +229,7 @@ pub struct Why {
 }
 
 /// A pod and the node that would take it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Nominated {
     pub pod: String,
@@ -215,7 +237,7 @@ pub struct Nominated {
 }
 
 /// A node that stays.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Staying {
     pub node: String,
@@ -223,9 +245,10 @@ pub struct Staying {
 }
 
 /// Activity of a pool.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PoolLine {
+    #[schemars(with = "String")]
     pub name: PoolName,
     pub weight: i32,
     pub nodes: usize,
@@ -289,7 +312,6 @@ pub(crate) fn forecast_without(
     let nominated = plan.nominations.iter().map(nominated).collect();
     let (later, staying) = staying(snapshot, &decision, &gone);
     let mut forecast = Forecast {
-        format_version: FORMAT_VERSION,
         at: snapshot.now,
         verdict: Verdict::Unchanged,
         price: prices(snapshot, &launches, &commands),

@@ -31,9 +31,9 @@ mod yaml;
 
 pub use buffers::template_of;
 pub use export::{About, is_export, settings_of};
-pub use forecast::{Difference, FORMAT_VERSION, Forecast, Launched, Removal, Verdict, forecast};
+pub use forecast::{Difference, Forecast, Launched, Removal, Verdict, forecast};
 pub use lint::{
-    ClassFaults, LintFinding, LintSeverity, lint, lint_annotations, lint_json, lint_sarif, lint_text, near,
+    ClassFaults, LintFinding, LintReport, LintSeverity, lint, lint_annotations, lint_sarif, lint_text, near,
     refused_lines,
 };
 pub use objects::Objects;

@@ -24,6 +24,7 @@ use jiff::Timestamp;
 use karpenter_api::{NodePool, convert};
 use karpenter_model::settings::FeatureGates;
 use karpenter_model::{LabelRegistry, Pool};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::objects::{Objects, is_foreign};
@@ -31,10 +32,10 @@ use crate::offerings::Offerings;
 use crate::stream::{Manifest, Origin, Reading};
 pub use near::near;
 pub use refused::{ClassFaults, refused_lines};
-pub use reports::{lint_annotations, lint_json, lint_sarif};
+pub use reports::{LintReport, lint_annotations, lint_sarif};
 
 /// Something that cannot be meant.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LintFinding {
     /// Kind and name, with the namespace where there is one: `NodePool/default`.
@@ -55,7 +56,7 @@ pub struct LintFinding {
 }
 
 /// Severity of a finding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LintSeverity {
     /// It cannot work as written.

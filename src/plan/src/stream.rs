@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use karpenter_api::yaml::{self, Node, json_documents, split};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -24,7 +25,7 @@ pub struct Manifest {
 }
 
 /// Place at which an object begins, or a field of it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 pub struct Origin {
     /// The file, as it was named.
     pub file: String,

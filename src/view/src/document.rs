@@ -1,10 +1,11 @@
 //! The scene as one JSON document, for scripts. Amounts and prices are exact texts, as everywhere in Kubernetes.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use karpenter_model::{Price, Quantity};
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::Value;
 
 use crate::list::{self, Choice};
 use crate::machine::Machine;
@@ -12,11 +13,10 @@ use crate::scene::Scene;
 use crate::totals::Totals;
 use crate::ui::Ui;
 
-#[derive(Serialize)]
+/// A scene for scripts.
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct Document<'a> {
-    /// Fields are added under the same major version, and changed or removed under another.
-    format_version: &'static str,
+pub struct Document<'a> {
     at: String,
     cluster: &'a str,
     /// True if every list was read; what is missing is in `troubles`.
@@ -28,59 +28,66 @@ struct Document<'a> {
     waiting_pods: Vec<WaitingPod<'a>>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Sums<'a> {
     nodes: usize,
     states: BTreeMap<&'static str, usize>,
     pods: usize,
     /// `null` when no price is known.
+    #[schemars(with = "Option<String>")]
     price_per_hour: Option<Price>,
     /// Nodes that cost something unknown.
     nodes_without_price: usize,
+    #[schemars(with = "BTreeMap<String, String>")]
     requested: BTreeMap<&'a str, Quantity>,
+    #[schemars(with = "BTreeMap<String, String>")]
     allocatable: BTreeMap<&'a str, Quantity>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Pool<'a> {
     name: &'a str,
     #[serde(flatten)]
     totals: Sums<'a>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Entry<'a> {
-    node: Option<&'a str>,
+    node: Option<Arc<str>>,
     claim: Option<&'a str>,
     pool: Option<&'a str>,
     instance_type: Option<&'a str>,
     zone: Option<&'a str>,
     capacity_type: Option<&'a str>,
+    #[schemars(with = "Option<String>")]
     price_per_hour: Option<Price>,
     state: &'static str,
     why: Option<&'a str>,
     created: String,
     pods: usize,
+    #[schemars(with = "BTreeMap<String, String>")]
     requested: BTreeMap<&'a str, Quantity>,
+    #[schemars(with = "BTreeMap<String, String>")]
     allocatable: BTreeMap<&'a str, Quantity>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct WaitingPod<'a> {
     namespace: &'a str,
     name: &'a str,
     created: String,
     waits_for: &'a str,
+    #[schemars(with = "BTreeMap<String, String>")]
     requested: BTreeMap<&'a str, Quantity>,
 }
 
 /// The document of `scene` with the filter and the order that `ui` has.
-pub fn document(scene: &Scene<'_>, ui: &Ui) -> Value {
+pub fn document<'a>(scene: &Scene<'a>, ui: &Ui) -> Document<'a> {
     let names = scene.world.shown().names();
-    let named = |amounts: &[Quantity]| -> BTreeMap<&str, Quantity> {
+    let named = |amounts: &[Quantity]| -> BTreeMap<&'a str, Quantity> {
         names.iter().map(String::as_str).zip(amounts.iter().copied()).collect()
     };
     let sums = |totals: &Totals| Sums {
@@ -106,7 +113,7 @@ pub fn document(scene: &Scene<'_>, ui: &Ui) -> Value {
         pools.entry(machine.pool).or_default().add(machine);
     }
     let nodes = machines.iter().map(|machine| Entry {
-        node: machine.node.is_some().then_some(&*machine.name),
+        node: machine.node.is_some().then(|| Arc::clone(&machine.name)),
         claim: machine.claim.map(|(name, _)| name),
         pool: non_empty(machine.pool),
         instance_type: non_empty(machine.instance_type),
@@ -127,8 +134,7 @@ pub fn document(scene: &Scene<'_>, ui: &Ui) -> Value {
         waits_for: &pod.waits_for,
         requested: named(&pod.requests),
     });
-    let document = Document {
-        format_version: "1.0",
+    Document {
         at: scene.now.to_string(),
         cluster: scene.cluster,
         complete: scene.complete,
@@ -137,8 +143,7 @@ pub fn document(scene: &Scene<'_>, ui: &Ui) -> Value {
         pools: pools.iter().map(|(name, totals)| Pool { name, totals: sums(totals) }).collect(),
         nodes: nodes.collect(),
         waiting_pods: waiting.collect(),
-    };
-    serde_json::to_value(document).expect("texts and numbers with texts as keys are JSON")
+    }
 }
 
 fn non_empty(text: &str) -> Option<&str> {

@@ -32,7 +32,7 @@ mod ui;
 mod world;
 
 pub use details::{Details, EventFacts, Found, Subject};
-pub use document::document;
+pub use document::{Document, document};
 pub use facts::Shown;
 pub use filter::Filter;
 pub use history::CostHistory;

@@ -104,7 +104,7 @@ async fn a_plan_shows_the_change_set_and_leaves_nothing_behind() {
     ] {
         assert!(text.contains(expected), "no `{expected}` in\n{text}");
     }
-    let json: serde_json::Value = serde_json::from_str(&show::stack_json(&plan)).unwrap();
+    let json: serde_json::Value = serde_json::to_value(show::shown_stack(&plan)).unwrap();
     assert_eq!(json["stack"], NAME);
     assert_eq!(json["steps"].as_array().unwrap().len(), plan.lines().len());
     assert_eq!(fixture.account.waiting_change_sets(), 0);

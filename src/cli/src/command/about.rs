@@ -5,37 +5,40 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use karpenter_telemetry::stdout::print;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
-use crate::output::Output;
+use crate::output::{Output, json};
 
-/// Releases of the reference whose place this one takes.
-const COMPATIBLE: [&str; 2] = ["v1.14", "v1.15"];
+/// The program.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct About {
+    version: &'static str,
+    /// Commit it was built from; `null` where the build does not name one.
+    commit: Option<&'static str>,
+    /// Releases of Karpenter whose place it takes.
+    compatible_with: [&'static str; 2],
+}
+
+const ABOUT: About = About {
+    version: env!("CARGO_PKG_VERSION"),
+    commit: option_env!("KARPENTER_COMMIT"),
+    compatible_with: ["v1.14", "v1.15"],
+};
 
 /// Prints the version.
 pub(crate) fn version(output: Output) -> Result<ExitCode> {
-    let about = about();
-    let text = |field: &str| about[field].as_str().unwrap_or("-").to_owned();
+    let About { version, commit, compatible_with } = ABOUT;
     print(&match output {
-        Output::Json => format!("{about:#}\n"),
+        Output::Json => json(&ABOUT)?,
         Output::Text => format!(
-            "karpenter {}\ncommit {}\ntakes the place of Karpenter {}\n",
-            text("version"),
-            text("commit"),
-            COMPATIBLE.join(" and ")
+            "karpenter {version}\ncommit {}\ntakes the place of Karpenter {}\n",
+            commit.unwrap_or("-"),
+            compatible_with.join(" and ")
         ),
     })?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// The version, the commit it was built from, `null` where the build does not name one, and the releases it is compatible with.
-fn about() -> Value {
-    json!({
-        "formatVersion": karpenter_plan::FORMAT_VERSION,
-        "version": env!("CARGO_PKG_VERSION"),
-        "commit": option_env!("KARPENTER_COMMIT"),
-        "compatibleWith": COMPATIBLE,
-    })
 }
 
 /// Writes a page for `command` and for each of its commands into `folder`.
@@ -48,13 +51,6 @@ pub(crate) fn man(command: clap::Command, folder: &Path) -> Result<ExitCode> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_version_is_an_object_for_scripts() {
-        let about = about();
-        assert_eq!(about["version"], env!("CARGO_PKG_VERSION"));
-        assert_eq!(about["compatibleWith"], json!(["v1.14", "v1.15"]));
-    }
 
     #[test]
     fn every_command_has_a_man_page() {

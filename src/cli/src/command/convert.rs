@@ -14,7 +14,7 @@ use karpenter_convert::{Conversion, Input, Options, convert, convert_values, rea
 use karpenter_telemetry::stdout::print;
 
 use crate::api_server;
-use crate::output::{Output, note};
+use crate::output::{Output, json, note};
 
 /// Arguments of `karpenter convert`.
 #[derive(Args)]
@@ -84,7 +84,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     print(&manifests)?;
     let said = match arguments.output {
         Output::Text => report.text(),
-        Output::Json => report.json() + "\n",
+        Output::Json => json(&report.counted())?,
     };
     std::io::stderr().write_all(said.as_bytes()).context("cannot write to standard error")?;
     Ok(ExitCode::from(report.exit_code()))

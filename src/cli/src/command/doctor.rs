@@ -22,7 +22,7 @@ use karpenter_model::Clock;
 use karpenter_telemetry::stdout::print;
 
 use crate::api_server;
-use crate::output::Output;
+use crate::output::{Output, json};
 
 /// Longest time the first question may take before no further one is asked.
 const FIRST_ANSWER: Duration = Duration::from_secs(15);
@@ -106,7 +106,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let report = runtime.block_on(examine(arguments))?;
     let text = match arguments.output {
         Output::Text => show::text(&report),
-        Output::Json => show::json(&report) + "\n",
+        Output::Json => json(&report)?,
     };
     print(&text)?;
     Ok(exit_code(report.health()))

@@ -12,6 +12,7 @@ use karpenter_controllers::explain::{Answer, Question, QuestionError};
 use karpenter_telemetry::stdout;
 
 use crate::leader::Place;
+use crate::output::Versioned;
 
 /// Arguments of `karpenter explain`.
 #[derive(Args)]
@@ -49,7 +50,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     for answer in &answers {
         let text = match arguments.output {
             Output::Text => render(answer, Timestamp::now()),
-            Output::Json => serde_json::to_string(answer)? + "\n",
+            Output::Json => serde_json::to_string(&Versioned::of(answer))? + "\n",
         };
         stdout::print(&text)?;
     }

@@ -6,11 +6,11 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 use karpenter_aws::class::faults;
 use karpenter_aws::registry::label_registry;
-use karpenter_plan::{lint, lint_annotations, lint_json, lint_sarif, lint_text};
+use karpenter_plan::{LintReport, lint, lint_annotations, lint_sarif, lint_text};
 use karpenter_telemetry::stdout::print;
 
 use super::plan::{Gathered, Sources};
-use crate::output::{Colour, note};
+use crate::output::{Colour, json, note};
 
 /// Arguments of `karpenter lint`.
 #[derive(Args)]
@@ -65,7 +65,7 @@ pub(super) async fn linted(arguments: &Arguments) -> Result<Linted> {
     notes.extend(unknown);
     let text = match arguments.output {
         Output::Text => arguments.colour.look().dress(&lint_text(&found)),
-        Output::Json => serde_json::to_string_pretty(&lint_json(&found))? + "\n",
+        Output::Json => json(&LintReport { findings: &found })?,
         Output::Github => lint_annotations(&found),
         Output::Sarif => serde_json::to_string_pretty(&lint_sarif(&found))? + "\n",
     };

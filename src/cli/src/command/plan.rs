@@ -16,7 +16,7 @@ use karpenter_plan::{FailOn, PriceChange, Reading, WhatIf, refused_lines};
 use karpenter_telemetry::stdout::print;
 
 use crate::api_server;
-use crate::output::{Colour, Status};
+use crate::output::{Colour, Status, json};
 use gather::read_files;
 pub(crate) use gather::{Gathered, OfferedBy, Sources, in_memory};
 pub(crate) use settings::NO_NAME;
@@ -131,7 +131,7 @@ pub(super) async fn planned(arguments: &Arguments) -> Result<(String, u8)> {
             let text = if arguments.verbose { forecast.verbose_text() } else { forecast.text() };
             arguments.colour.look().dress(&text)
         }
-        Output::Json => serde_json::to_string_pretty(&forecast)? + "\n",
+        Output::Json => json(&forecast)?,
         Output::Html => forecast.html(arguments.sources.cluster_name()),
         Output::Markdown => forecast.markdown(arguments.sources.cluster_name()),
     };

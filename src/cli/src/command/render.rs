@@ -8,12 +8,14 @@ use clap::Args;
 use karpenter_compose::offered::OfferingsReader;
 use karpenter_model::names::label;
 use karpenter_model::{InstanceType, Launch, PoolName, Requirement, Snapshot};
-use karpenter_plan::{FORMAT_VERSION, Offerings, WhatIf, named, offered, offered_text};
+use karpenter_plan::{Offerings, WhatIf, named, offered, offered_text};
 use karpenter_telemetry::stdout::print;
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::plan::{Gathered, NO_NAME, Sources};
-use crate::output::{Output, note};
+use crate::output::{self, Output, note};
 
 /// Lines of a table without `--all`.
 const ROWS: usize = 20;
@@ -53,11 +55,37 @@ struct Rendered {
 }
 
 /// A launch template.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 struct Template {
     capacity_type: &'static str,
+    /// Instance types that are launched with it, as far as they are asked for.
+    #[serde(rename = "instanceTypes")]
     types: Vec<String>,
+    /// Fields of the launch template that are set, by their names in EC2.
     data: Value,
+    /// User data as the node gets it.
     user_data: String,
+}
+
+/// Pools for tools.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct RenderedPools {
+    pools: Vec<RenderedPool>,
+}
+
+/// A pool for tools.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct RenderedPool {
+    pool: String,
+    /// Name of its EC2NodeClass.
+    node_class: String,
+    /// Instance types with what pods may use and their offerings, in the form of an export.
+    instance_types: Vec<Value>,
+    launch_templates: Vec<Template>,
+    /// Reason why there is no launch template; `null` where there are some.
+    problem: Option<String>,
 }
 
 /// Gathers and prints.
@@ -95,8 +123,7 @@ async fn rendered(arguments: &Arguments) -> Result<(String, Vec<String>, bool)> 
     let text = match arguments.output {
         Output::Text => pools.iter().map(|pool| text(pool, &snapshot, arguments.all)).collect(),
         Output::Json => {
-            let pools: Vec<Value> = pools.into_iter().map(json).collect();
-            serde_json::to_string_pretty(&json!({"formatVersion": FORMAT_VERSION, "pools": pools}))? + "\n"
+            output::json(&RenderedPools { pools: pools.into_iter().map(RenderedPool::from).collect() })?
         }
     };
     Ok((text, notes, whole))
@@ -167,25 +194,22 @@ fn camel_case(key: &str) -> String {
     })
 }
 
-fn json(rendered: Rendered) -> Value {
-    let Rendered { launch, types, templates } = rendered;
-    let (templates, problem) = match templates {
-        Ok(templates) => (templates, None),
-        Err(error) => (Vec::new(), Some(format!("{error:#}"))),
-    };
-    let templates = templates.into_iter().map(|template| {
-        let Template { capacity_type, types, data, user_data } = template;
-        json!({"capacityType": capacity_type, "instanceTypes": types, "data": data, "userData": user_data})
-    });
-    let of_pool = [(launch.pool.clone(), types.into())].into();
-    let types = Offerings { types: of_pool, ..Offerings::default() }.written();
-    json!({
-        "pool": launch.pool,
-        "nodeClass": launch.node_class.name,
-        "instanceTypes": types.into_iter().map(|mut one| one["spec"].take()).collect::<Vec<_>>(),
-        "launchTemplates": templates.collect::<Vec<_>>(),
-        "problem": problem,
-    })
+impl From<Rendered> for RenderedPool {
+    fn from(Rendered { launch, types, templates }: Rendered) -> Self {
+        let (launch_templates, problem) = match templates {
+            Ok(templates) => (templates, None),
+            Err(error) => (Vec::new(), Some(format!("{error:#}"))),
+        };
+        let of_pool = [(launch.pool.clone(), types.into())].into();
+        let types = Offerings { types: of_pool, ..Offerings::default() }.written();
+        Self {
+            pool: launch.pool.to_string(),
+            node_class: launch.node_class.name.clone(),
+            instance_types: types.into_iter().map(|mut one| one["spec"].take()).collect(),
+            launch_templates,
+            problem,
+        }
+    }
 }
 
 fn text(rendered: &Rendered, snapshot: &Snapshot, all: bool) -> String {

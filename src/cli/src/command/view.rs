@@ -143,13 +143,13 @@ async fn print(sources: Sources, shown: Shown, ui: &Ui, output: Output) -> Resul
     let width = plain_width();
     let frame = |scene: &Scene<'_>| {
         let text = match output {
-            Output::Text => karpenter_view::plain(scene, ui, usize::from(width)),
-            Output::Json => format!("{:#}\n", karpenter_view::document(scene, ui)),
+            Output::Text => Ok(karpenter_view::plain(scene, ui, usize::from(width))),
+            Output::Json => output::json(&karpenter_view::document(scene, ui)),
         };
         (text, scene.troubles.to_vec())
     };
     let (text, troubles) = karpenter_view::gather(sources, shown, frame).await?;
-    stdout::print(&text)?;
+    stdout::print(&text?)?;
     for trouble in &troubles {
         writeln!(std::io::stderr().lock(), "{}\n", trouble.full())
             .context("cannot write to standard error")?;

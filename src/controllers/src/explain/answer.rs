@@ -7,17 +7,19 @@ use jiff::Timestamp;
 use karpenter_engine::disrupt::BudgetState;
 use karpenter_model::report::Reason;
 use karpenter_model::{NodeId, NodeOutcome, PodOutcome, PoolName, PoolOutcome, PoolRefusal};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Disruption, Known, Machine, Question};
 
 /// An answer, for machines as JSON and for people line by line.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Answer {
     /// Subject of the answer, as in the question.
     pub about: String,
     /// The pass it is from; none when no pass has a result for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
     pub decided_at: Option<Timestamp>,
     /// Summary of what will happen, in a few words.
     pub verdict: String,
@@ -29,14 +31,14 @@ pub struct Answer {
 }
 
 /// One thing worth knowing.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Fact {
     pub name: String,
     pub value: String,
 }
 
 /// One reason.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Why {
     /// Stable word, one of those in the reference of reasons.
     pub code: String,

@@ -4,17 +4,19 @@
 use std::collections::BTreeSet;
 
 use karpenter_model::Price;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Forecast;
 
 /// A plan with a change compared with the plan without it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Difference {
     /// The change, a sentence for each part: a manifest, a zone, a price.
     pub assumed: Vec<String>,
     /// Dollars per hour that the nodes cost more once both plans are carried out; negative when they cost less.
+    #[schemars(with = "String")]
     pub price: Price,
     /// Number of nodes launched more, replacements included; negative when fewer are.
     pub launches: i64,

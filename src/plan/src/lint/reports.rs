@@ -2,14 +2,16 @@
 
 use std::collections::BTreeSet;
 
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{LintFinding, LintSeverity};
-use crate::forecast::FORMAT_VERSION;
 
-/// The findings as one object with the version of its form.
-pub fn lint_json(found: &[LintFinding]) -> Value {
-    json!({"formatVersion": FORMAT_VERSION, "findings": found})
+/// Findings for tools, the most important first.
+#[derive(Serialize, JsonSchema)]
+pub struct LintReport<'a> {
+    pub findings: &'a [LintFinding],
 }
 
 /// The findings as commands of a workflow on GitHub, which shows each at its line of the pull request.
@@ -97,8 +99,8 @@ mod tests {
         let text = lint_annotations(&found);
         let first = "::error file=deploy/a%2Cb.yaml,line=4,title=deploy/a%2Cb.yaml kind::100 %25 wrong%0Ahere (malformed); ";
         assert!(text.starts_with(first) && text.contains("\n::warning title=b ::"), "{text}");
-        let json = lint_json(&found);
-        assert_eq!((&json["formatVersion"], &json["findings"][0]["line"]), (&json!("1.0"), &json!(4)));
+        let json = json!(LintReport { findings: &found });
+        assert_eq!(json["findings"][0]["line"], 4);
         let run = lint_sarif(&found)["runs"][0].clone();
         assert_eq!(run["tool"]["driver"]["rules"], json!([{"id": "malformed"}]));
         assert_eq!(run["results"][0]["locations"][0]["physicalLocation"]["region"]["startLine"], 4);

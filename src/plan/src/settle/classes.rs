@@ -12,6 +12,7 @@ use karpenter_api::conditions::{Conditions, Dependents};
 use karpenter_api::manifest::admitted;
 use karpenter_api::{ConditionStatus, EC2NodeClass, NodeClaim};
 use karpenter_model::names::{condition, reason};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -24,7 +25,7 @@ const LAUNCH: &str = "karpenter.sh/exported-launch-digest";
 const SELECTORS: &str = "karpenter.sh/exported-selectors-digest";
 
 /// Nodes of a class whose selectors change.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MayDrift {
     /// Name of the class.

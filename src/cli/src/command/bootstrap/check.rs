@@ -10,6 +10,7 @@ use karpenter_bootstrap::observe::observe_senders;
 use super::account::Account;
 use super::given::Given;
 use super::{DIFFERENCES, Output, aws_auth, outputs, print};
+use crate::output::json;
 
 /// Arguments of `karpenter bootstrap check`.
 #[derive(Args)]
@@ -38,7 +39,7 @@ pub(super) async fn run(arguments: Arguments) -> Result<ExitCode> {
     let report = check(&account.settings, &desired, &observed, &senders, &aws_auth);
     match output {
         Output::Text => print(&format!("{}{}", account.heading(), report.text()))?,
-        Output::Json => print(&format!("{}\n", report.json()))?,
+        Output::Json => print(&json(&report)?)?,
     }
     Ok(if report.ready { ExitCode::SUCCESS } else { ExitCode::from(DIFFERENCES) })
 }

@@ -14,6 +14,7 @@ use super::request::Request;
 use super::taking::Taking;
 use super::{DIFFERENCES, Output, print, removal, stack};
 use crate::flags::bootstrap::BootstrapFlags;
+use crate::output::json;
 
 /// Arguments of `karpenter bootstrap plan`.
 #[derive(Args)]
@@ -59,7 +60,7 @@ pub(super) async fn shown(
     let plan = plan(&account.settings, &desired, &observed);
     match output {
         Output::Text => print(&format!("{}{}", account.heading(), show::text(&plan)))?,
-        Output::Json => print(&format!("{}\n", show::json(&plan)))?,
+        Output::Json => print(&json(&show::shown(&plan))?)?,
     }
     Ok((account, plan))
 }

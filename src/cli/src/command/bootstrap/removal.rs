@@ -12,6 +12,7 @@ use karpenter_bootstrap::show;
 use super::account::Account;
 use super::{DIFFERENCES, Output, drain, kubernetes, print, steps};
 use crate::flags::bootstrap::BootstrapFlags;
+use crate::output::json;
 
 /// How `destroy` goes about it.
 #[derive(Args)]
@@ -78,7 +79,7 @@ pub(super) async fn plan(flags: &BootstrapFlags, in_use: InUse, output: Output) 
     let plan = planned(&account, in_use).await?;
     match output {
         Output::Text => print(&text(&account, &plan))?,
-        Output::Json => print(&format!("{}\n", show::json(&plan)))?,
+        Output::Json => print(&json(&show::shown(&plan))?)?,
     }
     Ok(if plan.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(DIFFERENCES) })
 }

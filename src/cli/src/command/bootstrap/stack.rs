@@ -14,6 +14,7 @@ use super::account::Account;
 use super::removal::{self, Removal};
 use super::{DIFFERENCES, Output, print};
 use crate::flags::bootstrap::BootstrapFlags;
+use crate::output::json;
 
 /// How the account is changed.
 #[derive(Args)]
@@ -64,7 +65,7 @@ pub(super) async fn plan(
     let plan = look::plan(target(&account, &seen, &stack_flags.name(&account.settings))).await?;
     match output {
         Output::Text => print(&format!("{}{}", account.heading(), show::stack_text(&plan)))?,
-        Output::Json => print(&format!("{}\n", show::stack_json(&plan)))?,
+        Output::Json => print(&json(&show::shown_stack(&plan))?)?,
     }
     Ok(if plan.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(DIFFERENCES) })
 }
