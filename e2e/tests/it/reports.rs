@@ -37,11 +37,12 @@ const ANSWER: &str = r#"{"about": "node/one", "decided_at": "2026-01-01T00:00:00
     "reasons": [{"code": "Budget", "subject": "general", "text": "budget is used up"}], "facts": [{"name": "a", "value": "b"}]}"#;
 
 /// Schemas, and commands that print what they describe. `@` stands for the folder of the files.
-const REPORTS: [(&str, &str); 11] = [
+const REPORTS: [(&str, &str); 12] = [
     ("plan", "plan -f @/pool.yaml -f @/cluster.yaml --what-if @/pods.yaml --output json"),
     ("plan", "plan -f @/pool.yaml --output json"),
     ("lint", "lint -f @/wrong.yaml --output json"),
     ("render", "render -f @/pool.yaml --output json"),
+    ("view", "view -f @/pool.yaml -f @/cluster.yaml --labels karpenter.sh/nodepool --output json"),
     ("convert", "convert -f @/older.yaml --output json"),
     ("version", "version --output json"),
     ("doctor", "doctor --cluster-name prod --account-only --output json"),

@@ -36,7 +36,7 @@ struct Terminal {
     child: Box<dyn Child + Send + Sync>,
     size: PtySize,
     /// The program's end of it would end with this one.
-    _master: Box<dyn portable_pty::MasterPty + Send>,
+    master: Box<dyn portable_pty::MasterPty + Send>,
 }
 
 impl Terminal {
@@ -44,7 +44,7 @@ impl Terminal {
         let size = PtySize { rows, cols, ..PtySize::default() };
         let pair = native_pty_system().openpty(size).expect("there are pseudo-terminals");
         let mut command = CommandBuilder::new(command_line::binary().unwrap());
-        command.args(["view", "--no-prices"]);
+        command.args(["view", "--offerings", "memory"]);
         command.env("KUBECONFIG", cluster.kubeconfig());
         for (name, value) in
             [("TERM", "xterm-256color"), ("LANG", "C.UTF-8"), ("LC_ALL", "C.UTF-8"), ("NO_COLOR", "")]
@@ -64,10 +64,29 @@ impl Terminal {
             }
         });
         let keys = pair.master.take_writer().unwrap();
-        let [high, wide] =
-            [rows, cols].map(|count| NonZero::new(count).expect("a terminal has lines and columns"));
+        let (high, wide) = lines_and_columns(size);
         let screen = vt100::Parser::new(high, wide, 0);
-        Self { screen, output, keys, child, size, _master: pair.master }
+        Self { screen, output, keys, child, size, master: pair.master }
+    }
+
+    /// Gives the terminal another size, as a user does with the window of it.
+    fn resize(&mut self, rows: u16, cols: u16) {
+        self.size = PtySize { rows, cols, ..self.size };
+        let (high, wide) = lines_and_columns(self.size);
+        self.screen.screen_mut().set_size(high, wide);
+        self.master.resize(self.size).unwrap();
+    }
+
+    /// Returns the cell where a text begins, in the first line with this start.
+    fn cell_of(&self, start: &str, text: &str) -> vt100::Cell {
+        let screen = self.screen.screen();
+        let place = screen.rows(0, self.size.cols).enumerate().find_map(|(row, line)| {
+            let byte = line.starts_with(start).then(|| line.find(text)).flatten()?;
+            let column = line[..byte].chars().count();
+            Some((u16::try_from(row).ok()?, u16::try_from(column).ok()?))
+        });
+        let (row, column) = place.unwrap_or_else(|| panic!("no `{text}` in\n{}", self.text()));
+        screen.cell(row, column).expect("the text is on the screen").clone()
     }
 
     fn press(&mut self, keys: &str) {
@@ -108,6 +127,12 @@ impl Terminal {
     }
 }
 
+/// The size in lines and columns, of which a terminal has some.
+fn lines_and_columns(size: PtySize) -> (NonZero<u16>, NonZero<u16>) {
+    let some = |count| NonZero::new(count).expect("a terminal has lines and columns");
+    (some(size.rows), some(size.cols))
+}
+
 impl Drop for Terminal {
     fn drop(&mut self) {
         // It may have ended.
@@ -140,6 +165,21 @@ fn drive(mut terminal: Terminal) {
     terminal.until(&["NODE", node, "m5.xlarge", "ready", "web-1", "pending", " waiting", "q quit"]);
     assert_eq!(terminal.text().contains("POOL"), is_wide, "{}", terminal.text());
     assert!(terminal.text().lines().next().is_some_and(|line| line.contains("UTC")), "{}", terminal.text());
+    // The selected line is reversed and without colours; the state of the other one is coloured.
+    assert!(terminal.cell_of("ip-10-0-0-1", "ready").inverse(), "{}", terminal.text());
+    assert_eq!(terminal.cell_of("web-1", "pending").fgcolor(), vt100::Color::Idx(6), "{}", terminal.text());
+    let PtySize { rows, cols, .. } = terminal.size;
+    let other = if is_wide { (24, 80) } else { (50, 200) };
+    for ((rows, cols), has_pools) in [(other, !is_wide), ((12, 60), false), ((rows, cols), is_wide)] {
+        terminal.resize(rows, cols);
+        let drawn = |text: &str| {
+            let keys = text.lines().last().unwrap_or_default();
+            // The keys are on the last line, and they are cut where there is no room.
+            text.contains("NODE") && text.contains("POOL") == has_pools && keys.starts_with("enter open")
+        };
+        terminal.until_it(drawn, &format!("a frame of {cols} x {rows}"));
+        assert_eq!(terminal.text().lines().count(), usize::from(rows), "{}", terminal.text());
+    }
     terminal.press("w");
     terminal.until(&["the oldest first", "default/waits", "nodes are available"]);
     terminal.press("\x1b");
@@ -150,6 +190,14 @@ fn drive(mut terminal: Terminal) {
     terminal.press("\r");
     terminal.press("\r");
     terminal.until(&[NODE, "ready", "stays", "pod shop/api-0 must not be disrupted"]);
+    terminal.press("y");
+    terminal.until(&["apiVersion: v1", "kind: Node", NODE]);
+    terminal.press("\x1b");
+    terminal.press("\x1b");
+    terminal.until(&["NODE", "m5.xlarge"]);
+    terminal.press("p");
+    // There is no pool for the pod that waits.
+    terminal.until(&["the plan of this moment", "would stay pending"]);
     terminal.press("\x1b");
     terminal.until(&["NODE", "m5.xlarge"]);
     terminal.press("?");

@@ -1,4 +1,5 @@
-//! Data of a page that are not followed but requested while the page is open: events, and the controller's explanation.
+//! Data of a page that are not followed but requested while the page is open: events and the controller's explanation, the plan,
+//! an object as it is stored.
 
 use std::sync::Arc;
 
@@ -16,15 +17,35 @@ pub enum Subject {
         claim: Option<Arc<str>>,
     },
     Pod(PodKey),
+    /// The objects behind another subject.
+    Stored(Box<Self>),
+    /// The plan of the whole cluster.
+    Plan,
 }
 
 impl Subject {
-    /// Returns the name that `karpenter explain` takes: the node rather than its claim.
-    pub(crate) fn question(&self) -> String {
+    /// Returns the name that `karpenter explain` takes: the node rather than its claim. There is none for what the controller
+    /// is not asked about.
+    pub(crate) fn question(&self) -> Option<String> {
         match self {
-            Self::Machine { node: Some(node), .. } => format!("node/{node}"),
-            Self::Machine { claim, .. } => format!("nodeclaim/{}", claim.as_deref().unwrap_or_default()),
-            Self::Pod(key) => format!("pod/{key}"),
+            Self::Machine { node: Some(node), .. } => Some(format!("node/{node}")),
+            Self::Machine { claim, .. } => Some(format!("nodeclaim/{}", claim.as_deref()?)),
+            Self::Pod(key) => Some(format!("pod/{key}")),
+            Self::Stored(_) | Self::Plan => None,
+        }
+    }
+
+    /// Returns the objects of the subject: version, kind, namespace and name.
+    pub(crate) fn objects(&self) -> Vec<(&'static str, &'static str, Option<&str>, &str)> {
+        match self {
+            Self::Machine { node, claim } => {
+                let node = node.as_deref().map(|name| ("v1", "Node", None, name));
+                let claim = claim.as_deref().map(|name| ("karpenter.sh/v1", "NodeClaim", None, name));
+                node.into_iter().chain(claim).collect()
+            }
+            Self::Pod(key) => vec![("v1", "Pod", Some(key.namespace.as_str()), key.name.as_str())],
+            Self::Stored(of) => of.objects(),
+            Self::Plan => Vec::new(),
         }
     }
 }
@@ -59,7 +80,7 @@ pub struct Details {
     pub subject: Subject,
     /// Events of the subject, the latest first.
     pub events: Found<Vec<EventFacts>>,
-    /// Explanation of the controller.
+    /// Explanation of the controller; the plan, or the objects, if the subject is one of these.
     pub explained: Found<String>,
 }
 

@@ -67,6 +67,8 @@ struct Entry<'a> {
     why: Option<&'a str>,
     created: String,
     pods: usize,
+    /// Labels that were asked for, where the node has them.
+    labels: BTreeMap<&'a str, String>,
     #[schemars(with = "BTreeMap<String, String>")]
     requested: BTreeMap<&'a str, Quantity>,
     #[schemars(with = "BTreeMap<String, String>")]
@@ -112,6 +114,10 @@ pub fn document<'a>(scene: &Scene<'a>, ui: &Ui) -> Document<'a> {
     for machine in &machines {
         pools.entry(machine.pool).or_default().add(machine);
     }
+    let labelled = |machine: &Machine<'_>| -> BTreeMap<&'a str, String> {
+        let keys = scene.world.shown().labels().iter();
+        keys.filter_map(|key| Some((key.as_str(), machine.label(key)?.to_owned()))).collect()
+    };
     let nodes = machines.iter().map(|machine| Entry {
         node: machine.node.is_some().then(|| Arc::clone(&machine.name)),
         claim: machine.claim.map(|(name, _)| name),
@@ -124,6 +130,7 @@ pub fn document<'a>(scene: &Scene<'a>, ui: &Ui) -> Document<'a> {
         why: non_empty(machine.state.why),
         created: machine.created.to_string(),
         pods: machine.pods,
+        labels: labelled(machine),
         requested: named(machine.requested),
         allocatable: named(machine.allocatable),
     });

@@ -20,9 +20,12 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// The resources that are shown: cpu, memory and those the user asks for.
+/// The resources that are shown, cpu, memory and those the user asks for, and the labels.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shown(Vec<String>);
+pub struct Shown {
+    resources: Vec<String>,
+    labels: Vec<String>,
+}
 
 impl Shown {
     /// Cpu, memory and `more`, each once.
@@ -33,17 +36,28 @@ impl Shown {
                 names.push(name.clone());
             }
         }
-        Self(names)
+        Self { resources: names, labels: Vec::new() }
+    }
+
+    /// The same resources, and these labels.
+    #[must_use]
+    pub fn with_labels(self, labels: &[String]) -> Self {
+        Self { labels: labels.to_vec(), ..self }
+    }
+
+    /// Returns the keys of the labels, in the order in which they are shown.
+    pub(crate) fn labels(&self) -> &[String] {
+        &self.labels
     }
 
     /// Returns the names of the resources, in the order in which they are shown.
     pub(crate) fn names(&self) -> &[String] {
-        &self.0
+        &self.resources
     }
 
     /// Returns the amounts of the resources by `of`, in the same order.
     fn amounts(&self, of: impl Fn(&str) -> Option<Quantity>) -> Amounts {
-        self.0.iter().map(|name| of(name).unwrap_or_default()).collect()
+        self.resources.iter().map(|name| of(name).unwrap_or_default()).collect()
     }
 }
 

@@ -15,6 +15,9 @@ pub struct Filter {
     terms: Vec<Term>,
 }
 
+/// Keys that stand for what is not a label, or has a long one.
+const SHORT_WORDS: [&str; 5] = ["pool", "type", "zone", "capacity", "state"];
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Term {
     Word(String),
@@ -37,6 +40,18 @@ impl Filter {
     /// Returns whether nothing is filtered out.
     pub(crate) fn is_empty(&self) -> bool {
         self.terms.is_empty()
+    }
+
+    /// Returns the first key that neither is a short word nor a label of one of `machines`: it is probably misspelt.
+    pub(crate) fn unknown_key(&self, machines: &[Machine<'_>]) -> Option<&str> {
+        let keys = self.terms.iter().filter_map(|term| match term {
+            Term::Value { key, .. } => Some(key.as_str()),
+            Term::Word(_) => None,
+        });
+        let known = |key: &str| {
+            SHORT_WORDS.contains(&key) || machines.iter().any(|machine| machine.label(key).is_some())
+        };
+        keys.into_iter().find(|key| !known(key))
     }
 
     /// Returns whether `machine` is shown.

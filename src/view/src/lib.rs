@@ -36,7 +36,7 @@ pub use document::{Document, document};
 pub use facts::Shown;
 pub use filter::Filter;
 pub use history::CostHistory;
-pub use live::{Explainer, Sources, gather, show, terminal_width};
+pub use live::{Explainer, Planner, Sources, gather, show, terminal_width};
 pub use order::{Sort, SortBy};
 pub use prices::{PriceBook, Prices};
 pub use scene::Scene;

@@ -39,6 +39,9 @@ pub use terminal::terminal_width;
 /// Requests the explanation of the controller for `node/NAME`, `nodeclaim/NAME` or `pod/NAMESPACE/NAME`. The error is for people.
 pub type Explainer = Arc<dyn Fn(String) -> BoxFuture<'static, Result<String, String>> + Send + Sync>;
 
+/// Returns the plan of the cluster as a text. The error is for people.
+pub type Planner = Arc<dyn Fn() -> BoxFuture<'static, Result<String, String>> + Send + Sync>;
+
 /// Sources of all data.
 #[derive(Clone)]
 pub struct Sources {
@@ -50,6 +53,8 @@ pub struct Sources {
     pub prices: watch::Receiver<Prices>,
     /// The controller.
     pub explainer: Explainer,
+    /// The plan of the cluster.
+    pub planner: Planner,
     /// The time.
     pub clock: Arc<dyn Clock>,
 }
@@ -163,7 +168,7 @@ async fn run<B: Backend>(
 where
     B::Error: Send + Sync + 'static,
 {
-    let mut asker = Asker::new(sources.client.clone(), Arc::clone(&sources.explainer));
+    let mut asker = Asker::new(&sources);
     let mut prices = sources.prices.clone();
     let mut look = Look::start(sources, shown);
     let cluster = Arc::clone(&look.cluster);

@@ -46,10 +46,13 @@ pub fn draw(scene: &Scene<'_>, ui: &mut Ui, style: Style, area: Rect, buffer: &m
 pub fn plain(scene: &Scene<'_>, ui: &Ui, width: usize) -> String {
     let style = Style::plain();
     let (rows, sums) = list::rows(scene.machines(), ui.choice());
-    let columns = Columns::new(width, scene.world.shown().names(), &rows);
+    let columns = Columns::new(width, scene.world.shown(), &rows);
     let mut lines = header::header(scene, ui, &sums, style, width);
-    lines.push(table::titles(&columns));
+    lines.push(table::titles(&columns, ui.choice().sort));
     lines.extend(rows.iter().map(|row| table::line(row, &columns, scene.now, style)));
+    if rows.is_empty() {
+        lines.push(Line::from(nothing(scene, ui)));
+    }
     let waiting = pages::waiting_in_order(scene.world);
     lines.extend(waiting.iter().map(|pod| pages::waiting_line(pod, scene.now, usize::MAX)));
     let mut text = String::new();
@@ -63,11 +66,11 @@ pub fn plain(scene: &Scene<'_>, ui: &Ui, width: usize) -> String {
 fn machines(scene: &Scene<'_>, ui: &mut Ui, style: Style, width: usize, room: usize) -> Vec<Line<'static>> {
     let (rows, sums) = list::rows(scene.machines(), ui.choice());
     let mut lines = header::header(scene, ui, &sums, style, width);
-    let columns = Columns::new(width, scene.world.shown().names(), &rows);
+    let columns = Columns::new(width, scene.world.shown(), &rows);
     // Machines are what the screen is for: on a small one they have at least a third of it, and the header gives way.
     let least = rows.len().min(room / 3).max(1);
     lines.truncate(room.saturating_sub(least + 2).max(1));
-    lines.push(table::titles(&columns));
+    lines.push(table::titles(&columns, ui.choice().sort));
 
     let waiting = pages::waiting_in_order(scene.world);
     let mut below = Vec::new();
@@ -97,11 +100,17 @@ fn machines(scene: &Scene<'_>, ui: &mut Ui, style: Style, width: usize, room: us
     lines
 }
 
-fn nothing(scene: &Scene<'_>, ui: &Ui) -> &'static str {
-    match (scene.complete, ui.choice().filter.is_empty()) {
-        (false, _) => "reading the cluster ...",
-        (true, false) => "no node matches the filter; Esc removes it",
-        (true, true) => "no nodes",
+fn nothing(scene: &Scene<'_>, ui: &Ui) -> String {
+    let filter = &ui.choice().filter;
+    match (scene.complete, filter.is_empty()) {
+        (false, _) => "reading the cluster ...".to_owned(),
+        (true, false) => match filter.unknown_key(&scene.machines()) {
+            Some(key) => format!(
+                "no node matches the filter: none has a label `{key}`; pool, type, zone, capacity and state are short words"
+            ),
+            None => "no node matches the filter; Esc removes it".to_owned(),
+        },
+        (true, true) => "no nodes".to_owned(),
     }
 }
 

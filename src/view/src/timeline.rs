@@ -8,6 +8,7 @@ mod claims;
 mod pods;
 
 use futures::{Stream, StreamExt};
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use karpenter_api::NodeClaim;
 use karpenter_kube_harness::watch::Readable;
@@ -30,25 +31,35 @@ pub struct Line {
     pub topic: &'static str,
     /// The rest.
     pub text: String,
+    /// Time at which it happened, where that is known; else it happens now.
+    pub at: Option<Timestamp>,
 }
 
 impl Line {
     /// A line about `topic`.
     pub fn new(topic: &'static str, text: impl Into<String>) -> Self {
-        Self { topic, text: text.into() }
+        Self { topic, text: text.into(), at: None }
+    }
+
+    /// The line, about what happened at this time.
+    pub(crate) fn at(self, at: Option<Timestamp>) -> Self {
+        Self { at, ..self }
     }
 }
 
-/// Writes lines with the time since the start in front.
+/// Writes lines with a time in front.
 #[derive(Clone, Copy, Debug)]
-pub struct Printer {
-    started: Instant,
+pub enum Printer {
+    /// The time since the program began: of a demo, where all lines are about the present.
+    SinceStart(Instant),
+    /// The time of what the line is about, in UTC.
+    OfDay,
 }
 
 impl Printer {
     /// A printer whose clock starts now.
     pub fn start() -> Self {
-        Self { started: Instant::now() }
+        Self::SinceStart(Instant::now())
     }
 
     /// Prints one line.
@@ -56,9 +67,18 @@ impl Printer {
     /// # Errors
     /// When standard output does not take it.
     pub fn print(&self, line: &Line) -> Result<(), Unwritten> {
-        let seconds = self.started.elapsed().as_millis();
-        let time = format!("{}.{}s", seconds / 1000, seconds % 1000 / 100);
-        stdout::print(&format!("{time:>7}  {:<8} {}\n", line.topic, line.text))
+        stdout::print(&self.written(line, Timestamp::now()))
+    }
+
+    fn written(self, line: &Line, now: Timestamp) -> String {
+        let time = match self {
+            Self::SinceStart(started) => {
+                let millis = started.elapsed().as_millis();
+                format!("{}.{}s", millis / 1000, millis % 1000 / 100)
+            }
+            Self::OfDay => line.at.unwrap_or(now).strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        };
+        format!("{time:>7}  {:<8} {}\n", line.topic, line.text)
     }
 }
 
@@ -74,7 +94,7 @@ pub async fn follow(client: Client, prices: PriceBook, printer: Printer) -> Resu
     loop {
         tokio::select! {
             Some(event) = claim_events.next() => {
-                for line in claims.observe(&event, jiff::Timestamp::now()) {
+                for line in claims.observe(&event, Timestamp::now()) {
                     printer.print(&line)?;
                 }
             }

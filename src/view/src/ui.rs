@@ -30,6 +30,10 @@ pub(crate) enum Page {
     Waiting,
     /// One waiting pod.
     Pod(PodKey),
+    /// The objects behind the page before it, as they are stored.
+    Stored(Box<Self>),
+    /// The plan of the cluster.
+    Plan,
     /// Troubles, in full.
     Troubles,
     /// The keys.
@@ -84,18 +88,7 @@ impl Ui {
 
     /// Returns the subject of the open page, for which more has to be requested.
     pub(crate) fn subject(&self, scene: &Scene<'_>) -> Option<Subject> {
-        match &self.page {
-            Page::Machine(name) => {
-                let machines = scene.machines();
-                let machine = machine::find(&machines, name)?;
-                Some(Subject::Machine {
-                    node: machine.node.map(|_| Arc::clone(&machine.name)),
-                    claim: machine.claim.map(|(claim, _)| claim.into()),
-                })
-            }
-            Page::Pod(key) => Some(Subject::Pod(key.clone())),
-            Page::Machines | Page::Waiting | Page::Troubles | Page::Help => None,
-        }
+        subject(&self.page, scene)
     }
 
     /// A key was pressed, on the screen that was drawn last.
@@ -115,6 +108,10 @@ impl Ui {
             (KeyCode::Char('?'), _) => self.open(Page::Help),
             (KeyCode::Char('!'), _) => self.open(Page::Troubles),
             (KeyCode::Char('w'), Page::Machines) => self.open(Page::Waiting),
+            (KeyCode::Char('p'), Page::Machines) => self.open(Page::Plan),
+            (KeyCode::Char('y'), page @ (Page::Machine(_) | Page::Pod(_))) => {
+                self.open(Page::Stored(Box::new(page.clone())));
+            }
             (KeyCode::Esc | KeyCode::Backspace, _) => self.back(),
             (code, Page::Machines) => self.press_on_machines(code),
             (KeyCode::Enter | KeyCode::Right, Page::Waiting) => {
@@ -179,11 +176,12 @@ impl Ui {
     fn back(&mut self) {
         let page = match &self.page {
             Page::Pod(_) => Page::Waiting,
+            Page::Stored(of) => Page::clone(of),
             Page::Machines => {
                 self.choice.filter = Filter::default();
                 Page::Machines
             }
-            Page::Machine(_) | Page::Waiting | Page::Troubles | Page::Help => Page::Machines,
+            Page::Machine(_) | Page::Waiting | Page::Plan | Page::Troubles | Page::Help => Page::Machines,
         };
         self.open(page);
     }
@@ -200,5 +198,23 @@ impl Ui {
             KeyCode::Left => return self.back(),
             _ => self.scrolled,
         };
+    }
+}
+
+/// Returns the subject of `page`, for which more has to be requested.
+fn subject(page: &Page, scene: &Scene<'_>) -> Option<Subject> {
+    match page {
+        Page::Machine(name) => {
+            let machines = scene.machines();
+            let machine = machine::find(&machines, name)?;
+            Some(Subject::Machine {
+                node: machine.node.map(|_| Arc::clone(&machine.name)),
+                claim: machine.claim.map(|(claim, _)| claim.into()),
+            })
+        }
+        Page::Pod(key) => Some(Subject::Pod(key.clone())),
+        Page::Stored(of) => Some(Subject::Stored(Box::new(subject(of, scene)?))),
+        Page::Plan => Some(Subject::Plan),
+        Page::Machines | Page::Waiting | Page::Troubles | Page::Help => None,
     }
 }

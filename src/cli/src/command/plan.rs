@@ -17,8 +17,7 @@ use karpenter_telemetry::stdout::print;
 
 use crate::api_server;
 use crate::output::{Colour, Status, json};
-use gather::read_files;
-pub(crate) use gather::{Gathered, OfferedBy, Sources, in_memory};
+pub(crate) use gather::{Gathered, OfferedBy, Sources, in_memory, read_files};
 pub(crate) use settings::NO_NAME;
 
 /// Arguments of `karpenter plan`.
@@ -95,6 +94,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let (text, code) = runtime.block_on(planned(arguments))?;
     print(&text)?;
     Ok(ExitCode::from(code))
+}
+
+/// Returns the plan of these sources for people.
+pub(super) async fn text_of(sources: &Sources) -> Result<String> {
+    let Gathered { world, offerings, notes, .. } = sources.gather(WhatIf::default()).await?;
+    Ok(world.forecast(&offerings, notes).text())
 }
 
 pub(super) async fn planned(arguments: &Arguments) -> Result<(String, u8)> {

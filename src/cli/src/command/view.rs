@@ -1,6 +1,10 @@
 //! `karpenter view`: a cluster on the terminal, as one frame of text, as JSON, or as a timeline.
 
+#[cfg(feature = "demo")]
+mod files;
+
 use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,12 +20,14 @@ use karpenter_compose::WallClock;
 use karpenter_controllers::explain::Question;
 use karpenter_telemetry::stdout;
 use karpenter_view::timeline::{self, Printer};
-use karpenter_view::{Explainer, Filter, PriceBook, Prices, Scene, Shown, Sort, SortBy, Sources, Style, Ui};
+use karpenter_view::{
+    Explainer, Filter, Planner, PriceBook, Prices, Scene, Shown, Sort, SortBy, Sources, Style, Ui,
+};
 use kube::config::Kubeconfig;
 use tokio::sync::watch;
 
 use super::explain;
-use super::plan::{OfferedBy, in_memory};
+use super::plan::{self, OfferedBy, in_memory};
 use crate::api_server;
 use crate::leader::{Controller, Place};
 use crate::output::{self, Output};
@@ -36,9 +42,14 @@ const PRICES_EVERY: Duration = Duration::from_hours(1);
 #[command(after_help = "Exit codes: 0 shown, 1 something could not be read.\n\n\
                         The screen: karpenter view\n\
                         The most expensive nodes of a pool, once: karpenter view --once --sort price --filter pool=web\n\
-                        Without an AWS account, at list prices: karpenter view --offerings memory")]
+                        Without an AWS account, at list prices: karpenter view --offerings memory\n\
+                        Of an export, with its prices: karpenter view -f export.yaml")]
 #[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
 pub(crate) struct Arguments {
+    /// View an export or manifests instead of a cluster: a file, a folder with everything in it, or - for standard input
+    /// (several, and repeatable)
+    #[arg(short, long, value_name = "PATH", num_args = 1.., conflicts_with = "timeline")]
+    filename: Vec<PathBuf>,
     /// Print the cluster once, as text or as one JSON document, and exit
     #[arg(short, long, value_enum, group = "form")]
     output: Option<Output>,
@@ -54,6 +65,9 @@ pub(crate) struct Arguments {
     /// Resources to show besides cpu and memory, separated by commas, such as nvidia.com/gpu
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     resources: Vec<String>,
+    /// Labels to show, separated by commas, such as team,karpenter.k8s.aws/instance-family
+    #[arg(long, value_name = "KEYS", value_delimiter = ',')]
+    labels: Vec<String>,
     /// Column to sort by: name, pool, type, zone, capacity, price, cpu, memory, pods, age or state
     #[arg(long, value_name = "COLUMN", default_value = "name")]
     sort: SortBy,
@@ -106,7 +120,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
             return follow(arguments).await;
         }
         let sources = sources(arguments).await?;
-        let shown = Shown::new(&arguments.resources);
+        let shown = Shown::new(&arguments.resources).with_labels(&arguments.labels);
         let sort = Sort { by: arguments.sort, reversed: arguments.reverse };
         let ui = Ui::new(sort, Filter::new(&arguments.filter), arguments.by_pool);
         if let Some(output) = once {
@@ -132,7 +146,7 @@ async fn follow(arguments: &Arguments) -> Result<ExitCode> {
         Arc::new(|_: &str, _: &str, _: &str| None)
     };
     tokio::select! {
-        outcome = timeline::follow(client, prices, Printer::start()) => outcome?,
+        outcome = timeline::follow(client, prices, Printer::OfDay) => outcome?,
         _ = tokio::signal::ctrl_c() => {}
     }
     Ok(ExitCode::SUCCESS)
@@ -165,6 +179,12 @@ fn plain_width() -> u16 {
 }
 
 async fn sources(arguments: &Arguments) -> Result<Sources> {
+    if !arguments.filename.is_empty() {
+        #[cfg(feature = "demo")]
+        return files::sources(&arguments.filename, arguments.offerings, arguments.region.clone()).await;
+        #[cfg(not(feature = "demo"))]
+        anyhow::bail!("cannot view files: this build has no API server in memory; view a cluster");
+    }
     let (sender, prices) = watch::channel(if arguments.no_prices { Prices::Off } else { Prices::Loading });
     if !arguments.no_prices {
         tokio::spawn(keep_prices(sender, arguments.offerings, arguments.region.clone()));
@@ -172,6 +192,7 @@ async fn sources(arguments: &Arguments) -> Result<Sources> {
     let client = api_server::client().await?;
     Ok(Sources {
         explainer: explainer(arguments.place.controller(Some(&client)).await?),
+        planner: planner(plan::Sources::of(Vec::new(), Some(arguments.offerings), arguments.region.clone())),
         client,
         cluster: cluster_name(Kubeconfig::read().ok().and_then(|config| config.current_context).as_deref()),
         prices,
@@ -254,6 +275,14 @@ fn explainer(controller: Controller) -> Explainer {
             Ok::<_, String>(explain::render(&answer, Timestamp::now()))
         }
         .boxed()
+    })
+}
+
+/// Makes the plan of these sources, in words.
+fn planner(sources: plan::Sources) -> Planner {
+    Arc::new(move || {
+        let sources = sources.clone();
+        async move { plan::text_of(&sources).await.map_err(|error| format!("{error:#}")) }.boxed()
     })
 }
 

@@ -1,5 +1,5 @@
-//! Data of a page beyond the world: events of its subject, and the controller's explanation. Asked for while the page
-//! is open, every few seconds.
+//! Data of a page beyond the world: events of its subject and the controller's explanation, the plan, objects as they are
+//! stored. Asked for while the page is open, every few seconds.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -7,16 +7,18 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
 use kube::Client;
-use kube::api::{Api, ListParams};
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Duration, Instant};
 
-use super::Explainer;
+use super::{Explainer, Planner, Sources};
 use crate::details::{Details, EventFacts, Found, Subject};
 use crate::trouble::EVENTS;
 
 /// Interval at which the same is requested again.
 const PERIOD: Duration = Duration::from_secs(5);
+/// Interval at which the plan is made again: it lists the whole cluster.
+const PLAN_PERIOD: Duration = Duration::from_secs(30);
 /// Events of one object that are asked for.
 const EVENTS_MAX: u32 = 200;
 
@@ -24,14 +26,22 @@ const EVENTS_MAX: u32 = 200;
 pub(super) struct Asker {
     client: Client,
     explainer: Explainer,
+    planner: Planner,
     details: Option<Details>,
     asked: Option<Instant>,
     questions: JoinSet<Details>,
 }
 
 impl Asker {
-    pub(super) fn new(client: Client, explainer: Explainer) -> Self {
-        Self { client, explainer, details: None, asked: None, questions: JoinSet::new() }
+    pub(super) fn new(sources: &Sources) -> Self {
+        Self {
+            client: sources.client.clone(),
+            explainer: Arc::clone(&sources.explainer),
+            planner: Arc::clone(&sources.planner),
+            details: None,
+            asked: None,
+            questions: JoinSet::new(),
+        }
     }
 
     /// Returns the data of the last request.
@@ -46,16 +56,25 @@ impl Asker {
             return;
         };
         let same = self.details.as_ref().is_some_and(|details| details.subject == subject);
-        if same && self.asked.is_some_and(|asked| asked.elapsed() < PERIOD) {
+        let period = if subject == Subject::Plan { PLAN_PERIOD } else { PERIOD };
+        if same && self.asked.is_some_and(|asked| asked.elapsed() < period) {
             return;
         }
         if !same {
             self.details = Some(Details::asking(subject.clone()));
         }
         self.asked = Some(Instant::now());
-        let (client, explainer) = (self.client.clone(), Arc::clone(&self.explainer));
+        let client = self.client.clone();
+        let (explainer, planner) = (Arc::clone(&self.explainer), Arc::clone(&self.planner));
         self.questions.spawn(async move {
-            let (events, explained) = tokio::join!(events(&client, &subject), explainer(subject.question()));
+            let explained = async {
+                match subject.question() {
+                    Some(question) => explainer(question).await,
+                    None if subject == Subject::Plan => planner().await,
+                    None => stored(&client, &subject).await,
+                }
+            };
+            let (events, explained) = tokio::join!(events(&client, &subject), explained);
             let explained = explained.map_or_else(Found::Not, Found::Is);
             Details { subject, events, explained }
         });
@@ -75,19 +94,36 @@ impl Asker {
     }
 }
 
+/// The objects of a subject as YAML, without the record of who manages which field.
+async fn stored(client: &Client, subject: &Subject) -> Result<String, String> {
+    let mut text = String::new();
+    for (version, kind, namespace, name) in subject.objects() {
+        let (group, version) = version.split_once('/').unwrap_or(("", version));
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+        let api: Api<DynamicObject> = match namespace {
+            Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
+            None => Api::all_with(client.clone(), &resource),
+        };
+        let failed = |error: &dyn std::fmt::Display| format!("cannot read {kind} `{name}`: {error}");
+        let mut object = api.get(name).await.map_err(|error| failed(&error))?;
+        object.metadata.managed_fields = None;
+        let separator = if text.is_empty() { "" } else { "---\n" };
+        text.push_str(separator);
+        text.push_str(&serde_saphyr::to_string(&object).map_err(|error| failed(&error))?);
+    }
+    Ok(text)
+}
+
 async fn events(client: &Client, subject: &Subject) -> Found<Vec<EventFacts>> {
-    let (objects, api): (Vec<(&str, &str)>, Api<Event>) = match subject {
-        Subject::Machine { node, claim } => {
-            let node = node.as_deref().map(|name| ("Node", name));
-            let claim = claim.as_deref().map(|name| ("NodeClaim", name));
-            (node.into_iter().chain(claim).collect(), Api::all(client.clone()))
-        }
-        Subject::Pod(key) => {
-            (vec![("Pod", key.name.as_str())], Api::namespaced(client.clone(), key.namespace.as_str()))
-        }
-    };
+    if subject.question().is_none() {
+        return Found::Is(Vec::new());
+    }
     let mut all = Vec::new();
-    for (kind, name) in objects {
+    for (_, kind, namespace, name) in subject.objects() {
+        let api: Api<Event> = match namespace {
+            Some(namespace) => Api::namespaced(client.clone(), namespace),
+            None => Api::all(client.clone()),
+        };
         let fields = format!("involvedObject.kind={kind},involvedObject.name={name}");
         match api.list(&ListParams::default().fields(&fields).limit(EVENTS_MAX)).await {
             Ok(list) => all.extend(list.items.into_iter().map(facts)),

@@ -93,6 +93,7 @@ impl World {
                 asked.lock().push(question.clone());
                 async move { Ok(format!("{question} stays\n")) }.boxed()
             }),
+            planner: Arc::new(|| async { Ok("Launch 1 node\n    for shop/api-0\n".to_owned()) }.boxed()),
             clock: Arc::clone(&self.clock),
         }
     }
@@ -241,6 +242,24 @@ async fn a_page_asks_for_events_and_for_the_answer_of_the_controller() {
     assert!(screen.contains("2m  Unconsolidatable (4 times): Can't remove without"), "{screen}");
     assert!(screen.contains("node/first stays"), "{screen}");
     assert_eq!(*world.asked.lock(), ["node/first"], "asked again only after five seconds");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_plan_and_the_objects_of_a_node_have_pages() {
+    let world = World::new();
+    world.node("first");
+    let plan = world.screen(|keyboard| async move { keyboard.press(KeyCode::Char('p')).await }).await;
+    assert!(plan.contains("the plan of this moment\nLaunch 1 node\n    for shop/api-0\n"), "{plan}");
+    assert!(world.asked.lock().is_empty(), "the controller is not asked for a plan");
+    let yaml = world
+        .screen(|keyboard| async move {
+            seconds(2).await;
+            keyboard.press(KeyCode::Enter).await;
+            keyboard.press(KeyCode::Char('y')).await;
+        })
+        .await;
+    assert!(yaml.starts_with("apiVersion: v1\nkind: Node\nmetadata:\n  "), "{yaml}");
+    assert!(yaml.contains("\n  name: first\n") && !yaml.contains("managedFields"), "{yaml}");
 }
 
 /// A claim with a requirement of this operator.

@@ -35,8 +35,8 @@ pub(super) fn header(
         None => title.push_str(&format!(" · filter: {}", choice.filter)),
     }
     let mut counts = match all {
-        None => format!("{} nodes", shown.machines),
-        Some(all) => format!("{} of {} nodes", shown.machines, all.machines),
+        None => nodes(shown.machines),
+        Some(all) => format!("{} of {}", shown.machines, nodes(all.machines)),
     };
     if shown.machines > 0 {
         counts.push_str(&format!(": {}", phases(shown)));
@@ -54,6 +54,10 @@ pub(super) fn header(
         costs(scene, all, width),
         requested(scene, shown, style),
     ]
+}
+
+fn nodes(count: usize) -> String {
+    format!("{count} node{}", if count == 1 { "" } else { "s" })
 }
 
 fn costs(scene: &Scene<'_>, totals: &Totals, width: usize) -> Line<'static> {
@@ -158,8 +162,11 @@ pub(super) fn troubles(scene: &Scene<'_>, style: Style) -> Vec<Line<'static>> {
 pub(super) fn keys(ui: &Ui) -> Line<'static> {
     let text = match (ui.typed(), ui.page()) {
         (Some(_), _) => "words, pool=NAME, LABEL=VALUE, LABEL!=VALUE · enter keeps · esc removes",
-        (None, Page::Machines) => "enter open · / filter · s r sort · f pools · w waiting · ? help · q quit",
+        (None, Page::Machines) => {
+            "enter open · / filter · s r sort · f fold · w waiting · p plan · ? help · q quit"
+        }
         (None, Page::Waiting) => "↑↓ move · enter open · esc back · ? help · q quit",
+        (None, Page::Machine(_) | Page::Pod(_)) => "↑↓ scroll · y yaml · esc back · q quit",
         (None, _) => "↑↓ scroll · esc back · q quit",
     };
     style::dim(text)

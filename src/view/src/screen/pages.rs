@@ -21,6 +21,8 @@ esc                                back; on the list: remove the filter
 s, r                               sort by the next column, turn the order round
 f                                  fold nodes into their pools, or show them all
 w                                  pods that wait for a node
+p                                  the plan: what would be launched, replaced and removed now
+y                                  the open node or pod as YAML
 !                                  what is wrong, and what to do about it
 q, Ctrl-C                          quit
 
@@ -41,6 +43,11 @@ pub(super) fn page(scene: &Scene<'_>, page: &Page, width: usize) -> Vec<Line<'st
             }
         }
         Page::Pod(key) => text.pod(key, scene),
+        Page::Plan => {
+            text.heading("the plan of this moment");
+            text.answer(scene.details);
+        }
+        Page::Stored(_) => text.answer(scene.details),
         Page::Troubles => text.troubles(scene),
         Page::Help => {
             text.heading("keys");
@@ -175,6 +182,20 @@ impl Text {
             self.fact(resource, &amount(resource, *requested));
         }
         self.details(scene.details, scene.now);
+    }
+
+    /// The plan or the objects that were asked for, with their indentation.
+    fn answer(&mut self, details: Option<&Details>) {
+        let text = match details.map(|details| &details.explained) {
+            None | Some(Found::Asking) => "asking ...",
+            Some(Found::Is(text) | Found::Not(text)) => text,
+        };
+        for line in text.lines() {
+            let words = line.trim_start();
+            let indent = (line.len() - words.len()).min(self.width / 2);
+            let parts = wrapped(words, self.width - indent);
+            self.lines.extend(parts.into_iter().map(|part| Line::from(format!("{:indent$}{part}", ""))));
+        }
     }
 
     fn details(&mut self, details: Option<&Details>, now: Timestamp) {

@@ -7,23 +7,40 @@ use ratatui::text::{Line, Span};
 
 use super::columns::{Column, Columns, Kind};
 use super::style::Style;
+use crate::facts::Shown;
 use crate::list::Row;
 use crate::machine::Machine;
+use crate::order::Sort;
 use crate::text::{age, cut, part_of, per_hour, per_month, percent};
 use crate::totals::Totals;
 
 /// Capacity types where there is no room for them.
 const SHORT_CAPACITY: [(&str, &str); 2] = [("on-demand", "od"), ("reserved", "resv")];
 
-/// The titles of `columns`.
-pub(super) fn titles(columns: &Columns) -> Line<'static> {
-    let titles = columns.all.iter().map(|column| padded(title(column), column));
-    Line::styled(titles.collect::<Vec<_>>().join(" "), Modifier::UNDERLINED)
+/// The titles of `columns`. That of the column that decides about the order is marked.
+pub(super) fn titles(columns: &Columns, sort: Sort) -> Line<'static> {
+    let mut spans: Vec<Span<'static>> = Vec::with_capacity(2 * columns.all.len());
+    for column in &columns.all {
+        if !spans.is_empty() {
+            spans.push(Span::raw(" "));
+        }
+        let decides = column.kind.order() == Some(sort.by);
+        let text = padded(&title(column, decides.then_some(sort)), column);
+        spans.push(Span::styled(text, if decides { Modifier::BOLD } else { Modifier::empty() }));
+    }
+    Line::from(spans).style(Modifier::UNDERLINED)
 }
 
-fn title(column: &Column) -> &str {
+/// The title, with the direction of the order where there is room.
+fn title(column: &Column, sort: Option<Sort>) -> String {
     let fits = column.title.len() <= column.width;
-    if !fits && column.kind == Kind::Capacity { "CAP" } else { &column.title }
+    let title = if !fits && column.kind == Kind::Capacity { "CAP" } else { &column.title };
+    match sort {
+        Some(sort) if title.len() < column.width => {
+            format!("{title}{}", if sort.reversed { "↑" } else { "↓" })
+        }
+        _ => title.to_owned(),
+    }
 }
 
 /// One row.
@@ -34,9 +51,9 @@ pub(super) fn line(row: &Row<'_>, columns: &Columns, now: Timestamp, style: Styl
             spans.push(Span::raw(" "));
         }
         spans.push(match row {
-            Row::Machine(machine) => of_machine(machine, column, &columns.resources, now, style),
+            Row::Machine(machine) => of_machine(machine, column, &columns.shown, now, style),
             Row::Pool { name, totals, unfolded } => {
-                of_pool(name, totals, *unfolded, column, &columns.resources, style)
+                of_pool(name, totals, *unfolded, column, columns.shown.names(), style)
             }
         });
     }
@@ -46,7 +63,7 @@ pub(super) fn line(row: &Row<'_>, columns: &Columns, now: Timestamp, style: Styl
 fn of_machine(
     machine: &Machine<'_>,
     column: &Column,
-    resources: &[String],
+    shown: &Shown,
     now: Timestamp,
     style: Style,
 ) -> Span<'static> {
@@ -59,8 +76,9 @@ fn of_machine(
         Kind::Hour => price(machine.price, per_hour),
         Kind::Month => price(machine.price, per_month),
         Kind::Share(_) | Kind::Amount(_) => {
-            return of_resource((machine.requested, machine.allocatable), column, resources, style);
+            return of_resource((machine.requested, machine.allocatable), column, shown.names(), style);
         }
+        Kind::Label(index) => machine.label(&shown.labels()[index]).unwrap_or_default().to_owned(),
         Kind::Pods => machine.pods.to_string(),
         Kind::Age => age(machine.created, now),
         Kind::State => {
@@ -103,7 +121,7 @@ fn of_pool(
         }
         Kind::Pods => totals.pods.to_string(),
         Kind::State => phases(totals),
-        Kind::Pool | Kind::Type | Kind::Zone | Kind::Capacity | Kind::Age => String::new(),
+        Kind::Pool | Kind::Type | Kind::Zone | Kind::Capacity | Kind::Label(_) | Kind::Age => String::new(),
     };
     Span::styled(padded(&text, column), Modifier::BOLD)
 }

@@ -201,7 +201,7 @@ fn everything_one_needs_fits_into_80_by_24() {
         6 nodes: 1 pending, 1 launching, 3 ready, 1 disrupted · 3 pods, 1 waiting
         $0.5190 an hour, $378.85 a month (+1 without price) ▂▂▇█ $0.02 spent in 4m
         requested · cpu 6/15.7 38% · memory 4Gi/60Gi 7%
-        NODE           TYPE        ZONE       CAP     $/H CPU% MEM% PODS  AGE STATE
+        NODE↓          TYPE        ZONE       CAP     $/H CPU% MEM% PODS  AGE STATE
         batch-2        c7g.2xlarge eu-west-1b spot 0.1122    -    -    0  90s launching
         group          t3.medium   eu-west-1c           -    0    0    0   3h ready
         ip-10-0-0-1    m5.xlarge   eu-west-1a od   0.2140   77   13    1   3h ready
@@ -220,7 +220,7 @@ fn everything_one_needs_fits_into_80_by_24() {
         pods that wait for a node: 1
         shop/api-3 waits 45s for 0/4 nodes are available: 4 Insufficient cpu. preemptio…
         batch-2 · pool batch · launching: NodeNotFound · $81.93 a month · cpu 3/- · mem…
-        enter open · / filter · s r sort · f pools · w waiting · ? help · q quit
+        enter open · / filter · s r sort · f fold · w waiting · p plan · ? help · q quit
     "#]]);
 }
 
@@ -232,7 +232,7 @@ fn a_wide_terminal_shows_pools_months_amounts_and_reasons() {
         6 nodes: 1 pending, 1 launching, 3 ready, 1 disrupted · 3 pods, 1 waiting
         $0.5190 an hour, $378.85 a month (+1 without price) ▂▂▇█ $0.02 spent in 4m
         requested · cpu 6/15.7 38% · memory 4Gi/60Gi 7%
-        NODE                                   POOL       TYPE        ZONE       CAPACITY     $/H  $/MONTH CPU%         CPU MEM%           MEM PODS  AGE STATE
+        NODE↓                                  POOL       TYPE        ZONE       CAPACITY     $/H  $/MONTH CPU%         CPU MEM%           MEM PODS  AGE STATE
         batch-2                                batch      c7g.2xlarge eu-west-1b spot      0.1122    81.93    -         3/-    -         6Gi/-    0  90s launching: NodeNotFound
         group                                             t3.medium   eu-west-1c                -        -    0      0/3.92    0        0/15Gi    0   3h ready
         ip-10-0-0-1.eu-west-1.compute.internal web        m5.xlarge   eu-west-1a on-demand 0.2140   156.22   77      3/3.92   13      2Gi/15Gi    1   3h ready
@@ -245,7 +245,7 @@ fn a_wide_terminal_shows_pools_months_amounts_and_reasons() {
         pods that wait for a node: 1
         shop/api-3 waits 45s for 0/4 nodes are available: 4 Insufficient cpu. preemption: 0/4 nodes are available.
         batch-2 · pool batch · launching: NodeNotFound · $81.93 a month · cpu 3/- · memory 6Gi/-
-        enter open · / filter · s r sort · f pools · w waiting · ? help · q quit
+        enter open · / filter · s r sort · f fold · w waiting · p plan · ? help · q quit
     "#]]);
 }
 
@@ -257,6 +257,36 @@ fn resources_that_are_asked_for_have_columns_and_totals() {
     screen.press(&[]);
     assert!(screen.text().contains("nvidia.com/gpu 0/1 0%"), "{}", screen.text());
     assert_eq!(screen.lines_with("GPU%").len(), 1);
+}
+
+#[test]
+fn a_filter_with_a_misspelt_word_says_so() {
+    let mut screen = Screen::new(120, 24);
+    screen.press(&[KeyCode::Char('/')]).type_text("poool=web").press(&[KeyCode::Enter]);
+    assert_eq!(screen.lines_with("none has a label `poool`; pool, type, zone").len(), 1, "{}", screen.text());
+    assert!(plain(&screen.scene(), &screen.ui, 120).contains("none has a label `poool`"));
+    screen.press(&[KeyCode::Esc, KeyCode::Char('/')]).type_text("pool=nowhere").press(&[KeyCode::Enter]);
+    assert_eq!(screen.lines_with("no node matches the filter; Esc removes it").len(), 1);
+}
+
+#[test]
+fn labels_that_are_asked_for_have_columns_and_the_order_is_marked() {
+    let mut screen = Screen::new(100, 24);
+    screen.world = World::new(Shown::new(&[]).with_labels(&["shop.example.com/team".to_owned()]));
+    let mut labelled = labels("web", "m5.large", "eu-west-1a", "spot");
+    labelled["shop.example.com/team"] = json!("checkout");
+    put_node(&mut screen.world, "one", &labelled, "i-1");
+    put_node(&mut screen.world, "two", &labels("web", "m5.large", "eu-west-1a", "spot"), "i-2");
+    screen.press(&[]);
+    assert_eq!(screen.lines_with("TEAM").len(), 1, "{}", screen.text());
+    assert_eq!(screen.lines_with("checkout").len(), 1, "{}", screen.text());
+    assert_eq!(screen.lines_with("NODE↓").len(), 1, "{}", screen.text());
+    screen.press(&[KeyCode::Char('s'), KeyCode::Char('s'), KeyCode::Char('r')]);
+    assert_eq!(screen.lines_with("TYPE↑").len(), 1, "{}", screen.text());
+    let document = serde_json::to_value(crate::document(&screen.scene(), &screen.ui)).unwrap();
+    let labels: Vec<&Value> =
+        document["nodes"].as_array().unwrap().iter().map(|node| &node["labels"]).collect();
+    assert!(labels.contains(&&json!({"shop.example.com/team": "checkout"})) && labels.contains(&&json!({})));
 }
 
 #[test]
@@ -316,7 +346,7 @@ fn the_page_of_a_node_has_conditions_events_and_the_answer_of_the_controller() {
           topology.kubernetes.io/zone=eu-west-1b
 
 
-        ↑↓ scroll · esc back · q quit
+        ↑↓ scroll · y yaml · esc back · q quit
     "#]]);
     screen.press(&[KeyCode::Esc]);
     assert_eq!(screen.lines_with("STATE").len(), 1, "the list again");
@@ -418,7 +448,7 @@ fn pods_that_wait_have_a_list_and_pages() {
 
 
 
-        ↑↓ scroll · esc back · q quit
+        ↑↓ scroll · y yaml · esc back · q quit
     "#]]);
     screen.press(&[KeyCode::Esc, KeyCode::Esc]);
     assert_eq!(screen.lines_with("STATE").len(), 1);
@@ -555,7 +585,7 @@ fn plain_text_has_every_machine_and_pod_and_no_keys() {
         6 nodes: 1 pending, 1 launching, 3 ready, 1 disrupted · 3 pods, 1 waiting
         $0.5190 an hour, $378.85 a month (+1 without price) ▂▂▇█ $0.02 spent in 4m
         requested · cpu 6/15.7 38% · memory 4Gi/60Gi 7%
-        NODE           POOL       TYPE        ZONE       CAP     $/H  $/MONTH CPU%         CPU MEM% PODS  AGE STATE
+        NODE↓          POOL       TYPE        ZONE       CAP     $/H  $/MONTH CPU%         CPU MEM% PODS  AGE STATE
         batch-2        batch      c7g.2xlarge eu-west-1b spot 0.1122    81.93    -         3/-    -    0  90s launching: NodeNo…
         group                     t3.medium   eu-west-1c           -        -    0      0/3.92    0    0   3h ready
         ip-10-0-0-1    web        m5.xlarge   eu-west-1a od   0.2140   156.22   77      3/3.92   13    1   3h ready
@@ -628,6 +658,7 @@ fn the_document_is_exact() {
               "why": null,
               "created": "2026-01-02T09:00:00Z",
               "pods": 1,
+              "labels": {},
               "requested": {
                 "cpu": "3",
                 "memory": "2Gi"
@@ -649,6 +680,7 @@ fn the_document_is_exact() {
               "why": null,
               "created": "2026-01-02T09:00:00Z",
               "pods": 1,
+              "labels": {},
               "requested": {
                 "cpu": "3",
                 "memory": "2Gi"

@@ -87,6 +87,7 @@ impl Claims {
             "launch",
             format!("{}: {instance_type} {capacity} in {zone}{price} ({instance})", claim.name_any()),
         )
+        .at(since(claim, condition::LAUNCHED))
     }
 }
 
@@ -111,17 +112,18 @@ fn asked(claim: &NodeClaim) -> Line {
         .find(|requirement| requirement.key == INSTANCE_TYPE && requirement.operator == Operator::In)
         .and_then(|requirement| requirement.values.as_ref())
         .map_or_else(String::new, |values| format!("; cheapest of {} types that fit", values.len()));
-    Line::new("claim", format!("{}: room for {room}{types}", claim.name_any()))
+    let created = claim.metadata.creation_timestamp.as_ref().map(|time| time.0);
+    Line::new("claim", format!("{}: room for {room}{types}", claim.name_any())).at(created)
 }
 
 fn ready(claim: &NodeClaim, now: Timestamp) -> Line {
     let node = claim.status.as_ref().and_then(|status| status.node_name.as_deref()).unwrap_or("?");
     let created = claim.metadata.creation_timestamp.as_ref().map_or(now, |time| time.0);
     // The node may have been there for long when it is seen first.
-    let initialized =
-        condition(claim, condition::INITIALIZED).map_or(now, |known| known.last_transition_time.0);
-    let seconds = initialized.duration_since(created).as_secs();
-    Line::new("ready", format!("{}: node {node}, {seconds}s after it was asked for", claim.name_any()))
+    let initialized = since(claim, condition::INITIALIZED);
+    let seconds = initialized.unwrap_or(now).duration_since(created).as_secs();
+    let text = format!("{}: node {node}, {seconds}s after it was asked for", claim.name_any());
+    Line::new("ready", text).at(initialized)
 }
 
 fn removing(claim: &NodeClaim) -> Line {
@@ -129,11 +131,17 @@ fn removing(claim: &NodeClaim) -> Line {
         .filter(|condition| condition.status == ConditionStatus::True);
     let reason = reason
         .map_or_else(String::new, |condition| format!(" because it is {}", condition.reason.to_lowercase()));
-    Line::new("remove", format!("{}{reason}", claim.name_any()))
+    let deleted = claim.metadata.deletion_timestamp.as_ref().map(|time| time.0);
+    Line::new("remove", format!("{}{reason}", claim.name_any())).at(deleted)
 }
 
 fn is_true(claim: &NodeClaim, kind: &str) -> bool {
     condition(claim, kind).is_some_and(|condition| condition.status == ConditionStatus::True)
+}
+
+/// Time of the last transition of a condition.
+fn since(claim: &NodeClaim, kind: &str) -> Option<Timestamp> {
+    condition(claim, kind).map(|known| known.last_transition_time.0)
 }
 
 fn condition<'a>(claim: &'a NodeClaim, kind: &str) -> Option<&'a Condition> {
@@ -173,6 +181,25 @@ mod tests {
             },
             "status": { "providerID": "aws:///eu-west-1a/i-1", "nodeName": "node-1", "conditions": conditions },
         })
+    }
+
+    #[test]
+    fn lines_of_a_claim_that_was_there_before_have_the_times_of_its_life() {
+        let mut claims = Claims::new(Arc::new(|_, _, _| None));
+        let all = claim(&[("Launched", ""), ("Initialized", "")], Some("2026-01-01T01:00:00Z"));
+        let lines = claims.observe(&all, "2026-01-02T00:00:00Z".parse().unwrap());
+        let written: Vec<String> = lines
+            .iter()
+            .map(|line| crate::timeline::Printer::OfDay.written(line, Timestamp::MAX))
+            .map(|line| line.split_whitespace().take(2).collect::<Vec<_>>().join(" "))
+            .collect();
+        let expected = [
+            "2026-01-01T00:00:00Z claim",
+            "2026-01-01T00:00:42Z launch",
+            "2026-01-01T00:00:42Z ready",
+            "2026-01-01T01:00:00Z remove",
+        ];
+        assert_eq!(written, expected);
     }
 
     fn texts(lines: Vec<Line>) -> Vec<String> {

@@ -86,6 +86,20 @@ pub(crate) struct Gathered {
 }
 
 impl Sources {
+    /// Files, or the cluster if there are none, with no other flag than these.
+    pub(crate) fn of(filename: Vec<PathBuf>, offerings: Option<OfferedBy>, region: Option<String>) -> Self {
+        Self {
+            filename,
+            offerings,
+            region,
+            cluster_name: String::new(),
+            endpoint_url: std::env::var("AWS_ENDPOINT_URL").ok(),
+            price_file: None,
+            set: Vec::new(),
+            at: None,
+        }
+    }
+
     /// Name of the cluster, empty when none was given.
     pub(crate) fn cluster_name(&self) -> &str {
         &self.cluster_name
@@ -321,7 +335,7 @@ fn stand_in(objects: &[Value], what_if: &mut WhatIf) -> Option<String> {
 
 /// Reads files, folders and standard input, in the order they are given, in folders by name; with a note on files of folders
 /// that have no object.
-pub(super) fn read_files(paths: &[PathBuf]) -> Result<(Reading, Option<String>)> {
+pub(crate) fn read_files(paths: &[PathBuf]) -> Result<(Reading, Option<String>)> {
     let inputs = karpenter_convert::read(paths)?;
     Ok((streams(paths, &inputs)?, inputs.note()))
 }
