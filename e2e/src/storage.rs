@@ -1,10 +1,14 @@
 //! A stand-in for the EBS CSI driver on a real control plane: it registers on nodes, makes volumes where the scheduler wants
-//! them, says that they are attached, and deletes those that are released.
+//! them and their class allows them, says that they are attached, and deletes those that are released.
 //!
 //! All else is the control plane's: the scheduler selects a node for a claim that waits for its first pod and counts
 //! volumes against the limit of a node, the controller manager makes claims of ephemeral volumes, binds, attaches and
 //! detaches. No data is kept: machines are played.
+//!
+//! As the driver does it, a node that starts with [`NOT_READY`] gets rid of that taint once its limit is known; on one
+//! without, pods may be bound before.
 
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::time::Duration;
 
@@ -23,26 +27,31 @@ use crate::wait;
 pub const DRIVER: &str = "ebs.csi.aws.com";
 /// Label that it puts on nodes, and that its volumes select.
 pub const ZONE: &str = "topology.ebs.csi.aws.com/zone";
+/// Startup taint of nodes whose driver has not registered yet.
+pub const NOT_READY: &str = "ebs.csi.aws.com/agent-not-ready";
 const EVERY: Duration = Duration::from_millis(250);
 
 /// The driver of a cluster.
 #[derive(Clone)]
 pub struct Driver {
     client: Client,
+    /// Label selector of the nodes that it serves.
+    nodes: String,
     /// Volumes that a node attaches.
     limit: u32,
 }
 
 impl std::fmt::Debug for Driver {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Driver").field("limit", &self.limit).finish_non_exhaustive()
+        let mut driver = f.debug_struct("Driver");
+        driver.field("nodes", &self.nodes).field("limit", &self.limit).finish_non_exhaustive()
     }
 }
 
 impl Driver {
-    /// A driver of which a node attaches `limit` volumes.
-    pub fn new(client: Client, limit: u32) -> Self {
-        Self { client, limit }
+    /// A driver on the nodes that a label selector names, each of which attaches `limit` volumes.
+    pub fn new(client: Client, nodes: String, limit: u32) -> Self {
+        Self { client, nodes, limit }
     }
 
     /// Serves the cluster until the future is dropped.
@@ -59,22 +68,23 @@ impl Driver {
     }
 
     async fn pass(&self) -> Result<()> {
-        let nodes: Vec<Node> = self.all().await?;
+        let nodes = self.list(&ListParams::default().labels(&self.nodes)).await?;
         self.register(&nodes).await?;
         self.provision(&nodes).await?;
         self.attach().await?;
         self.reclaim().await
     }
 
-    /// Tells the scheduler of each new node how many volumes it attaches and where it is.
+    /// Reports to the scheduler how many volumes each new node attaches and where the node is.
     async fn register(&self, nodes: &[Node]) -> Result<()> {
         let known: Vec<CSINode> = self.all().await?;
         for node in nodes {
             let (name, zone) = (node.name_any(), node.labels().get(label::ZONE));
-            let is_known = known.iter().any(|one| one.name_any() == name);
-            let Some(zone) = zone.filter(|_| !is_known && node.metadata.deletion_timestamp.is_none()) else {
+            if known.iter().any(|one| one.name_any() == name) {
+                self.open(node).await?;
                 continue;
-            };
+            }
+            let Some(zone) = zone.filter(|_| node.metadata.deletion_timestamp.is_none()) else { continue };
             let labels = json!({"metadata": {"labels": {ZONE: zone}}});
             let api: Api<Node> = Api::all(self.client.clone());
             let labelled = api.patch(&name, &PatchParams::default(), &Patch::Merge(&labels)).await;
@@ -95,7 +105,24 @@ impl Driver {
         Ok(())
     }
 
-    /// Makes a volume for each claim that the scheduler has selected a node for.
+    /// Takes the startup taint off a node that is registered.
+    async fn open(&self, node: &Node) -> Result<()> {
+        let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default();
+        let others: Vec<_> = taints.iter().filter(|taint| taint.key != NOT_READY).collect();
+        if others.len() == taints.len() {
+            return Ok(());
+        }
+        // Other clients change the list, too; then the next pass tries again.
+        let version = &node.metadata.resource_version;
+        let change = json!({"metadata": {"resourceVersion": version}, "spec": {"taints": others}});
+        let api: Api<Node> = Api::all(self.client.clone());
+        match api.patch(&node.name_any(), &PatchParams::default(), &Patch::Merge(&change)).await {
+            Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
+            patched => gone(patched).context("take the startup taint off a node").map(drop),
+        }
+    }
+
+    /// Makes a volume for each claim of a class that binds at once, or that the scheduler has selected a node for.
     async fn provision(&self, nodes: &[Node]) -> Result<()> {
         let classes: Vec<StorageClass> = self.all().await?;
         let claims: Vec<PersistentVolumeClaim> = self.all().await?;
@@ -103,11 +130,8 @@ impl Driver {
             let Some(spec) = claim.spec.as_ref().filter(|spec| spec.volume_name.is_none()) else { continue };
             let class = classes.iter().find(|class| Some(class.name_any()) == spec.storage_class_name);
             let ours = class.filter(|class| class.provisioner == DRIVER);
-            let selected = claim.annotations().get(annotation::SELECTED_NODE);
-            let node = selected.and_then(|name| nodes.iter().find(|node| node.name_any() == *name));
-            let Some((class, zone)) = ours.zip(node.and_then(|node| node.labels().get(label::ZONE))) else {
-                continue;
-            };
+            let Some(class) = ours else { continue };
+            let Some(zone) = zone_of(&claim, class, nodes) else { continue };
             let name = format!("pvc-{}", claim.uid().unwrap_or_default());
             let volume = json!({
                 "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name},
@@ -168,14 +192,38 @@ impl Driver {
     where
         K: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + serde::de::DeserializeOwned,
     {
+        self.list(&ListParams::default()).await
+    }
+
+    async fn list<K>(&self, selected: &ListParams) -> Result<Vec<K>>
+    where
+        K: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + serde::de::DeserializeOwned,
+    {
         let kind = K::kind(&());
         let api: Api<K> = Api::all(self.client.clone());
-        Ok(api
-            .list(&ListParams::default())
-            .await
-            .with_context(|| format!("list objects of kind {kind}"))?
-            .items)
+        Ok(api.list(selected).await.with_context(|| format!("list objects of kind {kind}"))?.items)
     }
+}
+
+/// Zone in which the volume of a claim is made; `None` while that is open, or where the class does not allow it.
+fn zone_of(claim: &PersistentVolumeClaim, class: &StorageClass, nodes: &[Node]) -> Option<String> {
+    let allowed = allowed_zones(class);
+    let waits = class.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer");
+    if !waits && allowed.is_some() {
+        return allowed?.into_iter().next();
+    }
+    let selected = claim.annotations().get(annotation::SELECTED_NODE);
+    let reached = nodes.iter().filter(|node| !waits || selected == Some(&node.name_any()));
+    let zones = reached.filter_map(|node| node.labels().get(label::ZONE));
+    zones.filter(|zone| allowed.as_ref().is_none_or(|allowed| allowed.contains(*zone))).min().cloned()
+}
+
+/// Zones in which a class allows volumes; `None` where it allows all.
+fn allowed_zones(class: &StorageClass) -> Option<BTreeSet<String>> {
+    let terms = class.allowed_topologies.as_ref().filter(|terms| !terms.is_empty())?;
+    let places = terms.iter().flat_map(|term| term.match_label_expressions.iter().flatten());
+    let zones = places.filter(|place| place.key == ZONE || place.key == label::ZONE);
+    Some(zones.flat_map(|place| place.values.iter().cloned()).collect())
 }
 
 /// `None` for what is gone by now.

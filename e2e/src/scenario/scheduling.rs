@@ -140,6 +140,14 @@ const BEHAVIOURS: &[Behaviour] = &[
         name: "a set's pod comes back to its volume",
         proof: |world| volumes::of_a_set(world).boxed_local(),
     },
+    Behaviour {
+        name: "a claim that binds at once lies where its class allows",
+        proof: |world| volumes::early_claim(world).boxed_local(),
+    },
+    Behaviour {
+        name: "a volume more than a node attaches brings another node",
+        proof: |world| volumes::past_the_limit(world).boxed_local(),
+    },
 ];
 
 /// Behaviours that affect the whole cluster, one after the other.

@@ -2,7 +2,9 @@
 //! first pod is provisioned where its storage class allows.
 //!
 //! The volumes of single claims are paths of the host with the node affinity of a zone. Those of a StatefulSet have a driver
-//! that makes, attaches and deletes them.
+//! that makes, attaches and deletes them, and of which a node attaches so many.
+
+use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::apps::v1::StatefulSet;
@@ -16,7 +18,7 @@ use serde_json::{Value, json};
 use crate::manifests::{apply_json, merged};
 use crate::scenario::facts::label;
 use crate::scenario::test_namespace::{TestNamespace, by_label, container, needs, pod_template};
-use crate::storage::{DRIVER, Driver};
+use crate::storage::{self, DRIVER, Driver};
 use crate::wait;
 use crate::world::World;
 
@@ -62,21 +64,23 @@ pub(super) async fn late_claim(world: &World) -> Result<()> {
 /// Pods of a StatefulSet whose claims the driver provisions, and which bring a volume of their own along: one a zone. The node
 /// of one is drained, and the pod is back where its volume is.
 pub(super) async fn of_a_set(world: &World) -> Result<()> {
-    let driver = Driver::new(world.client.clone(), 25);
+    let test = TestNamespace::open(world, "volume-sets").await?;
+    served(&test, 25, set_returns_to_its_volumes(&test)).await
+}
+
+/// Proves something while a driver serves the nodes of the namespace.
+async fn served(test: &TestNamespace<'_>, limit: u32, proof: impl Future<Output = Result<()>>) -> Result<()> {
+    let driver = Driver::new(test.world.client.clone(), test.selector(), limit);
     tokio::select! {
         Err(error) = driver.serve() => Err(error),
-        proven = set_returns_to_its_volumes(world) => proven,
+        proven = proof => proven,
     }
 }
 
-async fn set_returns_to_its_volumes(world: &World) -> Result<()> {
-    let test = TestNamespace::open(world, "volume-sets").await?;
+async fn set_returns_to_its_volumes(test: &TestNamespace<'_>) -> Result<()> {
+    let world = test.world;
     test.ready_pool("volume-sets", json!({})).await?;
-    let class = json!({
-        "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": SET_CLASS},
-        "provisioner": DRIVER, "volumeBindingMode": "WaitForFirstConsumer", "reclaimPolicy": "Delete",
-    });
-    apply_json(&world.client, class).await?;
+    apply_json(&world.client, class(SET_CLASS, json!({}))).await?;
     apply_json(&world.client, set(test.name)).await?;
     let before = test.running("store", 3).await?;
     ensure!(
@@ -107,6 +111,70 @@ async fn set_returns_to_its_volumes(world: &World) -> Result<()> {
         Ok(())
     })
     .await
+}
+
+/// A claim of a class that does not wait for a pod: its volume is where the class allows, and its pod goes there.
+pub(super) async fn early_claim(world: &World) -> Result<()> {
+    const CLASS: &str = "early-and-zonal";
+    let test = TestNamespace::open(world, NAMESPACE).await?;
+    let proof = async {
+        test.ready_pool("volumes-early", json!({})).await?;
+        let change = json!({"volumeBindingMode": "Immediate", "allowedTopologies": allowed("us-west-2c")});
+        apply_json(&world.client, class(CLASS, change)).await?;
+        apply_json(&world.client, claim("ledger", CLASS, None)).await?;
+        test.pods("keeper", 1, mounting("ledger")).await?;
+        in_zone(&test, "keeper", "us-west-2c").await
+    };
+    served(&test, 25, proof).await
+}
+
+/// Small pods with a volume each, in the zone that their class allows: more than the driver attaches to a node. The scheduler
+/// refuses one on the node where it would fit otherwise, and it gets another.
+pub(super) async fn past_the_limit(world: &World) -> Result<()> {
+    const LIMIT: u32 = 2;
+    let test = TestNamespace::open(world, "volume-limits").await?;
+    served(&test, LIMIT, one_gets_another_node(&test, LIMIT)).await
+}
+
+async fn one_gets_another_node(test: &TestNamespace<'_>, limit: u32) -> Result<()> {
+    const CLASS: &str = "in-one-zone";
+    let change = json!({"allowedTopologies": allowed("us-west-2b")});
+    apply_json(&test.world.client, class(CLASS, change)).await?;
+    let claim = json!({
+        "accessModes": ["ReadWriteOnce"], "storageClassName": CLASS, "resources": {"requests": {"storage": "1Gi"}},
+    });
+    let scratch = json!([{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": claim}}}]);
+    let small = container(json!({"requests": {"cpu": "50m", "memory": "64Mi"}}));
+    test.pods_without_pool("bulk", 3, json!({"spec": {"volumes": scratch, "containers": [small]}})).await?;
+    // Pods come when the limit of their node is known.
+    let taint = json!({"key": storage::NOT_READY, "effect": "NoExecute"});
+    test.ready_pool("volume-limits", json!({"spec": {"template": {"spec": {"startupTaints": [taint]}}}}))
+        .await?;
+
+    let nodes = test.running("bulk", 3).await?;
+    let mut by_node: BTreeMap<String, u32> = BTreeMap::new();
+    for node in &nodes {
+        *by_node.entry(node.name_any()).or_default() += 1;
+        ensure!(label(node, names::label::ZONE) == "us-west-2b", "`{}` is in another zone", node.name_any());
+    }
+    ensure!(by_node.values().all(|pods| *pods <= limit), "pods by node: {by_node:?}");
+    let bought = test.claims().await?.len();
+    ensure!(bought == 2, "{bought} nodes for three pods of which {limit} fit on each");
+    Ok(())
+}
+
+/// Topologies of a class that allows one zone, by the driver's own label.
+fn allowed(zone: &str) -> Value {
+    json!([{"matchLabelExpressions": [{"key": storage::ZONE, "values": [zone]}]}])
+}
+
+/// A class of the driver that waits for the first pod and deletes its volumes, changed by a merge patch.
+fn class(name: &str, change: Value) -> Value {
+    let class = json!({
+        "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": name},
+        "provisioner": DRIVER, "volumeBindingMode": "WaitForFirstConsumer", "reclaimPolicy": "Delete",
+    });
+    merged(class, change)
 }
 
 /// The volume of the claim and the one that the pod brings along are attached to its node.
