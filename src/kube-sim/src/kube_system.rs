@@ -12,6 +12,7 @@ mod cluster;
 mod daemonset;
 mod deployment;
 mod disruption;
+mod ephemeral;
 mod job;
 mod node_lifecycle;
 mod pod;
@@ -34,6 +35,9 @@ use tokio_util::sync::CancellationToken;
 use self::cluster::Cluster;
 use self::pods::Pods;
 use crate::apiserver::{ApiServer, TableName};
+
+/// The driver of every volume.
+pub(crate) const VOLUME_DRIVER: &str = "ebs.csi.aws.com";
 
 /// Time settings of the stand-ins.
 #[derive(Debug, Clone)]
@@ -109,6 +113,7 @@ fn all(options: &Options) -> Vec<Box<dyn StandIn>> {
         Box::new(statefulset::StatefulSets),
         Box::new(job::Jobs::default()),
         Box::new(daemonset::DaemonSets),
+        Box::new(ephemeral::EphemeralClaims),
         Box::new(scheduler::Scheduler::default()),
         Box::new(volumes::Volumes::new(options.detach)),
         Box::new(disruption::Disruption::default()),

@@ -20,7 +20,11 @@ pub(super) fn pod(owner: &Value, kind: &str) -> Value {
 
 /// The reference that makes `owner` the controller.
 pub(super) fn reference(owner: &Value, kind: &str) -> Value {
-    let group = if kind == "Job" { "batch/v1" } else { "apps/v1" };
+    let group = match kind {
+        "Pod" => "v1",
+        "Job" => "batch/v1",
+        _ => "apps/v1",
+    };
     json!({
         "apiVersion": group, "kind": kind, "name": object::name(owner), "uid": object::uid(owner),
         "controller": true, "blockOwnerDeletion": true,

@@ -3,7 +3,7 @@
 //!
 //! The scheduler binds the pod before its volume is there, where the real one waits for it, and containers start without
 //! waiting for it to be attached. Every claim is for one node at a time and waits for its first consumer, whatever its class
-//! says. Nothing is reclaimed or resized.
+//! says, and takes its volume along when it goes. Nothing is resized.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,14 +13,12 @@ use jiff::{SignedDuration, Timestamp};
 use karpenter_model::names::{annotation, label};
 use serde_json::{Value, json};
 
-use super::{StandIn, cluster::Cluster};
+use super::{StandIn, VOLUME_DRIVER as DRIVER, cluster::Cluster};
 use crate::apiserver::{
-    object::{self, Key, list, text},
+    object::{self, Key, at, list, text},
     store::Part,
 };
 
-/// The driver of every volume.
-const DRIVER: &str = "ebs.csi.aws.com";
 /// Time for which a volume stays attached to a node that is gone: nothing there reports that it is not written to any more.
 const FORCED: SignedDuration = SignedDuration::from_mins(6);
 
@@ -29,6 +27,8 @@ pub(super) struct Volumes {
     /// Time from the last pod that goes to the end of the attachment.
     detach: SignedDuration,
     unused: BTreeMap<Key, Timestamp>,
+    /// Claims, by uid, for which volumes were made.
+    made: BTreeSet<String>,
 }
 
 impl Volumes {
@@ -36,6 +36,7 @@ impl Volumes {
         Self {
             detach: SignedDuration::try_from(detach).unwrap_or(SignedDuration::MAX),
             unused: BTreeMap::new(),
+            made: BTreeSet::new(),
         }
     }
 }
@@ -51,6 +52,7 @@ impl StandIn for Volumes {
 
     fn pass(&mut self, cluster: &mut Cluster<'_>) {
         let claims = cluster.list("", "persistentvolumeclaims");
+        self.reclaim(cluster, &claims);
         let mut attachments = cluster.list("storage.k8s.io", "volumeattachments");
         // Another client's attachments are ended by that client.
         attachments.retain(|one| object::name(one) == name_of(volume_of(one), text(one, "/spec/nodeName")));
@@ -59,7 +61,7 @@ impl StandIn for Volumes {
         }
         let claims: BTreeMap<Key, Arc<Value>> =
             claims.into_iter().map(|claim| (Key::of(&claim), claim)).collect();
-        let mut used = in_use(cluster, &claims);
+        let mut used = self.in_use(cluster, &claims);
         let mut attached = BTreeSet::new();
         for attachment in &attachments {
             let volume = volume_of(attachment);
@@ -83,35 +85,54 @@ impl StandIn for Volumes {
 }
 
 impl Volumes {
+    /// Deletes volumes that were made for claims which are gone; those of other clients stay.
+    fn reclaim(&mut self, cluster: &Cluster<'_>, claims: &[Arc<Value>]) {
+        let there: BTreeSet<&str> = claims.iter().map(|claim| object::uid(claim)).collect();
+        self.made.retain(|claim| {
+            let stays = there.contains(claim.as_str());
+            if !stays {
+                let volume = json!({"metadata": {"name": volume_for(claim)}});
+                cluster.delete("", "persistentvolumes", &volume);
+            }
+            stays
+        });
+    }
+
     /// Returns whether an attachment that no pod needs has been there for long enough.
     fn is_over(&mut self, cluster: &Cluster<'_>, attachment: &Value, node: &str) -> bool {
         let since = *self.unused.entry(Key::of(attachment)).or_insert(cluster.now);
         let patience = if cluster.node(node).is_some() { self.detach } else { FORCED };
         cluster.now.duration_since(since) >= patience
     }
-}
 
-/// Volumes and the nodes where pods use them, after those that were missing are made.
-fn in_use(cluster: &Cluster<'_>, claims: &BTreeMap<Key, Arc<Value>>) -> BTreeSet<(String, String)> {
-    let mut made: BTreeMap<Key, String> = BTreeMap::new();
-    let mut used = BTreeSet::new();
-    for pod in cluster.pods.bound().filter(|pod| !pod.ended) {
-        let node = text(&pod.object, "/spec/nodeName");
-        for key in claims_of(&pod.object) {
-            let Some(claim) = claims.get(&key) else { continue };
-            let volume = match text(claim, "/spec/volumeName") {
-                "" => made.entry(key).or_insert_with(|| make(cluster, claim, node)),
-                name => &name.to_owned(),
-            };
-            used.insert((volume.clone(), node.to_owned()));
+    /// Volumes and the nodes where pods use them, after those that were missing are made.
+    fn in_use(
+        &mut self,
+        cluster: &Cluster<'_>,
+        claims: &BTreeMap<Key, Arc<Value>>,
+    ) -> BTreeSet<(String, String)> {
+        let mut used = BTreeSet::new();
+        for pod in cluster.pods.bound().filter(|pod| !pod.ended) {
+            let node = text(&pod.object, "/spec/nodeName");
+            for key in claims_of(&pod.object) {
+                let Some(claim) = claims.get(&key) else { continue };
+                let volume = match text(claim, "/spec/volumeName") {
+                    "" => {
+                        self.made.insert(object::uid(claim).to_owned());
+                        make(cluster, claim, node)
+                    }
+                    name => name.to_owned(),
+                };
+                used.insert((volume, node.to_owned()));
+            }
         }
+        used
     }
-    used
 }
 
 /// Makes the volume of a claim where a node can reach it.
 fn make(cluster: &Cluster<'_>, claim: &Value, node: &str) -> String {
-    let name = format!("pvc-{}", object::uid(claim));
+    let name = volume_for(object::uid(claim));
     let node = cluster.node(node);
     let zone = node.as_deref().and_then(|node| object::label(node, label::ZONE)).unwrap_or_default();
     let key = Key::of(claim);
@@ -149,6 +170,10 @@ fn attach(cluster: &Cluster<'_>, volume: &str, node: &str) {
     cluster.patch("storage.k8s.io", "volumeattachments", &attachment, Part::Status, attached);
 }
 
+fn volume_for(claim: &str) -> String {
+    format!("pvc-{claim}")
+}
+
 fn name_of(volume: &str, node: &str) -> String {
     format!("csi-{volume}-{node}")
 }
@@ -157,10 +182,20 @@ fn volume_of(attachment: &Value) -> &str {
     text(attachment, "/spec/source/persistentVolumeName")
 }
 
-/// The claims a pod uses.
+/// The claims a pod uses, those that it brings along among them.
 pub(super) fn claims_of(pod: &Value) -> impl Iterator<Item = Key> {
-    let namespace = text(pod, "/metadata/namespace");
+    let namespace = object::namespace(pod);
     let named =
         list(pod, "/spec/volumes").iter().map(|volume| text(volume, "/persistentVolumeClaim/claimName"));
-    named.filter(|name| !name.is_empty()).map(move |name| Key::new(namespace, name))
+    let named = named.filter(|name| !name.is_empty()).map(move |name| Key::new(namespace, name));
+    named.chain(brought(pod).map(|(key, _)| key))
+}
+
+/// The claims a pod brings along, with their templates.
+pub(super) fn brought(pod: &Value) -> impl Iterator<Item = (Key, &Value)> {
+    list(pod, "/spec/volumes").iter().filter_map(|volume| {
+        let template = at(volume, "/ephemeral/volumeClaimTemplate")?;
+        let name = format!("{}-{}", object::name(pod), text(volume, "/name"));
+        Some((Key::new(object::namespace(pod), name), template))
+    })
 }

@@ -20,6 +20,8 @@ pub struct Difference {
     pub without_labels: BTreeSet<String>,
     /// Taints the kubelet registers with besides those of the user data.
     pub taints: Vec<Taint>,
+    /// Volumes that the node attaches at most, as its driver states it; none is stated by default.
+    pub volumes: Option<u32>,
     /// Additional time until the Node is registered.
     pub joins_later: Duration,
     /// Additional time until the Node is ready.

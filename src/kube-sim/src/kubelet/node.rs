@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::storage::v1::CSINode;
 use karpenter_model::clock::{later, since};
 use kube::{
-    ResourceExt,
+    Api, ResourceExt,
     api::{Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
@@ -13,6 +14,7 @@ use serde_json::{Value, json};
 use super::{Ailment, Behaviour, Machine, Memory, Pass, allocatable};
 use crate::{
     apiserver::object::rfc3339,
+    kube_system::VOLUME_DRIVER as DRIVER,
     userdata::{self, Bootstrap},
 };
 
@@ -41,7 +43,24 @@ impl Pass<'_> {
         let object = node(machine, &bootstrap, &self.agent.options.version, &rfc3339(self.now));
         let object: Node = serde_json::from_value(object).expect("invariant: a valid Node");
         let created = self.nodes().create(&PostParams::default(), &object).await;
+        if let (Ok(node), Some(limit)) = (&created, machine.difference.volumes) {
+            self.state_limit(node, limit).await;
+        }
         self.report("join", &machine.private_dns_name, created);
+    }
+
+    /// Registers the driver of volumes, which states how many of them a Node attaches.
+    async fn state_limit(&mut self, node: &Node, limit: u32) {
+        let name = node.name_any();
+        let owner = json!({"apiVersion": "v1", "kind": "Node", "name": name, "uid": node.uid()});
+        let stated = json!({
+            "metadata": {"name": name, "ownerReferences": [owner]},
+            "spec": {"drivers": [{"name": DRIVER, "nodeID": name, "topologyKeys": [], "allocatable": {"count": limit}}]},
+        });
+        let stated: CSINode = serde_json::from_value(stated).expect("invariant: a valid CSINode");
+        let nodes: Api<CSINode> = Api::all(self.agent.client.clone());
+        let created = nodes.create(&PostParams::default(), &stated).await;
+        self.report("register the driver of volumes", &name, created);
     }
 
     fn bootstrap(&self, machine: &Machine) -> Result<Bootstrap, String> {

@@ -8,7 +8,7 @@ use k8s_openapi::api::{
     core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod, ServiceAccount},
     policy::v1::PodDisruptionBudget,
     scheduling::v1::PriorityClass,
-    storage::v1::VolumeAttachment,
+    storage::v1::{CSINode, VolumeAttachment},
 };
 use karpenter_kube_sim::{
     apiserver::ApiServer,
@@ -496,6 +496,90 @@ async fn budgets_count_the_pods_their_workload_wants() {
     let names: Vec<String> = world.pods().await.iter().map(ResourceExt::name_any).collect();
     world.api::<Pod>().evict(&names[0], &EvictParams::default()).await.expect("one may go");
     assert_eq!(code(world.api::<Pod>().evict(&names[1], &EvictParams::default()).await), 429);
+}
+
+/// Pods of which each brings a claim along.
+fn bringing() -> Value {
+    let claim = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}});
+    let template = json!({"metadata": {"labels": {"team": "a"}}, "spec": claim});
+    json!({"volumes": [{"name": "scratch", "ephemeral": {"volumeClaimTemplate": template}}]})
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_brings_its_claim_along_and_takes_it_when_it_goes() {
+    let world = World::new();
+    world.node("a", "z1", json!([])).await;
+    world.deployment(1, bringing()).await;
+    settle().await;
+    assert_eq!(world.placements().await, ["a"]);
+    let claims = async || -> Vec<PersistentVolumeClaim> {
+        world.api::<PersistentVolumeClaim>().list(&ListParams::default()).await.expect("listed").items
+    };
+    let pod = world.pods().await.remove(0);
+    let made = claims().await.remove(0);
+    assert_eq!(made.name_any(), format!("{}-scratch", pod.name_any()));
+    assert_eq!(made.labels().get("team").map(String::as_str), Some("a"));
+    assert_eq!(made.owner_references()[0].uid, pod.uid().expect("stored"));
+    let volumes = Api::<PersistentVolume>::all(world.server.client());
+    let attachments = Api::<VolumeAttachment>::all(world.server.client());
+    let there = async || {
+        let volumes = volumes.list(&ListParams::default()).await.expect("listed").items.len();
+        (
+            claims().await.len(),
+            volumes,
+            attachments.list(&ListParams::default()).await.expect("listed").items.len(),
+        )
+    };
+    assert_eq!(there().await, (1, 1, 1));
+    world.api::<Deployment>().delete("web", &DeleteParams::default()).await.expect("deleted");
+    world
+        .api::<Pod>()
+        .delete(&pod.name_any(), &DeleteParams::default().grace_period(0))
+        .await
+        .expect("deleted");
+    settle().await;
+    settle().await;
+    assert_eq!(there().await, (0, 0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_does_not_use_the_claim_of_another_that_has_the_name_of_its_own() {
+    let world = World::new();
+    world.node("a", "z1", json!([])).await;
+    let others = json!({"metadata": {"name": "web-scratch"}, "spec": {
+        "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
+    world
+        .api::<PersistentVolumeClaim>()
+        .create(&PostParams::default(), &typed(others))
+        .await
+        .expect("created");
+    let mut spec = bringing();
+    spec["containers"] = json!([{"name": "main", "image": "x"}]);
+    let pod = json!({"metadata": {"name": "web"}, "spec": spec});
+    world.api::<Pod>().create(&PostParams::default(), &typed(pod)).await.expect("created");
+    settle().await;
+    assert_eq!(world.placements().await, [""]);
+    let now = DeleteParams::default();
+    world.api::<PersistentVolumeClaim>().delete("web-scratch", &now).await.expect("deleted");
+    settle().await;
+    assert_eq!(world.placements().await, ["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_takes_no_more_volumes_than_its_driver_states() {
+    let world = World::new();
+    world.node("a", "z1", json!([])).await;
+    let drivers =
+        json!([{"name": "ebs.csi.aws.com", "nodeID": "a", "topologyKeys": [], "allocatable": {"count": 2}}]);
+    let stated = typed(json!({"metadata": {"name": "a"}, "spec": {"drivers": drivers}}));
+    let stating = Api::<CSINode>::all(world.server.client());
+    stating.create(&PostParams::default(), &stated).await.expect("created");
+    world.deployment(3, bringing()).await;
+    settle().await;
+    assert_eq!(world.placements().await, ["", "a", "a"]);
+    world.node("b", "z1", json!([])).await;
+    settle().await;
+    assert_eq!(world.placements().await, ["a", "a", "b"]);
 }
 
 #[tokio::test(start_paused = true)]

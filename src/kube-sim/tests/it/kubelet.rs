@@ -8,6 +8,7 @@ use k8s_openapi::api::{
     apps::v1::Deployment,
     coordination::v1::Lease,
     core::v1::{Node, Pod},
+    storage::v1::CSINode,
 };
 use karpenter_kube_sim::{
     VirtualClock,
@@ -195,6 +196,7 @@ async fn a_machine_may_differ_from_what_is_foreseen() {
         labels: [text("team", "b")].into(),
         without_labels: ["topology.kubernetes.io/zone".to_owned()].into(),
         taints: vec![Taint::new("example.com/agent", "", Effect::NoSchedule)],
+        volumes: Some(2),
         joins_later: Duration::from_mins(1),
         ready_later: Duration::from_mins(2),
         flaps: Some(Flaps { every: Duration::from_mins(10), lasts: Duration::from_secs(100) }),
@@ -208,6 +210,10 @@ async fn a_machine_may_differ_from_what_is_foreseen() {
     let node = world.nodes().get(&name).await.expect("joined");
     let taints = node.spec.clone().unwrap_or_default().taints.unwrap_or_default();
     assert!(taints.iter().any(|taint| taint.key == "example.com/agent"));
+    let drivers: Api<CSINode> = Api::all(world.server.client());
+    let stated = drivers.get(&name).await.expect("registered").spec.drivers.remove(0);
+    assert_eq!(stated.allocatable.and_then(|allocatable| allocatable.count), Some(2));
+    assert!(drivers.get_opt(&usual).await.expect("answered").is_none(), "usual machines state no limit");
     let memory = async |name: &str| -> Quantity {
         let status = world.nodes().get(name).await.expect("joined").status.unwrap_or_default();
         status.allocatable.unwrap_or_default()["memory"].0.parse().expect("a quantity")

@@ -332,6 +332,9 @@ pub struct Differ {
     /// Taints the node has from the beginning on, until something takes them off.
     #[serde(default)]
     pub(crate) taints: Vec<NodeTaint>,
+    /// Volumes that the node attaches at most, as its driver states it; any number by default.
+    #[serde(default)]
+    pub(crate) volumes: Option<u32>,
     /// So much later the node is registered.
     #[serde(default)]
     pub(crate) joins_later: Span,

@@ -55,6 +55,7 @@ impl Differ {
             labels: self.labels.clone(),
             without_labels: self.without_labels.iter().cloned().collect(),
             taints: self.taints.iter().map(taint).collect(),
+            volumes: self.volumes,
             joins_later: self.joins_later.0,
             ready_later: self.ready_later.0,
             flaps: self.flaps.map(|flaps| Flaps { every: flaps.every.0, lasts: flaps.r#for.0 }),

@@ -1,7 +1,7 @@
 //! Finds the nodes from which the volumes of a pod can be reached.
 //!
 //! A claim without volume waits for its first consumer, whose node decides where the volume is made; other pods that use the
-//! claim wait for that. Claims that pods bring along are not played.
+//! claim wait for that.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,7 +13,8 @@ use super::lists::Lists;
 use super::node_selector;
 use crate::apiserver::object::{self, Key, at, list, text};
 use crate::kube_system::pod::Pod;
-use crate::kube_system::volumes::claims_of;
+use crate::kube_system::template::controls;
+use crate::kube_system::volumes::{brought, claims_of};
 
 /// Claims and volumes during one pass.
 #[derive(Default)]
@@ -71,7 +72,11 @@ impl Volumes {
             limits: &self.limits,
         };
         for key in claims_of(pod) {
-            let Some(claim) = self.claims.get(&key) else { return Reach::Nowhere };
+            let there = self.claims.get(&key);
+            let brings = || brought(pod).any(|(brought, _)| brought == key);
+            let Some(claim) = there.filter(|claim| controls(pod, claim) || !brings()) else {
+                return Reach::Nowhere;
+            };
             if volume(claim).is_empty() {
                 let class = self.classes.get(text(claim, "/spec/storageClassName"));
                 reach.allowed.extend(
@@ -92,7 +97,7 @@ impl Volumes {
 
 /// Nodes from which volumes can be reached.
 pub(super) enum Reach<'v> {
-    /// A claim is not there.
+    /// A claim is not there, or is not the pod's.
     Nowhere,
     From(Places<'v>),
 }
@@ -152,18 +157,11 @@ impl Places<'_> {
         let (Some(limit), false) = (self.limits.get(object::name(node)), self.claims.is_empty()) else {
             return false;
         };
-        let mut attached: BTreeSet<Key> = pods.iter().flat_map(|pod| attached(&pod.object)).collect();
+        let mut attached: BTreeSet<Key> = pods.iter().flat_map(|pod| claims_of(&pod.object)).collect();
         let before = attached.len();
         attached.extend(self.claims.iter().cloned());
         attached.len() > before && attached.len() > *limit
     }
-}
-
-/// Claims of a pod on its node, those that it brings along among them.
-fn attached(pod: &Value) -> impl Iterator<Item = Key> {
-    let brought = list(pod, "/spec/volumes").iter().filter(|volume| volume.get("ephemeral").is_some());
-    let name = |volume: &Value| format!("{}-{}", object::name(pod), text(volume, "/name"));
-    claims_of(pod).chain(brought.map(move |volume| Key::new(object::namespace(pod), name(volume))))
 }
 
 /// Zones and regions in the labels of a volume, under the present or the old names.
