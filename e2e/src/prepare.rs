@@ -4,6 +4,7 @@
 //! built again and an unchanged one costs nothing. Preparing is safe to repeat and safe to do from several
 //! test processes at once.
 
+mod aws_provider;
 pub mod cache;
 mod command;
 mod control_plane;
@@ -14,6 +15,7 @@ mod kind;
 pub(crate) mod packages;
 mod python;
 
+pub use aws_provider::{AwsProvider, aws_provider};
 pub use control_plane::{KubernetesVersion, control_plane};
 pub use etcd::etcd;
 pub use helm::helm;

@@ -8,9 +8,11 @@ mod inventory;
 mod submodule;
 mod terraform;
 
+use std::sync::Arc;
+
 use anyhow::{Result, ensure};
 use karpenter_aws_api::Tags;
-use karpenter_aws_api::iam::RoleSpec;
+use karpenter_aws_api::iam::{Iam, RoleSpec};
 use karpenter_aws_sdk as sdk;
 use karpenter_e2e::account::control::Seeded;
 use karpenter_e2e::account::moto::{MotoAccount, Options};
@@ -58,15 +60,20 @@ impl Fresh {
         Ok(text)
     }
 
-    /// Roles that are managed elsewhere; nodes that have one are to join.
-    async fn make_roles(&self, names: &[&str]) -> Result<()> {
+    /// A client that belongs to none of the three ways.
+    async fn iam(&self) -> Result<Arc<dyn Iam>> {
         let config = sdk::Config {
             region: Some(self.environment.region.clone()),
             endpoint_url: Some(self.environment.endpoint.clone()),
             credentials: sdk::Credentials::Emulator,
             ..sdk::Config::default()
         };
-        let iam = sdk::connect(config).await?.iam;
+        Ok(sdk::connect(config).await?.iam)
+    }
+
+    /// Roles that are managed elsewhere; nodes that have one are to join.
+    async fn make_roles(&self, names: &[&str]) -> Result<()> {
+        let iam = self.iam().await?;
         for name in names {
             let role = RoleSpec {
                 name: (*name).to_owned(),

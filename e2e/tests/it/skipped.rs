@@ -6,10 +6,14 @@ use std::io::Write;
 /// `lacks` is one word. A machine that must have it says so in `REQUIRE`, e.g. `REQUIRE=docker,terraform`: then it is a
 /// failure.
 pub(crate) fn skip(test: &str, lacks: &str, why: &str) {
-    let required = std::env::var("REQUIRE").unwrap_or_default();
-    assert!(!is_required(&required, lacks), "{test}: REQUIRE names `{lacks}`, but {why}");
+    assert!(!required(lacks), "{test}: REQUIRE names `{lacks}`, but {why}");
     // A line that cannot be written is no reason to fail.
     let _ = writeln!(std::io::stderr(), "\nskipped: {test}: {why}");
+}
+
+/// Returns whether `REQUIRE` has this word.
+pub(crate) fn required(name: &str) -> bool {
+    is_required(&std::env::var("REQUIRE").unwrap_or_default(), name)
 }
 
 fn is_required(list: &str, name: &str) -> bool {

@@ -1,78 +1,21 @@
 //! The Terraform module: formatted, valid, tested with a mocked provider; applied, compared, destroyed.
 //!
-//! Needs `terraform` on PATH, or its path in TERRAFORM, and the AWS provider from wherever the user's configuration
-//! says. Where either is not to be had the test says so on a line that begins with `skipped:`, which
-//! `scripts/test` counts.
+//! Needs `terraform` on PATH, or its path in TERRAFORM; without it a test says so on a line that begins with `skipped:`,
+//! which `scripts/test` counts. [`workspace`] says which AWS provider is used.
+
+mod workspace;
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
+use karpenter_aws_api::id::Arn;
 use karpenter_e2e::prepare::{self, cache};
-use tokio::process::Command;
-
-use crate::skipped::skip;
 
 use super::{Fresh, MotoAccount, Options, REGION};
+use workspace::{Workspace, versions};
 
 /// Several Terraforms, with a provider and emulators each, would starve each other.
 static ONE_AT_A_TIME: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
-
-/// A folder in which `terraform init` has worked.
-struct Workspace {
-    terraform: PathBuf,
-    folder: PathBuf,
-}
-
-impl Workspace {
-    /// `None`, after a line that says why, when Terraform or a provider is not to be had.
-    async fn init(test: &str, folder: &Path) -> Result<Option<Self>> {
-        let terraform = std::env::var_os("TERRAFORM").filter(|path| !path.is_empty());
-        let terraform = terraform.map_or_else(|| PathBuf::from("terraform"), PathBuf::from);
-        let workspace = Self { terraform, folder: folder.to_owned() };
-        if Command::new(&workspace.terraform).arg("version").output().await.is_err() {
-            skip(test, "terraform", "no terraform on PATH; install 1.7 or newer, or set TERRAFORM");
-            return Ok(None);
-        }
-        match workspace.run(&["init", "-input=false", "-no-color"]).await {
-            Ok(_) => Ok(Some(workspace)),
-            Err(error) => {
-                let text = format!("{error:#}").split_whitespace().collect::<Vec<_>>().join(" ");
-                if !text.contains("provider") {
-                    bail!(text);
-                }
-                let cut: String = text.chars().take(300).collect();
-                let hint =
-                    "name a configuration with a mirror in TF_CLI_CONFIG_FILE, or let it reach its registry";
-                skip(
-                    test,
-                    "terraform",
-                    &format!("terraform init did not find every provider; {hint}: {cut}"),
-                );
-                Ok(None)
-            }
-        }
-    }
-
-    async fn run(&self, arguments: &[&str]) -> Result<String> {
-        let output = Command::new(&self.terraform)
-            .args(arguments)
-            .current_dir(&self.folder)
-            .env("CHECKPOINT_DISABLE", "1")
-            .env("TF_IN_AUTOMATION", "1")
-            .kill_on_drop(true)
-            .output()
-            .await
-            .with_context(|| format!("run `terraform {}`", arguments.join(" ")))?;
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        ensure!(
-            output.status.success(),
-            "`terraform {}` failed:\n{text}{}",
-            arguments.join(" "),
-            String::from_utf8_lossy(&output.stderr)
-        );
-        Ok(text)
-    }
-}
 
 /// A copy of the module, so that nothing is written into the repository.
 fn copy_module(to: &Path) -> Result<PathBuf> {
@@ -104,22 +47,34 @@ fn folder() -> tempfile::TempDir {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_module_is_formatted_valid_and_keeps_its_promises() {
     let _turn = ONE_AT_A_TIME.lock().await;
-    let folder = folder();
-    let module = copy_module(folder.path()).unwrap();
-    let Some(workspace) = Workspace::init("the module's own tests", &module).await.unwrap() else { return };
-    workspace.run(&["fmt", "-check", "-recursive", "-diff"]).await.unwrap();
-    workspace.run(&["validate", "-no-color"]).await.unwrap();
-    let text = workspace.run(&["test", "-no-color"]).await.unwrap();
-    assert!(text.contains(", 0 failed.") && !text.contains("! 0 passed"), "{text}");
-    for example in ["complete", "existing-role", "irsa", "govcloud", "vpc"] {
-        let folder = module.join("examples").join(example);
-        let Some(workspace) = Workspace::init(example, &folder).await.unwrap() else { return };
+    for version in versions("the module's own tests").await.unwrap() {
+        let folder = folder();
+        let module = copy_module(folder.path()).unwrap();
+        let workspace = Workspace::init(&module, version.as_deref()).await.unwrap();
+        workspace.run(&["fmt", "-check", "-recursive", "-diff"]).await.unwrap();
         workspace.run(&["validate", "-no-color"]).await.unwrap();
+        let text = workspace.run(&["test", "-no-color"]).await.unwrap();
+        assert!(text.contains(", 0 failed.") && !text.contains("! 0 passed"), "{text}");
+        let parts = ["policies", "node-role", "queue"];
+        let examples =
+            ["complete", "existing-role", "irsa", "govcloud", "vpc"].map(|name| format!("examples/{name}"));
+        for part in parts.into_iter().chain(examples.iter().map(String::as_str)) {
+            let workspace = Workspace::init(&module.join(part), version.as_deref()).await.unwrap();
+            workspace.run(&["validate", "-no-color"]).await.unwrap();
+        }
     }
-    // It needs the Helm provider besides, which fewer machines have.
-    let Some(workspace) = Workspace::init("chart", &module.join("examples/chart")).await.unwrap() else {
+}
+
+/// It needs the Helm provider besides, which fewer machines have.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_example_with_the_chart_is_valid() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let folder = folder();
+    let chart = copy_module(folder.path()).unwrap().join("examples/chart");
+    if versions("chart").await.unwrap().is_empty() {
         return;
-    };
+    }
+    let Some(workspace) = Workspace::init_with_others("chart", &chart).await.unwrap() else { return };
     workspace.run(&["validate", "-no-color"]).await.unwrap();
 }
 
@@ -129,11 +84,11 @@ async fn the_module_is_formatted_valid_and_keeps_its_promises() {
 async fn the_values_of_the_module_are_enough_for_the_chart() {
     let folder = folder();
     let module = copy_module(folder.path()).unwrap();
-    let Some(workspace) =
-        Workspace::init("the values of the chart", &module.join("chart/values")).await.unwrap()
-    else {
+    if versions("the values of the chart").await.unwrap().is_empty() {
         return;
-    };
+    }
+    let values = module.join("chart/values");
+    let workspace = Workspace::init(&values, None).await.unwrap();
     let variables = serde_json::json!({
         "chart_values": {
             "serviceAccount": { "name": "karpenter" },
@@ -142,9 +97,8 @@ async fn the_values_of_the_module_are_enough_for_the_chart() {
         "image": { "repository": "registry.example.com/karpenter", "tag": "1.2.3" },
         "values": ["replicas: 1"],
     });
-    let file = workspace.folder.join("terraform.tfvars.json");
-    std::fs::write(file, variables.to_string()).unwrap();
-    workspace.run(&["apply", "-auto-approve", "-no-color", "-input=false"]).await.unwrap();
+    std::fs::write(values.join("terraform.tfvars.json"), variables.to_string()).unwrap();
+    workspace.apply(&[]).await.unwrap();
     let documents = workspace.run(&["output", "-json", "documents"]).await.unwrap();
     let documents: Vec<String> = serde_json::from_str(&documents).unwrap();
     let mut helm = std::process::Command::new(prepare::helm().unwrap());
@@ -244,7 +198,13 @@ output "karpenter" {{
 }
 
 /// Applies the module, compares, plans again, checks the account with what Terraform put out, destroys.
-async fn live(cluster: &str, roles: &[&str], flags: &[&str], variables: &str) -> Result<()> {
+async fn live(
+    version: Option<&str>,
+    cluster: &str,
+    roles: &[&str],
+    flags: &[&str],
+    variables: &str,
+) -> Result<()> {
     let folder = folder();
     copy_module(folder.path())?;
     let mut fresh = Fresh::start(cluster).await?;
@@ -256,12 +216,11 @@ async fn live(cluster: &str, roles: &[&str], flags: &[&str], variables: &str) ->
         seeded.private_subnets
     );
     std::fs::write(folder.path().join("main.tf"), root(&fresh, &variables)).context("write main.tf")?;
-    let name = format!("terraform apply for cluster {cluster}");
-    let Some(workspace) = Workspace::init(&name, folder.path()).await? else { return Ok(()) };
+    let workspace = Workspace::init(folder.path(), version).await?;
     fresh.make_roles(roles).await?;
     let before = fresh.inventory().await?;
 
-    workspace.run(&["apply", "-auto-approve", "-no-color", "-input=false"]).await?;
+    workspace.apply(&[]).await?;
     let differences = expected.differences(&fresh.inventory().await?);
     ensure!(differences.is_empty(), "bootstrap | Terraform\n{}", differences.join("\n"));
     let outputs = folder.path().join("outputs.json");
@@ -269,8 +228,8 @@ async fn live(cluster: &str, roles: &[&str], flags: &[&str], variables: &str) ->
     let outputs = outputs.display().to_string();
     let report = fresh.bootstrap(&["check", "--terraform-outputs", &outputs], 0).await?;
     ensure!(report.contains("the account is ready"), "{report}");
-    let plan = workspace.run(&["plan", "-detailed-exitcode", "-no-color", "-input=false"]).await;
-    plan.context("the second plan is not empty")?;
+    let changes = workspace.changes(&[]).await?;
+    ensure!(changes.is_empty(), "the second plan is not empty: {changes:?}");
 
     workspace.run(&["destroy", "-auto-approve", "-no-color", "-input=false"]).await?;
     let differences = before.differences(&fresh.inventory().await?);
@@ -282,18 +241,15 @@ async fn live(cluster: &str, roles: &[&str], flags: &[&str], variables: &str) ->
 #[tokio::test(flavor = "multi_thread")]
 async fn the_module_is_what_bootstrap_makes_plain_and_with_every_option() {
     let _turn = ONE_AT_A_TIME.lock().await;
-    let folder = folder();
-    let module = copy_module(folder.path()).unwrap();
-    let available = Workspace::init("terraform apply, plan and destroy", &module).await.unwrap();
-    if available.is_none() {
-        return;
+    for version in versions("terraform apply, plan and destroy").await.unwrap() {
+        let version = version.as_deref();
+        let (plain, options) = tokio::join!(live(version, "plain", &[], &[], ""), every_option(version));
+        plain.unwrap();
+        options.unwrap();
     }
-    let (plain, options) = tokio::join!(live("plain", &[], &[], ""), every_option());
-    plain.unwrap();
-    options.unwrap();
 }
 
-async fn every_option() -> Result<()> {
+async fn every_option(version: Option<&str>) -> Result<()> {
     let key = "arn:aws:kms:us-west-2:123456789012:key/11111111-2222-3333-4444-555555555555";
     let flags = [
         "--iam-path",
@@ -330,34 +286,57 @@ async fn every_option() -> Result<()> {
   tags                     = {{ team = "platform" }}"#
     );
     // The longest name EKS allows: the module must cut names as bootstrap does.
-    live(&"c".repeat(100), &["gpu-nodes", "windows-nodes"], &flags, &variables).await
+    live(version, &"c".repeat(100), &["gpu-nodes", "windows-nodes"], &flags, &variables).await
 }
 
-/// Returns the changes that the next apply would make, as `create aws_ec2_tag.subnet["subnet-1"]`, in order.
-async fn changes(workspace: &Workspace, arguments: &[&str]) -> Result<Vec<String>> {
-    let plan = [&["plan", "-no-color", "-input=false", "-out=plan"], arguments].concat();
-    workspace.run(&plan).await?;
-    let plan: serde_json::Value = serde_json::from_str(&workspace.run(&["show", "-json", "plan"]).await?)?;
-    let changes = plan["resource_changes"].as_array().cloned().unwrap_or_default();
-    let mut changes: Vec<String> = changes
-        .iter()
-        .filter(|change| change["mode"] == "managed")
-        .flat_map(|change| {
-            let actions = change["change"]["actions"].as_array().cloned().unwrap_or_default();
-            let address = change["address"].as_str().unwrap_or_default().to_owned();
-            actions
-                .into_iter()
-                .map(move |action| format!("{} {address}", action.as_str().unwrap_or_default()))
-        })
-        .filter(|change| !change.starts_with("no-op ") && !change.starts_with("read "))
-        .collect();
-    changes.sort();
-    Ok(changes)
+/// Plans are empty because the account was read, not because nothing was looked at.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_policy_that_is_detached_by_hand_is_attached_again() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    for version in versions("terraform plan of a changed account").await.unwrap() {
+        let folder = folder();
+        copy_module(folder.path()).unwrap();
+        let fresh = Fresh::start("changed").await.unwrap();
+        std::fs::write(folder.path().join("main.tf"), root(&fresh, "")).unwrap();
+        let workspace = Workspace::init(folder.path(), version.as_deref()).await.unwrap();
+        workspace.apply(&[]).await.unwrap();
+        let policy = Arn::from("arn:aws:iam::aws:policy/AmazonSSMManagedInstanceCore");
+        let iam = fresh.iam().await.unwrap();
+        iam.detach_role_policy("KarpenterNodeRole-changed", &policy).await.unwrap();
+        let attachment = "aws_iam_role_policy_attachment.node[\"linux/AmazonSSMManagedInstanceCore\"]";
+        let expected = [format!("create module.karpenter.{attachment}")];
+        assert_eq!(workspace.changes(&[]).await.unwrap(), expected);
+        fresh.account.stop().await.unwrap();
+    }
 }
 
-async fn apply(workspace: &Workspace, arguments: &[&str]) -> Result<()> {
-    let words = [&["apply", "-auto-approve", "-no-color", "-input=false"], arguments].concat();
-    workspace.run(&words).await.map(drop)
+/// A module that waits for a cluster as a whole knows ARNs only while it is applied, unless the caller says which account it
+/// is. In neither case does an update of the cluster take a policy from the role of running nodes (terraform-aws-eks#3696).
+#[tokio::test(flavor = "multi_thread")]
+async fn an_update_of_what_the_module_waits_for_takes_nothing_away() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    for version in versions("terraform plan with depends_on").await.unwrap() {
+        let fresh = Fresh::start("depends-on").await.unwrap();
+        for account in
+            ["", "  partition = \"aws\"\n  account_id = \"123456789012\"\n  region = \"us-west-2\"\n"]
+        {
+            let folder = folder();
+            copy_module(folder.path()).unwrap();
+            let cluster = "variable \"cluster\" {}\n\nresource \"terraform_data\" \"cluster\" {\n  input = var.cluster\n}\n";
+            let waits = format!("{account}  depends_on = [terraform_data.cluster]");
+            let text = format!("{}\n{cluster}", root(&fresh, &waits));
+            std::fs::write(folder.path().join("main.tf"), text).unwrap();
+            let workspace = Workspace::init(folder.path(), version.as_deref()).await.unwrap();
+            workspace.apply(&["-var=cluster=1.34"]).await.unwrap();
+            let changes = workspace.changes(&["-var=cluster=1.35"]).await.unwrap();
+            assert!(changes.iter().all(|change| change.starts_with("update ")), "{changes:#?}");
+            assert_eq!(changes.len() == 1, !account.is_empty(), "{changes:#?}");
+            workspace.apply(&["-var=cluster=1.35"]).await.unwrap();
+            assert_eq!(workspace.changes(&["-var=cluster=1.35"]).await.unwrap(), Vec::<String>::new());
+            workspace.run(&["destroy", "-auto-approve", "-no-color", "-var=cluster=1.35"]).await.unwrap();
+        }
+        fresh.account.stop().await.unwrap();
+    }
 }
 
 /// A subnet more, a subnet less, another order: each changes the tag of that subnet and no other.
@@ -375,9 +354,11 @@ async fn subnets_come_and_go_without_touching_the_others() {
         std::fs::write(folder.path().join("main.tf"), text).unwrap();
     };
     write(&[a, c]);
-    let name = "terraform plan with other subnets";
-    let Some(workspace) = Workspace::init(name, folder.path()).await.unwrap() else { return };
-    apply(&workspace, TAGS).await.unwrap();
+    if versions("terraform plan with other subnets").await.unwrap().is_empty() {
+        return;
+    }
+    let workspace = Workspace::init(folder.path(), None).await.unwrap();
+    workspace.apply(TAGS).await.unwrap();
     let tag =
         |action: &str, subnet: &str| format!("{action} module.karpenter.aws_ec2_tag.subnet[\"{subnet}\"]");
     for (subnets, expected) in [
@@ -386,8 +367,8 @@ async fn subnets_come_and_go_without_touching_the_others() {
         (vec![b, c], vec![tag("delete", a)]),
     ] {
         write(&subnets);
-        assert_eq!(changes(&workspace, TAGS).await.unwrap(), expected, "{subnets:?}");
-        apply(&workspace, TAGS).await.unwrap();
+        assert_eq!(workspace.changes(TAGS).await.unwrap(), expected, "{subnets:?}");
+        workspace.apply(TAGS).await.unwrap();
     }
     fresh.account.stop().await.unwrap();
 }
@@ -397,29 +378,38 @@ async fn subnets_come_and_go_without_touching_the_others() {
 #[tokio::test(flavor = "multi_thread")]
 async fn subnets_of_the_same_configuration_keep_their_tag() {
     let _turn = ONE_AT_A_TIME.lock().await;
-    let folder = folder();
-    let example = copy_module(folder.path()).unwrap().join("examples/vpc");
-    let account =
-        MotoAccount::start(Options { region: REGION.to_owned(), ..Options::default() }).await.unwrap();
-    // A cluster of the emulator has the add-on from the start, and says how it is about zonal shifts.
-    let emulated = format!(
-        "{}\nresource \"aws_eks_addon\" \"pod_identity\" {{\n  count = 0\n}}\n\nresource \"aws_eks_cluster\" \"this\" {{\n  \
-         zonal_shift_config {{\n    enabled = false\n  }}\n}}\n",
-        provider(account.endpoint())
-    );
-    std::fs::write(example.join("emulator_override.tf"), emulated).unwrap();
-    let name = "terraform apply of examples/vpc";
-    let Some(workspace) = Workspace::init(name, &example).await.unwrap() else { return };
-    apply(&workspace, &[]).await.unwrap();
-    for _ in 0..2 {
-        assert_eq!(changes(&workspace, &[]).await.unwrap(), Vec::<String>::new());
-        apply(&workspace, &[]).await.unwrap();
+    for version in versions("terraform apply of examples/vpc").await.unwrap() {
+        let folder = folder();
+        let example = copy_module(folder.path()).unwrap().join("examples/vpc");
+        let account =
+            MotoAccount::start(Options { region: REGION.to_owned(), ..Options::default() }).await.unwrap();
+        // A cluster of the emulator has the add-on from the start, and says how it is about zonal shifts.
+        let mut emulated = format!(
+            "{}\nresource \"aws_eks_addon\" \"pod_identity\" {{\n  count = 0\n}}\n\nresource \"aws_eks_cluster\" \"this\" {{\n  \
+             zonal_shift_config {{\n    enabled = false\n  }}\n}}\n",
+            provider(account.endpoint())
+        );
+        // A stand-in makes subnets and their tags, and no cluster.
+        let stands_in = version.is_some();
+        let parts = ["-target=aws_subnet.private", "-target=module.karpenter.aws_ec2_tag.subnet"];
+        let parts: &[&str] = if stands_in { &parts } else { &[] };
+        if stands_in {
+            emulated = provider(account.endpoint());
+            emulated.push_str("\nmodule \"karpenter\" {\n  cluster_name = var.cluster_name\n}\n");
+        }
+        std::fs::write(example.join("emulator_override.tf"), emulated).unwrap();
+        let workspace = Workspace::init(&example, version.as_deref()).await.unwrap();
+        workspace.apply(parts).await.unwrap();
+        for _ in 0..2 {
+            assert_eq!(workspace.changes(parts).await.unwrap(), Vec::<String>::new());
+            workspace.apply(parts).await.unwrap();
+        }
+        let wrong = "resource \"aws_subnet\" \"private\" {\n  tags = {}\n}\n\nmodule \"karpenter\" {\n  subnet_ids = [for subnet in \
+                     aws_subnet.private : subnet.id]\n}\n";
+        std::fs::write(example.join("wrong_override.tf"), wrong).unwrap();
+        workspace.apply(parts).await.unwrap();
+        let undone = workspace.changes(parts).await.unwrap();
+        assert!(undone.iter().any(|change| change.starts_with("update aws_subnet.private")), "{undone:?}");
+        account.stop().await.unwrap();
     }
-    let wrong = "resource \"aws_subnet\" \"private\" {\n  tags = {}\n}\n\nmodule \"karpenter\" {\n  subnet_ids = [for subnet in \
-                 aws_subnet.private : subnet.id]\n}\n";
-    std::fs::write(example.join("wrong_override.tf"), wrong).unwrap();
-    apply(&workspace, &[]).await.unwrap();
-    let undone = changes(&workspace, &[]).await.unwrap();
-    assert!(undone.iter().any(|change| change.starts_with("update aws_subnet.private")), "{undone:?}");
-    account.stop().await.unwrap();
 }
