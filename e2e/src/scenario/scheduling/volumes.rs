@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim};
+use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use karpenter_model::names;
 use kube::ResourceExt;
@@ -98,19 +98,39 @@ async fn set_returns_to_its_volumes(test: &TestNamespace<'_>) -> Result<()> {
         let there: Vec<&Node> = now.iter().filter(|one| label(*one, names::label::ZONE) == zone).collect();
         ensure!(there.len() == 1, "{} pods are in {zone}", there.len());
         ensure!(there.iter().all(|node| node.uid() != left.uid()), "it is where it was");
-        attached_to(world, &there).await
+        attached_to(test, &there).await
     })
     .await?;
 
+    let attached = attachments(test).await?;
     let sets: Api<StatefulSet> = Api::namespaced(world.client.clone(), test.name);
     sets.delete("store", &DeleteParams::default()).await.context("delete the set")?;
     wait::settles("attachments to be gone with their pods", || async {
-        let all: Api<VolumeAttachment> = Api::all(world.client.clone());
-        let left = all.list(&ListParams::default()).await.context("list attachments")?.items.len();
-        ensure!(left == 0, "{left} are left");
+        let all = Api::<VolumeAttachment>::all(world.client.clone()).list(&ListParams::default()).await;
+        let all = all.context("list attachments")?.items;
+        let left = attached.iter().filter(|one| all.iter().any(|now| now.uid() == one.uid())).count();
+        ensure!(left == 0, "{left} of {} are left", attached.len());
         Ok(())
     })
     .await
+}
+
+/// Attachments of volumes that were made for claims of the namespace.
+async fn attachments(test: &TestNamespace<'_>) -> Result<Vec<VolumeAttachment>> {
+    let client = || test.world.client.clone();
+    let volumes = Api::<PersistentVolume>::all(client()).list(&ListParams::default()).await;
+    let mut volumes = volumes.context("list volumes")?.items;
+    volumes.retain(|volume| {
+        let claim = volume.spec.as_ref().and_then(|spec| spec.claim_ref.as_ref());
+        claim.is_some_and(|claim| claim.namespace.as_deref() == Some(test.name))
+    });
+    let names: Vec<String> = volumes.iter().map(ResourceExt::name_any).collect();
+    let attached = Api::<VolumeAttachment>::all(client()).list(&ListParams::default()).await;
+    let mut attached = attached.context("list attachments")?.items;
+    attached.retain(|one| {
+        one.spec.source.persistent_volume_name.as_ref().is_some_and(|name| names.contains(name))
+    });
+    Ok(attached)
 }
 
 /// A claim of a class that does not wait for a pod: its volume is where the class allows, and its pod goes there.
@@ -178,9 +198,8 @@ fn class(name: &str, change: Value) -> Value {
 }
 
 /// The volume of the claim and the one that the pod brings along are attached to its node.
-async fn attached_to(world: &World, nodes: &[&Node]) -> Result<()> {
-    let all: Api<VolumeAttachment> = Api::all(world.client.clone());
-    let attached = all.list(&ListParams::default()).await.context("list attachments")?.items;
+async fn attached_to(test: &TestNamespace<'_>, nodes: &[&Node]) -> Result<()> {
+    let attached = attachments(test).await?;
     for node in nodes {
         let name = node.name_any();
         let here = attached.iter().filter(|one| one.spec.node_name == name);
