@@ -61,11 +61,11 @@ def block(text, declaration, function):
         nested = NESTED.search(rest)
         mapper, is_block, kind, _ = hcl.get(name, ("", "false", "", ""))
         if nested and is_block == "true" and not ("listMapperHcl" in mapper and mapper.count(", false)")):
-            struct, shape, _ = nested.groups()
+            struct, form, _ = nested.groups()
             blocks[name] = {"nesting_mode": "single" if kind == "struct" else kind, "block": inner(text, struct)}
             if required:
                 blocks[name]["min_items"] = 1
-            if shape == "OutputReference" and kind != "struct":
+            if form == "OutputReference" and kind != "struct":
                 blocks[name]["max_items"] = 1
             continue
         known = {"computed": computed, "optional": optional, "required": required}
@@ -81,11 +81,11 @@ def inner(text, struct):
 def kind_of(text, rest, nested):
     """The type of an attribute, as Terraform writes types in JSON."""
     if nested:
-        struct, shape, is_set = nested.groups()
+        struct, form, is_set = nested.groups()
         fields = inner(text, struct)
         assert "block_types" not in fields, struct
         kind = ["object", {name: field["type"] for name, field in fields["attributes"].items()}]
-        return ["map" if shape == "Map" else "set" if is_set == "true" else "list", kind]
+        return ["map" if form == "Map" else "set" if is_set == "true" else "list", kind]
     if mapped := MAPPED.search(rest):
         return ["map", PRIMITIVES[mapped[1]]]
     simple = SIMPLE.search(rest)
