@@ -138,7 +138,7 @@ mod tests {
             "apiVersion": "apps/v1", "kind": kind, "metadata": {"name": "web"},
             "spec": {
                 "selector": {"matchLabels": {"app": "web"}},
-                "template": {"metadata": {"labels": {"app": "web"}}, "spec": spec},
+                "template": {"metadata": {"labels": {"app": "web", "track": "a"}}, "spec": spec},
             },
         })
     }
@@ -152,7 +152,7 @@ mod tests {
     async fn what_a_webhook_adds_to_pods_is_in_the_manifests_and_nothing_is_stored() {
         let server = server();
         let container = json!({"name": "c", "image": "i"});
-        let term = json!({"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "web"}}, "matchLabelKeys": ["app"]});
+        let term = json!({"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "web"}}, "matchLabelKeys": ["track"]});
         let apart = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}});
         let spec = json!({"containers": [container], "affinity": apart});
         let pool = json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "web"}});
@@ -165,7 +165,7 @@ mod tests {
         for manifest in &manifests[..2] {
             let template = &manifest["spec"]["template"];
             assert_eq!(containers(&template["spec"]), ["c", "proxy"]);
-            assert_eq!(template["metadata"]["labels"], json!({"app": "web", "mesh": "on"}));
+            assert_eq!(template["metadata"]["labels"], json!({"app": "web", "track": "a", "mesh": "on"}));
             let term = template
                 .pointer("/spec/affinity/podAntiAffinity/requiredDuringSchedulingIgnoredDuringExecution/0")
                 .unwrap();
