@@ -80,19 +80,15 @@ async fn a_machine_is_bought_for_an_ephemeral_volume_where_it_is_or_may_be() {
             "resources": {"requests": {"storage": "1Gi"}},
         }}});
         world.pod_with("db", "1", &json!({"volumes": [{"name": "scratch", "ephemeral": ephemeral}]}));
-        let process = world.start();
-        tokio::time::sleep(30 * SECOND).await;
-        assert!(world.claims().is_empty(), "the claim of the volume is not there yet");
-        // The controller for ephemeral volumes creates a claim that belongs to the pod.
-        let mut own = claim("db-scratch", &json!({"storageClassName": "zonal"}));
         if exists {
-            own["spec"] = json!({"storageClassName": "zonal", "volumeName": "pv"});
+            let mut own = claim("db-scratch", &json!({"storageClassName": "zonal", "volumeName": "pv"}));
+            own["metadata"]["ownerReferences"] = json!([{
+                "apiVersion": "v1", "kind": "Pod", "name": "db", "uid": world.pods()[0].metadata.uid,
+                "controller": true,
+            }]);
+            world.load(&own);
         }
-        own["metadata"]["ownerReferences"] = json!([{
-            "apiVersion": "v1", "kind": "Pod", "name": "db", "uid": world.pods()[0].metadata.uid,
-            "controller": true,
-        }]);
-        world.load(&own);
+        let process = world.start();
         world.all_running().await;
         let nodes = world.nodes();
         assert_eq!(nodes.len(), 1);

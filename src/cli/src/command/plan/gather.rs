@@ -293,7 +293,7 @@ fn worlds(
 }
 
 /// Takes node classes of files, which no controller has resolved, for ready in the first zones of `region` and in those that
-/// the files name: somebody who names a zone has a subnet there.
+/// the files name, where their author has a subnet.
 fn take_for_ready(objects: &mut [Value], what_if: &mut WhatIf, region: &str) -> Option<String> {
     let first = ZONES.iter().map(|zone| format!("{region}{zone}"));
     let named = zones_named(objects, region).into_iter().chain(zones_named(&what_if.manifests, region));

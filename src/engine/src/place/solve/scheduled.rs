@@ -12,6 +12,7 @@
 //! Plans for pods that wait are not chosen by this: pods name the nodes of their plan, to which the scheduler binds them then. For
 //! measurements, pods that wait are [bound](Solver::bind_waiting) with names and without.
 
+use std::cmp::Ordering;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
@@ -21,7 +22,7 @@ use karpenter_model::{Launch, Node, NodeId, PodKey, Resources, resources};
 use super::simulation::Base;
 use super::{JoinedOpen, Solver, Tried};
 use crate::amounts::Amounts;
-use crate::index::{InFlightIx, Ix, LevelIx, NodeIx, PodIx, ResourceIx};
+use crate::index::{InFlightIx, LevelIx, NodeIx, PodIx, ResourceIx};
 
 /// A new node as the scheduler will see it.
 struct Coming {
@@ -31,8 +32,8 @@ struct Coming {
     number: Option<InFlightIx>,
 }
 
-/// Place to which a pod may go.
-#[derive(Debug, Clone, Copy)]
+/// Place to which a pod may go; the new node is the last by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Choice {
     Existing(NodeIx),
     Coming,
@@ -41,28 +42,11 @@ enum Choice {
 /// The resources that count for scores.
 type Counted = [ResourceIx; 2];
 
-/// Order of nodes with equal scores. The scheduler draws one of them, so what is to hold must hold in each of these orders.
+/// Order of nodes with equal scores. The scheduler draws one of them, so what is to hold must hold whichever end it draws from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ties {
     First,
     Last,
-    /// Another order for each pod.
-    Mixed,
-}
-
-impl Ties {
-    const ALL: [Self; 3] = [Self::First, Self::Last, Self::Mixed];
-
-    /// Returns the rank, for the pod at `index`, of the node that is number `number` by name.
-    fn rank(self, index: PodIx, number: usize) -> u64 {
-        // Fibonacci hashing: numbers beside each other get ranks far apart.
-        let hash = |number: usize| (number as u64).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        match self {
-            Self::First => number as u64,
-            Self::Last => u64::MAX - number as u64,
-            Self::Mixed => hash(number) ^ hash(index.get()).rotate_left(32),
-        }
-    }
 }
 
 /// The stand-in of the scheduler in one run.
@@ -99,7 +83,7 @@ impl Solver<'_> {
         replacement: Option<(&Launch, &Resources)>,
     ) -> bool {
         let Some(counted) = self.counted() else { return true };
-        for ties in Ties::ALL {
+        for ties in [Ties::First, Ties::Last] {
             let (waiting, before) = self.displaced(removed, base);
             let coming = replacement.map(|(launch, least)| {
                 let room = least.subtract(&self.daemons_of(launch, &waiting));
@@ -163,7 +147,7 @@ impl Solver<'_> {
         let mut choices: Vec<(i64, Choice)> = existing.chain(new).collect();
         let bound = self.filling.topology.bound(self.compiled.levels.profile(level));
         // The best one mostly takes the pod, so they are not sorted.
-        while let Some(best) = stand_in.best(index, &choices) {
+        while let Some(best) = stand_in.best(&choices) {
             let (_, choice) = choices.swap_remove(best);
             let placed = match (choice, &mut stand_in.coming) {
                 (Choice::Existing(node), _) => self.join_node(index, Some(node), level, bound),
@@ -193,19 +177,30 @@ impl Solver<'_> {
 }
 
 impl StandIn {
-    /// Returns the index of the choice with the highest score for the pod at `index`.
-    fn best(&mut self, index: PodIx, choices: &[(i64, Choice)]) -> Option<usize> {
-        let best = choices.iter().map(|(score, _)| *score).max()?;
-        let equal = || choices.iter().enumerate().filter(|(_, (score, _))| *score == best);
-        self.tied |= equal().nth(1).is_some();
-        let rank = |choice: Choice| {
-            let number = match choice {
-                Choice::Existing(node) => node.get(),
-                Choice::Coming => usize::MAX / 2,
+    /// Returns the index of the choice with the highest score.
+    fn best(&mut self, choices: &[(i64, Choice)]) -> Option<usize> {
+        let mut choices = choices.iter().enumerate();
+        let (mut best, mut top) = choices.next()?;
+        let mut tied = false;
+        // Every node is looked at for every pod, so once is enough.
+        for (index, one) in choices {
+            let is_preferred = match one.0.cmp(&top.0) {
+                Ordering::Less => continue,
+                Ordering::Greater => {
+                    tied = false;
+                    true
+                }
+                Ordering::Equal => {
+                    tied = true;
+                    (one.1 < top.1) == (self.ties == Ties::First)
+                }
             };
-            self.ties.rank(index, number)
-        };
-        equal().min_by_key(|(_, (_, choice))| rank(*choice)).map(|(place, _)| place)
+            if is_preferred {
+                (best, top) = (index, one);
+            }
+        }
+        self.tied |= tied;
+        Some(best)
     }
 }
 
