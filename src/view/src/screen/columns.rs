@@ -19,6 +19,8 @@ pub(super) enum Kind {
     Month,
     /// Requested share of a resource, in percent; by the place of the resource among those shown.
     Share(usize),
+    /// The same as a bar.
+    Bar(usize),
     /// Requested and allocatable amount of a resource.
     Amount(usize),
     /// Value of a label, by its place among those shown.
@@ -44,7 +46,7 @@ impl Kind {
             Self::Pods => SortBy::Pods,
             Self::Age => SortBy::Age,
             Self::State => SortBy::State,
-            Self::Month | Self::Share(_) | Self::Amount(_) | Self::Label(_) => return None,
+            Self::Month | Self::Share(_) | Self::Bar(_) | Self::Amount(_) | Self::Label(_) => return None,
         })
     }
 }
@@ -130,6 +132,8 @@ fn candidates(shown: &Shown) -> Vec<(usize, Kind, usize)> {
         (13, Kind::Amount(1), 13),
     ]);
     all.extend((2..resources.len()).map(|index| (11 + 2 * index, Kind::Amount(index), 9)));
+    // A bar stands behind the number that it draws.
+    all.extend((0..2).map(|index| (10 + 2 * index, Kind::Bar(index), 10)));
     all
 }
 
@@ -150,6 +154,8 @@ fn title(kind: Kind, shown: &Shown) -> String {
         Kind::Share(index) => resource(index).chars().take(3).chain(['%']).collect(),
         Kind::Amount(index) => resource(index),
         Kind::Label(index) => short(&shown.labels()[index]),
+        // The number before it has the title.
+        Kind::Bar(_) => String::new(),
         Kind::Pods => "PODS".to_owned(),
         Kind::Age => "AGE".to_owned(),
         Kind::State => "STATE".to_owned(),

@@ -6,7 +6,7 @@ use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 
 use super::columns::{Column, Columns, Kind};
-use super::style::Style;
+use super::style::{BARS, Style};
 use crate::facts::Shown;
 use crate::list::Row;
 use crate::machine::Machine;
@@ -75,7 +75,7 @@ fn of_machine(
         Kind::Capacity => capacity(machine.capacity, column.width).to_owned(),
         Kind::Hour => price(machine.price, per_hour),
         Kind::Month => price(machine.price, per_month),
-        Kind::Share(_) | Kind::Amount(_) => {
+        Kind::Share(_) | Kind::Bar(_) | Kind::Amount(_) => {
             return of_resource((machine.requested, machine.allocatable), column, shown.names(), style);
         }
         Kind::Label(index) => machine.label(&shown.labels()[index]).unwrap_or_default().to_owned(),
@@ -116,7 +116,7 @@ fn of_pool(
         }
         Kind::Hour => price(totals.known_price(), per_hour),
         Kind::Month => price(totals.known_price(), per_month),
-        Kind::Share(_) | Kind::Amount(_) => {
+        Kind::Share(_) | Kind::Bar(_) | Kind::Amount(_) => {
             return of_resource((&totals.requested, &totals.allocatable), column, resources, style);
         }
         Kind::Pods => totals.pods.to_string(),
@@ -143,12 +143,14 @@ fn of_resource(
         (of(requested), of(allocatable))
     };
     match column.kind {
-        Kind::Share(index) => {
+        Kind::Share(index) | Kind::Bar(index) => {
             let (requested, allocatable) = amounts(index);
+            let is_bar = matches!(column.kind, Kind::Bar(_));
             let Some(share) = percent(requested, allocatable) else {
-                return Span::raw(padded("-", column));
+                return Span::raw(padded(if is_bar { "" } else { "-" }, column));
             };
-            style.share(share, padded(&share.to_string(), column))
+            let text = if is_bar { bar(share, column.width) } else { share.to_string() };
+            style.share(share, padded(&text, column))
         }
         Kind::Amount(index) => {
             let (requested, allocatable) = amounts(index);
@@ -157,6 +159,13 @@ fn of_resource(
         }
         _ => Span::raw(padded("", column)),
     }
+}
+
+/// A bar of `width` characters, filled as far as `share` percent.
+fn bar(share: i64, width: usize) -> String {
+    let share = usize::try_from(share.clamp(0, 100)).unwrap_or_default();
+    let full = (share * width + 50) / 100;
+    [BARS[7].repeat(full), BARS[0].repeat(width - full)].concat()
 }
 
 fn price(price: Option<Price>, text: fn(Price) -> String) -> String {

@@ -232,13 +232,13 @@ fn a_wide_terminal_shows_pools_months_amounts_and_reasons() {
         6 nodes: 1 pending, 1 launching, 3 ready, 1 disrupted · 3 pods, 1 waiting
         $0.5190 an hour, $378.85 a month (+1 without price) ▂▂▇█ $0.02 spent in 4m
         requested · cpu 6/15.7 38% · memory 4Gi/60Gi 7%
-        NODE↓                                  POOL       TYPE        ZONE       CAPACITY     $/H  $/MONTH CPU%         CPU MEM%           MEM PODS  AGE STATE
-        batch-2                                batch      c7g.2xlarge eu-west-1b spot      0.1122    81.93    -         3/-    -         6Gi/-    0  90s launching: NodeNotFound
-        group                                             t3.medium   eu-west-1c                -        -    0      0/3.92    0        0/15Gi    0   3h ready
-        ip-10-0-0-1.eu-west-1.compute.internal web        m5.xlarge   eu-west-1a on-demand 0.2140   156.22   77      3/3.92   13      2Gi/15Gi    1   3h ready
-        ip-10-0-0-2.eu-west-1.compute.internal web        m5.xlarge   eu-west-1a spot      0.0805    58.77   77      3/3.92   13      2Gi/15Gi    1   3h ready
-        ip-10-0-0-3.eu-west-1.compute.internal batch      c7g.2xlarge eu-west-1b spot      0.1122    81.93    0      0/3.92    0        0/15Gi    0   3h disrupted: Underutilized
-        web-3                                  web                                              -        -    -         3/-    -         6Gi/-    0  90s pending
+        NODE↓                                  POOL       TYPE        ZONE       CAPACITY     $/H  $/MONTH CPU%                    CPU MEM%                      MEM PODS  AGE STATE
+        batch-2                                batch      c7g.2xlarge eu-west-1b spot      0.1122    81.93    -                    3/-    -                    6Gi/-    0  90s launching: NodeNotFound
+        group                                             t3.medium   eu-west-1c                -        -    0 ▁▁▁▁▁▁▁▁▁▁      0/3.92    0 ▁▁▁▁▁▁▁▁▁▁        0/15Gi    0   3h ready
+        ip-10-0-0-1.eu-west-1.compute.internal web        m5.xlarge   eu-west-1a on-demand 0.2140   156.22   77 ████████▁▁      3/3.92   13 █▁▁▁▁▁▁▁▁▁      2Gi/15Gi    1   3h ready
+        ip-10-0-0-2.eu-west-1.compute.internal web        m5.xlarge   eu-west-1a spot      0.0805    58.77   77 ████████▁▁      3/3.92   13 █▁▁▁▁▁▁▁▁▁      2Gi/15Gi    1   3h ready
+        ip-10-0-0-3.eu-west-1.compute.internal batch      c7g.2xlarge eu-west-1b spot      0.1122    81.93    0 ▁▁▁▁▁▁▁▁▁▁      0/3.92    0 ▁▁▁▁▁▁▁▁▁▁        0/15Gi    0   3h disrupted: Underutilized
+        web-3                                  web                                              -        -    -                    3/-    -                    6Gi/-    0  90s pending
 
 
 
@@ -350,6 +350,15 @@ fn the_page_of_a_node_has_conditions_events_and_the_answer_of_the_controller() {
     "#]]);
     screen.press(&[KeyCode::Esc]);
     assert_eq!(screen.lines_with("STATE").len(), 1, "the list again");
+}
+
+#[test]
+fn the_page_of_a_node_lists_its_pods_with_what_they_ask_for() {
+    let mut screen = Screen::new(80, 34);
+    // Below the claim that starts and the node of a group.
+    screen.press(&[KeyCode::Down, KeyCode::Down, KeyCode::Enter]);
+    assert_eq!(screen.lines_with("claim         web-1").len(), 1, "{}", screen.text());
+    assert_eq!(screen.lines_with("shop/api-1  3 cpu, 2Gi memory").len(), 1, "{}", screen.text());
 }
 
 #[test]
