@@ -15,6 +15,7 @@ mod conformance;
 mod containers;
 mod control_plane;
 mod crds;
+mod demo;
 mod failures;
 mod judged;
 mod kubelet;

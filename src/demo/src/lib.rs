@@ -6,6 +6,7 @@
 //! The API server, the scheduler, the kubelets and the AWS account are stand-ins; bootstrap and the controller are
 //! the production code, unchanged. `kubectl` works against the API server while the demo runs.
 
+use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -85,6 +86,8 @@ struct Demo {
     playground: Playground,
     printer: Printer,
     kubeconfig: PathBuf,
+    /// Port on loopback of the controller's metrics and explanations.
+    metrics_port: u16,
 }
 
 impl Demo {
@@ -115,7 +118,10 @@ impl Demo {
             "NodePool general, EC2NodeClass default, Deployment inflate (0 replicas)",
         ))?;
 
-        tasks.spawn(compose::run(playground.parts()?, shutdown.clone()));
+        let mut parts = playground.parts()?;
+        parts.settings.metrics_port = free_port()?;
+        let metrics_port = parts.settings.metrics_port;
+        tasks.spawn(compose::run(parts, shutdown.clone()));
         let story = timeline::follow(playground.client(), prices(&playground), printer);
         let stopped = shutdown.clone();
         tasks.spawn(async move {
@@ -124,7 +130,7 @@ impl Demo {
                 () = stopped.cancelled() => Ok(()),
             }
         });
-        Ok(Self { playground, printer, kubeconfig })
+        Ok(Self { playground, printer, kubeconfig, metrics_port })
     }
 
     /// 0, 1, 10, 0.
@@ -140,7 +146,7 @@ impl Demo {
         if stay {
             self.printer.print(&Line::new("stay", "everything keeps running until Ctrl-C"))?;
         }
-        for line in next_steps(stay, &self.kubeconfig.display().to_string()) {
+        for line in self.next_steps(stay) {
             self.printer.print(&Line::new("", line))?;
         }
         if stay {
@@ -193,25 +199,33 @@ impl Demo {
         // A pod that is still ending counts against the step.
         Ok(if count == pods.len() { count } else { usize::MAX })
     }
+
+    /// Commands to try after the demo: with the cluster it keeps, or without one.
+    fn next_steps(&self, stay: bool) -> Vec<String> {
+        let (kubeconfig, port) = (self.kubeconfig.display(), self.metrics_port);
+        let here = format!("--kubeconfig {kubeconfig} --offerings memory");
+        if stay {
+            return vec![
+                "to try next, in another terminal:".to_owned(),
+                format!("  kubectl --kubeconfig {kubeconfig} scale deployment/inflate --replicas 10"),
+                format!("  karpenter view {here}"),
+                format!("  karpenter plan {here}"),
+                format!("  karpenter explain --endpoint http://127.0.0.1:{port}"),
+            ];
+        }
+        vec![
+            "to try next:".to_owned(),
+            "  karpenter demo --stay                           # keeps it, for kubectl, karpenter view, plan and explain".to_owned(),
+            "  karpenter plan -f docs/examples/nodepool.yaml -f docs/examples/walkthroughs/report.yaml".to_owned(),
+            "  karpenter plan --cluster-name NAME              # what would change in a cluster of yours; only looks".to_owned(),
+        ]
+    }
 }
 
-/// Commands to try after the demo: with the cluster it keeps, or without one.
-fn next_steps(stay: bool, kubeconfig: &str) -> Vec<String> {
-    let here = format!("--kubeconfig {kubeconfig} --offerings memory");
-    if stay {
-        return vec![
-            "to try next, in another terminal:".to_owned(),
-            format!("  kubectl --kubeconfig {kubeconfig} scale deployment/inflate --replicas 10"),
-            format!("  karpenter view {here}"),
-            format!("  karpenter plan {here}"),
-        ];
-    }
-    vec![
-        "to try next:".to_owned(),
-        "  karpenter demo --stay                           # keeps it, for kubectl, karpenter view and plan".to_owned(),
-        "  karpenter plan -f docs/examples/nodepool.yaml -f docs/examples/walkthroughs/report.yaml".to_owned(),
-        "  karpenter plan --cluster-name NAME              # what would change in a cluster of yours; only looks".to_owned(),
-    ]
+/// Returns a port on loopback that is free at the moment.
+fn free_port() -> Result<u16> {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).context("cannot listen on loopback")?;
+    Ok(listener.local_addr().context("cannot tell the port of the controller")?.port())
 }
 
 /// Makes the account ready, as `karpenter bootstrap apply` does.
