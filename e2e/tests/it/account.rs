@@ -1,6 +1,6 @@
 //! The emulated account as the harness sees it: furnished, controllable, gone when stopped.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 use std::time::Duration;
 
@@ -93,4 +93,27 @@ fn the_launcher_passes_its_own_checks() {
     assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
     let checks = said.lines().filter(|line| line.starts_with("ok ")).count();
     assert!(checks >= 50, "only {checks} checks ran:\n{said}");
+}
+
+/// Prints the names of the current types of the answer of `DescribeInstanceTypes` that moto has recorded.
+const CURRENT_TYPES: &str = r#"
+import gzip, importlib.resources, json
+
+recorded = importlib.resources.files("moto.ec2").joinpath("resources/instance_types.json.gz").read_bytes()
+for name, found in json.loads(gzip.decompress(recorded)).items():
+    if found["CurrentGeneration"]:
+        print(name)
+"#;
+
+#[test]
+fn plans_without_an_account_know_every_current_type_of_the_largest_region() {
+    let python = prepare::python().expect("the emulator's environment can be made");
+    let output = Command::new(python).args(["-c", CURRENT_TYPES]).output().unwrap();
+    let current = String::from_utf8(output.stdout).unwrap();
+    assert!(current.lines().count() > 1_000, "{}", String::from_utf8_lossy(&output.stderr));
+    let table = prepare::cache::repository().join("src/aws-sim/data/instance-types.txt");
+    let table = std::fs::read_to_string(table).unwrap();
+    let known: BTreeSet<&str> = table.lines().filter_map(|line| line.split('\t').next()).collect();
+    let missing: Vec<&str> = current.lines().filter(|name| !known.contains(name)).collect();
+    assert_eq!(missing, [""; 0]);
 }
