@@ -55,6 +55,7 @@ fn compiled(arguments: &Arguments) -> Result<Vec<(&'static str, PathBuf)>> {
         ("kube-scheduler", binaries.kube_scheduler),
         ("kube-controller-manager", binaries.kube_controller_manager),
         ("helm", prepare::helm()?),
+        ("aws-provider", prepare::aws_provider()?.mirror),
     ];
     if arguments.containers {
         found.push(("kind", prepare::kind()?));

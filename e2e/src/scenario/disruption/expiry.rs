@@ -15,7 +15,7 @@ pub(super) async fn run(world: &World) -> Result<()> {
     // Twice what a node takes to come while the controller is killed again and again: one that could run for less than it
     // took to come does not expire.
     let short_lived =
-        json!({"spec": {"template": {"spec": {"expireAfter": "4m", "terminationGracePeriod": "10s"}}}});
+        json!({"spec": {"template": {"spec": {"expireAfter": "6m", "terminationGracePeriod": "10s"}}}});
     test.ready_pool("expiry", short_lived).await?;
     let stubborn = json!({"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": "true"}}});
     test.pods("worker", 1, stubborn).await?;
