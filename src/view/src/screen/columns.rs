@@ -51,6 +51,9 @@ impl Kind {
     }
 }
 
+/// Width of a bar.
+const BAR: usize = 10;
+
 /// A column that is shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Column {
@@ -102,6 +105,15 @@ impl Columns {
                 left -= more;
             }
         }
+        // Bars take what no text needs, each behind the number that it draws.
+        for index in 0..2 {
+            let number = all.iter().position(|column| column.kind == Kind::Share(index));
+            if let Some(number) = number.filter(|_| left > BAR) {
+                let bar = Column { kind: Kind::Bar(index), title: String::new(), width: BAR };
+                all.insert(number + 1, bar);
+                left -= BAR + 1;
+            }
+        }
         Self { all, shown: shown.clone() }
     }
 }
@@ -132,8 +144,6 @@ fn candidates(shown: &Shown) -> Vec<(usize, Kind, usize)> {
         (13, Kind::Amount(1), 13),
     ]);
     all.extend((2..resources.len()).map(|index| (11 + 2 * index, Kind::Amount(index), 9)));
-    // A bar stands behind the number that it draws.
-    all.extend((0..2).map(|index| (10 + 2 * index, Kind::Bar(index), 10)));
     all
 }
 
@@ -154,7 +164,6 @@ fn title(kind: Kind, shown: &Shown) -> String {
         Kind::Share(index) => resource(index).chars().take(3).chain(['%']).collect(),
         Kind::Amount(index) => resource(index),
         Kind::Label(index) => short(&shown.labels()[index]),
-        // The number before it has the title.
         Kind::Bar(_) => String::new(),
         Kind::Pods => "PODS".to_owned(),
         Kind::Age => "AGE".to_owned(),
