@@ -13,6 +13,7 @@ mod flags;
 mod leader;
 mod output;
 
+use std::ffi::OsString;
 use std::io::Write as _;
 use std::process::ExitCode;
 
@@ -92,7 +93,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::try_parse_from(words(std::env::args_os())) {
         Ok(cli) => cli,
         Err(error) => return unparsed(&error),
     };
@@ -127,6 +128,15 @@ fn main() -> ExitCode {
         complaint::print(&error);
         ExitCode::FAILURE
     })
+}
+
+/// Returns the words of the command line. `help --help` asks for help, where clap takes the flag for the name of a command.
+fn words(given: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut words: Vec<OsString> = given.collect();
+    if matches!(words.as_slice(), [_, help, flag] if help == "help" && (flag == "--help" || flag == "-h")) {
+        words.pop();
+    }
+    words
 }
 
 /// Prints the script that completes the program's commands and flags in `shell`.
@@ -211,6 +221,18 @@ mod tests {
             let error = Cli::try_parse_from(["karpenter", "plan", flag]).err().unwrap();
             assert_eq!(format!("{:?}", unparsed(&error)), format!("{code:?}"), "{flag}");
         }
+    }
+
+    #[test]
+    fn help_about_help_is_help() {
+        let parsed = |line: &str| {
+            let error = Cli::try_parse_from(words(line.split(' ').map(OsString::from))).err().unwrap();
+            error.kind()
+        };
+        for line in ["karpenter help", "karpenter help --help", "karpenter help -h", "karpenter --help"] {
+            assert_eq!(parsed(line), clap::error::ErrorKind::DisplayHelp, "{line}");
+        }
+        assert_eq!(parsed("karpenter help --helq"), clap::error::ErrorKind::InvalidSubcommand);
     }
 
     #[test]
