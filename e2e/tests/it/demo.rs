@@ -22,8 +22,11 @@ async fn the_commands_that_the_demo_prints_work_against_it() {
         let line = line.unwrap().expect("the demo stays");
         commands.extend(line.split_once("  karpenter ").map(|(_, command)| command.to_owned()));
     }
-    let expected =
-        [("view --kubeconfig", "0 nodes"), ("plan", "Nothing would change"), ("explain", "nodes that are to go")];
+    let expected = [
+        ("view --kubeconfig", "0 nodes"),
+        ("plan", "Nothing would change"),
+        ("explain", "nodes that are to go"),
+    ];
     assert_eq!(commands.len(), expected.len(), "{commands:?}");
     for (command, (start, answer)) in commands.iter().zip(expected) {
         assert!(command.starts_with(start), "{command}");
