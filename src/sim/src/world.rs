@@ -106,14 +106,7 @@ impl World {
             cluster: CLUSTER.to_owned(),
             start: START.parse()?,
             account: options_of(history),
-            machines: kubelet::Options {
-                boot: Duration::from_secs(15),
-                ready: Duration::from_secs(5),
-                // Heartbeats are most of what there is to compute, and decide nothing here.
-                heartbeat: Duration::from_secs(40),
-                poll: Duration::from_secs(5),
-                ..kubelet::Options::default()
-            },
+            machines: machines(),
             look: Duration::from_secs(1),
             objects,
             settings: settings(history),
@@ -310,6 +303,18 @@ fn settings(history: &History) -> BTreeMap<String, String> {
 fn options_of(history: &History) -> Options {
     let invisible_for = Duration::from_secs(if history.has(Fault::AwsStale) { 8 } else { 0 });
     Options { invisible_for, ..account() }
+}
+
+/// Machines of drawn worlds.
+pub(crate) fn machines() -> kubelet::Options {
+    kubelet::Options {
+        boot: Duration::from_secs(15),
+        ready: Duration::from_secs(5),
+        // Heartbeats are most of what there is to compute, and decide nothing here.
+        heartbeat: Duration::from_secs(40),
+        poll: Duration::from_secs(5),
+        ..kubelet::Options::default()
+    }
 }
 
 /// The account of a drawn world in which nothing is wrong.

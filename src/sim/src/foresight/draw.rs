@@ -6,13 +6,12 @@ use std::time::Duration;
 
 use anyhow::Result;
 use fastrand::Rng;
-use karpenter_kube_sim::kubelet;
 use karpenter_model::names::{annotation, label};
 use karpenter_testkit::objects::{node_pool, one_of};
 use serde_json::{Value, json};
 
 use crate::seed::{Seed, one_in};
-use crate::world::{CLUSTER, START, WorldOptions, account, budget, class};
+use crate::world::{CLUSTER, START, WorldOptions, account, budget, class, machines};
 
 /// A world and what changes in it.
 pub(super) struct Drawn {
@@ -51,13 +50,7 @@ pub(super) fn world_options(objects: Vec<Value>, settings: BTreeMap<String, Stri
         cluster: CLUSTER.to_owned(),
         start: START.parse()?,
         account: account(),
-        machines: kubelet::Options {
-            boot: Duration::from_secs(15),
-            ready: Duration::from_secs(5),
-            heartbeat: Duration::from_secs(40),
-            poll: Duration::from_secs(5),
-            ..kubelet::Options::default()
-        },
+        machines: machines(),
         look: Duration::from_secs(5),
         objects,
         settings,
