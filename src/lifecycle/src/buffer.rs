@@ -79,6 +79,8 @@ impl Unresolved {
 
     /// Returns whether it is tried again with a growing delay instead of every [`PERIOD`].
     pub fn backs_off(&self) -> bool {
+        // A missing object is looked for at the period, because it may be created at any time; the reference
+        // returns an error, and with it backs off, for these two only (spec scheduling 23).
         matches!(self, Self::Unsupported { .. } | Self::Unreadable(_))
     }
 }
@@ -91,6 +93,7 @@ pub fn source(buffer: &Buffer) -> Result<Source<'_>, Unresolved> {
         Some(Like::Workload { group, kind, name }) => (group.as_str(), kind.as_str(), name),
     };
     match (group, kind) {
+        // An empty group means `apps` in a `scalableRef` (spec scheduling 6).
         ("" | "apps", "Deployment") => Ok(Source::Deployment(name)),
         ("" | "apps", "StatefulSet") => Ok(Source::StatefulSet(name)),
         ("" | "apps", "ReplicaSet") => Ok(Source::ReplicaSet(name)),

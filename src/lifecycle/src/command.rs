@@ -40,6 +40,7 @@ pub const POLL: Duration = Duration::from_secs(1);
 pub fn timeout(queued: usize) -> Duration {
     const EACH: Duration = Duration::from_millis(80);
     let all = EACH.saturating_mul(u32::try_from(queued).unwrap_or(u32::MAX));
+    // Bounds and share of each machine are those of the reference (spec disruption 3.17).
     all.clamp(Duration::from_mins(10), Duration::from_hours(1))
 }
 
@@ -261,6 +262,8 @@ impl Running {
                     if *progress < Progress::Initialized && !state.is_gone() {
                         events.push(launching(name, self.command.reason));
                     }
+                    // What was initialized once stays so (spec disruption 3.15): a Node that is not ready for
+                    // a moment must not hold up the rest.
                     *progress = state.progress().max(*progress);
                     if state.is_gone() {
                         let failure = match progress {
@@ -306,6 +309,7 @@ impl Running {
             self.stage = Stage::Confirm;
             return dropped;
         }
+        // All of them again, also those that were marked: `left` lists what a rollback takes back.
         self.command.candidates = kept.into_iter().chain(dropped).collect();
         self.stage = Stage::Over(Failure::NotMarked(failed));
         Vec::new()

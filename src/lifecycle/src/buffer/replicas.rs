@@ -26,6 +26,8 @@ pub fn replicas(buffer: &Buffer, pattern: &Pattern) -> u32 {
 /// reference counts; `None` when they have none in common. A pod that asks for nothing of a resource is not limited by it.
 fn within(limits: &Resources, requests: &Resources) -> Option<u32> {
     let fits = requests.iter().filter_map(|(name, request)| {
+        // A negative limit holds no pod; divided, it would come out as a number that cannot be converted, and
+        // be no limit at all.
         let limit = limits.get(name.as_str())?.as_millis_ceil().max(0);
         let request = request.as_millis_ceil();
         (request > 0).then(|| u32::try_from(limit / request).unwrap_or(u32::MAX))

@@ -39,6 +39,7 @@ fn issues(claim: &Claim, node: &NodeObject) -> Vec<String> {
     for (name, requested) in claim.requests.iter() {
         let expected = claim.capacity.amount(name.as_str());
         let found = node.capacity.amount(name.as_str());
+        // Only what was asked for counts (spec disruption 1.13); a share of nothing cannot be computed.
         if requested.is_zero() || expected <= Quantity::ZERO {
             continue;
         }

@@ -87,6 +87,8 @@ pub fn local(claim: &Claim, facts: Facts<'_>) -> Local {
         return Local::Drifted(reason::NODE_POOL_DRIFTED);
     }
     let labels = Requirements::from_labels(facts.registry, &claim.labels);
+    // Not even a well-known label may be missing: one that the pool requires and the claim lacks was not
+    // required when the claim was made (spec disruption 4.1).
     if labels.compatible(&facts.pool.template.requirements, Undefined::Nothing).is_err() {
         return Local::Drifted(reason::REQUIREMENTS_DRIFTED);
     }
@@ -129,6 +131,8 @@ fn template_changed(claim: &Claim, pool: &Annotations) -> bool {
     let both = |key: &str| claim.annotations.get(key).zip(pool.get(key));
     match (both(annotation::POOL_HASH), both(annotation::POOL_HASH_VERSION)) {
         (Some((own, current)), Some((own_version, version))) => own_version == version && own != current,
+        // Two versions are two algorithms, whose hashes of one template differ; the claim is compared once it
+        // is stamped with the version of the pool (spec disruption 1.7).
         _ => false,
     }
 }
@@ -157,11 +161,15 @@ fn sold(
             labels.remove(key.as_str());
         }
     }
+    // A launched claim without the label has a type that is not sold, as in the reference (spec disruption
+    // 4.1.3).
     let Some(name) = claim.instance_type() else { return false };
     types.iter().filter(|one| one.name == name).any(|one| {
         one.offerings.iter().any(|offering| {
             let mut offered = offering.requirements.clone();
             for key in registry.reserved_labels.iter().chain(&registry.reservation_id) {
+                // The claim does not ask for a reservation, so that of the offering must not be a label that
+                // the claim lacks.
                 if !labels.contains(key.as_str()) {
                     offered.remove(key.as_str());
                 }

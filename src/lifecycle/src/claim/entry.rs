@@ -26,6 +26,7 @@ pub fn way(claim: &Claim, owned: impl Fn(&NodeClassRef) -> bool) -> Option<Entry
     if !owned(&claim.node_class) {
         return None;
     }
+    // Before the finalizer is looked at: the API server refuses a new one on an object that is being deleted.
     if claim.deletion.is_some() {
         return Some(Entry::Finalize);
     }

@@ -96,6 +96,8 @@ pub(super) fn left(claim: &Claim, now: Timestamp) -> Option<Duration> {
 fn held(claim: &Claim) -> Option<(Duration, Duration)> {
     let life = claim.expire_after?;
     let boot = since(claim.created_at, claim.true_since(ConditionType::Initialized)?);
+    // A life counts from the creation, so a machine runs for `life - boot`, which must not be less than
+    // `boot`.
     (life < boot.saturating_mul(2)).then_some((life, boot))
 }
 

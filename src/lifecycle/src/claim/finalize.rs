@@ -46,9 +46,12 @@ pub enum Found {
 /// The next thing to do for a deleted claim. `nodes` are all Nodes with its provider id.
 pub fn step(claim: &Claim, nodes: &[&NodeObject]) -> Step {
     let Some(deletion) = claim.deletion else { return Step::idle() };
+    // Never added, so nothing was launched; or removed, so the machine is gone. The claim waits for a
+    // finalizer of another client.
     if !claim.finalizers.iter().any(|name| name == finalizer::TERMINATION) {
         return Step::idle();
     }
+    // The deadline is written before a Node is deleted: the drain that begins with the Node reads it.
     let step = restamped(claim).then(deadline(claim, deletion));
     let registered = claim.is_true(ConditionType::Registered);
     let mut to_drain =
@@ -85,6 +88,8 @@ pub fn terminated(claim: &Claim, answer: &Answer, now: Timestamp) -> Step {
         Answer::Failed(_) => Step::idle().and_wake(Wake::Backoff),
         Answer::Refused(message) => refused(About::Claim(claim.name.clone()), message),
         Answer::Gone => {
+            // Without the condition the machine had ended before it was asked to, and there was nothing to
+            // wait for.
             let asked = claim.true_since(ConditionType::InstanceTerminating).unwrap_or(now);
             Step::of([Effect::Milestone(Milestone::InstanceGone(since(asked, now)))])
                 .then(removed(claim.deletion.unwrap_or(now), now))
@@ -120,6 +125,7 @@ fn deadline(claim: &Claim, deletion: Timestamp) -> Step {
 
 /// Every condition of a deleted object follows its generation.
 fn restamped(claim: &Claim) -> Step {
+    // `Ready` is computed from the others when they are written (spec disruption 0.2).
     let kinds = claim.conditions.keys().filter(|kind| **kind != ConditionType::Ready);
     kinds.fold(Step::idle(), |step, kind| step.and_condition(Change::restamp(claim, *kind)))
 }

@@ -84,6 +84,7 @@ pub struct Garbage {
 
 /// Compares claims with machines.
 pub fn collect(facts: Facts<'_>) -> Garbage {
+    // A machine that is ending will not serve its claim again, so it counts as absent (spec disruption 1.11).
     let living = facts.machines.iter().filter(|machine| !machine.ending);
     let living: BTreeSet<&ProviderId> = living.map(|machine| &machine.provider_id).collect();
     let machines = machines_without_claim(facts);
@@ -118,6 +119,7 @@ fn claims_without_machine(facts: Facts<'_>, living: &BTreeSet<&ProviderId>) -> V
     let mut ready: BTreeMap<&ProviderId, bool> = BTreeMap::new();
     for node in facts.nodes {
         if let Some(id) = &node.provider_id {
+            // Several Nodes of one machine are a fault, but any of them that reports is proof of the machine.
             *ready.entry(id).or_default() |= node.is_ready();
         }
     }
@@ -133,6 +135,7 @@ fn claims_without_machine(facts: Facts<'_>, living: &BTreeSet<&ProviderId>) -> V
         .filter(|claim| claim.zone().is_none_or(|zone| !facts.zones_away.contains(&zone)))
         .map(|claim| claim.name.clone())
         .collect();
+    // `None`, never tried, sorts before every time.
     claims.sort_by_cached_key(|name| (facts.tried.claims.get(name).copied(), name.clone()));
     claims.truncate(MAX_CLAIMS_PER_PASS);
     claims

@@ -46,6 +46,8 @@ pub fn step(claim: &Claim, facts: Facts<'_>) -> Step {
 type Obstacle = (&'static str, String);
 
 fn check<'a>(claim: &Claim, facts: Facts<'a>) -> Result<&'a NodeObject, Obstacle> {
+    // Two Nodes are refused like none: which of them is the machine cannot be decided (spec disruption
+    // 1.5.1).
     let [node] = facts.nodes else {
         return Err((reason::NODE_NOT_FOUND, "Node not registered with cluster".to_owned()));
     };
@@ -62,6 +64,8 @@ fn check<'a>(claim: &Claim, facts: Facts<'a>) -> Result<&'a NodeObject, Obstacle
         ));
     }
     for (name, requested) in claim.requests.iter() {
+        // A device plugin reports its resource some time after the kubelet is ready; until then it is absent
+        // or zero.
         let registered = node.allocatable.get(name.as_str()).is_some_and(|quantity| !quantity.is_zero());
         if !requested.is_zero() && !registered {
             return Err((

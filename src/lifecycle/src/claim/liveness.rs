@@ -95,6 +95,8 @@ pub fn step(claim: &Claim, facts: Facts<'_>, now: Timestamp) -> Step {
         return joined(claim, facts, now);
     }
     let registration = facts.registration;
+    // The condition is unknown from the creation on, so the launch is part of this time (spec disruption
+    // 1.6).
     let mut left = registration.saturating_sub(waiting(claim, ConditionType::Registered, now));
     if !claim.is_true(ConditionType::Launched) {
         let to_launch = LAUNCH_TIMEOUT.saturating_sub(waiting(claim, ConditionType::Launched, now));
@@ -114,6 +116,8 @@ pub fn step(claim: &Claim, facts: Facts<'_>, now: Timestamp) -> Step {
 fn joined(claim: &Claim, facts: Facts<'_>, now: Timestamp) -> Step {
     let (kind, registration) = (ConditionType::NodeMissing, facts.registration);
     if !facts.lost {
+        // Not lost and yet without a Node: no consistent read has confirmed it in this pass, so the clock
+        // runs on.
         let back = !facts.nodes.is_empty() && claim.conditions.contains_key(&kind);
         return initializing(claim, facts, now).and_condition(back.then(|| Change::removed(kind)));
     }
@@ -170,6 +174,7 @@ fn overdue(claim: &Claim, facts: Facts<'_>) -> Vec<Effect> {
 }
 
 fn ended(cause: DeletionCause, timeout: Duration) -> Step {
+    // Not an outcome for the registration health of the pool: the Node had registered.
     Step::of([Effect::DeleteClaim(cause), Effect::Milestone(Milestone::TimedOut(cause, timeout))])
 }
 

@@ -106,6 +106,7 @@ fn rejoined(claim: &Claim, nodes: &[&NodeObject]) -> Option<Effect> {
 fn ours(claim: &Claim, node: &NodeObject) -> NodePatch {
     let mut patch = synced(claim, node);
     patch.remove_taints = vec![Taint::unregistered()];
+    // A pool may list this taint among its own; copied with them it would come back as it is taken off.
     patch.add_taints.retain(|taint| !taint.matches(&Taint::unregistered()));
     patch.labels.insert(label::REGISTERED.into(), "true".into());
     patch

@@ -22,6 +22,8 @@ pub fn leftover(node: &Node) -> Option<Leftover> {
         return None;
     }
     let taint = node.taints.iter().any(|taint| taint.matches(&Taint::disrupted()));
+    // As in the reference, on initialized nodes only (spec disruption 3.1.4). A machine that is being rebooted is
+    // none, and keeps the condition that its repair has set.
     let condition = node.initialized() && claim.conditions.contains_key(&ConditionType::DisruptionReason);
     (taint || condition).then(|| Leftover { node: name, claim: claim.name.clone(), taint, condition })
 }

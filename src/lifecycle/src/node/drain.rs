@@ -69,6 +69,8 @@ fn overdue(pod: &Pod, deadline: Timestamp, now: Timestamp) -> Option<u32> {
     if pod.deletion.is_some_and(|deletion| deletion <= deadline) {
         return None;
     }
+    // Without a grace period there is no time at which the deletion would have to begin (spec disruption
+    // 2.3).
     let delete_at = deadline.checked_sub(pod.grace_period?).ok()?;
     if now <= delete_at {
         return None;

@@ -128,6 +128,9 @@ fn draining(node: &NodeObject, facts: Facts<'_>, waited: Duration, bound: Option
     let mut step = Step::of(drain.effects);
     // At least as long as before a termination, for pods that were bound just before the taint.
     if over && waited >= MIN_DRAIN {
+        // Stored before the cloud is asked: the write brings the claim back, and the next pass makes the
+        // call. A kubelet that has reported no id gets an empty one, so that the first it reports counts as a
+        // boot.
         let before = node.boot_id.clone().unwrap_or_default();
         step.effects.push(Effect::annotate_claim(annotation::PRE_BOOT_ID, before));
         return step;

@@ -34,10 +34,12 @@ pub fn step(
     if now < at {
         return Step::idle().and_wake(Wake::After(since(now, at)));
     }
+    // A peer counts as soon as it shows a condition, whatever the policy tolerates (spec disruption 4.2).
     let broken = peers.iter().filter(|peer| exhausted(peer, policies).is_some()).count();
     if broken > broken_max(peers.len()) {
         return blocked(claim, node, broken, peers.len()).and_wake(Wake::After(BREAKER_POLL));
     }
+    // A claim that is being deleted gets the deadline all the same: its drain may be waiting without one.
     let deletion = claim.deletion.is_none().then(|| {
         let told = Milestone::Unhealthy { node: node.name.clone(), condition: condition.to_owned() };
         [Effect::DeleteClaim(DeletionCause::Unhealthy), Effect::Milestone(told)]

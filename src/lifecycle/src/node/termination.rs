@@ -17,7 +17,7 @@ use crate::claim::finalize::{Answer, TERMINATING_POLL, refused};
 use crate::node::drain;
 use crate::step::{About, Change, DeletionCause, Effect, Event, Milestone, NodePatch, Step, Wake};
 
-/// Its value.
+/// Value of the label that keeps load balancers away, on a node that is being removed.
 pub(crate) const EXCLUDED_BY: &str = "karpenter";
 /// Shortest drain of a node with a claim: lets pods appear that were bound just before the taint.
 pub(crate) const MIN_DRAIN: Duration = Duration::from_secs(5);
@@ -87,6 +87,7 @@ pub fn step(facts: Facts<'_>) -> Result<Step, InvalidDeadline> {
         return Ok(Step::idle());
     };
     let mut step = Step::idle();
+    // First, because the deletion of the claim sets the deadline that ends the drain below.
     if claim.is_some_and(|claim| claim.deletion.is_none()) {
         step = step.then(Step::of([Effect::DeleteClaim(DeletionCause::NodeDeleted)]));
     }
@@ -158,6 +159,8 @@ fn drain_stage(facts: Facts<'_>, deadline: Option<Timestamp>) -> (Step, bool) {
     let drain = drain::drain(facts.pods.iter().copied(), deadline, facts.now);
     let kind = ConditionType::Drained;
     let drained = facts.claim.is_some_and(|claim| claim.is_true(kind));
+    // `Drained` is not taken back when a pod appears afterwards, although the drain waits for it (spec
+    // disruption 2.3).
     let draining = (facts.claim.is_some() && !drained)
         .then(|| Change::unknown(kind, reason::DRAINING, reason::DRAINING));
     let mut step = Step::of(drain.effects);

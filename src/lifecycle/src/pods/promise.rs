@@ -142,6 +142,8 @@ impl Promises {
 
     /// Records that a pod was bound: planner and scheduler agree about its workload.
     pub fn bound(&mut self, pod: &Pod) {
+        // The key of a workload is a hash of all its pods ask for, and most clusters have no record to look
+        // up.
         if !self.records.is_empty() {
             self.records.remove(&Workload::of(pod));
         }
@@ -160,6 +162,7 @@ impl Promises {
         let mut ended = Vec::new();
         let mut broken = Vec::new();
         let arrivals = &mut self.arrivals;
+        // First: a machine that the snapshot still has overwrites what was seen of it before.
         for node in departed {
             if let Some(claim) = &node.claim {
                 arrivals.insert(claim.name.clone(), Arrival::of(claim, node));
@@ -213,6 +216,7 @@ impl Promises {
     /// for pods whose machines are so young that they may yet be used, those for pods left over while other machines are
     /// still coming, and those for workloads that have had their nodes.
     pub fn plan(&mut self, plan: &Plan, snapshot: &Snapshot, world: &World<'_>) -> Judgement {
+        // No scheduler binds a pod of a buffer, so a promise to it could never be kept.
         let waiting = snapshot.pending.iter().filter(|pod| !pod.is_virtual());
         let pods: BTreeMap<&PodKey, &Pod> = waiting.map(|pod| (&pod.key, &**pod)).collect();
         let mut judgement = Judgement::default();
@@ -479,6 +483,7 @@ impl Promises {
         let Some(claim) = &machine.claim else { return false };
         let steps =
             [ConditionType::Registered, ConditionType::Initialized].map(|kind| claim.true_since(kind));
+        // A cordon is the decision of another client, and not one of the taints that a starting node loses.
         arrival::unannounced(claim, machine).iter().any(|taint| taint.key != names::taint::UNSCHEDULABLE)
             && steps.into_iter().flatten().max().is_some_and(|up| since(up, now) < promise.patience)
     }

@@ -183,6 +183,8 @@ impl Record {
             && self
                 .unused
                 .values()
+                // Before it has registered a machine cannot have been of use, whichever client has removed
+                // it.
                 .any(|arrival| !arrival.removed_by_us && arrival.stage >= Stage::Registered)
     }
 

@@ -78,6 +78,8 @@ impl Tracker {
                     message: message.clone(),
                 })
             }
+            // The condition says so already, or the outcome does not tip the balance: a success while two
+            // failures are remembered, or the first failure (spec disruption 1.8).
             _ => None,
         }
     }
